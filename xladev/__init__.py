@@ -1,0 +1,54 @@
+"""Public names of xladev, resolved on first use so that `import xladev` stays cheap."""
+
+from importlib import import_module
+from pkgutil import extend_path
+from typing import TYPE_CHECKING
+
+# Distributions such as xladev-cuda install into xladev/platforms/ on a path of their own.
+__path__ = extend_path(__path__, __name__)
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from xladev.client import compile, devices, load
+    from xladev.compiler.options import CompileOptions
+    from xladev.errors import XladevError
+    from xladev.hlo.ir import HloModule
+    from xladev.hlo.text import parse_module as parse
+    from xladev.hlo.text import print_module
+
+# Public name -> "module:attribute" that defines it.
+_PUBLIC = {
+    "CompileOptions": "xladev.compiler.options:CompileOptions",
+    "HloModule": "xladev.hlo.ir:HloModule",
+    "XladevError": "xladev.errors:XladevError",
+    "compile": "xladev.client:compile",
+    "devices": "xladev.client:devices",
+    "load": "xladev.client:load",
+    "parse": "xladev.hlo.text:parse_module",
+    "print_module": "xladev.hlo.text:print_module",
+}
+
+__all__ = [
+    "CompileOptions",
+    "HloModule",
+    "XladevError",
+    "compile",
+    "devices",
+    "load",
+    "parse",
+    "print_module",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import the module that defines the public `name`, and remember the value."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'xladev' has no attribute {name!r}")
+    module, _, attribute = _PUBLIC[name].partition(":")
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
