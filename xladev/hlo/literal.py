@@ -1,0 +1,112 @@
+"""Constant values: a shape and the bits of its elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xladev.errors import LiteralError
+from xladev.hlo import dtype as dt
+from xladev.hlo.shape import TOKEN_SHAPE, Shape, tuple_of
+from xladev.hlo.shape import array as array_shape
+
+Array = npt.NDArray[Any]
+Value = Any
+"""A value of the evaluator and of literals: an array, a tuple of values, or None for a token."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal:
+    """A constant; equal to another if shapes and bits are.
+
+    Attributes:
+        shape: shape of the constant, with its layout.
+        array: read-only C-order array of the shape's dtype; None for tuples, tokens and elided.
+        parts: the literals of a tuple's parts.
+        elided: True if text stood for the value as ``{...}``; such a literal has no value.
+    """
+
+    shape: Shape
+    array: Array | None = None
+    parts: tuple[Literal, ...] = ()
+    elided: bool = False
+    _bits: list[bytes] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.array is not None:
+            object.__setattr__(self, "array", _checked(self.shape, self.array))
+
+    @property
+    def value(self) -> Value:
+        """The constant as the evaluator sees it; a LiteralError if the text elided it."""
+        if self.elided:
+            raise LiteralError(
+                f"the value of a constant of shape {self.shape} was elided in the text",
+                hint="export the serialized proto, or text with large constants printed",
+            )
+        if self.shape.is_tuple:
+            return tuple(p.value for p in self.parts)
+        return self.array
+
+    def bits(self) -> bytes:
+        """The elements' bytes, parts joined; equal literals have equal bits."""
+        if not self._bits:
+            own = self.array.tobytes() if self.array is not None else b""
+            self._bits.append(own + b"".join(p.bits() for p in self.parts))
+        return self._bits[0]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Literal):
+            return NotImplemented
+        return (
+            self.shape == other.shape
+            and self.elided == other.elided
+            and self.bits() == other.bits()
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.elided, self.bits()))
+
+
+def _checked(shape: Shape, array: Array) -> Array:
+    want = shape.element_type.np
+    if array.dtype != want or array.shape != shape.dims:
+        raise LiteralError(
+            f"a value of {array.dtype}{list(array.shape)} does not fit shape {shape}",
+            hint="use literal_of(), or cast the array first",
+        )
+    array = np.ascontiguousarray(array).reshape(shape.dims)
+    if array.flags.writeable:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
+
+
+def literal_of(value: Any, element_type: dt.PrimitiveType | None = None) -> Literal:
+    """A literal of a scalar, nested list, array or tuple of those.
+
+    Args:
+        value: what to hold; Python floats become f32 and ints s32 where no type is given.
+        element_type: element type to cast to.
+    """
+    if value is None:
+        return Literal(TOKEN_SHAPE)
+    if isinstance(value, tuple):
+        parts = tuple(literal_of(v, element_type) for v in value)
+        return Literal(tuple_of(*(p.shape for p in parts)), parts=parts)
+    cast = element_type.np if element_type is not None else _default_dtype(value)
+    array = np.asarray(value, dtype=cast)
+    shape = array_shape(dt.by_numpy(array.dtype), array.shape).with_default_layout()
+    return Literal(shape, array)
+
+
+def _default_dtype(value: Any) -> np.dtype[Any] | None:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return None
+    kind = np.asarray(value).dtype.kind
+    return {"f": np.dtype(np.float32), "i": np.dtype(np.int32), "c": np.dtype(np.complex64)}.get(
+        kind
+    )
