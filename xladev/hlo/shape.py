@@ -25,7 +25,7 @@ MAX_ELEMENTS = 2**62
 """Most elements, and bytes, that one array may have."""
 
 ShapeIndex = tuple[int, ...]
-"""Path from a shape to one of its parts: ``()`` is the shape itself, ``(1, 0)`` part 0 of part 1."""
+"""Path to a part of a shape: ``()`` is all of it, ``(1, 0)`` part 0 of part 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,9 @@ class Shape:
     def to_string(self, *, layout: bool = True) -> str:
         """HLO text of this shape, with or without layouts."""
         if self.is_tuple:
-            return "(" + _join_commented(s.to_string(layout=layout) for s in self.tuple_shapes) + ")"
+            return (
+                "(" + _join_commented(s.to_string(layout=layout) for s in self.tuple_shapes) + ")"
+            )
         if self.element_type is dt.BUFFER:
             return f"b({self.tuple_shapes[0].to_string(layout=layout)})"
         if not self.is_array:

@@ -1,0 +1,1 @@
+"""The opset by family: each file holds its opcodes' entries, shape rules and meaning."""
