@@ -100,7 +100,7 @@ def test_digits_are_all_there_and_split_apart() -> None:
     assert not any(row.tobytes() in rows for row in data.test_x)
 
 
-# XLA:CPU reaches 93% or more after so many steps..
+# XLA:CPU reaches 95.4% and 92.8% after so many steps.
 @pytest.mark.parametrize(("platform", "steps"), [("cpu", 300), ("interpreter", 120)])
 def test_digits_train_to_ninety_percent(platform: str, steps: int) -> None:
     output = train("--platform", platform, "--steps", str(steps))
