@@ -1,0 +1,117 @@
+"""Applies a computation of scalars to whole arrays, element by element.
+
+Reducers, comparators and map bodies are computations of scalars. Where every instruction is
+elementwise (or merely passes scalars on), one evaluation on whole arrays gives all elements at
+once; any other computation is evaluated once per element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xladev.errors import EvaluationError
+from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.hlo.literal import Array, Value
+from xladev.hlo.opdef import Evaluation
+from xladev.hlo.shape import Shape
+
+_PASS_ON = frozenset({"reshape", "broadcast", "copy", "transpose", "bitcast", "opt-barrier"})
+_GROUPING = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})
+
+
+def apply_elementwise(
+    evaluation: Evaluation, computation: HloComputation, arguments: Sequence[Value]
+) -> Value:
+    """Values of a scalar computation on arrays, element by element.
+
+    Args:
+        evaluation: runs the instructions.
+        computation: takes scalars, and gives a scalar or a tuple of scalars.
+        arguments: arrays that broadcast against each other.
+
+    Returns:
+        An array, or a tuple of arrays, of the broadcast dimensions.
+    """
+    dims = np.broadcast_shapes(*(np.shape(a) for a in arguments))
+    if not dims:
+        return evaluation.call(computation, [np.asarray(a) for a in arguments])
+    if not is_vectorizable(computation):
+        return _one_by_one(evaluation, computation, arguments, dims)
+    return _filled(_on_arrays(evaluation, computation, arguments), dims)
+
+
+def is_vectorizable(computation: HloComputation) -> bool:
+    """True if one evaluation on arrays gives every element its scalar result."""
+    return all(_is_vectorizable_instruction(i) for i in computation.instructions)
+
+
+def _is_vectorizable_instruction(instruction: HloInstruction) -> bool:
+    opcode = instruction.opcode
+    if opcode in _GROUPING:
+        return _all_scalars(instruction.shape)
+    if opcode in ("call", "fusion"):
+        return all(is_vectorizable(c) for c in instruction.called)
+    scalars = _all_scalars(instruction.shape) and all(
+        _all_scalars(o.shape) for o in instruction.operands
+    )
+    return scalars and (instruction.op.elementwise or opcode in _PASS_ON)
+
+
+def _all_scalars(shape: Shape) -> bool:
+    return all(leaf.is_scalar for _, leaf in shape.leaves())
+
+
+def _on_arrays(
+    evaluation: Evaluation, computation: HloComputation, arguments: Sequence[Value]
+) -> Value:
+    values: dict[HloInstruction, Value] = {}
+    for instruction in computation.instructions:
+        operands = tuple(values[o] for o in instruction.operands)
+        values[instruction] = _value(evaluation, instruction, operands, arguments)
+    return values[computation.root]
+
+
+def _value(
+    evaluation: Evaluation,
+    instruction: HloInstruction,
+    operands: tuple[Value, ...],
+    arguments: Sequence[Value],
+) -> Value:
+    opcode = instruction.opcode
+    if opcode == "parameter":
+        return arguments[instruction["parameter_number"]]
+    if opcode in _PASS_ON:
+        return operands[0]
+    if opcode in ("call", "fusion"):
+        return _on_arrays(evaluation, instruction.called[0], operands)
+    evaluate = instruction.op.evaluate
+    if evaluate is None:
+        raise EvaluationError(f"{opcode} has no evaluation", where=repr(instruction))
+    return evaluate(evaluation, instruction, operands)
+
+
+def _filled(value: Value, dims: tuple[int, ...]) -> Value:
+    if isinstance(value, tuple):
+        return tuple(_filled(v, dims) for v in value)
+    array = np.asarray(value)
+    return array if array.shape == dims else np.broadcast_to(array, dims).copy()
+
+
+def _one_by_one(
+    evaluation: Evaluation,
+    computation: HloComputation,
+    arguments: Sequence[Value],
+    dims: tuple[int, ...],
+) -> Value:
+    spread = [np.broadcast_to(np.asarray(a), dims) for a in arguments]
+    leaves = [leaf for _, leaf in computation.root.shape.leaves()]
+    results: list[Array] = [np.empty(dims, leaf.element_type.np) for leaf in leaves]
+    for at in np.ndindex(*dims):
+        value: Any = evaluation.call(computation, [np.asarray(a[at]) for a in spread])
+        parts = value if isinstance(value, tuple) else (value,)
+        for result, part in zip(results, parts, strict=True):
+            result[at] = part
+    return tuple(results) if computation.root.shape.is_tuple else results[0]
