@@ -49,6 +49,10 @@ NO_ANNOTATIONS = Annotations()
 _NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
 
 
+def _no_attrs() -> Mapping[str, Any]:
+    return _NO_ATTRS
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class HloInstruction:
     """One operation and its result.
@@ -65,7 +69,7 @@ class HloInstruction:
     op: OpDef
     shape: Shape
     operands: tuple[HloInstruction, ...] = ()
-    attrs: Mapping[str, Any] = _NO_ATTRS
+    attrs: Mapping[str, Any] = field(default_factory=_no_attrs)
     name: str = ""
     note: Annotations = NO_ANNOTATIONS
 
