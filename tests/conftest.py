@@ -9,7 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.tools import parts
+from tests.tools import counts, parts
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
@@ -39,8 +39,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the part of the rotating tests that this run was asked for."""
+    """Keep the part of the rotating tests that this run was asked for, and label the rest."""
     parts.deselect(config, items)
+    counts.label(items)
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def names(suite: pytest.Pytester, *arguments: str) -> list[str]:
-    done = suite.runpytest_subprocess("-q", "--collect-only", "-p", "no:cacheprovider", *arguments)
+    done = suite.runpytest_inprocess("-q", "--collect-only", "-p", "no:cacheprovider", *arguments)
     return [line.partition("::")[2] for line in done.outlines if "::" in line]
 
 
