@@ -1,0 +1,1 @@
+"""HLO to plan: the Compiler contract and what every backend's compiler shares."""

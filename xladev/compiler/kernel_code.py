@@ -1,0 +1,39 @@
+"""One compiled kernel as data: code, entry symbol and launch dimensions; needs no device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+Dim3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchDimensions:
+    """How many instances of a kernel run.
+
+    Attributes:
+        grid: blocks (or chunks of work) along x, y, z.
+        block: threads within a block along x, y, z; all 1 on devices without threads.
+        shared_nbytes: dynamic shared memory of one block, in bytes.
+    """
+
+    grid: Dim3 = (1, 1, 1)
+    block: Dim3 = (1, 1, 1)
+    shared_nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """What `Executor.load_kernel` is given.
+
+    Attributes:
+        entry: symbol of the kernel in ``code``.
+        code: bytes in a form that the platform chooses (object code, PTX, a blob, text).
+        dimensions: how many instances one launch runs.
+        format: what ``code`` is, such as ``elf`` or ``ptx``; for messages and dumps.
+    """
+
+    entry: str
+    code: bytes = field(repr=False)
+    dimensions: LaunchDimensions = LaunchDimensions()
+    format: str = ""

@@ -1,0 +1,217 @@
+"""CompileOptions: everything that changes how a program is compiled, in one frozen value.
+
+Options come, later ones winning, from defaults, `XLADEV_FLAGS` ("fusion=false cpu.vector=16"),
+`XLADEV_STRICT=1` and `--option key=value`. A key with a dot is one platform's own (`cpu.vector`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from typing import Any
+
+from xladev.errors import OptionError
+
+Assignment = tuple[tuple[int, ...], ...]
+Scalar = bool | int | float | str
+Extras = Mapping[str, Scalar] | tuple[tuple[str, Scalar], ...]
+
+
+def _option(default: Any, doc: str, *, cached: bool = True) -> Any:
+    return field(default=default, metadata={"doc": doc, "cached": cached})
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How to compile a program; see `OPTION_DOCS` for each field.
+
+    Raises:
+        OptionError: a value out of range.
+    """
+
+    optimization_level: int = _option(2, "0 compiles fastest, 3 runs fastest")
+    num_replicas: int = _option(1, "copies of the program that run together on different data")
+    num_partitions: int = _option(1, "parts that one program is split into")
+    device_assignment: Assignment | None = _option(
+        None, "device ordinals, one row per replica, one column per partition; 0,1;2,3"
+    )
+    threads: int | None = _option(None, "threads of one host execution; unset: the platform's")
+    deterministic: bool = _option(False, "same bits on every run, at any number of threads")
+    fusion: bool = _option(True, "join producers and consumers into one kernel")
+    target: str | None = _option(None, "what to generate code for; unset: the device present")
+    strict: bool = _option(False, "an instruction that would fall back to the host is an error")
+    dump_to: str | None = _option(None, "folder to write intermediate products to", cached=False)
+    dump_filter: str = _option("", "regular expression of the dumps wanted", cached=False)
+    extras: Extras = _option((), "options of one platform only, written platform.key=value")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "extras", _checked_extras(self.extras))
+        _check_range("optimization_level", self.optimization_level, 0, 3)
+        _check_range("num_replicas", self.num_replicas, 1)
+        _check_range("num_partitions", self.num_partitions, 1)
+        if self.threads is not None:
+            _check_range("threads", self.threads, 1)
+        if self.device_assignment is not None:
+            self._check_assignment(self.device_assignment)
+
+    def _check_assignment(self, rows: Assignment) -> None:
+        wanted = (self.num_replicas, self.num_partitions)
+        if len(rows) != wanted[0] or any(len(row) != wanted[1] for row in rows):
+            raise OptionError(
+                f"device_assignment has {[len(row) for row in rows]} columns by row",
+                why=f"{wanted[0]} replicas of {wanted[1]} partitions need one device each",
+            )
+
+    def extra(self, platform: str, key: str, default: Scalar) -> Scalar:
+        """The value of ``platform.key``, which must be of the type of ``default``.
+
+        Raises:
+            OptionError: it is of another type.
+        """
+        value = dict(self.extras).get(f"{platform}.{key}", default)
+        if type(value) is not type(default):
+            raise OptionError(
+                f"option {platform}.{key} is {value!r}",
+                why=f"it must be of type {type(default).__name__}",
+            )
+        return value
+
+    def with_option(self, text: str) -> CompileOptions:
+        """These options with ``key=value`` changed; a key alone means true.
+
+        Raises:
+            OptionError: an unknown key or a value of wrong type.
+        """
+        key, equals, value = text.strip().lstrip("-").partition("=")
+        key, value = key.replace("-", "_"), value if equals else "true"
+        if "." in key:
+            return replace(self, extras=dict(self.extras) | {key: _parse_scalar(value)})
+        return replace(self, **{key: _parse(key, value)})
+
+    def with_options(self, texts: Iterable[str]) -> CompileOptions:
+        """These options with each ``key=value`` changed in turn."""
+        options = self
+        for text in texts:
+            options = options.with_option(text)
+        return options
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str] | None = None) -> CompileOptions:
+        """Defaults changed by `XLADEV_FLAGS` and `XLADEV_STRICT`."""
+        found = os.environ if environment is None else environment
+        options = CompileOptions().with_options(_split(found.get("XLADEV_FLAGS", "")))
+        if found.get("XLADEV_STRICT"):
+            options = options.with_option(f"strict={found['XLADEV_STRICT']}")
+        return options
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that `from_json` reads."""
+        data = {f.name: getattr(self, f.name) for f in fields(self)}
+        return data | {"extras": dict(self.extras)}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> CompileOptions:
+        """The options that `to_json` wrote.
+
+        Raises:
+            OptionError: unknown keys or values of wrong type.
+        """
+        known = dict(data)
+        rows = known.get("device_assignment")
+        if rows is not None:
+            known["device_assignment"] = tuple(tuple(row) for row in rows)
+        unknown = known.keys() - OPTION_DOCS.keys()
+        if unknown:
+            raise _unknown_option(min(unknown))
+        return CompileOptions(**known)
+
+    def cache_key(self) -> str:
+        """Hex digest of all options that change what is generated (not of dumps)."""
+        data = self.to_json()
+        kept = {f.name: data[f.name] for f in fields(self) if f.metadata["cached"]}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+OPTION_DOCS: Mapping[str, str] = {f.name: f.metadata["doc"] for f in fields(CompileOptions)}
+"""One line of documentation by option name, in the order of the fields."""
+
+
+def _parse_bool(text: str) -> bool:
+    spelled = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+    return spelled[text.lower()]
+
+
+def _parse_assignment(text: str) -> Assignment:
+    return tuple(tuple(int(d) for d in row.split(",")) for row in text.split(";"))
+
+
+_PARSERS: Mapping[str, Callable[[str], Any]] = {
+    "optimization_level": int,
+    "num_replicas": int,
+    "num_partitions": int,
+    "device_assignment": _parse_assignment,
+    "threads": int,
+    "deterministic": _parse_bool,
+    "fusion": _parse_bool,
+    "target": str,
+    "strict": _parse_bool,
+    "dump_to": str,
+    "dump_filter": str,
+}
+
+
+def _parse(key: str, text: str) -> Any:
+    parser = _PARSERS.get(key)
+    if parser is None:
+        raise _unknown_option(key)
+    try:
+        return parser(text)
+    except (KeyError, ValueError) as e:
+        raise OptionError(f"option {key} cannot be {text!r}", why=OPTION_DOCS[key]) from e
+
+
+def _parse_scalar(text: str) -> Scalar:
+    """The JSON scalar that ``text`` spells, or else ``text`` itself."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, (bool, int, float, str)) else text
+
+
+def _checked_extras(extras: Extras) -> tuple[tuple[str, Scalar], ...]:
+    """Sorted pairs, so that equal options hash alike."""
+    pairs = dict(extras)
+    for key, value in pairs.items():
+        platform, dot, name = key.partition(".")
+        if not (platform and dot and name and isinstance(value, (bool, int, float, str))):
+            raise OptionError(
+                f"platform option {key!r} is {value!r}",
+                why="the key is platform.key, the value a number, a string or true or false",
+            )
+    return tuple(sorted(pairs.items()))
+
+
+def _unknown_option(key: str) -> OptionError:
+    close = get_close_matches(key, OPTION_DOCS, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(OPTION_DOCS)}"
+    return OptionError(f"unknown option {key!r}", hint=hint)
+
+
+def _check_range(name: str, value: Any, low: int, high: int | None = None) -> None:
+    if type(value) is int and low <= value and (high is None or value <= high):
+        return
+    upper = "" if high is None else f" to {high}"
+    raise OptionError(f"option {name} is {value!r}", why=f"it must be an integer from {low}{upper}")
+
+
+def _split(flags: str) -> list[str]:
+    try:
+        return shlex.split(flags)
+    except ValueError as e:
+        raise OptionError(f"XLADEV_FLAGS cannot be split: {flags!r}", why=str(e)) from e
