@@ -1,0 +1,1 @@
+"""The device contract, and the runtime that drives every device through it."""

@@ -1,0 +1,89 @@
+"""Collectives: what one launch sees of the devices it may exchange data with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xladev.errors import ArgumentError, XladevError
+from xladev.runtime.communicator import Communicator
+
+
+class CommunicatorPool:
+    """The communicators between the devices of one program, made when first needed.
+
+    Args:
+        size: number of devices.
+        create: makes the communicator of the devices with these numbers, in this order.
+    """
+
+    def __init__(self, size: int, create: Callable[[tuple[int, ...]], Communicator]) -> None:
+        self._size = size
+        self._create = create
+        self._lock = threading.Lock()
+        self._made: dict[tuple[int, ...], Communicator] = {}
+
+    @property
+    def size(self) -> int:
+        """Number of devices."""
+        return self._size
+
+    def communicator(self, group: tuple[int, ...]) -> Communicator:
+        """The communicator of the devices with these indices, in this order."""
+        with self._lock:
+            if group not in self._made:
+                self._made[group] = self._create(group)
+            return self._made[group]
+
+    def abort(self, run_id: int, error: XladevError) -> None:
+        """Ends the waiting in every communicator made so far."""
+        with self._lock:
+            made = tuple(self._made.values())
+        for communicator in made:
+            communicator.abort(run_id, error)
+
+
+@dataclass(frozen=True, slots=True)
+class Collectives:
+    """One participant's view of the devices of its execution.
+
+    Devices are numbered ``replica * num_partitions + partition``, as in flattened-id groups.
+
+    Attributes:
+        pool: communicators between all devices of the program.
+        device_index: number of this participant.
+        num_replicas: replicas of the program.
+        num_partitions: partitions of the program.
+    """
+
+    pool: CommunicatorPool
+    device_index: int
+    num_replicas: int = 1
+    num_partitions: int = 1
+
+    @property
+    def replica(self) -> int:
+        """This participant's replica."""
+        return self.device_index // self.num_partitions
+
+    @property
+    def partition(self) -> int:
+        """This participant's partition."""
+        return self.device_index % self.num_partitions
+
+    def group(self, members: Sequence[int]) -> tuple[Communicator, int]:
+        """The communicator of these device numbers, and this participant's rank in it.
+
+        Raises:
+            ArgumentError: this participant is no member, or a number is out of range or repeated.
+        """
+        group = tuple(members)
+        if len(set(group)) != len(group) or not all(0 <= m < self.pool.size for m in group):
+            raise ArgumentError(
+                f"{list(group)} is no group of devices",
+                why=f"members are different numbers from 0 to {self.pool.size - 1}",
+            )
+        if self.device_index not in group:
+            raise ArgumentError(f"device {self.device_index} is no member of group {list(group)}")
+        return self.pool.communicator(group), group.index(self.device_index)

@@ -1,0 +1,70 @@
+"""The LoadedExecutable contract: one Executable on one device, ready to launch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xladev.runtime.memory import DeviceMemory
+
+if TYPE_CHECKING:
+    from xladev.runtime.collectives import Collectives
+    from xladev.runtime.stream import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchContext:
+    """What one launch works on; nothing in it is shared with another launch in flight.
+
+    Attributes:
+        arguments: one buffer per `Signature.argument_shapes`. Not to be written, except where an
+            alias makes it a result too (the SDK has copied what was not donated).
+        results: one buffer per `Signature.result_shapes`, to be filled.
+        scratch: `Signature.scratch_nbytes` bytes; None if that is 0.
+        communicator: the groups of devices this launch can exchange data with; None if alone.
+        replica: number of this replica.
+        run_id: same for all replicas and partitions of one execution, different for another.
+        partition: number of this partition.
+    """
+
+    arguments: tuple[DeviceMemory, ...]
+    results: tuple[DeviceMemory, ...]
+    scratch: DeviceMemory | None = None
+    communicator: Collectives | None = None
+    replica: int = 0
+    run_id: int = 0
+    partition: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NativeEntry:
+    """A C function that launches without Python.
+
+    Attributes:
+        address: of ``int entry(ctx*, void** arguments, void** results, void* scratch)``, where
+            ctx carries thread pool, error slot and a nullable trace buffer, and 0 is success.
+        owner: kept alive while the address is in use.
+    """
+
+    address: int
+    owner: object
+
+
+class LoadedExecutable(ABC):
+    """An Executable loaded on one executor. Launches may come from several threads."""
+
+    @abstractmethod
+    def launch(self, stream: Stream, context: LaunchContext) -> None:
+        """Enqueues one execution on ``stream``, or runs it if the stream is synchronous.
+
+        Raises:
+            ExecutionError: (or anything else) the launch failed; its results become poisoned,
+                stream and device stay usable.
+            DeviceLostError: the device needs a reset.
+        """
+
+    @property
+    def native_entry(self) -> NativeEntry | None:
+        """The C entry point of this executable; None if it has none."""
+        return None

@@ -1,0 +1,36 @@
+"""The Platform contract: the devices of one kind of hardware on this machine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from xladev.runtime.communicator import Communicator
+from xladev.runtime.executor import Executor
+from xladev.runtime.host_communicator import HostCommunicator
+
+
+class Platform(ABC):
+    """One driver and its devices; made once, by `PlatformSpec.factory`."""
+
+    # Tier 1
+
+    @abstractmethod
+    def visible_device_count(self) -> int:
+        """Number of devices that can be opened; 0 is no error."""
+
+    @abstractmethod
+    def create_executor(self, ordinal: int) -> Executor:
+        """Opens device ``ordinal``, once; 0 <= ordinal < `visible_device_count`."""
+
+    # Tier 6
+
+    def create_communicator(self, devices: Sequence[Executor]) -> Communicator:
+        """Collectives between these executors, in rank order; by default through host memory."""
+        return HostCommunicator(devices)
+
+    # Optional
+
+    def version(self) -> str:
+        """Version of the driver, for `xladev doctor`."""
+        return ""

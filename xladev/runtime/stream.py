@@ -1,0 +1,95 @@
+"""The Stream contract: work in order on one device; and the default stream, a synchronous one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from xladev.errors import ArgumentError
+from xladev.runtime.event import READY, Event
+from xladev.runtime.memory import DeviceMemory, HostBytes
+
+Endpoint = DeviceMemory | HostBytes
+"""One end of a copy."""
+
+
+class Stream(ABC):
+    """A queue of work that runs in order; calls enqueue and return. Four functions at tier 4."""
+
+    @abstractmethod
+    def copy(self, destination: Endpoint, source: Endpoint) -> None:
+        """Enqueues a copy of equally many bytes; either end may be host memory.
+
+        Device ends belong to executors of this stream's platform. The SDK keeps host memory alive
+        and unchanged until an event recorded later is ready.
+        """
+
+    @abstractmethod
+    def record(self) -> Event:
+        """An event that is ready once everything enqueued so far has finished or failed.
+
+        Its error is the first failure since the last event recorded; a failure does not stop what
+        is enqueued later (the SDK poisons the values computed from it).
+        """
+
+    @abstractmethod
+    def wait(self, event: Event) -> None:
+        """Makes later work wait for an event of the same platform, without blocking the caller."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Blocks until everything enqueued has finished; raises nothing for failed work."""
+
+    @property
+    def is_synchronous(self) -> bool:
+        """True if calls return only when their work is done."""
+        return False
+
+
+class SynchronousStream(Stream):
+    """Runs everything at once in the calling thread, over the four functions of tier 1."""
+
+    __slots__ = ()
+
+    def copy(self, destination: Endpoint, source: Endpoint) -> None:
+        """Copies now; between two device ends through host memory."""
+        if isinstance(source, DeviceMemory):
+            _copy_from_device(destination, source)
+        elif isinstance(destination, DeviceMemory):
+            _check_nbytes(destination.nbytes, source.nbytes)
+            destination.executor.copy_to_device(destination, source)
+        else:
+            _check_nbytes(destination.nbytes, source.nbytes)
+            np.copyto(destination, source)
+
+    def record(self) -> Event:
+        """A ready event."""
+        return READY
+
+    def wait(self, event: Event) -> None:
+        """Blocks the caller."""
+        event.wait()
+
+    def synchronize(self) -> None:
+        """Nothing is pending."""
+
+    @property
+    def is_synchronous(self) -> bool:
+        """True."""
+        return True
+
+
+def _copy_from_device(destination: Endpoint, source: DeviceMemory) -> None:
+    _check_nbytes(destination.nbytes, source.nbytes)
+    if not isinstance(destination, DeviceMemory):
+        source.executor.copy_to_host(destination, source)
+        return
+    bounce = np.empty(source.nbytes, np.uint8)
+    source.executor.copy_to_host(bounce, source)
+    destination.executor.copy_to_device(destination, bounce)
+
+
+def _check_nbytes(destination: int, source: int) -> None:
+    if destination != source:
+        raise ArgumentError(f"copy of {source} bytes into {destination} bytes")
