@@ -1,0 +1,34 @@
+"""Logger names and levels."""
+
+import logging
+
+import pytest
+
+from xladev import instrument
+from xladev.errors import OptionError
+
+
+@pytest.fixture
+def root():
+    root = logging.getLogger("xladev")
+    before = (root.level, root.handlers[:], root.propagate)
+    yield root
+    root.level, root.handlers, root.propagate = before
+
+
+def test_every_logger_lies_below_xladev():
+    assert all(name.startswith("xladev.") for name in instrument.LOGGERS)
+    assert instrument.logger("dump").name in instrument.LOGGERS
+
+
+def test_environment_sets_the_level(root, monkeypatch):
+    monkeypatch.setenv("XLADEV_LOG", "debug")
+    instrument.configure_logging()
+    instrument.configure_logging("info")
+    assert root.level == logging.INFO
+    assert len(root.handlers) == 1
+
+
+def test_unknown_level_is_an_error(root):
+    with pytest.raises(OptionError, match="LOUD"):
+        instrument.configure_logging("loud")

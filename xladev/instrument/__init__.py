@@ -1,0 +1,23 @@
+"""Sinks for dumps, trace events, counters and logs; each costs one test while it is off."""
+
+from xladev.instrument.counters import collect_counters, counter, counters
+from xladev.instrument.dump import dump, dumping, dumping_to
+from xladev.instrument.log import LOGGERS, configure_logging, logger
+from xladev.instrument.trace import Trace, TraceEvent, trace_event, trace_scope, tracing
+
+__all__ = [
+    "LOGGERS",
+    "Trace",
+    "TraceEvent",
+    "collect_counters",
+    "configure_logging",
+    "counter",
+    "counters",
+    "dump",
+    "dumping",
+    "dumping_to",
+    "logger",
+    "trace_event",
+    "trace_scope",
+    "tracing",
+]

@@ -1,0 +1,48 @@
+"""The loggers of xladev: their names and what each one says."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+
+from xladev.errors import OptionError
+
+LOGGERS: Mapping[str, str] = {
+    "xladev.compile": "one INFO line per compilation; DEBUG: per pass",
+    "xladev.dump": "one INFO line per file written",
+    "xladev.runtime": "failures that nobody read, device loss; DEBUG: launches",
+    "xladev.plugin": "plugins found, refused and failed",
+    "xladev.store": "the on-disk cache: hits, misses, what was removed",
+    "xladev.frontend": "programs taken over from JAX, PyTorch, TensorFlow, ONNX",
+}
+"""What is logged where."""
+
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+
+def logger(area: str) -> logging.Logger:
+    """The logger ``xladev.<area>``, one of `LOGGERS`."""
+    return logging.getLogger(f"xladev.{area}")
+
+
+def configure_logging(level: str | None = None) -> None:
+    """Shows xladev's log on stderr from ``level`` on, as the command line does.
+
+    Args:
+        level: DEBUG, INFO, WARNING or ERROR; None means `XLADEV_LOG`, or WARNING.
+
+    Raises:
+        OptionError: another level.
+    """
+    wanted = (level or os.environ.get("XLADEV_LOG") or "WARNING").upper()
+    if wanted not in _LEVELS:
+        raise OptionError(f"unknown log level {wanted!r}", hint=f"one of {', '.join(_LEVELS)}")
+    root = logging.getLogger("xladev")
+    root.setLevel(wanted)
+    if not root.handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(levelname).1s %(name)s: %(message)s"))
+        root.addHandler(handler)
+        root.propagate = False
