@@ -1,0 +1,156 @@
+"""Structured control flow: counted loops, loops that carry values, branches that yield values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from xladev.codegen.llvm.arithmetic import Arithmetic
+from xladev.codegen.llvm.types import I64, IrType
+from xladev.codegen.llvm.values import Value
+from xladev.errors import CompileError
+
+Values = Sequence[Value]
+
+
+@dataclass(slots=True)
+class Loop:
+    """A counted loop being emitted.
+
+    Attributes:
+        index: the counter, i64.
+        values: carried values at the start of an iteration; after the loop, their final values.
+    """
+
+    index: Value
+    values: tuple[Value, ...]
+    _next: tuple[Value, ...] | None = field(default=None, init=False)
+
+    def carry(self, *values: Value) -> None:
+        """Fixes the carried values of the next iteration; once, inside the loop."""
+        if [v.type for v in values] != [v.type for v in self.values]:
+            raise CompileError("a loop must carry values of the types that it began with")
+        self._next = values
+
+    def latch_values(self) -> tuple[Value, ...]:
+        """What `carry` was given."""
+        if self._next is None and self.values:
+            raise CompileError("a loop with carried values ended without carry()")
+        return self._next or ()
+
+
+class Control(Arithmetic):
+    """Branches and loops; nothing here needs block names from its callers."""
+
+    def jump(self, label: str) -> None:
+        """Branches always."""
+        self.terminate(f"br label %{label}")
+
+    def split(self, condition: Value, then: str, otherwise: str) -> None:
+        """Branches on a scalar i1."""
+        self.terminate(f"br {condition}, label %{then}, label %{otherwise}")
+
+    def _phi(self, initial: Value, from_block: str) -> tuple[Value, Callable[[Value, str], None]]:
+        """A phi of two edges, and the function that supplies its second."""
+        name, line, type_ = f"%{self.fresh()}", self.reserve(), initial.type
+
+        def close(value: Value, block: str) -> None:
+            edges = f"[{initial.text}, %{from_block}], [{value.text}, %{block}]"
+            self.fill(line, f"{name} = phi {type_.text} {edges}")
+
+        return Value(name, type_), close
+
+    @contextmanager
+    def carried_loop(
+        self, start: Value | int, stop: Value | int, step: int = 1, initial: Values = ()
+    ) -> Iterator[Loop]:
+        """Counts an i64 from ``start`` while below ``stop`` (signed), carrying ``initial``.
+
+        The body calls ``loop.carry(...)`` with the next values; after the ``with`` statement
+        ``loop.values`` are the final ones.
+        """
+        head, body, done = self.fresh("head"), self.fresh("body"), self.fresh("done")
+        before = self.block
+        self.jump(head)
+        self.start_block(head)
+        index, close_index = self._phi(self._counter(start), before)
+        carried = [self._phi(value, before) for value in initial]
+        self.split(self.icmp("slt", index, stop), body, done)
+        self.start_block(body)
+        loop = Loop(index, tuple(value for value, _ in carried))
+        yield loop
+        close_index(self.add(index, step), self.block)
+        for (_, close), value in zip(carried, loop.latch_values(), strict=True):
+            close(value, self.block)
+        self.jump(head)
+        self.start_block(done)
+
+    @contextmanager
+    def loop(self, start: Value | int, stop: Value | int, step: int = 1) -> Iterator[Value]:
+        """Counts an i64 from ``start`` while below ``stop`` (signed); yields the counter."""
+        with self.carried_loop(start, stop, step) as carried:
+            yield carried.index
+
+    def _counter(self, number: Value | int) -> Value:
+        return number if isinstance(number, Value) else self.const(I64, number)
+
+    def while_loop(
+        self,
+        initial: Values,
+        condition: Callable[[Values], Value],
+        body: Callable[[Values], Values],
+    ) -> tuple[Value, ...]:
+        """Repeats ``body`` on the carried values while ``condition`` holds; their final values."""
+        head, inside, done = self.fresh("head"), self.fresh("body"), self.fresh("done")
+        before = self.block
+        self.jump(head)
+        self.start_block(head)
+        carried = [self._phi(value, before) for value in initial]
+        values = tuple(value for value, _ in carried)
+        self.split(condition(values), inside, done)
+        self.start_block(inside)
+        for (_, close), value in zip(carried, body(values), strict=True):
+            close(value, self.block)
+        self.jump(head)
+        self.start_block(done)
+        return values
+
+    @contextmanager
+    def when(self, condition: Value) -> Iterator[None]:
+        """Runs the body, which yields nothing, only where a scalar i1 holds."""
+        inside, done = self.fresh("then"), self.fresh("join")
+        self.split(condition, inside, done)
+        self.start_block(inside)
+        yield
+        self.jump(done)
+        self.start_block(done)
+
+    def branch(
+        self, condition: Value, then: Callable[[], Values], otherwise: Callable[[], Values]
+    ) -> tuple[Value, ...]:
+        """Values of one of two blocks of code, chosen by a scalar i1."""
+        labels = self.fresh("then"), self.fresh("else"), self.fresh("join")
+        self.split(condition, labels[0], labels[1])
+        taken: list[tuple[Values, str]] = []
+        for label, emit in zip(labels, (then, otherwise), strict=False):
+            self.start_block(label)
+            taken.append((emit(), self.block))
+            self.jump(labels[2])
+        self.start_block(labels[2])
+        (left, left_block), (right, right_block) = taken
+        return tuple(
+            self.emit(a.type, f"phi {a.type} [{a.text}, %{left_block}], [{b.text}, %{right_block}]")
+            for a, b in zip(left, right, strict=True)
+        )
+
+    def by_lane(self, emit: Callable[[Values], Value], operands: Values, result: IrType) -> Value:
+        """Applies a scalar emitter to each lane in turn; ``result`` is the element type."""
+        lanes = operands[0].lanes
+        if lanes == 1:
+            return emit(operands)
+        empty = Value("poison", IrType(result.element, lanes))
+        with self.carried_loop(0, lanes, initial=(empty,)) as loop:
+            one = emit([self.extract(operand, loop.index) for operand in operands])
+            loop.carry(self.insert(loop.values[0], one, loop.index))
+        return loop.values[0]

@@ -1,0 +1,94 @@
+"""The growing body of one function: lines, fresh names, the current block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xladev.codegen.llvm.types import PTR, VOID, IrType
+from xladev.codegen.llvm.values import Operand, Value, constant
+from xladev.errors import CompileError
+
+if TYPE_CHECKING:
+    from xladev.codegen.llvm.module import ModuleBuilder
+
+
+class Emitter:
+    """Appends instructions to a function; the base of the builders' vocabularies."""
+
+    def __init__(self, module: ModuleBuilder, name: str, result: IrType) -> None:
+        self.module = module
+        self.name = name
+        self.result = result
+        self.block = "entry"
+        self._lines: list[str] = []
+        self._allocas: list[str] = []
+        self._names = 0
+        self._terminated = False
+
+    def fresh(self, prefix: str = "v") -> str:
+        """A name not used before in this function."""
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def emit(self, type_: IrType, instruction: str) -> Value:
+        """Appends an instruction that yields a value of ``type_``."""
+        self._names += 1
+        name = f"%v{self._names}"
+        self._lines.append(f"  {name} = {instruction}")
+        return Value(name, type_)
+
+    def do(self, instruction: str) -> None:
+        """Appends an instruction that yields nothing."""
+        self._lines.append(f"  {instruction}")
+
+    def start_block(self, label: str) -> None:
+        """Begins a basic block; the one before must have been terminated."""
+        if not self._terminated:
+            raise CompileError(f"block {self.block} has no terminator", where=f"@{self.name}")
+        self._lines.append(f"{label}:")
+        self.block = label
+        self._terminated = False
+
+    def terminate(self, instruction: str) -> None:
+        """Ends the current block with a branch or return."""
+        if self._terminated:
+            raise CompileError(f"block {self.block} has two terminators", where=f"@{self.name}")
+        self._lines.append(f"  {instruction}")
+        self._terminated = True
+
+    def ret(self, value: Value | None = None) -> None:
+        """Returns from the function."""
+        if (value.type if value else VOID) != self.result:
+            raise CompileError(
+                f"@{self.name} returns {value.type if value else VOID}, declared {self.result}"
+            )
+        self.terminate(f"ret {value}" if value else "ret void")
+
+    def reserve(self) -> int:
+        """Reserves a line to be written later by `fill`: a phi whose latch is not known yet."""
+        self._lines.append("")
+        return len(self._lines) - 1
+
+    def fill(self, line: int, instruction: str) -> None:
+        """Writes a line reserved before."""
+        self._lines[line] = f"  {instruction}"
+
+    def alloca(self, type_: IrType, count: int = 1, align: int = 16) -> Value:
+        """Stack space for ``count`` elements of ``type_``, taken in the entry block."""
+        name = f"%{self.fresh('stack')}"
+        self._allocas.append(f"  {name} = alloca [{count} x {type_}], align {align}")
+        return Value(name, PTR)
+
+    def const(self, type_: IrType, number: float | int) -> Value:
+        """A constant of ``type_``, spread over its lanes."""
+        return constant(type_, number)
+
+    def like(self, operand: Operand, other: Value) -> Value:
+        """``operand`` as a value: numbers become constants of the other operand's type."""
+        return operand if isinstance(operand, Value) else constant(other.type, operand)
+
+    def body(self) -> str:
+        """The text between the braces; CompileError if the last block is open."""
+        if not self._terminated:
+            raise CompileError(f"block {self.block} has no terminator", where=f"@{self.name}")
+        return "\n".join(["entry:", *self._allocas, *self._lines])

@@ -1,0 +1,56 @@
+"""Addresses, loads and stores."""
+
+from __future__ import annotations
+
+from xladev.codegen.llvm.emitter import Emitter
+from xladev.codegen.llvm.types import I64, PTR, IrType
+from xladev.codegen.llvm.values import Value
+
+
+class Memory(Emitter):
+    """Instructions that touch memory; alignment in bytes, metadata such as ``!noalias !3``."""
+
+    def element_address(
+        self, base: Value, index: Value | int, element: IrType, inbounds: bool = True
+    ) -> Value:
+        """Address of element ``index`` of an array of ``element`` at ``base``."""
+        flag = " inbounds" if inbounds else ""
+        place = index if isinstance(index, Value) else self.const(I64, index)
+        return self.emit(PTR, f"getelementptr{flag} {element}, ptr {base.text}, {place}")
+
+    def byte_address(self, base: Value, offset: Value | int) -> Value:
+        """Address ``offset`` bytes after ``base``."""
+        place = offset if isinstance(offset, Value) else self.const(I64, offset)
+        return self.emit(PTR, f"getelementptr inbounds i8, ptr {base.text}, {place}")
+
+    def load(
+        self,
+        type_: IrType,
+        address: Value,
+        *,
+        align: int | None = None,
+        metadata: str = "",
+        volatile: bool = False,
+    ) -> Value:
+        """Reads a value; natural alignment of one element unless told otherwise."""
+        word = "load volatile" if volatile else "load"
+        extra = f", {metadata}" if metadata else ""
+        place = f"ptr {address.text}, align {align or natural_alignment(type_)}"
+        return self.emit(type_, f"{word} {type_.text}, {place}{extra}")
+
+    def store(
+        self, value: Value, address: Value, *, align: int | None = None, metadata: str = ""
+    ) -> None:
+        """Writes a value; natural alignment of one element unless told otherwise."""
+        extra = f", {metadata}" if metadata else ""
+        place = f"ptr {address.text}, align {align or natural_alignment(value.type)}"
+        self.do(f"store {value}, {place}{extra}")
+
+    def table(self, name: str, element: IrType, numbers: tuple[float | int, ...]) -> Value:
+        """Address of a constant array of the module, made once per name."""
+        return self.module.constant_table(name, element, numbers)
+
+
+def natural_alignment(type_: IrType) -> int:
+    """Bytes to which one element is aligned."""
+    return max(1, (type_.bits + 7) // 8)

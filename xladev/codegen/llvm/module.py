@@ -1,0 +1,157 @@
+"""An LLVM module as text: functions, declarations, constant tables, metadata, attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xladev.codegen.llvm.control import Control
+from xladev.codegen.llvm.memory import Memory, natural_alignment
+from xladev.codegen.llvm.target import TargetTraits
+from xladev.codegen.llvm.types import PTR, IrType
+from xladev.codegen.llvm.values import Value, constant
+from xladev.errors import CompileError
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A function parameter: type, name, and attributes such as ``noalias readonly align 64``."""
+
+    type: IrType
+    name: str
+    attributes: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.type.text, self.attributes, f"%{self.name}")))
+
+
+class FunctionBuilder(Control, Memory):
+    """Emits the body of one function; see the base classes for the vocabulary."""
+
+    def __init__(
+        self, module: ModuleBuilder, name: str, result: IrType, parameters: Sequence[Parameter]
+    ) -> None:
+        super().__init__(module, name, result)
+        self.arguments = tuple(Value(f"%{p.name}", p.type) for p in parameters)
+
+    def call(self, symbol: str, result: IrType, *arguments: Value) -> Value:
+        """Calls a function defined or declared in the module."""
+        listed = ", ".join(str(a) for a in arguments)
+        return self.emit(result, f"call {result.text} @{symbol}({listed})")
+
+    def call_void(self, symbol: str, *arguments: Value) -> None:
+        """Calls a function that returns nothing."""
+        self.do(f"call void @{symbol}({', '.join(str(a) for a in arguments)})")
+
+    def call_shared(
+        self, name: str, result: IrType, arguments: Sequence[Value], emit: SharedEmitter
+    ) -> Value:
+        """Calls an internal function that the module defines once per name and argument types.
+
+        ``emit(builder, arguments)`` returns the result of the body; it runs on the first call.
+        """
+        symbol = ".".join(["xladev", name, *(a.type.mangled for a in arguments)])
+        self.module.define_shared(symbol, result, [a.type for a in arguments], emit)
+        return self.call(symbol, result, *arguments)
+
+
+SharedEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], Value]
+
+
+class ModuleBuilder:
+    """Collects the parts of a module; ``str(module)`` is LLVM assembly."""
+
+    def __init__(self, name: str, target: TargetTraits | None = None) -> None:
+        self.name = name
+        self.target = target or TargetTraits()
+        self._functions: dict[str, tuple[str, FunctionBuilder]] = {}
+        self._declarations: dict[str, str] = {}
+        self._globals: dict[str, str] = {}
+        self._metadata: list[str] = []
+
+    def function(
+        self,
+        name: str,
+        result: IrType,
+        parameters: Sequence[Parameter] = (),
+        *,
+        linkage: str = "",
+        attributes: str = "",
+    ) -> FunctionBuilder:
+        """Begins the definition of a function; CompileError if the name is taken."""
+        if name in self._functions:
+            raise CompileError(f"@{name} is defined twice", where=f"module {self.name}")
+        listed = ", ".join(str(p) for p in parameters)
+        words = ("define", linkage, result.text, f"@{name}({listed})", "#0", attributes)
+        builder = FunctionBuilder(self, name, result, parameters)
+        self._functions[name] = (" ".join(filter(None, words)), builder)
+        return builder
+
+    def define_shared(
+        self, symbol: str, result: IrType, types: Sequence[IrType], emit: SharedEmitter
+    ) -> None:
+        """Defines an internal function unless the module has it."""
+        if symbol in self._functions:
+            return
+        parameters = [Parameter(t, f"a{i}") for i, t in enumerate(types)]
+        builder = self.function(symbol, result, parameters, linkage="internal")
+        builder.ret(emit(builder, builder.arguments))
+
+    def declare(self, symbol: str, result: IrType, types: Sequence[IrType]) -> None:
+        """Declares an external function."""
+        listed = ", ".join(t.text for t in types)
+        self._declarations[symbol] = f"declare {result} @{symbol}({listed})"
+
+    def declare_intrinsic(self, symbol: str, result: IrType, types: Sequence[str]) -> None:
+        """Declares an intrinsic that `Arithmetic.intrinsic` has checked."""
+        if symbol not in self._declarations:
+            self._declarations[symbol] = f"declare {result.text} @{symbol}({', '.join(types)})"
+
+    def constant_table(
+        self, name: str, element: IrType, numbers: tuple[float | int, ...], align: int = 64
+    ) -> Value:
+        """Address of a constant array, made once per name."""
+        symbol = f"xladev.table.{name}"
+        if symbol not in self._globals:
+            items = ", ".join(str(constant(element, number)) for number in numbers)
+            self._globals[symbol] = (
+                f"@{symbol} = internal constant [{len(numbers)} x {element}] [{items}], "
+                f"align {max(align, natural_alignment(element))}"
+            )
+        return Value(f"@{symbol}", PTR)
+
+    def metadata(self, body: str) -> str:
+        """Adds a metadata node such as ``!{i32 1}``; its reference, such as ``!4``."""
+        if not body.startswith("distinct") and body in self._metadata:
+            return f"!{self._metadata.index(body)}"
+        self._metadata.append(body)
+        return f"!{len(self._metadata) - 1}"
+
+    def alias_scopes(self, count: int) -> list[str]:
+        """Load and store metadata for ``count`` memory regions that do not overlap.
+
+        Entry i marks an access as inside region i and outside all the others.
+        """
+        domain = self.metadata(f'distinct !{{!"{self.name}.{len(self._metadata)}"}}')
+        scopes = [self.metadata(f'distinct !{{!"r{i}", {domain}}}') for i in range(count)]
+        lists = [self.metadata(f"!{{{scope}}}") for scope in scopes]
+        others = [
+            self.metadata(f"!{{{', '.join(s for s in scopes if s != scope)}}}") for scope in scopes
+        ]
+        return [
+            f"!alias.scope {own}, !noalias {rest}" for own, rest in zip(lists, others, strict=True)
+        ]
+
+    def __str__(self) -> str:
+        parts = [f"; ModuleID = '{self.name}'"]
+        if self.target.data_layout:
+            parts.append(f'target datalayout = "{self.target.data_layout}"')
+        if self.target.triple:
+            parts.append(f'target triple = "{self.target.triple}"')
+        parts.extend(self._globals.values())
+        for header, builder in self._functions.values():
+            parts.append(f"{header} {{\n{builder.body()}\n}}")
+        parts.extend(self._declarations.values())
+        parts.append(f"attributes #0 = {{ {' '.join(self.target.function_attributes)} }}")
+        parts.extend(f"!{i} = {body}" for i, body in enumerate(self._metadata))
+        return "\n\n".join(parts) + "\n"

@@ -1,0 +1,26 @@
+"""What text emission must know about the machine that the code is for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTraits:
+    """Traits of a code generation target.
+
+    Attributes:
+        triple: LLVM target triple; empty to leave it to whoever compiles the text.
+        data_layout: LLVM data layout string; empty likewise.
+        has_half_conversion: half <-> float conversion is an instruction (x86 F16C, aarch64, PTX).
+            Where it is not, LLVM would call a runtime library, so bit arithmetic is emitted.
+        function_attributes: attributes of every function defined.
+    """
+
+    triple: str = ""
+    data_layout: str = ""
+    has_half_conversion: bool = True
+    function_attributes: tuple[str, ...] = ("nounwind", '"no-trapping-math"="true"')
+
+
+GENERIC = TargetTraits(has_half_conversion=False)

@@ -1,0 +1,26 @@
+"""HLO constants in compute representation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xladev.codegen.llvm import Value, constant, vector
+from xladev.codegen.scalar.elements import ComplexValue, Element, compute_type
+from xladev.hlo.dtype import PrimitiveType
+
+Number = bool | int | float | complex
+
+
+def constant_element(dtype: PrimitiveType, number: Number | np.generic, lanes: int = 1) -> Element:
+    """A constant of any element type, rounded to it as NumPy would; spread over the lanes."""
+    rounded = np.asarray(number).astype(dtype.np)
+    if dtype.is_complex:
+        z = complex(rounded)
+        return ComplexValue(_real(dtype, z.real, lanes), _real(dtype, z.imag, lanes))
+    if dtype.is_float:
+        return _real(dtype, float(rounded.astype(np.float64)), lanes)
+    return _real(dtype, int(rounded), lanes)
+
+
+def _real(dtype: PrimitiveType, number: float | int, lanes: int) -> Value:
+    return constant(vector(compute_type(dtype), lanes), number)

@@ -1,0 +1,93 @@
+"""Value casts between every pair of element types.
+
+Float to integer truncates, clamps to the range and takes NaN to 0. What is narrower than f32 is
+reached through f32 (as in ml_dtypes and XLA), except f64 -> f16, which is rounded once.
+"""
+
+from __future__ import annotations
+
+from xladev.codegen.llvm import DOUBLE, FLOAT, I32, FunctionBuilder, IrType, Value
+from xladev.codegen.scalar.elements import ComplexValue, Element, compute_type
+from xladev.codegen.scalar.storage import round_to
+from xladev.errors import UnsupportedError
+from xladev.hlo.dtype import F16, Kind, PrimitiveType
+
+
+def emit_convert(
+    b: FunctionBuilder, element: Element, source: PrimitiveType, target: PrimitiveType
+) -> Element:
+    """``element`` of type ``source`` as ``target``; complex to real keeps the real part."""
+    if source is target:
+        return element
+    if isinstance(element, ComplexValue):
+        return _from_complex(b, element, source, target)
+    if target.is_complex:
+        real = _convert_real(b, element, source, target.component)
+        return ComplexValue(real, b.const(real.type, 0.0))
+    return _convert_real(b, element, source, target)
+
+
+def _from_complex(
+    b: FunctionBuilder, element: ComplexValue, source: PrimitiveType, target: PrimitiveType
+) -> Element:
+    part = source.component
+    if not target.is_complex:
+        if target.kind is Kind.PRED:
+            nonzero = [b.fcmp("une", x, 0.0) for x in (element.real, element.imag)]
+            return b.or_(nonzero[0], nonzero[1])
+        return _convert_real(b, element.real, part, target)
+    parts = [_convert_real(b, x, part, target.component) for x in (element.real, element.imag)]
+    return ComplexValue(parts[0], parts[1])
+
+
+def _convert_real(
+    b: FunctionBuilder, value: Value, source: PrimitiveType, target: PrimitiveType
+) -> Value:
+    if source is target:
+        return value
+    if source.is_float:
+        return _from_float(b, value, target)
+    if target.kind is Kind.PRED:
+        return b.icmp("ne", value, 0)
+    if target.is_integral:
+        return b.resize(value, compute_type(target), signed=source.is_signed)
+    if target.is_float:
+        cast = "sitofp" if source.is_signed else "uitofp"
+        return round_to(b, b.cast(cast, value, compute_type(target)), target)
+    raise UnsupportedError(f"convert {source} to {target}")
+
+
+def _from_float(b: FunctionBuilder, value: Value, target: PrimitiveType) -> Value:
+    if target.kind is Kind.PRED:
+        return b.fcmp("une", value, 0.0)
+    if target.is_integral:
+        return float_to_integer(b, value, compute_type(target), signed=target.is_signed)
+    wanted = compute_type(target)
+    if target is F16 and value.type.element == DOUBLE.element:
+        value = _to_odd_float(b, value)
+    return round_to(b, b.refloat(value, wanted), target)
+
+
+def float_to_integer(b: FunctionBuilder, value: Value, type_: IrType, *, signed: bool) -> Value:
+    """Truncates toward zero, clamps to the range of ``type_``; NaN gives 0."""
+    name = "fptosi.sat" if signed else "fptoui.sat"
+    if type_.bits > 1 or not signed:
+        return b.intrinsic(name, value, result=type_)
+    # The one-bit signed range is -1..0: LLVM is spared a case that no other program has.
+    return b.fcmp("ole", value, -1.0)
+
+
+def _to_odd_float(b: FunctionBuilder, value: Value) -> Value:
+    """f64 to f32, rounding inexact results to an odd last place, so a second rounding is right.
+
+    Truncation and a sticky last bit is "round to odd": the f32 mantissa exceeds that of f16 by more
+    than two bits, so the second rounding sees on which side of a tie the f64 was.
+    """
+    nearest = b.refloat(value, FLOAT)
+    back = b.refloat(nearest, DOUBLE)
+    inexact = b.fcmp("one", back, value)
+    away = b.fcmp("ogt", b.fabs(back), b.fabs(value))
+    bits = b.bitcast(nearest, I32)
+    truncated = b.sub(bits, b.resize(away, I32, signed=False))
+    odd = b.or_(truncated, b.resize(inexact, I32, signed=False))
+    return b.bitcast(b.select(inexact, odd, bits), FLOAT)

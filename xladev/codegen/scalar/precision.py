@@ -1,0 +1,95 @@
+"""reduce-precision and stochastic-convert."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xladev.codegen.llvm import FunctionBuilder, Value, constant, integer
+from xladev.codegen.scalar.convert import emit_convert, float_to_integer
+from xladev.codegen.scalar.elements import Element, compute_type, real_of
+from xladev.codegen.scalar.operation import Operation
+from xladev.codegen.scalar.storage import round_to
+from xladev.errors import CompileError
+from xladev.hlo.dtype import F64
+
+# Mantissa and exponent bits of the two types that elements are computed in.
+_FIELDS = {32: (23, 8), 64: (52, 11)}
+
+
+def emit_reduce_precision(
+    b: FunctionBuilder, operation: Operation, args: Sequence[Element]
+) -> Value:
+    """Rounds to ``mantissa_bits`` (ties to even), then fits the exponent into ``exponent_bits``.
+
+    Overflow gives infinity; what would be subnormal in the reduced format gives a signed zero; NaN
+    stays as it is (XLA's `EmitReducePrecisionIR`).
+    """
+    x = real_of(args[0], "reduce-precision")
+    exponent = _attribute(operation, "exponent_bits")
+    mantissa = _attribute(operation, "mantissa_bits")
+    have_mantissa, have_exponent = _FIELDS[x.type.bits]
+    bits = b.bitcast(x, integer(x.type.bits))
+    if mantissa < have_mantissa:
+        bits = _round_mantissa(b, bits, have_mantissa - mantissa)
+    if exponent < have_exponent:
+        bits = _fit_exponent(b, bits, exponent, have_mantissa, have_exponent)
+    reduced = b.bitcast(bits, x.type.scalar())
+    kept = b.select(b.fcmp("uno", x, x), x, reduced)
+    return round_to(b, kept, operation.result)
+
+
+def _attribute(operation: Operation, name: str) -> int:
+    value = operation.attributes.get(name)
+    if not isinstance(value, int):
+        raise CompileError(f"{operation.opcode} needs the integer attribute {name}")
+    return value
+
+
+def _round_mantissa(b: FunctionBuilder, bits: Value, drop: int) -> Value:
+    """Rounds away the lowest ``drop`` bits; a carry into the exponent is the right result."""
+    lowest = b.and_(b.lshr(bits, drop), 1)
+    biased = b.add(bits, b.add(lowest, (1 << (drop - 1)) - 1))
+    return b.and_(biased, -(1 << drop))
+
+
+def _fit_exponent(
+    b: FunctionBuilder, bits: Value, exponent: int, have_mantissa: int, have_exponent: int
+) -> Value:
+    width = bits.type.bits
+    field = ((1 << have_exponent) - 1) << have_mantissa
+    bias = (1 << (have_exponent - 1)) - 1
+    reach = (1 << (exponent - 1)) - 1
+    sign = b.and_(bits, 1 << (width - 1))
+    held = b.and_(bits, field)
+    overflows = b.icmp("ugt", held, (bias + reach) << have_mantissa)
+    underflows = b.icmp("ule", held, (bias - reach) << have_mantissa)
+    fitted = b.select(overflows, b.or_(sign, field), bits)
+    return b.select(underflows, sign, fitted)
+
+
+def emit_stochastic_convert(
+    b: FunctionBuilder, operation: Operation, args: Sequence[Element]
+) -> Value:
+    """Float to signed integer, rounded up with the probability of the fraction.
+
+    The second operand holds random bits: the magnitude grows by one where they are below the
+    fraction scaled to their width. NaN gives 0; beyond the range clamps. Source: XLA's
+    HloEvaluator, ``kStochasticConvert``.
+    """
+    random = real_of(args[1], "stochastic-convert")
+    # f64 holds every float and fixed-point fraction that matters here exactly.
+    wide = emit_convert(b, args[0], operation.dtype, F64)
+    x = real_of(wide, "stochastic-convert")
+    if not operation.result.is_integral:
+        raise CompileError(f"{operation}: stochastic-convert yields integers only")
+    type_ = compute_type(operation.result)
+    signed = operation.result.is_signed
+    magnitude = b.fabs(x)
+    whole = b.intrinsic("trunc", magnitude)
+    fraction = b.fsub(magnitude, whole)
+    bits = operation.operands[1].bits
+    scaled = b.fmul(fraction, 2.0**bits)
+    limit = float_to_integer(b, scaled, integer(bits), signed=False)
+    up = b.icmp("ult", random, limit)
+    moved = b.fadd(whole, b.select(up, constant(whole.type, 1.0), 0.0))
+    return float_to_integer(b, b.copysign(moved, x), type_, signed=signed)
