@@ -6,12 +6,13 @@ VENV ?= .venv
 JOBS ?= 2
 ARGS ?=
 EXTRAS ?= test
+DIST ?= dist
 
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup mnist test lint types format docs docs-serve full ratchet wheel clean
+.PHONY: help setup mnist test lint types format docs full ratchet wheel clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,19 +47,17 @@ format: $(VENV)/.ready-lint  ## Rewrite the code in the house format
 
 docs: $(VENV)/.ready-docs  ## Build the documentation, warnings being errors
 	$(BIN)/python docs/gen/all.py --check
-	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
-
-docs-serve: $(VENV)/.ready-docs  ## Show the documentation at localhost while it is edited
-	$(BIN)/mkdocs serve
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet docs build/docs
+	@echo "see build/docs/index.html"
 
 full: $(VENV)/.ready-$(EXTRAS)  ## Run every test; goes on where it stopped; writes docs/reference/full-run.json
 	$(BIN)/python -m tests.tools.full_run $(ARGS)
 
-ratchet: $(VENV)/.ready-$(EXTRAS)  ## Compare tests/ratchet.toml with the one of BASE (default HEAD~1)
+ratchet: $(VENV)/.ready-$(EXTRAS)  ## Refuse a count in tests/ratchet.toml below any earlier one
 	$(BIN)/python -m tests.tools.ratchet $(ARGS)
 
 wheel: $(VENV)/.ready-build  ## Build sdist and wheel into dist/
-	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build --outdir $(DIST) .
 
 clean:  ## Remove what was built (not .venv)
-	rm -rf build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf build $(DIST) .pytest_cache .ruff_cache .mypy_cache .hypothesis
