@@ -190,6 +190,7 @@ class Sharding:
         dim_axes: axes per dimension of a named sharding; the flag says the dimension is closed.
         replicated_axes, unreduced_axes, manual_axes: further axes of a named sharding.
         shard_group: ``(kind, id)`` with kind ``shard_as`` or ``shard_like``.
+        reduction: how unreduced axes will be combined: ``sum``, ``max`` or ``min``.
         metadata: where it came from.
     """
 
@@ -205,6 +206,7 @@ class Sharding:
     unreduced_axes: tuple[AxisRef, ...] = ()
     manual_axes: tuple[AxisRef, ...] = ()
     shard_group: tuple[str, int] | None = None
+    reduction: str = "sum"
     metadata: tuple[Metadata, ...] = ()
 
 

@@ -44,6 +44,7 @@ DATA_MESSAGES: Final[dict[str, str]] = {
         2 op_name string
         3 source_file string
         4 source_line int32
+        5 profile_type int32*
         8 size_of_generated_code_in_bytes int64
         9 size_of_memory_working_set_in_bytes int64
         12 deduplicated_name string
@@ -53,7 +54,8 @@ DATA_MESSAGES: Final[dict[str, str]] = {
         18 source_column int32
         19 source_end_column int32
         20 metadata_payload Payload
-        ignored 5 10 11 13 14
+        13 preserve_layout bool
+        ignored 10 11 14
     """,
     "Payload": """
         1 value bytes?
@@ -245,6 +247,7 @@ DATA_MESSAGES: Final[dict[str, str]] = {
     """,
     "CollectiveDeviceListProto": """
         1 replica_groups ReplicaGroup*
+        2 iota_replica_group_list IotaReplicaGroupListProto
     """,
     "OriginalValueProto": """
         1 elements OriginalValueElementProto*

@@ -1,0 +1,170 @@
+"""Structured attributes <-> their messages: windows, dimension numbers, padding, aliasing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xladev.hlo.attributes import (
+    ConvDims,
+    OutputAlias,
+    PadDim,
+    ResultAccuracy,
+    SliceDim,
+    Window,
+    WindowDim,
+)
+from xladev.hlo.proto.encode import encode
+from xladev.hlo.proto.message import Message
+
+
+def read_window(message: Message) -> Window:
+    """The window in a ``Window``; strides and dilations of 0, "not set", are 1."""
+    return tuple(map(_read_window_dim, message.children("dimensions")))
+
+
+def _read_window_dim(message: Message) -> WindowDim:
+    return WindowDim(
+        size=message.integer("size"),
+        stride=message.integer("stride") or 1,
+        pad_low=message.integer("padding_low"),
+        pad_high=message.integer("padding_high"),
+        base_dilation=message.integer("base_dilation") or 1,
+        window_dilation=message.integer("window_dilation") or 1,
+        reversal=message.flag("window_reversal"),
+    )
+
+
+def write_window(window: Window) -> bytes:
+    """The ``Window`` of a window."""
+    return encode("Window", {"dimensions": [_write_window_dim(d) for d in window]})
+
+
+def _write_window_dim(dim: WindowDim) -> bytes:
+    return encode(
+        "WindowDimension",
+        {
+            "size": dim.size,
+            "stride": dim.stride,
+            "padding_low": dim.pad_low,
+            "padding_high": dim.pad_high,
+            "base_dilation": dim.base_dilation,
+            "window_dilation": dim.window_dilation,
+            "window_reversal": dim.reversal,
+        },
+    )
+
+
+def read_conv_dims(message: Message) -> ConvDims:
+    """The dimension numbers in a ``ConvolutionDimensionNumbers``."""
+    return ConvDims(
+        input_batch=message.integer("input_batch_dimension"),
+        input_feature=message.integer("input_feature_dimension"),
+        input_spatial=message.integers("input_spatial_dimensions"),
+        kernel_input_feature=message.integer("kernel_input_feature_dimension"),
+        kernel_output_feature=message.integer("kernel_output_feature_dimension"),
+        kernel_spatial=message.integers("kernel_spatial_dimensions"),
+        output_batch=message.integer("output_batch_dimension"),
+        output_feature=message.integer("output_feature_dimension"),
+        output_spatial=message.integers("output_spatial_dimensions"),
+    )
+
+
+def write_conv_dims(dims: ConvDims) -> bytes:
+    """The ``ConvolutionDimensionNumbers`` of dimension numbers."""
+    return encode(
+        "ConvolutionDimensionNumbers",
+        {
+            "input_batch_dimension": dims.input_batch,
+            "input_feature_dimension": dims.input_feature,
+            "input_spatial_dimensions": dims.input_spatial,
+            "kernel_input_feature_dimension": dims.kernel_input_feature,
+            "kernel_output_feature_dimension": dims.kernel_output_feature,
+            "kernel_spatial_dimensions": dims.kernel_spatial,
+            "output_batch_dimension": dims.output_batch,
+            "output_feature_dimension": dims.output_feature,
+            "output_spatial_dimensions": dims.output_spatial,
+        },
+    )
+
+
+def read_slice_dim(message: Message) -> SliceDim:
+    """One dimension of a slice; a stride of 0, "not set", is 1."""
+    return SliceDim(
+        message.integer("start"), message.integer("limit"), message.integer("stride") or 1
+    )
+
+
+def write_slice_dim(dim: SliceDim) -> bytes:
+    """The ``SliceDimensions`` of one dimension."""
+    values = {"start": dim.start, "limit": dim.limit, "stride": dim.stride}
+    return encode("HloInstructionProto.SliceDimensions", values)
+
+
+def read_padding(message: Message) -> tuple[PadDim, ...]:
+    """The padding in a ``PaddingConfig``."""
+    return tuple(
+        PadDim(
+            d.integer("edge_padding_low"),
+            d.integer("edge_padding_high"),
+            d.integer("interior_padding"),
+        )
+        for d in message.children("dimensions")
+    )
+
+
+def write_padding(padding: tuple[PadDim, ...]) -> bytes:
+    """The ``PaddingConfig`` of padding."""
+    return encode("PaddingConfig", {"dimensions": [_write_pad_dim(d) for d in padding]})
+
+
+def _write_pad_dim(dim: PadDim) -> bytes:
+    values = {
+        "edge_padding_low": dim.low,
+        "edge_padding_high": dim.high,
+        "interior_padding": dim.interior,
+    }
+    return encode("PaddingConfig.PaddingConfigDimension", values)
+
+
+def read_output_alias(message: Message) -> OutputAlias:
+    """One pair of buffers that are the same."""
+    return OutputAlias(
+        message.integers("output_shape_index"),
+        message.integer("operand_index"),
+        message.integers("operand_shape_index"),
+    )
+
+
+def write_output_alias(alias: OutputAlias) -> bytes:
+    """The ``OutputOperandAliasing`` of one pair."""
+    return encode(
+        "OutputOperandAliasing",
+        {
+            "output_shape_index": alias.output_index,
+            "operand_index": alias.operand,
+            "operand_shape_index": alias.operand_index,
+        },
+    )
+
+
+def read_accuracy(message: Message) -> ResultAccuracy | None:
+    """The accuracy in a ``ResultAccuracy``; None for the default mode."""
+    tolerance = message.child("tolerance")
+    if tolerance is not None:
+        return ResultAccuracy(
+            "", tolerance.real("atol"), tolerance.real("rtol"), tolerance.integer("ulps")
+        )
+    mode = message.enum("mode").lower()
+    return None if mode == "default" else ResultAccuracy(mode)
+
+
+def write_accuracy(accuracy: ResultAccuracy) -> bytes:
+    """The ``ResultAccuracy`` of an accuracy."""
+    if accuracy.mode:
+        return encode("ResultAccuracy", {"mode": accuracy.mode.upper()})
+    values: dict[str, Any] = {
+        "atol": accuracy.atol,
+        "rtol": accuracy.rtol,
+        "ulps": accuracy.ulps,
+    }
+    return encode("ResultAccuracy", {"tolerance": encode("ResultAccuracy.Tolerance", values)})
