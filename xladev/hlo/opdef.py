@@ -87,6 +87,9 @@ class InstructionView(Protocol):
     @property
     def opcode(self) -> str: ...
 
+    @property
+    def operands(self) -> tuple[InstructionView, ...]: ...
+
     def __getitem__(self, name: str) -> Any: ...
 
 

@@ -2,98 +2,158 @@
 
 from __future__ import annotations
 
-from xladev.hlo.opdef import Attr, AttrKind, OpDef
+from collections.abc import Callable
+
+import numpy as np
+
+from xladev.hlo import dtype as dt
+from xladev.hlo.dtype import Kind, PrimitiveType
+from xladev.hlo.literal import Array
+from xladev.hlo.numerics import complexes, integers, reals
+from xladev.hlo.numerics.precision import narrow, pointwise, raise_precision, widen
+from xladev.hlo.opdef import InferFn, OpCall, OpDef, Tolerance
+from xladev.hlo.ops import rules
+from xladev.hlo.shape import Shape
+
+SIGNED = rules.FLOAT | rules.COMPLEX | {Kind.SINT}
+
+
+def infer_unary(
+    kinds: rules.Kinds, result: Callable[[PrimitiveType], PrimitiveType] = lambda t: t
+) -> InferFn:
+    """Shape rule: one array (``OP_c1``) of these kinds (``OP_c2``), and a result like it."""
+
+    def infer(call: OpCall) -> Shape:
+        rules.require_arrays(call)
+        (operand,) = call.operands
+        rules.require_kinds(call, operand, kinds, "c2")
+        return rules.with_type(operand, result(operand.element_type))
+
+    return infer
+
+
+def _component(element_type: PrimitiveType) -> PrimitiveType:
+    return element_type.component
+
+
+def _rounded(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A function on wide floats as one on any floats."""
+    return lambda x: pointwise(function(widen(x)), x.dtype)
+
+
+def absolute(x: Array) -> Array:
+    """Magnitude; the least integer stays itself."""
+    if x.dtype.kind == "c":
+        raised = raise_precision(x)
+        return np.asarray(np.hypot(raised.real, raised.imag)).astype(x.real.dtype)
+    return pointwise(np.abs(widen(x)), x.dtype)
+
+
+def negate(x: Array) -> Array:
+    """Opposite; integers wrap, floats and NaN flip the sign bit."""
+    if dt.by_numpy(x.dtype).is_integral:
+        return pointwise(np.negative(widen(x)), x.dtype)
+    return np.asarray(np.negative(x))
+
+
+def sign(x: Array) -> Array:
+    """Sign of integers and floats, unit vector of complex numbers."""
+    element_type = dt.by_numpy(x.dtype)
+    if element_type.is_complex:
+        return pointwise(complexes.sign(raise_precision(x)), x.dtype)
+    if element_type.is_integral:
+        return pointwise(np.sign(widen(x)), x.dtype)
+    return narrow(reals.sign(widen(x)), x.dtype)
+
+
+def complement(x: Array) -> Array:
+    """Logical complement of pred, every bit of integers."""
+    return np.logical_not(x) if x.dtype == np.bool_ else integers.bitwise_not(x)
+
+
+def is_finite(x: Array) -> Array:
+    """Where the element is neither infinite nor NaN."""
+    return np.isfinite(widen(x))
+
+
+def real(x: Array) -> Array:
+    """Real part."""
+    return np.array(x.real)
+
+
+def imag(x: Array) -> Array:
+    """Imaginary part."""
+    return np.array(x.imag) if x.dtype.kind == "c" else np.zeros_like(x)
+
+
+def _op(
+    name: str,
+    summary: str,
+    kinds: rules.Kinds,
+    function: Callable[[Array], Array],
+    result: Callable[[PrimitiveType], PrimitiveType] = lambda t: t,
+    tolerance: Tolerance = Tolerance.EXACT,
+) -> OpDef:
+    return OpDef(
+        name,
+        1,
+        summary,
+        infer=infer_unary(kinds, result),
+        evaluate=rules.elementwise(function),
+        category="elementwise",
+        elementwise=True,
+        tolerance=tolerance,
+    )
+
+
+_PARTS = rules.FLOAT | rules.COMPLEX
 
 OPS: tuple[OpDef, ...] = (
-    OpDef(
+    _op(
         "abs",
-        1,
         "Magnitude; of complex numbers, a real.",
-        category="elementwise",
-        elementwise=True,
+        SIGNED,
+        absolute,
+        _component,
+        Tolerance.ROUNDED,
     ),
-    OpDef(
-        "negate",
-        1,
-        "Arithmetic negation; integers wrap.",
-        category="elementwise",
-        elementwise=True,
-    ),
-    OpDef(
+    _op("negate", "Arithmetic negation; integers wrap.", rules.NUMBER, negate),
+    _op(
         "sign",
-        1,
         "-1, 0 or 1, keeping NaN and signed zero; z/|z| for complex.",
-        category="elementwise",
-        elementwise=True,
+        SIGNED,
+        sign,
+        tolerance=Tolerance.ROUNDED,
     ),
-    OpDef(
-        "not",
-        1,
-        "Bitwise or logical complement.",
-        category="elementwise",
-        elementwise=True,
-    ),
-    OpDef(
+    _op("not", "Bitwise or logical complement.", rules.LOGICAL, complement),
+    _op(
         "is-finite",
-        1,
         "Whether a float is neither infinite nor NaN.",
-        category="elementwise",
-        elementwise=True,
+        rules.FLOAT,
+        is_finite,
+        lambda _: dt.PRED,
     ),
-    OpDef(
+    _op(
         "count-leading-zeros",
-        1,
         "Number of leading zero bits.",
-        category="elementwise",
-        elementwise=True,
+        rules.INTEGER,
+        integers.count_leading_zeros,
     ),
-    OpDef(
-        "popcnt",
-        1,
-        "Number of set bits.",
-        category="elementwise",
-        elementwise=True,
-    ),
-    OpDef(
-        "real",
-        1,
-        "Real part; the identity on floats.",
-        category="elementwise",
-        elementwise=True,
-    ),
-    OpDef(
-        "imag",
-        1,
-        "Imaginary part; zero for floats.",
-        category="elementwise",
-        elementwise=True,
-    ),
-    OpDef(
-        "ceil",
-        1,
-        "Rounds toward plus infinity.",
-        category="elementwise",
-        elementwise=True,
-    ),
-    OpDef(
-        "floor",
-        1,
-        "Rounds toward minus infinity.",
-        category="elementwise",
-        elementwise=True,
-    ),
-    OpDef(
+    _op("popcnt", "Number of set bits.", rules.INTEGER, integers.population_count),
+    _op("real", "Real part; the identity on floats.", _PARTS, real, _component),
+    _op("imag", "Imaginary part; zero for floats.", _PARTS, imag, _component),
+    _op("ceil", "Rounds toward plus infinity.", rules.FLOAT, _rounded(np.ceil)),
+    _op("floor", "Rounds toward minus infinity.", rules.FLOAT, _rounded(np.floor)),
+    _op(
         "round-nearest-afz",
-        1,
         "Rounds to the nearest integer, ties away from zero.",
-        category="elementwise",
-        elementwise=True,
+        rules.FLOAT,
+        _rounded(reals.round_half_away),
     ),
-    OpDef(
+    _op(
         "round-nearest-even",
-        1,
         "Rounds to the nearest integer, ties to even.",
-        category="elementwise",
-        elementwise=True,
+        rules.FLOAT,
+        _rounded(np.rint),
     ),
 )

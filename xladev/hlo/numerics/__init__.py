@@ -1,0 +1,1 @@
+"""Arithmetic that NumPy lacks or rounds differently; the evaluator's building blocks."""

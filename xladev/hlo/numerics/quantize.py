@@ -1,0 +1,102 @@
+"""Rounding to formats that have no element type, and rounding by random bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from xladev.hlo import dtype as dt
+from xladev.hlo.dtype import PrimitiveType
+from xladev.hlo.literal import Array
+from xladev.hlo.numerics.casts import float_to_integer, integer_limits
+from xladev.hlo.numerics.precision import narrow, widen
+
+_IEEE_MANTISSA: Mapping[PrimitiveType, int] = {
+    dt.F16: 10, dt.BF16: 7, dt.F32: 23, dt.F64: 52, dt.F8E5M2: 2, dt.F8E4M3: 3, dt.F8E3M4: 4,
+}  # fmt: skip
+
+
+def reduce_precision(array: Array, exponent_bits: int, mantissa_bits: int) -> Array:
+    """Each element rounded as if its format had these field widths (at most its own).
+
+    Mantissas round to nearest even, magnitudes past the range become infinite, those below the
+    least normal become zero. NaN stays, or is infinite where no mantissa bit is left to tell.
+    Formats without infinities go by way of f32.
+    """
+    own = dt.by_numpy(array.dtype)
+    if own not in _IEEE_MANTISSA:
+        reduced = reduce_precision(array.astype(np.float32), exponent_bits, mantissa_bits)
+        return narrow(reduced, array.dtype)
+    bits = np.asarray(array).view(f"u{array.dtype.itemsize}")
+    bits = _round_mantissa(bits, _IEEE_MANTISSA[own], mantissa_bits)
+    bits = _limit_exponent(bits, own.bits, _IEEE_MANTISSA[own], exponent_bits)
+    rounded = bits.view(array.dtype)
+    nan = array if mantissa_bits > 0 else np.full_like(array, np.inf)
+    return np.where(np.isnan(array), nan, rounded)
+
+
+def _round_mantissa(bits: Array, own: int, kept: int) -> Array:
+    """To nearest even: add just under half of the last kept bit, plus that bit, then truncate."""
+    if kept >= own:
+        return bits
+    number = bits.dtype.type
+    last = number(1 << (own - kept))
+    odd = (bits & last) >> number(own - kept)
+    return (bits + ((last >> number(1)) - number(1)) + odd) & ~(last - number(1))
+
+
+def _limit_exponent(bits: Array, width: int, mantissa: int, kept: int) -> Array:
+    """Infinity where the exponent is past ``kept`` bits, zero where below its normals."""
+    own = width - 1 - mantissa
+    if kept >= own:
+        return bits
+    number = bits.dtype.type
+    bias, kept_bias = (1 << (own - 1)) - 1, (1 << (kept - 1)) - 1
+    sign = bits & number(1 << (width - 1))
+    infinity = number(((1 << own) - 1) << mantissa)
+    exponent = bits & infinity
+    over = exponent > number((bias + kept_bias) << mantissa)
+    under = exponent <= number((bias - kept_bias) << mantissa)
+    return np.where(over, sign | infinity, np.where(under, sign, bits))
+
+
+def stochastic_convert(array: Array, random: Array, target: PrimitiveType) -> Array:
+    """Each element as one of its two neighbours in ``target``.
+
+    The one farther from zero is taken where the random bits, as a fraction of their range, are
+    less than the distance covered from the nearer one; what does not fit saturates, NaN as in a
+    conversion.
+    """
+    if target.is_float:
+        return _stochastic_float(widen(array), random, target)
+    return _stochastic_integer(widen(array).astype(np.float64), random, target)
+
+
+def _chance(random: Array) -> Array:
+    """Random bits as a fraction in [0, 1), with the precision of long double."""
+    bits = dt.by_numpy(random.dtype).bits
+    return np.ldexp(widen(random).astype(np.longdouble), -bits)
+
+
+def _stochastic_integer(values: Array, random: Array, target: PrimitiveType) -> Array:
+    magnitude = np.abs(values)
+    whole = np.trunc(magnitude)
+    moved = whole + (_chance(random) < magnitude - whole)
+    least, most = integer_limits(target)
+    away = float_to_integer(np.copysign(moved, values), target)
+    wrapped = (whole == most) & (moved > whole) & (values > 0)
+    return np.where(wrapped, np.asarray(least).astype(target.np), away)
+
+
+def _stochastic_float(values: Array, random: Array, target: PrimitiveType) -> Array:
+    nearest = narrow(values, target.np)
+    back = widen(nearest).astype(np.float64)
+    outward = np.copysign(np.inf, values).astype(target.np)
+    inward = np.nextafter(nearest, np.zeros_like(nearest))
+    toward_zero = np.where(np.abs(back) > np.abs(values), inward, nearest)
+    away = np.nextafter(toward_zero, outward)
+    low, high = (widen(x).astype(np.longdouble) for x in (toward_zero, away))
+    covered = (values - low) / np.where(high == low, 1, high - low)
+    chosen = np.where(_chance(random) < covered, away, toward_zero)
+    return np.where(back == values, nearest, np.where(np.isfinite(values), chosen, nearest))
