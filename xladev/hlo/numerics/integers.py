@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from xladev.hlo import dtype as dt
@@ -24,7 +26,7 @@ def codes(array: Array) -> Array:
     return unsigned if bits >= 8 else unsigned & np.uint8((1 << bits) - 1)
 
 
-def from_codes(patterns: Array, dtype: np.dtype) -> Array:  # type: ignore[type-arg]
+def from_codes(patterns: Array, dtype: np.dtype[Any]) -> Array:
     """The integers of ``dtype`` whose bit patterns these are; excess upper bits are dropped."""
     signed = dt.by_numpy(dtype).is_signed
     if signed:

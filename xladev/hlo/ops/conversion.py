@@ -99,8 +99,9 @@ def _evaluate_stochastic_convert(
     evaluation: Evaluation, instruction: InstructionView, operands: tuple[Value, ...]
 ) -> Value:
     del evaluation
+    array, random = operands
     with np.errstate(all="ignore"):
-        return quantize.stochastic_convert(*operands, instruction.shape.element_type)
+        return quantize.stochastic_convert(array, random, instruction.shape.element_type)
 
 
 OPS: tuple[OpDef, ...] = (

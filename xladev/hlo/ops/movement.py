@@ -168,7 +168,8 @@ def _evaluate_pad(
     evaluation: Evaluation, instruction: InstructionView, operands: tuple[Value, ...]
 ) -> Value:
     del evaluation
-    return pad(*operands, instruction["padding"])
+    array, value = operands
+    return pad(array, value, instruction["padding"])
 
 
 def pad(array: Array, value: Array, pads: Sequence[PadDim]) -> Array:
