@@ -2,33 +2,79 @@
 
 from __future__ import annotations
 
-from xladev.hlo.opdef import VARIADIC, Attr, AttrKind, OpDef, Tolerance
+from collections.abc import Sequence
+from math import prod
 
-_DIMS = "dot_dimension_numbers."
-PRECISION = Attr(
-    "operand_precision", AttrKind.WORDS, default=(), proto="precision_config.operand_precision"
+from xladev.errors import EvaluationError
+from xladev.hlo.literal import Value
+from xladev.hlo.opdef import (
+    VARIADIC,
+    Attr,
+    AttrKind,
+    Cost,
+    Evaluation,
+    InstructionView,
+    OpCall,
+    OpDef,
+    Tolerance,
 )
-ALGORITHM = Attr(
-    "algorithm", AttrKind.WORD, default="dot_unset", proto="precision_config.algorithm"
+from xladev.hlo.ops.accumulation import accumulator_of, rounded
+from xladev.hlo.ops.contraction_rules import (
+    ALGORITHM,
+    DOT_DIMS,
+    PRECISION,
+    PRODUCT_DIFFERENCES,
+    RAGGED_DOT_DIMS,
+    DotDims,
+    check_dot,
+    contract,
+    product_cost,
+    product_type,
 )
-DOT_DIMS = (
-    Attr("lhs_batch_dims", AttrKind.INTS, default=(), proto=_DIMS + "lhs_batch_dimensions"),
-    Attr(
-        "lhs_contracting_dims",
-        AttrKind.INTS,
-        default=(),
-        proto=_DIMS + "lhs_contracting_dimensions",
-    ),
-    Attr("rhs_batch_dims", AttrKind.INTS, default=(), proto=_DIMS + "rhs_batch_dimensions"),
-    Attr(
-        "rhs_contracting_dims",
-        AttrKind.INTS,
-        default=(),
-        proto=_DIMS + "rhs_contracting_dimensions",
-    ),
-)
+from xladev.hlo.ops.dimension_rules import from_dimensions
+from xladev.hlo.ops.ragged import evaluate_ragged_dot, infer_ragged_dot
+from xladev.hlo.ops.scaled import evaluate_scaled_dot, infer_scaled_dot
+from xladev.hlo.shape import Shape
+
 _RAGGED = "ragged_dot_dimension_numbers."
 SPARSITY = Attr("sparsity", AttrKind.SPARSITY, proto="dot_sparsity")
+
+
+def infer_dot(call: OpCall) -> Shape:
+    """Batch dimensions, then free ones of the left, then free ones of the right operand."""
+    dims = DotDims.of(call)
+    check_dot(call, dims)
+    least = 2 if not call["sparsity"] else 3
+    if len(call.operands) < least or (least == 2 and len(call.operands) != 2):
+        call.fail("dot_c14", "a dot has two operands, and one more per sparse operand")
+    lhs, rhs = call.operands[:2]
+    return from_dimensions(
+        product_type(call),
+        (lhs, dims.lhs_batch),
+        (lhs, dims.lhs_free(lhs.rank)),
+        (rhs, dims.rhs_free(rhs.rank)),
+    )
+
+
+def evaluate_dot(_: Evaluation, instruction: InstructionView, operands: Sequence[Value]) -> Value:
+    """Sum of products over the contracting dimensions."""
+    if instruction["sparsity"]:
+        raise EvaluationError(
+            "structured-sparse dots have no evaluation",
+            why="XLA itself withdrew them; no backend is held to them",
+            hint="multiply the dense operand",
+        )
+    lhs, rhs = operands
+    element_type = instruction.shape.element_type
+    wide = accumulator_of(element_type, lhs, rhs)
+    return rounded(contract(lhs, rhs, DotDims.of(instruction), wide), element_type)
+
+
+def dot_cost(result: Shape, operands: tuple[Shape, ...], instruction: InstructionView) -> Cost:
+    """Two flops per multiply-add, eight if complex; each operand read once."""
+    lhs = operands[0]
+    depth = prod(lhs.dims[axis] for axis in instruction["lhs_contracting_dims"])
+    return product_cost(result, operands, result.size * depth)
 
 
 OPS: tuple[OpDef, ...] = (
@@ -37,15 +83,19 @@ OPS: tuple[OpDef, ...] = (
         (2, VARIADIC),
         "General contraction with batch dimensions.",
         attrs=(*DOT_DIMS, PRECISION, ALGORITHM, SPARSITY),
+        infer=infer_dot,
+        evaluate=evaluate_dot,
         category="dot",
         tolerance=Tolerance.SUM,
+        differences=PRODUCT_DIFFERENCES,
+        cost=dot_cost,
     ),
     OpDef(
         "ragged-dot",
         3,
         "Dot of groups of rows whose sizes come at run time.",
         attrs=(
-            *DOT_DIMS,
+            *RAGGED_DOT_DIMS,
             Attr(
                 "lhs_ragged_dims",
                 AttrKind.INTS,
@@ -58,15 +108,23 @@ OPS: tuple[OpDef, ...] = (
             PRECISION,
             ALGORITHM,
         ),
+        infer=infer_ragged_dot,
+        evaluate=evaluate_ragged_dot,
         category="lowprec",
         tolerance=Tolerance.SUM,
+        differences=PRODUCT_DIFFERENCES,
+        cost=dot_cost,
     ),
     OpDef(
         "scaled-dot",
         4,
         "Dot of block-scaled operands: lhs, rhs, lhs scale, rhs scale.",
         attrs=(*DOT_DIMS, PRECISION, ALGORITHM),
+        infer=infer_scaled_dot,
+        evaluate=evaluate_scaled_dot,
         category="lowprec",
         tolerance=Tolerance.SUM,
+        differences=PRODUCT_DIFFERENCES,
+        cost=dot_cost,
     ),
 )

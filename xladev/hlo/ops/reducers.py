@@ -1,0 +1,152 @@
+"""Combining many elements with a computation: in one NumPy call, or by folding.
+
+HLO leaves the order of a reduction free. The evaluator folds the elements in row-major order,
+with the accumulator on the left: ``reducer(reducer(init, x0), x1)...``. From `TREE_FROM` elements
+on it combines neighbours pairwise, in order, and the initial value last, on the left. Reducers
+that are one commutative and associative opcode go through NumPy, where floats accumulate in a
+wider type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from xladev.hlo.dtype import PrimitiveType, by_numpy
+from xladev.hlo.ir import HloComputation
+from xladev.hlo.literal import Array, Value
+from xladev.hlo.opdef import Evaluation
+from xladev.hlo.ops.accumulation import accumulator, rounded
+
+TREE_FROM = 1024
+"""Number of elements from which a general reducer combines them pairwise."""
+
+_UFUNCS: Mapping[str, tuple[np.ufunc, np.ufunc]] = {
+    # opcode: the ufunc for numbers, and for pred
+    "add": (np.add, np.logical_or),
+    "multiply": (np.multiply, np.logical_and),
+    "maximum": (np.maximum, np.logical_or),
+    "minimum": (np.minimum, np.logical_and),
+    "and": (np.bitwise_and, np.logical_and),
+    "or": (np.bitwise_or, np.logical_or),
+    "xor": (np.bitwise_xor, np.logical_xor),
+}
+_REAL_ONLY = frozenset({"maximum", "minimum"})
+
+
+@dataclass(frozen=True, slots=True)
+class Monoid:
+    """A commutative and associative opcode on one element type, as a NumPy ufunc."""
+
+    ufunc: np.ufunc
+    element_type: PrimitiveType
+
+    @property
+    def wide(self) -> np.dtype[Any]:
+        """The dtype that intermediate results are kept in."""
+        return accumulator(self.element_type)
+
+    def reduce(self, values: Array, init: Array, axes: tuple[int, ...]) -> Array:
+        """Combines ``values`` along ``axes`` and with ``init``; rounds once."""
+        if not axes:
+            total: Any = self.ufunc(init.astype(self.wide), values.astype(self.wide))
+            return rounded(np.asarray(total), self.element_type)
+        kept = [n for i, n in enumerate(values.shape) if i not in axes]
+        start = np.broadcast_to(init.astype(self.wide), kept)
+        if any(values.shape[axis] == 0 for axis in axes):
+            return rounded(start.copy(), self.element_type)
+        # Rounding of narrow floats: ufunc.reduce casts in blocks, so no wide copy is made.
+        dtype = None if self.wide == np.bool_ else self.wide
+        total = self.ufunc.reduce(values, axis=axes, dtype=dtype)
+        return rounded(np.asarray(self.ufunc(start, total)), self.element_type)
+
+
+def monoid_of(computation: HloComputation) -> Monoid | None:
+    """The monoid that a reducer of two scalars is; None where it is something else."""
+    root, parameters = computation.root, computation.parameters
+    if root.opcode not in _UFUNCS or len(parameters) != 2 or set(root.operands) != set(parameters):
+        return None
+    types = {i.shape.element_type for i in (root, *parameters)}
+    if len(types) != 1 or any(not p.shape.is_scalar for p in parameters):
+        return None
+    (element_type,) = types
+    if element_type.is_complex and root.opcode in _REAL_ONLY:
+        return None
+    numbers, flags = _UFUNCS[root.opcode]
+    return Monoid(flags if element_type.np == np.bool_ else numbers, element_type)
+
+
+def reduce_axes(
+    evaluation: Evaluation,
+    reducer: HloComputation,
+    values: Sequence[Array],
+    inits: Sequence[Array],
+    axes: tuple[int, ...],
+) -> tuple[Array, ...]:
+    """Combines elements along ``axes`` with any reducer.
+
+    Args:
+        evaluation: runs the reducer.
+        reducer: takes accumulators, then values, all scalars; gives accumulators.
+        values: arrays of equal dimensions.
+        inits: one scalar per array.
+        axes: dimensions to combine.
+
+    Returns:
+        One array per value, of the reducer's result types, without the dimensions ``axes``.
+    """
+    monoid = monoid_of(reducer) if len(values) == 1 else None
+    if monoid is not None and monoid.element_type is by_numpy(values[0].dtype):
+        return (monoid.reduce(values[0], inits[0], axes),)
+    fronts = [np.moveaxis(value, axes, range(len(axes))) for value in values]
+    return fold(evaluation, reducer, fronts, inits, len(axes))
+
+
+def fold(
+    evaluation: Evaluation,
+    reducer: HloComputation,
+    values: Sequence[Array],
+    inits: Sequence[Array],
+    rank: int,
+) -> tuple[Array, ...]:
+    """Combines along the first ``rank`` dimensions, in row-major order, starting from ``inits``."""
+    order, kept = values[0].shape[:rank], values[0].shape[rank:]
+    wanted = [p.shape.element_type.np for p in reducer.parameters[: len(values)]]
+    totals = tuple(
+        np.broadcast_to(init, kept).astype(dtype) for init, dtype in zip(inits, wanted, strict=True)
+    )
+    same = all(value.dtype == dtype for value, dtype in zip(values, wanted, strict=True))
+    if prod(order) >= TREE_FROM and same:
+        rows = [value.reshape(-1, *kept) for value in values]
+        parts = _combine_neighbours(evaluation, reducer, rows)
+        return combine(evaluation, reducer, totals, [part[0] for part in parts])
+    for at in np.ndindex(*order):
+        totals = combine(evaluation, reducer, totals, [np.asarray(v[at]) for v in values])
+    return totals
+
+
+def _combine_neighbours(
+    evaluation: Evaluation, reducer: HloComputation, parts: list[Array]
+) -> list[Array]:
+    """Combines neighbouring rows until one is left; an odd last row waits for the next round."""
+    while len(parts[0]) > 1:
+        even = len(parts[0]) // 2 * 2
+        left, right = [p[0:even:2] for p in parts], [p[1:even:2] for p in parts]
+        combined = combine(evaluation, reducer, left, right)
+        parts = [np.concatenate([c, p[even:]]) for c, p in zip(combined, parts, strict=True)]
+    return parts
+
+
+def combine(
+    evaluation: Evaluation,
+    reducer: HloComputation,
+    left: Sequence[Array],
+    right: Sequence[Array],
+) -> tuple[Array, ...]:
+    """The reducer on arrays of accumulators and of values, element by element."""
+    result: Value = evaluation.apply(reducer, [*left, *right])
+    return result if isinstance(result, tuple) else (result,)
