@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from functools import lru_cache
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -69,7 +69,7 @@ def _slot(tag: int, spec: Field) -> _Slot:
     return _Slot(spec.name, form, spec.repeated, spec.raw, read, spec.type_name)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _slots(name: str) -> dict[int, _Slot]:
     return {tag: _slot(tag, spec) for tag, spec in MESSAGES[name].by_tag.items()}
 

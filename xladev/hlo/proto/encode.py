@@ -6,7 +6,7 @@ A message is written after its parts, which are given as bytes: encoding never n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ def _text(value: str) -> bytes:
 
 
 _PAYLOADS: Final[Mapping[Kind, Callable[[Any], bytes]]] = MappingProxyType(
-    {kind: _int for kind in Kind}
+    dict.fromkeys(Kind, _int)
     | {
         Kind.FLOAT: wire.float_bytes,
         Kind.DOUBLE: wire.double_bytes,
@@ -74,7 +74,7 @@ def _number(spec: Field) -> int:
     return spec.number
 
 
-@lru_cache(maxsize=None)
+@cache
 def _tag(number: int) -> bytes:
     return wire.varint(number)
 

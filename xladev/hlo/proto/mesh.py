@@ -12,9 +12,7 @@ from xladev.hlo.proto.encode import encode
 from xladev.hlo.proto.message import Message
 
 
-def read_iota(
-    message: Message, dims: tuple[int, ...], reshape: str, transpose: str
-) -> IotaTile:
+def read_iota(message: Message, dims: tuple[int, ...], reshape: str, transpose: str) -> IotaTile:
     """The iota form of device ids, whose last reshape is to ``dims``.
 
     Raises:

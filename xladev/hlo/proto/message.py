@@ -75,6 +75,10 @@ class Message:
         """Values of a list of strings."""
         return tuple(self._get(name, ()))
 
+    def blobs(self, name: str) -> tuple[bytes, ...]:
+        """Values of a list of bytes."""
+        return tuple(self._get(name, ()))
+
     def child(self, name: str) -> Message | None:
         """Value of a message field, if set."""
         return self._get(name, None)

@@ -1,10 +1,10 @@
-"""Source metadata, original values and statistics <-> their messages."""
+"""Source metadata <-> ``OpMetadata``."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from xladev.hlo.attributes import NO_METADATA, Metadata, Origin
+from xladev.hlo.attributes import NO_METADATA, Metadata
 from xladev.hlo.proto.encode import encode
 from xladev.hlo.proto.message import Message
 

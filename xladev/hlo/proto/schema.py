@@ -48,9 +48,9 @@ class Kind(Enum):
 
 
 WIRE_TYPES: Final[Mapping[Kind, WireType]] = MappingProxyType(
-    {k: WireType.VARINT for k in Kind}
+    dict.fromkeys(Kind, WireType.VARINT)
     | {Kind.FLOAT: WireType.FIXED32, Kind.DOUBLE: WireType.FIXED64}
-    | {k: WireType.LENGTH for k in (Kind.STRING, Kind.BYTES, Kind.MESSAGE)}
+    | dict.fromkeys((Kind.STRING, Kind.BYTES, Kind.MESSAGE), WireType.LENGTH)
 )
 _SCALAR_KINDS: Final = {k.value: k for k in Kind if k not in (Kind.ENUM, Kind.MESSAGE)}
 

@@ -32,7 +32,10 @@ def read_shape(message: Message) -> Shape:
     Raises:
         ProtoError: unknown element type, or a shape that breaks the rules of `hlo/shape.py`.
     """
-    shape = _read(message)
+    return _checked(_read(message), message)
+
+
+def _checked(shape: Shape, message: Message) -> Shape:
     try:
         check_shape(shape)
     except ShapeError as failure:
@@ -125,6 +128,21 @@ def _read_levels(message: Message) -> tuple[str, ...]:
         _LEVEL_LETTERS[level] + ("" if u else "+") + ("" if o else "~")
         for level, u, o in zip(levels, unique, ordered, strict=True)
     )
+
+
+class ShapeReader:
+    """Reads shapes, giving equal ones as one object: programs repeat few shapes many times."""
+
+    def __init__(self) -> None:
+        self._known: dict[Shape, Shape] = {}
+
+    def read(self, message: Message) -> Shape:
+        """The shape in a ``ShapeProto``; a ProtoError as `read_shape` raises it."""
+        shape = _read(message)
+        found = self._known.get(shape)
+        if found is None:
+            found = self._known[shape] = _checked(shape, message)
+        return found
 
 
 def write_shape(shape: Shape) -> bytes:

@@ -25,9 +25,7 @@ _KINDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _TYPES: Final[Mapping[str, str]] = MappingProxyType({kind: name for name, kind in _KINDS.items()})
-_GROUP_KINDS: Final[Mapping[str, str]] = MappingProxyType(
-    {"AS": "shard_as", "LIKE": "shard_like"}
-)
+_GROUP_KINDS: Final[Mapping[str, str]] = MappingProxyType({"AS": "shard_as", "LIKE": "shard_like"})
 _GROUP_TYPES: Final[Mapping[str, str]] = MappingProxyType(
     {kind: name for name, kind in _GROUP_KINDS.items()}
 )

@@ -168,3 +168,14 @@ def write_accuracy(accuracy: ResultAccuracy) -> bytes:
         "ulps": accuracy.ulps,
     }
     return encode("ResultAccuracy", {"tolerance": encode("ResultAccuracy.Tolerance", values)})
+
+
+def read_pair(message: Message) -> tuple[int, int]:
+    """One source and target device."""
+    return message.integer("source"), message.integer("target")
+
+
+def write_pair(pair: tuple[int, int]) -> bytes:
+    """The ``SourceTarget`` of a source and target device."""
+    source, target = pair
+    return encode("SourceTarget", {"source": source, "target": target})
