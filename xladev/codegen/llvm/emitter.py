@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 from xladev.codegen.llvm.types import PTR, VOID, IrType
 from xladev.codegen.llvm.values import Operand, Value, constant
 from xladev.errors import CompileError
 
-if TYPE_CHECKING:
-    from xladev.codegen.llvm.module import ModuleBuilder
+
+class Symbols(Protocol):
+    """What a function's body asks of its module."""
+
+    def declare_intrinsic(self, symbol: str, result: IrType, types: Sequence[str]) -> None:
+        """Declares an intrinsic once."""
+        ...
+
+    def constant_table(
+        self, name: str, element: IrType, numbers: tuple[float | int, ...], align: int = 64
+    ) -> Value:
+        """Address of a constant array, made once per name."""
+        ...
 
 
 class Emitter:
     """Appends instructions to a function; the base of the builders' vocabularies."""
 
-    def __init__(self, module: ModuleBuilder, name: str, result: IrType) -> None:
+    def __init__(self, module: Symbols, name: str, result: IrType) -> None:
         self.module = module
         self.name = name
         self.result = result

@@ -28,6 +28,8 @@ class Parameter:
 class FunctionBuilder(Control, Memory):
     """Emits the body of one function; see the base classes for the vocabulary."""
 
+    module: ModuleBuilder
+
     def __init__(
         self, module: ModuleBuilder, name: str, result: IrType, parameters: Sequence[Parameter]
     ) -> None:
