@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xladev.errors import ArgumentError, XladevError
 from xladev.runtime.communicator import Communicator
+
+_REMEMBERED_FAILURES = 64
 
 
 class CommunicatorPool:
@@ -23,6 +26,7 @@ class CommunicatorPool:
         self._create = create
         self._lock = threading.Lock()
         self._made: dict[tuple[int, ...], Communicator] = {}
+        self._aborted: OrderedDict[int, XladevError] = OrderedDict()
 
     @property
     def size(self) -> int:
@@ -33,12 +37,17 @@ class CommunicatorPool:
         """The communicator of the devices with these indices, in this order."""
         with self._lock:
             if group not in self._made:
-                self._made[group] = self._create(group)
+                self._made[group] = made = self._create(group)
+                for run_id, error in self._aborted.items():
+                    made.abort(run_id, error)
             return self._made[group]
 
     def abort(self, run_id: int, error: XladevError) -> None:
-        """Ends the waiting in every communicator made so far."""
+        """Makes all collectives of run ``run_id`` fail, those that wait and those to come."""
         with self._lock:
+            self._aborted.setdefault(run_id, error)
+            if len(self._aborted) > _REMEMBERED_FAILURES:
+                self._aborted.popitem(last=False)
             made = tuple(self._made.values())
         for communicator in made:
             communicator.abort(run_id, error)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xladev.errors import ExecutionError, XladevError
+from xladev.runtime.definition_event import PEER_FAILED
 
 Combine = Callable[[list[Any]], Sequence[Any]]
 _REMEMBERED_FAILURES = 64
@@ -126,6 +127,7 @@ def _peer_failed(error: XladevError) -> ExecutionError:
         "a collective was given up because another replica failed",
         where=error.where,
         why=error.what,
+        code=PEER_FAILED,
     )
     failure.__cause__ = error
     return failure

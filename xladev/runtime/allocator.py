@@ -1,0 +1,183 @@
+"""Owned device memory: who holds it, when it is given back, what to say when it runs out."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+
+from xladev.errors import OutOfMemoryError, XladevError
+from xladev.runtime.executor import Executor
+from xladev.runtime.isolation import as_error, expect, plugin_call
+from xladev.runtime.memory import DeviceMemory, MemoryStats
+
+_log = logging.getLogger("xladev.runtime")
+_SHOWN = 8
+
+
+class Buffer:
+    """Device memory that is given back when nobody refers to it any more.
+
+    Attributes:
+        memory: the range of bytes.
+        label: what it holds, for messages, such as ``result 0 of jit_step f32[8,8]``.
+        host_owner: the host array whose memory it is; None if it was allocated.
+    """
+
+    __slots__ = ("__weakref__", "_allocator", "_generation", "host_owner", "label", "memory")
+
+    def __init__(
+        self, allocator: Allocator, memory: DeviceMemory, label: str, host_owner: object = None
+    ) -> None:
+        self._allocator = allocator
+        self._generation = allocator.generation
+        self.memory = memory
+        self.label = label
+        self.host_owner = host_owner
+
+    @property
+    def is_gone(self) -> bool:
+        """True if a reset of the device has taken the memory away."""
+        return self._generation != self._allocator.generation
+
+    def __del__(self) -> None:
+        if self.host_owner is None and not self.is_gone:
+            self._allocator.drop(self.memory, self.label)
+
+
+class Allocator:
+    """Allocates on one executor and keeps count. Thread-safe.
+
+    Args:
+        executor: whose memory.
+        plugin: name for error messages.
+        make_room: called when memory runs out, before the second and last attempt.
+    """
+
+    def __init__(self, executor: Executor, plugin: str, make_room: Callable[[], None]) -> None:
+        self._executor = executor
+        self._plugin = plugin
+        self._make_room = make_room
+        self._lock = threading.Lock()
+        self._dropped: deque[tuple[DeviceMemory, str]] = deque()
+        self._live: Counter[tuple[str, int]] = Counter()
+        self._in_use = self._peak = self._count = self._total = 0
+        self.generation = 0
+
+    def allocate(self, nbytes: int, label: str, *, alignment: int, memory_space: int) -> Buffer:
+        """Memory of ``nbytes`` bytes.
+
+        Raises:
+            OutOfMemoryError: it does not fit; names the largest live buffers.
+            XladevError: the platform failed otherwise.
+        """
+        try:
+            return self._try(nbytes, label, alignment, memory_space)
+        except OutOfMemoryError as e:
+            first = e
+        self._make_room()
+        try:
+            return self._try(nbytes, label, alignment, memory_space)
+        except OutOfMemoryError:
+            raise self._out_of_memory(nbytes, label, first) from first
+
+    def adopt(self, memory: DeviceMemory, label: str, host_owner: object = None) -> Buffer:
+        """A buffer around memory that came from elsewhere.
+
+        Args:
+            memory: the range.
+            label: what it holds.
+            host_owner: the host array that it is; None if `Executor.deallocate` gives it back.
+        """
+        if host_owner is not None:
+            return Buffer(self, memory, label, host_owner)
+        with self._lock:
+            self._add(memory, label)
+        return Buffer(self, memory, label)
+
+    def drop(self, memory: DeviceMemory, label: str) -> None:
+        """Gives memory back, now or, if a plugin's function is running, right after it.
+
+        Called by garbage collection, which may strike in the middle of `allocate`.
+        """
+        self._dropped.append((memory, label))
+        self._drain()
+
+    def stats(self) -> MemoryStats:
+        """What is allocated now."""
+        self._drain()
+        return MemoryStats(self._in_use, self._peak, self._count, self._total)
+
+    def live(self) -> dict[str, int]:
+        """Live bytes by label, largest first."""
+        sums: Counter[str] = Counter()
+        with self._lock:
+            for (label, nbytes), count in self._live.items():
+                sums[label] += nbytes * count
+        return dict(sums.most_common())
+
+    def forget_all(self) -> None:
+        """Disowns all buffers, after a reset has taken their memory away."""
+        with self._lock:
+            self.generation += 1
+            self._dropped.clear()
+            self._live.clear()
+            self._in_use = self._count = 0
+
+    def _try(self, nbytes: int, label: str, alignment: int, memory_space: int) -> Buffer:
+        self._drain()
+        function = "Executor.allocate"
+        with self._lock, plugin_call(self._plugin, function):
+            memory = self._executor.allocate(
+                max(nbytes, 1), alignment=alignment, memory_space=memory_space
+            )
+            expect(memory, DeviceMemory, self._plugin, function)
+            self._add(memory, label)
+        self._drain()
+        return Buffer(self, memory, label)
+
+    def _add(self, memory: DeviceMemory, label: str) -> None:
+        self._live[label, memory.nbytes] += 1
+        self._in_use += memory.nbytes
+        self._peak = max(self._peak, self._in_use)
+        self._count += 1
+        self._total += 1
+
+    def _drain(self) -> None:
+        """Deallocates what was dropped, unless a plugin's function runs under the lock."""
+        while self._dropped and self._lock.acquire(blocking=False):
+            try:
+                self._deallocate_dropped()
+            finally:
+                self._lock.release()
+
+    def _deallocate_dropped(self) -> None:
+        while self._dropped:
+            memory, label = self._dropped.popleft()
+            key = (label, memory.nbytes)
+            self._live[key] -= 1
+            if not self._live[key]:
+                del self._live[key]
+            self._in_use -= memory.nbytes
+            self._count -= 1
+            self._deallocate(memory)
+
+    def _deallocate(self, memory: DeviceMemory) -> None:
+        try:
+            self._executor.deallocate(memory)
+        except Exception as e:  # noqa: BLE001 (called by garbage collection, has no caller to tell)
+            error: XladevError = as_error(e, self._plugin, "Executor.deallocate")
+            _log.error("memory is lost: %s", error)
+
+    def _out_of_memory(self, nbytes: int, label: str, first: XladevError) -> OutOfMemoryError:
+        live = list(self.live().items())
+        shown = [f"{size} bytes {name}" for name, size in live[:_SHOWN]]
+        rest = [f"and {len(live) - _SHOWN} more"] if len(live) > _SHOWN else []
+        return OutOfMemoryError(
+            f"cannot allocate {nbytes} bytes for {label}",
+            where=first.where,
+            why=f"{first.why or first.what}; {self._in_use} bytes are in use: "
+            + ("; ".join(shown + rest) or "none by xladev"),
+            hint="delete or donate arrays, or use smaller batches",
+        )

@@ -1,0 +1,380 @@
+"""DeviceArray: a value on a device, that may not be computed yet, and how the host reads it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from xladev.errors import ArgumentError, DeviceLostError
+from xladev.hlo.physical import HostArray, physical_nbytes, unpack
+from xladev.hlo.shape import Shape
+from xladev.runtime.allocator import Buffer
+from xladev.runtime.definition_event import DefinitionEvent
+from xladev.runtime.device import Device
+from xladev.runtime.memory import HostBytes
+from xladev.runtime.transfer import (
+    SIZE_SHAPE,
+    check_fits,
+    download,
+    live_part,
+    shape_of,
+    upload,
+    upload_sizes,
+    view,
+    wrap,
+)
+
+_DLPACK_CPU = (1, 0)
+_donation = threading.Lock()
+
+
+class _View:
+    """A read-only window on a buffer: every NumPy array made from it keeps it alive."""
+
+    __slots__ = ("__array_interface__", "__weakref__", "_buffer", "_data")
+
+    def __init__(self, buffer: Buffer, data: HostBytes) -> None:
+        self._buffer = buffer
+        self._data = data
+        self.__array_interface__ = {
+            "shape": data.shape,
+            "typestr": "|u1",
+            "data": (data.__array_interface__["data"][0], True),
+            "version": 3,
+        }
+
+
+class DeviceArray:
+    """An array on a device. Immutable, asynchronous, thread-safe.
+
+    Reading it (`numpy`, `__array__`, `__dlpack__`, `block_until_ready`) waits for the execution
+    that computes it and raises its error.
+
+    Attributes:
+        device: where it lives.
+        hlo_shape: its HLO shape with device layout; dims are bounds where dynamic.
+        event: ready when it is computed.
+    """
+
+    __slots__ = ("__weakref__", "_buffer", "_sizes", "_view", "_why_gone", "device", "event",
+                 "hlo_shape")  # fmt: skip
+
+    def __init__(
+        self,
+        device: Device,
+        hlo_shape: Shape,
+        buffer: Buffer | None,
+        event: DefinitionEvent,
+        sizes: tuple[Buffer, ...] = (),
+    ) -> None:
+        self.device = device
+        self.hlo_shape = hlo_shape
+        self.event = event
+        self._buffer = buffer
+        self._sizes = sizes
+        self._view: weakref.ref[_View] | None = None
+        self._why_gone = ""
+
+    # What it is
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy dtype of the elements on the host."""
+        return self.hlo_shape.element_type.np
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the dimensions; waits for the value where one is dynamic."""
+        if not self._sizes:
+            return self.hlo_shape.dims
+        left = iter(self._read_sizes())
+        flags = self.hlo_shape.dynamic
+        return tuple(
+            next(left) if flag else size
+            for flag, size in zip(flags, self.hlo_shape.dims, strict=True)
+        )
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return self.hlo_shape.rank
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on the device, padding included."""
+        return physical_nbytes(self.hlo_shape)
+
+    def __repr__(self) -> str:
+        state = "deleted" if self.is_deleted else "ready" if self.is_ready() else "pending"
+        return (
+            f"<DeviceArray {self.hlo_shape.to_string(layout=False)} on {self.device.name}, {state}>"
+        )
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a scalar has no length")
+        return self.shape[0]
+
+    # When it is there
+
+    def is_ready(self) -> bool:
+        """True if the value is there or failed; never blocks."""
+        return self.event.is_ready()
+
+    def block_until_ready(self, timeout_s: float | None = None) -> DeviceArray:
+        """Waits for the value and returns this array.
+
+        Raises:
+            XladevError: the execution, or one it depends on, failed.
+            ArgumentError: the array was deleted or donated.
+        """
+        self.check_live()
+        self.event.check(timeout_s)
+        return self
+
+    @property
+    def is_deleted(self) -> bool:
+        """True after `delete` or donation."""
+        return bool(self._why_gone)
+
+    def delete(self) -> None:
+        """Gives the memory back, as soon as pending work allows."""
+        self.end("it was deleted")
+
+    def end(self, why: str) -> None:
+        """Makes every later use an error, for donation.
+
+        Args:
+            why: one clause for that error, such as ``it was donated to jit_step``.
+
+        Raises:
+            ArgumentError: the array was deleted or donated before.
+        """
+        with _donation:
+            if self._why_gone:
+                raise self._gone()
+            self._why_gone = why
+            self._buffer, self._sizes = None, ()
+
+    @property
+    def is_writable(self) -> bool:
+        """True if its memory may be reused once it is donated: no NumPy array shows it."""
+        shown = self._view is not None and self._view() is not None
+        host = None if self._buffer is None else self._buffer.host_owner
+        return not shown and (not isinstance(host, np.ndarray) or bool(host.flags.writeable))
+
+    def with_event(self, event: DefinitionEvent) -> DeviceArray:
+        """The same value, ready when ``event`` is."""
+        return DeviceArray(self.device, self.hlo_shape, self._buffer, event, self._sizes)
+
+    # What it holds
+
+    @property
+    def buffer(self) -> Buffer | None:
+        """Its memory, computed or not; None if its execution failed without launching.
+
+        Raises:
+            ArgumentError: the array was deleted or donated.
+            DeviceLostError: a reset of the device took the memory away.
+        """
+        self.check_live()
+        return self._buffer
+
+    @property
+    def size_buffers(self) -> tuple[Buffer, ...]:
+        """One s32 buffer for each dynamic dimension."""
+        return self._sizes
+
+    def numpy(self) -> HostArray:
+        """The value as a NumPy array; read-only and without a copy where the host can address it.
+
+        Returns:
+            An array of `shape` and `dtype`: the live part where dimensions are dynamic.
+
+        Raises:
+            XladevError: the execution, or one it depends on, failed.
+            ArgumentError: the array was deleted or donated.
+        """
+        buffer = self._ready_buffer()
+        data = view(self.device, buffer.memory, self.hlo_shape)
+        if data is None:
+            value = download(self.device, buffer.memory, self.hlo_shape)
+        else:
+            value = unpack(self._shown(buffer, data), self.hlo_shape)
+            value.flags.writeable = False
+        return live_part(value, self.hlo_shape, self._read_sizes()) if self._sizes else value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> HostArray:
+        value = self.numpy()
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            if copy is False:
+                raise ValueError(f"{value.dtype} to {dtype} needs a copy")
+            return value.astype(dtype)
+        return value.copy() if copy else value
+
+    def item(self) -> Any:
+        """The one element as a Python scalar; a ValueError if there are more."""
+        return self.numpy().item()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(device type, ordinal) as DLPack numbers them; the host where only copies are offered."""
+        kind = self.device.description.dlpack_device_type
+        return _DLPACK_CPU if kind is None else (kind, self.device.ordinal)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A DLPack capsule; the value is complete, so ``stream`` needs no synchronisation.
+
+        Raises:
+            BufferError: DLPack has no such dtype, or the consumer wants another device.
+            XladevError: the execution failed.
+        """
+        own = self.__dlpack_device__()
+        if dl_device not in (None, own, _DLPACK_CPU):
+            raise BufferError(f"{self!r} cannot be exported to DLPack device {dl_device}")
+        if own != _DLPACK_CPU and dl_device in (None, own) and not copy:
+            return self._device_capsule()
+        return _host_capsule(self.numpy(), max_version, copy)
+
+    def _device_capsule(self) -> object:
+        buffer = self._ready_buffer()
+        with self.device.call("Executor.to_dlpack"):
+            capsule = self.device.executor.to_dlpack(buffer.memory, self.hlo_shape, buffer)
+        if capsule is None:
+            raise BufferError(f"{self.device.name} exports no {self.hlo_shape} through DLPack")
+        return capsule
+
+    def _shown(self, buffer: Buffer, data: HostBytes) -> HostBytes:
+        """``data`` as an array that keeps the buffer alive and tells `take` that it is in use."""
+        if not data.nbytes:
+            return data
+        shown = None if self._view is None else self._view()
+        if shown is None:
+            shown = _View(buffer, data)
+            self._view = weakref.ref(shown)
+        return np.asarray(shown)
+
+    def _read_sizes(self) -> list[int]:
+        self.event.check()
+        sizes = [int(download(self.device, s.memory, SIZE_SHAPE)) for s in self._sizes]
+        bounds = [d for d, flag in zip(self.hlo_shape.dims, self.hlo_shape.dynamic, strict=True)
+                  if flag]  # fmt: skip
+        return [min(max(size, 0), bound) for size, bound in zip(sizes, bounds, strict=True)]
+
+    def _ready_buffer(self) -> Buffer:
+        self.check_live()
+        buffer = self._buffer
+        self.event.check()
+        if buffer is None:
+            raise ArgumentError(f"{self.hlo_shape} has no memory on {self.device.name}")
+        return buffer
+
+    def check_live(self) -> None:
+        """Raises the error that every use of a deleted, donated or lost array raises.
+
+        Raises:
+            ArgumentError: the array was deleted or donated.
+            DeviceLostError: a reset of the device took the memory away.
+        """
+        buffer = self._buffer
+        if self._why_gone:
+            raise self._gone()
+        if buffer is not None and buffer.is_gone:
+            raise DeviceLostError(
+                f"an array of shape {self.hlo_shape} went with its device {self.device.name}",
+                why="the device was lost and reset",
+                hint="compute it again",
+            )
+
+    def _gone(self) -> ArgumentError:
+        return ArgumentError(
+            f"an array of shape {self.hlo_shape.to_string(layout=False)} is used again",
+            where=self.device.name,
+            why=self._why_gone,
+        )
+
+
+def _host_capsule(
+    value: HostArray, max_version: tuple[int, int] | None, copy: bool | None
+) -> object:
+    """A capsule of a host array; consumers before DLPack 1.0 know no read-only arrays."""
+    if copy or max_version is None or max_version < (1, 0):
+        return value.copy().__dlpack__()
+    return value.__dlpack__(max_version=max_version)
+
+
+READY = DefinitionEvent()
+"""The event of arrays that were copied from the host."""
+
+
+def put(
+    device: Device,
+    value: Any,
+    shape: Shape | None = None,
+    *,
+    alias: bool = False,
+    label: str = "array",
+) -> DeviceArray:
+    """Copies a host array to a device.
+
+    Args:
+        device: where to.
+        value: anything NumPy takes for an array, of a dtype that HLO has.
+        shape: shape and layout wanted; by default the array's own, row-major.
+        alias: use the array's memory itself where the device can; it must not be changed then.
+        label: what it is, for out-of-memory messages.
+
+    Raises:
+        ArgumentError: dtype or dims differ from ``shape``.
+        ShapeError: a dtype that HLO has not.
+        OutOfMemoryError: the device has no room.
+    """
+    host = np.asarray(value)
+    wanted = shape_of(host) if shape is None else shape
+    check_fits(host, wanted, label)
+    buffer = wrap(device, host, wanted, label) if alias else None
+    if buffer is None:
+        buffer = upload(device, host, wanted, label)
+    sizes = upload_sizes(device, host, wanted, label) if wanted.is_dynamic else ()
+    return DeviceArray(device, wanted, buffer, READY, sizes)
+
+
+def from_dlpack(device: Device, producer: Any) -> DeviceArray:
+    """An array over the memory of an object with ``__dlpack__``; copied if it lives elsewhere.
+
+    Raises:
+        XladevError: the platform cannot take it.
+        BufferError: the producer cannot be read by the host either.
+    """
+    kind = device.description.dlpack_device_type
+    if kind is not None and tuple(producer.__dlpack_device__()) == (kind, device.ordinal):
+        with device.call("Executor.from_dlpack"):
+            taken = device.executor.from_dlpack(producer)
+        if taken is not None:
+            memory, shape = taken
+            return DeviceArray(device, shape, device.allocator.adopt(memory, "dlpack"), READY)
+    return put(device, np.from_dlpack(producer))

@@ -1,0 +1,177 @@
+"""DefinitionEvent: when the results of one execution are ready, and why they are not there.
+
+A failure belongs to one event and to every event that depends on it (poisoning). It is raised
+where a value is read or waited for; a failure that nobody reads is logged once, when the last
+event that holds it is dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+
+from xladev.errors import ExecutionError, XladevError
+from xladev.runtime.event import READY, Event
+from xladev.runtime.isolation import as_error, expect
+
+_log = logging.getLogger("xladev.runtime")
+
+PEER_FAILED = "PEER_FAILED"
+"""Code of the error that a participant gets when another one failed."""
+
+
+class Failure:
+    """An error, and whether anybody has read it; shared by all events that it poisons.
+
+    Attributes:
+        error: what went wrong.
+        origin: name of the device where it did.
+    """
+
+    __slots__ = ("_unread", "error", "origin")
+
+    def __init__(self, error: XladevError, origin: str) -> None:
+        self.error = error
+        self.origin = origin
+        self._unread = True
+
+    def read(self) -> XladevError:
+        """The error; it will not be logged any more."""
+        self._unread = False
+        return self.error
+
+    def __del__(self) -> None:
+        if self._unread:
+            _log.error("an execution failed and nobody read its results: %s", self.error)
+
+
+def _root(failures: list[Failure]) -> Failure:
+    """The first failure that is not the mere consequence of a peer's."""
+    roots = [f for f in failures if f.error.code != PEER_FAILED] or failures[:1]
+    for failure in failures:
+        if failure.error.code == PEER_FAILED:
+            failure.read()
+    return roots[0]
+
+
+class DefinitionEvent(Event):
+    """The event of one execution, shared by its results. Thread-safe.
+
+    Args:
+        origin: name of the device it was recorded on, such as ``npu:0``; empty for joins.
+        event: what the platform recorded; None if nothing was launched.
+        upstream: events of the arguments.
+        failure: why the launch failed, if it did.
+    """
+
+    def __init__(
+        self,
+        origin: str = "",
+        event: Event | None = None,
+        upstream: Iterable[DefinitionEvent] = (),
+        failure: Failure | None = None,
+    ) -> None:
+        self.origin = origin
+        self._lock = threading.Lock()
+        self._failure = failure
+        self._event = READY if event is None else event
+        self._upstream = tuple(u for u in upstream if not u._is_done())
+        self._settled = failure is not None
+        self._settle_if_ready()
+
+    @property
+    def recorded(self) -> Event:
+        """What the platform recorded; `READY` once settled."""
+        return self._event
+
+    @property
+    def upstream(self) -> tuple[DefinitionEvent, ...]:
+        """The events it depends on that were not ready, or had failed, when last looked at."""
+        return self._upstream
+
+    @property
+    def is_settled(self) -> bool:
+        """True if it was seen ready; never asks the platform."""
+        return self._settled
+
+    def is_ready(self) -> bool:
+        """True if the results are there or failed."""
+        return self._settle_if_ready()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Blocks until ready; False if ``timeout_s`` seconds passed before."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        for event in (*self._upstream, self._event):
+            if self._settled:
+                return True
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not self._wait_for(event, left):
+                return False
+        return self._settle_if_ready(waited=True)
+
+    def error(self) -> XladevError | None:
+        """Why the execution failed; None if it did not or is not ready. Counts as reading it."""
+        failure = self.failure()
+        return None if failure is None else failure.read()
+
+    def failure(self) -> Failure | None:
+        """The failure, without reading it; None if there is none or it is not ready."""
+        return self._failure if self._settle_if_ready() else None
+
+    def check(self, timeout_s: float | None = None) -> None:
+        """Blocks until ready and raises the error, if there is one.
+
+        Raises:
+            XladevError: the execution, or one it depends on, failed.
+            ExecutionError: not ready within ``timeout_s`` seconds.
+        """
+        if not self.wait(timeout_s):
+            raise ExecutionError(f"not ready after {timeout_s} s", where=self.origin or None)
+        error = self.error()
+        if error is not None:
+            raise error
+
+    def _wait_for(self, event: Event, timeout_s: float | None) -> bool:
+        try:
+            return bool(event.wait(timeout_s))
+        except Exception as e:  # noqa: BLE001 (a plugin's event may raise anything)
+            self._settle(Failure(as_error(e, self.origin, "Event.wait"), self.origin))
+            return True
+
+    def _is_done(self) -> bool:
+        """True if ready and without failure: nothing that depends on it needs it."""
+        return self._settle_if_ready() and self._failure is None
+
+    def _settle_if_ready(self, *, waited: bool = False) -> bool:
+        if self._settled:
+            return True
+        try:
+            ready = waited or bool(self._event.is_ready())
+            if not ready or not all(u.is_ready() for u in self._upstream):
+                return False
+            failure = self._find_failure()
+        except Exception as e:  # noqa: BLE001 (a plugin's event may raise anything)
+            failure = Failure(as_error(e, self.origin, "Event"), self.origin)
+        self._settle(failure)
+        return True
+
+    def _find_failure(self) -> Failure | None:
+        failures = [f for upstream in self._upstream if (f := upstream.failure()) is not None]
+        if failures:
+            return _root(failures)
+        error = self._event.error()
+        if error is None:
+            return None
+        error = expect(error, XladevError, self.origin, "Event.error")
+        return Failure(error.at(self.origin), self.origin)
+
+    def _settle(self, failure: Failure | None) -> None:
+        """Remembers the outcome and lets go of everything it came from."""
+        with self._lock:
+            if self._settled:
+                return
+            self._failure = failure
+            self._settled = True
+        self._event, self._upstream = READY, ()

@@ -1,0 +1,213 @@
+"""Device: an executor with everything the runtime keeps for it: stream, memory, pending work."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from xladev.compiler.description import DeviceDescription
+from xladev.errors import DeviceLostError, XladevError
+from xladev.hlo.physical import physical_nbytes
+from xladev.hlo.shape import Shape
+from xladev.runtime.allocator import Allocator, Buffer
+from xladev.runtime.definition_event import DefinitionEvent, Failure
+from xladev.runtime.executor import Executor
+from xladev.runtime.isolation import expect, plugin_call
+from xladev.runtime.memory import MemoryStats
+from xladev.runtime.stream import Stream
+
+MAX_IN_FLIGHT = 32
+"""Executions enqueued on one device before the next one waits for the oldest."""
+
+
+class Device:
+    """One opened device. Thread-safe.
+
+    Attributes:
+        platform: name of its platform.
+        kind: ``cpu``, ``gpu``, ``npu``, ...
+        ordinal: its number on the platform.
+        executor: the plugin's side of it.
+        description: what it is.
+        allocator: its memory.
+    """
+
+    def __init__(
+        self,
+        platform: str,
+        kind: str,
+        ordinal: int,
+        executor: Executor,
+        description: DeviceDescription,
+    ) -> None:
+        self.platform = platform
+        self.kind = kind
+        self.ordinal = ordinal
+        self.executor = executor
+        self.description = description
+        self.allocator = Allocator(executor, self.name, self._make_room)
+        self._lock = threading.RLock()
+        self._stream: Stream | None = None
+        self._pending: deque[tuple[DefinitionEvent, Any]] = deque()
+        self._lost: XladevError | None = None
+
+    @property
+    def name(self) -> str:
+        """Such as ``npu:0``."""
+        return f"{self.platform}:{self.ordinal}"
+
+    def __repr__(self) -> str:
+        return f"<Device {self.name} ({self.description.name})>"
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that all executions and copies of this device go through.
+
+        Raises:
+            XladevError: the plugin could not make it.
+        """
+        stream = self._stream
+        return self._create_stream() if stream is None else stream
+
+    def _create_stream(self) -> Stream:
+        """Makes the stream, unless another thread just has."""
+        function = "Executor.create_stream"
+        with self._lock:
+            if self._stream is None:
+                with self.call(function):
+                    made = self.executor.create_stream()
+                self._stream = expect(made, Stream, self.name, function)
+            return self._stream
+
+    def allocate(self, shape: Shape, label: str) -> Buffer:
+        """A buffer for one array of ``shape``, in the memory space of its layout.
+
+        Raises:
+            OutOfMemoryError: it does not fit.
+            DeviceLostError: the device needs a reset.
+        """
+        space = shape.layout.memory_space if shape.layout else 0
+        return self.allocate_nbytes(physical_nbytes(shape), label, memory_space=space)
+
+    def allocate_nbytes(self, nbytes: int, label: str, *, memory_space: int = 0) -> Buffer:
+        """A buffer of ``nbytes`` bytes; errors as in `allocate`."""
+        self.check_usable()
+        alignment = self.description.memory_space(memory_space).alignment
+        with self.call("Executor.allocate"):
+            return self.allocator.allocate(
+                nbytes, label, alignment=alignment, memory_space=memory_space
+            )
+
+    @contextmanager
+    def call(self, function: str) -> Iterator[None]:
+        """Contains a call of the plugin: names it in errors, notices the loss of the device.
+
+        Raises:
+            XladevError: the block raised.
+        """
+        try:
+            with self.call(function):
+                yield
+        except DeviceLostError as e:
+            self._lost = self._lost or e
+            raise
+
+    def join(self, event: DefinitionEvent) -> None:
+        """Makes later work of the stream wait for ``event``; on the host if of another platform."""
+        if event.is_settled:
+            return
+        if not event.origin:
+            for upstream in event.upstream:
+                self.join(upstream)
+        elif event.origin.rpartition(":")[0] != self.platform:
+            event.wait()
+        elif event.origin != self.name:
+            with self.call("Stream.wait"):
+                self.stream.wait(event.recorded)
+
+    def retain(self, event: DefinitionEvent, objects: Any) -> None:
+        """Keeps ``objects`` alive until ``event`` is ready, and limits what is in flight."""
+        if event.is_ready():
+            return
+        self._pending.append((event, objects))
+        self.sweep()
+        while len(self._pending) > MAX_IN_FLIGHT:
+            self._wait_for_oldest()
+
+    def sweep(self) -> None:
+        """Lets go of what finished executions kept alive."""
+        with self._lock:
+            while self._pending and self._pending[0][0].is_ready():
+                event, _ = self._pending.popleft()
+                self.note(event.failure())
+
+    def synchronize(self) -> None:
+        """Blocks until everything enqueued has finished; raises nothing for failed work."""
+        with self.call("Stream.synchronize"):
+            self.stream.synchronize()
+        while self._pending:
+            self._wait_for_oldest()
+
+    def _wait_for_oldest(self) -> None:
+        try:
+            event, _ = self._pending[0]
+        except IndexError:
+            return
+        event.wait()
+        self.sweep()
+
+    def _make_room(self) -> None:
+        """Finishes pending work and collects garbage, so that dropped buffers are given back."""
+        self.synchronize()
+        gc.collect()
+
+    def memory_stats(self) -> MemoryStats:
+        """The platform's statistics, or those that the runtime keeps."""
+        self.sweep()
+        function = "Executor.memory_stats"
+        with self.call(function):
+            own = self.executor.memory_stats()
+        return (
+            self.allocator.stats() if own is None else expect(own, MemoryStats, self.name, function)
+        )
+
+    def check_usable(self) -> None:
+        """Raises the error that lost the device, if it was lost.
+
+        Raises:
+            DeviceLostError: the device needs a reset.
+        """
+        self.sweep()
+        lost = self._lost
+        if lost is not None:
+            raise DeviceLostError(
+                f"device {self.name} was lost",
+                where=self.name,
+                why=lost.what,
+                hint="Device.reset() makes it usable again; its arrays are gone",
+            ) from lost
+
+    def note(self, failure: Failure | None) -> None:
+        """Remembers a failure if it means that this device is lost."""
+        if failure is None or failure.origin != self.name:
+            return
+        if isinstance(failure.error, DeviceLostError):
+            self._lost = self._lost or failure.error
+
+    def reset(self) -> None:
+        """Makes a lost device usable again. Its arrays are gone; reading them is an error.
+
+        Raises:
+            XladevError: the plugin could not reset it.
+        """
+        with self._lock:
+            with plugin_call(self.name, "Executor.reset"):
+                self.executor.reset()
+            self._pending.clear()
+            self._stream = None
+            self._lost = None
+            self.allocator.forget_all()

@@ -1,0 +1,86 @@
+"""The wall around a plugin: whatever it raises or returns wrongly, the error names it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from xladev.errors import DeviceError, OutOfMemoryError, PluginError, XladevError
+
+T = TypeVar("T")
+
+
+@contextmanager
+def plugin_call(plugin: str, function: str) -> Iterator[None]:
+    """Turns what the block raises into an XladevError that names plugin and function.
+
+    Errors of the XladevError tree pass, with their place filled in. `SystemExit` is caught: a
+    plugin must not end the process; `KeyboardInterrupt` is not.
+
+    Raises:
+        XladevError: the block raised.
+    """
+    try:
+        yield
+    except (Exception, SystemExit) as e:
+        raise as_error(e, plugin, function) from e
+
+
+def as_error(raised: BaseException, plugin: str, function: str) -> XladevError:
+    """The XladevError for what a plugin raised in a function."""
+    where = f"{plugin}: {function}"
+    if isinstance(raised, XladevError):
+        return raised.at(where)
+    error: XladevError
+    if isinstance(raised, MemoryError):
+        error = OutOfMemoryError("out of memory", where=where, why=str(raised))
+    else:
+        error = PluginError(
+            f"plugin {plugin!r} raised {type(raised).__name__} in {function}",
+            where=where,
+            why=str(raised) or type(raised).__name__,
+            hint="run `xladev doctor` for the traceback; XLADEV_PLUGINS=-NAME leaves a plugin out",
+        )
+    error.__cause__ = raised
+    return error
+
+
+def expect(value: object, kind: type[T], plugin: str, function: str) -> T:
+    """``value`` if it is of the type that the contract says.
+
+    Raises:
+        PluginError: it is of another type.
+    """
+    if isinstance(value, kind):
+        return value
+    raise PluginError(
+        f"plugin {plugin!r} returned {type(value).__name__} from {function}",
+        where=f"{plugin}: {function}",
+        why=f"the contract says {kind.__name__}",
+    )
+
+
+def expect_count(value: object, plugin: str, function: str) -> int:
+    """``value`` if it is an integer of at least 0.
+
+    Raises:
+        PluginError: it is something else.
+    """
+    count = expect(value, int, plugin, function)
+    if isinstance(value, bool) or count < 0:
+        raise PluginError(
+            f"plugin {plugin!r} returned {value!r} from {function}",
+            where=f"{plugin}: {function}",
+            why="the contract says a number of devices",
+        )
+    return count
+
+
+def unknown_device(name: str, known: tuple[str, ...]) -> DeviceError:
+    """The error for a name that no platform or kind has."""
+    return DeviceError(
+        f"no platform or kind is called {name!r}",
+        why=f"there are {', '.join(known)}" if known else "no plugin is installed",
+        hint="`xladev doctor` shows which plugins were found and which failed",
+    )

@@ -1,0 +1,166 @@
+"""Finding and loading plugins, each on its own: one that fails is reported and breaks no other."""
+
+from __future__ import annotations
+
+import logging
+import os
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+
+import pluggy
+
+from xladev.errors import PluginError, XladevError
+from xladev.runtime import hookspecs
+from xladev.runtime.hookspecs import CONTRACT_VERSION, ENTRY_POINT_GROUP, PROJECT, PlatformSpec
+from xladev.runtime.isolation import plugin_call
+
+_log = logging.getLogger("xladev.plugin")
+
+Finder = Callable[[], Iterable[EntryPoint]]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPlugin:
+    """What became of one entry point.
+
+    Attributes:
+        name: of the entry point.
+        target: what it points at, ``module:attribute``.
+        distribution: name of the distribution that brought it; empty if unknown.
+        version: of that distribution.
+        specs: the platforms it offers; empty if it failed or was left out.
+        error: why it failed; None if it did not.
+        traceback: where it failed.
+        left_out: True if `XLADEV_PLUGINS` leaves it out.
+    """
+
+    name: str
+    target: str = ""
+    distribution: str = ""
+    version: str = ""
+    specs: tuple[PlatformSpec, ...] = ()
+    error: XladevError | None = None
+    traceback: str = ""
+    left_out: bool = False
+
+
+def installed_plugins() -> Iterable[EntryPoint]:
+    """The entry points of all installed distributions."""
+    return entry_points(group=ENTRY_POINT_GROUP)
+
+
+def load_plugins(
+    find: Finder = installed_plugins, environment: Mapping[str, str] | None = None
+) -> tuple[LoadedPlugin, ...]:
+    """Loads every entry point that `XLADEV_PLUGINS` does not leave out, in order of names.
+
+    `XLADEV_PLUGINS=a,-b` is a list of entry-point names: with a plain name in it, only the plain
+    ones are loaded; those with a minus never are.
+    """
+    found = sorted(find(), key=lambda e: (e.name, e.value))
+    setting = (os.environ if environment is None else environment).get("XLADEV_PLUGINS", "")
+    wanted = _filter(setting, [e.name for e in found])
+    return tuple(_load(e) if wanted(e.name) else _describe(e, left_out=True) for e in found)
+
+
+def _filter(setting: str, names: Sequence[str]) -> Callable[[str], bool]:
+    words = [word.strip().lower() for word in setting.split(",") if word.strip()]
+    denied = {word[1:] for word in words if word.startswith("-")}
+    allowed = {word for word in words if not word.startswith("-")}
+    for unknown in sorted((denied | allowed) - {n.lower() for n in names}):
+        _log.warning(
+            "XLADEV_PLUGINS names %r, which is not installed (%s are)",
+            unknown,
+            ", ".join(names) or "none",
+        )
+    return lambda name: name.lower() not in denied and (not allowed or name.lower() in allowed)
+
+
+def _describe(entry: EntryPoint, *, left_out: bool = False) -> LoadedPlugin:
+    dist = entry.dist
+    return LoadedPlugin(
+        entry.name,
+        entry.value,
+        dist.name if dist is not None else "",
+        dist.version if dist is not None else "",
+        left_out=left_out,
+    )
+
+
+def _load(entry: EntryPoint) -> LoadedPlugin:
+    plain = _describe(entry)
+    try:
+        with plugin_call(entry.name, "import"):
+            module = entry.load()
+        specs = call_hook(entry.name, module)
+    except XladevError as e:
+        trace = "".join(traceback.format_exception(e))
+        _log.warning("plugin %r is left out: %s", entry.name, e)
+        return LoadedPlugin(
+            plain.name, plain.target, plain.distribution, plain.version, error=e, traceback=trace
+        )
+    return LoadedPlugin(plain.name, plain.target, plain.distribution, plain.version, specs)
+
+
+def call_hook(name: str, plugin: object) -> tuple[PlatformSpec, ...]:
+    """Calls the hook of one plugin, apart from all others.
+
+    Args:
+        name: of the plugin, for messages.
+        plugin: module or object that implements `xladev_platforms`.
+
+    Raises:
+        PluginError: no such hook, a wrong signature, a raising hook, a wrong result, or a
+            contract version that this xladev does not speak.
+    """
+    function = "xladev_platforms"
+    apart = pluggy.PluginManager(PROJECT)
+    apart.add_hookspecs(hookspecs)
+    with plugin_call(name, f"registration of {function}"):
+        apart.register(plugin, name)
+        apart.check_pending()
+    hook = apart.hook.xladev_platforms
+    if not hook.get_hookimpls():
+        raise PluginError(
+            f"plugin {name!r} implements no hook {function}",
+            where=name,
+            hint="decorate the function with xladev.runtime.hookspecs.hookimpl",
+        )
+    with plugin_call(name, function):
+        results = hook()
+    return tuple(spec for result in results for spec in _as_specs(name, result))
+
+
+def _as_specs(name: str, result: object) -> tuple[PlatformSpec, ...]:
+    specs = tuple(result) if isinstance(result, (list, tuple)) else (result,)
+    for spec in specs:
+        if not isinstance(spec, PlatformSpec):
+            raise PluginError(
+                f"plugin {name!r} returned {type(spec).__name__} from xladev_platforms",
+                where=name,
+                why="the contract says PlatformSpec, or a list of them",
+            )
+        check_version(name, spec)
+    return specs
+
+
+def check_version(name: str, spec: PlatformSpec) -> None:
+    """Refuses a platform written for another major version of the contract.
+
+    Raises:
+        PluginError: naming both versions.
+    """
+    if spec.api[0] == CONTRACT_VERSION[0]:
+        return
+    raise PluginError(
+        f"platform {spec.name!r} of plugin {name!r} speaks contract {_dotted(spec.api)}",
+        where=name,
+        why=f"this xladev speaks contract {_dotted(CONTRACT_VERSION)}; the first numbers differ",
+        hint="install a release of the plugin, or of xladev, that matches",
+    )
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"

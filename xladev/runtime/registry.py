@@ -1,0 +1,210 @@
+"""The registry: which platforms exist, which one a name means, which one is the default."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from xladev.errors import DeviceError, PluginError, XladevError
+from xladev.runtime.device import Device
+from xladev.runtime.device_name import parse_device_name
+from xladev.runtime.hookspecs import PlatformSpec
+from xladev.runtime.isolation import unknown_device
+from xladev.runtime.plugins import (
+    Finder,
+    LoadedPlugin,
+    check_version,
+    installed_plugins,
+    load_plugins,
+)
+from xladev.runtime.registered_platform import RegisteredPlatform
+
+_log = logging.getLogger("xladev.plugin")
+
+
+class Registry:
+    """Platforms by name. Loads the plugins at the first question about devices. Thread-safe.
+
+    Args:
+        find: gives the entry points; tests pass their own.
+        environment: where `XLADEV_PLUGINS` is read from; None means the process's.
+    """
+
+    def __init__(
+        self, find: Finder = installed_plugins, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._find = find
+        self._environment = environment
+        self._lock = threading.RLock()
+        self._plugins: tuple[LoadedPlugin, ...] | None = None
+        self._platforms: dict[str, RegisteredPlatform] = {}
+        self._clashes: dict[str, list[str]] = {}
+
+    # Registration
+
+    def register(self, spec: PlatformSpec, source: str = "this process") -> RegisteredPlatform:
+        """Adds a platform without a plugin, as tests and notebooks do.
+
+        Raises:
+            PluginError: the name is taken, or the contract version is another.
+        """
+        with self._lock:
+            check_version(source, spec)
+            taken = self._platforms.get(spec.name)
+            if taken is not None:
+                raise _duplicate(spec.name, [taken.source, source])
+            self._platforms[spec.name] = made = RegisteredPlatform(spec, source)
+            return made
+
+    def unregister(self, name: str) -> None:
+        """Removes a platform; its devices stay usable for those who hold them."""
+        with self._lock:
+            self._platforms.pop(name, None)
+
+    def plugins(self) -> tuple[LoadedPlugin, ...]:
+        """What became of every installed plugin; loads them at the first call."""
+        with self._lock:
+            if self._plugins is None:
+                self._plugins = ()
+                self._plugins = load_plugins(self._find, self._environment)
+                for plugin in self._plugins:
+                    self._add(plugin)
+            return self._plugins
+
+    def _add(self, plugin: LoadedPlugin) -> None:
+        """Adds a plugin's platforms; a name that two plugins use belongs to neither."""
+        for spec in plugin.specs:
+            if spec.name in self._clashes:
+                self._clashes[spec.name].append(plugin.name)
+                continue
+            taken = self._platforms.get(spec.name)
+            if taken is None:
+                self._platforms[spec.name] = RegisteredPlatform(spec, plugin.name)
+                continue
+            del self._platforms[spec.name]
+            self._clashes[spec.name] = [taken.source, plugin.name]
+            _log.warning("%s", _duplicate(spec.name, self._clashes[spec.name]))
+
+    # Questions
+
+    def clashes(self) -> Mapping[str, tuple[str, ...]]:
+        """The plugins that claim one name, by name."""
+        self.plugins()
+        return {name: tuple(sources) for name, sources in self._clashes.items()}
+
+    def platforms(self) -> tuple[RegisteredPlatform, ...]:
+        """All platforms, highest priority first, ties by name; opens no driver."""
+        self.plugins()
+        with self._lock:
+            return tuple(sorted(self._platforms.values(), key=lambda p: (-p.spec.priority, p.name)))
+
+    def platform(self, name: str | None = None) -> RegisteredPlatform:
+        """The platform that a platform or device name, or a kind, means.
+
+        Args:
+            name: None means the default: highest priority with a visible device.
+
+        Raises:
+            DeviceError: no such name, or no platform with a device.
+            PluginError: two plugins claim the name.
+        """
+        if name is None:
+            return self._default()
+        word = parse_device_name(name).name
+        ordered = self.platforms()
+        if word in self._clashes:
+            raise _duplicate(word, self._clashes[word])
+        exact = self._platforms.get(word)
+        if exact is not None:
+            return exact
+        of_kind = [p for p in ordered if p.kind == word]
+        if not of_kind:
+            raise unknown_device(word, tuple(p.name for p in ordered))
+        return next((p for p in of_kind if p.visible_count()), of_kind[0])
+
+    def device(self, name: str | None = None) -> Device:
+        """The device that a name means; device 0 where it has no number.
+
+        Raises:
+            DeviceError: no such device.
+            XladevError: it cannot be opened.
+        """
+        ordinal = None if name is None else parse_device_name(name).ordinal
+        return self.platform(name).device(ordinal or 0)
+
+    def devices(self, name: str | None = None) -> tuple[Device, ...]:
+        """All devices of one platform; without a name, of all platforms that work.
+
+        Raises:
+            XladevError: only if a name is given.
+        """
+        if name is not None:
+            return self.platform(name).devices()
+        return tuple(d for p in self.platforms() for d in _devices_or_none(p))
+
+    def host_platform(self, exclude: str = "") -> RegisteredPlatform | None:
+        """The best platform, other than ``exclude``, that compiles and computes in host memory.
+
+        Host partitions run on it; None means that they run on the evaluator.
+        """
+        for platform in self.platforms():
+            if platform.name != exclude and platform.spec.compiler and _is_host(platform):
+                return platform
+        return None
+
+    def _default(self) -> RegisteredPlatform:
+        for platform in self.platforms():
+            if platform.visible_count():
+                return platform
+        raise DeviceError(
+            "no platform has a visible device",
+            why=f"{len(self.plugins())} plugins are installed",
+            hint="`xladev doctor` shows what became of each",
+        )
+
+
+def _is_host(platform: RegisteredPlatform) -> bool:
+    try:
+        return platform.describe().host_addressable and platform.visible_count() > 0
+    except XladevError as e:
+        _log.warning("platform %r cannot run host partitions: %s", platform.name, e)
+        return False
+
+
+def _devices_or_none(platform: RegisteredPlatform) -> tuple[Device, ...]:
+    if not platform.visible_count():
+        return ()
+    try:
+        return platform.devices()
+    except XladevError as e:
+        _log.warning("platform %r is not used: %s", platform.name, e)
+        return ()
+
+
+def _duplicate(name: str, sources: list[str]) -> PluginError:
+    return PluginError(
+        f"platform name {name!r} is claimed {len(sources)} times",
+        why=f"by {', '.join(map(repr, sources))}",
+        hint="leave all but one out with XLADEV_PLUGINS=-NAME, or uninstall them",
+    )
+
+
+_current = Registry()
+
+
+def current_registry() -> Registry:
+    """The registry of this process."""
+    return _current
+
+
+@contextmanager
+def using_registry(registry: Registry) -> Iterator[Registry]:
+    """Makes ``registry`` the process's until the block ends; for tests."""
+    global _current
+    before, _current = _current, registry
+    try:
+        yield registry
+    finally:
+        _current = before

@@ -1,0 +1,126 @@
+"""Host arrays to device buffers and back: dtype, bounds, layout, copies or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xladev.errors import ArgumentError
+from xladev.hlo import dtype as dt
+from xladev.hlo.physical import HostArray, is_plain, pack, physical_nbytes, unpack
+from xladev.hlo.shape import Shape, array
+from xladev.instrument import counter
+from xladev.runtime.allocator import Buffer
+from xladev.runtime.device import Device
+from xladev.runtime.memory import DeviceMemory, HostBytes
+
+SIZE_SHAPE = array(dt.S32)
+"""Shape of the hidden argument that holds the size of one dynamic dimension."""
+
+
+def shape_of(value: HostArray) -> Shape:
+    """The row-major HLO shape of a host array; a ShapeError for a dtype without counterpart."""
+    return array(dt.by_numpy(value.dtype), value.shape).with_default_layout()
+
+
+def check_fits(value: HostArray, shape: Shape, what: str) -> None:
+    """Checks that a host array may be passed for an argument of ``shape``.
+
+    Raises:
+        ArgumentError: dtype or dims differ (dims may be smaller where dynamic).
+    """
+    dims_fit = len(value.shape) == shape.rank and all(
+        size == bound or (size < bound and shape.is_dynamic_dimension(i))
+        for i, (size, bound) in enumerate(zip(value.shape, shape.dims, strict=True))
+    )
+    if value.dtype != shape.element_type.np or not dims_fit:
+        raise ArgumentError(
+            f"{what} is {value.dtype}{list(value.shape)}",
+            why=f"the program takes {shape.to_string(layout=False)}",
+            hint="cast or reshape the array first",
+        )
+
+
+def upload(device: Device, value: HostArray, shape: Shape, label: str) -> Buffer:
+    """A buffer with a copy of ``value``, laid out as ``shape`` says, padded to its bounds.
+
+    Raises:
+        OutOfMemoryError: the device has no room.
+        XladevError: the copy failed.
+    """
+    data = pack(_padded(value, shape), shape)
+    buffer = device.allocate(shape, label)
+    if data.nbytes:
+        counter("runtime.nbytes_to_device", data.nbytes)
+        with device.call("Executor.copy_to_device"):
+            device.executor.copy_to_device(buffer.memory.slice(0, data.nbytes), data)
+    return buffer
+
+
+def wrap(device: Device, value: HostArray, shape: Shape, label: str) -> Buffer | None:
+    """A buffer that is ``value`` itself; None if dims, layout, alignment or platform forbid it."""
+    space = device.description.memory_spaces[0]
+    if not space.host_addressable or value.shape != shape.dims or not is_plain(shape):
+        return None
+    if not value.flags.c_contiguous or not value.nbytes:
+        return None
+    data: HostBytes = value.reshape(-1).view(np.uint8)
+    if data.__array_interface__["data"][0] % space.wrap_alignment:
+        return None
+    with device.call("Executor.wrap_host"):
+        memory = device.executor.wrap_host(data)
+    if memory is None:
+        return None
+    return device.allocator.adopt(memory, label, host_owner=value)
+
+
+def upload_sizes(device: Device, value: HostArray, shape: Shape, label: str) -> tuple[Buffer, ...]:
+    """One s32 buffer for each dynamic dimension of ``shape``, with the size that ``value`` has."""
+    sizes = [value.shape[i] for i in range(shape.rank) if shape.is_dynamic_dimension(i)]
+    return tuple(
+        upload(device, np.asarray(size, np.int32), SIZE_SHAPE, f"{label} size") for size in sizes
+    )
+
+
+def view(device: Device, memory: DeviceMemory, shape: Shape) -> HostBytes | None:
+    """The bytes of device memory without a copy; None where the host cannot address it."""
+    if not device.description.memory_space(memory.memory_space).host_addressable:
+        return None
+    with device.call("Executor.host_view"):
+        data = device.executor.host_view(memory)
+    return None if data is None else data[: physical_nbytes(shape)]
+
+
+def download(device: Device, memory: DeviceMemory, shape: Shape) -> HostArray:
+    """A host array with a copy of device memory, dynamic dimensions at their bounds.
+
+    Raises:
+        XladevError: the copy failed.
+    """
+    data = np.empty(physical_nbytes(shape), np.uint8)
+    if data.nbytes:
+        counter("runtime.nbytes_to_host", data.nbytes)
+        with device.call("Executor.copy_to_host"):
+            device.executor.copy_to_host(data, memory.slice(0, data.nbytes))
+    return unpack(data, shape)
+
+
+def live_part(value: HostArray, shape: Shape, sizes: Sequence[int]) -> HostArray:
+    """The part of a full-size array within the sizes of its dynamic dimensions."""
+    left = iter(sizes)
+    return value[
+        tuple(
+            slice(next(left)) if shape.is_dynamic_dimension(i) else slice(None)
+            for i in range(shape.rank)
+        )
+    ]
+
+
+def _padded(value: HostArray, shape: Shape) -> HostArray:
+    if value.shape == shape.dims:
+        return value
+    full: np.ndarray[Any, np.dtype[Any]] = np.zeros(shape.dims, value.dtype)
+    full[tuple(map(slice, value.shape))] = value
+    return full

@@ -1,0 +1,24 @@
+"""How many virtual devices a host platform offers: `XLADEV_<PLATFORM>_DEVICES`, by default 1."""
+
+from __future__ import annotations
+
+import os
+
+from xladev.errors import OptionError
+
+MAX_VIRTUAL_DEVICES = 1024
+
+
+def virtual_device_count(platform: str) -> int:
+    """The number of devices asked for by `XLADEV_<PLATFORM>_DEVICES`, such as XLADEV_CPU_DEVICES.
+
+    Raises:
+        OptionError: the variable is no number from 1 to 1024.
+    """
+    variable = f"XLADEV_{platform.upper()}_DEVICES"
+    text = os.environ.get(variable, "1")
+    if text.isdecimal() and 1 <= int(text) <= MAX_VIRTUAL_DEVICES:
+        return int(text)
+    raise OptionError(
+        f"{variable} is {text!r}", why=f"it must be a number from 1 to {MAX_VIRTUAL_DEVICES}"
+    )
