@@ -1,5 +1,6 @@
 """What is committed: no machine's paths, no registry's hosts, no large files."""
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MAX_LINES = 600
+MAX_FUNCTION_LINES = 60
 MAX_BYTES = 2_000_000
 
 # Spelled in pieces, so that this file does not contain what it forbids.
@@ -72,6 +74,25 @@ def test_no_python_file_is_too_long() -> None:
         if path.suffix == ".py" and (lines := text.count("\n")) > MAX_LINES
     }
     assert long == {}
+
+
+def long_functions(name: str, text: str) -> list[str]:
+    """`file:line function: lines` of every function that is too long."""
+    nodes = ast.walk(ast.parse(text))
+    functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    sizes = [(f, (f.end_lineno or f.lineno) - f.lineno + 1) for f in functions]
+    return [f"{name}:{f.lineno} {f.name}: {n}" for f, n in sizes if n > MAX_FUNCTION_LINES]
+
+
+def test_no_function_is_too_long() -> None:
+    sources = [(str(p.relative_to(ROOT)), text) for p, text in texts() if p.suffix == ".py"]
+    assert [found for name, text in sources for found in long_functions(name, text)] == []
+
+
+def test_a_planted_long_function_is_found() -> None:
+    body = "    x = 1\n" * MAX_FUNCTION_LINES
+    assert long_functions("x.py", f"def f():\n{body}") == ["x.py:1 f: 61"]
+    assert long_functions("x.py", f"def f():\n{body}".removesuffix("    x = 1\n")) == []
 
 
 def test_no_large_files() -> None:

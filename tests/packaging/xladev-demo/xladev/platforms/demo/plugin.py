@@ -1,11 +1,11 @@
 """The entry point of the platform `demo`, which has no device: enough to be found and imported."""
 
-import pluggy
+from collections.abc import Sequence
 
-hookimpl = pluggy.HookimplMarker("xladev")
+from xladev.runtime.hookspecs import PlatformSpec, hookimpl
 
 
 @hookimpl
-def xladev_platforms() -> list[object]:
+def xladev_platforms() -> Sequence[PlatformSpec]:
     """No platform: this distribution only shows where one lives."""
     return []
