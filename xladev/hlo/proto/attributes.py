@@ -127,7 +127,8 @@ def _children(read: Callable[[Message], Any]) -> _Get:
 
 
 def _one(write: Callable[[Any], bytes]) -> _Put:
-    return lambda value, path: write(value)
+    """Puts one part; none for the empty tuple, so that an unset window stays unset."""
+    return lambda value, path: None if value == () else write(value)
 
 
 def _each(write: Callable[[Any], bytes]) -> _Put:
