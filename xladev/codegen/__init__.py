@@ -42,11 +42,14 @@ from xladev.codegen.llvm import (
     TargetTraits,
     Value,
 )
-from xladev.codegen.scalar.constants import constant_element
-from xladev.codegen.scalar.elements import ComplexValue, Element, compute_type
-from xladev.codegen.scalar.elementwise import emit_elementwise, is_elementwise
-from xladev.codegen.scalar.storage import (
+from xladev.codegen.scalar import (
+    ComplexValue,
+    Element,
+    compute_type,
+    constant_element,
+    emit_elementwise,
     from_bits,
+    is_elementwise,
     load_element,
     storage_type,
     store_element,

@@ -144,13 +144,16 @@ class Control(Arithmetic):
             for a, b in zip(left, right, strict=True)
         )
 
-    def by_lane(self, emit: Callable[[Values], Value], operands: Values, result: IrType) -> Value:
-        """Applies a scalar emitter to each lane in turn; ``result`` is the element type."""
+    def by_lane(
+        self, emit: Callable[[Values], Values], operands: Values, results: Sequence[IrType]
+    ) -> tuple[Value, ...]:
+        """Applies a scalar emitter to each lane in turn; ``results`` are its element types."""
         lanes = operands[0].lanes
         if lanes == 1:
-            return emit(operands)
-        empty = Value("poison", IrType(result.element, lanes))
-        with self.carried_loop(0, lanes, initial=(empty,)) as loop:
-            one = emit([self.extract(operand, loop.index) for operand in operands])
-            loop.carry(self.insert(loop.values[0], one, loop.index))
-        return loop.values[0]
+            return tuple(emit(operands))
+        empty = tuple(Value("poison", IrType(type_.element, lanes)) for type_ in results)
+        with self.carried_loop(0, lanes, initial=empty) as loop:
+            scalars = emit([self.extract(operand, loop.index) for operand in operands])
+            filled = zip(loop.values, scalars, strict=True)
+            loop.carry(*[self.insert(vector, one, loop.index) for vector, one in filled])
+        return loop.values

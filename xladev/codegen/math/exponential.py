@@ -1,0 +1,102 @@
+"""exp, exp2, expm1 and the logistic function.
+
+Reduction: x = n log(2) + r with |r| <= log(2)/2; exp(r) = 1 + r + r**2 Q(r); scaling by 2**n is
+exact but for subnormal results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.math import coefficients as c
+from xladev.codegen.math.scaling import nearest_integer, power_of_two, scale
+from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared
+
+_Args = Sequence[Value]
+_LOWEST, _HIGHEST = -746.0, 710.5
+"""Beyond these exp is 0 and infinity in f64, halved results included."""
+
+
+def clamp_exponent(b: FunctionBuilder, x: Value, low: float, high: float) -> Value:
+    """``x`` within bounds that keep its integer part small; NaN stays."""
+    raised = b.select(b.fcmp("olt", x, low), low, x)
+    return b.select(b.fcmp("ogt", raised, high), high, raised)
+
+
+def reduce_by_log2(b: FunctionBuilder, x: Value, low: Value | None = None) -> tuple[Value, Value]:
+    """(r, n) with x + low = n log(2) + r; n is i64."""
+    whole, n = nearest_integer(b, x, c.LOG2_E)
+    r = b.fma(whole, -c.LN2_HIGH, x)
+    tail = b.fmul(whole, -c.LN2_LOW) if low is None else b.fma(whole, -c.LN2_LOW, low)
+    return b.fadd(r, tail), n
+
+
+def exp_minus_one_of(b: FunctionBuilder, r: Value, table: Sequence[float]) -> Value:
+    """exp(r) - 1 of a reduced argument, accurate near zero."""
+    return b.fma(b.fmul(r, r), horner(b, r, table), r)
+
+
+def scaled_exp(
+    b: FunctionBuilder,
+    x: Value,
+    table: Sequence[float],
+    *,
+    halvings: int = 0,
+    low: Value | None = None,
+) -> Value:
+    """exp(x + low) / 2**halvings, which may be finite where exp(x) is not."""
+    bounded = clamp_exponent(b, x, _LOWEST, _HIGHEST)
+    r, n = reduce_by_log2(b, bounded, low)
+    mantissa = b.fadd(exp_minus_one_of(b, r, table), 1.0)
+    return scale(b, mantissa, b.sub(n, halvings) if halvings else n)
+
+
+def _exp(table: Sequence[float]) -> MathEmitter:
+    return lambda b, args: scaled_exp(b, args[0], table)
+
+
+def _exp2(table: Sequence[float]) -> MathEmitter:
+    def emit(b: FunctionBuilder, args: _Args) -> Value:
+        x = clamp_exponent(b, args[0], -1080.0, 1025.0)
+        whole, n = nearest_integer(b, x)
+        r = b.fsub(x, whole)
+        return scale(b, b.fma(r, horner(b, r, table), 1.0), n)
+
+    return emit
+
+
+def expm1(b: FunctionBuilder, x: Value, table: Sequence[float]) -> Value:
+    """exp(x) - 1 in f64: 2**n (exp(r) - 1) + (2**n - 1), the second term exact where it matters.
+
+    Below -40 the result is -1 to the last place; above 709.8 it overflows in the last doubling,
+    which keeps the scale itself finite.
+    """
+    bounded = clamp_exponent(b, x, -40.0, 709.9)
+    r, n = reduce_by_log2(b, bounded)
+    part = exp_minus_one_of(b, r, table)
+    half = power_of_two(b, b.sub(n, 1))
+    total = b.fmul(b.fma(half, part, b.fsub(half, 0.5)), 2.0)
+    return b.select(b.fcmp("oeq", x, 0.0), x, total)
+
+
+def _expm1(table: Sequence[float]) -> MathEmitter:
+    return lambda b, args: expm1(b, args[0], table)
+
+
+def _logistic(table: Sequence[float]) -> MathEmitter:
+    """1 / (1 + exp(-x)), by exp(-|x|), so that small results keep their digits."""
+
+    def emit(b: FunctionBuilder, args: _Args) -> Value:
+        x = args[0]
+        e = scaled_exp(b, b.fneg(b.fabs(x)), table)
+        numerator = b.select(b.fcmp("olt", x, 0.0), e, 1.0)
+        return b.fdiv(numerator, b.fadd(e, 1.0))
+
+    return emit
+
+
+emit_exp = shared("exp", in_double(_exp(c.EXP_F32)), _exp(c.EXP_F64))
+emit_exp2 = shared("exp2", in_double(_exp2(c.EXP2_F32)), _exp2(c.EXP2_F64))
+emit_expm1 = shared("expm1", in_double(_expm1(c.EXP_F32)), _expm1(c.EXP_F64))
+emit_logistic = shared("logistic", in_double(_logistic(c.EXP_F32)), _logistic(c.EXP_F64))

@@ -1,0 +1,87 @@
+"""log, log2 and log1p.
+
+x = m 2**k with m in [sqrt(1/2), sqrt(2)); with f = m - 1, s = f / (2 + f), z = s**2,
+log(m) = 2 s + s z P(z) = f - (f**2 / 2 - s (f**2 / 2 + z P(z))): the second form keeps the exact
+leading term f.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.math import coefficients as c
+from xladev.codegen.math.scaling import split_mantissa
+from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared
+
+_Args = Sequence[Value]
+_INFINITY = float("inf")
+_NAN = float("nan")
+
+
+def log_of_mantissa(
+    b: FunctionBuilder, m: Value, table: Sequence[float], low: Value | None = None
+) -> tuple[Value, Value]:
+    """(f, t) with log(m) + low = f - t, |t| well below |f| unless m is near 1."""
+    f = b.fsub(m, 1.0)
+    s = b.fdiv(f, b.fadd(f, 2.0))
+    z = b.fmul(s, s)
+    half_square = b.fmul(b.fmul(f, f), 0.5)
+    rest = b.fma(z, horner(b, z, table), half_square)
+    correction = b.fmul(s, rest) if low is None else b.fma(s, rest, low)
+    return f, b.fsub(half_square, correction)
+
+
+def log_finite(
+    b: FunctionBuilder, x: Value, table: Sequence[float], error: Value | None = None
+) -> Value:
+    """log(x + error) for finite x > 0 and |error| of at most an ulp of x."""
+    m, k = split_mantissa(b, x)
+    low = b.fmul(k, c.LN2_LOW)
+    if error is not None:
+        low = b.fadd(low, b.fdiv(error, x))
+    f, t = log_of_mantissa(b, m, table, low)
+    return b.fma(k, c.LN2_HIGH, b.fsub(f, t))
+
+
+def with_specials(b: FunctionBuilder, x: Value, result: Value) -> Value:
+    """Logarithm of 0, infinity, negative numbers and NaN."""
+    result = b.select(b.fcmp("oeq", x, _INFINITY), _INFINITY, result)
+    result = b.select(b.fcmp("oeq", x, 0.0), -_INFINITY, result)
+    result = b.select(b.fcmp("olt", x, 0.0), _NAN, result)
+    return b.select(b.fcmp("uno", x, x), x, result)
+
+
+def _log(table: Sequence[float]) -> MathEmitter:
+    return lambda b, args: with_specials(b, args[0], log_finite(b, args[0], table))
+
+
+def _log2(table: Sequence[float]) -> MathEmitter:
+    """k + log(m) log2(e); exact for powers of two, where log(m) is zero."""
+
+    def emit(b: FunctionBuilder, args: _Args) -> Value:
+        m, k = split_mantissa(b, args[0])
+        f, t = log_of_mantissa(b, m, table)
+        return with_specials(b, args[0], b.fma(b.fsub(f, t), c.LOG2_E, k))
+
+    return emit
+
+
+def log1p(b: FunctionBuilder, x: Value, table: Sequence[float]) -> Value:
+    """log(1 + x) in f64: the logarithm of the rounded sum, corrected by its rounding error."""
+    u = b.fadd(x, 1.0)
+    larger = b.fsub(u, x)
+    error = b.fadd(b.fsub(x, b.fsub(u, larger)), b.fsub(1.0, larger))
+    huge = b.fcmp("oge", x, 2.0**60)
+    result = log_finite(b, u, table, b.select(huge, 0.0, error))
+    result = with_specials(b, u, result)
+    return b.select(b.fcmp("oeq", x, 0.0), x, result)
+
+
+def _log1p(table: Sequence[float]) -> MathEmitter:
+    return lambda b, args: log1p(b, args[0], table)
+
+
+emit_log = shared("log", in_double(_log(c.LOG_F32)), _log(c.LOG_F64))
+emit_log2 = shared("log2", in_double(_log2(c.LOG_F32)), _log2(c.LOG_F64))
+emit_log1p = shared("log1p", in_double(_log1p(c.LOG_F32)), _log1p(c.LOG_F64))
