@@ -80,8 +80,8 @@ def summarise(commit: str, reports: list[Path]) -> dict[str, object]:
 
 
 def committed() -> str:
-    """HEAD's hash; exits where the files differ from it."""
-    if _git("status", "--porcelain"):
+    """HEAD's hash; exits where the files, but for an earlier result, differ from it."""
+    if _git("status", "--porcelain", "--", ".", f":!{RESULT.relative_to(ROOT)}"):
         sys.exit("there are uncommitted changes: commit first, the result belongs to a commit")
     return _git("rev-parse", "HEAD")
 
