@@ -65,6 +65,8 @@ def _no_read(data: bytes, pos: int) -> tuple[Any, int]:
 
 def _slot(tag: int, spec: Field) -> _Slot:
     form = _LENGTH_FORMS.get(spec.kind, _Form.SCALAR if tag == spec.tag else _Form.PACKED)
+    if spec.lazy:
+        form = _Form.BYTES
     read = _READERS.get(spec.kind, _no_read)
     return _Slot(spec.name, form, spec.repeated, spec.raw, read, spec.type_name)
 

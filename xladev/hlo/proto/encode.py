@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from xladev.errors import ProtoError
 from xladev.hlo.proto import wire
@@ -46,6 +46,26 @@ _PAYLOADS: Final[Mapping[Kind, Callable[[Any], bytes]]] = MappingProxyType(
 _SIZED: Final = frozenset({Kind.STRING, Kind.BYTES, Kind.MESSAGE})
 
 
+class _Slot(NamedTuple):
+    """How to write the value of one field.
+
+    Attributes:
+        number: field number, by which fields are sorted.
+        tag: what precedes the value.
+        write: appends a value to a list of pieces.
+        payload: bytes of one value.
+        keeps_zero: True if a value at its default is written.
+        enum: numbers by name, for enums.
+    """
+
+    number: int
+    tag: bytes
+    write: Callable[[list[bytes], _Slot, Any], None]
+    payload: Callable[[Any], bytes]
+    keeps_zero: bool
+    enum: Mapping[str, int] | None
+
+
 def encode(message: str, values: Values) -> bytes:
     """The bytes of the named message, fields in order of their numbers.
 
@@ -55,46 +75,57 @@ def encode(message: str, values: Values) -> bytes:
     Raises:
         ProtoError: a number that does not fit its field, or an unknown name of an enum's value.
     """
-    fields = MESSAGES[message].fields
+    slots = _slots(message)
     out: list[bytes] = []
-    for spec in sorted((fields[name] for name in values), key=_number):
-        value = values[spec.name]
+    for slot, name in sorted([(slots[name], name) for name in values], key=_number):
+        value = values[name]
         if value is None:
             continue
         try:
-            _append(out, spec, value)
-        except (ProtoError, OverflowError, TypeError) as failure:
+            slot.write(out, slot, value)
+        except (ProtoError, OverflowError, TypeError, ValueError) as failure:
             raise ProtoError(
-                f"{value!r} is no value of {message}.{spec.name}", why=str(failure)
+                f"{value!r} is no value of {message}.{name}", why=str(failure)
             ) from failure
     return b"".join(out)
 
 
-def _number(spec: Field) -> int:
-    return spec.number
+def _number(entry: tuple[_Slot, str]) -> int:
+    return entry[0].number
 
 
 @cache
-def _tag(number: int) -> bytes:
-    return wire.varint(number)
+def _slots(message: str) -> dict[str, _Slot]:
+    return {name: _slot(spec) for name, spec in MESSAGES[message].fields.items()}
 
 
-def _append(out: list[bytes], spec: Field, value: Any) -> None:
+def _slot(spec: Field) -> _Slot:
+    packed = spec.repeated and spec.kind not in _SIZED
+    return _Slot(
+        spec.number,
+        wire.varint(spec.packed_tag if packed else spec.tag),
+        _write_of(spec),
+        _PAYLOADS[spec.kind],
+        spec.presence or spec.kind is Kind.MESSAGE,
+        ENUM_TYPES[spec.type_name].numbers if spec.kind is Kind.ENUM else None,
+    )
+
+
+def _write_of(spec: Field) -> Callable[[list[bytes], _Slot, Any], None]:
     if spec.raw:
-        _append_raw(out, spec, value)
-    elif spec.repeated:
-        _append_list(out, spec, value)
-    else:
-        _append_one(out, spec, value)
+        return _append_raw
+    if not spec.repeated:
+        return _append_one
+    return _append_each if spec.kind in _SIZED else _append_packed
 
 
-def _append_one(out: list[bytes], spec: Field, value: Any) -> None:
-    if spec.kind is Kind.ENUM:
-        value = _enum_number(spec, value)
-    if not value and not spec.presence and spec.kind is not Kind.MESSAGE and _is_zero(value):
+def _append_one(out: list[bytes], slot: _Slot, value: Any) -> None:
+    if slot.enum is not None:
+        value = _enum_number(slot.enum, value)
+    if not value and not slot.keeps_zero and _is_zero(value):
         return
-    out.append(_tag(spec.tag))
-    out.append(_PAYLOADS[spec.kind](value))
+    out.append(slot.tag)
+    out.append(slot.payload(value))
 
 
 def _is_zero(value: Any) -> bool:
@@ -102,30 +133,29 @@ def _is_zero(value: Any) -> bool:
     return not isinstance(value, float) or wire.double_bytes(value) == bytes(8)
 
 
-def _append_list(out: list[bytes], spec: Field, value: Sequence[Any]) -> None:
-    payload = _PAYLOADS[spec.kind]
-    if spec.kind in _SIZED:
-        tag = _tag(spec.tag)
-        for item in value:
-            out.append(tag)
-            out.append(payload(item))
-        return
+def _append_each(out: list[bytes], slot: _Slot, value: Sequence[Any]) -> None:
+    for item in value:
+        out.append(slot.tag)
+        out.append(slot.payload(item))
+
+
+def _append_packed(out: list[bytes], slot: _Slot, value: Sequence[Any]) -> None:
     if not value:
         return
-    numbers = [_enum_number(spec, v) for v in value] if spec.kind is Kind.ENUM else value
-    out.append(_tag(spec.packed_tag))
-    out.append(_sized(b"".join([payload(n) for n in numbers])))
+    enum = slot.enum
+    numbers = value if enum is None else [_enum_number(enum, v) for v in value]
+    out.append(slot.tag)
+    out.append(_sized(b"".join([slot.payload(n) for n in numbers])))
 
 
-def _append_raw(out: list[bytes], spec: Field, value: bytes) -> None:
+def _append_raw(out: list[bytes], slot: _Slot, value: bytes) -> None:
     if value:
-        out.append(_tag(spec.packed_tag))
+        out.append(slot.tag)
         out.append(_sized(value))
 
 
-def _enum_number(spec: Field, value: str) -> int:
-    enum = ENUM_TYPES[spec.type_name]
-    found = enum.numbers.get(value)
+def _enum_number(numbers: Mapping[str, int], value: str) -> int:
+    found = numbers.get(value)
     if found is None:
-        raise ProtoError(f"{enum.name} has no value {value}")
+        raise ProtoError(f"the enum has no value {value}; it has {', '.join(numbers)}")
     return found

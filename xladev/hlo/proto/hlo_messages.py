@@ -54,7 +54,7 @@ HLO_MESSAGES: Final[dict[str, str]] = {
     "HloInstructionProto": """
         1 name string
         2 opcode string
-        3 shape ShapeProto
+        3 shape lazy-ShapeProto
         7 metadata OpMetadata
         8 literal LiteralProto
         9 parameter_number int64

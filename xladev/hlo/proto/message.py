@@ -60,7 +60,7 @@ class Message:
         return self._get(name, "")
 
     def data(self, name: str) -> bytes:
-        """Value of a bytes field."""
+        """Value of a bytes field, or bytes of a lazy message."""
         return self._get(name, b"")
 
     def raw(self, name: str) -> bytes:

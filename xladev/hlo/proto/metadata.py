@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Final
 
 from xladev.hlo.attributes import NO_METADATA, Metadata
 from xladev.hlo.proto.encode import encode
 from xladev.hlo.proto.message import Message
 
-_TEXTS: Final = ("op_type", "op_name", "source_file", "scheduling_name", "deduplicated_name")
-_INTEGERS: Final = (
-    "source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id",
-    "size_of_generated_code_in_bytes", "size_of_memory_working_set_in_bytes",
-)  # fmt: skip
+_FIELDS: Final = frozenset(field.name for field in fields(Metadata))
+"""Fields of `Metadata`, which are named as in the proto."""
 
 
 def read_metadata(message: Message) -> Metadata:
     """The metadata in an ``OpMetadata``; payloads of compilers are dropped."""
-    if not message.values:
+    values = message.values
+    if not values:
         return NO_METADATA
-    return Metadata(
-        op_type=message.text("op_type"),
-        op_name=message.text("op_name"),
-        source_file=message.text("source_file"),
-        source_line=message.integer("source_line"),
-        source_end_line=message.integer("source_end_line"),
-        source_column=message.integer("source_column"),
-        source_end_column=message.integer("source_end_column"),
-        stack_frame_id=message.integer("stack_frame_id"),
-        scheduling_name=message.text("scheduling_name"),
-        deduplicated_name=message.text("deduplicated_name"),
-        profile_type=message.integers("profile_type"),
-        size_of_generated_code_in_bytes=message.integer("size_of_generated_code_in_bytes"),
-        size_of_memory_working_set_in_bytes=message.integer("size_of_memory_working_set_in_bytes"),
-        preserve_layout=message.flag("preserve_layout"),
-    )
+    known = {name: value for name, value in values.items() if name in _FIELDS}
+    if "profile_type" in known:
+        known["profile_type"] = tuple(known["profile_type"])
+    return Metadata(**known)
 
 
 def write_metadata(metadata: Metadata) -> bytes:
     """The ``OpMetadata`` of metadata."""
-    values = {name: getattr(metadata, name) for name in (*_TEXTS, *_INTEGERS)}
-    values["profile_type"] = metadata.profile_type
-    values["preserve_layout"] = metadata.preserve_layout
-    return encode("OpMetadata", values)
+    return encode("OpMetadata", {name: getattr(metadata, name) for name in _FIELDS})

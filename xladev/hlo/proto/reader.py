@@ -102,16 +102,16 @@ class _ModuleReader:
         self, message: Message, by_id: dict[int, HloInstruction]
     ) -> HloInstruction:
         op = _opdef(message)
-        shape = message.child("shape")
-        if shape is None:
+        if not message.has("shape"):
             raise message.error("an instruction has no shape")
+        shape = self.shape(message.data("shape"))
         operands = _resolve(message, "operand_ids", by_id)
         attrs = read_attributes(op, message, operands)
         if message.has("called_computation_ids"):
             attrs.update(called_attributes(op, self._called(message), operands))
         before = _resolve(message, "control_predecessor_ids", by_id)
         note = read_annotations(message, before, self.payloads)
-        return HloInstruction(op, self.shape(shape), operands, attrs, message.text("name"), note)
+        return HloInstruction(op, shape, operands, attrs, message.text("name"), note)
 
     def _called(self, message: Message) -> tuple[HloComputation, ...]:
         found: list[HloComputation] = []

@@ -75,6 +75,7 @@ class Field:
         repeated: True for lists.
         presence: True if a zero is told apart from "not set" (oneof and optional fields).
         raw: True if the decoder keeps the packed bytes, for `packed.py` to read as an array.
+        lazy: True if the decoder keeps a message's bytes, for the reader to decode each value once.
         type_name: message or enum named by the field; empty for scalars.
     """
 
@@ -84,6 +85,7 @@ class Field:
     repeated: bool = False
     presence: bool = False
     raw: bool = False
+    lazy: bool = False
     type_name: str = ""
 
     @property
@@ -125,7 +127,8 @@ def parse_message(name: str, table: str) -> Descriptor:
     """The descriptor written as ``table``.
 
     Each line is ``NUMBER NAME TYPE``, or ``ignored NUMBER...``. TYPE is a scalar kind, an enum or a
-    message; ``*`` marks lists, ``?`` fields with presence, ``raw-`` lists kept as packed bytes.
+    message; ``*`` marks lists, ``?`` fields with presence, ``raw-`` lists kept as packed bytes,
+    ``lazy-`` messages kept as bytes.
     """
     rows = [line.split() for line in table.splitlines() if line.strip()]
     fields = [_parse_field(row) for row in rows if row[0] != "ignored"]
@@ -139,7 +142,7 @@ def parse_message(name: str, table: str) -> Descriptor:
 
 def _parse_field(row: list[str]) -> Field:
     number, name, spelled = row
-    type_name = spelled.removeprefix("raw-").rstrip("*?")
+    type_name = spelled.rpartition("-")[2].rstrip("*?")
     kind = _SCALAR_KINDS.get(type_name) or (Kind.ENUM if type_name in ENUMS else Kind.MESSAGE)
     return Field(
         int(number),
@@ -148,6 +151,7 @@ def _parse_field(row: list[str]) -> Field:
         repeated=spelled.endswith("*"),
         presence=spelled.endswith("?"),
         raw=spelled.startswith("raw-"),
+        lazy=spelled.startswith("lazy-"),
         type_name="" if type_name in _SCALAR_KINDS else type_name,
     )
 

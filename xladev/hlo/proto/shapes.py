@@ -10,9 +10,10 @@ from xladev.errors import ProtoError, ShapeError
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import ProgramShape
+from xladev.hlo.proto.decode import decode
 from xladev.hlo.proto.encode import encode
 from xladev.hlo.proto.message import Message
-from xladev.hlo.proto.schema import ENUM_TYPES
+from xladev.hlo.proto.schema import ENUM_TYPES, MESSAGES
 from xladev.hlo.shape import UNBOUNDED, Layout, Shape, SplitConfig, Tile, check_shape
 
 _UNBOUNDED: Final = -(2**63)
@@ -32,10 +33,7 @@ def read_shape(message: Message) -> Shape:
     Raises:
         ProtoError: unknown element type, or a shape that breaks the rules of `hlo/shape.py`.
     """
-    return _checked(_read(message), message)
-
-
-def _checked(shape: Shape, message: Message) -> Shape:
+    shape = _read(message)
     try:
         check_shape(shape)
     except ShapeError as failure:
@@ -131,17 +129,16 @@ def _read_levels(message: Message) -> tuple[str, ...]:
 
 
 class ShapeReader:
-    """Reads shapes, giving equal ones as one object: programs repeat few shapes many times."""
+    """Reads encoded shapes, each different one once: programs repeat few shapes many times."""
 
     def __init__(self) -> None:
-        self._known: dict[Shape, Shape] = {}
+        self._known: dict[bytes, Shape] = {}
 
-    def read(self, message: Message) -> Shape:
-        """The shape in a ``ShapeProto``; a ProtoError as `read_shape` raises it."""
-        shape = _read(message)
-        found = self._known.get(shape)
+    def read(self, data: bytes) -> Shape:
+        """The shape in an encoded ``ShapeProto``; a ProtoError as `read_shape` raises it."""
+        found = self._known.get(data)
         if found is None:
-            found = self._known[shape] = _checked(shape, message)
+            found = self._known[data] = read_shape(decode(data, MESSAGES["ShapeProto"]))
         return found
 
 
