@@ -110,7 +110,7 @@ class Device:
             XladevError: the block raised.
         """
         try:
-            with self.call(function):
+            with plugin_call(self.name, function):
                 yield
         except DeviceLostError as e:
             self._lost = self._lost or e
