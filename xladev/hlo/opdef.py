@@ -43,7 +43,7 @@ class AttrKind(Enum):
     ALIASING = "aliasing"  # { {0}: (1, {}) }
     ACCURACY = "accuracy"  # {mode=highest} or {tolerance={atol=..,rtol=..,ulps=..}}
     SHARDINGS = "shardings"  # domain={kind="sharding", entry={..}, exit={..}}
-    SPARSITY = "sparsity"  # L.1@2:4, kept as its text
+    SPARSITY = "sparsity"  # {lhs={sparsity=2x4 dimension=1 stride=1 idx=2}}, kept as its text
 
 
 COMPUTATION_KINDS = frozenset({AttrKind.COMPUTATION, AttrKind.COMPUTATIONS})
@@ -90,6 +90,9 @@ class InstructionView(Protocol):
     @property
     def operands(self) -> tuple[InstructionView, ...]: ...
 
+    @property
+    def note(self) -> Any: ...
+
     def __getitem__(self, name: str) -> Any: ...
 
 
@@ -109,6 +112,14 @@ class Evaluation(Protocol):
 
     @property
     def partition(self) -> int: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """State that all calls of one run share: random state, links between devices."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
