@@ -84,8 +84,12 @@ OPS: tuple[OpDef, ...] = (
     OpDef(
         "shuffle",
         1,
-        "Permutes elements along dimensions across the group.",
-        attrs=(DIMENSIONS,),
+        "Moves elements along dimensions; the mode says how, and ``rotate`` is the one there is.",
+        attrs=(
+            DIMENSIONS,
+            Attr("mode", AttrKind.WORD, proto="shuffle_mode"),
+            Attr("shifts", AttrKind.INTS, default=(), proto="shuffle_mode.rotate.shifts"),
+        ),
         category="collective",
     ),
     OpDef(

@@ -37,16 +37,17 @@ from xladev.hlo.ops.scaled import evaluate_scaled_dot, infer_scaled_dot
 from xladev.hlo.shape import Shape
 
 _RAGGED = "ragged_dot_dimension_numbers."
-SPARSITY = Attr("sparsity", AttrKind.SPARSITY, proto="dot_sparsity")
+SPARSITY = Attr("sparsity_config", AttrKind.SPARSITY)
+BLOCK_SCALING = Attr("block_scaling_config", AttrKind.SPARSITY)
 
 
 def infer_dot(call: OpCall) -> Shape:
     """Batch dimensions, then free ones of the left, then free ones of the right operand."""
     dims = DotDims.of(call)
     check_dot(call, dims)
-    least = 2 if not call["sparsity"] else 3
+    least = 3 if call["sparsity_config"] or call["block_scaling_config"] else 2
     if len(call.operands) < least or (least == 2 and len(call.operands) != 2):
-        call.fail("dot_c14", "a dot has two operands, and one more per sparse operand")
+        call.fail("dot_c14", "a dot has two operands, and more where one is sparse or scaled")
     lhs, rhs = call.operands[:2]
     return from_dimensions(
         product_type(call),
@@ -58,11 +59,11 @@ def infer_dot(call: OpCall) -> Shape:
 
 def evaluate_dot(_: Evaluation, instruction: InstructionView, operands: Sequence[Value]) -> Value:
     """Sum of products over the contracting dimensions."""
-    if instruction["sparsity"]:
+    if instruction["sparsity_config"] or instruction["block_scaling_config"]:
         raise EvaluationError(
-            "structured-sparse dots have no evaluation",
-            why="XLA itself withdrew them; no backend is held to them",
-            hint="multiply the dense operand",
+            "structured-sparse and block-scaled dots have no evaluation",
+            why="what the configuration does to the operands is up to the backend it is for",
+            hint="multiply the dense operands; scaled-dot scales blocks in a defined way",
         )
     lhs, rhs = operands
     element_type = instruction.shape.element_type
@@ -82,7 +83,7 @@ OPS: tuple[OpDef, ...] = (
         "dot",
         (2, VARIADIC),
         "General contraction with batch dimensions.",
-        attrs=(*DOT_DIMS, PRECISION, ALGORITHM, SPARSITY),
+        attrs=(*DOT_DIMS, PRECISION, ALGORITHM, SPARSITY, BLOCK_SCALING),
         infer=infer_dot,
         evaluate=evaluate_dot,
         category="dot",

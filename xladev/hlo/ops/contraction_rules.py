@@ -87,7 +87,7 @@ def check_dot(call: OpCall, dims: DotDims) -> None:
     require_axes(call, "rhs_contracting_dims", dims.rhs_contracting, rhs.rank, "dot_c8")
     for a, b in zip(dims.lhs_batch, dims.rhs_batch, strict=True):
         _check_sizes(call, a, b, "batch", "dot_c9")
-    if not (call.op.by_name.get("sparsity") and call["sparsity"]):
+    if not (call.op.by_name.get("sparsity_config") and call["sparsity_config"]):
         for a, b in zip(dims.lhs_contracting, dims.rhs_contracting, strict=True):
             _check_sizes(call, a, b, "contracting", "dot_c10")
     check_precision(call)

@@ -12,6 +12,9 @@ from xladev.hlo.proto.message import Message
 from xladev.hlo.proto.metadata import read_metadata, write_metadata
 from xladev.hlo.proto.shardings import read_sharding, write_sharding
 
+_VISUALIZING: Final = "visualizing_index"
+"""Name under which the index of the statistic to visualise stands before the others."""
+
 _SYNTHETIC: Final = "synthetic_call"
 """``Origin.synthetic`` of a call that no original instruction stands for."""
 
@@ -90,7 +93,12 @@ def _read_statistics(message: Message | None) -> tuple[tuple[str, float], ...]:
     if message is None:
         return ()
     found = message.children("statistics")
-    return tuple((s.text("stat_name"), s.real("stat_val")) for s in found)
+    values = tuple((s.text("stat_name"), s.real("stat_val")) for s in found)
+    return (
+        ((_VISUALIZING, float(message.integer("stat_index_to_visualize"))), *values)
+        if found
+        else ()
+    )
 
 
 def write_annotations(note: Annotations) -> Mapping[str, Any]:
@@ -114,8 +122,8 @@ def write_annotations(note: Annotations) -> Mapping[str, Any]:
 def _write_origin(origin: Origin) -> bytes:
     values: dict[str, Any] = {"elements": [_write_origin_leaf(*leaf) for leaf in origin.leaves]}
     if origin.synthetic:
-        hierarchy = "" if origin.synthetic == _SYNTHETIC else origin.synthetic
-        values |= {"is_synthetic_call": True, "call_hierarchy": hierarchy}
+        values["is_synthetic_call"] = not origin.leaves
+        values["call_hierarchy"] = "" if origin.synthetic == _SYNTHETIC else origin.synthetic
     return encode("OriginalValueProto", values)
 
 
@@ -126,5 +134,11 @@ def _write_origin_leaf(index: tuple[int, ...], name: str, leaf: tuple[int, ...])
 
 
 def _write_statistics(statistics: Sequence[tuple[str, float]]) -> bytes:
-    entries = [encode("Statistic", {"stat_name": n, "stat_val": v}) for n, v in statistics]
-    return encode("StatisticsViz", {"statistics": entries})
+    index = [int(value) for name, value in statistics if name == _VISUALIZING]
+    entries = [
+        encode("Statistic", {"stat_name": name, "stat_val": value})
+        for name, value in statistics
+        if name != _VISUALIZING
+    ]
+    values = {"stat_index_to_visualize": index[0] if index else 0, "statistics": entries}
+    return encode("StatisticsViz", values)

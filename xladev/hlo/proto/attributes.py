@@ -25,19 +25,7 @@ from xladev.hlo.proto.shapes import read_shape, write_shape
 from xladev.hlo.proto.special import SPECIAL, Codec
 from xladev.hlo.proto.words import to_name, to_word
 
-_RAGGED: Final = "ragged_dot_dimension_numbers.dot_dimension_numbers."
-_PATHS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
-    {
-        ("ragged-dot", "lhs_contracting_dims"): _RAGGED + "lhs_contracting_dimensions",
-        ("ragged-dot", "rhs_contracting_dims"): _RAGGED + "rhs_contracting_dimensions",
-        ("ragged-dot", "lhs_batch_dims"): _RAGGED + "lhs_batch_dimensions",
-        ("ragged-dot", "rhs_batch_dims"): _RAGGED + "rhs_batch_dimensions",
-        ("convolution", "convolution_kind"): "conv_kind",
-    }
-)
-"""Where an attribute is kept, for opcodes that keep it elsewhere than others."""
-
-TEXT_ONLY: Final = frozenset({("bitcast", "result_layout"), ("dot", "sparsity")})
+TEXT_ONLY: Final = frozenset({("bitcast", "result_layout")})
 """Attributes that text has or had, and current protos have no field for."""
 
 _Get = Callable[[Message, Path, Attr], Any]
@@ -202,7 +190,7 @@ def _bound(opcode: str, attr: Attr) -> Codec:
     special = SPECIAL.get((opcode, attr.name)) or SPECIAL.get(("", attr.name))
     if special is not None:
         return special
-    return _codec(attr, path_of(_PATHS.get((opcode, attr.name)) or attr.proto or attr.name))
+    return _codec(attr, path_of(attr.proto or attr.name))
 
 
 def read_attributes(
