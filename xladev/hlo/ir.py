@@ -191,6 +191,7 @@ class ModuleHeader:
         propagate_to_parameters, propagate_to_output: per value, may sharding be chosen.
         origin_recovery_table: text kept as given.
         debug_attributes: (key, value) pairs kept as given.
+        backend_config: text for one backend; JSON or opaque.
         stack_frames: tables for metadata.
     """
 
@@ -206,6 +207,7 @@ class ModuleHeader:
     propagate_to_output: tuple[bool, ...] = ()
     origin_recovery_table: str = ""
     debug_attributes: StringPairs = ()
+    backend_config: str = ""
     stack_frames: StackFrames = StackFrames()
 
 

@@ -107,6 +107,9 @@ def row_major(rank: int) -> Layout:
     return Layout(tuple(range(rank - 1, -1, -1)))
 
 
+_SCALAR_LAYOUT = Layout()
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The type of one HLO value.
@@ -115,6 +118,7 @@ class Shape:
         element_type: element type of an array; TUPLE, TOKEN, OPAQUE or BUFFER otherwise.
         dims: sizes of an array's dimensions, outermost first; bounds where dynamic.
         layout: how an array lies in memory; None means not chosen (row-major where it matters).
+            Scalars always have a layout, as nothing is left to choose.
         dynamic: one flag per dimension, or empty when no dimension is dynamic.
         tuple_shapes: parts of a tuple; the one array inside a buffer.
     """
@@ -124,6 +128,10 @@ class Shape:
     layout: Layout | None = None
     dynamic: tuple[bool, ...] = ()
     tuple_shapes: tuple[Shape, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.dims and self.layout is None and self.element_type.is_array:
+            object.__setattr__(self, "layout", _SCALAR_LAYOUT)
 
     @property
     def is_array(self) -> bool:
