@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.llvm import FunctionBuilder, Value
-from xladev.codegen.scalar import Element, load_element, store_element
+from xladev.codegen.scalar.elements import Element
+from xladev.codegen.scalar.storage import load_element, store_element
 from xladev.hlo.shape import Shape
 
 
@@ -36,9 +37,7 @@ class IrArray:
 
     def offset(self, b: FunctionBuilder, index: Index) -> IndexValue:
         """Position of an element, in elements from the base."""
-        kept = tuple(
-            0 if size == 1 else i for i, size in zip(index, self.shape.dims, strict=True)
-        )
+        kept = tuple(0 if size == 1 else i for i, size in zip(index, self.shape.dims, strict=True))
         return IndexMath(b).strided(kept, element_strides(self.shape))
 
     def load(self, b: FunctionBuilder, index: Index) -> Element:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xladev.codegen.llvm.emitter import Emitter
-from xladev.codegen.llvm.types import I64, PTR, IrType
+from xladev.codegen.llvm.types import I64, PTR, VOID, IrType
 from xladev.codegen.llvm.values import Value
 
 
@@ -45,6 +45,12 @@ class Memory(Emitter):
         extra = f", {metadata}" if metadata else ""
         place = f"ptr {address.text}, align {align or natural_alignment(value.type)}"
         self.do(f"store {value}, {place}{extra}")
+
+    def copy_bytes(self, destination: Value, source: Value, nbytes: int) -> None:
+        """Copies a number of bytes known now between regions that do not overlap."""
+        self.module.declare_intrinsic("llvm.memcpy.p0.p0.i64", VOID, ("ptr", "ptr", "i64", "i1"))
+        pointers = f"ptr {destination.text}, ptr {source.text}"
+        self.do(f"call void @llvm.memcpy.p0.p0.i64({pointers}, i64 {nbytes}, i1 false)")
 
     def table(self, name: str, element: IrType, numbers: tuple[float | int, ...]) -> Value:
         """Address of a constant array of the module, made once per name."""

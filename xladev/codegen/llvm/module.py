@@ -122,6 +122,11 @@ class ModuleBuilder:
             )
         return Value(f"@{symbol}", PTR)
 
+    def pointer_array(self, symbol: str, count: int) -> Value:
+        """Address of an exported array of pointers, null until someone fills it."""
+        self._globals[symbol] = f"@{symbol} = global [{count} x ptr] zeroinitializer, align 8"
+        return Value(f"@{symbol}", PTR)
+
     def metadata(self, body: str) -> str:
         """Adds a metadata node such as ``!{i32 1}``; its reference, such as ``!4``."""
         if not body.startswith("distinct") and body in self._metadata:

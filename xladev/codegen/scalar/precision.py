@@ -8,12 +8,15 @@ from xladev.codegen.llvm import FunctionBuilder, Value, constant, integer
 from xladev.codegen.scalar.convert import emit_convert, float_to_integer
 from xladev.codegen.scalar.elements import Element, compute_type, real_of
 from xladev.codegen.scalar.operation import Operation
-from xladev.codegen.scalar.storage import round_to
+from xladev.codegen.scalar.storage import from_bits, round_to, to_bits
 from xladev.errors import CompileError
-from xladev.hlo.dtype import F64
+from xladev.hlo.dtype import F16, F64, F8E5M2, F8E5M2FNUZ
 
-# Mantissa and exponent bits of the two types that elements are computed in.
-_FIELDS = {32: (23, 8), 64: (52, 11)}
+# Mantissa and exponent bits by width of the pattern that is reduced.
+_FIELDS = {16: (10, 5), 32: (23, 8), 64: (52, 11)}
+
+# Types whose subnormals are subnormals of f16, where reduction keeps them as they are.
+_AS_HALF = frozenset({F16, F8E5M2, F8E5M2FNUZ})
 
 
 def emit_reduce_precision(
@@ -22,20 +25,28 @@ def emit_reduce_precision(
     """Rounds to ``mantissa_bits`` (ties to even), then fits the exponent into ``exponent_bits``.
 
     Overflow gives infinity; what would be subnormal in the reduced format gives a signed zero; NaN
-    stays as it is (XLA's `EmitReducePrecisionIR`).
+    stays as it is (XLA's `EmitReducePrecisionIR`, which reduces fp8 as f16).
     """
     x = real_of(args[0], "reduce-precision")
+    if operation.dtype in _AS_HALF:
+        reduced = from_bits(b, _reduce(b, to_bits(b, x, F16), operation), F16)
+        value = real_of(reduced, "reduce-precision")
+    else:
+        value = b.bitcast(_reduce(b, b.bitcast(x, integer(x.type.bits)), operation), x.type)
+    kept = b.select(b.fcmp("uno", x, x), x, value)
+    return round_to(b, kept, operation.result)
+
+
+def _reduce(b: FunctionBuilder, bits: Value, operation: Operation) -> Value:
+    """The pattern of a float, reduced; meaningless for NaN."""
     exponent = _attribute(operation, "exponent_bits")
     mantissa = _attribute(operation, "mantissa_bits")
-    have_mantissa, have_exponent = _FIELDS[x.type.bits]
-    bits = b.bitcast(x, integer(x.type.bits))
+    have_mantissa, have_exponent = _FIELDS[bits.type.bits]
     if mantissa < have_mantissa:
         bits = _round_mantissa(b, bits, have_mantissa - mantissa)
     if exponent < have_exponent:
         bits = _fit_exponent(b, bits, exponent, have_mantissa, have_exponent)
-    reduced = b.bitcast(bits, x.type.scalar())
-    kept = b.select(b.fcmp("uno", x, x), x, reduced)
-    return round_to(b, kept, operation.result)
+    return bits
 
 
 def _attribute(operation: Operation, name: str) -> int:

@@ -1,0 +1,128 @@
+"""Computations of scalars as code: reducers, comparators, bodies of map; control flow included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from xladev.codegen.elemental.choose import choose_many, flat, unflat
+from xladev.codegen.elemental.emitter import ElementalEmitter
+from xladev.codegen.llvm import I64, Value
+from xladev.codegen.scalar.elements import Element, real_of
+from xladev.errors import UnsupportedError
+from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.hlo.shape import Shape
+
+Elements = tuple[Element, ...]
+
+
+def emit_computation(
+    e: ElementalEmitter, computation: HloComputation, arguments: Elements
+) -> Elements:
+    """Leaves of the result of a computation of scalars (or tuples of scalars).
+
+    Args:
+        e: where to emit; not otherwise touched.
+        computation: all its instructions have scalar leaves.
+        arguments: the leaves of its parameters, in order.
+
+    Raises:
+        UnsupportedError: an instruction that is no scalar, or has no elemental code.
+    """
+    held: dict[HloInstruction, Elements] = {}
+    remaining = iter(arguments)
+    for parameter in computation.parameters:
+        held[parameter] = tuple(next(remaining) for _ in parameter.shape.leaves())
+    inner = e.nested(held)
+    for instruction in computation.instructions:
+        if instruction not in held:
+            held[instruction] = _leaves(inner, instruction, held)
+    return held[computation.root]
+
+
+def _leaves(
+    e: ElementalEmitter, i: HloInstruction, held: Mapping[HloInstruction, Elements]
+) -> Elements:
+    rule = _RULES.get(i.opcode)
+    if rule is not None:
+        return rule(e, i, held)
+    if not i.shape.is_array or i.shape.size != 1:
+        raise UnsupportedError(
+            f"{i.opcode} of {i.shape} within a computation of scalars", where=repr(i)
+        )
+    return (e.element(i, (0,) * i.shape.rank),)
+
+
+def _tuple(
+    e: ElementalEmitter, i: HloInstruction, held: Mapping[HloInstruction, Elements]
+) -> Elements:
+    return tuple(leaf for operand in i.operands for leaf in held[operand])
+
+
+def _get_tuple_element(
+    e: ElementalEmitter, i: HloInstruction, held: Mapping[HloInstruction, Elements]
+) -> Elements:
+    parts = i.operands[0].shape.tuple_shapes
+    start = sum(_leaf_count(s) for s in parts[: i["index"]])
+    return held[i.operands[0]][start : start + _leaf_count(parts[i["index"]])]
+
+
+def _leaf_count(shape: Shape) -> int:
+    return sum(1 for _ in shape.leaves())
+
+
+def _called(
+    e: ElementalEmitter, i: HloInstruction, held: Mapping[HloInstruction, Elements]
+) -> Elements:
+    return emit_computation(e, i.called[0], _tuple(e, i, held))
+
+
+def _while(
+    e: ElementalEmitter, i: HloInstruction, held: Mapping[HloInstruction, Elements]
+) -> Elements:
+    initial = held[i.operands[0]]
+
+    def condition(values: tuple[Value, ...]) -> Value:
+        (holds,) = emit_computation(e, i["condition"], unflat(tuple(values), initial))
+        return real_of(holds, "a loop condition")
+
+    def body(values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return flat(emit_computation(e, i["body"], unflat(tuple(values), initial)))
+
+    return unflat(e.b.while_loop(flat(initial), condition, body), initial)  # type: ignore[arg-type]
+
+
+def _conditional(
+    e: ElementalEmitter, i: HloInstruction, held: Mapping[HloInstruction, Elements]
+) -> Elements:
+    selector, *arguments = (held[o] for o in i.operands)
+
+    def branch(number: int) -> Elements:
+        return emit_computation(e, i.called[number], arguments[number])
+
+    chosen = real_of(selector[0], "a branch index")
+    if i["branch_computations"] is None:
+        return choose_many(e, chosen, lambda: branch(0), lambda: branch(1))
+    last = len(arguments) - 1
+    index = e.b.resize(chosen, I64, signed=True)
+
+    def among(number: int) -> Elements:
+        if number == last:
+            return branch(last)
+        here = e.b.icmp("eq", index, number)
+        return choose_many(e, here, lambda: branch(number), lambda: among(number + 1))
+
+    return among(0)
+
+
+_Rule = Callable[[ElementalEmitter, HloInstruction, Mapping[HloInstruction, Elements]], Elements]
+_RULES: Mapping[str, _Rule] = MappingProxyType(
+    {
+        "tuple": _tuple,
+        "get-tuple-element": _get_tuple_element,
+        "call": _called,
+        "fusion": _called,
+        "while": _while,
+        "conditional": _conditional,
+    }
+)

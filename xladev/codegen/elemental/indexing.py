@@ -1,0 +1,116 @@
+"""Elements of opcodes that read at indices known at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xladev.codegen.elemental.choose import choose
+from xladev.codegen.elemental.emitter import ElementalEmitter, ElementRule
+from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.llvm import I64, Value
+from xladev.codegen.scalar.elements import Element, real_of
+from xladev.hlo.dtype import PrimitiveType
+from xladev.hlo.ir import HloInstruction
+
+
+def signed_index(e: ElementalEmitter, element: Element, dtype: PrimitiveType) -> Value:
+    """An integer element as i64; unsigned 64-bit values over the range become its maximum."""
+    value = real_of(element, "an index")
+    wide = e.b.resize(value, I64, signed=dtype.is_signed)
+    if dtype.is_signed or dtype.bits < 64:
+        return wide
+    return e.b.intrinsic("umin", wide, 2**63 - 1)
+
+
+def clamped_starts(
+    e: ElementalEmitter,
+    starts: tuple[HloInstruction, ...],
+    dims: tuple[int, ...],
+    window: tuple[int, ...],
+) -> Index:
+    """Start indices limited so that the window fits; given as scalars or as one vector."""
+    return tuple(
+        e.at.clamp(_start(e, starts, d) if size > width else 0, 0, size - width)
+        for d, (size, width) in enumerate(zip(dims, window, strict=True))
+    )
+
+
+def _start(e: ElementalEmitter, starts: tuple[HloInstruction, ...], dimension: int) -> Value:
+    if len(starts) == 1 and starts[0].shape.rank == 1:
+        element = e.element(starts[0], (dimension,))
+        return signed_index(e, element, starts[0].shape.element_type)
+    start = starts[dimension]
+    return signed_index(e, e.element(start, ()), start.shape.element_type)
+
+
+def _dynamic_slice(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    starts = clamped_starts(e, i.operands[1:], i.operands[0].shape.dims, i.shape.dims)
+    mapped = tuple(e.at.add(x, s) for x, s in zip(index, starts, strict=True))
+    return e.operand(i, 0, mapped)
+
+
+def _dynamic_update_slice(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    update = i.operands[1].shape.dims
+    starts = clamped_starts(e, i.operands[2:], i.shape.dims, update)
+    local = tuple(e.at.sub(x, s) for x, s in zip(index, starts, strict=True))
+    inside = [e.at.within(x, 0, size) for x, size in zip(local, update, strict=True)]
+    return choose(
+        e,
+        e.at.all_of(inside),
+        lambda: e.operand(i, 1, local),
+        lambda: e.operand(i, 0, index),
+    )
+
+
+def _gather(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    operand, indices = i.operands
+    offset_dims: tuple[int, ...] = i["offset_dims"]
+    batch = tuple(x for d, x in enumerate(index) if d not in offset_dims)
+    starts = _gather_starts(e, i, indices, batch)
+    batching = dict(zip(i["operand_batching_dims"], i["start_indices_batching_dims"], strict=True))
+    skipped = {*i["collapsed_slice_dims"], *i["operand_batching_dims"]}
+    offsets = iter(offset_dims)
+    mapped: list[IndexValue] = []
+    for d, (size, width) in enumerate(zip(operand.shape.dims, i["slice_sizes"], strict=True)):
+        within: IndexValue = 0 if d in skipped else index[next(offsets)]
+        if d in batching:
+            axis = batching[d]
+            within = batch[axis - (1 if axis > i["index_vector_dim"] else 0)]
+        start = starts.get(d)
+        base: IndexValue = 0 if start is None else e.at.clamp(start, 0, size - width)
+        mapped.append(e.at.add(base, within))
+    return e.operand(i, 0, tuple(mapped))
+
+
+def _gather_starts(
+    e: ElementalEmitter, i: HloInstruction, indices: HloInstruction, batch: Index
+) -> dict[int, Value]:
+    """Start index by operand dimension, unclamped."""
+    return index_vector(e, indices, batch, i["index_vector_dim"], i["start_index_map"])
+
+
+def index_vector(
+    e: ElementalEmitter,
+    indices: HloInstruction,
+    batch: Index,
+    vector_dim: int,
+    targets: tuple[int, ...],
+) -> dict[int, Value]:
+    """The index vector at ``batch``, as operand dimension -> i64."""
+    found: dict[int, Value] = {}
+    for number, dimension in enumerate(targets):
+        at = (*batch[:vector_dim], number, *batch[vector_dim:])
+        element = e.element(indices, at[: indices.shape.rank])
+        found[dimension] = signed_index(e, element, indices.shape.element_type)
+    return found
+
+
+INDEXING_RULES: Mapping[str, ElementRule] = MappingProxyType(
+    {
+        "dynamic-slice": _dynamic_slice,
+        "dynamic-update-slice": _dynamic_update_slice,
+        "gather": _gather,
+    }
+)
+"""Code by opcode."""

@@ -1,0 +1,152 @@
+"""Elements of opcodes that combine many elements: reduce, reduce-window, map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from xladev.codegen.elemental.choose import choose_many, flat, unflat
+from xladev.codegen.elemental.computation import Elements, emit_computation
+from xladev.codegen.elemental.emitter import ElementalEmitter, ElementRule
+from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.llvm import Value
+from xladev.codegen.scalar.elements import Element
+from xladev.hlo.attributes import WindowDim
+from xladev.hlo.ir import HloInstruction
+
+
+def fold_loop(
+    e: ElementalEmitter,
+    extents: Sequence[int],
+    initial: Elements,
+    step: Callable[[Index, Elements], Elements],
+) -> Elements:
+    """Carries elements through nested loops over ``extents``, outermost first."""
+    return _fold(e, tuple(extents), (), initial, step)
+
+
+def _fold(
+    e: ElementalEmitter,
+    extents: tuple[int, ...],
+    outer: Index,
+    initial: Elements,
+    step: Callable[[Index, Elements], Elements],
+) -> Elements:
+    if not extents:
+        return step(outer, initial)
+    if extents[0] == 1:
+        return _fold(e, extents[1:], (*outer, 0), initial, step)
+    with e.b.carried_loop(0, extents[0], initial=flat(initial)) as loop, e.scope():
+        held = unflat(loop.values, initial)
+        after = _fold(e, extents[1:], (*outer, loop.index), held, step)
+        loop.carry(*flat(after))
+    return unflat(loop.values, initial)
+
+
+def reduce_elements(e: ElementalEmitter, i: HloInstruction, index: Index) -> Elements:
+    """One element of each result of a (variadic) reduce."""
+    count = len(i.operands) // 2
+    arrays, inits = i.operands[:count], i.operands[count:]
+    reduced: tuple[int, ...] = i["dimensions"]
+    dims = arrays[0].shape.dims
+    initial = tuple(e.element(init, ()) for init in inits)
+
+    def step(inner: Index, held: Elements) -> Elements:
+        at = iter(inner)
+        kept = iter(index)
+        full = tuple(next(at) if d in reduced else next(kept) for d in range(len(dims)))
+        return emit_computation(e, i["to_apply"], held + tuple(e.element(a, full) for a in arrays))
+
+    return fold_loop(e, [dims[d] for d in range(len(dims)) if d in reduced], initial, step)
+
+
+def _reduce(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    return reduce_elements(e, i, index)[0]
+
+
+def window_position(
+    e: ElementalEmitter, window: Sequence[WindowDim], output: Index, inner: Index
+) -> Index:
+    """Coordinates of a window element in the dilated base; may lie outside of it."""
+    padded: list[IndexValue] = []
+    for w, out, k in zip(window, output, inner, strict=True):
+        offset = e.at.sub(w.size - 1, k) if w.reversal else k
+        at = e.at.add(e.at.mul(out, w.stride), e.at.mul(offset, w.window_dilation))
+        padded.append(e.at.sub(at, w.pad_low))
+    return tuple(padded)
+
+
+def base_index(
+    e: ElementalEmitter,
+    window: Sequence[WindowDim],
+    dims: Sequence[int],
+    output: Index,
+    inner: Index,
+) -> tuple[Value | bool, Index]:
+    """Where a window element lies in the base, and whether it is an element at all.
+
+    Args:
+        e: where to emit.
+        window: the window, one entry per dimension.
+        dims: sizes of the base.
+        output: position of the window.
+        inner: position within the window.
+
+    Returns:
+        A condition (padding and dilation holes are not elements), and the base coordinates.
+    """
+    inside: list[Value | bool] = []
+    mapped: list[IndexValue] = []
+    padded = window_position(e, window, output, inner)
+    for w, size, x in zip(window, dims, padded, strict=True):
+        extent = (size - 1) * w.base_dilation + 1 if size else 0
+        if not _always_inside(w, size):
+            inside.append(e.at.within(x, 0, extent))
+        if w.base_dilation > 1:
+            hole = e.at.rem(x, w.base_dilation)
+            inside.append(hole == 0 if isinstance(hole, int) else e.b.icmp("eq", hole, 0))
+            x = e.at.div(x, w.base_dilation)
+        mapped.append(x)
+    return e.at.all_of(inside), tuple(mapped)
+
+
+def _always_inside(w: WindowDim, size: int) -> bool:
+    """True if no padding is ever seen in this dimension."""
+    return w.pad_low <= 0 and w.pad_high <= 0 and w.base_dilation == 1 and size > 0
+
+
+def reduce_window_elements(e: ElementalEmitter, i: HloInstruction, index: Index) -> Elements:
+    """One element of each result of a (variadic) reduce-window."""
+    count = len(i.operands) // 2
+    arrays, inits = i.operands[:count], i.operands[count:]
+    window: tuple[WindowDim, ...] = i["window"]
+    initial = tuple(e.element(init, ()) for init in inits)
+
+    def step(inner: Index, held: Elements) -> Elements:
+        inside, at = base_index(e, window, arrays[0].shape.dims, index, inner)
+
+        def combine() -> Elements:
+            elements = tuple(e.element(a, at) for a in arrays)
+            return emit_computation(e, i["to_apply"], held + elements)
+
+        def pad() -> Elements:
+            return emit_computation(e, i["to_apply"], held + initial)
+
+        return choose_many(e, inside, combine, pad)
+
+    return fold_loop(e, [w.size for w in window], initial, step)
+
+
+def _reduce_window(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    return reduce_window_elements(e, i, index)[0]
+
+
+def _map(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    elements = tuple(e.element(o, index) for o in i.operands)
+    return emit_computation(e, i["to_apply"], elements)[0]
+
+
+REDUCTION_RULES: Mapping[str, ElementRule] = MappingProxyType(
+    {"reduce": _reduce, "reduce-window": _reduce_window, "map": _map}
+)
+"""Code by opcode; variadic forms have one function per kernel instead (`codegen.kernels`)."""

@@ -1,0 +1,1 @@
+"""Kernels for processors that run loops: one function per KernelSpec."""

@@ -1,0 +1,110 @@
+"""One kernel under construction: its function, its arrays, and loops over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xladev.codegen.arrays import IrArray
+from xladev.codegen.elemental.emitter import ElementalEmitter
+from xladev.codegen.elemental.rules import ELEMENT_RULES
+from xladev.codegen.index import Index
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.llvm import PTR, VOID, FunctionBuilder, ModuleBuilder, Parameter, Value
+from xladev.hlo.ir import HloInstruction
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBuild:
+    """What a kernel emitter works with.
+
+    Attributes:
+        spec: what to compute.
+        b: the function being written.
+        e: elements of the spec's computation.
+        operands, results: the arrays in memory.
+        workspace: pointer to the kernel's own memory, if it asked for some.
+    """
+
+    spec: KernelSpec
+    b: FunctionBuilder
+    e: ElementalEmitter
+    operands: tuple[IrArray, ...]
+    results: tuple[IrArray, ...]
+    workspace: Value | None = None
+
+    @property
+    def root(self) -> HloInstruction:
+        """Root of the computation."""
+        return self.spec.computation.root
+
+    def nest(self, extents: Sequence[int], body: Callable[[Index], None]) -> None:
+        """Runs ``body`` at every index of the extents, the last one innermost."""
+        self._nest(tuple(extents), (), body)
+
+    def _nest(self, extents: tuple[int, ...], outer: Index, body: Callable[[Index], None]) -> None:
+        if not extents:
+            body(outer)
+        elif extents[0] == 1:
+            self._nest(extents[1:], (*outer, 0), body)
+        else:
+            with self.b.loop(0, extents[0]) as i, self.e.scope():
+                self._nest(extents[1:], (*outer, i), body)
+
+    def nest_in_layout(self, array: IrArray, body: Callable[[Index], None]) -> None:
+        """Runs ``body`` at every index of an array, in the order of its memory."""
+        order = tuple(reversed(array.shape.minor_to_major))
+
+        def logical(physical: Index) -> None:
+            at = dict(zip(order, physical, strict=True))
+            body(tuple(at[d] for d in range(len(order))))
+
+        self.nest([array.shape.dims[d] for d in order], logical)
+
+    def copy(self, source: IrArray, destination: IrArray) -> None:
+        """Copies an array of the same dimensions."""
+        self.nest_in_layout(
+            destination, lambda at: destination.store(self.b, at, source.load(self.b, at))
+        )
+
+
+KernelEmitter = Callable[[KernelBuild], None]
+"""Writes the body of a kernel, up to its return."""
+
+
+def begin_kernel(
+    module: ModuleBuilder, spec: KernelSpec, has_workspace: bool = False
+) -> KernelBuild:
+    """Opens ``void name(ptr operands..., ptr results..., [ptr workspace])``."""
+    shared = {i for pair in spec.in_place for i in _buffer_numbers(spec, pair)}
+    count = len(spec.operands)
+    names = [f"p{n}" for n in range(count)] + [f"r{n}" for n in range(len(spec.results))]
+    names += ["workspace"] if has_workspace else []
+    parameters = [
+        Parameter(PTR, name, _attributes(spec, n, n < count, n in shared))
+        for n, name in enumerate(names)
+    ]
+    b = module.function(spec.name, VOID, parameters)
+    shapes = (*spec.operands, *spec.results)
+    arrays = tuple(IrArray(p, s) for p, s in zip(b.arguments, shapes, strict=False))
+    held = {
+        parameter: (array,)
+        for parameter, array in zip(spec.computation.parameters, arrays, strict=False)
+    }
+    e = ElementalEmitter(b, ELEMENT_RULES, held)
+    workspace = b.arguments[-1] if has_workspace else None
+    return KernelBuild(spec, b, e, arrays[:count], arrays[count:], workspace)
+
+
+def _buffer_numbers(spec: KernelSpec, pair: tuple[int, int]) -> tuple[int, int]:
+    result, operand = pair
+    return len(spec.operands) + result, operand
+
+
+def _attributes(spec: KernelSpec, number: int, is_operand: bool, shared: bool) -> str:
+    words = [f"align {spec.alignment}", "captures(none)"]
+    if not shared:
+        words.append("noalias")
+        if is_operand:
+            words.append("readonly")
+    return " ".join(words)

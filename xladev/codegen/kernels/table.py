@@ -1,0 +1,52 @@
+"""Which emitter writes the kernel of which root opcode, and the workspace it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.build import KernelEmitter, begin_kernel
+from xladev.codegen.kernels.contraction import emit_dot
+from xladev.codegen.kernels.loops import emit_loops, emit_reduce, emit_reduce_window
+from xladev.codegen.kernels.sorting import emit_sort, sort_workspace_nbytes
+from xladev.codegen.kernels.updates import (
+    emit_dynamic_update_slice,
+    emit_scatter,
+    emit_select_and_scatter,
+)
+from xladev.codegen.llvm import ModuleBuilder
+
+KERNEL_EMITTERS: Mapping[str, KernelEmitter] = MappingProxyType(
+    {
+        "dot": emit_dot,
+        "dynamic-update-slice": emit_dynamic_update_slice,
+        "reduce": emit_reduce,
+        "reduce-window": emit_reduce_window,
+        "scatter": emit_scatter,
+        "select-and-scatter": emit_select_and_scatter,
+        "sort": emit_sort,
+    }
+)
+"""By opcode of the root; all others are computed element by element."""
+
+WORKSPACES: Mapping[str, Callable[[KernelSpec], int]] = MappingProxyType(
+    {"sort": sort_workspace_nbytes}
+)
+
+
+def workspace_nbytes(spec: KernelSpec) -> int:
+    """Bytes of workspace that the kernel is given after its results; 0 for none."""
+    needed = WORKSPACES.get(spec.computation.root.opcode)
+    return needed(spec) if needed else 0
+
+
+def emit_kernel(module: ModuleBuilder, spec: KernelSpec) -> None:
+    """Defines the kernel's function ``void name(ptr operands..., ptr results..., workspace)``.
+
+    Raises:
+        UnsupportedError: an opcode or element type without code.
+    """
+    k = begin_kernel(module, spec, has_workspace=workspace_nbytes(spec) > 0)
+    KERNEL_EMITTERS.get(k.root.opcode, emit_loops)(k)
+    k.b.ret()

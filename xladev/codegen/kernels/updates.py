@@ -1,0 +1,167 @@
+"""Kernels that change part of an array: dynamic-update-slice, scatter, select-and-scatter."""
+
+from __future__ import annotations
+
+from xladev.codegen.elemental.choose import choose_many, flat, unflat
+from xladev.codegen.elemental.computation import emit_computation
+from xladev.codegen.elemental.indexing import clamped_starts, index_vector
+from xladev.codegen.elemental.reduction import base_index, fold_loop
+from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.kernels.build import KernelBuild
+from xladev.codegen.llvm import I1, I64, Value
+from xladev.codegen.scalar.constants import constant_element
+from xladev.codegen.scalar.elements import Element, real_of
+from xladev.hlo.ir import HloInstruction
+
+
+def emit_dynamic_update_slice(k: KernelBuild) -> None:
+    """Copies the operand unless it is the result, then writes the window."""
+    i = k.root
+    starts = clamped_starts(k.e, i.operands[2:], i.shape.dims, i.operands[1].shape.dims)
+    copy_unless_in_place(k, 0)
+
+    def write(index: Index) -> None:
+        at = tuple(k.e.at.add(x, s) for x, s in zip(index, starts, strict=True))
+        k.results[0].store(k.b, at, k.e.operand(i, 1, index))
+
+    k.nest(i.operands[1].shape.dims, write)
+
+
+def copy_unless_in_place(k: KernelBuild, number: int) -> None:
+    """Fills result ``number`` from the root's operand of that number, unless they are one."""
+    source = k.root.operands[number]
+    parameters = k.spec.computation.parameters
+    if source in parameters and (number, parameters.index(source)) in k.spec.in_place:
+        return
+    result = k.results[number]
+    k.nest_in_layout(result, lambda at: result.store(k.b, at, k.e.element(source, at)))
+
+
+def emit_scatter(k: KernelBuild) -> None:
+    """Applies updates one after another; those whose window does not fit are dropped."""
+    i = k.root
+    count = (len(i.operands) - 1) // 2
+    indices, updates = i.operands[count], i.operands[count + 1 :]
+    for number in range(count):
+        copy_unless_in_place(k, number)
+    window_dims: tuple[int, ...] = i["update_window_dims"]
+    update_dims = updates[0].shape.dims
+    batch_dims = [d for d in range(len(update_dims)) if d not in window_dims]
+
+    def per_batch(batch: Index) -> None:
+        targets: tuple[int, ...] = i["scatter_dims_to_operand_dims"]
+        starts = index_vector(k.e, indices, batch, i["index_vector_dim"], targets)
+        inside = k.e.at.all_of(_window_fits(k, i, starts, update_dims))
+        if isinstance(inside, bool):
+            if inside:
+                _write_window(k, i, batch, starts)
+            return
+        with k.b.when(inside), k.e.scope():
+            _write_window(k, i, batch, starts)
+
+    k.nest([update_dims[d] for d in batch_dims], per_batch)
+
+
+def _window_sizes(i: HloInstruction, update_dims: tuple[int, ...]) -> dict[int, int]:
+    """Size of the update window by operand dimension; 1 where the dimension is inserted."""
+    rank = i.operands[0].shape.rank
+    skipped = {*i["inserted_window_dims"], *i["input_batching_dims"]}
+    window = iter(i["update_window_dims"])
+    return {d: 1 if d in skipped else update_dims[next(window)] for d in range(rank)}
+
+
+def _window_fits(
+    k: KernelBuild, i: HloInstruction, starts: dict[int, Value], update_dims: tuple[int, ...]
+) -> list[Value | bool]:
+    sizes = _window_sizes(i, update_dims)
+    dims = i.operands[0].shape.dims
+    return [k.e.at.within(s, 0, dims[d] - sizes[d] + 1) for d, s in starts.items()]
+
+
+def _write_window(
+    k: KernelBuild, i: HloInstruction, batch: Index, starts: dict[int, Value]
+) -> None:
+    count = (len(i.operands) - 1) // 2
+    updates = i.operands[count + 1 :]
+    window_dims: tuple[int, ...] = i["update_window_dims"]
+    update_dims = updates[0].shape.dims
+
+    def write(inner: Index) -> None:
+        at = _target(k, i, batch, starts, inner)
+        full = _merge(len(update_dims), window_dims, inner, batch)
+        before = tuple(r.load(k.b, at) for r in k.results)
+        new = tuple(k.e.element(u, full) for u in updates)
+        after = emit_computation(k.e, i["to_apply"], before + new)
+        for result, element in zip(k.results, after, strict=True):
+            result.store(k.b, at, element)
+
+    k.nest([update_dims[d] for d in window_dims], write)
+
+
+def _merge(rank: int, window_dims: tuple[int, ...], inner: Index, batch: Index) -> Index:
+    """Coordinates of an update from those of its window and of its batch."""
+    at_window = dict(zip(window_dims, inner, strict=True))
+    rest = iter(batch)
+    return tuple(at_window[d] if d in at_window else next(rest) for d in range(rank))
+
+
+def _target(
+    k: KernelBuild, i: HloInstruction, batch: Index, starts: dict[int, Value], inner: Index
+) -> Index:
+    batching = dict(zip(i["input_batching_dims"], i["scatter_indices_batching_dims"], strict=True))
+    inserted = {*i["inserted_window_dims"]}
+    window = iter(inner)
+    at: list[IndexValue] = []
+    for d in range(i.operands[0].shape.rank):
+        if d in batching:
+            axis = batching[d]
+            at.append(batch[axis - (1 if axis > i["index_vector_dim"] else 0)])
+            continue
+        offset: IndexValue = 0 if d in inserted else next(window)
+        start = starts.get(d)
+        at.append(offset if start is None else k.e.at.add(start, offset))
+    return tuple(at)
+
+
+def emit_select_and_scatter(k: KernelBuild) -> None:
+    """Adds each source element to the base element that its window selects."""
+    i = k.root
+    source, init = i.operands[1:]
+    result = k.results[0]
+    k.nest_in_layout(result, lambda at: result.store(k.b, at, k.e.element(init, ())))
+
+    def per_source(index: Index) -> None:
+        found, at = _selected(k, i, index)
+        with k.b.when(found), k.e.scope():
+            before = result.load(k.b, at)
+            (after,) = emit_computation(k.e, i["scatter"], (before, k.e.element(source, index)))
+            result.store(k.b, at, after)
+
+    k.nest(source.shape.dims, per_source)
+
+
+def _selected(k: KernelBuild, i: HloInstruction, index: Index) -> tuple[Value, Index]:
+    """Whether the window has any element, and the coordinates of the selected one."""
+    operand = i.operands[0]
+    dims = operand.shape.dims
+    zero_index = tuple(k.b.const(I64, 0) for _ in dims)
+    nothing = constant_element(operand.shape.element_type, 0)
+    state: tuple[Element, ...] = (k.b.const(I1, 0), nothing, *zero_index)
+
+    def step(inner: Index, held: tuple[Element, ...]) -> tuple[Element, ...]:
+        inside, at = base_index(k.e, i["window"], dims, index, inner)
+
+        def consider() -> tuple[Element, ...]:
+            candidate = k.e.element(operand, at)
+            (keep,) = emit_computation(k.e, i["select"], (held[1], candidate))
+            chosen = k.b.and_(real_of(held[0], "found"), real_of(keep, "a selection"))
+            taken = (k.b.const(I1, 1), candidate, *(k.e.at.value(x) for x in at))
+            before = flat(held)
+            values = [k.b.select(chosen, a, b) for a, b in zip(before, flat(taken), strict=True)]
+            values[0] = k.b.const(I1, 1)
+            return unflat(tuple(values), held)
+
+        return choose_many(k.e, inside, consider, lambda: held)
+
+    found, _, *at = fold_loop(k.e, [w.size for w in i["window"]], state, step)
+    return real_of(found, "found"), tuple(real_of(x, "an index") for x in at)

@@ -1,0 +1,234 @@
+"""Fusion: groups of instructions that become one kernel, as `fusion` instructions.
+
+A producer joins the kernel of its users if all of them are in one kernel and each of its elements
+is then computed once; producers that cost nothing (scalar constants and their broadcasts, iota)
+are copied into every kernel that reads them. Since no value leaves a group but its root's, groups
+can never wait for each other in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from xladev.compiler.support import Support
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.opset import opdef
+from xladev.hlo.rebuild import Users, map_computations, rebuild, users_of
+
+CanFuse = Callable[[HloInstruction, HloInstruction], Support]
+"""The backend's word on (producer, consumer)."""
+
+MAX_GROUP = 64
+"""Most instructions in one kernel; bounds code size and the depth of its expression."""
+
+_INDEX_ONLY = frozenset({
+    "broadcast", "reshape", "transpose", "slice", "reverse", "pad", "concatenate", "iota", "copy",
+    "dynamic-slice", "gather", "bitcast-convert",
+})  # fmt: skip
+"""Opcodes whose element is an element of an operand, found by an index mapping."""
+
+_ONCE = frozenset({"reduce", "sort", "map"}) | (_INDEX_ONLY - {"broadcast", "gather"})
+"""Opcodes, besides elementwise ones, that read each element of an operand at most once."""
+
+_UNFUSED_OPERANDS: Mapping[str, frozenset[int]] = MappingProxyType(
+    {"dynamic-update-slice": frozenset({0}), "scatter": frozenset({0})}
+)
+"""Operands that must lie in memory because they are updated in place."""
+
+
+def is_free(instruction: HloInstruction) -> bool:
+    """True if computing an element anew wherever it is read costs next to nothing."""
+    if instruction.opcode == "constant":
+        return instruction.shape.is_scalar
+    if instruction.opcode == "iota":
+        return True
+    return instruction.opcode == "broadcast" and is_free(instruction.operands[0])
+
+
+def default_can_fuse(producer: HloInstruction, consumer: HloInstruction) -> bool:
+    """Whether each element of the producer is computed once, or costs nothing."""
+    if is_free(producer):
+        return True
+    if not (producer.op.elementwise or producer.opcode in _INDEX_ONLY):
+        return False
+    kept = _UNFUSED_OPERANDS.get(consumer.opcode, frozenset())
+    if any(consumer.operands[n] is producer for n in kept if n < len(consumer.operands)):
+        return False
+    if consumer.op.elementwise or consumer.opcode in _ONCE:
+        return True
+    if consumer.opcode in ("broadcast", "gather"):
+        return producer.opcode in ("reshape", "transpose", "broadcast", "slice", "reverse")
+    return consumer.opcode in ("dynamic-update-slice", "scatter")
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """The pass that forms kernels.
+
+    Attributes:
+        can_fuse: asked after the general rule said yes.
+        max_group: most instructions in one kernel.
+        name: for dumps and timings.
+    """
+
+    can_fuse: CanFuse
+    max_group: int = MAX_GROUP
+    name: str = field(default="fusion")
+
+    def run(self, module: HloModule) -> HloModule:
+        """The module with groups of two or more instructions as `fusion` instructions.
+
+        Computations that are not programs of kernels (reducers, comparators) stay as they are.
+        """
+        programs = kernel_programs(module)
+        return map_computations(module, lambda c: self._fuse(c) if c.name in programs else c)
+
+    def _fuse(self, computation: HloComputation) -> HloComputation:
+        users = users_of(computation)
+        leader = self._leaders(computation, users)
+        members: dict[HloInstruction, list[HloInstruction]] = {}
+        for instruction in computation.instructions:
+            members.setdefault(leader[instruction], []).append(instruction)
+        replacements: dict[HloInstruction, HloInstruction] = {}
+        dead: set[HloInstruction] = set()
+        for root, group in members.items():
+            if len(group) == 1 and not _reads_free(root):
+                continue
+            if not is_kernel(root) or is_free(root):
+                continue
+            replacements[root] = _fused(root, set(group), computation.name)
+            dead.update(i for i in group if i is not root)
+        fused = rebuild(computation, replacements)
+        return _without_dead(fused)
+
+    def _leaders(
+        self, computation: HloComputation, users: Users
+    ) -> dict[HloInstruction, HloInstruction]:
+        """The root of the group that each instruction belongs to."""
+        leader: dict[HloInstruction, HloInstruction] = {}
+        size: dict[HloInstruction, int] = {}
+        for instruction in reversed(computation.instructions):
+            goal = self._common_leader(instruction, users, leader, size, computation.root)
+            leader[instruction] = goal
+            size[goal] = size.get(goal, 0) + 1
+        return leader
+
+    def _common_leader(
+        self,
+        instruction: HloInstruction,
+        users: Users,
+        leader: Mapping[HloInstruction, HloInstruction],
+        size: Mapping[HloInstruction, int],
+        root: HloInstruction,
+    ) -> HloInstruction:
+        readers = users[instruction]
+        if not readers or instruction is root or not is_kernel(instruction):
+            return instruction
+        goals = {leader[u] for u in readers}
+        if len(goals) != 1:
+            return instruction
+        (goal,) = goals
+        if not is_kernel(goal) or size[goal] >= self.max_group or instruction.note.device:
+            return instruction
+        for reader in readers:
+            if not is_kernel(reader) or not default_can_fuse(instruction, reader):
+                return instruction
+            if not self.can_fuse(instruction, reader):
+                return instruction
+        return goal
+
+
+def kernel_programs(module: HloModule) -> frozenset[str]:
+    """Names of computations whose instructions run one by one: entry, loops, branches, calls."""
+    found = {module.entry.name}
+    for computation in reversed(module.computations):
+        if computation.name not in found:
+            continue
+        for instruction in computation.instructions:
+            if instruction.opcode in ("while", "conditional", "call"):
+                found.update(c.name for c in instruction.called)
+    return frozenset(found)
+
+
+_NOT_KERNELS = frozenset({
+    "parameter", "tuple", "get-tuple-element", "while", "conditional", "call", "after-all",
+    "add-dependency", "domain",
+})  # fmt: skip
+
+
+def is_kernel(instruction: HloInstruction) -> bool:
+    """True if the instruction computes, rather than names, groups or runs other computations."""
+    return instruction.opcode not in _NOT_KERNELS and (
+        instruction.opcode != "constant" or instruction.shape.is_scalar
+    )
+
+
+def _reads_free(root: HloInstruction) -> bool:
+    return is_kernel(root) and any(is_free(o) for o in root.operands)
+
+
+def _fused(root: HloInstruction, group: set[HloInstruction], where: str) -> HloInstruction:
+    """A fusion instruction that computes ``root`` from values outside of the group."""
+    inside, outside = _inside_and_outside(root, group)
+    made: dict[HloInstruction, HloInstruction] = {}
+    parameter = opdef("parameter")
+    for number, value in enumerate(outside):
+        made[value] = HloInstruction(
+            parameter, value.shape, (), {"parameter_number": number}, f"param_{number}"
+        )
+    for old in inside:
+        operands = tuple(made[o] for o in old.operands)
+        note = replace(old.note, control_predecessors=())
+        made[old] = replace(old, operands=operands, note=note)
+    body = HloComputation(f"fused.{where}.{root.name}", tuple(made.values()), made[root])
+    attrs = {"kind": _kind(root), "calls": body}
+    return HloInstruction(
+        opdef("fusion"), root.shape, tuple(outside), attrs, f"{root.name}.fusion", root.note
+    )
+
+
+def _kind(root: HloInstruction) -> str:
+    return "kInput" if root.opcode in ("reduce", "reduce-window", "scatter") else "kLoop"
+
+
+def _inside_and_outside(
+    root: HloInstruction, group: set[HloInstruction]
+) -> tuple[list[HloInstruction], list[HloInstruction]]:
+    """Instructions to compute inside, operands first, and values to be given; iterative."""
+    inside: list[HloInstruction] = []
+    outside: list[HloInstruction] = []
+    seen = {root}
+    stack = [(root, iter(root.operands))]
+    while stack:
+        instruction, operands = stack[-1]
+        following = next((o for o in operands if o not in seen), None)
+        if following is None:
+            inside.append(instruction)
+            stack.pop()
+            continue
+        seen.add(following)
+        if following in group or is_free(following):
+            stack.append((following, iter(following.operands)))
+        else:
+            outside.append(following)
+    return inside, outside
+
+
+def _without_dead(computation: HloComputation) -> HloComputation:
+    """Drops instructions that nothing needs any more."""
+    live: set[HloInstruction] = {computation.root}
+    kept: list[HloInstruction] = []
+    for instruction in reversed(computation.instructions):
+        wanted = instruction in live or instruction.op.side_effect
+        if not wanted and instruction.opcode != "parameter":
+            continue
+        kept.append(instruction)
+        live.update(instruction.operands)
+        live.update(instruction.note.control_predecessors)
+    if len(kept) == len(computation.instructions):
+        return computation
+    return HloComputation(
+        computation.name, tuple(reversed(kept)), computation.root, computation.execution_thread
+    )

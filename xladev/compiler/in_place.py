@@ -1,0 +1,58 @@
+"""Which operand of a kernel may share its buffer with a result."""
+
+from __future__ import annotations
+
+from xladev.hlo.ir import HloComputation, HloInstruction
+
+_UPDATES = frozenset({"dynamic-update-slice", "scatter"})
+
+
+def in_place_pairs(computation: HloComputation) -> frozenset[tuple[int, int]]:
+    """Pairs (result, operand) for which each kernel of ``computation`` may work in place.
+
+    An update may overwrite the array it updates, if it reads that array in no other way. A loop may
+    overwrite an operand that it reads only at the index it is about to write.
+    """
+    root = computation.root
+    if root.opcode in _UPDATES:
+        return _updated(computation)
+    roots = root.operands if root.opcode == "tuple" else (root,)
+    if len({(r.shape.dims, r.shape.minor_to_major) for r in roots}) != 1:
+        return frozenset()
+    safe = _read_at_own_index(computation, roots)
+    return frozenset(
+        (result, number)
+        for result, r in enumerate(roots)
+        for number, parameter in enumerate(computation.parameters)
+        if parameter in safe
+        and parameter.shape.dims == r.shape.dims
+        and parameter.shape.minor_to_major == r.shape.minor_to_major
+        and parameter.shape.element_type.host_nbytes == r.shape.element_type.host_nbytes
+    )
+
+
+def _updated(computation: HloComputation) -> frozenset[tuple[int, int]]:
+    root = computation.root
+    count = 1 if root.opcode == "dynamic-update-slice" else (len(root.operands) - 1) // 2
+    pairs: set[tuple[int, int]] = set()
+    for result, operand in enumerate(root.operands[:count]):
+        uses = sum(i.operands.count(operand) for i in computation.instructions)
+        if operand in computation.parameters and uses == 1:
+            pairs.add((result, computation.parameters.index(operand)))
+    return frozenset(pairs)
+
+
+def _read_at_own_index(
+    computation: HloComputation, roots: tuple[HloInstruction, ...]
+) -> set[HloInstruction]:
+    """Parameters that are read through elementwise opcodes of the roots' dimensions alone."""
+    dims = roots[0].shape.dims
+    direct: set[HloInstruction] = set(roots)
+    indirect: set[HloInstruction] = set()
+    for i in reversed(computation.instructions):
+        if i not in direct and i not in indirect:
+            continue
+        for operand in i.operands:
+            same = i in direct and i.op.elementwise and operand.shape.dims == dims
+            (direct if same or i.opcode == "tuple" else indirect).add(operand)
+    return {p for p in computation.parameters if p in direct and p not in indirect}

@@ -1,0 +1,119 @@
+"""KernelCompiler: the base of backends that write kernels and leave the program to the SDK.
+
+The SDK fuses, assigns buffers and hands over a kernel plan. A backend writes `lower_<family>` per
+kind of kernel, or overrides `link` to turn a whole plan into one native entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xladev import instrument
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.compiler.buffer_assignment import assign_buffers
+from xladev.compiler.contract import Compiler
+from xladev.compiler.executable import Executable
+from xladev.compiler.fusion import Fusion
+from xladev.compiler.kernel_code import KernelCode
+from xladev.compiler.kernel_plan import KernelPlan
+from xladev.compiler.leaves import leaf_shapes
+from xladev.compiler.options import CompileOptions
+from xladev.compiler.plan_file import plan_executable
+from xladev.compiler.signature import Alias, Signature
+from xladev.errors import UnsupportedError
+from xladev.hlo.ir import HloModule
+
+FAMILIES: Mapping[str, str] = MappingProxyType(
+    {
+        "dot": "dot", "ragged-dot": "dot", "scaled-dot": "dot", "convolution": "convolution",
+        "reduce": "reduce", "reduce-window": "window", "select-and-scatter": "window",
+        "scatter": "scatter", "dynamic-update-slice": "scatter", "gather": "gather",
+        "dynamic-slice": "gather", "sort": "sort", "topk": "sort", "scan": "scan",
+        "cholesky": "linear_algebra", "triangular-solve": "linear_algebra",
+        "fft": "linear_algebra", "rng-bit-generator": "random",
+    }
+)  # fmt: skip
+"""Family of a kernel by the opcode of its root; all others are ``loop``."""
+
+
+class KernelCompiler(Compiler):
+    """Compiles by kernels: override `lower_loop` and the families you have, or `link`."""
+
+    def compile(self, module: HloModule, options: CompileOptions) -> Executable:
+        """Fuses, plans, and links.
+
+        Raises:
+            CompileError: with the kernel at fault as its place.
+        """
+        fused = Fusion(self.can_fuse).run(module) if options.fusion else module
+        instrument.dump(f"{module.name}.fused", "hlo", lambda: fused)
+        aliases = honoured_aliases(module)
+        plan = assign_buffers(fused, self.workspace_nbytes, aliases)
+        instrument.dump(f"{module.name}.buffers", "txt", lambda: str(plan))
+        return self.link(plan, self.signature(module, plan, options), options)
+
+    def signature(self, module: HloModule, plan: KernelPlan, options: CompileOptions) -> Signature:
+        """The outside of the executable that `link` makes."""
+        layout = module.entry_layout
+        return Signature(
+            name=module.name,
+            platform=self.platform,
+            target=self.describe(options.target).target,
+            parameters=layout.parameters,
+            result=layout.result,
+            aliases=tuple(Alias(r, p) for r, p in plan.aliases),
+            scratch_nbytes=plan.scratch_nbytes,
+        )
+
+    @property
+    def platform(self) -> str:
+        """Name of the platform that this compiler is for."""
+        return ""
+
+    def workspace_nbytes(self, spec: KernelSpec) -> int:
+        """Bytes of memory that the kernel wants for itself while it runs; 0 for none."""
+        return 0
+
+    def link(self, plan: KernelPlan, signature: Signature, options: CompileOptions) -> Executable:
+        """Makes an Executable of a plan: by default its steps and the code of its kernels.
+
+        Such an executable is run step by step by the SDK, through `Executor.load_kernel` and
+        `Executor.launch_kernel`.
+        """
+        codes = tuple(self.lower(spec) for spec in plan.kernels)
+        return plan_executable(plan, codes, signature)
+
+    def lower(self, spec: KernelSpec) -> KernelCode:
+        """Code of one kernel, by the family of its root."""
+        opcode = spec.computation.root.opcode
+        family = FAMILIES.get(opcode, "loop")
+        lower = getattr(self, f"lower_{family}", None)
+        if lower is None:
+            raise UnsupportedError(
+                f"{type(self).__name__} has no lower_{family}",
+                where=f"kernel {spec.name}",
+                why=f"its supports() accepted a kernel whose root is {opcode}",
+            )
+        code: KernelCode = lower(spec)
+        return code
+
+
+def honoured_aliases(module: HloModule) -> tuple[tuple[int, int], ...]:
+    """Pairs (result leaf, parameter leaf) that the module wants in one buffer."""
+    results = {index: n for n, (index, _) in enumerate(module.entry.root.shape.leaves())}
+    parameters: dict[tuple[int, tuple[int, ...]], int] = {}
+    for number, parameter in enumerate(module.entry.parameters):
+        for index, _ in parameter.shape.leaves():
+            parameters[number, index] = len(parameters)
+    result_shapes = leaf_shapes(module.entry.root.shape)
+    parameter_shapes = [s for p in module.entry.parameters for s in leaf_shapes(p.shape)]
+    pairs: list[tuple[int, int]] = []
+    for alias in module.header.aliases:
+        result = results.get(alias.output_index)
+        parameter = parameters.get((alias.parameter, alias.parameter_index))
+        if result is None or parameter is None:
+            continue
+        if result_shapes[result].nbytes == parameter_shapes[parameter].nbytes:
+            pairs.append((result, parameter))
+    return tuple(pairs)

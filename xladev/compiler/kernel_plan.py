@@ -1,0 +1,140 @@
+"""A kernel plan: what a program of kernels does, step by step, on slices of a few allocations.
+
+It is the result of buffer assignment and the input of `KernelCompiler.link`; data only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.hlo.literal import Literal
+
+
+class Space(Enum):
+    """The allocations that a plan works on."""
+
+    ARGUMENT = "argument"
+    RESULT = "result"
+    SCRATCH = "scratch"
+    CONSTANT = "constant"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Bytes of one allocation.
+
+    Attributes:
+        space: which kind of allocation.
+        index: which one; 0 for scratch, of which there is one.
+        offset: first byte.
+        nbytes: length in bytes.
+    """
+
+    space: Space
+    index: int
+    offset: int
+    nbytes: int
+
+    def __str__(self) -> str:
+        where = f"{self.space.value}{'' if self.space is Space.SCRATCH else self.index}"
+        return f"{where}[{self.offset}:{self.offset + self.nbytes}]"
+
+
+@dataclass(frozen=True, slots=True)
+class RunKernel:
+    """Runs a kernel on its operands, results and workspace, in this order."""
+
+    kernel: int
+    buffers: tuple[Slice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copies bytes between slices of equal length that do not overlap."""
+
+    source: Slice
+    destination: Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Repeats: run ``condition``, stop if the predicate byte is 0, run ``body``."""
+
+    condition: tuple[Step, ...]
+    predicate: Slice
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Runs one branch.
+
+    Attributes:
+        selector: pred[] (nonzero is branch 0) or s32[] (out of range is the last branch).
+        is_predicate: which of the two it is.
+        branches: the steps of each branch.
+    """
+
+    selector: Slice
+    is_predicate: bool
+    branches: tuple[tuple[Step, ...], ...]
+
+
+Step = RunKernel | Copy | Loop | Branch
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlan:
+    """A whole program of kernels.
+
+    Attributes:
+        name: of the module.
+        kernels: the kernels that steps name by number; equal kernels are listed once.
+        steps: the program.
+        constants: the arrays behind ``Space.CONSTANT``.
+        argument_nbytes, result_nbytes: sizes of the interface's buffers.
+        aliases: pairs (result, argument) that are one buffer.
+        scratch_nbytes: size of the one scratch allocation.
+    """
+
+    name: str
+    kernels: tuple[KernelSpec, ...]
+    steps: tuple[Step, ...]
+    constants: tuple[Literal, ...]
+    argument_nbytes: tuple[int, ...]
+    result_nbytes: tuple[int, ...]
+    aliases: tuple[tuple[int, int], ...]
+    scratch_nbytes: int
+
+    def __str__(self) -> str:
+        head = (
+            f"plan {self.name}: {len(self.kernels)} kernels, scratch {self.scratch_nbytes} bytes, "
+            f"arguments {list(self.argument_nbytes)}, results {list(self.result_nbytes)}, "
+            f"aliases {list(self.aliases)}"
+        )
+        return "\n".join([head, *_lines(self, self.steps, 1)])
+
+
+def _lines(plan: KernelPlan, steps: tuple[Step, ...], depth: int) -> list[str]:
+    pad = "  " * depth
+    lines: list[str] = []
+    for step in steps:
+        match step:
+            case RunKernel():
+                buffers = ", ".join(map(str, step.buffers))
+                lines.append(f"{pad}{plan.kernels[step.kernel].name}({buffers})")
+            case Copy():
+                lines.append(f"{pad}{step.destination} = {step.source}")
+            case Loop():
+                lines.append(f"{pad}while:")
+                lines += _lines(plan, step.condition, depth + 1)
+                lines.append(f"{pad}  test {step.predicate}")
+                lines += _lines(plan, step.body, depth + 1)
+            case Branch():
+                lines.append(f"{pad}switch {step.selector}:")
+                for number, branch in enumerate(step.branches):
+                    lines.append(f"{pad}  case {number}:")
+                    lines += _lines(plan, branch, depth + 2)
+    return lines

@@ -1,0 +1,69 @@
+"""Which array each leaf of each value really is: tuples only group, and never copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.hlo.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One array of a result: the instruction that makes it, and its number among the leaves."""
+
+    instruction: HloInstruction
+    number: int
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of the array."""
+        return leaf_shapes(self.instruction.shape)[self.number]
+
+
+def leaf_shapes(shape: Shape) -> tuple[Shape, ...]:
+    """Shapes of the leaves, in order; tokens among them."""
+    return (shape,) if not shape.is_tuple else tuple(leaf for _, leaf in shape.leaves())
+
+
+_PASS_ON = frozenset({"opt-barrier", "add-dependency", "domain"})
+
+
+def sources(computation: HloComputation) -> Mapping[HloInstruction, tuple[Leaf, ...]]:
+    """For each instruction, the leaves that its own leaves are, seen through grouping opcodes."""
+    found: dict[HloInstruction, tuple[Leaf, ...]] = {}
+    for i in computation.instructions:
+        if i.opcode == "tuple":
+            found[i] = tuple(leaf for o in i.operands for leaf in found[o])
+        elif i.opcode == "get-tuple-element":
+            found[i] = _part(found[i.operands[0]], i.operands[0].shape, i["index"])
+        elif i.opcode in _PASS_ON:
+            found[i] = found[i.operands[0]]
+        else:
+            found[i] = tuple(Leaf(i, n) for n in range(len(leaf_shapes(i.shape))))
+    return found
+
+
+def _part(leaves: tuple[Leaf, ...], shape: Shape, index: int) -> tuple[Leaf, ...]:
+    start = sum(len(leaf_shapes(s)) for s in shape.tuple_shapes[:index])
+    return leaves[start : start + len(leaf_shapes(shape.tuple_shapes[index]))]
+
+
+_GROUPING = frozenset({"tuple", "get-tuple-element"}) | _PASS_ON
+
+
+def last_uses(
+    computation: HloComputation, source: Mapping[HloInstruction, tuple[Leaf, ...]]
+) -> Mapping[Leaf, int]:
+    """Position of the last instruction that reads each leaf; the end for leaves of the root."""
+    last: dict[Leaf, int] = {}
+    for at, i in enumerate(computation.instructions):
+        if i.opcode in _GROUPING:
+            continue
+        for operand in i.operands:
+            for leaf in source[operand]:
+                last[leaf] = at
+    for leaf in source[computation.root]:
+        last[leaf] = len(computation.instructions)
+    return last

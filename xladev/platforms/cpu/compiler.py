@@ -1,0 +1,81 @@
+"""The CPU's compiler: kernels by the shared emitters, linked into one native entry."""
+
+from __future__ import annotations
+
+import os
+
+from xladev import instrument
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.table import workspace_nbytes
+from xladev.compiler.description import DeviceDescription, MemorySpace
+from xladev.compiler.executable import Executable
+from xladev.compiler.kernel_compiler import KernelCompiler
+from xladev.compiler.kernel_plan import KernelPlan
+from xladev.compiler.options import CompileOptions
+from xladev.compiler.signature import Signature
+from xladev.compiler.support import YES, Support
+from xladev.errors import OptionError
+from xladev.hlo.ir import HloInstruction
+from xladev.platforms.cpu.engine import compile_text, host_cpu, target_name
+from xladev.platforms.cpu.linker import module_text
+from xladev.platforms.cpu.payload import CpuPayload
+from xladev.platforms.cpu.support import cpu_supports
+
+
+class CpuCompiler(KernelCompiler):
+    """Compiles for the processor of this machine."""
+
+    @property
+    def platform(self) -> str:
+        """``cpu``."""
+        return "cpu"
+
+    def describe(self, target: str | None = None) -> DeviceDescription:
+        """This machine.
+
+        Raises:
+            OptionError: another target than this machine's.
+        """
+        if target not in (None, "", target_name()):
+            raise OptionError(f"the CPU platform cannot compile for target {target!r}")
+        return DeviceDescription(
+            name=host_cpu()[0],
+            kind="cpu",
+            target=target_name(),
+            memory_spaces=(MemorySpace("host", host_addressable=True),),
+            cores=os.cpu_count() or 1,
+            vector_nbytes=_vector_nbytes(),
+            dlpack_device_type=1,
+        )
+
+    def version(self) -> str:
+        """Processor features, which change the code."""
+        return ":".join(host_cpu())
+
+    def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
+        """Whatever the tables of emitters have code for."""
+        return cpu_supports(instruction)
+
+    def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
+        """Whatever the general rule allows."""
+        return YES
+
+    def workspace_nbytes(self, spec: KernelSpec) -> int:
+        """What the shared kernels want."""
+        return workspace_nbytes(spec)
+
+    def link(self, plan: KernelPlan, signature: Signature, options: CompileOptions) -> Executable:
+        """One object file with all kernels and the entry."""
+        text = module_text(plan)
+        instrument.dump(plan.name, "ll", lambda: text)
+        code = compile_text(plan.name, text, options.optimization_level)
+        constants = tuple(literal.bits() for literal in plan.constants)
+        return Executable(signature, CpuPayload(constants, code).to_bytes())
+
+
+def _vector_nbytes() -> int:
+    features = host_cpu()[1].split(",")
+    for feature, nbytes in (("+avx512f", 64), ("+avx", 32)):
+        if feature in features:
+            return nbytes
+    return 16

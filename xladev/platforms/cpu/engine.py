@@ -1,0 +1,110 @@
+"""LLVM at work: text to object code for this machine, and object code into this process.
+
+The one place that imports LLVM. llvmlite guards LLVM with a lock of its own, so all functions may be
+called from several threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from xladev import instrument
+from xladev.codegen.llvm import TargetTraits
+from xladev.errors import CompileError
+
+_library_numbers = itertools.count()
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def host_cpu() -> tuple[str, str]:
+    """Name and feature string of this machine's processor, as LLVM spells them."""
+    _initialize()
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+@cache
+def target_name() -> str:
+    """What code is generated for: triple and processor."""
+    return f"{llvm.get_process_triple()}-{host_cpu()[0]}"
+
+
+@cache
+def target_traits() -> TargetTraits:
+    """What text emission must know about this machine."""
+    features = host_cpu()[1].split(",")
+    triple = llvm.get_process_triple()
+    has_half = "+f16c" in features or triple.startswith("aarch64")
+    return TargetTraits(triple=triple, has_half_conversion=has_half)
+
+
+def _target_machine(optimization_level: int) -> llvm.TargetMachine:
+    _initialize()
+    cpu, features = host_cpu()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(
+        cpu=cpu, features=features, opt=optimization_level, reloc="pic", codemodel="default"
+    )
+
+
+def compile_text(name: str, text: str, optimization_level: int) -> bytes:
+    """Object code of a module given as LLVM assembly.
+
+    Raises:
+        CompileError: LLVM rejects the text; the error keeps it.
+    """
+    machine = _target_machine(optimization_level)
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as e:
+        instrument.dump(f"{name}.rejected", "ll", lambda: text)
+        raise CompileError(
+            f"LLVM rejected the code of {name}",
+            why=str(e),
+            hint="set XLADEV_DUMP_TO and look at the .ll file; please report it",
+        ) from e
+    if optimization_level > 0:
+        tuning = llvm.create_pipeline_tuning_options(speed_level=optimization_level)
+        builder = llvm.create_pass_builder(machine, tuning)
+        builder.getModulePassManager().run(module, builder)
+    instrument.dump(f"{name}.optimized", "ll", lambda: str(module))
+    instrument.dump(name, "s", lambda: machine.emit_assembly(module))
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+@cache
+def _jit() -> llvm.LLJIT:
+    _initialize()
+    return llvm.create_lljit_compiler(_target_machine(2))
+
+
+class LoadedObject:
+    """Object code in this process; unloaded when the last reference is gone."""
+
+    def __init__(self, name: str, code: bytes, symbols: tuple[str, ...]) -> None:
+        library = f"{name}.{next(_library_numbers)}"
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for symbol in symbols:
+            builder = builder.export_symbol(symbol)
+        self._tracker = builder.link(_jit(), library)
+        self._addresses = {symbol: int(self._tracker[symbol]) for symbol in symbols}
+
+    def address(self, symbol: str) -> int:
+        """Address of an exported symbol."""
+        return self._addresses[symbol]
+
+    def write_pointers(self, symbol: str, pointers: list[int]) -> None:
+        """Fills an array of pointers that the code declares."""
+        table = (ctypes.c_void_p * len(pointers))(*pointers)
+        ctypes.memmove(self.address(symbol), table, ctypes.sizeof(table))

@@ -1,0 +1,76 @@
+"""One CPU device: host memory, and native code run in the calling thread."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+
+from xladev.compiler.executable import Executable
+from xladev.errors import ExecutionError
+from xladev.platforms.cpu.engine import LoadedObject, target_name
+from xladev.platforms.cpu.linker import CONSTANTS, ENTRY
+from xladev.platforms.cpu.payload import ALIGNMENT, CpuPayload
+from xladev.runtime.host_executor import HostExecutor, host_address
+from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable, NativeEntry
+from xladev.runtime.memory import DeviceMemory
+from xladev.runtime.stream import Stream
+
+_ENTRY_TYPE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)
+
+
+class CpuExecutor(HostExecutor):
+    """A virtual device on this machine's processors."""
+
+    def __init__(self, ordinal: int) -> None:
+        self.ordinal = ordinal
+
+    def load(self, executable: Executable) -> LoadedExecutable:
+        """Links the object code into this process."""
+        executable.check_target("cpu", target_name())
+        return CpuLoadedExecutable(executable)
+
+
+class CpuLoadedExecutable(LoadedExecutable):
+    """Native code of one program."""
+
+    def __init__(self, executable: Executable) -> None:
+        payload = CpuPayload.from_bytes(executable.payload)
+        self.name = executable.signature.name
+        self._object = LoadedObject("program", payload.code, (ENTRY, CONSTANTS))
+        self._constants = [_aligned(c) for c in payload.constants]
+        if self._constants:
+            addresses = [int(c.__array_interface__["data"][0]) for c in self._constants]
+            self._object.write_pointers(CONSTANTS, addresses)
+        self._entry = _ENTRY_TYPE(self._object.address(ENTRY))
+
+    def launch(self, stream: Stream, context: LaunchContext) -> None:
+        """Runs the program now; the interpreter lock is released meanwhile.
+
+        Raises:
+            ExecutionError: the code reports a failure.
+        """
+        scratch = None if context.scratch is None else host_address(context.scratch)
+        status = self._entry(None, _table(context.arguments), _table(context.results), scratch)
+        if status:
+            raise ExecutionError(f"program {self.name} failed with status {status}")
+
+    @property
+    def native_entry(self) -> NativeEntry:
+        """The entry that `launch` calls."""
+        return NativeEntry(self._object.address(ENTRY), self)
+
+
+def _table(buffers: Sequence[DeviceMemory]) -> ctypes.Array[ctypes.c_void_p]:
+    return (ctypes.c_void_p * len(buffers))(*(host_address(b) for b in buffers))
+
+
+def _aligned(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """A copy of the bytes at an aligned address."""
+    raw = np.empty(len(data) + ALIGNMENT, np.uint8)
+    skip = -int(raw.__array_interface__["data"][0]) % ALIGNMENT
+    raw[skip : skip + len(data)] = np.frombuffer(data, np.uint8)
+    return raw[skip : skip + len(data)]

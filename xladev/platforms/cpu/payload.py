@@ -1,0 +1,46 @@
+"""The payload of a CPU executable: constants, then object code."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+
+from xladev.errors import FormatError
+
+_LENGTH = struct.Struct("<Q")
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class CpuPayload:
+    """Everything the code needs.
+
+    Attributes:
+        constants: bytes of each constant array.
+        code: an object file.
+    """
+
+    constants: tuple[bytes, ...]
+    code: bytes
+
+    def to_bytes(self) -> bytes:
+        """Length of the sizes, sizes (JSON), constants, code."""
+        sizes = json.dumps([len(c) for c in self.constants]).encode()
+        return b"".join([_LENGTH.pack(len(sizes)), sizes, *self.constants, self.code])
+
+    @staticmethod
+    def from_bytes(data: bytes) -> CpuPayload:
+        """What `to_bytes` wrote; a FormatError if it is damaged."""
+        try:
+            (length,) = _LENGTH.unpack_from(data)
+            at = _LENGTH.size + length
+            constants: list[bytes] = []
+            for nbytes in json.loads(data[_LENGTH.size : at]):
+                constants.append(data[at : at + nbytes])
+                at += nbytes
+        except (struct.error, ValueError, TypeError) as e:
+            raise FormatError("damaged CPU executable", why=repr(e)) from e
+        if at > len(data):
+            raise FormatError("damaged CPU executable", why="its constants are truncated")
+        return CpuPayload(tuple(constants), data[at:])
