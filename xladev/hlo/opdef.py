@@ -59,6 +59,7 @@ class Attr:
         required: True if an instruction without it is malformed.
         default: value where it is absent; absent and default are the same instruction.
         proto: field of ``HloInstructionProto``, dotted where nested; empty where the same as name.
+        shown: True if text has it even at its default, as XLA's grammar asks for it.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Attr:
     required: bool = False
     default: Any = None
     proto: str = ""
+    shown: bool = False
 
 
 class Tolerance(Enum):

@@ -14,7 +14,7 @@ from xladev.hlo.shape import Shape, tuple_of
 from xladev.hlo.text.cursor import Cursor
 from xladev.hlo.text.devices import groups_text, parse_groups, parse_sharding, sharding_text
 from xladev.hlo.text.literals import literal_text, parse_literal_at
-from xladev.hlo.text.metadata import string_or_json_text
+from xladev.hlo.text.metadata import quoted
 from xladev.hlo.text.numbers import format_float
 from xladev.hlo.text.scalar_values import (
     parse_bools,
@@ -24,7 +24,6 @@ from xladev.hlo.text.scalar_values import (
     parse_list,
     parse_pairs,
     parse_raw,
-    parse_string_or_json,
     parse_word,
     parse_words,
 )
@@ -128,7 +127,7 @@ CODECS: Mapping[AttrKind, Codec] = MappingProxyType(
         AttrKind.NUMBER: Codec(Cursor.signed, str),
         AttrKind.BOOL: Codec(Cursor.boolean, _bool_text),
         AttrKind.FLOAT: Codec(parse_float, format_float),
-        AttrKind.STRING: Codec(parse_string_or_json, string_or_json_text),
+        AttrKind.STRING: Codec(Cursor.string, quoted),
         AttrKind.WORD: Codec(parse_word, str),
         AttrKind.INTS: Codec(parse_ints, index_text),
         AttrKind.BOOLS: Codec(parse_bools, _bools_text),

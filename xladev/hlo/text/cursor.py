@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     |(?P<word>[A-Za-z_][\w.\-]*+)
     |(?P<punctuation>->|<=|[{}()\[\],=:<>@\#*;+|/?])
     |(?P<number>-?\.?[0-9](?:[\w.?]|(?<=[eE_x])[-+])*+|-(?:inf|nan)(?![\w.]))
-    |(?P<name>%[\w.\-]++)
+    |(?P<name>%[\w.\-]++|%"[^"\\]*+(?:\\.[^"\\]*+)*+")
     |(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\n]*+')
     |(?P<bad>.))?""",
     re.VERBOSE | re.DOTALL | re.ASCII,
@@ -73,7 +73,7 @@ class Cursor:
         self.end = found.end()
         self.start = self.end - len(value)
         if kind == NAME:
-            self.value = value[1:]
+            self.value = value[1:] if value[1] != '"' else unescape(value[2:-1])
 
     def seek(self, offset: int) -> None:
         """Moves to the token at or after ``offset``."""
