@@ -1,0 +1,245 @@
+"""The client: loads modules, compiles them for a platform, runs them on arrays.
+
+The only place that joins compiler and runtime.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from xladev.compiler.assignment import CompileTarget
+from xladev.compiler.compile import compile_module
+from xladev.compiler.options import CompileOptions
+from xladev.compiler.program import Program
+from xladev.errors import ArgumentError, OptionError
+from xladev.hlo.ir import HloModule
+from xladev.hlo.load import load as _load_module
+from xladev.hlo.shape import Shape
+from xladev.runtime.array import DeviceArray
+from xladev.runtime.device import Device
+from xladev.runtime.device_name import parse_device_name
+from xladev.runtime.loaded_program import load_program
+from xladev.runtime.registered_platform import RegisteredPlatform
+from xladev.runtime.registry import Registry, current_registry
+from xladev.runtime.replicas import ReplicatedLaunchable
+
+Result = Any
+"""A DeviceArray, None for a token, or a tuple of results: nested as the HLO result is."""
+
+
+def load(source: str | Path | bytes) -> HloModule:
+    """A module from a file, or from its contents.
+
+    Args:
+        source: a path; or the bytes of a serialized HloModuleProto or of HLO text.
+
+    Raises:
+        XladevError: neither a proto nor text of HLO, or the file cannot be read.
+    """
+    return _load_module(source)
+
+
+def devices(platform: str | None = None) -> tuple[Device, ...]:
+    """The devices of one platform or kind; without a name, those of all that work.
+
+    Raises:
+        DeviceError: no such platform.
+    """
+    return current_registry().devices(platform)
+
+
+def compile(
+    module: HloModule | str | Path | bytes,
+    platform: str | None = None,
+    options: CompileOptions | None = None,
+) -> CompiledModule:
+    """Compiles a module and loads it on its devices.
+
+    Args:
+        module: a module, or anything that `load` takes.
+        platform: platform, kind or device name, such as ``cpu``, ``gpu`` or ``npu:1``; None means
+            the platform of highest priority that has a device.
+        options: how; None means `CompileOptions.from_environment`.
+
+    Raises:
+        VerifyError: the module breaks a rule of HLO.
+        UnsupportedError: nobody runs an instruction, or strict and something falls back.
+        CompileError: the backend could not compile it.
+        DeviceError: no such platform, or it has too few devices.
+    """
+    if not isinstance(module, HloModule):
+        module = load(module)
+    if options is None:
+        options = CompileOptions.from_environment()
+    registry = current_registry()
+    chosen = registry.platform(platform)
+    target = CompileTarget(chosen.name, chosen.compiler, chosen.describe(options.target))
+    program = compile_module(module, target, options, lambda: _hosts(registry, chosen))
+    first = None if platform is None else parse_device_name(platform).ordinal
+    return CompiledModule(program, _program_devices(chosen, program, options, first))
+
+
+def _hosts(registry: Registry, target: RegisteredPlatform) -> tuple[CompileTarget, ...]:
+    """The platform for what the target refuses; none if `XLADEV_FALLBACK` is ``interpreter``."""
+    wanted = os.environ.get("XLADEV_FALLBACK", "")
+    if wanted == "interpreter":
+        return ()
+    if wanted:
+        raise OptionError(
+            f"XLADEV_FALLBACK is {wanted!r}", why="unset or 'interpreter' are what it may be"
+        )
+    host = registry.host_platform(exclude=target.name)
+    return () if host is None else (CompileTarget(host.name, host.compiler, host.describe()),)
+
+
+def _program_devices(
+    platform: RegisteredPlatform, program: Program, options: CompileOptions, first: int | None
+) -> tuple[Device, ...]:
+    """One device for each replica and partition, replica by replica."""
+    if options.device_assignment is not None:
+        ordinals = [ordinal for row in options.device_assignment for ordinal in row]
+    else:
+        start = first or 0
+        ordinals = list(range(start, start + program.device_count))
+    if len(ordinals) != program.device_count:
+        raise OptionError(
+            f"device_assignment names {len(ordinals)} devices",
+            why=f"program {program.name!r} takes {program.device_count}",
+        )
+    return tuple(platform.device(ordinal) for ordinal in ordinals)
+
+
+class CompiledModule:
+    """A compiled module on its devices. Thread-safe.
+
+    Attributes:
+        program: what it was compiled to: signature, fallbacks with reasons, counts; printable,
+            and saved by `compiler.program_file.program_to_bytes`.
+        devices: where it runs, replica by replica.
+    """
+
+    def __init__(self, program: Program, devices: Sequence[Device]) -> None:
+        self.program = program
+        self.devices = tuple(devices)
+        others = tuple(current_registry().device(name) for name in program.platforms[1:])
+        self._launchables = tuple(
+            load_program(program, (device, *others)) for device in self.devices
+        )
+        self._together: ReplicatedLaunchable | None = None
+        if len(self.devices) > 1:
+            platform = current_registry().platform(self.devices[0].platform).platform
+            self._together = ReplicatedLaunchable(
+                platform, self._launchables, program.signature.num_partitions
+            )
+
+    def __repr__(self) -> str:
+        names = ", ".join(device.name for device in self.devices)
+        return f"<compiled {self.program.name} on {names}>"
+
+    def __call__(self, *arguments: Any, donate: bool | Iterable[int] = False) -> Result:
+        """Runs the program; returns before it has finished where the platform allows that.
+
+        Args:
+            arguments: one for each parameter: a DeviceArray of the device, or anything NumPy takes
+                for an array; a tuple of those where the parameter is a tuple, None for a token.
+                A program of several devices gets the same arguments on each.
+            donate: numbers of parameters that are not needed any more; their memory may be reused
+                for results, and the arrays, NumPy's included, must not be read again. True means
+                those that the module itself names (input_output_alias, buffer_donor).
+
+        Returns:
+            Arrays nested as the HLO result is. If the execution fails, reading them raises why.
+            For a program of several devices, the results of the first.
+
+        Raises:
+            ArgumentError: wrong number, shape or dtype, naming the parameter.
+        """
+        leaves = self._flatten(arguments)
+        donated = self._donated(donate)
+        if self._together is None:
+            return self._nest(self._launchables[0].execute(leaves, donate=donated))
+        rows = self._together.execute([leaves] * len(self.devices), donate=donated)
+        return self._nest(rows[0])
+
+    def run_on_devices(
+        self, arguments: Sequence[Sequence[Any]], donate: bool | Iterable[int] = False
+    ) -> list[Result]:
+        """Runs the program with arguments of its own on each device.
+
+        Args:
+            arguments: for each of `devices`, what `__call__` takes.
+            donate: as in `__call__`, the same on every device.
+
+        Returns:
+            For each device, its results. A failure on one device poisons the results of all.
+
+        Raises:
+            ArgumentError: wrong number, shape or dtype of arguments on a device.
+        """
+        if len(arguments) != len(self.devices):
+            raise ArgumentError(
+                f"{self.program.name} runs on {len(self.devices)} devices; "
+                f"there are arguments for {len(arguments)}"
+            )
+        rows = [self._flatten(row) for row in arguments]
+        donated = self._donated(donate)
+        if self._together is None:
+            return [self._nest(self._launchables[0].execute(rows[0], donate=donated))]
+        return [self._nest(row) for row in self._together.execute(rows, donate=donated)]
+
+    # Arguments and results
+
+    def _flatten(self, arguments: Sequence[Any]) -> list[Any]:
+        parameters = self.program.signature.parameters
+        if len(arguments) != len(parameters):
+            raise ArgumentError(
+                f"{self.program.name} takes {len(parameters)} arguments, not {len(arguments)}",
+                why=", ".join(p.to_string(layout=False) for p in parameters),
+            )
+        leaves: list[Any] = []
+        for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
+            _flatten_into(leaves, argument, shape, f"parameter {number} of {self.program.name}")
+        return leaves
+
+    def _donated(self, donate: bool | Iterable[int]) -> tuple[int, ...]:
+        """Argument leaves that are donated."""
+        if donate is True:
+            return self.program.donors
+        if donate is False:
+            return ()
+        wanted = set(donate)
+        parameters = self.program.signature.parameters
+        if not wanted <= set(range(len(parameters))):
+            raise ArgumentError(
+                f"{self.program.name} has no parameters {sorted(wanted)} to donate",
+                why=f"it has {len(parameters)}",
+            )
+        owners = [n for n, shape in enumerate(parameters) for _ in shape.leaves()]
+        return tuple(at for at, owner in enumerate(owners) if owner in wanted)
+
+    def _nest(self, leaves: Sequence[DeviceArray]) -> Result:
+        return _nested(self.program.signature.result, iter(leaves))
+
+
+def _flatten_into(leaves: list[Any], argument: Any, shape: Shape, where: str) -> None:
+    if not shape.is_tuple:
+        leaves.append(argument)
+        return
+    if not isinstance(argument, (tuple, list)) or len(argument) != len(shape.tuple_shapes):
+        raise ArgumentError(
+            f"argument is no tuple of {len(shape.tuple_shapes)}",
+            where=where,
+            why=f"the program wants {shape.to_string(layout=False)}",
+        )
+    for i, (part, part_shape) in enumerate(zip(argument, shape.tuple_shapes, strict=True)):
+        _flatten_into(leaves, part, part_shape, f"{where}, part {i}")
+
+
+def _nested(shape: Shape, leaves: Any) -> Result:
+    if shape.is_tuple:
+        return tuple(_nested(part, leaves) for part in shape.tuple_shapes)
+    array = next(leaves)
+    return array if shape.is_array else None

@@ -1,0 +1,254 @@
+"""Which device runs which instruction: the attribute `note.device`, or else what backends support.
+
+Control flow and collectives that the target refuses belong to the SDK. Anything else that it
+refuses goes to the first host platform that takes it, and then to the evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from xladev.compiler.contract import Compiler
+from xladev.compiler.description import DeviceDescription
+from xladev.compiler.program import Fallback
+from xladev.compiler.support import YES, Support, no
+from xladev.errors import PluginError, UnsupportedError, XladevError
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+
+SDK = "sdk"
+"""Device name of control flow and collectives that the SDK runs."""
+
+EVALUATOR = "evaluator"
+"""Device name of what only the SDK's evaluator runs."""
+
+CONTROL_OPCODES = frozenset({"while", "conditional", "call", "fusion"})
+"""Opcodes whose computations the SDK can run itself, instruction by instruction."""
+
+COLLECTIVE_OPCODES = frozenset(
+    {
+        "all-gather", "all-reduce", "all-to-all", "collective-broadcast", "collective-permute",
+        "collective-reduce", "ragged-all-to-all", "reduce-scatter",
+    }
+)  # fmt: skip
+"""Opcodes that the SDK can run through its communicators."""
+
+DEVICE_NUMBER_OPCODES = frozenset({"replica-id", "partition-id"})
+STRUCTURAL_OPCODES = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})
+"""Opcodes that cost nothing: no backend is asked, they follow their users."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileTarget:
+    """A platform as the compiler sees it.
+
+    Attributes:
+        name: device name that assignments use, usually the platform's name.
+        compiler: the plugin's compiler.
+        description: the device type to compile for.
+    """
+
+    name: str
+    compiler: Compiler
+    description: DeviceDescription
+
+    def supports(self, instruction: HloInstruction) -> Support:
+        """The compiler's answer; a compiler that raises is an error naming it.
+
+        Raises:
+            PluginError: the compiler raised, or gave no `Support`.
+        """
+        try:
+            answer = self.compiler.supports(instruction, self.description)
+        except XladevError:
+            raise
+        except Exception as e:
+            raise PluginError(
+                f"plugin {self.name!r} raised {type(e).__name__} in Compiler.supports",
+                where=repr(instruction),
+                why=str(e) or type(e).__name__,
+                hint="supports must answer YES or no(reason), and never raise",
+            ) from e
+        if not isinstance(answer, Support):
+            raise PluginError(
+                f"plugin {self.name!r} returned {type(answer).__name__} from Compiler.supports",
+                where=repr(instruction),
+                why="the contract says Support: YES or no(reason)",
+            )
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A device name for each instruction that is no structure.
+
+    Attributes:
+        devices: `SDK`, `EVALUATOR` or the name of a target, by instruction.
+        fallbacks: what the first target refused and the SDK does not run itself.
+    """
+
+    devices: Mapping[HloInstruction, str]
+    fallbacks: tuple[Fallback, ...]
+
+
+class _Choice(NamedTuple):
+    device: str
+    refusal: str = ""
+
+
+def assign(
+    module: HloModule,
+    target: CompileTarget,
+    hosts: Callable[[], Sequence[CompileTarget]] = tuple,
+) -> Assignment:
+    """Assigns every instruction that the SDK may have to run separately.
+
+    Args:
+        module: what to assign.
+        target: the platform wanted.
+        hosts: gives platforms for what it refuses, best first; asked only if there is any.
+
+    Raises:
+        UnsupportedError: nobody runs an instruction; with every platform's reason.
+        PluginError: a compiler raised.
+    """
+    return _Assigner(target, hosts).run(module)
+
+
+class _Assigner:
+    """Answers of one compilation, each asked once."""
+
+    def __init__(self, target: CompileTarget, hosts: Callable[[], Sequence[CompileTarget]]) -> None:
+        self._target = target
+        self._find_hosts = hosts
+        self._hosts: tuple[CompileTarget, ...] | None = None
+        self._answers: dict[tuple[str, HloInstruction], Support] = {}
+        self._devices: dict[HloInstruction, str] = {}
+        self._fallbacks: list[Fallback] = []
+
+    def run(self, module: HloModule) -> Assignment:
+        for computation in reversed(_control_computations(module)):
+            self._answer_control(computation)
+        pending, seen = [module.entry], {module.entry}
+        while pending:
+            for instruction in pending.pop().instructions:
+                if instruction.opcode in STRUCTURAL_OPCODES:
+                    continue
+                if self._assign(instruction) == SDK and instruction.opcode in CONTROL_OPCODES:
+                    called = [c for c in instruction.called if c not in seen]
+                    pending.extend(called)
+                    seen.update(called)
+        return Assignment(self._devices, tuple(self._fallbacks))
+
+    @property
+    def hosts(self) -> tuple[CompileTarget, ...]:
+        """Platforms for what the target refuses."""
+        if self._hosts is None:
+            self._hosts = tuple(self._find_hosts())
+        return self._hosts
+
+    def _answer_control(self, computation: HloComputation) -> None:
+        """Asks the target for each control instruction with all it calls, callees first."""
+        for instruction in computation.instructions:
+            if instruction.opcode in CONTROL_OPCODES:
+                answer = self._target.supports(instruction)
+                if answer:
+                    answer = next(self._refusals_within(instruction), YES)
+                self._answers[self._target.name, instruction] = answer
+
+    def _refusals_within(self, instruction: HloInstruction) -> Iterator[Support]:
+        for computation in dict.fromkeys(instruction.called):
+            for inner in computation.instructions:
+                if inner.opcode in STRUCTURAL_OPCODES:
+                    continue
+                answer = self._support(self._target, inner)
+                if not answer:
+                    yield no(f"{inner.name} in {computation.name}: {answer.reason}")
+
+    def _support(self, target: CompileTarget, instruction: HloInstruction) -> Support:
+        key = target.name, instruction
+        if key not in self._answers:
+            self._answers[key] = target.supports(instruction)
+        return self._answers[key]
+
+    def _assign(self, instruction: HloInstruction) -> str:
+        choice = self._wanted(instruction) or self._by_support(instruction)
+        self._devices[instruction] = choice.device
+        if choice.refusal:
+            self._fallbacks.append(
+                Fallback(instruction.name, instruction.opcode, choice.device, choice.refusal)
+            )
+        return choice.device
+
+    def _wanted(self, instruction: HloInstruction) -> _Choice | None:
+        """What the instruction's own attribute says, if that device takes it."""
+        wanted = instruction.note.device
+        if wanted is None or wanted == self._target.name:
+            return None
+        for target in self.hosts:
+            if wanted == target.name and self._support(target, instruction):
+                return _Choice(target.name)
+        return None
+
+    def _by_support(self, instruction: HloInstruction) -> _Choice:
+        answer = self._support(self._target, instruction)
+        if answer:
+            return _Choice(self._target.name)
+        if _is_run_by_sdk(instruction):
+            return _Choice(SDK)
+        for target in self.hosts:
+            if self._support(target, instruction):
+                return _Choice(target.name, answer.reason)
+        if instruction.op.evaluate is not None:
+            return _Choice(EVALUATOR, answer.reason)
+        raise self._nobody(instruction)
+
+    def _nobody(self, instruction: HloInstruction) -> UnsupportedError:
+        reasons = [
+            f"{target.name}: {self._support(target, instruction).reason}"
+            for target in (self._target, *self.hosts)
+        ]
+        reasons.append(f"evaluator: {instruction.op.exempt or 'the opcode has no evaluation'}")
+        return UnsupportedError(
+            f"no platform runs {instruction.opcode}",
+            where=repr(instruction),
+            why="; ".join(reasons),
+        )
+
+
+def _is_run_by_sdk(instruction: HloInstruction) -> bool:
+    opcode = instruction.opcode
+    return (
+        opcode in CONTROL_OPCODES or opcode in COLLECTIVE_OPCODES or opcode in DEVICE_NUMBER_OPCODES
+    )
+
+
+def _control_computations(module: HloModule) -> list[HloComputation]:
+    """Computations that the SDK may have to run, callers before callees."""
+    wanted = {module.entry}
+    for computation in reversed(module.computations):
+        if computation in wanted:
+            for instruction in computation.instructions:
+                if instruction.opcode in CONTROL_OPCODES:
+                    wanted.update(instruction.called)
+    return [c for c in reversed(module.computations) if c in wanted]
+
+
+def refuse_fallbacks(name: str, fallbacks: Sequence[Fallback], shown: int = 20) -> None:
+    """Raises if anything fell back, for strict compilation.
+
+    Raises:
+        UnsupportedError: lists what fell back and why.
+    """
+    if not fallbacks:
+        return
+    lines = [str(f) for f in fallbacks[:shown]]
+    if len(fallbacks) > shown:
+        lines.append(f"and {len(fallbacks) - shown} more")
+    raise UnsupportedError(
+        f"{len(fallbacks)} instructions would fall back to the host, which strict forbids",
+        where=f"module {name}",
+        why="\n    ".join(lines),
+        hint="compile without strict=True (XLADEV_STRICT), or implement these in the backend",
+    )

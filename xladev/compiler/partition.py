@@ -1,0 +1,136 @@
+"""The one partition mechanism: cuts a computation into acyclic regions, one device each.
+
+An instruction's level is the number of borders between devices on the longest way to it. A region
+is all of one device and one level: edges within a region keep the level and edges between regions
+raise it, so that regions cannot depend on each other in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from xladev.compiler.assignment import SDK, STRUCTURAL_OPCODES
+from xladev.compiler.value_leaves import ValueLeaf, operand_sources, sources
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """Instructions that one device runs in one go.
+
+    Attributes:
+        device: name of the device.
+        instructions: in an order where operands come first.
+    """
+
+    device: str
+    instructions: tuple[HloInstruction, ...]
+
+
+Step = Region | HloInstruction
+"""A region, or one instruction that the SDK runs."""
+
+
+def partition(
+    computation: HloComputation,
+    devices: Mapping[HloInstruction, str],
+    effects: AbstractSet[HloComputation] = frozenset(),
+) -> tuple[Step, ...]:
+    """Steps that together run what the computation's result and side effects need.
+
+    Args:
+        computation: what to cut.
+        devices: device name, or `SDK`, of each instruction that is no structure.
+        effects: computations that must run even if nobody uses their values.
+
+    Returns:
+        Steps in an order where a step needs only earlier ones.
+    """
+    live = _live(computation, effects)
+    levels: dict[HloInstruction, int] = {}
+    groups: dict[tuple[int, str, int], list[HloInstruction]] = {}
+    order = {name: at for at, name in enumerate(dict.fromkeys(devices.values()))}
+    for instruction in computation.instructions:
+        if instruction not in live or instruction.opcode in STRUCTURAL_OPCODES:
+            continue
+        device = devices[instruction]
+        level = _level(instruction, devices, levels)
+        levels[instruction] = level
+        alone = len(levels) if device == SDK else 0
+        groups.setdefault((level, device, alone), []).append(instruction)
+    ranked = sorted(groups, key=lambda key: (key[0], order[key[1]], key[2]))
+    return tuple(_step(key[1], groups[key]) for key in ranked)
+
+
+def _step(device: str, instructions: list[HloInstruction]) -> Step:
+    return instructions[0] if device == SDK else Region(device, tuple(instructions))
+
+
+def _level(
+    instruction: HloInstruction,
+    devices: Mapping[HloInstruction, str],
+    levels: Mapping[HloInstruction, int],
+) -> int:
+    device = devices[instruction]
+    level = 0
+    for needed in needs(instruction):
+        same = device != SDK and devices[needed] == device
+        level = max(level, levels[needed] + (0 if same else 1))
+    return level
+
+
+def needs(instruction: HloInstruction) -> set[HloInstruction]:
+    """Instructions, other than structure, that must run before this one."""
+    leaves = operand_sources(instruction.operands)
+    for predecessor in instruction.note.control_predecessors:
+        leaves.extend(sources(predecessor))
+    return {leaf.producer for leaf in leaves if leaf.producer.opcode not in STRUCTURAL_OPCODES}
+
+
+def _live(computation: HloComputation, effects: AbstractSet[HloComputation]) -> set[HloInstruction]:
+    """What the result and side effects need; structure is left out."""
+    wanted = {leaf.producer for leaf in sources(computation.root)}
+    wanted |= {i for i in computation.instructions if _has_effect(i, effects)}
+    live: set[HloInstruction] = set()
+    for instruction in reversed(computation.instructions):
+        if instruction in wanted:
+            live.add(instruction)
+            wanted |= needs(instruction)
+    return live
+
+
+def computations_with_effects(module: HloModule) -> frozenset[HloComputation]:
+    """Computations that send, receive, or call what says that it has side effects."""
+    found: set[HloComputation] = set()
+    for computation in module.computations:
+        if any(_has_effect(i, found) for i in computation.instructions):
+            found.add(computation)
+    return frozenset(found)
+
+
+def _has_effect(instruction: HloInstruction, effects: AbstractSet[HloComputation]) -> bool:
+    if instruction.op.side_effect:
+        return True
+    if instruction.opcode == "custom-call":
+        return bool(instruction["custom_call_has_side_effect"])
+    return any(c in effects for c in instruction.called)
+
+
+def region_outputs(steps: tuple[Step, ...], root: HloInstruction) -> dict[Region, list[ValueLeaf]]:
+    """For each region, the leaves that other steps or the result need, in a fixed order."""
+    home = {i: step for step in steps if isinstance(step, Region) for i in step.instructions}
+    outputs: dict[Region, dict[ValueLeaf, None]] = {s: {} for s in steps if isinstance(s, Region)}
+
+    def take(leaves: list[ValueLeaf], user: Step | None) -> None:
+        for leaf in leaves:
+            region = home.get(leaf.producer)
+            if region is not None and region is not user:
+                outputs[region][leaf] = None
+
+    for step in steps:
+        for instruction in step.instructions if isinstance(step, Region) else (step,):
+            take(operand_sources(instruction.operands), step)
+    take(list(sources(root)), None)
+    return {region: list(leaves) for region, leaves in outputs.items()}

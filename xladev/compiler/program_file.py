@@ -1,0 +1,208 @@
+"""Program <-> bytes: one file, without pickle, checked before anything of it is used.
+
+File, little endian: magic (8 bytes), format version (u32), length of the index (u64), SHA-256 of
+everything after it (32 bytes), index (JSON, UTF-8), then the executables' files and the constants'
+bytes one after another, with the lengths that the index gives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from xladev.compiler.executable import Executable
+from xladev.compiler.program import ConstantData, Fallback, Procedure, Program, Slot
+from xladev.compiler.program_check import check_program
+from xladev.compiler.shape_json import shape_from_json, shape_to_json
+from xladev.compiler.signature import Signature
+from xladev.compiler.thunks import THUNK_KINDS, Thunk
+from xladev.errors import FormatError, XladevError
+
+MAGIC = b"XLADEVP\0"
+PROGRAM_VERSION = 1
+"""Version of the file and of the thunks in it; another one is refused."""
+
+_HEAD = struct.Struct("<IQ")
+_HEADER_NBYTES = len(MAGIC) + _HEAD.size + 32
+_KIND_NAMES = {kind: name for name, kind in THUNK_KINDS.items()}
+
+
+def program_to_bytes(program: Program) -> bytes:
+    """The file's bytes."""
+    executables = [e.to_bytes() for e in program.executables]
+    constants = [c.data for c in program.constants]
+    index = _index(program) | {
+        "executables": [len(b) for b in executables],
+        "constants": [[shape_to_json(c.shape), len(c.data)] for c in program.constants],
+    }
+    text = json.dumps(index, sort_keys=True, separators=(",", ":")).encode()
+    body = b"".join((text, *executables, *constants))
+    head = _HEAD.pack(PROGRAM_VERSION, len(text))
+    return b"".join((MAGIC, head, hashlib.sha256(head + body).digest(), body))
+
+
+def program_from_bytes(data: bytes) -> Program:
+    """The program that `program_to_bytes` wrote, checked.
+
+    Raises:
+        FormatError: no such file, another version, truncated or damaged.
+    """
+    view = memoryview(data)
+    index_nbytes = _check_header(view)
+    body = view[_HEADER_NBYTES:]
+    try:
+        index = json.loads(bytes(body[:index_nbytes]))
+        program = _program(index, _Blobs(body[index_nbytes:]))
+    except FormatError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, XladevError) as e:
+        raise FormatError("damaged program", why=repr(e)) from e
+    check_program(program)
+    return program
+
+
+def is_program(data: bytes) -> bool:
+    """True if ``data`` begins like a program's file."""
+    return data[: len(MAGIC)] == MAGIC
+
+
+def _check_header(view: memoryview) -> int:
+    """Length of the index."""
+    if not is_program(bytes(view[: len(MAGIC)])):
+        raise FormatError("this is no xladev program", why="its first bytes are not the magic")
+    if len(view) < _HEADER_NBYTES:
+        raise FormatError("program is truncated", why="its header is incomplete")
+    head = bytes(view[len(MAGIC) : len(MAGIC) + _HEAD.size])
+    version, index_nbytes = _HEAD.unpack(head)
+    if version != PROGRAM_VERSION:
+        raise FormatError(
+            f"program of format version {version}",
+            why=f"this xladev reads version {PROGRAM_VERSION}",
+            hint="compile the program again",
+        )
+    digest = hashlib.sha256(head)
+    digest.update(view[_HEADER_NBYTES:])
+    if digest.digest() != view[_HEADER_NBYTES - 32 : _HEADER_NBYTES]:
+        raise FormatError("program is truncated or damaged", why="its checksum does not match")
+    return int(index_nbytes)
+
+
+class _Blobs:
+    """Reads blobs one after another."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+        self._at = 0
+
+    def take(self, nbytes: Any) -> bytes:
+        """The next blob."""
+        end = self._at + _number(nbytes)
+        if end > len(self._view):
+            raise FormatError("program is truncated", why="a blob reaches beyond its end")
+        blob = bytes(self._view[self._at : end])
+        self._at = end
+        return blob
+
+    def finish(self) -> None:
+        """Checks that nothing is left."""
+        if self._at != len(self._view):
+            raise FormatError("program has a tail", why=f"{len(self._view) - self._at} bytes more")
+
+
+def _index(program: Program) -> dict[str, Any]:
+    return {
+        "signature": program.signature.to_json(),
+        "platforms": list(program.platforms),
+        "procedures": [_procedure_to_json(p) for p in program.procedures],
+        "donors": list(program.donors),
+        "instruction_counts": [list(c) for c in program.instruction_counts],
+        "fallbacks": [[f.instruction, f.opcode, f.platform, f.reason] for f in program.fallbacks],
+    }
+
+
+def _program(index: Mapping[str, Any], blobs: _Blobs) -> Program:
+    executables = tuple(Executable.from_bytes(blobs.take(n)) for n in index["executables"])
+    constants = tuple(
+        ConstantData(shape_from_json(shape), blobs.take(n)) for shape, n in index["constants"]
+    )
+    blobs.finish()
+    return Program(
+        Signature.from_json(index["signature"]),
+        tuple(map(_text, index["platforms"])),
+        executables,
+        constants,
+        tuple(map(_procedure_from_json, index["procedures"])),
+        donors=tuple(map(_number, index["donors"])),
+        instruction_counts=tuple((_text(n), _number(c)) for n, c in index["instruction_counts"]),
+        fallbacks=tuple(Fallback(*map(_text, row)) for row in index["fallbacks"]),
+    )
+
+
+def _procedure_to_json(procedure: Procedure) -> dict[str, Any]:
+    return {
+        "name": procedure.name,
+        "slots": [[shape_to_json(s.shape), s.platform] for s in procedure.slots],
+        "parameters": list(procedure.parameters),
+        "results": list(procedure.results),
+        "thunks": [_thunk_to_json(t) for t in procedure.thunks],
+    }
+
+
+def _procedure_from_json(data: Mapping[str, Any]) -> Procedure:
+    return Procedure(
+        _text(data["name"]),
+        tuple(Slot(shape_from_json(s), _number(p)) for s, p in data["slots"]),
+        tuple(map(_number, data["parameters"])),
+        tuple(map(_number, data["results"])),
+        tuple(map(_thunk_from_json, data["thunks"])),
+    )
+
+
+def _thunk_to_json(thunk: Thunk) -> list[Any]:
+    return [_KIND_NAMES[type(thunk)], *(getattr(thunk, f.name) for f in fields(thunk))]
+
+
+def _thunk_from_json(data: Any) -> Thunk:
+    kind = THUNK_KINDS[_text(data[0])]
+    names = [f for f in fields(kind)]
+    if len(names) != len(data) - 1:
+        raise ValueError(f"{data!r} has another number of fields than {kind.__name__}")
+    values = {f.name: _READERS[str(f.type)](v) for f, v in zip(names, data[1:], strict=True)}
+    return kind(**values)
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"{value!r} is no number")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _numbers(value: Any) -> tuple[int, ...]:
+    return tuple(map(_number, value))
+
+
+def _number_rows(value: Any) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(_numbers, value))
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "int": _number,
+    "int | None": lambda v: None if v is None else _number(v),
+    "str": _text,
+    "Slots": _numbers,
+    "tuple[int, ...]": _numbers,
+    "tuple[Slots, ...]": _number_rows,
+    "tuple[tuple[int, ...], ...]": _number_rows,
+    "tuple[tuple[int, int], ...]": _number_rows,
+}
+"""How a thunk's field is read, by its annotation."""

@@ -1,0 +1,188 @@
+"""The steps of a Program: what runs where, on which slots; data only, with no device behind it.
+
+Slots are numbers within one `Procedure`; executables, constants and procedures are numbers within
+the `Program`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Slots = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunExecutable:
+    """Launches one region on its platform.
+
+    Attributes:
+        executable: which one; its signature says platform, aliasing and scratch.
+        arguments: one slot per `Signature.argument_shapes`.
+        results: one slot per `Signature.result_shapes`.
+    """
+
+    executable: int
+    arguments: Slots
+    results: Slots
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluate:
+    """Evaluates a region on the host with the SDK's evaluator, where no platform can run it.
+
+    Attributes:
+        executable: a serialized HloModule with the signature of its arrays.
+        arguments: one slot per `Signature.argument_shapes`, on any platform.
+        results: one slot per `Signature.result_shapes`, on any platform.
+    """
+
+    executable: int
+    arguments: Slots
+    results: Slots
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Copies a slot to another platform, to another layout, or both."""
+
+    source: int
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Makes a constant available; it is copied to the platform once, when the program is loaded."""
+
+    constant: int
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNumber:
+    """The number of the replica or partition that runs, as u32[].
+
+    Attributes:
+        kind: ``replica`` or ``partition``.
+        result: slot that gets it.
+    """
+
+    kind: str
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Runs a procedure as long as another gives true.
+
+    Attributes:
+        condition: takes the loop's state, gives pred[].
+        body: takes the loop's state, gives the next.
+        arguments: slots of the first state.
+        results: slots of the last state.
+    """
+
+    condition: int
+    body: int
+    arguments: Slots
+    results: Slots
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """Runs one of several procedures.
+
+    Attributes:
+        index: slot of pred[] (true is branch 0) or s32[] (out of range is the last branch).
+        branches: the procedures.
+        arguments: slots for each branch.
+        results: slots of the result of whichever ran.
+    """
+
+    index: int
+    branches: tuple[int, ...]
+    arguments: tuple[Slots, ...]
+    results: Slots
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Runs a procedure."""
+
+    procedure: int
+    arguments: Slots
+    results: Slots
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """Exchanges data with other devices of the execution through the SDK's communicators.
+
+    Attributes:
+        opcode: the opcode without ``-start``, such as ``all-reduce``.
+        name: name of the instruction; the same on all devices.
+        groups: device numbers (replica * partitions + partition), one row per group.
+        arguments: slots of the operands.
+        results: slots of the results.
+        dimensions: dimensions the opcode works on: none, one, or (split, concatenate).
+        reduction: ``add``, ``maximum``, ... ; empty if ``reducer`` is used or nothing is reduced.
+        reducer: an executable for the evaluator that combines two arrays; None if not needed.
+        pairs: (source, target) ranks within each group of a collective-permute.
+    """
+
+    opcode: str
+    name: str
+    groups: tuple[tuple[int, ...], ...]
+    arguments: Slots
+    results: Slots
+    dimensions: tuple[int, ...] = ()
+    reduction: str = ""
+    reducer: int | None = None
+    pairs: tuple[tuple[int, int], ...] = ()
+
+
+Thunk = (
+    RunExecutable
+    | Evaluate
+    | Transfer
+    | Constant
+    | DeviceNumber
+    | While
+    | Conditional
+    | Call
+    | Collective
+)
+
+THUNK_KINDS: dict[str, type[Thunk]] = {
+    "run": RunExecutable,
+    "evaluate": Evaluate,
+    "transfer": Transfer,
+    "constant": Constant,
+    "device-number": DeviceNumber,
+    "while": While,
+    "conditional": Conditional,
+    "call": Call,
+    "collective": Collective,
+}
+"""Thunk classes by the name that files and print-outs use."""
+
+
+def reads(thunk: Thunk) -> Slots:
+    """Slots that a thunk reads."""
+    match thunk:
+        case Transfer():
+            return (thunk.source,)
+        case Constant() | DeviceNumber():
+            return ()
+        case Conditional():
+            return (thunk.index, *(s for row in thunk.arguments for s in row))
+        case _:
+            return thunk.arguments
+
+
+def writes(thunk: Thunk) -> Slots:
+    """Slots that a thunk fills."""
+    match thunk:
+        case Transfer() | Constant() | DeviceNumber():
+            return (thunk.result,)
+        case _:
+            return thunk.results
