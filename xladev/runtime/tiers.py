@@ -15,6 +15,7 @@ from xladev.runtime.platform import Platform
 from xladev.runtime.stream import Stream
 
 HOOK = "xladev_platforms"
+_SDK = ("xladev.runtime.", "xladev.compiler.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +107,21 @@ def cumulative_count(tier: Tier) -> int:
 
 
 def written_functions(classes: Sequence[type[Any]]) -> frozenset[str]:
-    """The `Class.function` names of the contract that these classes override."""
+    """The `Class.function` names of the contract that a vendor wrote in these classes."""
     return frozenset(
         f"{name}.{function}"
         for cls in classes
         for name, base in CONTRACT.items()
         if issubclass(cls, base)
         for function in vars(base)
-        if not function.startswith("_") and getattr(cls, function) is not getattr(base, function)
+        if not function.startswith("_") and not _is_sdks(cls, function)
     )
+
+
+def _is_sdks(cls: type[Any], function: str) -> bool:
+    """True if the class inherits the function from the SDK."""
+    definer = next(c for c in cls.__mro__ if function in vars(c))
+    return definer.__module__.startswith(_SDK)
 
 
 def tier_of(classes: Sequence[type[Any]]) -> Tier:

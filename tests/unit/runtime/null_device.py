@@ -223,7 +223,7 @@ class NullStream(Stream):
                 operation()
             except XladevError as e:
                 self.error = self.error or e
-            except Exception as e:
+            except Exception as e:  # noqa: BLE001 (a fault injected by a test)
                 self.error = self.error or ExecutionError("the null device failed", why=repr(e))
             del operation
 

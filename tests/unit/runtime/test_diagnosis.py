@@ -1,0 +1,67 @@
+"""What `xladev doctor` is told."""
+
+import json
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from tests.unit.runtime.null_device import Driver, null_spec
+from xladev.runtime.diagnosis import diagnose
+from xladev.runtime.hookspecs import CONTRACT_VERSION, ENTRY_POINT_GROUP
+from xladev.runtime.registry import Registry
+
+
+def sample(name):
+    return EntryPoint(name, f"tests.unit.runtime.plugin_samples:{name}", ENTRY_POINT_GROUP)
+
+
+def make(*entries, setting=""):
+    return Registry(find=lambda: map(sample, entries), environment={"XLADEV_PLUGINS": setting})
+
+
+def test_every_plugin_is_found_loaded_failed_or_left_out():
+    report = diagnose(make("good", "other", "raises", setting="-other"))
+    states = {p.name: p.state for p in report.plugins}
+    assert states == {"good": "loaded", "other": "left out", "raises": "failed"}
+    raises = report.plugins[-1]
+    assert "no licence" in raises.error
+    assert "in raising" in raises.traceback
+    assert not report.is_healthy
+
+
+def test_platforms_with_devices_tier_and_default():
+    found = make()
+    found.register(null_spec(Driver(device_count=2), tier=5, name="npu"))
+    found.register(null_spec(Driver(), tier=1, name="store", priority=50))
+    report = diagnose(found)
+    npu, store = report.platforms
+    assert (npu.name, npu.tier, npu.is_default) == ("npu", "Integrated", True)
+    assert [d.name for d in npu.devices] == ["npu:0", "npu:1"]
+    assert (store.tier, store.is_default) == ("Memory", False)
+    assert report.is_healthy
+    assert report.contract == CONTRACT_VERSION
+    assert report.versions["numpy"] != "not installed"
+
+
+@pytest.mark.parametrize("function", ["visible_device_count", "create_executor"])
+def test_failing_platforms_are_reported_with_traceback(function):
+    driver = Driver()
+    driver.fail(function, *[ValueError("no driver")] * 9)
+    found = make()
+    found.register(null_spec(driver, name="npu"))
+    (npu,) = diagnose(found).platforms
+    assert function in npu.failures[0].function
+    assert "no driver" in npu.failures[0].error
+    assert "null_device.py" in npu.failures[0].traceback
+    assert not diagnose(found).is_healthy
+
+
+def test_clashes_are_reported():
+    report = diagnose(make("good", "good_again"))
+    assert report.clashes == {"good": ("good", "good_again")}
+    assert report.platforms == ()
+
+
+def test_the_report_is_plain_data():
+    report = diagnose(make("good", "raises"))
+    assert json.loads(json.dumps(report.to_json()))["plugins"][0]["name"] == "good"
