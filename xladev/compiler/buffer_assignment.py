@@ -201,17 +201,17 @@ class _Assignment:
             if held is not wanted and wanted.nbytes
         ]
         targets = {wanted for _, wanted in moves}
+        saved: list[tuple[_Buffer, _Buffer]] = []
         steps: list[_Draft] = []
-        final: list[_Draft] = []
         for held, wanted in moves:
-            through = held
-            if held in targets:
-                through = self._temporary(held.nbytes)
+            through = self._temporary(held.nbytes) if held in targets else held
+            if through is not held:
                 steps.append(self._copy(held, through))
-            final.append(self._copy(through, wanted))
+            saved.append((through, wanted))
+        steps += [self._copy(through, wanted) for through, wanted in saved]
         for buffer in results:
             buffer.touch(self.time)
-        return steps + final
+        return steps
 
     def _copy(self, source: _Buffer, destination: _Buffer) -> _Draft:
         self.time += 1

@@ -54,5 +54,8 @@ def _read_at_own_index(
             continue
         for operand in i.operands:
             same = i in direct and i.op.elementwise and operand.shape.dims == dims
-            (direct if same or i.opcode == "tuple" else indirect).add(operand)
+            if same or i.opcode == "tuple":
+                direct.add(operand)
+            if not same or i in indirect:
+                indirect.add(operand)
     return {p for p in computation.parameters if p in direct and p not in indirect}

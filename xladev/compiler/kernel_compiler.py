@@ -17,6 +17,7 @@ from xladev.compiler.executable import Executable
 from xladev.compiler.fusion import Fusion
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_plan import KernelPlan
+from xladev.compiler.layout import with_row_major_layouts
 from xladev.compiler.leaves import leaf_shapes
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.plan_file import plan_executable
@@ -46,6 +47,7 @@ class KernelCompiler(Compiler):
         Raises:
             CompileError: with the kernel at fault as its place.
         """
+        module = with_row_major_layouts(module)
         fused = Fusion(self.can_fuse).run(module) if options.fusion else module
         instrument.dump(f"{module.name}.fused", "hlo", lambda: fused)
         aliases = honoured_aliases(module)

@@ -207,6 +207,12 @@ class Shape:
             return self
         return replace(self, layout=row_major(self.rank))
 
+    def row_major(self) -> Shape:
+        """This shape with every array row-major, whatever layout it had."""
+        if self.tuple_shapes:
+            return replace(self, tuple_shapes=tuple(s.row_major() for s in self.tuple_shapes))
+        return self.with_layout(row_major(self.rank)) if self.is_array else self
+
     def static(self) -> Shape:
         """This shape with every dynamic dimension made static at its bound."""
         if self.tuple_shapes:

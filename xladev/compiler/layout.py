@@ -1,0 +1,75 @@
+"""Layout normalisation: a module in which every array is row-major.
+
+Kernels then need no case for layouts, and equal shapes have equal bytes. A bitcast between other
+layouts becomes the transpose and reshape that it stands for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.literal import Literal
+from xladev.hlo.opset import opdef
+from xladev.hlo.rebuild import map_computations, rebuild
+from xladev.hlo.shape import Shape, array
+
+
+def with_row_major_layouts(module: HloModule) -> HloModule:
+    """The module with every array row-major, its interface too."""
+    changed = map_computations(module, _row_major_computation)
+    if changed.header.entry_layout is None:
+        return changed
+    return replace(changed, header=replace(changed.header, entry_layout=None))
+
+
+def _row_major_computation(computation: HloComputation) -> HloComputation:
+    replacements: dict[HloInstruction, HloInstruction] = {}
+    for i in computation.instructions:
+        if i.opcode == "bitcast" and not _same_order(i):
+            replacements[i] = _as_movement(i)
+        elif i.shape != i.shape.row_major():
+            replacements[i] = _with_shape(i, i.shape.row_major())
+    return rebuild(computation, replacements)
+
+
+def _same_order(bitcast: HloInstruction) -> bool:
+    operand = bitcast.operands[0].shape
+    return bitcast.shape == bitcast.shape.row_major() and operand == operand.row_major()
+
+
+def _with_shape(i: HloInstruction, shape: Shape) -> HloInstruction:
+    literal = i.attrs.get("literal")
+    if not isinstance(literal, Literal):
+        return replace(i, shape=shape)
+    attrs = {**i.attrs, "literal": _literal_with_shape(literal, literal.shape.row_major())}
+    return replace(i, shape=shape, attrs=attrs)
+
+
+def _literal_with_shape(literal: Literal, shape: Shape) -> Literal:
+    parts = tuple(
+        _literal_with_shape(p, s) for p, s in zip(literal.parts, shape.tuple_shapes, strict=False)
+    )
+    return Literal(shape, literal.array, parts, literal.elided)
+
+
+def _as_movement(bitcast: HloInstruction) -> HloInstruction:
+    """Transpose to memory order, reshape, transpose from memory order."""
+    operand = bitcast.operands[0]
+    stored = tuple(reversed(operand.shape.minor_to_major))
+    wanted = tuple(reversed(bitcast.shape.minor_to_major))
+    in_memory = _transposed(operand, stored, f"{bitcast.name}.stored")
+    dims = tuple(bitcast.shape.dims[d] for d in wanted)
+    shape = array(bitcast.shape.element_type, dims).row_major()
+    reshaped = HloInstruction(
+        opdef("reshape"), shape, (in_memory,), {}, f"{bitcast.name}.reshape", bitcast.note
+    )
+    back = tuple(wanted.index(d) for d in range(len(wanted)))
+    return _transposed(reshaped, back, bitcast.name)
+
+
+def _transposed(source: HloInstruction, order: tuple[int, ...], name: str) -> HloInstruction:
+    dims = tuple(source.shape.dims[d] for d in order)
+    shape = array(source.shape.element_type, dims).row_major()
+    attrs = {"dimensions": order}
+    return HloInstruction(opdef("transpose"), shape, (source,), attrs, name, source.note)
