@@ -31,6 +31,7 @@ _HIGHER: Mapping[NpType, NpType] = {
     _C64: _C128,
     _C128: np.dtype(np.clongdouble),
 }
+_WITHOUT_NAN = frozenset(t.np for t in (dt.F4E2M1FN, dt.F6E3M2FN, dt.F6E2M3FN))
 
 
 def widen(array: Array) -> Array:
@@ -51,6 +52,8 @@ def raise_precision(array: Array) -> Array:
 def narrow(array: Array, dtype: NpType) -> Array:
     """The array rounded to nearest even in ``dtype``; integers wrap.
 
+    NaN of either sign is -0 in formats that have none, as in XLA.
+
     Args:
         array: floats of f16, f32 or f64, complex, or integers.
         dtype: the type to round to; casts between those NumPy has are left to it.
@@ -59,6 +62,8 @@ def narrow(array: Array, dtype: NpType) -> Array:
         return array
     if array.dtype == _F64 and dtype in _WIDE and dtype != np.float16:
         array = round_to_odd_f32(array)
+    if dtype in _WITHOUT_NAN:
+        array = np.where(np.isnan(array), array.dtype.type(np.nan), array)
     return array.astype(dtype)
 
 

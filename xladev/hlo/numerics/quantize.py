@@ -21,8 +21,7 @@ def reduce_precision(array: Array, exponent_bits: int, mantissa_bits: int) -> Ar
     """Each element rounded as if its format had these field widths (at most its own).
 
     Mantissas round to nearest even, magnitudes past the range become infinite, those below the
-    least normal become zero. NaN stays, or is infinite where no mantissa bit is left to tell.
-    Formats without infinities go by way of f32.
+    least normal become zero. NaN stays. Formats without infinities go by way of f32.
     """
     own = dt.by_numpy(array.dtype)
     if own not in _IEEE_MANTISSA:
@@ -31,9 +30,7 @@ def reduce_precision(array: Array, exponent_bits: int, mantissa_bits: int) -> Ar
     bits = np.asarray(array).view(f"u{array.dtype.itemsize}")
     bits = _round_mantissa(bits, _IEEE_MANTISSA[own], mantissa_bits)
     bits = _limit_exponent(bits, own.bits, _IEEE_MANTISSA[own], exponent_bits)
-    rounded = bits.view(array.dtype)
-    nan = array if mantissa_bits > 0 else np.full_like(array, np.inf)
-    return np.where(np.isnan(array), nan, rounded)
+    return np.where(np.isnan(array), array, bits.view(array.dtype))
 
 
 def _round_mantissa(bits: Array, own: int, kept: int) -> Array:
