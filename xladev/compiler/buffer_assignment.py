@@ -31,6 +31,7 @@ from xladev.hlo.literal import Literal
 from xladev.hlo.opdef import OpDef
 from xladev.hlo.opset import opdef
 from xladev.hlo.shape import Shape
+from xladev.passes.value_numbers import ValueNumbers
 
 WorkspaceOf = Callable[[KernelSpec], int]
 """Bytes of workspace that the backend's kernel wants."""
@@ -105,7 +106,9 @@ class _Assignment:
         self.time = 0
         self.temporaries: list[_Buffer] = []
         self.constants: dict[Literal, _Buffer] = {}
-        self.kernels: dict[object, int] = {}
+        self.numbers = ValueNumbers()
+        self.numbers.add_all(module)
+        self.kernels: dict[tuple[int, frozenset[tuple[int, int]]], int] = {}
         self.specs: list[KernelSpec] = []
         self.slices: dict[_Buffer, Slice] = {}
 
@@ -337,10 +340,12 @@ class _Assignment:
     def _kernel_number(
         self, i: HloInstruction, computation: HloComputation, shared: frozenset[tuple[int, int]]
     ) -> int:
-        number = len(self.specs)
-        name = f"k{number}.{_symbol(i.name)}"
-        self.specs.append(KernelSpec(name, computation, shared))
-        return number
+        """Number of the kernel; equal kernels, whatever their names, are one."""
+        key = (self.numbers.add(computation), shared)
+        if key not in self.kernels:
+            self.kernels[key] = number = len(self.specs)
+            self.specs.append(KernelSpec(f"k{number}.{_symbol(i.name)}", computation, shared))
+        return self.kernels[key]
 
     # -- control flow -----------------------------------------------------------------------------
 
