@@ -208,10 +208,10 @@ class _ProgramBuilder:
 
     def constant(self, leaf: ValueLeaf) -> int:
         """See `Surroundings.constant`."""
-        key = leaf.producer, leaf.index
+        key = leaf.producer, leaf.part
         if key not in self._constant_numbers:
             literal = leaf.producer["literal"]
-            for i in leaf.index:
+            for i in leaf.part:
                 literal = literal.parts[i]
             shape = leaf.shape.without_layout().with_default_layout()
             self._constants.append(ConstantData(shape, bytes(literal.bits())))

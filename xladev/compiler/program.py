@@ -135,8 +135,8 @@ def _lines(program: Program) -> Iterator[str]:
     for fallback in program.fallbacks:
         yield f"  fallback: {fallback}"
     for number, executable in enumerate(program.executables):
-        mine = executable.signature
-        yield f"executable {number}: {mine.name} on {mine.platform}, {len(executable.payload)} bytes"
+        mine, nbytes = executable.signature, len(executable.payload)
+        yield f"executable {number}: {mine.name} on {mine.platform}, {nbytes} bytes"
     for number, constant in enumerate(program.constants):
         yield f"constant {number}: {constant.shape}"
     for number, procedure in enumerate(program.procedures):

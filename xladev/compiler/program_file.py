@@ -168,7 +168,7 @@ def _thunk_to_json(thunk: Thunk) -> list[Any]:
 
 def _thunk_from_json(data: Any) -> Thunk:
     kind = THUNK_KINDS[_text(data[0])]
-    names = [f for f in fields(kind)]
+    names = fields(kind)
     if len(names) != len(data) - 1:
         raise ValueError(f"{data!r} has another number of fields than {kind.__name__}")
     values = {f.name: _READERS[str(f.type)](v) for f, v in zip(names, data[1:], strict=True)}

@@ -67,7 +67,7 @@ class _RegionBuilder:
         shape = found.shape
         if not shape.is_tuple:
             return self._leaf(found)
-        if not found.index and found.producer in self._made:
+        if not found.part and found.producer in self._made:
             return self._made[found.producer]
         if found.producer in self._made:
             return self._part(found)
@@ -77,7 +77,7 @@ class _RegionBuilder:
         """A tuple put together from its leaves."""
         if found not in self._parts:
             parts = [
-                self._value(found.producer, (*found.index, i))
+                self._value(found.producer, (*found.part, i))
                 for i in range(len(shape.tuple_shapes))
             ]
             self._parts[found] = self._builder.op("tuple", *parts)
@@ -86,10 +86,10 @@ class _RegionBuilder:
     def _leaf(self, leaf: ValueLeaf) -> HloInstruction:
         producer = leaf.producer
         if producer in self._made:
-            return self._part(leaf) if leaf.index else self._made[producer]
+            return self._part(leaf) if leaf.part else self._made[producer]
         if leaf in self._parts:
             return self._parts[leaf]
-        if producer.opcode == "constant" and not leaf.index:
+        if producer.opcode == "constant" and not leaf.part:
             self._made[producer] = self._builder.append(producer)
             return self._made[producer]
         self._parts[leaf] = self._builder.parameter(leaf.shape)
@@ -99,7 +99,7 @@ class _RegionBuilder:
     def _part(self, leaf: ValueLeaf) -> HloInstruction:
         """get-tuple-elements down to a part of an instruction of this module."""
         if leaf not in self._parts:
-            outer = ValueLeaf(leaf.producer, leaf.index[:-1])
-            whole = self._part(outer) if outer.index else self._made[leaf.producer]
-            self._parts[leaf] = self._builder.op("get-tuple-element", whole, index=leaf.index[-1])
+            outer = ValueLeaf(leaf.producer, leaf.part[:-1])
+            whole = self._part(outer) if outer.part else self._made[leaf.producer]
+            self._parts[leaf] = self._builder.op("get-tuple-element", whole, index=leaf.part[-1])
         return self._parts[leaf]

@@ -21,12 +21,12 @@ class ValueLeaf(NamedTuple):
 
     Attributes:
         producer: who gives it.
-        index: which part of its result; empty if all of it.
+        part: which part of its result; empty if all of it.
         dimension: -1 for the data; else the hidden size of this dynamic dimension.
     """
 
     producer: HloInstruction
-    index: ShapeIndex = ()
+    part: ShapeIndex = ()
     dimension: int = -1
 
     @property
@@ -34,7 +34,7 @@ class ValueLeaf(NamedTuple):
         """Shape of the leaf; s32[] for a hidden size."""
         if self.dimension >= 0:
             return _SIZE
-        return self.producer.shape.subshape(self.index)
+        return self.producer.shape.subshape(self.part)
 
 
 def source(instruction: HloInstruction, index: ShapeIndex = ()) -> ValueLeaf:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 
 from xladev.compiler.signature import Signature
+from xladev.hlo.bounded import Bounded
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Value
@@ -32,9 +34,10 @@ def evaluate(
     Raises:
         EvaluationError: an instruction has no value.
     """
-    values = _grouped(signature.parameters, map(_read_only, arrays))
-    value = evaluator.run(module, *values)
-    return list(_leaves(value, signature.result))
+    readable = [_read_only(array) for array in arrays]
+    leaves = _with_sizes(readable, signature.parameter_leaves)
+    value = evaluator.run(module, *_grouped(signature.parameters, leaves))
+    return _flat(value, signature)
 
 
 def evaluate_bytes(
@@ -63,6 +66,17 @@ def _read_only(array: HostArray | None) -> HostArray | None:
     return array
 
 
+def _with_sizes(arrays: Sequence[HostArray | None], leaves: Sequence[Shape]) -> Iterator[Value]:
+    """One value per leaf; those of dynamic shape with their sizes, which follow the leaves."""
+    sizes = iter(arrays[len(leaves) :])
+    for array, shape in zip(arrays, leaves, strict=False):
+        if array is None or not shape.is_dynamic:
+            yield array
+        else:
+            live = (int(size) for size in islice(sizes, sum(shape.dynamic)) if size is not None)
+            yield Bounded(array, tuple(live))
+
+
 def _grouped(shapes: Sequence[Shape], leaves: Iterator[Value]) -> list[Value]:
     """One value per shape, tuples nested as the shapes say."""
     return [
@@ -71,9 +85,22 @@ def _grouped(shapes: Sequence[Shape], leaves: Iterator[Value]) -> list[Value]:
     ]
 
 
-def _leaves(value: Value, shape: Shape) -> Iterator[HostArray | None]:
-    if shape.is_tuple:
-        for part, part_shape in zip(value, shape.tuple_shapes, strict=True):
-            yield from _leaves(part, part_shape)
-    else:
-        yield np.asarray(value) if shape.is_array else None
+def _flat(value: Value, signature: Signature) -> list[HostArray | None]:
+    """The leaves of a result, then the sizes of those of dynamic shape."""
+    arrays: list[HostArray | None] = []
+    sizes: list[HostArray | None] = []
+    for leaf, shape in zip(_leaves(value, signature.result), signature.result_leaves, strict=True):
+        if isinstance(leaf, Bounded):
+            sizes.extend(np.asarray(size, np.int32) for size in leaf.sizes)
+            arrays.append(leaf.array)
+        else:
+            arrays.append(np.asarray(leaf) if shape.is_array else None)
+    return arrays + sizes
+
+
+def _leaves(value: Value, shape: Shape) -> Iterator[Value]:
+    if not shape.is_tuple:
+        yield value
+        return
+    for part, part_shape in zip(value, shape.tuple_shapes, strict=True):
+        yield from _leaves(part, part_shape)

@@ -29,6 +29,7 @@ from xladev.compiler.thunks import (
 )
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.physical import HostArray, is_plain, pack, unpack
+from xladev.hlo.shape import Shape
 from xladev.instrument import counter, trace_scope
 from xladev.runtime.allocator import Buffer
 from xladev.runtime.collective_run import run_collective
@@ -351,7 +352,7 @@ class _Frame:
         """What the slots hold, with their numbers."""
         return [(self.values[slot], slot) for slot in slots]
 
-    def shape(self, slot: int):
+    def shape(self, slot: int) -> Shape:
         """Shape of a slot."""
         return self.procedure.slots[slot].shape
 
