@@ -1,0 +1,65 @@
+"""What a pass is: a frozen dataclass whose fields are its options, and a function on modules."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, ClassVar
+
+from xladev.errors import OptionError
+from xladev.hlo.ir import HloModule
+
+
+class HloModulePass(ABC):
+    """Base of passes; a subclass is a frozen dataclass, and its fields are its options.
+
+    A pass keeps what a program means, never changes a module in place, and returns the very same
+    module where there was nothing to do.
+
+    Attributes:
+        name: for the registry, filters, dumps and timings; lower case with hyphens.
+    """
+
+    __slots__ = ()
+    name: ClassVar[str]
+
+    @abstractmethod
+    def run(self, module: HloModule) -> HloModule:
+        """The changed module, or ``module`` itself if nothing changed."""
+
+    @classmethod
+    def options(cls) -> Mapping[str, Any]:
+        """Options by name, with their defaults."""
+        return {f.name: f.default for f in fields(cls)}  # type: ignore[arg-type]
+
+    @classmethod
+    def with_options(cls, texts: Mapping[str, str]) -> HloModulePass:
+        """The pass with options given as text.
+
+        Raises:
+            OptionError: an unknown option, or a value of another type than the default's.
+        """
+        known = cls.options()
+        unknown = sorted(texts.keys() - known.keys())
+        if unknown:
+            raise OptionError(
+                f"pass {cls.name} has no option {unknown[0]!r}",
+                hint=f"it has: {', '.join(known) or 'none'}",
+            )
+        return cls(**{name: _parse(cls.name, name, t, known[name]) for name, t in texts.items()})
+
+
+_TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def _parse(owner: str, name: str, text: str, default: Any) -> Any:
+    try:
+        if isinstance(default, bool):
+            return _TRUTHS[text.lower()]
+        return type(default)(text)
+    except (KeyError, ValueError) as e:
+        raise OptionError(
+            f"option {name} of pass {owner} cannot be {text!r}",
+            why=f"it must be of type {type(default).__name__}, such as {default!r}",
+        ) from e

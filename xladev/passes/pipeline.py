@@ -1,0 +1,167 @@
+"""HloPassPipeline: runs passes in order, checks and dumps between them, and times each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from xladev import instrument
+from xladev.errors import PassError, XladevError
+from xladev.hlo.ir import HloModule
+from xladev.passes.pass_ import HloModulePass
+
+Check = Callable[[HloModule], None]
+"""Raises an XladevError where the module breaks an invariant."""
+Print = Callable[[HloModule], str]
+_log = instrument.logger("compile")
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """One run of one pass.
+
+    Attributes:
+        name: of the pass, after those of the pipelines that it is in: ``simplify/cse``.
+        seconds: how long it took, without check and dump.
+        changed: False if it returned the module it was given.
+        before, after: number of instructions.
+    """
+
+    name: str
+    seconds: float
+    changed: bool
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Instrumentation:
+    """What happens around each pass of a pipeline.
+
+    Attributes:
+        check: the invariant checked before the first pass and after each that changed the module;
+            None for no check.
+        text: how dumps are written; None for none.
+        records: receives one record per pass run.
+        wanted: whether a pass of this name is to run; pipelines always are.
+    """
+
+    check: Check | None = None
+    text: Print | None = None
+    records: list[PassRecord] = field(default_factory=list[PassRecord])
+    wanted: Callable[[str], bool] = lambda _: True
+
+
+@dataclass(frozen=True, slots=True)
+class HloPassPipeline(HloModulePass):
+    """Passes that run one after the other; itself a pass.
+
+    Attributes:
+        name: of the pipeline, for dumps and timings.
+        passes: in order.
+        limit: how often the sequence is run at most; it stops as soon as a round changes nothing.
+    """
+
+    name: str  # type: ignore[misc]
+    passes: tuple[HloModulePass, ...]
+    limit: int = 1
+
+    def run(self, module: HloModule) -> HloModule:
+        """Runs without check, dumps as the environment says."""
+        return self.run_instrumented(module, Instrumentation())
+
+    def run_instrumented(
+        self, module: HloModule, around: Instrumentation, prefix: str = ""
+    ) -> HloModule:
+        """Runs with checks, dumps, records and a filter.
+
+        Args:
+            module: what to change.
+            around: what happens between passes.
+            prefix: names of the pipelines around this one, each with a slash.
+
+        Raises:
+            PassError: a pass raised something else than an XladevError.
+            VerifyError: the check failed; says after which pass.
+        """
+        path = f"{prefix}{self.name}"
+        if not prefix and around.check is not None:
+            around.check(module)
+        for _ in range(self.limit):
+            before = module
+            for each in self.passes:
+                module = _run_one(each, module, around, f"{path}/")
+            if module is before:
+                break
+        return module
+
+    def flat(self) -> Iterable[HloModulePass]:
+        """All passes that are no pipelines, in order."""
+        for each in self.passes:
+            if isinstance(each, HloPassPipeline):
+                yield from each.flat()
+            else:
+                yield each
+
+
+def _run_one(
+    each: HloModulePass, module: HloModule, around: Instrumentation, prefix: str
+) -> HloModule:
+    if isinstance(each, HloPassPipeline):
+        return each.run_instrumented(module, around, prefix)
+    if not around.wanted(each.name):
+        return module
+    start = time.perf_counter()
+    with instrument.trace_scope(each.name, "pass", module=module.name):
+        after = _guarded(each, module)
+    seconds = time.perf_counter() - start
+    changed = after is not module
+    counts = module.instruction_count, after.instruction_count
+    around.records.append(PassRecord(prefix + each.name, seconds, changed, *counts))
+    if changed:
+        _dump_change(each.name, module, after, around.text)
+        _check_change(each.name, after, around.check)
+    return after
+
+
+def _guarded(each: HloModulePass, module: HloModule) -> HloModule:
+    try:
+        return each.run(module)
+    except XladevError as e:
+        raise e.at(f"pass {each.name}, module {module.name}") from e.__cause__
+    except Exception as e:
+        raise PassError(
+            f"pass {each.name} raised {type(e).__name__}",
+            where=f"module {module.name}",
+            why=str(e) or type(e).__name__,
+            hint="set XLADEV_DUMP_TO to keep the module before it",
+        ) from e
+
+
+def _dump_change(name: str, before: HloModule, after: HloModule, text: Print | None) -> None:
+    if text is None or not instrument.dumping():
+        return
+    instrument.dump(f"{before.name}.before_{name}", "hlo", lambda: text(before))
+    instrument.dump(f"{after.name}.after_{name}", "hlo", lambda: text(after))
+
+
+def _check_change(name: str, module: HloModule, check: Check | None) -> None:
+    if check is None:
+        return
+    try:
+        check(module)
+    except XladevError as e:
+        e.where = f"after pass {name}: {e.where or module.name}"
+        raise
+
+
+def timing_table(records: Iterable[PassRecord]) -> str:
+    """Time per pass, summed over rounds, longest first; for logs and `xladev opt --time`."""
+    seconds: dict[str, float] = {}
+    runs: dict[str, int] = {}
+    for record in records:
+        seconds[record.name] = seconds.get(record.name, 0.0) + record.seconds
+        runs[record.name] = runs.get(record.name, 0) + 1
+    longest = sorted(seconds, key=lambda name: -seconds[name])
+    return "\n".join(f"{seconds[n] * 1e3:9.2f} ms {runs[n]:4} runs  {n}" for n in longest)

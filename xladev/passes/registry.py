@@ -1,0 +1,64 @@
+"""All passes by name: what `xladev opt --passes` and the reference page know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from xladev.errors import OptionError
+from xladev.passes.call_inliner import CallInliner
+from xladev.passes.computation_deduplicator import ComputationDeduplicator
+from xladev.passes.cse import CommonSubexpressionElimination
+from xladev.passes.dce import DeadCodeElimination
+from xladev.passes.pass_ import HloModulePass
+
+_PASSES: tuple[type[HloModulePass], ...] = (
+    CallInliner,
+    CommonSubexpressionElimination,
+    ComputationDeduplicator,
+    DeadCodeElimination,
+)
+
+PASSES: Mapping[str, type[HloModulePass]] = MappingProxyType({p.name: p for p in _PASSES})
+"""Every pass by name."""
+
+
+def parse_pass(text: str) -> HloModulePass:
+    """The pass that ``name`` or ``name{option=value,option=value}`` names.
+
+    Raises:
+        OptionError: an unknown pass, option or value.
+    """
+    name, brace, rest = text.strip().partition("{")
+    found = PASSES.get(name)
+    if found is None:
+        near = get_close_matches(name, PASSES, 1) or sorted(PASSES)
+        raise OptionError(f"there is no pass {name!r}", hint=f"there is: {', '.join(near)}")
+    if not brace:
+        return found()
+    if not rest.endswith("}"):
+        raise OptionError(f"options of pass {name} are not closed", hint=f"write {name}{{a=b}}")
+    pairs = [item.partition("=") for item in rest[:-1].split(",") if item.strip()]
+    return found.with_options({k.strip().replace("-", "_"): v.strip() for k, _, v in pairs})
+
+
+def parse_passes(text: str) -> tuple[HloModulePass, ...]:
+    """The passes of a comma-separated list, such as ``call-inliner,cse``.
+
+    Raises:
+        OptionError: see `parse_pass`.
+    """
+    return tuple(parse_pass(part) for part in _split(text) if part.strip())
+
+
+def _split(text: str) -> list[str]:
+    """Cuts at commas that are not inside braces."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
