@@ -56,8 +56,31 @@ class FunctionBuilder(Control, Memory):
         self.module.define_shared(symbol, result, [a.type for a in arguments], emit)
         return self.call(symbol, result, *arguments)
 
+    def call_shared_many(
+        self,
+        name: str,
+        results: Sequence[IrType],
+        arguments: Sequence[Value],
+        emit: SharedManyEmitter,
+    ) -> tuple[Value, ...]:
+        """As `call_shared`, for a function of several results: ``emit`` returns one of each."""
+        together = IrType(f"{{ {', '.join(t.text for t in results)} }}")
+
+        def emit_together(b: FunctionBuilder, values: tuple[Value, ...]) -> Value:
+            total = Value("poison", together)
+            for index, value in enumerate(emit(b, values)):
+                total = b.emit(together, f"insertvalue {total}, {value}, {index}")
+            return total
+
+        packed = self.call_shared(name, together, arguments, emit_together)
+        return tuple(
+            self.emit(type_, f"extractvalue {packed}, {index}")
+            for index, type_ in enumerate(results)
+        )
+
 
 SharedEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], Value]
+SharedManyEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], Sequence[Value]]
 
 
 class ModuleBuilder:

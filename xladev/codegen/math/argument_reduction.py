@@ -42,6 +42,10 @@ _TWO_OVER_PI_BITS = (
 """The fraction bits of 2/pi, most significant first, after 64 zeros."""
 
 
+_FIRST_BIT = 1013
+"""Biased exponent of the angles whose first useful bit of 2/pi is the first of the table."""
+
+
 def reduce_angle(b: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
     """(r, low, quadrant) with x = quadrant pi/2 + r + low; quadrant is i64, its low bits count.
 
@@ -80,8 +84,11 @@ def _reduce_medium(b: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
 
 
 def _reduce_large(b: FunctionBuilder, bits: Value) -> tuple[Value, Value, Value]:
-    """The reduction of one f64 above 2**20, from its bit pattern."""
-    exponent = b.and_(b.lshr(bits, 52), 0x7FF)
+    """The reduction of one f64 above 2**20, from its bit pattern.
+
+    Lanes with smaller angles come here too; they read inside the table and are not used.
+    """
+    exponent = b.intrinsic("smax", b.and_(b.lshr(bits, 52), 0x7FF), _FIRST_BIT)
     turns = _quarter_turns(b, bits, exponent)
     fraction = b.shl(turns, 2)
     quadrant = b.add(b.lshr(turns, 126), b.lshr(fraction, 127))
@@ -102,7 +109,7 @@ def _quarter_turns(b: FunctionBuilder, bits: Value, exponent: Value) -> Value:
     """
     mantissa = b.or_(b.and_(bits, (1 << 52) - 1), 1 << 52)
     table = b.table("two_over_pi", I64, _TWO_OVER_PI_BITS)
-    position = b.sub(exponent, 1013)
+    position = b.sub(exponent, _FIRST_BIT)
     shift, word = b.and_(position, 63), b.lshr(position, 6)
     words = [b.load(I64, b.element_address(table, b.add(word, i), I64)) for i in range(4)]
     aligned = [b.intrinsic("fshl", words[i], words[i + 1], shift) for i in range(3)]

@@ -16,6 +16,13 @@ def fast_sum(b: FunctionBuilder, large: Operand, small: Value) -> Double:
     return total, b.fsub(small, b.fsub(total, large))
 
 
+def exact_sum(b: FunctionBuilder, x: Value, y: Value) -> Double:
+    """The exact sum of two f64 of any size."""
+    total = b.fadd(x, y)
+    part = b.fsub(total, x)
+    return total, b.fadd(b.fsub(x, b.fsub(total, part)), b.fsub(y, part))
+
+
 def exact_product(b: FunctionBuilder, x: Value, y: Value) -> Double:
     """The exact product of two f64."""
     product = b.fmul(x, y)

@@ -42,14 +42,25 @@ def scaled_exp(
     x: Value,
     table: Sequence[float],
     *,
-    halvings: int = 0,
+    shift: Value | int = 0,
     low: Value | None = None,
+    highest: float = _HIGHEST,
 ) -> Value:
-    """exp(x + low) / 2**halvings, which may be finite where exp(x) is not."""
-    bounded = clamp_exponent(b, x, _LOWEST, _HIGHEST)
+    """exp(x + low) * 2**shift, which may be finite where exp(x) is not.
+
+    Args:
+        b: where to emit.
+        x: f64.
+        table: coefficients of exp.
+        shift: i64, or a number; at most 100 in magnitude.
+        low: a small addition to x, beyond its precision.
+        highest: what ``x`` is limited to; the result must be infinite there.
+    """
+    bounded = clamp_exponent(b, x, _LOWEST, highest)
     r, n = reduce_by_log2(b, bounded, low)
     mantissa = b.fadd(exp_minus_one_of(b, r, table), 1.0)
-    return scale(b, mantissa, b.sub(n, halvings) if halvings else n)
+    unshifted = isinstance(shift, int) and shift == 0
+    return scale(b, mantissa, n if unshifted else b.add(n, shift))
 
 
 def _exp(table: Sequence[float]) -> MathEmitter:

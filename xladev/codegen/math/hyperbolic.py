@@ -18,7 +18,7 @@ _BIG = 2.0**500
 
 def _halves(b: FunctionBuilder, x: Value, table: Sequence[float]) -> tuple[Value, Value]:
     """exp(|x|) / 2 and exp(-|x|) / 2; the first is finite up to the functions' own overflow."""
-    rising = scaled_exp(b, b.fabs(x), table, halvings=1)
+    rising = scaled_exp(b, b.fabs(x), table, shift=-1)
     return rising, b.fdiv(0.25, rising)
 
 

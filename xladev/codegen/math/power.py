@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
-from xladev.codegen.math.double_double import Double, exact_product, fast_sum, product, quotient
+from xladev.codegen.math.double_double import (
+    Double,
+    exact_product,
+    exact_sum,
+    fast_sum,
+    product,
+    quotient,
+)
 from xladev.codegen.math.exponential import scaled_exp
 from xladev.codegen.math.logarithm import log_finite
 from xladev.codegen.math.scaling import split_mantissa
@@ -32,15 +39,9 @@ def _precise_log(b: FunctionBuilder, x: Value) -> Double:
     factor, tail = fast_sum(b, 1.0, series[0])
     twice = (b.fmul(s[0], 2.0), b.fmul(s[1], 2.0))
     log_m = product(b, twice, (factor, b.fadd(tail, series[1])))
-    high, low = _sum_unordered(b, b.fmul(k, c.LN2_HIGH), log_m[0])
+    high, low = exact_sum(b, b.fmul(k, c.LN2_HIGH), log_m[0])
     low = b.fadd(low, b.fma(k, c.LN2_LOW, log_m[1]))
     return fast_sum(b, high, low)
-
-
-def _sum_unordered(b: FunctionBuilder, x: Value, y: Value) -> Double:
-    total = b.fadd(x, y)
-    part = b.fsub(total, x)
-    return total, b.fadd(b.fsub(x, b.fsub(total, part)), b.fsub(y, part))
 
 
 def _pow_double(b: FunctionBuilder, args: _Args) -> Value:

@@ -10,7 +10,7 @@ from xladev.codegen.scalar.elements import Element, compute_type, real_of
 from xladev.codegen.scalar.operation import Operation
 from xladev.codegen.scalar.storage import from_bits, round_to, to_bits
 from xladev.errors import CompileError
-from xladev.hlo.dtype import F16, F64, F8E5M2, F8E5M2FNUZ
+from xladev.hlo.dtype import F8E5M2, F8E5M2FNUZ, F16, F64
 
 # Mantissa and exponent bits by width of the pattern that is reduced.
 _FIELDS = {16: (10, 5), 32: (23, 8), 64: (52, 11)}

@@ -1,0 +1,110 @@
+"""Complex log, log2, log1p, power and cube root."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.math import coefficients as c
+from xladev.codegen.math.complex.arithmetic import emit_magnitude
+from xladev.codegen.math.complex.exponential import times_circle
+from xladev.codegen.math.complex.pairs import NAN, Pair, larger, shared_pair
+from xladev.codegen.math.double_double import Double, exact_product, exact_sum
+from xladev.codegen.math.inverse_trigonometric import emit_atan2
+from xladev.codegen.math.logarithm import emit_log, emit_log1p
+from xladev.codegen.math.power import emit_pow
+from xladev.codegen.math.roots import emit_cbrt
+
+_Args = Sequence[Pair]
+
+
+def _sum_of_squares_plus(b: FunctionBuilder, z: Pair, start: Value) -> Value:
+    """start + x**2 + y**2, rounded about once: every product and sum is carried as a pair."""
+    total: Double = (start, b.const(start.type, 0.0))
+    for part in z:
+        square, error = exact_product(b, part, part)
+        high, low = exact_sum(b, total[0], square)
+        total = high, b.fadd(b.fadd(total[1], low), error)
+    return b.fadd(total[0], total[1])
+
+
+def log_magnitude(b: FunctionBuilder, z: Pair) -> Value:
+    """log|z|, accurate near |z| = 1, where it is half of log1p(|z|**2 - 1)."""
+    minus_one = b.const(z[0].type, -1.0)
+    near = b.fmul(emit_log1p(b, [_sum_of_squares_plus(b, z, minus_one)]), 0.5)
+    h = emit_magnitude(b, z)
+    return b.select(_near_one(b, h), near, _log_far(b, z))
+
+
+def _near_one(b: FunctionBuilder, h: Value) -> Value:
+    return b.and_(b.fcmp("ogt", h, 0.5), b.fcmp("olt", h, 2.0))
+
+
+def _log_far(b: FunctionBuilder, z: Pair) -> Value:
+    """log|z| away from 1, also where |z| exceeds the largest f64."""
+    big = b.fcmp("ogt", larger(b, z), 2.0**1000)
+    factor = b.select(big, b.const(z[0].type, 0.5), 1.0)
+    h = emit_magnitude(b, (b.fmul(z[0], factor), b.fmul(z[1], factor)))
+    return b.fadd(emit_log(b, [h]), b.select(big, b.const(h.type, c.LN2), 0.0))
+
+
+def _log(b: FunctionBuilder, args: _Args) -> Pair:
+    x, y = args[0]
+    return log_magnitude(b, args[0]), emit_atan2(b, [y, x])
+
+
+def _log2(b: FunctionBuilder, args: _Args) -> Pair:
+    real, imag = _log(b, args)
+    return b.fmul(real, c.LOG2_E), b.fmul(imag, c.LOG2_E)
+
+
+def _log1p(b: FunctionBuilder, args: _Args) -> Pair:
+    """log|1 + z|: half of log1p(2 x + x**2 + y**2) where that is near 0."""
+    x, y = args[0]
+    shifted = b.fadd(x, 1.0), y
+    near = emit_log1p(b, [_sum_of_squares_plus(b, args[0], b.fadd(x, x))])
+    inside = _near_one(b, emit_magnitude(b, shifted))
+    real = b.select(inside, b.fmul(near, 0.5), _log_far(b, shifted))
+    return real, emit_atan2(b, [y, shifted[0]])
+
+
+def _power(b: FunctionBuilder, args: _Args) -> Pair:
+    """|z|**c exp(-d a) at the angle d log|z| + c a, a being the angle of z.
+
+    0**0 is 1; zero to a positive real part is 0, to any other NaN (as NumPy and XLA).
+    """
+    z, (real, imag) = args
+    angle = emit_atan2(b, [z[1], z[0]])
+    h = emit_magnitude(b, z)
+    log_h = log_magnitude(b, z)
+    radius = emit_pow(b, [h, real])
+    turn = b.fma(real, angle, b.fmul(imag, log_h))
+    grown = times_circle(b, b.fneg(b.fmul(imag, angle)), turn)
+    value = b.fmul(grown[0], radius), b.fmul(grown[1], radius)
+    return _power_of_zero(b, z, (real, imag), value)
+
+
+def _power_of_zero(b: FunctionBuilder, z: Pair, exponent: Pair, value: Pair) -> Pair:
+    zero = b.and_(b.fcmp("oeq", z[0], 0.0), b.fcmp("oeq", z[1], 0.0))
+    none = b.and_(b.fcmp("oeq", exponent[0], 0.0), b.fcmp("oeq", exponent[1], 0.0))
+    positive = b.fcmp("ogt", exponent[0], 0.0)
+    at_zero = b.select(positive, b.const(z[0].type, 0.0), NAN)
+    real = b.select(zero, at_zero, value[0])
+    imag = b.select(zero, at_zero, value[1])
+    return b.select(none, 1.0, real), b.select(none, 0.0, imag)
+
+
+def _cbrt(b: FunctionBuilder, args: _Args) -> Pair:
+    """The principal root: a third of the angle."""
+    z = args[0]
+    angle = b.fdiv(emit_atan2(b, [z[1], z[0]]), 3.0)
+    root = emit_cbrt(b, [emit_magnitude(b, z)])
+    real, imag = times_circle(b, b.const(root.type, 0.0), angle)
+    return b.fmul(root, real), b.fmul(root, imag)
+
+
+emit_complex_log = shared_pair("log", _log)
+emit_complex_log2 = shared_pair("log2", _log2)
+emit_complex_log1p = shared_pair("log1p", _log1p)
+emit_complex_power = shared_pair("power", _power)
+emit_complex_cbrt = shared_pair("cbrt", _cbrt)
