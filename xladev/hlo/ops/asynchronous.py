@@ -36,7 +36,6 @@ ASYNC = (
         "output_to_operand_aliasing", AttrKind.ALIASING, default=(), proto="output_operand_aliasing"
     ),
 )
-PERMUTE_DONE = (Attr("channel_id", AttrKind.INT),)
 
 
 _COLLECTIVES: Mapping[str, OpDef] = {op.name: op for op in collective.OPS}
@@ -270,7 +269,6 @@ OPS: tuple[OpDef, ...] = (
         "collective-permute-done",
         1,
         "Finishes a collective-permute.",
-        attrs=PERMUTE_DONE,
         infer=_infer_part(1),
         evaluate=_evaluate_part(1),
         category="async",

@@ -33,7 +33,13 @@ ALGORITHM = Attr(
 def _dimension_numbers(prefix: str) -> tuple[Attr, ...]:
     sides = ("lhs_batch", "lhs_contracting", "rhs_batch", "rhs_contracting")
     return tuple(
-        Attr(side + "_dims", AttrKind.INTS, default=(), proto=prefix + side + "_dimensions")
+        Attr(
+            side + "_dims",
+            AttrKind.INTS,
+            default=(),
+            proto=prefix + side + "_dimensions",
+            shown="contracting" in side,
+        )
         for side in sides
     )
 

@@ -25,39 +25,26 @@ from xladev.hlo.shape import UNBOUNDED, Shape
 
 _GATHER = "gather_dimension_numbers."
 _SCATTER = "scatter_dimension_numbers."
+
+
+def _dims(name: str, prefix: str, *, shown: bool = True) -> Attr:
+    return Attr(name, AttrKind.INTS, default=(), proto=prefix + name, shown=shown)
+
+
 _INDEX_DIMS = (
-    Attr("offset_dims", AttrKind.INTS, default=(), proto=_GATHER + "offset_dims"),
-    Attr("collapsed_slice_dims", AttrKind.INTS, default=(), proto=_GATHER + "collapsed_slice_dims"),
-    Attr("start_index_map", AttrKind.INTS, default=(), proto=_GATHER + "start_index_map"),
-    Attr(
-        "operand_batching_dims", AttrKind.INTS, default=(), proto=_GATHER + "operand_batching_dims"
-    ),
-    Attr(
-        "start_indices_batching_dims",
-        AttrKind.INTS,
-        default=(),
-        proto=_GATHER + "start_indices_batching_dims",
-    ),
+    _dims("offset_dims", _GATHER),
+    _dims("collapsed_slice_dims", _GATHER),
+    _dims("start_index_map", _GATHER),
+    _dims("operand_batching_dims", _GATHER, shown=False),
+    _dims("start_indices_batching_dims", _GATHER, shown=False),
     Attr("index_vector_dim", AttrKind.INT, required=True, proto=_GATHER + "index_vector_dim"),
 )
 _SCATTER_DIMS = (
-    Attr("update_window_dims", AttrKind.INTS, default=(), proto=_SCATTER + "update_window_dims"),
-    Attr(
-        "inserted_window_dims", AttrKind.INTS, default=(), proto=_SCATTER + "inserted_window_dims"
-    ),
-    Attr(
-        "scatter_dims_to_operand_dims",
-        AttrKind.INTS,
-        default=(),
-        proto=_SCATTER + "scatter_dims_to_operand_dims",
-    ),
-    Attr("input_batching_dims", AttrKind.INTS, default=(), proto=_SCATTER + "input_batching_dims"),
-    Attr(
-        "scatter_indices_batching_dims",
-        AttrKind.INTS,
-        default=(),
-        proto=_SCATTER + "scatter_indices_batching_dims",
-    ),
+    _dims("update_window_dims", _SCATTER),
+    _dims("inserted_window_dims", _SCATTER),
+    _dims("scatter_dims_to_operand_dims", _SCATTER),
+    _dims("input_batching_dims", _SCATTER, shown=False),
+    _dims("scatter_indices_batching_dims", _SCATTER, shown=False),
     Attr("index_vector_dim", AttrKind.INT, required=True, proto=_SCATTER + "index_vector_dim"),
 )
 
@@ -146,7 +133,7 @@ OPS: tuple[OpDef, ...] = (
         "dynamic-slice",
         (1, VARIADIC),
         "Window at run-time starts, clamped.",
-        attrs=(Attr("dynamic_slice_sizes", AttrKind.INTS, default=()),),
+        attrs=(Attr("dynamic_slice_sizes", AttrKind.INTS, default=(), shown=True),),
         infer=_infer_dynamic_slice,
         evaluate=_evaluate_dynamic_slice,
         category="shape",
@@ -165,7 +152,7 @@ OPS: tuple[OpDef, ...] = (
         "Windows read at indices, clamped.",
         attrs=(
             *_INDEX_DIMS,
-            Attr("slice_sizes", AttrKind.INTS, default=(), proto="gather_slice_sizes"),
+            Attr("slice_sizes", AttrKind.INTS, default=(), proto="gather_slice_sizes", shown=True),
             Attr("indices_are_sorted", AttrKind.BOOL, default=False),
         ),
         infer=infer_gather,

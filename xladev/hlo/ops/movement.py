@@ -18,7 +18,7 @@ from xladev.hlo.ops import rules
 from xladev.hlo.ops.reshaping import reshaped_dynamic
 from xladev.hlo.shape import UNBOUNDED, Shape
 
-_DIMENSIONS = Attr("dimensions", AttrKind.INTS, default=())
+_DIMENSIONS = Attr("dimensions", AttrKind.INTS, default=(), shown=True)
 
 
 def _infer_broadcast(call: OpCall) -> Shape:
@@ -277,7 +277,7 @@ OPS: tuple[OpDef, ...] = (
         "slice",
         1,
         "Static strided window.",
-        attrs=(Attr("slice", AttrKind.SLICE, default=(), proto="slice_dimensions"),),
+        attrs=(Attr("slice", AttrKind.SLICE, default=(), proto="slice_dimensions", shown=True),),
         infer=_infer_slice,
         evaluate=_evaluate_slice,
         category="shape",
@@ -286,7 +286,7 @@ OPS: tuple[OpDef, ...] = (
         "pad",
         2,
         "Edge and interior padding; negative edges remove.",
-        attrs=(Attr("padding", AttrKind.PADDING, default=(), proto="padding_config"),),
+        attrs=(Attr("padding", AttrKind.PADDING, default=(), proto="padding_config", shown=True),),
         infer=_infer_pad,
         evaluate=_evaluate_pad,
         category="shape",
