@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xladev.errors import ArgumentError, EvaluationError, XladevError
+from xladev.hlo.bounded import Bounded, from_live, to_live
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Value
 from xladev.hlo.vectorize import apply_elementwise
@@ -41,14 +42,20 @@ class HloEvaluator:
 
         Args:
             module: what to run.
-            arguments: one value per parameter: array, tuple of values, or None for a token.
+            arguments: one value per parameter: array, `Bounded` (or only its live part) where the
+                shape is dynamic, tuple of values, or None for a token.
+
+        Returns:
+            A value of the root's shape; arrays of dynamic shape as `Bounded`.
 
         Raises:
             ArgumentError: number, dtype or dimensions of the arguments are wrong.
             EvaluationError: an instruction has no value here (infeed and the like).
         """
         check_arguments(module.entry, arguments)
-        return self.call(module.entry, arguments)
+        parameters = module.entry.parameters
+        live = [to_live(a, p.shape) for a, p in zip(arguments, parameters, strict=True)]
+        return from_live(self.call(module.entry, live), module.entry.root.shape)
 
     def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
         """Value of a computation on these arguments."""
@@ -124,9 +131,10 @@ def _check_leaf(argument: Value, number: int, index: tuple[int, ...], leaf: Any)
     found = argument
     for i in index:
         found = found[i]
-    dims = getattr(found, "shape", None)
-    dtype = getattr(found, "dtype", None)
-    if dims != leaf.dims or dtype != leaf.element_type.np:
+    array = found.array if isinstance(found, Bounded) else found
+    dims = getattr(array, "shape", None)
+    dtype = getattr(array, "dtype", None)
+    if dims is None or not leaf.fits(dims) or dtype != leaf.element_type.np:
         where = f"parameter {number}" + (f", part {list(index)}" if index else "")
         raise ArgumentError(
             f"argument has {dtype}{list(dims) if dims is not None else ''}, "

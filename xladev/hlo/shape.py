@@ -184,6 +184,13 @@ class Shape:
         """Dimensions from minor to major; row-major where no layout was chosen."""
         return (self.layout or row_major(self.rank)).minor_to_major
 
+    def fits(self, dims: Sequence[int]) -> bool:
+        """True if an array of these sizes is one of this shape: smaller only where dynamic."""
+        return len(dims) == self.rank and all(
+            n == d or (self.is_dynamic_dimension(i) and (n <= d or d == UNBOUNDED))
+            for i, (n, d) in enumerate(zip(dims, self.dims, strict=True))
+        )
+
     def with_layout(self, layout: Layout | None) -> Shape:
         """This array with another layout."""
         return replace(self, layout=layout)
