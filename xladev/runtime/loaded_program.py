@@ -22,6 +22,7 @@ from xladev.runtime.allocator import Buffer
 from xladev.runtime.device import Device
 from xladev.runtime.launchable import Launchable
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
+from xladev.runtime.plan_executable import load_executable
 from xladev.runtime.program_run import ProgramRun
 from xladev.runtime.stream import Stream
 from xladev.runtime.transfer import upload
@@ -67,7 +68,7 @@ def _is_one_region(program: Program) -> bool:
 def _load(device: Device, executable: Executable) -> LoadedExecutable:
     executable.check_target(device.platform, device.description.target)
     with device.call("Executor.load"):
-        return device.executor.load(executable)
+        return load_executable(device.executor, executable)
 
 
 @dataclass(frozen=True)
