@@ -1,0 +1,346 @@
+"""Buffer assignment, checked by running its plans on an executor that evaluates each kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.compiler.buffer_assignment import assign_buffers
+from xladev.compiler.executable import Executable
+from xladev.compiler.fusion import Fusion
+from xladev.compiler.in_place import in_place_pairs
+from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
+from xladev.compiler.kernel_compiler import KernelCompiler
+from xladev.compiler.kernel_plan import KernelPlan, Loop, RunKernel, Space
+from xladev.compiler.options import CompileOptions
+from xladev.compiler.plan_file import plan_executable, read_plan
+from xladev.compiler.support import YES, Support
+from xladev.errors import FormatError
+from xladev.hlo.evaluator import HloEvaluator
+from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.proto import read_module, write_module
+from xladev.hlo.text import parse_module
+from xladev.runtime.executor import Kernel
+from xladev.runtime.host_executor import HostExecutor, host_bytes
+from xladev.runtime.loaded_executable import LaunchContext
+from xladev.runtime.memory import DeviceMemory
+from xladev.runtime.plan_executable import load_executable
+from xladev.runtime.stream import Stream, SynchronousStream
+
+
+class EvaluatingCompiler(KernelCompiler):
+    """Kernels are serialized modules; every family is lowered the same way."""
+
+    def supports(self, instruction: HloInstruction, description: object) -> Support:
+        return YES
+
+    def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
+        return YES
+
+    def lower(self, spec: KernelSpec) -> KernelCode:
+        return KernelCode(spec.name, write_module(HloModule(spec.name, spec.computation)))
+
+
+class EvaluatingExecutor(HostExecutor):
+    """Evaluates kernels; results are written only after all operands were read."""
+
+    def load_kernel(self, code: KernelCode) -> Kernel:
+        return Kernel(code.entry, read_module(code.code))
+
+    def launch_kernel(
+        self,
+        stream: Stream,
+        kernel: Kernel,
+        buffers: Sequence[DeviceMemory],
+        dimensions: LaunchDimensions,
+    ) -> None:
+        module: HloModule = kernel.handle
+        shapes = [p.shape for p in module.entry.parameters]
+        arguments = [
+            host_bytes(b).view(s.element_type.np).reshape(s.dims)
+            for b, s in zip(buffers, shapes, strict=False)
+        ]
+        value = HloEvaluator().run(module, *arguments)
+        results = value if isinstance(value, tuple) else (value,)
+        for result, buffer in zip(results, buffers[len(shapes) :], strict=True):
+            host_bytes(buffer)[:] = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
+
+
+def run(text: str, arguments: Sequence[Any], *, fusion: bool = True) -> list[Any]:
+    module = parse_module(text)
+    executable = EvaluatingCompiler().compile(module, CompileOptions(fusion=fusion))
+    executor = EvaluatingExecutor()
+    loaded = load_executable(executor, executable)
+    signature = executable.signature
+    inputs = [np.array(a, copy=True) for a in arguments]
+    outputs = [np.zeros(s.dims, s.element_type.np) for s in signature.result_leaves]
+    for alias in signature.aliases:
+        outputs[alias.result] = inputs[alias.parameter]
+    scratch = executor.allocate(max(signature.scratch_nbytes, 1), alignment=64, memory_space=0)
+    host_bytes(scratch)[:] = 0xCD
+
+    def memory(array: Any) -> DeviceMemory:
+        return executor.wrap_host(array.reshape(-1).view(np.uint8))
+
+    context = LaunchContext(tuple(map(memory, inputs)), tuple(map(memory, outputs)), scratch)
+    loaded.launch(SynchronousStream(), context)
+    return outputs
+
+
+def plan_of(text: str) -> KernelPlan:
+    module = Fusion(EvaluatingCompiler().can_fuse).run(parse_module(text))
+    return assign_buffers(module, lambda spec: 0)
+
+
+def check(text: str, *arguments: Any) -> None:
+    """The plan gives what the evaluator gives, fused or not."""
+    value = HloEvaluator().run(parse_module(text), *arguments)
+    wanted = value if isinstance(value, tuple) else (value,)
+    for fusion in (True, False):
+        found = run(text, arguments, fusion=fusion)
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+X = np.arange(4, dtype=np.float32)
+Y = X * 10 + 1
+
+ROTATING_LOOP = """
+HloModule rotate
+cond { s = (s32[], f32[4], f32[4], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT lt = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[4], f32[4], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  a = f32[4] get-tuple-element(s), index=1
+  b = f32[4] get-tuple-element(s), index=2
+  c = f32[4] get-tuple-element(s), index=3
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  sum = f32[4] add(a, b)
+  ROOT t = (s32[], f32[4], f32[4], f32[4]) tuple(next, b, c, sum) }
+ENTRY e { x = f32[4] parameter(0)
+  y = f32[4] parameter(1)
+  zero = s32[] constant(0)
+  init = (s32[], f32[4], f32[4], f32[4]) tuple(zero, x, y, x)
+  w = (s32[], f32[4], f32[4], f32[4]) while(init), condition=cond, body=body
+  ROOT r = f32[4] get-tuple-element(w), index=3 }
+"""
+
+
+def test_loop_states_may_swap_places() -> None:
+    check(ROTATING_LOOP, X, Y)
+
+
+def test_a_loop_counter_is_updated_in_place() -> None:
+    plan = plan_of(ROTATING_LOOP)
+    (loop,) = [s for s in plan.steps if isinstance(s, Loop)]
+    first = loop.body[0]
+    assert isinstance(first, RunKernel)
+    assert first.buffers[0] == first.buffers[-1]
+
+
+def test_old_state_is_kept_while_it_is_read() -> None:
+    check(
+        """HloModule m
+cond { s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT lt = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  a = f32[4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  new = f32[4] sort(a), dimensions={0}, to_apply=gt
+  rev = f32[4] reverse(a), dimensions={0}
+  sum = f32[4] add(new, rev)
+  ROOT t = (s32[], f32[4]) tuple(next, sum) }
+gt { p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT c = pred[] compare(p, q), direction=GT }
+ENTRY e { x = f32[4] parameter(0)
+  zero = s32[] constant(0)
+  init = (s32[], f32[4]) tuple(zero, x)
+  w = (s32[], f32[4]) while(init), condition=cond, body=body
+  ROOT r = f32[4] get-tuple-element(w), index=1 }
+""",
+        X,
+    )
+
+
+def test_results_may_repeat_and_pass_parameters_on() -> None:
+    text = """HloModule m
+ENTRY e { x = f32[4] parameter(0)
+  y = f32[4] parameter(1)
+  s = f32[4] add(x, y)
+  c = f32[4] constant({1, 2, 3, 4})
+  ROOT t = (f32[4], f32[4], f32[4], f32[4], f32[4]) tuple(y, s, s, c, x) }"""
+    check(text, X, Y)
+
+
+def test_donated_parameters_may_be_overwritten_only_after_their_last_use() -> None:
+    text = """HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }
+ENTRY e { x = f32[4] parameter(0)
+  y = f32[4] parameter(1)
+  s = f32[4] add(x, y)
+  d = f32[4] subtract(x, y)
+  ROOT t = (f32[4], f32[4]) tuple(s, d) }"""
+    found = run(text, (X, Y))
+    np.testing.assert_array_equal(found[0], X + Y)
+    np.testing.assert_array_equal(found[1], X - Y)
+
+
+def test_swapping_donated_parameters() -> None:
+    text = """HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }
+ENTRY e { x = f32[4] parameter(0)
+  y = f32[4] parameter(1)
+  ROOT t = (f32[4], f32[4]) tuple(y, x) }"""
+    found = run(text, (X, Y))
+    np.testing.assert_array_equal(found[0], Y)
+    np.testing.assert_array_equal(found[1], X)
+
+
+@pytest.mark.parametrize("index", [-1, 0, 1, 2, 7])
+def test_branches_do_not_disturb_what_is_used_later(index: int) -> None:
+    check(
+        """HloModule m
+a { p = f32[4] parameter(0)
+  n = f32[4] negate(p)
+  ROOT m = f32[4] multiply(n, n) }
+b { p = f32[4] parameter(0)
+  ROOT r = f32[4] reverse(p), dimensions={0} }
+c { p = f32[4] parameter(0)
+  ROOT r = f32[4] copy(p) }
+ENTRY e { i = s32[] parameter(0)
+  x = f32[4] parameter(1)
+  t = f32[4] exponential(x)
+  s = f32[4] conditional(i, t, t, t), branch_computations={a, b, c}
+  ROOT u = (f32[4], f32[4]) tuple(s, t) }""",
+        np.int32(index),
+        X,
+    )
+
+
+def test_conditions_do_not_disturb_the_state() -> None:
+    check(
+        """HloModule m
+cond { s = (f32[4]) parameter(0)
+  a = f32[4] get-tuple-element(s), index=0
+  n = f32[4] negate(a)
+  z = f32[] constant(0)
+  m = f32[] reduce(n, z), dimensions={0}, to_apply=add
+  k = f32[] constant(-1000)
+  ROOT g = pred[] compare(m, k), direction=GT }
+add { p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT c = f32[] add(p, q) }
+body { s = (f32[4]) parameter(0)
+  a = f32[4] get-tuple-element(s), index=0
+  d = f32[4] add(a, a)
+  ROOT t = (f32[4]) tuple(d) }
+ENTRY e { x = f32[4] parameter(0)
+  init = (f32[4]) tuple(x)
+  w = (f32[4]) while(init), condition=cond, body=body
+  ROOT r = f32[4] get-tuple-element(w), index=0 }""",
+        Y,
+    )
+
+
+def test_an_update_in_a_loop_copies_nothing() -> None:
+    text = """HloModule m
+cond { s = (s32[], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(64)
+  ROOT lt = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  a = f32[64] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  f = f32[] convert(i)
+  u = f32[1] reshape(f)
+  d = f32[64] dynamic-update-slice(a, u, i)
+  next = s32[] add(i, one)
+  ROOT t = (s32[], f32[64]) tuple(next, d) }
+ENTRY e { x = f32[64] parameter(0)
+  zero = s32[] constant(0)
+  init = (s32[], f32[64]) tuple(zero, x)
+  w = (s32[], f32[64]) while(init), condition=cond, body=body
+  ROOT r = f32[64] get-tuple-element(w), index=1 }"""
+    check(text, np.zeros(64, np.float32))
+    (loop,) = [s for s in plan_of(text).steps if isinstance(s, Loop)]
+    assert all(isinstance(s, RunKernel) for s in loop.body)
+    update = next(s for s in loop.body if isinstance(s, RunKernel) and s.buffers[-1].nbytes == 256)
+    assert update.buffers[-1] in update.buffers[:-1]
+
+
+def test_equal_kernels_are_one() -> None:
+    plan = plan_of("""HloModule m
+ENTRY e { x = f32[4] parameter(0)
+  a = f32[4] sort(x), dimensions={0}, to_apply=lt
+  b = f32[4] sort(a), dimensions={0}, to_apply=lt
+  ROOT c = f32[4] sort(b), dimensions={0}, to_apply=lt }
+lt { p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT c = pred[] compare(p, q), direction=LT }""")
+    assert len(plan.kernels) == 1
+    assert len(plan.steps) == 3
+
+
+def test_temporaries_share_memory() -> None:
+    lines = "\n".join(f"  a{n} = f32[64] reverse(a{n - 1}), dimensions={{0}}" for n in range(1, 30))
+    text = f"HloModule m\nENTRY e {{ a0 = f32[64] parameter(0)\n{lines}\n}}"
+    module = parse_module(text)
+    assert assign_buffers(module, lambda spec: 0).scratch_nbytes == 2 * 256
+
+
+def test_in_place_pairs_need_the_same_index() -> None:
+    text = """HloModule m
+ENTRY e { x = f32[4] parameter(0)
+  y = f32[4] parameter(1)
+  r = f32[4] reverse(y), dimensions={0}
+  s = f32[4] add(x, r)
+  ROOT t = f32[4] multiply(s, x) }"""
+    assert in_place_pairs(parse_module(text).entry) == {(0, 0)}
+    both = text.replace("multiply(s, x)", "multiply(s, y)")
+    assert in_place_pairs(parse_module(both).entry) == {(0, 0)}
+
+
+def _executable() -> Executable:
+    module = parse_module(ROTATING_LOOP)
+    return EvaluatingCompiler().compile(module, CompileOptions())
+
+
+def test_plans_survive_the_file() -> None:
+    executable = _executable()
+    plan = read_plan(Executable.from_bytes(executable.to_bytes()))
+    assert plan == read_plan(executable)
+    assert any(isinstance(s, Loop) for s in plan.steps)
+    assert any(s.space is Space.CONSTANT for s in _slices(plan.steps))
+
+
+def _slices(steps: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for step in steps:
+        for name in ("buffers",):
+            found.extend(getattr(step, name, ()))
+        for name in ("source", "destination"):
+            if hasattr(step, name):
+                found.append(getattr(step, name))
+        if isinstance(step, Loop):
+            found.extend(_slices((*step.condition, *step.body)))
+    return found
+
+
+def test_damaged_plans_are_refused() -> None:
+    executable = _executable()
+    with pytest.raises(FormatError):
+        read_plan(Executable(executable.signature, executable.payload[:40]))
+    with pytest.raises(FormatError):
+        read_plan(Executable(executable.signature, b"nothing"))
+    assert plan_executable is not None
