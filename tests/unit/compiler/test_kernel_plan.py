@@ -247,7 +247,8 @@ body { s = (f32[4]) parameter(0)
 ENTRY e { x = f32[4] parameter(0)
   init = (f32[4]) tuple(x)
   w = (f32[4]) while(init), condition=cond, body=body
-  ROOT r = f32[4] get-tuple-element(w), index=0 }""",
+  r = f32[4] get-tuple-element(w), index=0
+  ROOT q = f32[4] reverse(r), dimensions={0} }""",
         Y,
     )
 
