@@ -13,7 +13,7 @@ from xladev.errors import ArgumentError, DeviceLostError
 from xladev.hlo.physical import HostArray, physical_nbytes, unpack
 from xladev.hlo.shape import Shape
 from xladev.runtime.allocator import Buffer
-from xladev.runtime.definition_event import DefinitionEvent
+from xladev.runtime.definition_event import DEFINED, DefinitionEvent
 from xladev.runtime.device import Device
 from xladev.runtime.memory import HostBytes
 from xladev.runtime.transfer import (
@@ -327,10 +327,6 @@ def _host_capsule(
     return value.__dlpack__(max_version=max_version)
 
 
-READY = DefinitionEvent()
-"""The event of arrays that were copied from the host."""
-
-
 def put(
     device: Device,
     value: Any,
@@ -360,7 +356,7 @@ def put(
     if buffer is None:
         buffer = upload(device, host, wanted, label)
     sizes = upload_sizes(device, host, wanted, label) if wanted.is_dynamic else ()
-    return DeviceArray(device, wanted, buffer, READY, sizes)
+    return DeviceArray(device, wanted, buffer, DEFINED, sizes)
 
 
 def from_dlpack(device: Device, producer: Any) -> DeviceArray:
@@ -376,5 +372,5 @@ def from_dlpack(device: Device, producer: Any) -> DeviceArray:
             taken = device.executor.from_dlpack(producer)
         if taken is not None:
             memory, shape = taken
-            return DeviceArray(device, shape, device.allocator.adopt(memory, "dlpack"), READY)
+            return DeviceArray(device, shape, device.allocator.adopt(memory, "dlpack"), DEFINED)
     return put(device, np.from_dlpack(producer))

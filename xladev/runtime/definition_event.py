@@ -7,9 +7,12 @@ event that holds it is dropped.
 
 from __future__ import annotations
 
+import copy
 import logging
+import textwrap
 import threading
 import time
+import traceback
 from collections.abc import Iterable
 
 from xladev.errors import ExecutionError, XladevError
@@ -33,6 +36,7 @@ class Failure:
     __slots__ = ("_unread", "error", "origin")
 
     def __init__(self, error: XladevError, origin: str) -> None:
+        _keep_traceback_as_text(error)
         self.error = error
         self.origin = origin
         self._unread = True
@@ -45,6 +49,29 @@ class Failure:
     def __del__(self) -> None:
         if self._unread:
             _log.error("an execution failed and nobody read its results: %s", self.error)
+
+
+def _keep_traceback_as_text(error: XladevError) -> None:
+    """Turns the tracebacks of an error and its causes into a note.
+
+    Frames would keep the buffers of the failed launch alive for as long as the error.
+    """
+    if error.__traceback__ is None and error.__cause__ is None:
+        return
+    text = "".join(traceback.format_exception(error)).rstrip()
+    error.add_note(f"When it happened:\n{textwrap.indent(text, '  ')}")
+    chain: BaseException | None = error
+    while chain is not None:
+        chain.__traceback__ = None
+        chain.__context__ = None
+        chain = chain.__cause__
+
+
+def _copy_of(error: XladevError) -> XladevError:
+    """An error to raise: the traceback of each reader is its own, and ends with it."""
+    copied = copy.copy(error)
+    copied.__cause__ = error.__cause__
+    return copied
 
 
 def _root(failures: list[Failure]) -> Failure:
@@ -77,7 +104,7 @@ class DefinitionEvent(Event):
         self._lock = threading.Lock()
         self._failure = failure
         self._event = READY if event is None else event
-        self._upstream = tuple(u for u in upstream if not u._is_done())
+        self._upstream = tuple(u for u in upstream if not u.is_done)
         self._settled = failure is not None
         self._settle_if_ready()
 
@@ -131,7 +158,7 @@ class DefinitionEvent(Event):
             raise ExecutionError(f"not ready after {timeout_s} s", where=self.origin or None)
         error = self.error()
         if error is not None:
-            raise error
+            raise _copy_of(error)
 
     def _wait_for(self, event: Event, timeout_s: float | None) -> bool:
         try:
@@ -140,7 +167,8 @@ class DefinitionEvent(Event):
             self._settle(Failure(as_error(e, self.origin, "Event.wait"), self.origin))
             return True
 
-    def _is_done(self) -> bool:
+    @property
+    def is_done(self) -> bool:
         """True if ready and without failure: nothing that depends on it needs it."""
         return self._settle_if_ready() and self._failure is None
 
@@ -175,3 +203,7 @@ class DefinitionEvent(Event):
             self._failure = failure
             self._settled = True
         self._event, self._upstream = READY, ()
+
+
+DEFINED = DefinitionEvent()
+"""The event of values that are there: copied from the host, or computed synchronously."""

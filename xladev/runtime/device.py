@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import threading
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from xladev.compiler.description import DeviceDescription
@@ -24,6 +22,11 @@ MAX_IN_FLIGHT = 32
 """Executions enqueued on one device before the next one waits for the oldest."""
 
 
+def memory_space(shape: Shape) -> int:
+    """The memory space that the layout of ``shape`` asks for."""
+    return shape.layout.memory_space if shape.layout else 0
+
+
 class Device:
     """One opened device. Thread-safe.
 
@@ -31,6 +34,7 @@ class Device:
         platform: name of its platform.
         kind: ``cpu``, ``gpu``, ``npu``, ...
         ordinal: its number on the platform.
+        name: of both, such as ``npu:0``.
         executor: the plugin's side of it.
         description: what it is.
         allocator: its memory.
@@ -47,6 +51,7 @@ class Device:
         self.platform = platform
         self.kind = kind
         self.ordinal = ordinal
+        self.name = f"{platform}:{ordinal}"
         self.executor = executor
         self.description = description
         self.allocator = Allocator(executor, self.name, self._make_room)
@@ -54,11 +59,6 @@ class Device:
         self._stream: Stream | None = None
         self._pending: deque[tuple[DefinitionEvent, Any]] = deque()
         self._lost: XladevError | None = None
-
-    @property
-    def name(self) -> str:
-        """Such as ``npu:0``."""
-        return f"{self.platform}:{self.ordinal}"
 
     def __repr__(self) -> str:
         return f"<Device {self.name} ({self.description.name})>"
@@ -90,8 +90,7 @@ class Device:
             OutOfMemoryError: it does not fit.
             DeviceLostError: the device needs a reset.
         """
-        space = shape.layout.memory_space if shape.layout else 0
-        return self.allocate_nbytes(physical_nbytes(shape), label, memory_space=space)
+        return self.allocate_nbytes(physical_nbytes(shape), label, memory_space=memory_space(shape))
 
     def allocate_nbytes(self, nbytes: int, label: str, *, memory_space: int = 0) -> Buffer:
         """A buffer of ``nbytes`` bytes; errors as in `allocate`."""
@@ -102,19 +101,13 @@ class Device:
                 nbytes, label, alignment=alignment, memory_space=memory_space
             )
 
-    @contextmanager
-    def call(self, function: str) -> Iterator[None]:
-        """Contains a call of the plugin: names it in errors, notices the loss of the device.
+    def call(self, function: str) -> plugin_call:
+        """Contains a call of the plugin: names it in errors, notices the loss of the device."""
+        return plugin_call(self.name, function, self._note_error)
 
-        Raises:
-            XladevError: the block raised.
-        """
-        try:
-            with plugin_call(self.name, function):
-                yield
-        except DeviceLostError as e:
-            self._lost = self._lost or e
-            raise
+    def _note_error(self, error: XladevError) -> None:
+        if isinstance(error, DeviceLostError):
+            self._lost = self._lost or error
 
     def join(self, event: DefinitionEvent) -> None:
         """Makes later work of the stream wait for ``event``; on the host if of another platform."""
@@ -181,7 +174,8 @@ class Device:
         Raises:
             DeviceLostError: the device needs a reset.
         """
-        self.sweep()
+        if self._pending:
+            self.sweep()
         lost = self._lost
         if lost is not None:
             raise DeviceLostError(
@@ -193,10 +187,8 @@ class Device:
 
     def note(self, failure: Failure | None) -> None:
         """Remembers a failure if it means that this device is lost."""
-        if failure is None or failure.origin != self.name:
-            return
-        if isinstance(failure.error, DeviceLostError):
-            self._lost = self._lost or failure.error
+        if failure is not None and failure.origin == self.name:
+            self._note_error(failure.error)
 
     def reset(self) -> None:
         """Makes a lost device usable again. Its arrays are gone; reading them is an error.

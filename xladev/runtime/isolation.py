@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Literal, TypeVar
 
 from xladev.errors import DeviceError, OutOfMemoryError, PluginError, XladevError
 
 T = TypeVar("T")
 
 
-@contextmanager
-def plugin_call(plugin: str, function: str) -> Iterator[None]:
+class plugin_call:
     """Turns what the block raises into an XladevError that names plugin and function.
 
     Errors of the XladevError tree pass, with their place filled in. `SystemExit` is caught: a
     plugin must not end the process; `KeyboardInterrupt` is not.
 
+    Args:
+        plugin: name of the plugin or device.
+        function: of the contract, such as ``Executor.allocate``.
+        on_error: called with the error before it is raised.
+
     Raises:
         XladevError: the block raised.
     """
-    try:
-        yield
-    except (Exception, SystemExit) as e:
-        raise as_error(e, plugin, function) from e
+
+    __slots__ = ("_function", "_on_error", "_plugin")
+
+    def __init__(
+        self, plugin: str, function: str, on_error: Callable[[XladevError], None] | None = None
+    ) -> None:
+        self._plugin = plugin
+        self._function = function
+        self._on_error = on_error
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: object
+    ) -> Literal[False]:
+        if raised is None or not isinstance(raised, (Exception, SystemExit)):
+            return False
+        error = as_error(raised, self._plugin, self._function)
+        if self._on_error is not None:
+            self._on_error(error)
+        if error is raised:
+            return False
+        try:
+            raise error from raised
+        finally:
+            del error, raised  # or the traceback's frames hold them, and they the frames
 
 
 def as_error(raised: BaseException, plugin: str, function: str) -> XladevError:

@@ -16,14 +16,15 @@ import numpy as np
 
 from xladev.compiler.signature import Signature
 from xladev.errors import ArgumentError, ExecutionError, XladevError
+from xladev.hlo.physical import physical_nbytes
 from xladev.hlo.shape import Shape
 from xladev.instrument import counter, trace_scope
 from xladev.runtime.allocator import Buffer
 from xladev.runtime.array import DeviceArray, put
 from xladev.runtime.collectives import Collectives
-from xladev.runtime.definition_event import DefinitionEvent, Failure
-from xladev.runtime.device import Device
-from xladev.runtime.event import Event
+from xladev.runtime.definition_event import DEFINED, DefinitionEvent, Failure
+from xladev.runtime.device import Device, memory_space
+from xladev.runtime.event import READY, Event
 from xladev.runtime.isolation import as_error, expect
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
 from xladev.runtime.memory import DeviceMemory
@@ -63,8 +64,9 @@ class Launchable:
         name = signature.name
         self._parameters = tuple(s.with_default_layout() for s in signature.parameter_leaves)
         self._results = tuple(s.with_default_layout() for s in signature.result_leaves)
-        self._result_labels = tuple(
-            f"result {i} of {name}" for i in range(len(signature.result_shapes))
+        self._result_buffers = tuple(
+            (physical_nbytes(shape), f"result {i} of {name}", memory_space(shape))
+            for i, shape in enumerate(signature.result_shapes)
         )
         self._scratch_label = f"scratch of {name}"
 
@@ -109,7 +111,7 @@ class Launchable:
         run_id: int,
         collectives: Collectives | None,
     ) -> tuple[DeviceArray, ...]:
-        upstream = _distinct_events(arrays)
+        upstream = _unfinished_events(arrays)
         poison = next((f for event in upstream if (f := event.failure()) is not None), None)
         if poison is not None:
             self._end_donated(arrays, donate)
@@ -118,6 +120,8 @@ class Launchable:
             self.device.join(event)
         prepared = self._prepare(arrays, donate)
         failure, recorded = self._launch(prepared, run_id, collectives)
+        if failure is None and recorded is READY and not upstream:
+            return self._as_results(prepared.results, DEFINED)
         self.device.retain(DefinitionEvent(self.device.name, recorded), prepared)
         if failure is not None:
             return self._failed(failure, run_id, collectives)
@@ -195,8 +199,8 @@ class Launchable:
                 buffer = self._copy_of(alias.result, buffer.memory)
             results[alias.result] = buffer
             arguments[alias.parameter] = buffer.memory
-        shapes = self.signature.result_shapes
-        made = tuple(results.get(i) or self._allocate_result(i) for i in range(len(shapes)))
+        count = len(self._result_buffers)
+        made = tuple(results.get(i) or self._allocate_result(i) for i in range(count))
         scratch = self._allocate_scratch()
         self._end_donated(arrays, donate)
         return _Prepared(tuple(arguments), made, scratch, tuple(buffers))
@@ -214,8 +218,8 @@ class Launchable:
         return buffer
 
     def _allocate_result(self, index: int) -> Buffer:
-        shape = self.signature.result_shapes[index]
-        return self.device.allocate(shape, self._result_labels[index])
+        nbytes, label, space = self._result_buffers[index]
+        return self.device.allocate_nbytes(nbytes, label, memory_space=space)
 
     def _allocate_scratch(self) -> Buffer | None:
         nbytes = self.signature.scratch_nbytes
@@ -289,5 +293,7 @@ class Launchable:
         )
 
 
-def _distinct_events(arrays: tuple[DeviceArray, ...]) -> tuple[DefinitionEvent, ...]:
-    return tuple({id(a.event): a.event for a in arrays}.values())
+def _unfinished_events(arrays: tuple[DeviceArray, ...]) -> tuple[DefinitionEvent, ...]:
+    """The events of the arrays, each once, without those that are ready and did not fail."""
+    events = {id(a.event): a.event for a in arrays if a.event is not DEFINED}
+    return tuple(event for event in events.values() if not event.is_done)

@@ -208,3 +208,26 @@ def test_long_chains_need_no_recursion():
     for _ in range(100_000):
         event = DefinitionEvent("null:0", READY, [event])
     assert event.error().what == "it broke"
+
+
+def test_readers_do_not_share_a_traceback():
+    event = DefinitionEvent("null:0", failure=failed())
+    errors = []
+    for _ in range(2):
+        with pytest.raises(ExecutionError, match="it broke") as info:
+            event.check()
+        errors.append(info.value)
+    assert errors[0] is not errors[1]
+    assert event.error().__traceback__ is None
+
+
+def test_the_traceback_of_a_failure_is_kept_as_text():
+    try:
+        raise ExecutionError("it broke") from ValueError("driver bug")
+    except ExecutionError as e:
+        event = DefinitionEvent("null:0", failure=Failure(e, "null:0"))
+    with pytest.raises(ExecutionError) as info:
+        event.check()
+    (note,) = info.value.__notes__
+    assert "test_the_traceback_of_a_failure_is_kept_as_text" in note
+    assert "driver bug" in note

@@ -488,3 +488,13 @@ def test_sizes_of_dynamic_dimensions_are_hidden_arguments_and_results(device):
     np.testing.assert_array_equal(result.numpy(), A[:2])
     (again,) = program.execute([result])
     np.testing.assert_array_equal(again.numpy(), A[:1])
+
+
+def test_an_error_keeps_no_buffers_alive(device, driver):
+    program = load(device, double_executable(scratch_nbytes=64))
+    driver.fail("launch", ValueError("no"))
+    (bad,) = program.execute([put(device, A)])
+    device.synchronize()
+    assert driver.used == 0
+    with pytest.raises(ExecutionError):
+        bad.numpy()
