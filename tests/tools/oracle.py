@@ -30,6 +30,8 @@ ASK = {
     "text": lambda data: hlo.HloModule.from_serialized_hlo_module_proto(data)
     .to_string(options()).encode(),
     "proto": lambda data: hlo.hlo_module_from_text(data.decode()).as_serialized_hlo_module_proto(),
+    "again": lambda data: hlo.HloModule.from_serialized_hlo_module_proto(data)
+    .as_serialized_hlo_module_proto(),
     "reprint": lambda data: hlo.hlo_module_from_text(data.decode()).to_string(options()).encode(),
 }
 ask, source, sink = ASK[sys.argv[1]], sys.stdin.buffer, sys.stdout.buffer
@@ -70,6 +72,11 @@ def texts_of(protos: Sequence[bytes]) -> list[str | Refusal]:
 def protos_of(texts: Sequence[str]) -> list[bytes | Refusal]:
     """Serialized modules of HLO texts."""
     return _ask("proto", [text.encode() for text in texts])
+
+
+def rewritten(protos: Sequence[bytes]) -> list[bytes | Refusal]:
+    """Serialized modules as XLA writes them after reading."""
+    return _ask("again", protos)
 
 
 def reprinted(texts: Sequence[str]) -> list[str | Refusal]:
