@@ -90,11 +90,27 @@ def log1p(z: Array) -> Array:
 
 
 def _near_one(a: Array, b: Array) -> Array:
-    """|1 + a + bi|^2 - 1 = 2a + a^2 + b^2, adding the terms that cancel exactly first."""
-    square_a, square_b = a * a, b * b
-    large = 2 * a + square_b
-    lost = square_b - (large - 2 * a)
-    return large + (lost + square_a)
+    """|1 + a + bi|^2 - 1 = 2a + a^2 + b^2, whose terms may cancel to almost nothing.
+
+    The squares are split into exact products, and the sum keeps what each addition rounds off
+    (Dekker's split, Knuth's two-sum).
+    """
+    total, lost = 2 * a, np.zeros_like(a)
+    for part in (a, b):
+        high, low = _halves(part)
+        for term in (high * high, 2 * high * low, low * low):
+            added = total + term
+            kept = added - total
+            lost = lost + ((total - (added - kept)) + (term - kept))
+            total = added
+    return np.asarray(total + lost)
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    """Two numbers of half the precision whose sum is ``x``."""
+    factor = x.dtype.type(2 ** ((np.finfo(x.dtype).nmant + 2) // 2) + 1)
+    high = factor * x - (factor * x - x)
+    return high, x - high
 
 
 def log2(z: Array) -> Array:

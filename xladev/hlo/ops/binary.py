@@ -213,6 +213,17 @@ OPS: tuple[OpDef, ...] = (
         compose,
         infer=_infer_complex,
     ),
-    _op("power", "First operand to the power of the second.", rules.NUMBER, power, _FUNCTION),
+    _op(
+        "power",
+        "First operand to the power of the second.",
+        rules.NUMBER,
+        power,
+        _FUNCTION,
+        differences=(
+            "Integers are multiplied as often as the exponent says, wrapping; XLA:CPU looks at the "
+            "exponent's lowest bits only.",
+            "Where a complex base or exponent is infinite, XLA:CPU gives NaN more often.",
+        ),
+    ),
     _op("atan2", "Angle of the point (second, first).", rules.FLOAT, atan2, _FUNCTION),
 )

@@ -21,6 +21,11 @@ ACCURACY = Attr("result_accuracy", AttrKind.ACCURACY)
 
 Function = Callable[[Array], Array]
 
+COMPLEX_SPECIALS = (
+    "Complex infinities, NaN and signed zeros are treated as in C99 Annex G; XLA:CPU gives NaN for "
+    "some parts that are known, and takes the branch of +0 at cuts."
+)
+
 
 def rounded_once(of_reals: Function, of_complexes: Function) -> Function:
     """A function of one array, calculated in a raised precision."""
@@ -44,6 +49,7 @@ def _op(name: str, summary: str, of_reals: Function, of_complexes: Function | No
         category="elementwise",
         elementwise=True,
         tolerance=Tolerance.FUNCTION,
+        differences=() if of_complexes is None else (COMPLEX_SPECIALS,),
     )
 
 
