@@ -167,7 +167,11 @@ class Arithmetic(Emitter):
         have, want = value.type.bits, element.bits
         if have == want:
             return value
-        return self.cast("fptrunc" if have > want else "fpext", value, element)
+        if have < want:
+            return self.cast("fpext", value, element)
+        rounded = self.cast("fptrunc", value, element)
+        # LLVM joins double -> float -> half into one step, a call of a function nobody provides.
+        return self.freeze(rounded) if have == 64 else rounded
 
     # -- intrinsics -----------------------------------------------------------------------------
 
