@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xladev.hlo import dtype as dt
+from xladev.hlo.custom_calls.registry import evaluate_custom_call, infer_custom_call
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.literal import Value
 from xladev.hlo.opdef import VARIADIC, Attr, AttrKind, Evaluation, InstructionView, OpCall, OpDef
@@ -133,7 +134,7 @@ def _infer_custom_call(call: OpCall) -> Shape:
             "custom_call_c2",
             f"{counts[0]} layouts for {counts[1]} operands",
         )
-    return call.result().without_layout()
+    return infer_custom_call(call).without_layout()
 
 
 OPS: tuple[OpDef, ...] = (
@@ -235,6 +236,7 @@ OPS: tuple[OpDef, ...] = (
             ),
         ),
         infer=_infer_custom_call,
+        evaluate=evaluate_custom_call,
         category="fusion",
     ),
 )

@@ -122,7 +122,7 @@ def evaluate_bit_generator(
     part = instruction.shape.tuple_shapes[1]
     generate = _ALGORITHMS[instruction["algorithm"]]
     state, bits = generate(operands[0], part.dims, part.element_type.bits)
-    return state, np.ascontiguousarray(bits).view(part.element_type.np)
+    return state, np.array(bits, order="C").view(part.element_type.np)
 
 
 # rng-get-and-update-state

@@ -24,19 +24,25 @@ def cholesky_lower(matrix: Array) -> Array:
         The factor, zero above the diagonal; all NaN in the triangle of a matrix that is not
         positive definite.
     """
+    factor, failed = cholesky_columns(matrix)
+    lower = np.tril(np.ones(matrix.shape[-2:], np.bool_))
+    return np.where((failed > 0)[..., None, None] & lower, np.nan, factor).astype(matrix.dtype)
+
+
+def cholesky_columns(matrix: Array) -> tuple[Array, Array]:
+    """As `cholesky_lower`, and the number of the first column (from 1) that failed, or 0."""
     n = matrix.shape[-1]
     factor = np.zeros_like(matrix)
-    failed = np.zeros(matrix.shape[:-2], np.bool_)
+    failed = np.zeros(matrix.shape[:-2], np.int32)
     for j in range(n):
         row = factor[..., j, :j]
         pivot: Any = np.real(matrix[..., j, j]) - np.sum(np.square(np.abs(row)), axis=-1)
-        failed |= ~(pivot > 0)
+        failed = np.where((failed == 0) & ~(pivot > 0), np.int32(j + 1), failed)
         root = np.sqrt(np.where(pivot > 0, pivot, 1))
         factor[..., j, j] = root
         below = matrix[..., j + 1 :, j] - _times(factor[..., j + 1 :, :j], row.conj())
         factor[..., j + 1 :, j] = below / root[..., None]
-    lower = np.tril(np.ones((n, n), np.bool_))
-    return np.where(failed[..., None, None] & lower, np.nan, factor).astype(matrix.dtype)
+    return factor, failed
 
 
 def _times(matrix: Array, vector: Array) -> Array:

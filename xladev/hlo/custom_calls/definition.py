@@ -1,0 +1,45 @@
+"""What one custom-call target is: shape check, meaning, traits, and optionally plain HLO."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from xladev.hlo.ir import HloInstruction
+from xladev.hlo.opdef import EvaluateFn, OpCall, Tolerance
+
+
+class Appender(Protocol):
+    """What an expansion builds with; `HloBuilder` is one."""
+
+    def op(self, opcode: str, *operands: HloInstruction, **attrs: Any) -> HloInstruction:
+        """Appends one instruction."""
+        ...
+
+
+CheckFn = Callable[[OpCall], None]
+ExpandFn = Callable[[Appender, HloInstruction, Sequence[HloInstruction]], HloInstruction]
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCall:
+    """One target.
+
+    Attributes:
+        target: its name, as ``custom_call_target`` spells it.
+        summary: one sentence for the reference page.
+        evaluate: its meaning, as of an opcode; None if it has none on the host.
+        check: raises a ShapeError (`OpCall.fail`) for operands or results that do not fit.
+        expand: the same in plain HLO: appends to a builder and gives the result.
+        side_effect: True if it may not be removed, merged or reordered.
+        tolerance: how closely a backend must agree with ``evaluate``.
+    """
+
+    target: str
+    summary: str
+    evaluate: EvaluateFn | None = None
+    check: CheckFn | None = None
+    expand: ExpandFn | None = None
+    side_effect: bool = False
+    tolerance: Tolerance = Tolerance.EXACT

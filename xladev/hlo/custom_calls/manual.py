@@ -1,0 +1,225 @@
+"""Custom calls at the borders of manual regions: whole arrays in, one device's part out, and back.
+
+Evaluated on all devices of a mesh at once (see `hlo/multi_device.py`): outside of a manual region
+every device holds the same whole arrays; inside, its own parts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from xladev.errors import EvaluationError
+from xladev.hlo.attributes import Sharding
+from xladev.hlo.custom_calls.definition import CustomCall
+from xladev.hlo.devices import DeviceLink, MeshAxes, link_of
+from xladev.hlo.ir import HloModule
+from xladev.hlo.literal import Array, Value
+from xladev.hlo.opdef import Evaluation, InstructionView
+from xladev.hlo.ops.dimension_rules import parts_of
+from xladev.hlo.shape import Shape
+
+ENTER = ("xla.sdy.GlobalToLocalShape", "SPMDFullToShardShape")
+LEAVE = ("xla.sdy.LocalToGlobalShape", "SPMDShardToFullShape")
+
+_MESHES = "xla.sdy.meshes"
+_MESH = re.compile(r"([\w.$-]+)\s*=\s*#sdy\.mesh<\[([^\]]*)\](?:,\s*device_ids=\[([\d,\s]*)\])?")
+_AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
+_PER_VALUE = re.compile(r"<@([\w.$-]+),\s*\[((?:[^\[\]])*)\]")
+_DIMENSION = re.compile(r"\{([^{}]*)\}")
+_AXIS_REF = re.compile(r'"([^"]+)"(?::\((\d+)\)(\d+))?')
+
+
+def has_manual_region(module: HloModule) -> bool:
+    """True if some computation enters a manual region."""
+    return any(
+        i.opcode == "custom-call" and i["custom_call_target"] in ENTER
+        for computation in module.computations
+        for i in computation.instructions
+    )
+
+
+def module_meshes(module: HloModule) -> dict[str, MeshAxes]:
+    """The named meshes of a module, from its frontend attribute ``xla.sdy.meshes``."""
+    text = dict(module.header.frontend_attributes).get(_MESHES, "").replace('\\"', '"')
+    meshes: dict[str, MeshAxes] = {}
+    for name, axes, ids in _MESH.findall(text):
+        sizes = tuple((axis, int(size)) for axis, size in _AXIS.findall(axes))
+        order = tuple(int(i) for i in re.findall(r"\d+", ids))
+        meshes[name] = MeshAxes(sizes, order)
+    return meshes
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How one array is cut over devices.
+
+    Attributes:
+        counts: number of parts per dimension.
+        part_of: which part, per dimension, a device (by partition) holds.
+    """
+
+    counts: tuple[int, ...]
+    part_of: Callable[[int], tuple[int, ...]]
+
+    def cut(self, whole: Array, partition: int) -> Array:
+        """The part of one device."""
+        return whole[self._window(whole.shape, partition)].copy()
+
+    def join(self, parts: Sequence[Array], dims: tuple[int, ...]) -> Array:
+        """The whole array, of dimensions ``dims``, from the parts of devices 0, 1, 2, ..."""
+        whole = np.zeros(dims, parts[0].dtype)
+        for partition in reversed(range(len(parts))):
+            whole[self._window(dims, partition)] = parts[partition]
+        return whole
+
+    def _window(self, dims: Sequence[int], partition: int) -> tuple[slice, ...]:
+        sizes = [size // count for size, count in zip(dims, self.counts, strict=True)]
+        at = self.part_of(partition)
+        return tuple(slice(i * n, (i + 1) * n) for i, n in zip(at, sizes, strict=True))
+
+
+def _named_parts(
+    mesh: MeshAxes, dimensions: Sequence[str], manual: frozenset[str], rank: int
+) -> Parts:
+    """Parts by axes of a mesh: each dimension names the axes that cut it, first one outermost."""
+    cuts = [
+        [ref for ref in _AXIS_REF.findall(text) if ref[0] in manual] for text in dimensions
+    ] or [[] for _ in range(rank)]
+    counts = tuple(prod(_axis_cut(mesh, ref)[0] for ref in refs) for refs in cuts)
+
+    def part_of(partition: int) -> tuple[int, ...]:
+        coordinates = mesh.coordinates(partition)
+        found: list[int] = []
+        for refs in cuts:
+            at = 0
+            for ref in refs:
+                size, step = _axis_cut(mesh, ref)
+                at = at * size + coordinates[ref[0]] // step % size
+            found.append(at)
+        return tuple(found)
+
+    return Parts(counts, part_of)
+
+
+def _axis_cut(mesh: MeshAxes, ref: tuple[str, str, str]) -> tuple[int, int]:
+    """Number of parts that an axis, or a part of it, makes; and the step of its coordinate."""
+    whole = dict(mesh.axes)[ref[0]]
+    if not ref[1]:
+        return whole, 1
+    size = int(ref[2])
+    return size, whole // (int(ref[1]) * size)
+
+
+def _tiled_parts(sharding: Sharding | None, rank: int) -> Parts:
+    """Parts by a tile assignment; whole arrays where there is none."""
+    if sharding is None or sharding.kind != "tiled":
+        return Parts((1,) * rank, lambda _: (0,) * rank)
+    ids = sharding.devices
+    flat = np.asarray(ids if isinstance(ids, tuple) else ids.device_ids()).reshape(-1)
+    counts = sharding.tile_dims[:rank]
+    places = np.unravel_index(np.argsort(flat), sharding.tile_dims)
+    return Parts(counts, lambda partition: tuple(int(axis[partition]) for axis in places[:rank]))
+
+
+def _parts(
+    link: DeviceLink, instruction: InstructionView, attribute: str, wholes: Sequence[Shape]
+) -> list[Parts]:
+    """How the whole arrays on one side of a border are cut."""
+    attributes: Mapping[str, str] = dict(instruction.note.frontend_attributes)
+    if attribute not in attributes:
+        return [
+            _tiled_parts(sharding, shape.rank)
+            for sharding, shape in zip(_shardings(instruction, len(wholes)), wholes, strict=True)
+        ]
+    manual = frozenset(re.findall(r'"([^"]+)"', _plain(attributes.get("xla.sdy.manual_axes", ""))))
+    found: list[Parts] = []
+    for (name, dimensions), shape in zip(
+        _PER_VALUE.findall(_plain(attributes[attribute])), wholes, strict=True
+    ):
+        mesh = link.meshes.get(name)
+        if mesh is None:
+            raise EvaluationError(f"the module has no mesh {name!r}")
+        found.append(_named_parts(mesh, _DIMENSION.findall(dimensions), manual, shape.rank))
+    return found
+
+
+def _plain(text: str) -> str:
+    return text.replace('\\"', '"')
+
+
+def _shardings(instruction: InstructionView, count: int) -> list[Sharding | None]:
+    """Tile assignments at a border: of the operand on the way in, of the result on the way out."""
+    entering = instruction["custom_call_target"] in ENTER
+    notes = [operand.note for operand in instruction.operands] if entering else [instruction.note]
+    found: list[Sharding | None] = [note.sharding for note in notes]
+    if len(found) == 1 and found[0] is not None and found[0].kind == "tuple":
+        found = list(found[0].parts)
+    return found if len(found) == count else found * count
+
+
+def _evaluate_enter(
+    evaluation: Evaluation, instruction: InstructionView, operands: Sequence[Value]
+) -> Value:
+    link = link_of(evaluation)
+    wholes = [operand.shape for operand in instruction.operands]
+    parts = _parts(link, instruction, "xla.sdy.in_shardings", wholes)
+    cut = tuple(
+        part.cut(value, link.device.partition) for part, value in zip(parts, operands, strict=True)
+    )
+    _check(cut, parts_of(instruction.shape))
+    return cut if instruction.shape.is_tuple else cut[0]
+
+
+def _evaluate_leave(
+    evaluation: Evaluation, instruction: InstructionView, operands: Sequence[Value]
+) -> Value:
+    link = link_of(evaluation)
+    wholes = parts_of(instruction.shape)
+    parts = _parts(link, instruction, "xla.sdy.out_shardings", wholes)
+    members = link.exchange(instruction, link.topology.devices, tuple(operands))
+    joined = tuple(
+        part.join(values, shape.dims)
+        for part, values, shape in zip(parts, zip(*members, strict=True), wholes, strict=True)
+    )
+    return joined if instruction.shape.is_tuple else joined[0]
+
+
+def _check(values: Sequence[Array], shapes: Sequence[Shape]) -> None:
+    for value, shape in zip(values, shapes, strict=True):
+        if value.shape != shape.dims:
+            raise EvaluationError(
+                f"this device's part has dimensions {list(value.shape)}, not {list(shape.dims)}",
+                why="the program was not evaluated on the devices of its mesh",
+                hint="evaluate() of xladev.hlo.multi_device evaluates on all of them",
+            )
+
+
+def manual_device_count(module: HloModule) -> int:
+    """Number of devices that a module's manual regions are for; 1 if it has none."""
+    if not has_manual_region(module):
+        return 1
+    counts = [mesh.size for mesh in module_meshes(module).values()]
+    for computation in module.computations:
+        for i in computation.instructions:
+            sharding = i.note.sharding
+            if sharding is not None and sharding.kind == "tiled":
+                counts.append(prod(sharding.tile_dims))
+    return max(counts, default=1)
+
+
+_EVALUATE: tuple[tuple[tuple[str, ...], str, Any], ...] = (
+    (ENTER, "Cuts whole arrays into the parts of each device.", _evaluate_enter),
+    (LEAVE, "Joins the parts of all devices.", _evaluate_leave),
+)
+
+CALLS: tuple[CustomCall, ...] = tuple(
+    CustomCall(target, summary, evaluate, side_effect=target.startswith("xla.sdy"))
+    for targets, summary, evaluate in _EVALUATE
+    for target in targets
+)
