@@ -190,7 +190,7 @@ class ModuleHeader:
         frontend_attributes: sorted (key, value) pairs.
         propagate_to_parameters, propagate_to_output: per value, may sharding be chosen.
         origin_recovery_table: text kept as given.
-        debug_attributes: (key, value) pairs kept as given.
+        debug_attributes: text kept as given.
         backend_config: text for one backend; JSON or opaque.
         stack_frames: tables for metadata.
     """
@@ -206,7 +206,7 @@ class ModuleHeader:
     propagate_to_parameters: tuple[bool, ...] = ()
     propagate_to_output: tuple[bool, ...] = ()
     origin_recovery_table: str = ""
-    debug_attributes: StringPairs = ()
+    debug_attributes: str = ""
     backend_config: str = ""
     stack_frames: StackFrames = StackFrames()
 

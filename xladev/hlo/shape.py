@@ -48,6 +48,9 @@ class SplitConfig:
     dimension: int
     indices: tuple[int, ...]
 
+    def __str__(self) -> str:
+        return f"({self.dimension}:{','.join(map(str, self.indices))})"
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -93,8 +96,8 @@ class Layout:
             yield f"E({self.element_bits})"
         if self.memory_space:
             yield f"S({self.memory_space})"
-        for split in self.split_configs:
-            yield f"SC({split.dimension}:{','.join(map(str, split.indices))})"
+        if self.split_configs:
+            yield "SC" + "".join(map(str, self.split_configs))
         if self.physical_shape is not None:
             yield f"P({self.physical_shape})"
         if self.metadata_prefix_bytes:

@@ -29,9 +29,12 @@ from xladev.hlo.ops.control import check_call
 from xladev.hlo.ops.structure import evaluate_first, infer_same
 from xladev.hlo.shape import Shape, array, tuple_of
 
-ASYNC = (
+ASYNC_CHAIN = (
     Attr("async_execution_thread", AttrKind.STRING, default=""),
     Attr("calls", AttrKind.COMPUTATION),
+)
+ASYNC = (
+    *ASYNC_CHAIN,
     Attr(
         "output_to_operand_aliasing", AttrKind.ALIASING, default=(), proto="output_operand_aliasing"
     ),
@@ -208,7 +211,7 @@ OPS: tuple[OpDef, ...] = (
         "async-update",
         (1, VARIADIC),
         "Continues a wrapped computation.",
-        attrs=ASYNC,
+        attrs=ASYNC_CHAIN,
         infer=infer_same,
         evaluate=evaluate_first,
         category="async",
@@ -217,7 +220,7 @@ OPS: tuple[OpDef, ...] = (
         "async-done",
         (1, VARIADIC),
         "Finishes a wrapped computation.",
-        attrs=ASYNC,
+        attrs=ASYNC_CHAIN,
         infer=_infer_part(1),
         evaluate=_evaluate_part(1),
         category="async",

@@ -23,7 +23,7 @@ from xladev.hlo.text.scalar_values import (
     parse_ints,
     parse_list,
     parse_pairs,
-    parse_raw,
+    parse_settings,
     parse_word,
     parse_words,
 )
@@ -145,7 +145,7 @@ CODECS: Mapping[AttrKind, Codec] = MappingProxyType(
         AttrKind.ALIASING: Codec(parse_aliasing, aliasing_text),
         AttrKind.ACCURACY: Codec(parse_accuracy, accuracy_text),
         AttrKind.SHARDINGS: Codec(_parse_domain, _domain_text),
-        AttrKind.SPARSITY: Codec(parse_raw, str),
+        AttrKind.SPARSITY: Codec(parse_settings, str),
     }
 )
 """Codec of every kind but those of computations, whose names the parser resolves."""

@@ -101,7 +101,7 @@ HEADER_FIELDS: Mapping[str, HeaderField] = MappingProxyType(
             "propagate_to_output", parse_bools
         ),
         "origin_recovery_table": HeaderField("origin_recovery_table", parse_raw),
-        "debug_attributes": HeaderField("debug_attributes", parse_frontend_attributes),
+        "debug_attributes": HeaderField("debug_attributes", parse_raw),
         "backend_config": HeaderField("backend_config", parse_string_or_json),
     }
 )

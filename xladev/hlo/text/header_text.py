@@ -48,7 +48,7 @@ def _fields(header: ModuleHeader, layout: ProgramShape) -> Iterator[str]:
     if header.origin_recovery_table:
         yield f"origin_recovery_table={header.origin_recovery_table}"
     if header.debug_attributes:
-        yield f"debug_attributes={frontend_attributes_text(header.debug_attributes)}"
+        yield f"debug_attributes={header.debug_attributes}"
 
 
 def _alias_text(alias: ModuleAlias) -> str:

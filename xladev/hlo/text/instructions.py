@@ -150,6 +150,8 @@ class InstructionParser:
                 self._parse_attribute(draft, op, allowed)
         if wrapped is not None and op.name == "async-start":
             self._wrap(draft, wrapped, opcode_at)
+        for absent, value in _ABSENT.get(op.name, ()):
+            draft.attrs.setdefault(absent, value)
         _check_required(cursor, draft, opcode_at)
         into.append(draft)
         return draft
@@ -307,6 +309,10 @@ class InstructionParser:
 
 
 _POSITIONAL = frozenset({"parameter", "constant"})
+_ABSENT: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
+    {"topk": (("is_stable", True),)}
+)
+"""What text means by leaving an attribute out, where that is not what a proto means by it."""
 _IGNORED = frozenset({("collective", "mode"), ("async", "mode")})
 """Attributes that XLA reads and forgets, by category: they follow from the others."""
 _SHARED_NOTES = frozenset(

@@ -117,8 +117,15 @@ def string_or_json_text(text: str) -> str:
     return text if text.startswith("{") and _reads_back(text) else quoted(text)
 
 
+def _has_bytes(text: str) -> bool:
+    """True if text holds bytes that are no UTF-8, which only a quoted string can spell."""
+    return any("\ud800" <= char <= "\udfff" for char in text)
+
+
 def _reads_back(text: str) -> bool:
     """True if the braces outside of strings of ``text`` balance only at its end."""
+    if not text.isascii() and _has_bytes(text):
+        return False
     depth = 0
     for piece in JSON_PIECE.finditer(text):
         if piece.group() == "{":
@@ -152,27 +159,41 @@ def statistics_text(statistics: tuple[tuple[str, float], ...]) -> str:
     return "{" + ",".join(f"{name}={format_float(value)}" for name, value in statistics) + "}"
 
 
-# -- origin={({"a"}, {"b" {0}})} or {[synthetic_call]}
+# -- origin={({"a"}, {"b" {0}}),["calls"]} or {[synthetic_call]}
 
 _MAX_ORIGIN_DEPTH = 1000
+_SYNTHETIC = "synthetic_call"
 
 
 def parse_origin(cursor: Cursor) -> Origin:
-    """Original values: one per leaf, nested in parentheses as the result is."""
+    """Original values, nested in parentheses as the result is, and where they were called."""
     cursor.expect("{", "before an origin")
-    if cursor.accept("["):
-        word = cursor.word("synthetic_call")
-        cursor.expect("]")
-        cursor.expect("}", "after an origin")
-        return Origin(synthetic=word)
     leaves: list[tuple[ShapeIndex, str, ShapeIndex]] = []
     index: list[int] = []
+    calls = ""
     while not cursor.sees("}"):
+        if not index and (cursor.sees("[") or (cursor.sees(",") and cursor.look_ahead()[1] == "[")):
+            calls = _parse_calls(cursor)
+            break
         _parse_origin_item(cursor, leaves, index)
     if index:
         cursor.fail("expected ')' before the end of an origin")
     cursor.expect("}", "after an origin")
-    return Origin(tuple(leaves))
+    return Origin(tuple(leaves), calls)
+
+
+def _parse_calls(cursor: Cursor) -> str:
+    """``[synthetic_call]``, or after a comma ``["calls"]``, where empty means synthetic too."""
+    cursor.accept(",")
+    cursor.expect("[")
+    if cursor.kind == STRING:
+        calls = cursor.string() or _SYNTHETIC
+    elif cursor.accept_word(_SYNTHETIC):
+        calls = _SYNTHETIC
+    else:
+        cursor.fail(f"expected {_SYNTHETIC} or a quoted string, not {cursor.seen()}")
+    cursor.expect("]")
+    return calls
 
 
 def _parse_origin_item(
@@ -208,16 +229,17 @@ def _parse_original_array(cursor: Cursor) -> tuple[str, ShapeIndex]:
 
 def origin_text(origin: Origin) -> str:
     """An origin in braces."""
-    if origin.synthetic:
-        return f"{{[{origin.synthetic}]}}"
-    out: list[str] = []
+    if origin.synthetic == _SYNTHETIC and not origin.leaves:
+        return f"{{[{_SYNTHETIC}]}}"
+    calls = f",[{quoted(origin.synthetic)}]" if origin.synthetic else ""
+    out = [] if origin.leaves else ["()"]
     last: ShapeIndex | None = None
     for index, name, part in origin.leaves:
         out.append(_steps(last, index))
         shown = f" {{{','.join(map(str, part))}}}" if part else ""
         out.append(f"{{{quoted(name)}{shown}}}" if name else "{}")
         last = index
-    return "{" + "".join(out) + ")" * len(last or ()) + "}"
+    return "{" + "".join(out) + ")" * len(last or ()) + calls + "}"
 
 
 def _steps(last: ShapeIndex | None, index: ShapeIndex) -> str:

@@ -118,8 +118,7 @@ def _name(name: str, options: PrintOptions) -> str:
 
 def _signature(computation: HloComputation) -> str:
     parameters = (
-        f"{_name(p.name, SHORT)}: {p.shape.to_string(layout=False)}"
-        for p in computation.parameters
+        f"{_name(p.name, SHORT)}: {p.shape.to_string(layout=False)}" for p in computation.parameters
     )
     result = computation.root.shape.to_string(layout=False)
     return f"({', '.join(parameters)}) -> {result}"
@@ -174,9 +173,7 @@ def _attribute_texts(
 
 
 def _is_positional(opcode: str, attr: Attr) -> bool:
-    return attr.kind is AttrKind.NUMBER or (
-        attr.kind is AttrKind.LITERAL and opcode in _POSITIONAL
-    )
+    return attr.kind is AttrKind.NUMBER or (attr.kind is AttrKind.LITERAL and opcode in _POSITIONAL)
 
 
 def _computations_text(value: Any, options: PrintOptions) -> str:

@@ -6,12 +6,12 @@ Everything here is iterative, and linear in the number of instructions and refer
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar, cast
 
 from xladev.errors import ParseError, XladevError
 from xladev.hlo.ir import NO_ANNOTATIONS, Annotations, HloComputation, HloInstruction
+from xladev.hlo.names import UniqueNames
 from xladev.hlo.opdef import COMPUTATION_KINDS, OpCall
 from xladev.hlo.opset import OPSET
 from xladev.hlo.shape import Shape
@@ -20,26 +20,6 @@ from xladev.hlo.text.draft import ComputationDraft, InstructionDraft, Reference
 
 T = TypeVar("T")
 Callee = Reference | ComputationDraft
-
-
-@dataclass(slots=True)
-class NameSet:
-    """Hands out names that were not taken, as XLA does: ``x``, then ``x.1``, ``x.2``."""
-
-    taken: set[str] = field(default_factory=set[str])
-    following: dict[str, int] = field(default_factory=dict[str, int])
-
-    def take(self, name: str) -> str:
-        """``name``, or the first free name made of it and a number."""
-        if name not in self.taken:
-            self.taken.add(name)
-            return name
-        number = self.following.get(name, 1)
-        while f"{name}.{number}" in self.taken:
-            number += 1
-        self.following[name] = number + 1
-        self.taken.add(f"{name}.{number}")
-        return f"{name}.{number}"
 
 
 class Linker:
@@ -55,7 +35,7 @@ class Linker:
         self.drafts = drafts
         self._by_name: dict[str, ComputationDraft] = {}
         self._built: dict[int, HloComputation] = {}
-        self._instruction_names = NameSet()
+        self._instruction_names = UniqueNames()
         self._computation_names: dict[int, str] = {}
         self._name_computations()
 
@@ -73,7 +53,7 @@ class Linker:
     # -- computations
 
     def _name_computations(self) -> None:
-        names = NameSet()
+        names = UniqueNames()
         for draft in self.drafts:
             if draft.in_place:
                 continue

@@ -119,3 +119,41 @@ def parse_raw(cursor: Cursor) -> str:
         cursor.fail("expected a value with balanced brackets", start)
     cursor.seek(end)
     return text
+
+
+_MAX_SETTINGS_DEPTH = 8
+
+
+def parse_settings(cursor: Cursor) -> str:
+    """Nested settings such as ``{lhs={sparsity=2x4 idx=2}}``, as text with single blanks."""
+    start = cursor.start
+    out: list[str] = []
+    depth = 0
+    while True:
+        if cursor.accept("}"):
+            depth -= 1
+            out.append("}")
+        elif cursor.accept("{"):
+            depth += 1
+            out.append("{")
+        else:
+            _parse_setting(cursor, out)
+        if depth == 0:
+            return "".join(out)
+        if depth > _MAX_SETTINGS_DEPTH:
+            cursor.fail("settings nested too deep", start)
+
+
+def _parse_setting(cursor: Cursor, out: list[str]) -> None:
+    """``name=number``, or ``name=`` before a brace."""
+    cursor.accept(",")
+    if cursor.sees("}"):
+        return
+    name = cursor.word("a setting in braces")
+    cursor.expect("=")
+    out.append(("" if out and out[-1] == "{" else " ") + name + "=")
+    if not cursor.sees("{"):
+        if cursor.kind not in (NUMBER, WORD):
+            cursor.fail(f"expected a number, not {cursor.seen()}")
+        out.append(cursor.value)
+        cursor.advance()

@@ -181,12 +181,10 @@ def _parse_range(cursor: Cursor) -> SliceDim:
 
 
 def slice_text(ranges: tuple[SliceDim, ...]) -> str:
-    """Ranges in braces, strides of 1 left out."""
-    return "{" + ", ".join(map(_range_text, ranges)) + "}"
-
-
-def _range_text(r: SliceDim) -> str:
-    return f"[{r.start}:{r.limit}]" if r.stride == 1 else f"[{r.start}:{r.limit}:{r.stride}]"
+    """Ranges in braces, with strides where some dimension has one that is not 1."""
+    strided = any(r.stride != 1 for r in ranges)
+    texts = (f"[{r.start}:{r.limit}{f':{r.stride}' if strided else ''}]" for r in ranges)
+    return "{" + ", ".join(texts) + "}"
 
 
 # -- padding: 0_1_2x0_0
