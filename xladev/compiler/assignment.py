@@ -128,7 +128,7 @@ class _Assigner:
         self._fallbacks: list[Fallback] = []
 
     def run(self, module: HloModule) -> Assignment:
-        for computation in reversed(_control_computations(module)):
+        for computation in reversed(control_computations(module)):
             self._answer_control(computation)
         pending, seen = [module.entry], {module.entry}
         while pending:
@@ -195,7 +195,7 @@ class _Assigner:
         answer = self._support(self._target, instruction)
         if answer:
             return _Choice(self._target.name)
-        if _is_run_by_sdk(instruction):
+        if is_run_by_sdk(instruction):
             return _Choice(SDK)
         for target in self.hosts:
             if self._support(target, instruction):
@@ -217,14 +217,15 @@ class _Assigner:
         )
 
 
-def _is_run_by_sdk(instruction: HloInstruction) -> bool:
+def is_run_by_sdk(instruction: HloInstruction) -> bool:
+    """True for control flow, collectives and device numbers."""
     opcode = instruction.opcode
     return (
         opcode in CONTROL_OPCODES or opcode in COLLECTIVE_OPCODES or opcode in DEVICE_NUMBER_OPCODES
     )
 
 
-def _control_computations(module: HloModule) -> list[HloComputation]:
+def control_computations(module: HloModule) -> list[HloComputation]:
     """Computations that the SDK may have to run, callers before callees."""
     wanted = {module.entry}
     for computation in reversed(module.computations):

@@ -20,6 +20,7 @@ from xladev.compiler.collective_thunk import CollectivePlan, simple_reduction
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition import Region, Step, computations_with_effects, partition
+from xladev.compiler.prepare import prepare
 from xladev.compiler.procedure_builder import ProcedureBuilder
 from xladev.compiler.program import ConstantData, Procedure, Program, Slot
 from xladev.compiler.program_check import check_program
@@ -67,6 +68,7 @@ def _compile(
     module: HloModule, target: CompileTarget, options: CompileOptions, hosts: Hosts
 ) -> Program:
     found = _Once(hosts)
+    module = prepare(module, target, options)
     assignment = assign(module, target, found)
     if options.strict:
         refuse_fallbacks(module.name, assignment.fallbacks)

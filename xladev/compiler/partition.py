@@ -1,12 +1,14 @@
 """The one partition mechanism: cuts a computation into acyclic regions, one device each.
 
-An instruction's level is the number of borders between devices on the longest way to it. A region
-is all of one device and one level: edges within a region keep the level and edges between regions
-raise it, so that regions cannot depend on each other in a circle.
+An instruction's level starts as the number of borders between devices on the longest way to it. A
+region is all of one device and one level: edges within a region keep the level and edges between
+regions raise it, so that regions cannot depend on each other in a circle. Instructions then sink to
+later regions of their device where their users allow it, which empties regions and adds none.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -49,36 +51,56 @@ def partition(
         Steps in an order where a step needs only earlier ones.
     """
     live = _live(computation, effects)
-    levels: dict[HloInstruction, int] = {}
-    groups: dict[tuple[int, str, int], list[HloInstruction]] = {}
+    levels = _levels(live, devices)
     order = {name: at for at, name in enumerate(dict.fromkeys(devices.values()))}
-    for instruction in computation.instructions:
-        if instruction not in live or instruction.opcode in STRUCTURAL_OPCODES:
-            continue
+    groups: dict[tuple[int, int, int], list[HloInstruction]] = {}
+    for at, instruction in enumerate(live):
         device = devices[instruction]
-        level = _level(instruction, devices, levels)
-        levels[instruction] = level
-        alone = len(levels) if device == SDK else 0
-        groups.setdefault((level, device, alone), []).append(instruction)
-    ranked = sorted(groups, key=lambda key: (key[0], order[key[1]], key[2]))
-    return tuple(_step(key[1], groups[key]) for key in ranked)
+        alone = at + 1 if device == SDK else 0
+        groups.setdefault((levels[instruction], order[device], alone), []).append(instruction)
+    return tuple(_step(devices[groups[key][0]], groups[key]) for key in sorted(groups))
 
 
 def _step(device: str, instructions: list[HloInstruction]) -> Step:
     return instructions[0] if device == SDK else Region(device, tuple(instructions))
 
 
-def _level(
-    instruction: HloInstruction,
-    devices: Mapping[HloInstruction, str],
-    levels: Mapping[HloInstruction, int],
+Needs = Mapping[HloInstruction, AbstractSet[HloInstruction]]
+
+
+def _levels(live: Needs, devices: Mapping[HloInstruction, str]) -> dict[HloInstruction, int]:
+    """A level for each instruction; steps run in the order of levels."""
+    levels: dict[HloInstruction, int] = {}
+    for instruction, needed in live.items():
+        ways = (levels[n] + _border(n, instruction, devices) for n in needed)
+        levels[instruction] = max(ways, default=0)
+    _sink(live, devices, levels)
+    return levels
+
+
+def _sink(
+    live: Needs, devices: Mapping[HloInstruction, str], levels: dict[HloInstruction, int]
+) -> None:
+    """Moves instructions to the last region of their device that their users allow."""
+    regions: dict[str, set[int]] = {}
+    for instruction, level in levels.items():
+        regions.setdefault(devices[instruction], set()).add(level)
+    ordered = {device: sorted(found) for device, found in regions.items() if device != SDK}
+    limits: dict[HloInstruction, int] = {}
+    for instruction, needed in reversed(live.items()):
+        device, level = devices[instruction], levels[instruction]
+        if instruction in limits and device != SDK:
+            found = ordered[device]
+            level = levels[instruction] = found[bisect_right(found, limits[instruction]) - 1]
+        for n in needed:
+            limit = level - _border(n, instruction, devices)
+            limits[n] = min(limits.get(n, limit), limit)
+
+
+def _border(
+    earlier: HloInstruction, later: HloInstruction, devices: Mapping[HloInstruction, str]
 ) -> int:
-    device = devices[instruction]
-    level = 0
-    for needed in needs(instruction):
-        same = device != SDK and devices[needed] == device
-        level = max(level, levels[needed] + (0 if same else 1))
-    return level
+    return 0 if devices[later] == devices[earlier] != SDK else 1
 
 
 def needs(instruction: HloInstruction) -> set[HloInstruction]:
@@ -89,16 +111,22 @@ def needs(instruction: HloInstruction) -> set[HloInstruction]:
     return {leaf.producer for leaf in leaves if leaf.producer.opcode not in STRUCTURAL_OPCODES}
 
 
-def _live(computation: HloComputation, effects: AbstractSet[HloComputation]) -> set[HloInstruction]:
-    """What the result and side effects need; structure is left out."""
+def _live(
+    computation: HloComputation, effects: AbstractSet[HloComputation]
+) -> dict[HloInstruction, set[HloInstruction]]:
+    """What the result and side effects need, in program order, with what each needs itself.
+
+    Structure is left out.
+    """
     wanted = {leaf.producer for leaf in sources(computation.root)}
     wanted |= {i for i in computation.instructions if _has_effect(i, effects)}
-    live: set[HloInstruction] = set()
+    live: list[tuple[HloInstruction, set[HloInstruction]]] = []
     for instruction in reversed(computation.instructions):
-        if instruction in wanted:
-            live.add(instruction)
-            wanted |= needs(instruction)
-    return live
+        if instruction in wanted and instruction.opcode not in STRUCTURAL_OPCODES:
+            needed = needs(instruction)
+            wanted |= needed
+            live.append((instruction, needed))
+    return dict(reversed(live))
 
 
 def computations_with_effects(module: HloModule) -> frozenset[HloComputation]:

@@ -1,0 +1,209 @@
+import logging
+import random
+
+import numpy as np
+import pytest
+
+from tests.tools.compare import difference, expect_eq
+from tests.unit.compiler.sample_programs import (
+    CROSSING,
+    LOOP_AND_BRANCH,
+    loop_and_branch_arguments,
+)
+from tests.unit.compiler.subset_backend import Subset, subset_registry
+from xladev import client
+from xladev.compiler.options import CompileOptions
+from xladev.compiler.program_file import program_from_bytes, program_to_bytes
+from xladev.compiler.thunks import RunExecutable, Transfer, While
+from xladev.errors import UnsupportedError
+from xladev.hlo.evaluator import HloEvaluator
+from xladev.hlo.opset import OPSET
+from xladev.hlo.text import parse_module
+
+AS_WRITTEN = CompileOptions(optimization_level=0)
+
+
+def leaves(value):
+    if isinstance(value, tuple):
+        return [leaf for part in value for leaf in leaves(part)]
+    return [np.asarray(value)]
+
+
+def agree(got, want):
+    problems = [difference(expect_eq, g, w) for g, w in zip(leaves(got), leaves(want), strict=True)]
+    return [p for p in problems if p]
+
+
+def supports_opcodes(opcodes):
+    return lambda instruction: instruction.opcode in opcodes
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("host", [False, True])
+@pytest.mark.parametrize("round", range(12))
+def test_any_subset_gives_the_evaluators_results(round, host, asynchronous, seed):
+    chance = random.Random(f"{seed} {round}")
+    chosen = {name for name in OPSET if chance.random() < chance.choice([0.2, 0.5, 0.9])}
+    module = parse_module(LOOP_AND_BRANCH)
+    arguments = loop_and_branch_arguments(which=round % 3 - 1)
+    want = HloEvaluator().run(module, *arguments)
+    subset = Subset(supports_opcodes(chosen), asynchronous)
+    with subset_registry(subset, host=host):
+        for options in (AS_WRITTEN, CompileOptions()):
+            executable = client.compile(module, "subset", options)
+            for _ in range(2):
+                assert agree(executable(*arguments), want) == [], executable.program
+
+
+def test_supported_whole_is_one_executable_of_the_module_itself():
+    subset = Subset(lambda i: True)
+    with subset_registry(subset):
+        module = parse_module(LOOP_AND_BRANCH)
+        program = client.compile(module, "subset", AS_WRITTEN).program
+    assert [len(p.thunks) for p in program.procedures] == [1]
+    assert program.fallbacks == () and program.platforms == ("subset",)
+
+
+def test_one_unsupported_op_in_a_loop_leaves_the_rest_of_it_on_the_device():
+    subset = Subset(lambda i: i.opcode != "sine")
+    with subset_registry(subset):
+        program = client.compile(parse_module(LOOP_AND_BRANCH), "subset", AS_WRITTEN).program
+    body = next(p for p in program.procedures if p.name == "body")
+    platforms = [
+        program.executables[t.executable].signature.platform
+        for t in body.thunks
+        if isinstance(t, RunExecutable)
+    ]
+    assert platforms.count("interpreter") == 1 and "subset" in platforms
+    assert any(isinstance(t, While) for t in program.entry.thunks)
+    assert [f.opcode for f in program.fallbacks] == ["sine"]
+    assert dict(program.instruction_counts)["interpreter"] == 1
+
+
+def test_a_claimed_loop_whose_body_has_a_refused_op_is_split():
+    """The backend says yes to every while, whatever is in it."""
+    subset = Subset(lambda i: i.opcode in ("while", "add"))
+    with subset_registry(subset):
+        module = parse_module(LOOP_AND_BRANCH)
+        executable = client.compile(module, "subset", AS_WRITTEN)
+        arguments = loop_and_branch_arguments()
+        assert agree(executable(*arguments), HloEvaluator().run(module, *arguments)) == []
+    assert any(isinstance(t, While) for t in executable.program.entry.thunks)
+
+
+def test_a_loop_that_the_host_runs_whole_stays_on_the_host():
+    subset = Subset(lambda i: i.opcode in ("transpose", "multiply"))
+    with subset_registry(subset):
+        program = client.compile(parse_module(LOOP_AND_BRANCH), "subset", AS_WRITTEN).program
+    body = next(p for p in program.procedures if p.name == "body")
+    assert not any(isinstance(t, Transfer) for t in body.thunks)
+    host = program.platforms.index("interpreter")
+    assert {body.slots[s].platform for s in body.parameters} == {host}
+
+
+@pytest.mark.parametrize("refused", ["sine", "cosine", "add", "multiply"])
+def test_regions_are_few_and_each_is_of_one_platform(refused):
+    subset = Subset(lambda i: i.opcode != refused)
+    with subset_registry(subset):
+        module = parse_module(CROSSING)
+        executable = client.compile(module, "subset", AS_WRITTEN)
+        arguments = [np.arange(4, dtype=np.float32), np.ones(4, np.float32)]
+        assert agree(executable(*arguments), HloEvaluator().run(module, *arguments)) == []
+    regions = {"sine": 4, "cosine": 4, "add": 4, "multiply": 3}
+    assert len(executable.program.executables) == regions[refused]
+
+
+def test_without_a_host_platform_the_evaluator_runs_what_is_refused():
+    subset = Subset(lambda i: i.opcode != "cosine")
+    with subset_registry(subset, host=False):
+        executable = client.compile(parse_module(CROSSING), "subset", AS_WRITTEN)
+    assert executable.program.platforms == ("subset",)
+    assert {f.platform for f in executable.program.fallbacks} == {"evaluator"}
+
+
+def test_fallback_interpreter_asks_no_host_platform(monkeypatch):
+    monkeypatch.setenv("XLADEV_FALLBACK", "interpreter")
+    with subset_registry(Subset(lambda i: i.opcode != "cosine")):
+        executable = client.compile(parse_module(CROSSING), "subset", AS_WRITTEN)
+    assert {f.platform for f in executable.program.fallbacks} == {"evaluator"}
+
+
+def test_strict_lists_every_fallback_with_its_reason():
+    with subset_registry(Subset(lambda i: i.opcode not in ("cosine", "multiply"))):
+        with pytest.raises(UnsupportedError) as caught:
+            client.compile(parse_module(CROSSING), "subset", CompileOptions(strict=True))
+    text = str(caught.value)
+    assert "3 instructions would fall back" in text
+    assert text.count("not in the subset") == 3
+    assert "r (multiply) runs on interpreter" in text
+
+
+def test_strict_allows_what_the_sdk_runs():
+    subset = Subset(lambda i: i.opcode not in ("while", "conditional", "call"))
+    with subset_registry(subset):
+        options = CompileOptions(optimization_level=0, strict=True)
+        program = client.compile(parse_module(LOOP_AND_BRANCH), "subset", options).program
+    assert program.platforms == ("subset",)
+
+
+def test_strict_from_the_environment(monkeypatch):
+    monkeypatch.setenv("XLADEV_STRICT", "1")
+    with subset_registry(Subset(lambda i: False)), pytest.raises(UnsupportedError):
+        client.compile(parse_module(CROSSING), "subset")
+
+
+def test_nobody_runs_an_infeed():
+    text = """
+HloModule feed
+ENTRY main {
+  token = token[] after-all()
+  fed = (f32[2], token[]) infeed(token)
+  ROOT out = f32[2] get-tuple-element(fed), index=0
+}
+"""
+    with subset_registry(Subset(lambda i: i.opcode != "infeed")):
+        with pytest.raises(UnsupportedError, match="no platform runs infeed") as caught:
+            client.compile(parse_module(text), "subset")
+    assert "subset: not in the subset" in str(caught.value)
+    assert "reads a host queue" in str(caught.value)
+
+
+def test_the_devices_attribute_wins_over_support():
+    from dataclasses import replace
+
+    from xladev.hlo.rebuild import rebuild
+
+    module = parse_module(CROSSING)
+    wanted = {
+        i: replace(i, note=replace(i.note, device="interpreter"))
+        for i in module.entry.instructions
+        if i.opcode == "sine"
+    }
+    module = replace(module, entry=rebuild(module.entry, wanted))
+    with subset_registry(Subset(lambda i: True)):
+        program = client.compile(module, "subset", AS_WRITTEN).program
+    assert dict(program.instruction_counts) == {"subset": 5, "interpreter": 2}
+    assert program.fallbacks == ()
+
+
+def test_one_info_line_per_compile(caplog):
+    with caplog.at_level(logging.INFO, "xladev.compile"):
+        with subset_registry(Subset(lambda i: i.opcode != "cosine")):
+            client.compile(parse_module(CROSSING), "subset", AS_WRITTEN)
+    (line,) = [r.getMessage() for r in caplog.records if "compiled" in r.getMessage()]
+    assert "crossing for subset: 5 instructions on device, 2 on host" in line
+
+
+@pytest.mark.parametrize("seed_of_subset", range(4))
+def test_programs_survive_their_file(seed_of_subset):
+    chance = random.Random(seed_of_subset)
+    chosen = {name for name in OPSET if chance.random() < 0.5}
+    with subset_registry(Subset(supports_opcodes(chosen))):
+        executable = client.compile(parse_module(LOOP_AND_BRANCH), "subset", AS_WRITTEN)
+        data = program_to_bytes(executable.program)
+        again = program_from_bytes(data)
+        assert again == executable.program
+        assert str(again) == str(executable.program)
+        loaded = client.CompiledModule(again, executable.devices)
+        arguments = loop_and_branch_arguments()
+        assert agree(loaded(*arguments), executable(*arguments)) == []

@@ -1,0 +1,117 @@
+"""Expands what the target rejects, and only if it supports the whole expansion.
+
+A native top-k or cholesky is never hidden from the backend that has it: `Compiler.supports` is
+asked first. What no expansion makes fit goes to the host as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from xladev.compiler.assignment import (
+    CONTROL_OPCODES,
+    STRUCTURAL_OPCODES,
+    CompileTarget,
+    control_computations,
+    is_run_by_sdk,
+)
+from xladev.hlo.ir import (
+    NO_ANNOTATIONS,
+    HloComputation,
+    HloInstruction,
+    HloModule,
+)
+from xladev.hlo.names import with_unique_names
+from xladev.hlo.rebuild import map_computations, rebuild, with_operands
+
+Expander = Callable[[HloInstruction], HloComputation | None]
+"""Gives a computation of the instruction's operands that computes the same; None if it cannot."""
+
+Expanders = Mapping[str, Sequence[Expander]]
+"""Expanders to try, in order, by opcode, or by ``custom-call:TARGET``."""
+
+MAX_DEPTH = 8
+"""How often what an expansion is made of may itself be expanded."""
+
+
+def expand_rejected(module: HloModule, target: CompileTarget, expanders: Expanders) -> HloModule:
+    """The module with everything expanded that the target rejects but can run expanded.
+
+    Raises:
+        PluginError: the compiler raised.
+    """
+    if not expanders:
+        return module
+    inside = {computation.name for computation in control_computations(module)}
+    expansion = _Expansion(target, expanders)
+
+    def change(computation: HloComputation) -> HloComputation:
+        if computation.name not in inside:
+            return computation
+        return expansion.expand(computation, MAX_DEPTH)
+
+    changed = map_computations(module, change)
+    return module if changed is module else with_unique_names(changed)
+
+
+class _Expansion:
+    def __init__(self, target: CompileTarget, expanders: Expanders) -> None:
+        self._target = target
+        self._expanders = expanders
+
+    def expand(self, computation: HloComputation, depth: int) -> HloComputation:
+        """The computation with what is rejected expanded, where that helps."""
+        replacements: dict[HloInstruction, HloInstruction] = {}
+        for instruction in computation.instructions:
+            expanded = self._expanded(instruction, depth)
+            if expanded is not None:
+                replacements[instruction] = _inlined(instruction, expanded)
+        return rebuild(computation, replacements)
+
+    def _expanded(self, instruction: HloInstruction, depth: int) -> HloComputation | None:
+        """A supported computation of the operands; None if there is none or no need of one."""
+        found = self._expanders.get(expander_key(instruction))
+        if not found or not depth or self._target.supports(instruction):
+            return None
+        for expander in found:
+            computation = expander(instruction)
+            if computation is not None:
+                computation = self.expand(computation, depth - 1)
+                if self._is_supported(computation, depth):
+                    return computation
+        return None
+
+    def _is_supported(self, computation: HloComputation, depth: int) -> bool:
+        return all(self._is_instruction_supported(i, depth) for i in computation.instructions)
+
+    def _is_instruction_supported(self, instruction: HloInstruction, depth: int) -> bool:
+        if instruction.opcode in STRUCTURAL_OPCODES or self._target.supports(instruction):
+            return True
+        if instruction.opcode in CONTROL_OPCODES and depth:
+            return all(self._is_supported(c, depth - 1) for c in instruction.called)
+        return is_run_by_sdk(instruction)
+
+
+def expander_key(instruction: HloInstruction) -> str:
+    """Where the expanders of an instruction are found."""
+    if instruction.opcode == "custom-call":
+        return f"custom-call:{instruction['custom_call_target']}"
+    return instruction.opcode
+
+
+def _inlined(instruction: HloInstruction, expansion: HloComputation) -> HloInstruction:
+    """The root of a copy of the expansion on the instruction's operands."""
+    made: dict[HloInstruction, HloInstruction] = dict(
+        zip(expansion.parameters, instruction.operands, strict=True)
+    )
+    note = replace(
+        NO_ANNOTATIONS, metadata=instruction.note.metadata, device=instruction.note.device
+    )
+    for inner in expansion.instructions:
+        if inner in made:
+            continue
+        copy = with_operands(inner, tuple(made[o] for o in inner.operands))
+        name = f"{instruction.name}.{inner.name}"
+        made[inner] = replace(copy, name=name, note=note)
+    return made[expansion.root]
