@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from xladev.hlo.attributes import Sharding
+from xladev.hlo.shape import Shape
+
 F = "f32[4,8]{1,0}"
 
 ADD = """add {
@@ -29,6 +32,8 @@ class Case:
         attrs: the root's attributes that differ from their defaults; computations by name.
         computations: text of those that the root calls.
         before: text of instructions between the parameters and the root.
+        sharding: the root's sharding.
+        shape: the root's shape, layout included, where the case is about that.
     """
 
     name: str
@@ -37,6 +42,8 @@ class Case:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     computations: str = ""
     before: str = ""
+    sharding: Sharding | None = None
+    shape: Shape | None = None
 
     @property
     def text(self) -> str:

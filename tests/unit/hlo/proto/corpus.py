@@ -14,9 +14,10 @@ from tests.unit.hlo.proto.cases_compute import COMPUTE
 from tests.unit.hlo.proto.cases_control import CONTROL
 from tests.unit.hlo.proto.cases_core import ELEMENTWISE, MOVEMENT
 from tests.unit.hlo.proto.cases_devices import ASYNC, COLLECTIVE
+from tests.unit.hlo.proto.cases_types import SHAPES, SHARDINGS
 
 FROZEN = Path(__file__).parent / "frozen.json"
-CASES = [*ELEMENTWISE, *MOVEMENT, *COMPUTE, *CONTROL, *COLLECTIVE, *ASYNC]
+CASES = [*ELEMENTWISE, *MOVEMENT, *COMPUTE, *CONTROL, *COLLECTIVE, *ASYNC, *SHAPES, *SHARDINGS]
 
 
 def frozen() -> dict[str, bytes]:

@@ -48,8 +48,11 @@ def root_attrs(root: HloInstruction) -> Mapping[str, Any]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_attributes_are_read(case: Case) -> None:
     root = read_module(PROTOS[case.name]).entry.root
-    assert root.opcode == case.name.split(" ")[0] or root.opcode in case.root
+    assert f" {root.opcode}(" in case.root
     assert root_attrs(root) == case.attrs
+    assert root.note.sharding == case.sharding
+    if case.shape is not None:
+        assert root.shape == case.shape
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
