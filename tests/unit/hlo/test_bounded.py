@@ -1,0 +1,35 @@
+"""Values of bounded dynamic shape."""
+
+import numpy as np
+import pytest
+
+from tests.tools.rejections import of
+from xladev.errors import ArgumentError
+from xladev.hlo.bounded import Bounded, bounded, from_live, to_live
+from xladev.hlo.shape import tuple_of
+
+
+def test_live_part_and_back() -> None:
+    shape, full = of("f32[<=4,3,<=2]"), np.arange(24, dtype=np.float32).reshape(4, 3, 2)
+    live = Bounded(full, (2, 1)).live(shape)
+    assert live.shape == (2, 3, 1)
+    again = bounded(live, shape)
+    assert again.sizes == (2, 1)
+    assert again.array.shape == (4, 3, 2)
+    assert again.array[2:].sum() == 0
+
+
+def test_tuples_are_converted_part_by_part() -> None:
+    shape = tuple_of(of("f32[<=2]"), of("s32[]"))
+    value = (Bounded(np.float32([1, 2]), (1,)), np.int32(3))
+    live = to_live(value, shape)
+    assert live[0].tolist() == [1]
+    back = from_live(live, shape)
+    assert back[0].sizes == (1,)
+    assert back[1] == 3
+
+
+@pytest.mark.parametrize("sizes", [(3,), (-1,), (), (1, 1)])
+def test_wrong_sizes(sizes: tuple[int, ...]) -> None:
+    with pytest.raises(ArgumentError):
+        Bounded(np.zeros(2, np.float32), sizes).live(of("f32[<=2]"))
