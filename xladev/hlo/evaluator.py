@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from xladev.errors import ArgumentError, EvaluationError, XladevError
 from xladev.hlo.bounded import Bounded, from_live, to_live
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
@@ -97,7 +99,8 @@ class HloEvaluator:
             )
         operands = tuple(values[o] for o in instruction.operands)
         try:
-            return evaluate(self, instruction, operands)
+            with np.errstate(all="ignore"):
+                return evaluate(self, instruction, operands)
         except XladevError as error:
             raise error.at(repr(instruction)) from error.__cause__
 

@@ -189,7 +189,7 @@ def _call(target: str, routine: str, element_type: PrimitiveType) -> CustomCall:
         check_matrices(call, ranks)
         first = call.operands[0].element_type
         what = f"{target} takes {element_type}, not {first}"
-        call.require(first is element_type, "custom-call_lapack3", what)
+        call.require(first is element_type, "custom_call_lapack3", what)
 
     return CustomCall(target, summary, evaluate, check, tolerance=Tolerance.SOLVER)
 
@@ -198,17 +198,17 @@ def check_matrices(call: OpCall, ranks: Sequence[int]) -> None:
     """Requires operands of these ranks behind equal batch dimensions.
 
     Raises:
-        ShapeError: ``custom-call_lapack1`` number of operands, ``_lapack2`` dimensions.
+        ShapeError: ``custom_call_lapack1`` number of operands, ``_lapack2`` dimensions.
     """
     target = call["custom_call_target"]
     count = len(call.operands) == len(ranks)
-    call.require(count, "custom-call_lapack1", f"{target} takes {len(ranks)} operands")
+    call.require(count, "custom_call_lapack1", f"{target} takes {len(ranks)} operands")
     batch = call.operands[0].dims[: max(call.operands[0].rank - ranks[0], 0)]
     for shape, rank in zip(call.operands, ranks, strict=True):
         fits = (
             shape.is_array and shape.rank == rank + len(batch) and shape.dims[: len(batch)] == batch
         )
-        call.require(fits, "custom-call_lapack2", f"{target} does not take an operand {shape}")
+        call.require(fits, "custom_call_lapack2", f"{target} does not take an operand {shape}")
 
 
 CALLS: tuple[CustomCall, ...] = tuple(

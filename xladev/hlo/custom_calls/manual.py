@@ -127,10 +127,28 @@ def _tiled_parts(sharding: Sharding | None, rank: int) -> Parts:
     return Parts(counts, lambda partition: tuple(int(axis[partition]) for axis in places[:rank]))
 
 
+def border_parts(meshes: Mapping[str, MeshAxes], instruction: InstructionView) -> list[Parts]:
+    """How the whole arrays on the outer side of a border are cut.
+
+    Args:
+        meshes: of the module.
+        instruction: a custom call of one of the targets ENTER or LEAVE.
+
+    Raises:
+        EvaluationError: it names a mesh that the module does not have.
+    """
+    if instruction["custom_call_target"] in ENTER:
+        wholes = [operand.shape for operand in instruction.operands]
+        return _parts(meshes, instruction, "xla.sdy.in_shardings", wholes)
+    return _parts(meshes, instruction, "xla.sdy.out_shardings", parts_of(instruction.shape))
+
+
 def _parts(
-    link: DeviceLink, instruction: InstructionView, attribute: str, wholes: Sequence[Shape]
+    meshes: Mapping[str, MeshAxes],
+    instruction: InstructionView,
+    attribute: str,
+    wholes: Sequence[Shape],
 ) -> list[Parts]:
-    """How the whole arrays on one side of a border are cut."""
     attributes: Mapping[str, str] = dict(instruction.note.frontend_attributes)
     if attribute not in attributes:
         return [
@@ -142,7 +160,7 @@ def _parts(
     for (name, dimensions), shape in zip(
         _PER_VALUE.findall(_plain(attributes[attribute])), wholes, strict=True
     ):
-        mesh = link.meshes.get(name)
+        mesh = meshes.get(name)
         if mesh is None:
             raise EvaluationError(f"the module has no mesh {name!r}")
         found.append(_named_parts(mesh, _DIMENSION.findall(dimensions), manual, shape.rank))
@@ -167,8 +185,7 @@ def _evaluate_enter(
     evaluation: Evaluation, instruction: InstructionView, operands: Sequence[Value]
 ) -> Value:
     link = link_of(evaluation)
-    wholes = [operand.shape for operand in instruction.operands]
-    parts = _parts(link, instruction, "xla.sdy.in_shardings", wholes)
+    parts = border_parts(link.meshes, instruction)
     cut = tuple(
         part.cut(value, link.device.partition) for part, value in zip(parts, operands, strict=True)
     )
@@ -181,7 +198,7 @@ def _evaluate_leave(
 ) -> Value:
     link = link_of(evaluation)
     wholes = parts_of(instruction.shape)
-    parts = _parts(link, instruction, "xla.sdy.out_shardings", wholes)
+    parts = border_parts(link.meshes, instruction)
     members = link.exchange(instruction, link.topology.devices, tuple(operands))
     joined = tuple(
         part.join(values, shape.dims)

@@ -27,7 +27,7 @@ _MARKERS = (
 def check_marker(call: OpCall) -> None:
     """Requires one operand, of the result's type."""
     same = len(call.operands) == 1 and call.operands[0].equal_ignoring_layout(call.result())
-    call.require(same, "custom-call_marker", "the result must have the type of the one operand")
+    call.require(same, "custom_call_marker", "the result must have the type of the one operand")
 
 
 def pass_on(_: Evaluation, __: InstructionView, operands: Sequence[Value]) -> Value:

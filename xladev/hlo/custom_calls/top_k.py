@@ -18,7 +18,7 @@ from xladev.hlo.ops.ordering import sorted_order
 def _check_top_k(call: OpCall) -> None:
     parts = parts_of(call.result())
     fits = len(parts) == 2 and parts[0].rank == call.operands[0].rank and parts[0].rank > 0
-    call.require(fits, "custom-call_top_k", "TopK gives values and indices, of the operand's rank")
+    call.require(fits, "custom_call_top_k", "TopK gives values and indices, of the operand's rank")
 
 
 def _evaluate_top_k(

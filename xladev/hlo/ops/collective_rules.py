@@ -9,6 +9,7 @@ from xladev.hlo.ir import HloComputation
 from xladev.hlo.opdef import OpCall
 from xladev.hlo.ops.dimension_rules import one_or_tuple, parts_of, require_array, require_axes
 from xladev.hlo.ops.groups import check_groups
+from xladev.hlo.ops.rules import constraint
 from xladev.hlo.shape import UNBOUNDED, Shape, array
 
 
@@ -16,7 +17,7 @@ def infer_all_gather(call: OpCall) -> Shape:
     """Operands, with the gathered dimension times the size of a group.
 
     Raises:
-        ShapeError: ``all-gather_c1`` dimension, ``_c6`` result; and `check_groups`.
+        ShapeError: ``all_gather_c1`` dimension, ``_c6`` result; and `check_groups`.
     """
     size = check_groups(call, equal=True)
     return one_or_tuple([_scaled(call, at, size, grow=True) for at in range(len(call.operands))])
@@ -26,7 +27,7 @@ def infer_reduce_scatter(call: OpCall) -> Shape:
     """Operands, with the scattered dimension divided by the size of a group.
 
     Raises:
-        ShapeError: ``reduce-scatter_c1`` divisible dimension, ``_c2`` dimension in range, ``_c7``
+        ShapeError: ``reduce_scatter_c1`` divisible dimension, ``_c2`` dimension in range, ``_c7``
             reducer, ``_c6`` result; and `check_groups`.
     """
     size = check_groups(call, equal=True)
@@ -35,7 +36,7 @@ def infer_reduce_scatter(call: OpCall) -> Shape:
 
 
 def _scaled(call: OpCall, at: int, size: int | None, *, grow: bool) -> Shape:
-    name, operand = call.op.name, call.operands[at]
+    name, operand = call.op.name.replace("-", "_"), call.operands[at]
     require_array(call, at)
     call.require(len(call["dimensions"]) == 1, f"{name}_c1", "there must be one dimension")
     require_axes(call, "dimensions", call["dimensions"], operand.rank, f"{name}_c1")
@@ -56,7 +57,7 @@ def _declared_factor(call: OpCall, at: int, axis: int, *, grow: bool) -> int:
         return 1
     parts = parts_of(call.declared)
     if at >= len(parts) or parts[at].rank != call.operands[at].rank:
-        call.fail(f"{call.op.name}_c6", f"the result {call.declared} does not fit the operands")
+        call.fail(constraint(call, "c6"), f"the result {call.declared} does not fit the operands")
     operand, result = call.operands[at].dims[axis], parts[at].dims[axis]
     small, large = (operand, result) if grow else (result, operand)
     if small <= 0 or large % small:
@@ -70,7 +71,7 @@ def _check_reducer(call: OpCall) -> None:
     scalars = len(parameters) == 2 and all(shape.is_scalar for shape in (*parameters, root))
     fits = scalars and parameters[0].element_type is parameters[1].element_type
     what = f"reducer {reducer.name} must take two scalars and give one"
-    call.require(fits, f"{call.op.name}_c7", what)
+    call.require(fits, constraint(call, "c7"), what)
 
 
 def infer_all_reduce(call: OpCall) -> Shape:
@@ -100,7 +101,7 @@ def _data(call: OpCall) -> Sequence[Shape]:
         return call.operands
     roots = call.operands[-1]
     integers = len(call.operands) > 1 and roots.element_type is dt.S32
-    call.require(integers, f"{call.op.name}_c8", "the last operand must hold the roots, as s32")
+    call.require(integers, constraint(call, "c8"), "the last operand must hold the roots, as s32")
     return call.operands[:-1]
 
 
@@ -113,29 +114,29 @@ def infer_all_to_all(call: OpCall) -> Shape:
     """Shape of the only operand, cut along ``dimensions``; or of one operand per group member.
 
     Raises:
-        ShapeError: ``all-to-all_c1`` dimension, ``_c2`` divisible, ``_c3`` operands per member,
+        ShapeError: ``all_to_all_c1`` dimension, ``_c2`` divisible, ``_c3`` operands per member,
             ``_c4`` equal operands; and `check_groups`.
     """
     size = check_groups(call, equal=True)
     require_array(call)
     if not call["dimensions"]:
         return _tuple_exchange(call, size)
-    call.require(len(call.operands) == 1, "all-to-all_c3", "dimensions go with one operand")
-    call.require(len(call["dimensions"]) == 1, "all-to-all_c1", "there must be one dimension")
+    call.require(len(call.operands) == 1, "all_to_all_c3", "dimensions go with one operand")
+    call.require(len(call["dimensions"]) == 1, "all_to_all_c1", "there must be one dimension")
     operand = call.operands[0]
-    require_axes(call, "dimensions", call["dimensions"], operand.rank, "all-to-all_c1")
+    require_axes(call, "dimensions", call["dimensions"], operand.rank, "all_to_all_c1")
     extent = operand.dims[call["dimensions"][0]]
     divides = size is None or extent == UNBOUNDED or extent % size == 0
-    call.require(divides, "all-to-all_c2", f"{extent} elements do not make {size} parts")
+    call.require(divides, "all_to_all_c2", f"{extent} elements do not make {size} parts")
     return operand.without_layout()
 
 
 def _tuple_exchange(call: OpCall, size: int | None) -> Shape:
     fits = size is None or len(call.operands) == size
-    call.require(fits, "all-to-all_c3", "there must be one operand per member of a group")
+    call.require(fits, "all_to_all_c3", "there must be one operand per member of a group")
     for shape in call.operands:
         same = shape.equal_ignoring_layout(call.operands[0])
-        call.require(same, "all-to-all_c4", "all operands must have the same shape")
+        call.require(same, "all_to_all_c4", "all operands must have the same shape")
     parts = [shape.without_layout() for shape in call.operands]
     declared = call.declared
     if len(parts) == 1 and declared is not None and declared.is_tuple:
@@ -147,12 +148,12 @@ def infer_ragged_all_to_all(call: OpCall) -> Shape:
     """Shape of the second operand, the output to update.
 
     Raises:
-        ShapeError: ``ragged-all-to-all_c1`` data operands, ``_c2`` offsets and sizes.
+        ShapeError: ``ragged_all_to_all_c1`` data operands, ``_c2`` offsets and sizes.
     """
     check_groups(call, equal=True)
     require_array(call)
     data, output, *numbers = call.operands
-    name = "ragged-all-to-all"
+    name = "ragged_all_to_all"
     same = data.element_type is output.element_type and data.dims[1:] == output.dims[1:]
     call.require(
         same and data.rank >= 1, f"{name}_c1", "input and output must agree after dimension 0"
@@ -171,15 +172,15 @@ def infer_permute(call: OpCall) -> Shape:
     """Shapes of the operands; with slices, of the outputs they update.
 
     Raises:
-        ShapeError: ``collective-permute_c1`` a source twice, ``_c2`` a target twice, ``_c3`` a
+        ShapeError: ``collective_permute_c1`` a source twice, ``_c2`` a target twice, ``_c3`` a
             negative id, ``_c4`` operands of the form with slices.
     """
-    name = "collective-permute"
+    name = "collective_permute"
     pairs = call["source_target_pairs"]
-    for end, constraint in ((0, "c1"), (1, "c2")):
+    for end, rule in ((0, "c1"), (1, "c2")):
         ids = [pair[end] for pair in pairs]
         what = f"a device is {'source' if end == 0 else 'target'} twice"
-        call.require(len(set(ids)) == len(ids), f"{name}_{constraint}", what)
+        call.require(len(set(ids)) == len(ids), f"{name}_{rule}", what)
     negative = any(i < 0 for pair in pairs for i in pair)
     call.require(not negative, f"{name}_c3", "device ids must not be negative")
     if not call["slice_sizes"]:

@@ -20,6 +20,7 @@ from xladev.hlo.ops.dimension_rules import (
     require_distinct,
     same_size,
 )
+from xladev.hlo.ops.rules import constraint
 from xladev.hlo.shape import Shape
 
 PRECISION = Attr(
@@ -113,7 +114,7 @@ def check_precision(call: OpCall) -> None:
     """Checks that a precision is given for no operand or for each of the first two."""
     count = len(call["operand_precision"])
     if count not in (0, 2, len(call.operands)):
-        call.fail(f"{call.op.name}_c11", f"operand_precision has {count} entries, not 2")
+        call.fail(constraint(call, "c11"), f"operand_precision has {count} entries, not 2")
 
 
 def product_type(call: OpCall) -> PrimitiveType:
@@ -128,7 +129,7 @@ def product_type(call: OpCall) -> PrimitiveType:
     if declared is None or declared is inferred:
         return inferred
     if not declared.is_array or _rank(declared) < _rank(inferred):
-        call.fail(f"{call.op.name}_c13", f"{declared} cannot hold a product of {lhs} and {rhs}")
+        call.fail(constraint(call, "c13"), f"{declared} cannot hold a product of {lhs} and {rhs}")
     return declared
 
 
@@ -143,7 +144,7 @@ def _higher(call: OpCall, lhs: PrimitiveType, rhs: PrimitiveType) -> PrimitiveTy
     if lhs is rhs:
         return lhs
     if _rank(lhs) != _rank(rhs) or (lhs is dt.PRED) != (rhs is dt.PRED):
-        call.fail(f"{call.op.name}_c13", f"element types {lhs} and {rhs} do not go together")
+        call.fail(constraint(call, "c13"), f"element types {lhs} and {rhs} do not go together")
     return lhs if lhs.bits >= rhs.bits else rhs
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.opdef import OpCall
+from xladev.hlo.ops.rules import constraint
 from xladev.hlo.shape import UNBOUNDED, Shape, array, tuple_of
 
 
@@ -13,7 +14,7 @@ def require_array(call: OpCall, *at: int) -> None:
     """Requires that the operands at these positions (all, if none) are arrays: ``<op>_operand``."""
     for i in at or range(len(call.operands)):
         if not call.operands[i].is_array:
-            call.fail(f"{call.op.name}_operand", f"operand {i} must be an array")
+            call.fail(constraint(call, "operand"), f"operand {i} must be an array")
 
 
 def require_axes(call: OpCall, name: str, axes: Sequence[int], rank: int, constraint: str) -> None:

@@ -53,7 +53,7 @@ def check_groups(call: OpCall, *, equal: bool) -> int | None:
         ShapeError: ``<op>_groups1`` an id twice, ``_groups2`` a negative id, ``_groups3`` groups
             of unequal size, ``_groups4`` global ids without a channel.
     """
-    name = call.op.name
+    name = call.op.name.replace("-", "_")
     groups: ReplicaGroups = call["replica_groups"]
     rows = groups.expand()
     ids = [i for row in rows for i in row]

@@ -89,10 +89,10 @@ def infer_triangular_solve(call: OpCall) -> Shape:
     """Shape of the right-hand sides.
 
     Raises:
-        ShapeError: ``triangular-solve_c1`` element types, ``_c2`` ranks and batch dimensions,
+        ShapeError: ``triangular_solve_c1`` element types, ``_c2`` ranks and batch dimensions,
             ``_c3`` sizes, ``_c5`` transpose.
     """
-    name = "triangular-solve"
+    name = "triangular_solve"
     require_array(call)
     _check_inexact(call, f"{name}_c1")
     a, b = call.operands

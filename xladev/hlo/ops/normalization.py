@@ -39,7 +39,8 @@ def check_batch_norm(call: OpCall, per_feature: Sequence[int]) -> Shape:
         ShapeError: ``<op>_c1`` feature index, ``_c2`` element types, ``_c3`` vector sizes.
     """
     require_array(call)
-    name, operand, axis = call.op.name, call.operands[0], call["feature_index"]
+    name = call.op.name.replace("-", "_")
+    operand, axis = call.operands[0], call["feature_index"]
     inside = 0 <= axis < operand.rank
     call.require(inside, f"{name}_c1", f"feature_index {axis} is no dimension of {operand}")
     floating = all(shape.element_type.is_float for shape in call.operands)
@@ -69,7 +70,7 @@ def infer_grad(call: OpCall) -> Shape:
     vector = check_batch_norm(call, (1, 2, 3))
     operand, grad = call.operands[0], call.operands[4]
     same = operand.dims == grad.dims
-    call.require(same, "batch-norm-grad_c4", "the gradient must have the dimensions of the operand")
+    call.require(same, "batch_norm_grad_c4", "the gradient must have the dimensions of the operand")
     return tuple_of(operand.without_layout(), vector, vector)
 
 

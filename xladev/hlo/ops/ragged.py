@@ -37,8 +37,8 @@ def infer_ragged_dot(call: OpCall) -> Shape:
     check_dot(call, dims)
     lhs, rhs, sizes = call.operands
     one = len(call["lhs_ragged_dims"]) == 1
-    call.require(one, "ragged-dot_c1", "there must be exactly one ragged dimension of lhs")
-    require_axes(call, "lhs_ragged_dims", call["lhs_ragged_dims"], lhs.rank, "ragged-dot_c1")
+    call.require(one, "ragged_dot_c1", "there must be exactly one ragged dimension of lhs")
+    require_axes(call, "lhs_ragged_dims", call["lhs_ragged_dims"], lhs.rank, "ragged_dot_c1")
     mode, groups = ragged_mode(call), tuple(call["rhs_group_dims"])
     _check_group_sizes(call, dims, mode)
     _check_groups(call, dims, mode, groups)
@@ -53,26 +53,26 @@ def infer_ragged_dot(call: OpCall) -> Shape:
 def _check_group_sizes(call: OpCall, dims: DotDims, mode: str) -> None:
     lhs, _, sizes = call.operands
     integers = sizes.is_array and sizes.element_type.is_integral
-    call.require(integers, "ragged-dot_c2", "group sizes must be integers")
-    call.require(sizes.rank >= 1, "ragged-dot_c3", "group sizes must have a dimension of groups")
+    call.require(integers, "ragged_dot_c2", "group sizes must be integers")
+    call.require(sizes.rank >= 1, "ragged_dot_c3", "group sizes must have a dimension of groups")
     prefix = prefix_axes(dims, call["lhs_ragged_dims"][0], mode, lhs.rank)
     wanted = tuple(lhs.dims[axis] for axis in prefix)
     if sizes.rank > 1 and sizes.dims[:-1] != wanted:
-        call.fail("ragged-dot_c3", f"group sizes must have dimensions {list(wanted)} and groups")
+        call.fail("ragged_dot_c3", f"group sizes must have dimensions {list(wanted)} and groups")
 
 
 def _check_groups(call: OpCall, dims: DotDims, mode: str, groups: Axes) -> None:
     _, rhs, sizes = call.operands
     if mode != "free":
         what = f"a {mode} ragged dimension allows no rhs_group_dims"
-        call.require(not groups, "ragged-dot_c4", what)
+        call.require(not groups, "ragged_dot_c4", what)
         return
-    call.require(len(groups) == 1, "ragged-dot_c4", "rhs_group_dims must name one dimension")
-    require_axes(call, "rhs_group_dims", groups, rhs.rank, "ragged-dot_c5")
+    call.require(len(groups) == 1, "ragged_dot_c4", "rhs_group_dims must name one dimension")
+    require_axes(call, "rhs_group_dims", groups, rhs.rank, "ragged_dot_c5")
     taken = dims.rhs_batch + dims.rhs_contracting
-    call.require(groups[0] not in taken, "ragged-dot_c5", "the group dimension must be free")
+    call.require(groups[0] not in taken, "ragged_dot_c5", "the group dimension must be free")
     same = rhs.dims[groups[0]] == sizes.dims[-1]
-    call.require(same, "ragged-dot_c6", "rhs must have one group per group size")
+    call.require(same, "ragged_dot_c6", "rhs must have one group per group size")
 
 
 def evaluate_ragged_dot(

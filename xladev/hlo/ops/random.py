@@ -89,10 +89,10 @@ def infer_bit_generator(call: OpCall) -> Shape:
     """The declared pair of next state and random bits.
 
     Raises:
-        ShapeError: ``rng-bit-generator_c1`` state, ``_c2`` algorithm, ``_c3`` result.
+        ShapeError: ``rng_bit_generator_c1`` state, ``_c2`` algorithm, ``_c3`` result.
     """
     state, result = call.operands[0], call.result()
-    name = "rng-bit-generator"
+    name = "rng_bit_generator"
     algorithm = call["algorithm"]
     call.require(
         algorithm in _ALGORITHMS, f"{name}_c2", f"the algorithm must be one of {list(_ALGORITHMS)}"
@@ -133,7 +133,7 @@ def infer_update_state(call: OpCall) -> Shape:
     wanted = array(dt.U64, (2,))
     declared = call.declared
     fits = declared is None or declared.equal_ignoring_layout(wanted)
-    call.require(fits, "rng-get-and-update-state_c1", "the result must be u64[2]")
+    call.require(fits, "rng_get_and_update_state_c1", "the result must be u64[2]")
     return wanted
 
 

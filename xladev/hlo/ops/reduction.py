@@ -74,7 +74,7 @@ def infer_reduce(call: OpCall) -> Shape:
 
 def check_inputs(call: OpCall) -> tuple[Shape, ...]:
     """Checks N arrays of equal dimensions and their N scalar initial values; gives the arrays."""
-    name, count = call.op.name, len(call.operands) // 2
+    name, count = call.op.name.replace("-", "_"), len(call.operands) // 2
     require_array(call)
     even = len(call.operands) == 2 * count
     call.require(even, f"{name}_c2", "there must be one initial value per array")
@@ -167,15 +167,15 @@ def infer_reduce_window(call: OpCall) -> Shape:
     """One element per window position.
 
     Raises:
-        ShapeError: ``reduce-window_c1`` equal dimensions, ``_c2`` initial values, ``_c4`` window
+        ShapeError: ``reduce_window_c1`` equal dimensions, ``_c2`` initial values, ``_c4`` window
             rank, ``_c5`` sizes, strides and dilations, ``_c13`` reducer.
     """
     values = check_inputs(call)
     window: Window = call["window"]
     same = len(window) == values[0].rank
-    call.require(same, "reduce-window_c4", "the window must have the rank of the operands")
-    check_window(call, window, "reduce-window_c5")
-    types = check_reducer(call, call["to_apply"], "reduce-window_c13")
+    call.require(same, "reduce_window_c4", "the window must have the rank of the operands")
+    check_window(call, window, "reduce_window_c5")
+    types = check_reducer(call, call["to_apply"], "reduce_window_c13")
     return one_or_tuple(
         [_windowed(t, value, window) for t, value in zip(types, values, strict=True)]
     )

@@ -35,15 +35,15 @@ def infer_scaled_dot(call: OpCall) -> Shape:
 
 def _check_scale(call: OpCall, side: str, operand: Shape, scale: Shape) -> None:
     floating = scale.element_type.is_float
-    call.require(floating, "scaled-dot_c14", f"the scale of {side} must be floating-point")
+    call.require(floating, "scaled_dot_c14", f"the scale of {side} must be floating-point")
     if scale.is_scalar:
         return
     call.require(
-        scale.rank == operand.rank, "scaled-dot_c15", f"{side} and its scale must have equal rank"
+        scale.rank == operand.rank, "scaled_dot_c15", f"{side} and its scale must have equal rank"
     )
     for size, blocks in zip(operand.dims, scale.dims, strict=True):
         if blocks == 0 or size % blocks:
-            call.fail("scaled-dot_c16", f"{size} elements of {side} do not make {blocks} blocks")
+            call.fail("scaled_dot_c16", f"{size} elements of {side} do not make {blocks} blocks")
 
 
 def evaluate_scaled_dot(

@@ -21,12 +21,12 @@ def infer_select_and_scatter(call: OpCall) -> Shape:
     """Shape of the operand (StableHLO ``select_and_scatter`` C1 to C12).
 
     Raises:
-        ShapeError: ``select-and-scatter_c1`` element types, ``_c2`` source dimensions, ``_c3``
+        ShapeError: ``select_and_scatter_c1`` element types, ``_c2`` source dimensions, ``_c3``
             initial value, ``_c4`` window, ``_c9`` select, ``_c10`` scatter.
     """
     require_array(call)
     operand, source, init = call.operands
-    name = "select-and-scatter"
+    name = "select_and_scatter"
     same = operand.element_type is source.element_type
     call.require(same, f"{name}_c1", "operand and source must have the same element type")
     scalar = init.is_scalar and init.element_type is operand.element_type
@@ -48,7 +48,7 @@ def _check_source(call: OpCall, operand: Shape, source: Shape, window: Window) -
         for n, part in zip(operand.dims, window, strict=True)
     ]
     if list(source.dims) != wanted and UNBOUNDED not in (*source.dims, *wanted):
-        call.fail("select-and-scatter_c2", f"the source must have dimensions {wanted}")
+        call.fail("select_and_scatter_c2", f"the source must have dimensions {wanted}")
 
 
 def _check_computations(call: OpCall, operand: Shape) -> None:
