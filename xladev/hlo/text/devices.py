@@ -332,9 +332,9 @@ def _parse_named_field(cursor: Cursor, mesh: Mesh, fields: dict[str, Any]) -> No
     cursor.expect("=")
     if word == "metadata":
         fields.update(_parse_metadata_list(cursor))
-    elif word == "reduction":
-        fields["reduction"] = cursor.word("a reduction")
     elif word in ("replicated", "unreduced", "manual"):
+        if word == "unreduced" and not cursor.sees("{"):
+            fields["reduction"] = cursor.word("a reduction, such as max")
         fields[f"{word}_axes"] = _parse_axes(cursor, mesh)[0]
     else:
         cursor.fail(f"unknown part {word!r} of a sharding", start)
@@ -391,14 +391,14 @@ def _named_parts(sharding: Sharding) -> list[str]:
     )
     used = [(name, axes) for name, axes in lists if axes]
     every = tuple(AxisRef(name) for name, _ in mesh.axes)
-    if sharding.dim_axes or (mesh.axes and used and not _is_whole(used, every)):
+    whole = sharding.reduction == "sum" and _is_whole(used, every)
+    if sharding.dim_axes or (mesh.axes and used and not whole):
         dims = (_axes_text(axes, closed) for axes, closed in sharding.dim_axes)
         parts.append("[" + ", ".join(dims) + "]")
-        parts.extend(f"{name}={_axes_text(axes)}" for name, axes in used)
+        how = {"unreduced": "" if sharding.reduction == "sum" else sharding.reduction}
+        parts.extend(f"{name}={how.get(name, '')}{_axes_text(axes)}" for name, axes in used)
     elif mesh.axes:
         parts.append(used[0][0] if used else "replicated")
-    if sharding.reduction != "sum":
-        parts.append(f"reduction={sharding.reduction}")
     if sharding.metadata:
         parts.append(f"metadata={_metadata_list_text(sharding.metadata)}")
     return parts
