@@ -54,6 +54,11 @@ def to_word(enum: str, name: str) -> str | None:
     return _WORDS[enum].get(name)
 
 
+def words_of(enum: str) -> frozenset[str] | None:
+    """Every spelling of an enumeration's values; None if there is no such enumeration."""
+    return frozenset(_NAMES[enum]) if enum in _NAMES else None
+
+
 def to_name(enum: str, word: str) -> str | None:
     """Name of the value that text spells ``word``; None where the enum has no such value."""
     return _NAMES[enum].get(word)

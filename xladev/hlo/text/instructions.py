@@ -24,6 +24,7 @@ from xladev.hlo.text.metadata import (
 )
 from xladev.hlo.text.scalar_values import parse_list, parse_string_or_json
 from xladev.hlo.text.shapes import parse_shape_at, sees_shape
+from xladev.hlo.text.spellings import ABSENT, IGNORED, OTHER_SPELLINGS, UNSET, known_words
 
 MAX_NESTING = 64
 """Deepest nesting of computations and operands written in place."""
@@ -53,29 +54,6 @@ _NOTES: Mapping[str, tuple[str, Callable[[Cursor], Any]]] = MappingProxyType(
     }
 )
 """Text name -> field of Annotations and its parser, for what any instruction may carry."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spelling:
-    """Another spelling of an attribute: its name in the opset, and how its value differs."""
-
-    name: str
-    parse: Callable[[Cursor], Any] | None = None
-
-
-def _parse_order(cursor: Cursor) -> str:
-    """``TOTAL`` or ``PARTIAL``, as newer printers say TOTALORDER and FLOAT."""
-    start = cursor.start
-    order = cursor.word("TOTAL or PARTIAL")
-    if order not in _ORDERS:
-        cursor.fail(f"expected TOTAL or PARTIAL, not {order!r}", start)
-    return _ORDERS[order]
-
-
-_ORDERS = {"TOTAL": "TOTALORDER", "PARTIAL": "FLOAT"}
-_OTHER_SPELLINGS: Mapping[tuple[str, str], Spelling] = MappingProxyType(
-    {("compare", "order"): Spelling("type", _parse_order)}
-)
 
 
 @dataclass(slots=True)
@@ -148,9 +126,9 @@ class InstructionParser:
             allowed = op if wrapped is None else wrapped
             while cursor.accept(","):
                 self._parse_attribute(draft, op, allowed)
-        if wrapped is not None and op.name == "async-start":
+        if wrapped is not None and op.name == "async-start" and "calls" not in draft.attrs:
             self._wrap(draft, wrapped, opcode_at)
-        for absent, value in _ABSENT.get(op.name, ()):
+        for absent, value in ABSENT.get(op.name, ()):
             draft.attrs.setdefault(absent, value)
         _check_required(cursor, draft, opcode_at)
         into.append(draft)
@@ -240,7 +218,7 @@ class InstructionParser:
         start = cursor.start
         name = cursor.word("the name of an attribute")
         cursor.expect("=", f"after attribute name {name!r}")
-        spelled = _OTHER_SPELLINGS.get((allowed.name, name))
+        spelled = OTHER_SPELLINGS.get((allowed.name, name))
         if spelled is not None:
             name = spelled.name
         attr = allowed.by_name.get(name) or op.by_name.get(name)
@@ -248,26 +226,44 @@ class InstructionParser:
             cursor.fail(f"attribute {name} given twice", start)
         if attr is not None and attr.kind is not AttrKind.NUMBER:
             parse = None if spelled is None else spelled.parse
-            draft.attrs[name] = self._parse_value(attr) if parse is None else parse(cursor)
+            value = self._parse_value(allowed.name, attr) if parse is None else parse(cursor)
+            draft.attrs[name] = value
         elif name in _NOTES:
             field_name, parse = _NOTES[name]
             if field_name in draft.note:
                 cursor.fail(f"attribute {name} given twice", start)
             draft.note[field_name] = parse(cursor)
-        elif (op.category, name) in _IGNORED:
+        elif (op.category, name) in IGNORED:
             cursor.word()
         else:
             _fail_unknown(cursor, start, name, allowed)
 
-    def _parse_value(self, attr: Attr) -> Any:
+    def _parse_value(self, opcode: str, attr: Attr) -> Any:
         if attr.kind is AttrKind.COMPUTATION:
             return self._parse_computation()
         if attr.kind is AttrKind.COMPUTATIONS:
             return parse_list(self.cursor, lambda _: self._parse_computation())
+        start = self.cursor.start
         value = CODECS[attr.kind].parse(self.cursor)
+        if attr.kind is AttrKind.WORD:
+            return self._checked_word(opcode, attr, value, start)
+        if attr.kind is AttrKind.WORDS:
+            return tuple(self._checked_word(opcode, attr, word, start) for word in value)
         if attr.name == "async_execution_thread" and value == "main":
             return attr.default
         return value
+
+    def _checked_word(self, opcode: str, attr: Attr, word: str, start: int) -> Any:
+        known = known_words(opcode, attr)
+        if known is None or word in known:
+            return word
+        if word in UNSET:
+            return attr.default
+        raise self.cursor.error(
+            f"{attr.name} of {opcode} cannot be {word!r}",
+            start,
+            hint=f"one of {', '.join(sorted(known))}",
+        )
 
     def _parse_computation(self) -> Reference | ComputationDraft:
         """The name of a computation, or its instructions in place."""
@@ -277,9 +273,23 @@ class InstructionParser:
         self._enter()
         draft = self.parse_body("nested", start)
         draft.in_place = True
+        if self.cursor.sees(",") and self.cursor.look_ahead()[1] == "execution_thread":
+            self.parse_thread(draft)
         self.depth -= 1
         self.computations.append(draft)
         return draft
+
+    def parse_thread(self, draft: ComputationDraft) -> None:
+        """``, execution_thread="name"`` behind a computation."""
+        cursor = self.cursor
+        cursor.expect(",")
+        start = cursor.start
+        key = cursor.word("execution_thread")
+        if key != "execution_thread":
+            cursor.fail(f"a computation has no attribute {key!r}", start)
+        cursor.expect("=")
+        thread = cursor.string()
+        draft.execution_thread = "" if thread == "main" else thread
 
     # -- asynchronous operations in their short form
 
@@ -309,12 +319,6 @@ class InstructionParser:
 
 
 _POSITIONAL = frozenset({"parameter", "constant"})
-_ABSENT: Mapping[str, tuple[tuple[str, Any], ...]] = MappingProxyType(
-    {"topk": (("is_stable", True),)}
-)
-"""What text means by leaving an attribute out, where that is not what a proto means by it."""
-_IGNORED = frozenset({("collective", "mode"), ("async", "mode")})
-"""Attributes that XLA reads and forgets, by category: they follow from the others."""
 _SHARED_NOTES = frozenset(
     {"metadata", "origin", "backend_config", "frontend_attributes", "statistics"}
 )

@@ -109,14 +109,8 @@ def _parse_computation(parser: InstructionParser) -> ComputationDraft:
     signature = _parse_signature(cursor) if cursor.sees("(") else None
     draft = parser.parse_body(name, offset)
     draft.signature = signature
-    while cursor.accept(","):
-        start = cursor.start
-        key = cursor.word("execution_thread")
-        if key != "execution_thread":
-            cursor.fail(f"a computation has no attribute {key!r}", start)
-        cursor.expect("=")
-        thread = cursor.string()
-        draft.execution_thread = "" if thread == "main" else thread
+    while cursor.sees(","):
+        parser.parse_thread(draft)
     parser.computations.append(draft)
     return draft
 

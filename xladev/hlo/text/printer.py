@@ -67,9 +67,10 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z", re.ASCII)
 _SPELLED_NAME = re.compile(r"[\w.\-]+\Z", re.ASCII)
 _RESERVED = frozenset(
     {
-        *dt.BY_NAME, "HloModule", "ENTRY", "ROOT", "FileNames", "FunctionNames", "FileLocations",
-        "StackFrames", "true", "false", "inf", "nan", "replicated", "maximal", "manual",
-        "unreduced", "unknown", "last_tile_dim_replicate", "shard_as", "shard_like",
+        *(t.name for t in dt.ARRAY_TYPES), "token", "opaque", "HloModule", "ENTRY", "ROOT",
+        "FileNames", "FunctionNames", "FileLocations", "StackFrames", "true", "false", "inf",
+        "nan", "replicated", "maximal", "manual", "unreduced", "unknown", "shard_as",
+        "shard_like", "last_tile_dim_replicate",
     }
 )  # fmt: skip
 """Words of the grammar, which are names only after ``%``."""
