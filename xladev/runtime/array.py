@@ -210,7 +210,6 @@ class DeviceArray:
             value = download(self.device, buffer.memory, self.hlo_shape)
         else:
             value = unpack(self._shown(buffer, data), self.hlo_shape)
-            value.flags.writeable = False
         return live_part(value, self.hlo_shape, self._read_sizes()) if self._sizes else value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> HostArray:
@@ -357,6 +356,32 @@ def put(
         buffer = upload(device, host, wanted, label)
     sizes = upload_sizes(device, host, wanted, label) if wanted.is_dynamic else ()
     return DeviceArray(device, wanted, buffer, DEFINED, sizes)
+
+
+def to_device(array: DeviceArray, device: Device) -> DeviceArray:
+    """The array on another device: copied by the platform within it, else through the host.
+
+    Does not wait for the value where the platform copies; the copy fails where the value does.
+
+    Raises:
+        ArgumentError: the array was deleted or donated.
+        OutOfMemoryError: the device has no room.
+        XladevError: the value failed, where it is copied through the host.
+    """
+    if device is array.device:
+        return array
+    buffer = array.buffer
+    if array.device.platform != device.platform or buffer is None or array.size_buffers:
+        return put(device, array.numpy(), array.hlo_shape)
+    made = device.allocate(array.hlo_shape, "copy from " + array.device.name)
+    nbytes = array.nbytes
+    device.join(array.event)
+    with device.call("Stream.copy"):
+        device.stream.copy(made.memory.slice(0, nbytes), buffer.memory.slice(0, nbytes))
+        recorded = device.stream.record()
+    event = DefinitionEvent(device.name, recorded, [array.event])
+    device.retain(event, (buffer, made))
+    return DeviceArray(device, array.hlo_shape, made, event)
 
 
 def from_dlpack(device: Device, producer: Any) -> DeviceArray:

@@ -116,8 +116,6 @@ class Launchable:
         if poison is not None:
             self._end_donated(arrays, donate)
             return self._failed(poison, run_id, collectives)
-        for event in upstream:
-            self.device.join(event)
         prepared = self._prepare(arrays, donate)
         failure, recorded = self._launch(prepared, run_id, collectives)
         if failure is None and recorded is READY and not upstream:

@@ -7,15 +7,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.unit.runtime.null_device import Driver, add_executable, null_device
+from tests.unit.runtime.null_device import Driver, add_executable, null_device, null_spec
 from xladev.compiler.description import DeviceDescription, MemorySpace
-from xladev.errors import ArgumentError, PluginError, ShapeError
+from xladev.errors import ArgumentError, ExecutionError, PluginError, ShapeError
 from xladev.hlo.dtype import F32, S4
 from xladev.hlo.shape import Layout, Shape, Tile, array
-from xladev.runtime.array import from_dlpack, put
+from xladev.runtime.array import from_dlpack, put, to_device
 from xladev.runtime.device import Device
 from xladev.runtime.host_executor import HostExecutor, host_address
 from xladev.runtime.launchable import Launchable
+from xladev.runtime.registry import Registry
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -242,6 +243,45 @@ def test_dlpack_at_tier_five_exports_device_memory(driver):
     host = there.__dlpack__(dl_device=(1, 0))
     assert "to_dlpack" in driver.calls
     assert type(host).__name__ == "PyCapsule"
+
+
+@pytest.mark.parametrize("tier", [2, 4])
+def test_copies_within_a_platform_stay_there(tier):
+    driver = Driver(device_count=2)
+    registered = Registry(find=lambda: ()).register(null_spec(driver, tier=tier))
+    there = put(registered.device(0), A)
+    copied = to_device(there, registered.device(1))
+    assert copied.device.name == "null:1"
+    np.testing.assert_array_equal(copied.numpy(), A)
+    assert to_device(there, registered.device(0)) is there
+    assert ("stream.copy" in driver.calls) == (tier == 4)
+
+
+def test_a_copy_waits_for_its_source_on_the_stream_and_fails_with_it():
+    driver = Driver(device_count=2)
+    registered = Registry(find=lambda: ()).register(null_spec(driver, tier=4))
+    first, second = registered.devices()
+    executable = add_executable()
+    program = Launchable(first, executable.signature, first.executor.load(executable))
+    driver.gate.clear()
+    driver.fail("run", ExecutionError("bit flip"))
+    (failing,) = program.execute([A[0], A[0]])
+    (pending,) = program.execute([A[0], A[0]])
+    poisoned, copied = to_device(failing, second), to_device(pending, second)
+    assert driver.calls.count("stream.wait") == 2
+    pending.delete()
+    driver.gate.set()
+    for failed in (poisoned, failing):
+        with pytest.raises(ExecutionError, match="bit flip"):
+            failed.numpy()
+    np.testing.assert_array_equal(copied.numpy(), 2 * A[0])
+
+
+def test_copies_between_platforms_go_through_the_host(driver):
+    there = put(null_device(driver, tier=4), A, array(F32, (5, 4), dynamic=(True, False)))
+    copied = to_device(there, host_device())
+    np.testing.assert_array_equal(copied.numpy(), A)
+    assert copied.hlo_shape == there.hlo_shape
 
 
 def test_from_dlpack_takes_device_memory_or_copies(driver):

@@ -121,6 +121,17 @@ def test_all_reduce_with_any_function_keeps_the_dtype(executors):
         np.testing.assert_array_equal(result, expected)
 
 
+def test_a_reduction_that_widens_is_narrowed(executors):
+    inputs = floats(4)
+
+    def mean(a, b):
+        return (a.astype(np.float64) + b) / 2
+
+    shape = array(dt.F32, (4,))
+    for result in collective(executors, "all_reduce", inputs, shape, mean):
+        np.testing.assert_allclose(result, mean(mean(mean(*inputs[:2]), inputs[2]), inputs[3]))
+
+
 @pytest.mark.parametrize("dimension", [0, 1])
 def test_all_gather(executors, dimension):
     inputs = floats(2, 3)

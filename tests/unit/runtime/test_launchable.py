@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.runtime.null_device import (
     Driver,
+    NullStream,
     add_executable,
     double_executable,
     in_place_executable,
@@ -237,13 +238,36 @@ def test_host_arguments_are_not_copied(host):
     assert seen == [value.ctypes.data]
 
 
-def test_an_asynchronous_device_does_not_alias_what_the_caller_may_change(stream_device, driver):
+class AsynchronousHostExecutor(HostExecutor):
+    """Host memory, and a worker thread."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def create_stream(self):
+        return NullStream(self.driver)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_an_asynchronous_device_does_not_alias_what_the_caller_may_change(driver, read_only):
+    class Later(LoadedExecutable):
+        def launch(self, stream, context):
+            addresses.append(context.arguments[0].handle.address)
+            stream.submit(lambda: InPlaceDouble().launch(stream, context))
+
+    addresses = []
+    space = MemorySpace(host_addressable=True, wrap_alignment=4)
+    description = DeviceDescription(memory_spaces=(space,))
+    device = Device("host", "cpu", 0, AsynchronousHostExecutor(driver), description)
     driver.gate.clear()
     value = A.copy()
-    (result,) = load(stream_device, double_executable()).execute([value])
-    value[:] = -1
+    value.flags.writeable = not read_only
+    (result,) = Launchable(device, double_executable().signature, Later()).execute([value])
+    if not read_only:
+        value[:] = -1
     driver.gate.set()
     np.testing.assert_array_equal(result.numpy(), 2 * A)
+    assert (addresses == [value.ctypes.data]) == read_only
 
 
 # Scratch and overlap

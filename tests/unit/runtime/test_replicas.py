@@ -20,7 +20,7 @@ from xladev.runtime.host_communicator import HostCommunicator
 from xladev.runtime.launchable import Launchable
 from xladev.runtime.loaded_executable import LoadedExecutable
 from xladev.runtime.registry import Registry
-from xladev.runtime.replicas import ReplicatedLaunchable
+from xladev.runtime.replicas import LaunchThreads, ReplicatedLaunchable
 
 A = np.arange(4, dtype=np.float32)
 SIGNATURE = add_executable().signature
@@ -117,6 +117,34 @@ def test_executions_from_many_threads_never_wait_crosswise(registered):
         t.join(60)
     assert not any(t.is_alive() for t in threads)
     assert wrong == []
+
+
+def test_executions_are_queued_on_all_devices_in_one_step():
+    """While one execution is half queued, another one must not slip in between."""
+    order, half_queued, other_tried = [], threading.Event(), threading.Event()
+
+    class Slow(LaunchThreads):
+        def _queue(self, device):
+            order.append((threading.current_thread().name, device))
+            if threading.current_thread().name == "first" and device == "a":
+                half_queued.set()
+                other_tried.wait(0.2)
+            return super()._queue(device)
+
+    threads = Slow()
+
+    def run(devices):
+        threads.run_together(devices, [lambda: None] * 2)
+        other_tried.set()
+
+    first = threading.Thread(target=run, args=(["a", "b"],), name="first")
+    second = threading.Thread(target=run, args=(["b", "a"],), name="second")
+    first.start()
+    half_queued.wait()
+    second.start()
+    first.join(10)
+    second.join(10)
+    assert [name for name, _ in order] == ["first", "first", "second", "second"]
 
 
 def test_bad_device_lists_are_refused(registered):
