@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from tests.tools.compare import DEFAULT_RTOL, difference, expect_relative
+from xladev.testing.comparison import DEFAULT_RTOL, difference, expect_relative
 from xladev.client import CompiledModule
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import load

@@ -1,5 +1,7 @@
 """Compares results with expected arrays, as strictly as each kind of check says."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

@@ -1,0 +1,119 @@
+"""The command line as its users see it: output, exit codes, errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xladev.cli.main import main
+
+PROGRAM = """HloModule scale, entry_computation_layout={(f32[4]{0}, bf16[2]{0})->(f32[4]{0}, bf16[2]{0})}
+ENTRY e {
+  x = f32[4]{0} parameter(0)
+  h = bf16[2]{0} parameter(1)
+  r = f32[4]{0} sqrt(x)
+  s = bf16[2]{0} add(h, h)
+  ROOT t = (f32[4]{0}, bf16[2]{0}) tuple(r, s)
+}
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "scale.hlo"
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_run_prints_results(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(program), "--platform", "interpreter"]) == 0
+    shown = capsys.readouterr().out
+    assert "scale on interpreter:0" in shown
+    assert "f32[4]" in shown
+    assert "bf16[2]" in shown
+    assert "nan" not in shown
+
+
+def test_saved_arrays_serve_as_inputs_and_as_expected_results(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = tmp_path / "x.npz"
+    assert main(["run", str(program), "--platform", "interpreter", "--save", str(saved)]) == 0
+    assert main(["run", str(program), "--platform", "cpu", "--check", str(saved)]) == 0
+    assert "passed" in capsys.readouterr().out
+
+
+def test_a_wrong_result_is_exit_code_1(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = tmp_path / "x.npz"
+    main(["run", str(program), "--platform", "interpreter", "--save", str(saved)])
+    arrays = dict(np.load(saved))
+    arrays["out_0000"] = arrays["out_0000"] + 1
+    np.savez(saved, **arrays)
+    assert main(["run", str(program), "--platform", "interpreter", "--check", str(saved)]) == 1
+    assert "result 0: 4 of 4 differ, first at [0]" in capsys.readouterr().out
+
+
+def test_against_and_json(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["run", str(program), "--platform", "cpu", "--against", "interpreter", "--json"])
+    report = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert report["problems"] == {"interpreter": []}
+    assert report["device"] == "cpu:0"
+    assert [r["shape"] for r in report["results"]] == ["f32[4]", "bf16[2]"]
+
+
+def test_convert_there_and_back(program: Path, tmp_path: Path) -> None:
+    proto, text = tmp_path / "m.pb", tmp_path / "m.txt"
+    assert main(["convert", str(program), "-o", str(proto)]) == 0
+    assert main(["convert", str(proto), "-o", str(text)]) == 0
+    assert "sqrt" in text.read_text()
+    assert main(["convert", str(text), "--to", "proto", "-o", str(tmp_path / "n.pb")]) == 0
+    assert (tmp_path / "n.pb").read_bytes() == proto.read_bytes()
+
+
+def test_opt_lists_and_applies_passes(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["opt", "--list"]) == 0
+    assert "cse" in capsys.readouterr().out
+    assert main(["opt", str(program), "--passes", "cse,dce"]) == 0
+    assert "ENTRY" in capsys.readouterr().out
+
+
+def test_devices_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices"]) == 0
+    assert "cpu:0 *" in capsys.readouterr().out
+    assert main(["doctor"]) == 0
+    assert "healthy" in capsys.readouterr().out
+    assert main(["doctor", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["platforms"]
+
+
+def test_options_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["options"]) == 0
+    assert "strict" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "no/such/file"], "cannot read"),
+        (["opt"], "no file was given"),
+        (["run", "{program}", "--platform", "tpu"], "tpu"),
+        (["run", "{program}", "--option", "fuson=1"], "fusion"),
+        (["run", "{program}", "--iterations", "0"], "at least 1"),
+        (["run", "{program}", "--inputs", "{program}"], "cannot read arrays"),
+        (["opt", "{program}", "--passes", "csee"], "cse"),
+    ],
+)
+def test_errors_say_what_and_what_next(
+    program: Path, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filled = [a.replace("{program}", str(program)) for a in arguments]
+    assert main(filled) == 2
+    shown = capsys.readouterr().err
+    assert says in shown
+    assert "Traceback" not in shown

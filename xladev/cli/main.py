@@ -1,0 +1,63 @@
+"""`xladev`: finds the command, runs it, turns errors into messages and exit codes.
+
+Exit codes: 0 success, 1 the command found a problem (a failed check, an unhealthy plugin),
+2 an error or wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from xladev import __version__
+from xladev.cli import convert, devices, doctor, opt, options, run
+from xladev.errors import XladevError
+from xladev.instrument import configure_logging
+
+_COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = MappingProxyType(
+    {
+        "run": ("run a program, check its results", run.add_arguments),
+        "devices": ("list the devices", devices.add_arguments),
+        "doctor": ("say what is installed and what is wrong with it", doctor.add_arguments),
+        "opt": ("apply passes to a program and print it", opt.add_arguments),
+        "convert": ("convert between serialized HloModuleProto and text", convert.add_arguments),
+        "options": ("list the compile options", options.add_arguments),
+    }
+)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="xladev", description="Run and inspect HLO programs on any backend."
+    )
+    parser.add_argument("--version", action="version", version=f"xladev {__version__}")
+    parser.add_argument("--log", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR")
+    parser.add_argument("--traceback", action="store_true", help="show where an error was raised")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (summary, add) in _COMMANDS.items():
+        add(commands.add_parser(name, help=summary, description=summary.capitalize() + "."))
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; the exit code."""
+    parsed = build_parser().parse_args(arguments)
+    try:
+        configure_logging(parsed.log)
+        code: int = parsed.run(parsed)
+        return code
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except XladevError as error:
+        if parsed.traceback:
+            raise
+        print(f"xladev: error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

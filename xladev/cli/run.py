@@ -1,0 +1,180 @@
+"""`xladev run`: compiles a program, runs it, checks its results, counts and times."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xladev.cli.arrays import named_arrays, read_arrays, save_arrays
+from xladev.cli.output import print_json, print_table, progress
+from xladev.client import CompiledModule, compile, load
+from xladev.compiler.options import CompileOptions
+from xladev.errors import ArgumentError
+from xladev.hlo.ir import HloModule
+from xladev.testing.comparison import DEFAULT_RTOL, difference, expect_relative
+from xladev.testing.random_inputs import random_arguments
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.add_argument("file", type=Path, help="HLO text or serialized HloModuleProto")
+    parser.add_argument("--platform", help="platform, kind or device, such as cpu or npu:1")
+    parser.add_argument("--inputs", type=Path, help="npz with in_*; default: random numbers")
+    parser.add_argument("--check", type=Path, help="npz with out_* to compare with")
+    parser.add_argument("--against", metavar="PLATFORM", help="compare with another platform")
+    parser.add_argument("--rtol", type=float, help=f"of comparisons; default {DEFAULT_RTOL}")
+    parser.add_argument("--iterations", type=int, default=1, metavar="N", help="run N times")
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs")
+    parser.add_argument("--save", type=Path, help="write in_* and out_* to an npz")
+    parser.add_argument("--stats", action="store_true", help="regions, fallbacks, memory, times")
+    parser.add_argument("--strict", action="store_true", help="a fallback is an error")
+    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.iterations < 1:
+        raise ArgumentError(f"--iterations {arguments.iterations}", why="at least 1")
+    options = CompileOptions.from_environment().with_options(arguments.option)
+    if arguments.strict:
+        options = options.with_option("strict")
+    start = time.perf_counter()
+    with progress(f"compiling {arguments.file.name}"):
+        module = load(arguments.file)
+        compiled = compile(module, arguments.platform, options)
+    compile_s = time.perf_counter() - start
+    inputs = _inputs(module, compiled, arguments)
+    with progress(f"running {arguments.file.name}"):
+        results, seconds = _timed(compiled, inputs, arguments.iterations)
+    problems = _problems(module, compiled, results, inputs, arguments)
+    if arguments.save is not None:
+        save_arrays(arguments.save, _flat(inputs), results)
+    report = _report(compiled, results, compile_s, seconds, problems)
+    if arguments.json:
+        print_json(report)
+    else:
+        _print(report, arguments)
+    return 1 if any(problems.values()) else 0
+
+
+def _inputs(
+    module: HloModule, compiled: CompiledModule, arguments: argparse.Namespace
+) -> list[Any]:
+    shapes = compiled.program.signature.parameters
+    path = arguments.inputs or arguments.check
+    if path is None:
+        return random_arguments(module, arguments.seed)
+    found = read_arrays(path, "in_", shapes)
+    if found is None and arguments.inputs is None:
+        return random_arguments(module, arguments.seed)
+    if found is None:
+        raise ArgumentError(f"{path} has no arrays called in_*", where=str(path))
+    return found
+
+
+def _timed(
+    compiled: CompiledModule, inputs: Sequence[Any], iterations: int
+) -> tuple[list[Any], list[float]]:
+    seconds: list[float] = []
+    results: list[Any] = []
+    for _ in range(iterations):
+        start = time.perf_counter()
+        results = [np.asarray(leaf) for leaf in _flat(compiled(*inputs)) if leaf is not None]
+        seconds.append(time.perf_counter() - start)
+    return results, seconds
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, (tuple, list)):
+        return [leaf for part in value for leaf in _flat(part)]
+    return [value]
+
+
+def _problems(
+    module: HloModule,
+    compiled: CompiledModule,
+    results: Sequence[Any],
+    inputs: Sequence[Any],
+    arguments: argparse.Namespace,
+) -> dict[str, list[str]]:
+    """What is wrong, by what was compared with."""
+    problems: dict[str, list[str]] = {}
+    if arguments.check is not None:
+        wanted = read_arrays(arguments.check, "out_", (compiled.program.signature.result,))
+        if wanted is None:
+            raise ArgumentError(f"{arguments.check} has no arrays called out_*")
+        problems[str(arguments.check)] = _compared(results, _flat(wanted), arguments.rtol)
+    if arguments.against is not None:
+        with progress(f"running on {arguments.against}"):
+            other = compile(module, arguments.against)
+            wanted = [np.asarray(x) for x in _flat(other(*inputs)) if x is not None]
+        problems[arguments.against] = _compared(results, wanted, arguments.rtol)
+    return problems
+
+
+def _compared(results: Sequence[Any], wanted: Sequence[Any], rtol: float | None) -> list[str]:
+    if len(results) != len(wanted):
+        return [f"{len(results)} results, want {len(wanted)}"]
+    check = expect_relative(DEFAULT_RTOL if rtol is None else rtol)
+    texts = [difference(check, got, want) for got, want in zip(results, wanted, strict=True)]
+    return [f"result {n}: {text}" for n, text in enumerate(texts) if text]
+
+
+def _report(
+    compiled: CompiledModule,
+    results: Sequence[Any],
+    compile_s: float,
+    seconds: Sequence[float],
+    problems: dict[str, list[str]],
+) -> dict[str, Any]:
+    program = compiled.program
+    return {
+        "module": program.name,
+        "device": compiled.devices[0].name,
+        "compile_s": compile_s,
+        "iterations": len(seconds),
+        "first_s": seconds[0],
+        "median_s": statistics.median(seconds),
+        "results": named_arrays(results),
+        "instructions": dict(program.instruction_counts),
+        "regions": program.region_counts(),
+        "fallbacks": [str(f) for f in program.fallbacks],
+        "scratch_nbytes": sum(e.signature.scratch_nbytes for e in program.executables),
+        "code_nbytes": sum(len(e.payload) for e in program.executables),
+        "problems": problems,
+    }
+
+
+def _print(report: dict[str, Any], arguments: argparse.Namespace) -> None:
+    print(
+        f"{report['module']} on {report['device']}: compiled in {report['compile_s']:.3f} s, "
+        f"ran {report['iterations']} time(s), median {1e3 * report['median_s']:.3f} ms"
+    )
+    rows = [("RESULT", "SHAPE", "MEAN", "FIRST VALUES")]
+    rows += [(r["name"], r["shape"], r["mean"], r["values"]) for r in report["results"]]
+    print_table(rows)
+    if arguments.stats:
+        _print_stats(report)
+    elif report["fallbacks"]:
+        print(f"{len(report['fallbacks'])} instruction(s) ran on the host; --stats says why")
+    for where, problems in report["problems"].items():
+        print(f"check against {where}: " + ("FAILED" if problems else "passed"))
+        for problem in problems:
+            print(f"  {problem}")
+
+
+def _print_stats(report: dict[str, Any]) -> None:
+    for name in ("instructions", "regions"):
+        counts = ", ".join(f"{count} on {where}" for where, count in report[name].items())
+        print(f"{name}: {counts}")
+    print(f"scratch memory: {report['scratch_nbytes']} bytes; code: {report['code_nbytes']} bytes")
+    print(f"first run: {1e3 * report['first_s']:.3f} ms")
+    for fallback in report["fallbacks"]:
+        print(f"fallback: {fallback}")

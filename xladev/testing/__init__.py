@@ -1,0 +1,1 @@
+"""What tests, tools and certification share: comparison, inputs, worker processes, reduction."""

@@ -1,0 +1,209 @@
+"""Random arguments for a program, from a seed, kept legal for what the program does with them.
+
+Values are small and of both signs. Parameters that reach a square root, a logarithm or an index
+through operations that only move data are drawn from the range where those are meaningful.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xladev.hlo.dtype import Kind, PrimitiveType
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.literal import Value
+from xladev.hlo.shape import Shape, ShapeIndex
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The range that a value should be drawn from.
+
+    Attributes:
+        low: smallest value; None for no limit.
+        high: largest value; None for no limit.
+        nonzero: True if zero is to be avoided.
+        positive_definite: True if the last two dimensions are to hold such matrices.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    nonzero: bool = False
+    positive_definite: bool = False
+
+    def meet(self, other: Limits) -> Limits:
+        """The range that satisfies both."""
+        lows = [x for x in (self.low, other.low) if x is not None]
+        highs = [x for x in (self.high, other.high) if x is not None]
+        return Limits(
+            max(lows, default=None),
+            min(highs, default=None),
+            self.nonzero or other.nonzero,
+            self.positive_definite or other.positive_definite,
+        )
+
+
+FREE = Limits()
+_Leaf = tuple[HloInstruction, ShapeIndex]
+
+_PASS_ON = frozenset({
+    "reshape", "broadcast", "transpose", "copy", "bitcast", "reverse", "slice", "convert",
+    "concatenate", "opt-barrier", "dynamic-slice", "gather",
+})  # fmt: skip
+_DOMAINS: Mapping[str, Mapping[int, Limits]] = MappingProxyType(
+    {
+        "sqrt": {0: Limits(low=0.0)},
+        "rsqrt": {0: Limits(low=0.1)},
+        "log": {0: Limits(low=0.1)},
+        "log2": {0: Limits(low=0.1)},
+        "log-plus-one": {0: Limits(low=-0.5)},
+        "acos": {0: Limits(-1.0, 1.0)},
+        "asin": {0: Limits(-1.0, 1.0)},
+        "atanh": {0: Limits(-0.9, 0.9)},
+        "acosh": {0: Limits(low=1.0)},
+        "power": {0: Limits(low=0.0)},
+        "divide": {1: Limits(nonzero=True)},
+        "remainder": {1: Limits(nonzero=True)},
+        "cholesky": {0: Limits(positive_definite=True)},
+        "triangular-solve": {0: Limits(positive_definite=True)},
+        "batch-norm-inference": {4: Limits(low=0.1)},
+        "batch-norm-grad": {3: Limits(low=0.1)},
+    }
+)
+
+
+def random_arguments(module: HloModule, seed: int = 0) -> list[Value]:
+    """One value per parameter of the entry: an array, or a tuple of them; None for a token."""
+    generator = np.random.default_rng(seed)
+    limits = parameter_limits(module.entry)
+    return [
+        _random_value(generator, p.shape, (), lambda at, p=p: limits.get((p, at), FREE))
+        for p in module.entry.parameters
+    ]
+
+
+def parameter_limits(computation: HloComputation) -> dict[_Leaf, Limits]:
+    """Limits of each leaf of each value, found by walking from users to operands once."""
+    limits: dict[_Leaf, Limits] = {}
+    for instruction in reversed(computation.instructions):
+        for number, operand in enumerate(instruction.operands):
+            for index, limit in _wanted(instruction, number, operand, limits):
+                key = (operand, index)
+                limits[key] = limits.get(key, FREE).meet(limit)
+    return limits
+
+
+def _wanted(
+    user: HloInstruction, number: int, operand: HloInstruction, limits: dict[_Leaf, Limits]
+) -> list[tuple[ShapeIndex, Limits]]:
+    """What one use asks of the leaves of an operand."""
+    opcode = user.opcode
+    if opcode == "get-tuple-element":
+        return [((user["index"], *at), limit) for (i, at), limit in limits.items() if i is user]
+    if opcode == "tuple":
+        return [
+            (at[1:], limit) for (i, at), limit in limits.items() if i is user and at[0] == number
+        ]
+    if opcode in ("call", "fusion"):
+        inner = user.called[0]
+        parameter = inner.parameters[number]
+        return [(at, x) for (i, at), x in parameter_limits(inner).items() if i is parameter]
+    if opcode == "while":
+        return [
+            (at, x)
+            for c in user.called
+            for (i, at), x in parameter_limits(c).items()
+            if i is c.parameters[0]
+        ]
+    own = _index_limits(user, number) or _DOMAINS.get(opcode, {}).get(number)
+    found = [] if own is None else [((), own)]
+    data = number == 0 or opcode == "concatenate"
+    if opcode in _PASS_ON and data and (user, ()) in limits:
+        found.append(((), limits[user, ()]))
+    return found
+
+
+def _index_limits(user: HloInstruction, number: int) -> Limits | None:
+    """The range of indices into an operand, where the operand is one."""
+    if user.opcode == "dynamic-slice" and number >= 1:
+        return _starts(user.operands[0].shape, user.shape, number - 1)
+    if user.opcode == "dynamic-update-slice" and number >= 2:
+        return _starts(user.shape, user.operands[1].shape, number - 2)
+    if user.opcode == "gather" and number == 1:
+        dims = [user.operands[0].shape.dims[d] for d in user["start_index_map"]]
+        return Limits(0, max(min(dims, default=1) - 1, 0))
+    if user.opcode == "scatter" and number == (len(user.operands) - 1) // 2:
+        dims = [user.operands[0].shape.dims[d] for d in user["scatter_dims_to_operand_dims"]]
+        return Limits(0, max(min(dims, default=1) - 1, 0))
+    return None
+
+
+def _starts(whole: Shape, window: Shape, dimension: int) -> Limits:
+    if dimension >= whole.rank:
+        return Limits(0, 0)
+    return Limits(0, max(whole.dims[dimension] - window.dims[dimension], 0))
+
+
+def _random_value(
+    generator: np.random.Generator, shape: Shape, at: ShapeIndex, limits: Any
+) -> Value:
+    if shape.is_tuple:
+        return tuple(
+            _random_value(generator, part, (*at, n), limits)
+            for n, part in enumerate(shape.tuple_shapes)
+        )
+    return random_array(generator, shape, limits(at)) if shape.is_array else None
+
+
+def random_array(generator: np.random.Generator, shape: Shape, limits: Limits = FREE) -> Array:
+    """One array of a shape, within limits."""
+    dtype = shape.element_type
+    if dtype.kind is Kind.PRED:
+        return generator.integers(0, 2, shape.dims).astype(np.bool_)
+    if dtype.is_integral:
+        return _random_integers(generator, dtype, shape.dims, limits)
+    values = _random_floats(generator, dtype, shape.dims, limits)
+    if limits.positive_definite and shape.rank >= 2 and shape.dims[-1] == shape.dims[-2]:
+        values = _positive_definite(values)
+    with np.errstate(all="ignore"):
+        return values.astype(dtype.np)
+
+
+def _random_integers(
+    generator: np.random.Generator, dtype: PrimitiveType, dims: tuple[int, ...], limits: Limits
+) -> Array:
+    signed = dtype.is_signed
+    least = -(2 ** (dtype.bits - 1)) if signed else 0
+    most = 2 ** (dtype.bits - (1 if signed else 0)) - 1
+    low = max(least, -8 if limits.low is None else int(limits.low))
+    high = min(most, 8 if limits.high is None else int(limits.high))
+    values = generator.integers(low, max(high, low) + 1, dims)
+    if limits.nonzero and most > 0:
+        values = np.where(values == 0, 1, values)
+    return values.astype(dtype.np)
+
+
+def _random_floats(
+    generator: np.random.Generator, dtype: PrimitiveType, dims: tuple[int, ...], limits: Limits
+) -> Array:
+    low = -1.0 if limits.low is None else limits.low
+    high = max(1.0, low + 1.0) if limits.high is None else limits.high
+    values = np.asarray(generator.uniform(low, high, dims))
+    if limits.nonzero:
+        values = np.where(np.abs(values) < 0.1, np.copysign(0.5, values), values)
+    if dtype.is_complex:
+        return np.asarray(values + 1j * generator.uniform(-1, 1, dims))
+    return values
+
+
+def _positive_definite(values: Array) -> Array:
+    size = values.shape[-1]
+    product = values @ np.swapaxes(values.conj(), -1, -2)
+    return np.asarray(product / max(size, 1) + np.eye(size))
