@@ -2,6 +2,8 @@
 
 The proto has no room for replica and partition counts, for alias_passthrough_params and for where
 sharding may be propagated: XLA passes those beside it, so they are at their defaults when read.
+Tables for debuggers (original value recovery, debug attributes) and what only XLA's own compilation
+uses (profiles, prefetches, device assignment, shardings of the SPMD partitioner) are not read.
 """
 
 from __future__ import annotations

@@ -17,6 +17,9 @@ from xladev.hlo.proto.schema import ENUM_TYPES, MESSAGES
 from xladev.hlo.shape import UNBOUNDED, Layout, Shape, SplitConfig, Tile, check_shape
 
 _UNBOUNDED: Final = -(2**63)
+_PARTS: Final = {dt.TUPLE: (0, inf), dt.BUFFER: (1, 1)}
+"""Least and most parts of types that have any."""
+
 _LEVELS: Final = {
     "D": "DIM_DENSE",
     "C": "DIM_COMPRESSED",
@@ -51,7 +54,8 @@ def _read(message: Message) -> Shape:
         raise ProtoError(
             f"{len(dims)} dimensions have {len(dynamic)} dynamic flags", where=message.place
         )
-    if not element_type.is_array and dims or len(parts) > _most_parts(element_type):
+    least, most = _PARTS.get(element_type, (0, 0))
+    if (dims and not element_type.is_array) or not least <= len(parts) <= most:
         raise ProtoError(
             f"a {element_type} has {len(dims)} dimensions and {len(parts)} parts",
             where=message.place,
@@ -59,24 +63,19 @@ def _read(message: Message) -> Shape:
         )
     return Shape(
         element_type,
-        tuple(map(_read_size, dims)) if dims and min(dims) < 0 else dims,
+        _read_sizes(message, dims) if dims and min(dims) < 0 else dims,
         None if layout is None or not element_type.is_array else _read_layout(layout),
         tuple(map(bool, dynamic)) if True in dynamic else (),
         parts,
     )
 
 
-def _most_parts(element_type: PrimitiveType) -> float:
-    return {dt.TUPLE: inf, dt.BUFFER: 1}.get(element_type, 0)
-
-
-def _read_size(size: int) -> int:
-    """A dimension's size; XLA stores the unbounded one as the least 64-bit number."""
-    if size == _UNBOUNDED:
-        return UNBOUNDED
-    if size < 0:
-        raise ProtoError(f"a dimension has size {size}", why="sizes are at least 0")
-    return size
+def _read_sizes(message: Message, dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes of dimensions; XLA stores the unbounded one as the least 64-bit number."""
+    for size in dims:
+        if size < 0 and size != _UNBOUNDED:
+            raise message.error(f"a dimension has size {size}", "sizes are at least 0")
+    return tuple(UNBOUNDED if size == _UNBOUNDED else size for size in dims)
 
 
 def _element_type(message: Message, field: str) -> PrimitiveType:

@@ -14,6 +14,8 @@ from xladev.hlo.literal import Literal
 from xladev.hlo.opset import OPSET
 from xladev.hlo.proto import read_module, write_module
 from xladev.hlo.shape import Shape
+from xladev.hlo.text import parse_module
+from xladev.hlo.text.printer import print_module
 
 NOT_IN_XLA_TODAY = {
     ("bitcast", "result_layout"),
@@ -59,6 +61,17 @@ def test_attributes_are_read(case: Case) -> None:
 def test_written_modules_read_back_equal(case: Case) -> None:
     module = read_module(PROTOS[case.name])
     assert read_module(write_module(module)) == module
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_proto_and_text_have_the_same_attributes(case: Case) -> None:
+    assert root_attrs(parse_module(case.text).entry.root) == case.attrs
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_text_holds_what_the_proto_says(case: Case) -> None:
+    module = read_module(PROTOS[case.name])
+    assert parse_module(print_module(module)) == module
 
 
 def test_every_opcode_has_a_case() -> None:

@@ -6,7 +6,9 @@ import pytest
 
 from tests.tools import oracle
 from tests.unit.hlo.proto.printed import comparable
+from tests.unit.hlo.proto.sources import without_sources
 from xladev.hlo.proto import read_module, write_module
+from xladev.hlo.text import parse_module
 
 PROGRAM_NAMES = (
     "cholesky_solve_generic", "cnn_train_adam_dropout", "collectives_shard_map",
@@ -39,6 +41,22 @@ def test_cases_read_back_equal(tenth: int, stablehlo_cases: Path) -> None:
     for path in paths:
         module = read_module(path.read_bytes())
         assert read_module(write_module(module)) == module, path
+
+
+@pytest.mark.parametrize("name", PROGRAM_NAMES)
+def test_proto_and_text_of_a_program_are_one_module(name: str, programs_dir: Path) -> None:
+    proto = read_module((programs_dir / f"{name}.pb").read_bytes())
+    text = parse_module((programs_dir / f"{name}.hlo").read_text())
+    assert without_sources(proto) == without_sources(text)
+
+
+@pytest.mark.rotating
+@pytest.mark.parametrize("tenth", range(10))
+def test_proto_and_text_of_cases_are_one_module(tenth: int, stablehlo_cases: Path) -> None:
+    for path in sorted(stablehlo_cases.glob("*/module.pb"))[tenth::10]:
+        proto = read_module(path.read_bytes())
+        text = parse_module(path.with_suffix(".hlo").read_text())
+        assert without_sources(proto) == without_sources(text), path
 
 
 def differences(protos: dict[str, bytes]) -> dict[str, str]:
