@@ -10,10 +10,10 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from xladev.testing.comparison import CHECKS, difference
 from xladev.client import compile as compile_for
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import load
+from xladev.testing.comparison import CHECKS, difference
 
 Array = npt.NDArray[Any]
 

@@ -10,10 +10,10 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from xladev.testing.comparison import DEFAULT_RTOL, difference, expect_relative
 from xladev.client import CompiledModule
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import load
+from xladev.testing.comparison import DEFAULT_RTOL, difference, expect_relative
 
 Array = npt.NDArray[Any]
 

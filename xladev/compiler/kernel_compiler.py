@@ -24,6 +24,7 @@ from xladev.compiler.plan_file import plan_executable
 from xladev.compiler.signature import Alias, Signature
 from xladev.errors import UnsupportedError
 from xladev.hlo.ir import HloModule
+from xladev.hlo.text import print_module
 
 FAMILIES: Mapping[str, str] = MappingProxyType(
     {
@@ -49,7 +50,7 @@ class KernelCompiler(Compiler):
         """
         module = with_row_major_layouts(module)
         fused = Fusion(self.can_fuse).run(module) if options.fusion else module
-        instrument.dump(f"{module.name}.fused", "hlo", lambda: fused)
+        instrument.dump(f"{module.name}.fused", "hlo", lambda: print_module(fused))
         aliases = honoured_aliases(module)
         plan = assign_buffers(fused, self.workspace_nbytes, aliases)
         instrument.dump(f"{module.name}.buffers", "txt", lambda: str(plan))
@@ -113,9 +114,9 @@ def honoured_aliases(module: HloModule) -> tuple[tuple[int, int], ...]:
     pairs: list[tuple[int, int]] = []
     for alias in module.header.aliases:
         result = results.get(alias.output_index)
-        parameter = parameters.get((alias.parameter, alias.parameter_index))
-        if result is None or parameter is None:
+        argument = parameters.get((alias.parameter, alias.parameter_index))
+        if result is None or argument is None:
             continue
-        if result_shapes[result].nbytes == parameter_shapes[parameter].nbytes:
-            pairs.append((result, parameter))
+        if result_shapes[result].nbytes == parameter_shapes[argument].nbytes:
+            pairs.append((result, argument))
     return tuple(pairs)

@@ -123,7 +123,7 @@ def _wanted(
             if i is c.parameters[0]
         ]
     own = _index_limits(user, number) or _DOMAINS.get(opcode, {}).get(number)
-    found = [] if own is None else [((), own)]
+    found: list[tuple[ShapeIndex, Limits]] = [] if own is None else [((), own)]
     data = number == 0 or opcode == "concatenate"
     if opcode in _PASS_ON and data and (user, ()) in limits:
         found.append(((), limits[user, ()]))

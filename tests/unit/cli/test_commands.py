@@ -10,7 +10,7 @@ import pytest
 
 from xladev.cli.main import main
 
-PROGRAM = """HloModule scale, entry_computation_layout={(f32[4]{0}, bf16[2]{0})->(f32[4]{0}, bf16[2]{0})}
+PROGRAM = """HloModule scale
 ENTRY e {
   x = f32[4]{0} parameter(0)
   h = bf16[2]{0} parameter(1)

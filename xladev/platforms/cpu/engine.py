@@ -1,7 +1,7 @@
 """LLVM at work: text to object code for this machine, and object code into this process.
 
-The one place that imports LLVM. llvmlite guards LLVM with a lock of its own, so all functions may be
-called from several threads.
+The one place that imports LLVM. llvmlite guards LLVM with a lock of its own, so all functions may
+be called from several threads.
 """
 
 from __future__ import annotations

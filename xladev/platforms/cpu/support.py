@@ -19,6 +19,7 @@ _STRUCTURE = frozenset({
     "opt-barrier", "fusion",
 })  # fmt: skip
 _CONTROL = frozenset({"while", "conditional", "call"})
+_WITHIN_SCALARS = _CONTROL | _STRUCTURE
 
 
 def cpu_supports(instruction: HloInstruction) -> Support:
@@ -70,7 +71,7 @@ def _scalar_computation(computation: HloComputation) -> Support:
     for inner in computation.instructions:
         if not all(leaf.is_array and leaf.size == 1 for _, leaf in inner.shape.leaves()):
             return no(f"{inner.name} in {computation.name} is no scalar")
-        if inner.opcode in _CONTROL or inner.opcode == "fusion" or inner.opcode in _STRUCTURE or inner.opcode in ELEMENT_RULES:
+        if inner.opcode in _WITHIN_SCALARS or inner.opcode in ELEMENT_RULES:
             answer = _scalar_computations(inner)
         elif inner.op.elementwise:
             answer = _elementwise(inner)
