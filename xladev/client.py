@@ -14,7 +14,7 @@ from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.compile import compile_module
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.program import Program
-from xladev.errors import ArgumentError, OptionError
+from xladev.errors import ArgumentError, DeviceError, OptionError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import load as _load_module
 from xladev.hlo.shape import Shape
@@ -108,6 +108,13 @@ def _program_devices(
         raise OptionError(
             f"device_assignment names {len(ordinals)} devices",
             why=f"program {program.name!r} takes {program.device_count}",
+        )
+    available = platform.device_count()
+    if available < len(ordinals):
+        raise DeviceError(
+            f"program {program.name!r} runs on {len(ordinals)} devices",
+            why=f"platform {platform.name!r} has {available}",
+            hint=f"host platforms have as many as XLADEV_{platform.name.upper()}_DEVICES says",
         )
     return tuple(platform.device(ordinal) for ordinal in ordinals)
 

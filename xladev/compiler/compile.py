@@ -19,7 +19,7 @@ from xladev.compiler.assignment import (
 from xladev.compiler.collective_thunk import CollectivePlan, simple_reduction
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.partition import Region, Step, computations_with_effects, partition
+from xladev.compiler.partition import Region, Step, partition
 from xladev.compiler.prepare import prepare
 from xladev.compiler.procedure_builder import ProcedureBuilder
 from xladev.compiler.program import ConstantData, Procedure, Program, Slot
@@ -32,6 +32,7 @@ from xladev.hlo.device_groups import device_groups
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.shape import Shape
 from xladev.instrument import dump, logger, trace_scope
+from xladev.passes.effects import computations_with_effects
 
 _log = logger("compile")
 Hosts = Callable[[], Sequence[CompileTarget]]

@@ -29,7 +29,7 @@ Expander = Callable[[HloInstruction], HloComputation | None]
 """Gives a computation of the instruction's operands that computes the same; None if it cannot."""
 
 Expanders = Mapping[str, Sequence[Expander]]
-"""Expanders to try, in order, by opcode, or by ``custom-call:TARGET``."""
+"""Expanders to try, in order, by opcode."""
 
 MAX_DEPTH = 8
 """How often what an expansion is made of may itself be expanded."""
@@ -71,7 +71,7 @@ class _Expansion:
 
     def _expanded(self, instruction: HloInstruction, depth: int) -> HloComputation | None:
         """A supported computation of the operands; None if there is none or no need of one."""
-        found = self._expanders.get(expander_key(instruction))
+        found = self._expanders.get(instruction.opcode)
         if not found or not depth or self._target.supports(instruction):
             return None
         for expander in found:
@@ -91,13 +91,6 @@ class _Expansion:
         if instruction.opcode in CONTROL_OPCODES and depth:
             return all(self._is_supported(c, depth - 1) for c in instruction.called)
         return is_run_by_sdk(instruction)
-
-
-def expander_key(instruction: HloInstruction) -> str:
-    """Where the expanders of an instruction are found."""
-    if instruction.opcode == "custom-call":
-        return f"custom-call:{instruction['custom_call_target']}"
-    return instruction.opcode
 
 
 def _inlined(instruction: HloInstruction, expansion: HloComputation) -> HloInstruction:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from xladev.compiler.assignment import SDK, STRUCTURAL_OPCODES
 from xladev.compiler.value_leaves import ValueLeaf, operand_sources, sources
-from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.passes.effects import has_effect
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +66,7 @@ def _step(device: str, instructions: list[HloInstruction]) -> Step:
     return instructions[0] if device == SDK else Region(device, tuple(instructions))
 
 
-Needs = Mapping[HloInstruction, AbstractSet[HloInstruction]]
+Needs = dict[HloInstruction, set[HloInstruction]]
 
 
 def _levels(live: Needs, devices: Mapping[HloInstruction, str]) -> dict[HloInstruction, int]:
@@ -87,7 +88,8 @@ def _sink(
         regions.setdefault(devices[instruction], set()).add(level)
     ordered = {device: sorted(found) for device, found in regions.items() if device != SDK}
     limits: dict[HloInstruction, int] = {}
-    for instruction, needed in reversed(live.items()):
+    for instruction in reversed(live):
+        needed = live[instruction]
         device, level = devices[instruction], levels[instruction]
         if instruction in limits and device != SDK:
             found = ordered[device]
@@ -119,7 +121,7 @@ def _live(
     Structure is left out.
     """
     wanted = {leaf.producer for leaf in sources(computation.root)}
-    wanted |= {i for i in computation.instructions if _has_effect(i, effects)}
+    wanted |= {i for i in computation.instructions if has_effect(i, effects)}
     live: list[tuple[HloInstruction, set[HloInstruction]]] = []
     for instruction in reversed(computation.instructions):
         if instruction in wanted and instruction.opcode not in STRUCTURAL_OPCODES:
@@ -127,23 +129,6 @@ def _live(
             wanted |= needed
             live.append((instruction, needed))
     return dict(reversed(live))
-
-
-def computations_with_effects(module: HloModule) -> frozenset[HloComputation]:
-    """Computations that send, receive, or call what says that it has side effects."""
-    found: set[HloComputation] = set()
-    for computation in module.computations:
-        if any(_has_effect(i, found) for i in computation.instructions):
-            found.add(computation)
-    return frozenset(found)
-
-
-def _has_effect(instruction: HloInstruction, effects: AbstractSet[HloComputation]) -> bool:
-    if instruction.op.side_effect:
-        return True
-    if instruction.opcode == "custom-call":
-        return bool(instruction["custom_call_has_side_effect"])
-    return any(c in effects for c in instruction.called)
 
 
 def region_outputs(steps: tuple[Step, ...], root: HloInstruction) -> dict[Region, list[ValueLeaf]]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from xladev.compiler.assignment import CompileTarget
-from xladev.compiler.expansion import Expanders, expand_rejected
+from xladev.compiler.expansion import Expander, Expanders, expand_rejected
 from xladev.compiler.options import CompileOptions
-from xladev.hlo.ir import HloModule
+from xladev.hlo.builder import HloBuilder
+from xladev.hlo.custom_calls.registry import known
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.verifier import verify
 from xladev.passes.call_inliner import CallInliner
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
+from xladev.passes.manual_regions import ManualRegionExpander
 from xladev.passes.pipeline import HloPassPipeline
-
-EXPANDERS: Expanders = {}
-"""Expanders by opcode or ``custom-call:TARGET``."""
+from xladev.passes.synchronous_pairs import SynchronousPairs
 
 
 def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -> HloModule:
@@ -22,15 +24,33 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
         VerifyError: the module breaks a rule of HLO.
         PassError: a pass failed.
     """
+    verify(module)
+    module = _ALWAYS.run(module)
     if options.optimization_level > 0:
         module = _SIMPLIFY.run(module)
     expanded = expand_rejected(module, target, EXPANDERS)
     return expanded if expanded is module else _CLEAN_UP.run(expanded)
 
 
+_ALWAYS = HloPassPipeline("canonical", (ManualRegionExpander(), SynchronousPairs()))
 _SIMPLIFY = HloPassPipeline(
     "simplify", (CallInliner(), CommonSubexpressionElimination(), DeadCodeElimination())
 )
 _CLEAN_UP = HloPassPipeline(
     "clean-up", (CallInliner(), CommonSubexpressionElimination(), DeadCodeElimination())
 )
+
+
+def expand_custom_call(instruction: HloInstruction) -> HloComputation | None:
+    """The plain HLO that a custom-call target is registered with."""
+    target = known(instruction["custom_call_target"])
+    if target is None or target.expand is None:
+        return None
+    builder = HloBuilder(f"{instruction.name}.expansion")
+    parameters = [builder.parameter(operand.shape) for operand in instruction.operands]
+    return builder.build(target.expand(builder, instruction, parameters))
+
+
+_BUILT_IN: dict[str, tuple[Expander, ...]] = {"custom-call": (expand_custom_call,)}
+EXPANDERS: Expanders = _BUILT_IN
+"""Expanders by opcode, in the order in which they are tried."""

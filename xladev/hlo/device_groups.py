@@ -1,56 +1,52 @@
 """Which devices a collective joins, as numbers replica * partitions + partition.
 
-The mode follows from `channel_id` and `use_global_device_ids`, as in StableHLO's sections on
-all_reduce (cross_replica, cross_replica_and_partition, flattened_ids) and on collective_permute,
-all_to_all and collective_broadcast (cross_replica, cross_partition).
+The view of a compiler that knows how many devices there will be; `hlo/ops/groups.py` has the view
+of one device of an evaluation, and says what the modes are.
 """
 
 from __future__ import annotations
 
 from xladev.errors import EvaluationError
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.groups import GroupMode, group_mode
 
 Groups = tuple[tuple[int, ...], ...]
-
-_WITH_GLOBAL_IDS = frozenset({"all-gather", "all-reduce", "collective-reduce", "reduce-scatter"})
 
 
 def device_groups(instruction: HloInstruction, replicas: int, partitions: int) -> Groups:
     """The groups of devices that exchange values; ranks are positions within a group.
 
     Args:
-        instruction: a collective, or the start of an asynchronous one.
+        instruction: a collective.
         replicas: replicas of the execution.
         partitions: partitions of each replica.
 
     Raises:
-        EvaluationError: a group names a device that the execution does not have.
+        EvaluationError: a group names a device that the execution does not have, or one twice.
     """
-    opcode = instruction.opcode.removesuffix("-start")
-    has_channel = (instruction["channel_id"] or 0) > 0
-    listed = () if opcode == "collective-permute" else instruction["replica_groups"].expand()
-    if opcode in _WITH_GLOBAL_IDS and instruction["use_global_device_ids"]:
-        groups = listed or (tuple(range(replicas * partitions)),)
-    elif opcode in _WITH_GLOBAL_IDS and has_channel:
-        groups = _across_both(listed or (tuple(range(replicas)),), partitions)
-    elif has_channel:
-        groups = _across_partitions(listed or (tuple(range(partitions)),), replicas, partitions)
-    else:
-        groups = _across_replicas(listed or (tuple(range(replicas)),), partitions)
+    mode = group_mode(instruction.opcode, instruction)
+    listed: Groups = ()
+    if "replica_groups" in instruction.op.by_name:
+        listed = instruction["replica_groups"].expand()
+    groups = _resolved(listed, mode, replicas, partitions)
     _check(instruction, groups, replicas, partitions)
     return groups
 
 
-def _across_both(rows: Groups, partitions: int) -> Groups:
+def _resolved(listed: Groups, mode: GroupMode, replicas: int, partitions: int) -> Groups:
+    if mode is GroupMode.FLATTENED:
+        return listed or (tuple(range(replicas * partitions)),)
+    if mode is GroupMode.CROSS_PARTITION:
+        rows = listed or (tuple(range(partitions)),)
+        return tuple(
+            tuple(r * partitions + p for p in row) for r in range(replicas) for row in rows
+        )
+    rows = listed or (tuple(range(replicas)),)
+    if mode is GroupMode.CROSS_REPLICA:
+        return tuple(
+            tuple(r * partitions + p for r in row) for p in range(partitions) for row in rows
+        )
     return tuple(tuple(r * partitions + p for r in row for p in range(partitions)) for row in rows)
-
-
-def _across_partitions(rows: Groups, replicas: int, partitions: int) -> Groups:
-    return tuple(tuple(r * partitions + p for p in row) for r in range(replicas) for row in rows)
-
-
-def _across_replicas(rows: Groups, partitions: int) -> Groups:
-    return tuple(tuple(r * partitions + p for r in row) for p in range(partitions) for row in rows)
 
 
 def _check(instruction: HloInstruction, groups: Groups, replicas: int, partitions: int) -> None:

@@ -11,13 +11,17 @@ from xladev.passes.call_inliner import CallInliner
 from xladev.passes.computation_deduplicator import ComputationDeduplicator
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
+from xladev.passes.manual_regions import ManualRegionExpander
 from xladev.passes.pass_ import HloModulePass
+from xladev.passes.synchronous_pairs import SynchronousPairs
 
 _PASSES: tuple[type[HloModulePass], ...] = (
     CallInliner,
     CommonSubexpressionElimination,
     ComputationDeduplicator,
     DeadCodeElimination,
+    ManualRegionExpander,
+    SynchronousPairs,
 )
 
 PASSES: Mapping[str, type[HloModulePass]] = MappingProxyType({p.name: p for p in _PASSES})

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
-import numpy as np
-
-from xladev.compiler.assignment import EVALUATOR
-from xladev.compiler.executable import Executable
-from xladev.compiler.program import ConstantData, Procedure, Program
+from xladev.compiler.program import Program
 from xladev.compiler.program_check import check_program
-from xladev.compiler.thunks import Constant, RunExecutable, reads, writes
+from xladev.compiler.thunks import RunExecutable
 from xladev.errors import ArgumentError
-from xladev.hlo.ir import HloModule
-from xladev.hlo.physical import unpack
-from xladev.hlo.proto import read_module
-from xladev.hlo.shape import Shape
-from xladev.runtime.allocator import Buffer
 from xladev.runtime.device import Device
 from xladev.runtime.launchable import Launchable
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
-from xladev.runtime.plan_executable import load_executable
+from xladev.runtime.program_parts import ProgramParts, load_executable
 from xladev.runtime.program_run import ProgramRun
 from xladev.runtime.stream import Stream
-from xladev.runtime.transfer import upload
 
 
 def load_program(program: Program, devices: Sequence[Device]) -> Launchable:
@@ -47,8 +35,8 @@ def load_program(program: Program, devices: Sequence[Device]) -> Launchable:
         )
     if _is_one_region(program):
         (executable,) = program.executables
-        return Launchable(devices[0], executable.signature, _load(devices[0], executable))
-    return Launchable(devices[0], program.signature, LoadedProgram(program, devices))
+        return Launchable(devices[0], executable.signature, load_executable(devices[0], executable))
+    return Launchable(devices[0], program.signature, LoadedProgram(ProgramParts(program, devices)))
 
 
 def _is_one_region(program: Program) -> bool:
@@ -65,89 +53,12 @@ def _is_one_region(program: Program) -> bool:
     )
 
 
-def _load(device: Device, executable: Executable) -> LoadedExecutable:
-    executable.check_target(device.platform, device.description.target)
-    with device.call("Executor.load"):
-        return load_executable(device.executor, executable)
-
-
-@dataclass(frozen=True)
-class LoadedProcedure:
-    """A procedure with what its runs need to know about it."""
-
-    procedure: Procedure
-
-    @cached_property
-    def dying(self) -> tuple[tuple[int, ...], ...]:
-        """For each thunk, the slots that nothing reads after it."""
-        last: dict[int, int] = {}
-        for at, thunk in enumerate(self.procedure.thunks):
-            for slot in (*reads(thunk), *writes(thunk)):
-                last[slot] = at
-        kept = set(self.procedure.results)
-        rows: list[list[int]] = [[] for _ in self.procedure.thunks]
-        for slot, at in last.items():
-            if slot not in kept:
-                rows[at].append(slot)
-        return tuple(map(tuple, rows))
-
-
 class LoadedProgram(LoadedExecutable):
-    """A program on devices. Thread-safe.
+    """A program on devices. Thread-safe."""
 
-    Attributes:
-        program: what was loaded.
-        devices: one for each of `Program.platforms`.
-        procedures: the program's, callees before callers.
-    """
-
-    def __init__(self, program: Program, devices: Sequence[Device]) -> None:
-        self.program = program
-        self.devices = tuple(devices)
-        self.procedures = tuple(map(LoadedProcedure, program.procedures))
-        by_name = dict(zip(program.platforms, devices, strict=True))
-        self._executables: list[LoadedExecutable | None] = []
-        self._modules: dict[int, HloModule] = {}
-        for number, executable in enumerate(program.executables):
-            if executable.signature.platform == EVALUATOR:
-                self._modules[number] = read_module(executable.payload)
-                self._executables.append(None)
-            else:
-                device = by_name[executable.signature.platform]
-                self._executables.append(_load(device, executable))
-        self._constants = dict(self._upload_constants())
-
-    def executable(self, number: int) -> LoadedExecutable:
-        """The loaded region of that number."""
-        found = self._executables[number]
-        if found is None:
-            raise ArgumentError(f"executable {number} of {self.program.name!r} is the evaluator's")
-        return found
-
-    def module(self, number: int) -> HloModule:
-        """What the evaluator runs for the executable of that number."""
-        return self._modules[number]
-
-    def constant(self, number: int, shape: Shape, platform: int) -> Buffer:
-        """A constant on a platform, in the layout of ``shape``."""
-        return self._constants[number, shape, platform]
+    def __init__(self, parts: ProgramParts) -> None:
+        self._parts = parts
 
     def launch(self, stream: Stream, context: LaunchContext) -> None:
         """Runs the entry procedure; returns when all but the last work on the target is done."""
-        ProgramRun(self, context).run()
-
-    def _upload_constants(self) -> list[tuple[tuple[int, Shape, int], Buffer]]:
-        wanted = {
-            (thunk.constant, procedure.slots[thunk.result].shape,
-             procedure.slots[thunk.result].platform)
-            for procedure in self.program.procedures
-            for thunk in procedure.thunks
-            if isinstance(thunk, Constant)
-        }  # fmt: skip
-        return [(key, self._upload_constant(*key)) for key in wanted]
-
-    def _upload_constant(self, number: int, shape: Shape, platform: int) -> Buffer:
-        data: ConstantData = self.program.constants[number]
-        value = unpack(np.frombuffer(data.data, np.uint8), data.shape)
-        label = f"constant {number} of {self.program.name}"
-        return upload(self.devices[platform], value, shape, label)
+        ProgramRun(self._parts, context).run()

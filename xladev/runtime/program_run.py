@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,10 +36,8 @@ from xladev.runtime.device import Device
 from xladev.runtime.evaluation import evaluate
 from xladev.runtime.loaded_executable import LaunchContext
 from xladev.runtime.memory import DeviceMemory
+from xladev.runtime.program_parts import ProgramParts
 from xladev.runtime.transfer import download, view
-
-if TYPE_CHECKING:
-    from xladev.runtime.loaded_program import LoadedProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ Values = list[Value]
 class ProgramRun:
     """The state of one launch; used by one thread."""
 
-    def __init__(self, loaded: LoadedProgram, context: LaunchContext) -> None:
+    def __init__(self, loaded: ProgramParts, context: LaunchContext) -> None:
         self._loaded = loaded
         self._program = loaded.program
         self._devices = loaded.devices

@@ -74,7 +74,8 @@ ENTRY main {
   turned = f32[2,3] transpose(chosen), dimensions={1,0}
   constant = f32[2] constant({1.5, -2})
   again = f32[2] subtract(mixed, constant)
-  ROOT out = ((f32[2], f32[2]), f32[2,3], (f32[2], s32[3]), f32[3,2], f32[2]) tuple(called, turned, inner, x, constant)
+  ROOT out = ((f32[2], f32[2]), f32[2,3], (f32[2], s32[3]), f32[3,2], f32[2])
+    tuple(called, turned, inner, x, constant)
 }
 """
 

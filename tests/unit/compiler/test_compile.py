@@ -4,7 +4,6 @@ import random
 import numpy as np
 import pytest
 
-from tests.tools.compare import difference, expect_eq
 from tests.unit.compiler.sample_programs import (
     CROSSING,
     LOOP_AND_BRANCH,
@@ -19,6 +18,7 @@ from xladev.errors import UnsupportedError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.opset import OPSET
 from xladev.hlo.text import parse_module
+from xladev.testing.comparison import difference, expect_eq
 
 AS_WRITTEN = CompileOptions(optimization_level=0)
 
@@ -129,9 +129,9 @@ def test_fallback_interpreter_asks_no_host_platform(monkeypatch):
 
 
 def test_strict_lists_every_fallback_with_its_reason():
-    with subset_registry(Subset(lambda i: i.opcode not in ("cosine", "multiply"))):
-        with pytest.raises(UnsupportedError) as caught:
-            client.compile(parse_module(CROSSING), "subset", CompileOptions(strict=True))
+    subset = Subset(lambda i: i.opcode not in ("cosine", "multiply"))
+    with subset_registry(subset), pytest.raises(UnsupportedError) as caught:
+        client.compile(parse_module(CROSSING), "subset", CompileOptions(strict=True))
     text = str(caught.value)
     assert "3 instructions would fall back" in text
     assert text.count("not in the subset") == 3
@@ -161,9 +161,12 @@ ENTRY main {
   ROOT out = f32[2] get-tuple-element(fed), index=0
 }
 """
-    with subset_registry(Subset(lambda i: i.opcode != "infeed")):
-        with pytest.raises(UnsupportedError, match="no platform runs infeed") as caught:
-            client.compile(parse_module(text), "subset")
+    subset = Subset(lambda i: i.opcode != "infeed")
+    with (
+        subset_registry(subset),
+        pytest.raises(UnsupportedError, match="no platform runs infeed") as caught,
+    ):
+        client.compile(parse_module(text), "subset")
     assert "subset: not in the subset" in str(caught.value)
     assert "reads a host queue" in str(caught.value)
 
@@ -187,9 +190,9 @@ def test_the_devices_attribute_wins_over_support():
 
 
 def test_one_info_line_per_compile(caplog):
-    with caplog.at_level(logging.INFO, "xladev.compile"):
-        with subset_registry(Subset(lambda i: i.opcode != "cosine")):
-            client.compile(parse_module(CROSSING), "subset", AS_WRITTEN)
+    subset = Subset(lambda i: i.opcode != "cosine")
+    with caplog.at_level(logging.INFO, "xladev.compile"), subset_registry(subset):
+        client.compile(parse_module(CROSSING), "subset", AS_WRITTEN)
     (line,) = [r.getMessage() for r in caplog.records if "compiled" in r.getMessage()]
     assert "crossing for subset: 5 instructions on device, 2 on host" in line
 

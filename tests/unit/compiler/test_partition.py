@@ -7,7 +7,6 @@ from tests.unit.compiler.sample_programs import CROSSING, LOOP_AND_BRANCH
 from xladev.compiler.assignment import SDK, STRUCTURAL_OPCODES
 from xladev.compiler.partition import (
     Region,
-    computations_with_effects,
     needs,
     partition,
     region_outputs,
@@ -16,6 +15,7 @@ from xladev.hlo import dtype as dt
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.shape import array
 from xladev.hlo.text import parse_module
+from xladev.passes.effects import computations_with_effects
 
 
 def real(computation):

@@ -1,0 +1,113 @@
+"""What a Program needs on devices: loaded regions, the evaluator's modules, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from xladev.compiler.assignment import EVALUATOR
+from xladev.compiler.executable import Executable
+from xladev.compiler.program import ConstantData, Procedure, Program
+from xladev.compiler.thunks import Constant, reads, writes
+from xladev.errors import ArgumentError
+from xladev.hlo.ir import HloModule
+from xladev.hlo.physical import unpack
+from xladev.hlo.proto import read_module
+from xladev.hlo.shape import Shape
+from xladev.runtime.allocator import Buffer
+from xladev.runtime.device import Device
+from xladev.runtime.loaded_executable import LoadedExecutable
+from xladev.runtime.transfer import upload
+
+
+def load_executable(device: Device, executable: Executable) -> LoadedExecutable:
+    """An executable on the device it was made for.
+
+    Raises:
+        FormatError: it was made for another platform or target.
+        XladevError: the platform could not load it.
+    """
+    executable.check_target(device.platform, device.description.target)
+    with device.call("Executor.load"):
+        return device.executor.load(executable)
+
+
+@dataclass(frozen=True)
+class LoadedProcedure:
+    """A procedure with what its runs need to know about it."""
+
+    procedure: Procedure
+
+    @cached_property
+    def dying(self) -> tuple[tuple[int, ...], ...]:
+        """For each thunk, the slots that nothing reads after it."""
+        last: dict[int, int] = {}
+        for at, thunk in enumerate(self.procedure.thunks):
+            for slot in (*reads(thunk), *writes(thunk)):
+                last[slot] = at
+        kept = set(self.procedure.results)
+        rows: list[list[int]] = [[] for _ in self.procedure.thunks]
+        for slot, at in last.items():
+            if slot not in kept:
+                rows[at].append(slot)
+        return tuple(map(tuple, rows))
+
+
+class ProgramParts:
+    """The parts of one program, loaded on devices; not changed afterwards.
+
+    Attributes:
+        program: what was loaded.
+        devices: one for each of `Program.platforms`.
+        procedures: the program's, callees before callers.
+    """
+
+    def __init__(self, program: Program, devices: Sequence[Device]) -> None:
+        self.program = program
+        self.devices = tuple(devices)
+        self.procedures = tuple(map(LoadedProcedure, program.procedures))
+        by_name = dict(zip(program.platforms, devices, strict=True))
+        self._executables: list[LoadedExecutable | None] = []
+        self._modules: dict[int, HloModule] = {}
+        for number, executable in enumerate(program.executables):
+            if executable.signature.platform == EVALUATOR:
+                self._modules[number] = read_module(executable.payload)
+                self._executables.append(None)
+            else:
+                device = by_name[executable.signature.platform]
+                self._executables.append(load_executable(device, executable))
+        self._constants = dict(self._upload_constants())
+
+    def executable(self, number: int) -> LoadedExecutable:
+        """The loaded region of that number."""
+        found = self._executables[number]
+        if found is None:
+            raise ArgumentError(f"executable {number} of {self.program.name!r} is the evaluator's")
+        return found
+
+    def module(self, number: int) -> HloModule:
+        """What the evaluator runs for the executable of that number."""
+        return self._modules[number]
+
+    def constant(self, number: int, shape: Shape, platform: int) -> Buffer:
+        """A constant on a platform, in the layout of ``shape``."""
+        return self._constants[number, shape, platform]
+
+    def _upload_constants(self) -> list[tuple[tuple[int, Shape, int], Buffer]]:
+        wanted = {
+            (thunk.constant, procedure.slots[thunk.result].shape,
+             procedure.slots[thunk.result].platform)
+            for procedure in self.program.procedures
+            for thunk in procedure.thunks
+            if isinstance(thunk, Constant)
+        }  # fmt: skip
+        return [(key, self._upload_constant(*key)) for key in wanted]
+
+    def _upload_constant(self, number: int, shape: Shape, platform: int) -> Buffer:
+        data: ConstantData = self.program.constants[number]
+        value = unpack(np.frombuffer(data.data, np.uint8), data.shape)
+        label = f"constant {number} of {self.program.name}"
+        return upload(self.devices[platform], value, shape, label)
