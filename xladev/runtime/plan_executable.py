@@ -17,7 +17,7 @@ from xladev.runtime.memory import DeviceMemory
 from xladev.runtime.stream import Stream
 
 
-def load_executable(executor: Executor, executable: Executable) -> LoadedExecutable:
+def load_plan_or_program(executor: Executor, executable: Executable) -> LoadedExecutable:
     """Loads an executable: a kernel plan by the SDK, anything else by the platform.
 
     Raises:

@@ -28,7 +28,7 @@ from xladev.runtime.executor import Kernel
 from xladev.runtime.host_executor import HostExecutor, host_bytes
 from xladev.runtime.loaded_executable import LaunchContext
 from xladev.runtime.memory import DeviceMemory
-from xladev.runtime.plan_executable import load_executable
+from xladev.runtime.plan_executable import load_plan_or_program
 from xladev.runtime.stream import Stream, SynchronousStream
 
 
@@ -74,7 +74,7 @@ def run(text: str, arguments: Sequence[Any], *, fusion: bool = True) -> list[Any
     module = parse_module(text)
     executable = EvaluatingCompiler().compile(module, CompileOptions(fusion=fusion))
     executor = EvaluatingExecutor()
-    loaded = load_executable(executor, executable)
+    loaded = load_plan_or_program(executor, executable)
     signature = executable.signature
     inputs = [np.array(a, copy=True) for a in arguments]
     outputs = [np.zeros(s.dims, s.element_type.np) for s in signature.result_leaves]
