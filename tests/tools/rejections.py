@@ -34,10 +34,14 @@ def result_of(opcode: str, *operands: str, to: str | None = None, **attrs: Any) 
 
 
 def assert_rejected(
-    constraint: str, opcode: str, *operands: str | Shape, to: str | None = None, **attrs: Any
+    constraint: str,
+    opcode: str,
+    *operands: str | Shape,
+    to: str | Shape | None = None,
+    **attrs: Any,
 ) -> None:
     """Requires a ShapeError that cites exactly this constraint."""
     shapes = [of(s) if isinstance(s, str) else s for s in operands]
     with pytest.raises(ShapeError) as caught:
-        infer(opcode, *shapes, shape=None if to is None else of(to), **attrs)
+        infer(opcode, *shapes, shape=of(to) if isinstance(to, str) else to, **attrs)
     assert caught.value.why == f"constraint {constraint}", str(caught.value)

@@ -140,10 +140,11 @@ class OpCall:
         return self.op.attr(name).default
 
     def fail(self, constraint: str, what: str, hint: str | None = None) -> NoReturn:
-        """Raises a ShapeError that cites ``constraint``."""
+        """Raises a ShapeError that cites ``constraint``, spelled with underscores."""
         shapes = ", ".join(map(str, self.operands))
         where = f"{self.op.name}({shapes})"
-        raise ShapeError(what, where=where, why=f"constraint {constraint}", hint=hint)
+        why = f"constraint {constraint.replace('-', '_')}"
+        raise ShapeError(what, where=where, why=why, hint=hint)
 
     def require(self, holds: bool, constraint: str, what: str) -> None:
         """Raises a ShapeError that cites ``constraint`` unless it holds."""

@@ -23,8 +23,8 @@ ANY: Kinds = NUMBER | {Kind.PRED}
 
 
 def constraint(call: OpCall, rule: str) -> str:
-    """Constraint id of one rule of the opcode, such as ``shift_left_c2``."""
-    return f"{call.op.name.replace('-', '_')}_{rule}"
+    """Constraint id of one rule of the opcode; cited as ``shift_left_c2``."""
+    return f"{call.op.name}_{rule}"
 
 
 def kinds_text(kinds: Kinds) -> str:
