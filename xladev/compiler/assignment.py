@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 from xladev.compiler.contract import Compiler
 from xladev.compiler.description import DeviceDescription
+from xladev.compiler.isolation import expect, plugin_call
 from xladev.compiler.program import Fallback
 from xladev.compiler.support import YES, Support, no
-from xladev.errors import PluginError, UnsupportedError, XladevError
+from xladev.errors import UnsupportedError, XladevError
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.shape import Layout, Shape, check_shape
 
 SDK = "sdk"
 """Device name of control flow and collectives that the SDK runs."""
@@ -59,24 +61,31 @@ class CompileTarget:
         Raises:
             PluginError: the compiler raised, or gave no `Support`.
         """
-        try:
-            answer = self.compiler.supports(instruction, self.description)
-        except XladevError:
-            raise
-        except Exception as e:
-            raise PluginError(
-                f"plugin {self.name!r} raised {type(e).__name__} in Compiler.supports",
-                where=repr(instruction),
-                why=str(e) or type(e).__name__,
-                hint="supports must answer YES or no(reason), and never raise",
-            ) from e
-        if not isinstance(answer, Support):
-            raise PluginError(
-                f"plugin {self.name!r} returned {type(answer).__name__} from Compiler.supports",
-                where=repr(instruction),
-                why="the contract says Support: YES or no(reason)",
+        function = "Compiler.supports"
+
+        def place(error: XladevError) -> None:
+            error.where = repr(instruction)
+
+        with plugin_call(self.name, function, place):
+            return expect(
+                self.compiler.supports(instruction, self.description), Support, self.name, function
             )
-        return answer
+
+    def device_layout(self, shape: Shape) -> Layout:
+        """The layout in which the device wants an array of ``shape``.
+
+        Raises:
+            PluginError: the compiler raised, or gave no layout of that rank.
+        """
+        function = "Compiler.device_layout"
+
+        def place(error: XladevError) -> None:
+            error.where = f"{self.name}, {shape}"
+
+        with plugin_call(self.name, function, place):
+            layout = expect(self.compiler.device_layout(shape), Layout, self.name, function)
+            check_shape(shape.with_layout(layout))
+            return layout
 
 
 @dataclass(frozen=True, slots=True)

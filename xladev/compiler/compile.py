@@ -201,7 +201,7 @@ class _ProgramBuilder:
             return shape
         target = self._targets[self._platforms[platform]]
         plain = shape.without_layout()
-        return shape.with_layout(target.compiler.device_layout(plain))
+        return shape.with_layout(target.device_layout(plain))
 
     def executable(self, device: str, module: HloModule) -> tuple[int, Signature]:
         """See `Surroundings.executable`."""

@@ -7,9 +7,9 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 
+from xladev.compiler.isolation import as_error, expect, plugin_call
 from xladev.errors import OutOfMemoryError, XladevError
 from xladev.runtime.executor import Executor
-from xladev.runtime.isolation import as_error, expect, plugin_call
 from xladev.runtime.memory import DeviceMemory, MemoryStats
 
 _log = logging.getLogger("xladev.runtime")

@@ -15,9 +15,9 @@ import time
 import traceback
 from collections.abc import Iterable
 
+from xladev.compiler.isolation import as_error, expect
 from xladev.errors import ExecutionError, XladevError
 from xladev.runtime.event import READY, Event
-from xladev.runtime.isolation import as_error, expect
 
 _log = logging.getLogger("xladev.runtime")
 

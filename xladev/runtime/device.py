@@ -8,13 +8,13 @@ from collections import deque
 from typing import Any
 
 from xladev.compiler.description import DeviceDescription
+from xladev.compiler.isolation import expect, plugin_call
 from xladev.errors import DeviceLostError, XladevError
 from xladev.hlo.physical import physical_nbytes
 from xladev.hlo.shape import Shape
 from xladev.runtime.allocator import Allocator, Buffer
 from xladev.runtime.definition_event import DefinitionEvent, Failure
 from xladev.runtime.executor import Executor
-from xladev.runtime.isolation import expect, plugin_call
 from xladev.runtime.memory import MemoryStats
 from xladev.runtime.stream import Stream
 

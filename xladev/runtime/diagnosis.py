@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from xladev.compiler.isolation import plugin_call
 from xladev.errors import XladevError
 from xladev.runtime.hookspecs import CONTRACT_VERSION
-from xladev.runtime.isolation import plugin_call
 from xladev.runtime.plugins import LoadedPlugin
 from xladev.runtime.registered_platform import RegisteredPlatform
 from xladev.runtime.registry import Registry

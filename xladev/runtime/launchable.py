@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from xladev.compiler.isolation import as_error, expect
 from xladev.compiler.signature import Signature
 from xladev.errors import ArgumentError, ExecutionError, XladevError
 from xladev.hlo.physical import physical_nbytes
@@ -25,7 +26,6 @@ from xladev.runtime.collectives import Collectives
 from xladev.runtime.definition_event import DEFINED, DefinitionEvent, Failure
 from xladev.runtime.device import Device, memory_space
 from xladev.runtime.event import READY, Event
-from xladev.runtime.isolation import as_error, expect
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
 from xladev.runtime.memory import DeviceMemory
 
@@ -82,7 +82,7 @@ class Launchable:
 
         Args:
             arguments: one array for each of `Signature.parameter_leaves`: of this device, or
-                anything NumPy takes for an array.
+                anything NumPy takes for an array; what stands for a token is not looked at.
             donate: indices of arguments that are not needed any more; they are deleted, and their
                 memory, NumPy arrays included, may be reused for results.
             run_id: common to all participants of the execution.
@@ -144,6 +144,8 @@ class Launchable:
     def _as_array(self, index: int, argument: Any, donate: Donated) -> DeviceArray:
         shape = self._parameters[index]
         label = f"parameter {index} of {self.signature.name}"
+        if not shape.is_array:
+            return DeviceArray(self.device, shape, self.device.allocate(shape, label), DEFINED)
         if not isinstance(argument, DeviceArray):
             host = np.asarray(argument)
             return put(

@@ -11,10 +11,10 @@ from importlib.metadata import EntryPoint, entry_points
 
 import pluggy
 
+from xladev.compiler.isolation import plugin_call
 from xladev.errors import PluginError, XladevError
 from xladev.runtime import hookspecs
 from xladev.runtime.hookspecs import CONTRACT_VERSION, ENTRY_POINT_GROUP, PROJECT, PlatformSpec
-from xladev.runtime.isolation import plugin_call
 
 _log = logging.getLogger("xladev.plugin")
 

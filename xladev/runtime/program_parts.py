@@ -10,6 +10,7 @@ import numpy as np
 
 from xladev.compiler.assignment import EVALUATOR
 from xladev.compiler.executable import Executable
+from xladev.compiler.isolation import expect
 from xladev.compiler.program import ConstantData, Procedure, Program
 from xladev.compiler.thunks import Constant, reads, writes
 from xladev.errors import ArgumentError
@@ -20,6 +21,7 @@ from xladev.hlo.shape import Shape
 from xladev.runtime.allocator import Buffer
 from xladev.runtime.device import Device
 from xladev.runtime.loaded_executable import LoadedExecutable
+from xladev.runtime.plan_executable import load_plan_or_program
 from xladev.runtime.transfer import upload
 
 
@@ -31,8 +33,10 @@ def load_executable(device: Device, executable: Executable) -> LoadedExecutable:
         XladevError: the platform could not load it.
     """
     executable.check_target(device.platform, device.description.target)
-    with device.call("Executor.load"):
-        return device.executor.load(executable)
+    function = "Executor.load"
+    with device.call(function):
+        loaded = load_plan_or_program(device.executor, executable)
+    return expect(loaded, LoadedExecutable, device.name, function)
 
 
 @dataclass(frozen=True)

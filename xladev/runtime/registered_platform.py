@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from xladev.compiler.contract import Compiler
 from xladev.compiler.description import DeviceDescription
+from xladev.compiler.isolation import expect, expect_count, plugin_call
 from xladev.errors import DeviceError, XladevError
 from xladev.runtime.device import Device
 from xladev.runtime.executor import Executor
 from xladev.runtime.hookspecs import PlatformSpec
-from xladev.runtime.isolation import expect, expect_count, plugin_call
 from xladev.runtime.platform import Platform
 
 _log = logging.getLogger("xladev.plugin")

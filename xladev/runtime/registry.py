@@ -11,7 +11,6 @@ from xladev.errors import DeviceError, PluginError, XladevError
 from xladev.runtime.device import Device
 from xladev.runtime.device_name import parse_device_name
 from xladev.runtime.hookspecs import PlatformSpec
-from xladev.runtime.isolation import unknown_device
 from xladev.runtime.plugins import (
     Finder,
     LoadedPlugin,
@@ -121,7 +120,7 @@ class Registry:
             return exact
         of_kind = [p for p in ordered if p.kind == word]
         if not of_kind:
-            raise unknown_device(word, tuple(p.name for p in ordered))
+            raise _unknown_device(word, tuple(p.name for p in ordered))
         return next((p for p in of_kind if p.visible_count()), of_kind[0])
 
     def device(self, name: str | None = None) -> Device:
@@ -181,6 +180,15 @@ def _devices_or_none(platform: RegisteredPlatform) -> tuple[Device, ...]:
     except XladevError as e:
         _log.warning("platform %r is not used: %s", platform.name, e)
         return ()
+
+
+def _unknown_device(name: str, known: tuple[str, ...]) -> DeviceError:
+    """The error for a name that no platform or kind has."""
+    return DeviceError(
+        f"no platform or kind is called {name!r}",
+        why=f"there are {', '.join(known)}" if known else "no plugin is installed",
+        hint="`xladev doctor` shows which plugins were found and which failed",
+    )
 
 
 def _duplicate(name: str, sources: list[str]) -> PluginError:

@@ -13,13 +13,13 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any
 
+from xladev.compiler.isolation import expect, plugin_call
 from xladev.errors import ArgumentError, XladevError
 from xladev.runtime.array import DeviceArray
 from xladev.runtime.collectives import Collectives, CommunicatorPool
 from xladev.runtime.communicator import Communicator
 from xladev.runtime.definition_event import DefinitionEvent
 from xladev.runtime.executor import Executor
-from xladev.runtime.isolation import expect, plugin_call
 from xladev.runtime.launchable import Donated, Launchable, next_run_id
 from xladev.runtime.platform import Platform
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.unit.runtime.null_device import (
+    F32_4,
     Driver,
     NullStream,
     add_executable,
@@ -27,7 +28,7 @@ from xladev.errors import (
     PluginError,
 )
 from xladev.hlo.dtype import F32
-from xladev.hlo.shape import Layout, array
+from xladev.hlo.shape import TOKEN_SHAPE, Layout, array, tuple_of
 from xladev.runtime.array import put
 from xladev.runtime.device import MAX_IN_FLIGHT, Device
 from xladev.runtime.host_executor import HostExecutor, host_bytes
@@ -497,6 +498,22 @@ def test_a_raising_allocate_is_named(device, driver):
     with pytest.raises(PluginError, match=r"raised ValueError in Executor\.allocate"):
         program.execute([A])
     np.testing.assert_array_equal(program.execute([A])[0].numpy(), 2 * A)
+
+
+# Tokens
+
+
+def test_tokens_are_buffers_of_no_bytes(device, driver):
+    class Look(LoadedExecutable):
+        def launch(self, stream, context):
+            seen.append([m.nbytes for m in context.arguments + context.results])
+
+    seen = []
+    signature = Signature("t", "null", (TOKEN_SHAPE, F32_4), tuple_of(TOKEN_SHAPE))
+    (token,) = Launchable(device, signature, Look()).execute([None, A])
+    assert len(seen[0]) == 3
+    assert token.hlo_shape == TOKEN_SHAPE
+    token.block_until_ready()
 
 
 # Dynamic dimensions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeVar
 
-from xladev.errors import DeviceError, OutOfMemoryError, PluginError, XladevError
+from xladev.errors import OutOfMemoryError, PluginError, XladevError
 
 T = TypeVar("T")
 
@@ -101,12 +101,3 @@ def expect_count(value: object, plugin: str, function: str) -> int:
             why="the contract says a number of devices",
         )
     return count
-
-
-def unknown_device(name: str, known: tuple[str, ...]) -> DeviceError:
-    """The error for a name that no platform or kind has."""
-    return DeviceError(
-        f"no platform or kind is called {name!r}",
-        why=f"there are {', '.join(known)}" if known else "no plugin is installed",
-        hint="`xladev doctor` shows which plugins were found and which failed",
-    )
