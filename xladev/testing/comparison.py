@@ -91,4 +91,4 @@ def _distance(got: Array, want: Array) -> Array:
 def _eps(dtype: np.dtype[Any]) -> float:
     if dtype.kind == "c":
         return float(np.finfo(dtype).eps)
-    return float(ml_dtypes.finfo(dtype).eps)
+    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]

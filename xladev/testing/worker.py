@@ -116,7 +116,7 @@ class Worker:
         if self._child is not None and self._child.poll() is None:
             return self._child
         self.close()
-        self._stderr = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         limit = str(self.memory_nbytes or 0)
         self._child = subprocess.Popen(
             [self.python, str(_CHILD), self.function, limit],
