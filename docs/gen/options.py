@@ -14,9 +14,9 @@ HEAD = """\
 
 ## Compile options
 
-Fields of `xladev.CompileOptions`. As text they are written `key=value`, in `XLADEV_FLAGS` (separated by
-spaces) and after `--option`; a key alone means true. Options that belong to one platform are written
-`platform.key=value`. All but the dump options are part of every cache key.
+Fields of `xladev.CompileOptions`. As text they are written `key=value`, in `XLADEV_FLAGS`
+(separated by spaces) and after `--option`; a key alone means true. Options that belong to one
+platform are written `platform.key=value`. All but the dump options are part of every cache key.
 
 | option | default | meaning |
 |---|---|---|

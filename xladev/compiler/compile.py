@@ -31,7 +31,7 @@ from xladev.compiler.value_leaves import ValueLeaf
 from xladev.hlo.device_groups import device_groups
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.shape import Shape
-from xladev.instrument import dump, logger, trace_scope
+from xladev.instrument import dump, dumping_to, logger, trace_scope
 from xladev.passes.effects import computations_with_effects
 
 _log = logger("compile")
@@ -58,10 +58,11 @@ def compile_module(
         CompileError: a backend could not compile a region.
     """
     start = time.perf_counter()
-    with trace_scope(module.name, "compile", platform=target.name):
-        program = _compile(module, target, options, hosts)
+    with dumping_to(options.dump_to, options.dump_filter):
+        with trace_scope(module.name, "compile", platform=target.name):
+            program = _compile(module, target, options, hosts)
+        dump(module.name, "program.txt", lambda: str(program))
     _log_line(program, time.perf_counter() - start)
-    dump(module.name, "program.txt", lambda: str(program))
     return program
 
 

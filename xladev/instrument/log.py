@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from xladev.errors import OptionError
 
 LOGGERS: Mapping[str, str] = {
-    "xladev.compile": "one INFO line per compilation; DEBUG: per pass",
+    "xladev.compile": "one INFO line per compilation",
     "xladev.dump": "one INFO line per file written",
-    "xladev.runtime": "failures that nobody read, device loss; DEBUG: launches",
-    "xladev.plugin": "plugins found, refused and failed",
-    "xladev.store": "the on-disk cache: hits, misses, what was removed",
-    "xladev.frontend": "programs taken over from JAX, PyTorch, TensorFlow, ONNX",
+    "xladev.runtime": "failures that nobody read, memory that a plugin did not take back",
+    "xladev.plugin": "plugins and platforms that are left out, and why",
 }
 """What is logged where."""
 

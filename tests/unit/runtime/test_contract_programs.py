@@ -101,6 +101,13 @@ def test_fallbacks_are_named_with_the_backends_reason(on_null):
     assert "add" not in fallbacks
 
 
+def test_dumps_go_where_the_options_say(on_null, tmp_path):
+    on_null(4, dump_to=str(tmp_path), dump_filter=r"program\.txt$")
+    (path,) = tmp_path.iterdir()
+    assert path.name == "0001.mixed.program.txt"
+    assert "fallback: sorted (sort) runs on evaluator" in path.read_text()
+
+
 def test_strict_refuses_fallbacks(on_null):
     with pytest.raises(UnsupportedError, match="sort"):
         on_null(4, strict=True)
