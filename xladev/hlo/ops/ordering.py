@@ -107,8 +107,8 @@ def merge_sort(before: Before, rows: int, count: int) -> Array:
 def _merge_runs(before: Before, order: Array, width: int) -> Array:
     """Merges each two neighbouring sorted runs of ``width`` elements.
 
-    Every left element looks up how many right ones come before it; ranks that fall, as those of an
-    inconsistent comparator may, are raised, so the result is always a permutation.
+    Every left element looks up how many right ones come before it, and both are sorted by that, so
+    the result is a permutation whatever the comparator says.
     """
     count = order.shape[1]
     places = np.arange(count)
@@ -117,7 +117,7 @@ def _merge_runs(before: Before, order: Array, width: int) -> Array:
     right_end = np.minimum(right_start + width, count)
     rank = _insertion_points(before, order, lefts, right_start, right_end)
     keys = np.broadcast_to(2 * places + 1, order.shape).copy()
-    keys[:, lefts] = 2 * np.maximum.accumulate(rank, axis=1)
+    keys[:, lefts] = 2 * rank
     return np.take_along_axis(order, np.argsort(keys, axis=1, kind="stable"), 1)
 
 

@@ -35,6 +35,13 @@ def test_floats_become_integers(target: str, want: list[int]) -> None:
     assert [int(v) for v in convert(x, target)] == want
 
 
+def test_limits_of_integers_saturate_exactly() -> None:
+    assert list(convert(np.float32([127, 128, -128, -129]), "s8")) == [127, 127, -128, -128]
+    top = np.float64([2.0**63, -(2.0**63), 2.0**63 - 1024])
+    assert list(convert(top, "s64")) == [2**63 - 1, -(2**63), 2**63 - 1024]
+    assert list(convert(np.float64([2.0**64, 2.0**63]), "u64")) == [2**64 - 1, 2**63]
+
+
 def test_integers_wrap() -> None:
     x = np.int64([300, -129, 2**32 + 5, 9, -9])
     assert [int(v) for v in convert(x, "s8")] == [44, 127, 5, 9, -9]
@@ -55,6 +62,12 @@ def test_integers_are_rounded_once(source: str, target: str, seed: int) -> None:
     for value, near, result in zip(x, got, wide, strict=True):
         if np.isfinite(result):
             _assert_nearest(Fraction(int(value)), near)
+
+
+def test_integers_just_past_a_tie() -> None:
+    x = np.int64([2**62 + 2**54 + 1, -(2**62) - 2**54 - 1, 2**62 + 2**54 - 1])
+    want = [2.0**62 + 2.0**55, -(2.0**62) - 2.0**55, 2.0**62]
+    assert convert(x, "bf16").astype(np.float64).tolist() == want
 
 
 def _assert_nearest(exact: Fraction, got: np.generic) -> None:

@@ -215,6 +215,40 @@ def by_loops(
     return out.transpose(np.argsort(order))
 
 
+GENERAL = {"pad": [(2, 1), (2, 3)], "labels": NHWC}
+RANDOM = [
+    case("Filter1x2in2x3WithDepthAndBatch", None, (2, 2, 2, 3), None, (2, 2, 1, 2), None),
+    case("FlatLhsDilation", None, (1, 1, 3, 4), None, (1, 1, 4, 3), None, stride=[2, 1],
+         pad=[(1, 0), (0, 0)], base_dilation=[3, 2]),
+    case("Filter1x2x1x1Input1x2x3x1GeneralPadding", None, (1, 2, 3, 1), None, (1, 2, 1, 1), None,
+         **GENERAL),
+    case("Filter1x1x1x1Input1x2x3x1GeneralPadding", None, (1, 2, 3, 1), None, (1, 1, 1, 1), None,
+         **GENERAL),
+    case("RandomData_Input1x1x2x3_Filter2x1x1x2", None, (1, 1, 2, 3), None, (2, 1, 1, 2), None),
+    case("RandomData_Input1x16x1x1_Filter1x16x1x1", None, (1, 16, 1, 1), None, (1, 16, 1, 1), None),
+    case("RandomData_Input16x16x1x1_Filter1x16x1x1", None, (16, 16, 1, 1), None, (1, 16, 1, 1),
+         None),
+    case("RandomData_Input16x16x1x1_Filter16x16x1x1", None, (16, 16, 1, 1), None, (16, 16, 1, 1),
+         None),
+    case("RandomData_Input16x16x16x16_Filter16x16x16x16", None, (16, 16, 16, 16), None,
+         (16, 16, 16, 16), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("variant", RANDOM, ids=lambda variant: variant.name)
+def test_xla_variants_of_random_values(variant: Case, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    options = dict(variant.options)
+    dims = options.pop("labels", NCHW)
+    x, f = (rng.integers(-9, 9, d).astype(np.float32) for d in (variant.x_dims, variant.f_dims))
+    win = window(tuple(variant.f_dims[axis] for axis in dims.kernel_spatial), **options)
+    got = run("convolution", x, f, dim_labels=dims, window=win)
+    if variant.x_dims == (16,) * 4:
+        np.testing.assert_array_equal(got[:, :, 0, 0], np.einsum("bihw,oihw->bo", x, f))
+    else:
+        np.testing.assert_array_equal(got, by_loops(x, f, dims, win))
+
+
 @pytest.mark.parametrize("turn", range(40))
 def test_random_windows_are_what_loops_give(turn: int, seed: int) -> None:
     rng = np.random.default_rng([seed, turn])

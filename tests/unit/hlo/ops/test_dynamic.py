@@ -86,6 +86,14 @@ def test_dynamic_reshape() -> None:
         value(b.module(), 3)
 
 
+def test_reshape_cannot_guess_two_sizes() -> None:
+    b = HloBuilder("guess")
+    b.op("reshape", b.parameter(of("f32[<=6]")), shape=of("f32[<=2,<=3]"))
+    assert HloEvaluator().run(b.module(), np.ones(6, np.float32)).sizes == (2, 3)
+    with pytest.raises(EvaluationError):
+        HloEvaluator().run(b.module(), np.ones(3, np.float32))
+
+
 def test_arguments_of_dynamic_shape() -> None:
     b = HloBuilder("negate")
     b.op("negate", b.parameter(of("f32[<=4]")))

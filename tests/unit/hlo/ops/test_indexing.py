@@ -48,10 +48,10 @@ def test_gather_is_what_it_says(turn: int, seed: int) -> None:
     np.testing.assert_array_equal(got, gathered(program, x), str(program))
 
 
-@pytest.mark.parametrize("turn", range(10))
+@pytest.mark.parametrize("turn", range(20))
 @pytest.mark.parametrize("opcode", COMBINE)
 def test_scatter_is_what_it_says(turn: int, opcode: str, seed: int) -> None:
-    rng = np.random.default_rng([seed, turn])
+    rng = np.random.default_rng([seed, turn, list(COMBINE).index(opcode)])
     program = random_program(rng)
     x = rng.integers(-9, 9, program.dims).astype(np.float32)
     updates = rng.integers(-9, 9, program.side_dims).astype(np.float32)
@@ -79,6 +79,14 @@ def test_many_duplicates_are_added_in_order(dtype: type) -> None:
     for i, update in zip(at, updates, strict=True):
         want[i] = want[i] + update
     np.testing.assert_array_equal(got.astype(np.float64), want.astype(np.float64))
+
+
+def test_a_window_partly_outside_is_dropped_whole() -> None:
+    attrs = {**LINE, "update_window_dims": (1,), "inserted_window_dims": ()}
+    at, updates = np.int32([[3], [2], [-1]]), np.float32([[1, 2], [3, 4], [5, 6]])
+    x = np.zeros(4, np.float32)
+    got = run("scatter", x, at, updates, to_apply=combiner("update"), **attrs)
+    assert got.tolist() == [0, 0, 3, 4]
 
 
 def test_variadic_scatter() -> None:
