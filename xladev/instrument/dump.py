@@ -11,6 +11,7 @@ import itertools
 import logging
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,6 +85,7 @@ def _safe(name: str) -> str:
 _UNREAD = object()
 """Stands for the environment's folder until the first question."""
 _sink: object = _UNREAD
+_lock = threading.Lock()
 _override: contextvars.ContextVar[DumpFolder | None] = contextvars.ContextVar(
     "xladev_dump", default=None
 )
@@ -138,10 +140,12 @@ def _folder() -> DumpFolder | None:
 def _read_environment() -> DumpFolder | None:
     """Sets up the folder that the environment names, once."""
     global _sink
-    folder = os.environ.get("XLADEV_DUMP_TO")
-    made = DumpFolder(folder, os.environ.get("XLADEV_DUMP_FILTER", "")) if folder else None
-    _sink = made
-    return made
+    with _lock:
+        if _sink is _UNREAD:
+            folder = os.environ.get("XLADEV_DUMP_TO")
+            pattern = os.environ.get("XLADEV_DUMP_FILTER", "")
+            _sink = DumpFolder(folder, pattern) if folder else None
+        return _sink if isinstance(_sink, DumpFolder) else None
 
 
 def reset_dumps() -> None:
