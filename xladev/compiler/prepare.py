@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from xladev.compiler.assignment import CompileTarget
-from xladev.compiler.expansion import Expander, Expanders, expand_rejected
+from xladev.compiler.expansion import expand_rejected
 from xladev.compiler.options import CompileOptions
-from xladev.hlo.builder import HloBuilder
-from xladev.hlo.custom_calls.registry import known
-from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.ir import HloModule
 from xladev.hlo.verifier import verify
 from xladev.passes.call_inliner import CallInliner
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
+from xladev.passes.expanders import EXPANDERS
 from xladev.passes.manual_regions import ManualRegionExpander
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.synchronous_pairs import SynchronousPairs
@@ -39,18 +38,3 @@ _SIMPLIFY = HloPassPipeline(
 _CLEAN_UP = HloPassPipeline(
     "clean-up", (CallInliner(), CommonSubexpressionElimination(), DeadCodeElimination())
 )
-
-
-def expand_custom_call(instruction: HloInstruction) -> HloComputation | None:
-    """The plain HLO that a custom-call target is registered with."""
-    target = known(instruction["custom_call_target"])
-    if target is None or target.expand is None:
-        return None
-    builder = HloBuilder(f"{instruction.name}.expansion")
-    parameters = [builder.parameter(operand.shape) for operand in instruction.operands]
-    return builder.build(target.expand(builder, instruction, parameters))
-
-
-_BUILT_IN: dict[str, tuple[Expander, ...]] = {"custom-call": (expand_custom_call,)}
-EXPANDERS: Expanders = _BUILT_IN
-"""Expanders by opcode, in the order in which they are tried."""

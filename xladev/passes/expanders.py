@@ -1,0 +1,42 @@
+"""The table of expanders: what an opcode or custom call is in simpler opcodes.
+
+An expander gives a computation whose parameters are the instruction's operands and whose root has
+its shape, or None where it does not apply. The compiler asks here for what a device rejects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.passes.expansions.batch_norm import (
+    expand_batch_norm_grad,
+    expand_batch_norm_inference,
+    expand_batch_norm_training,
+)
+from xladev.passes.expansions.cholesky import expand_cholesky
+from xladev.passes.expansions.custom_call import expand_registered
+from xladev.passes.expansions.fft import expand_fft
+from xladev.passes.expansions.logistic import expand_logistic
+from xladev.passes.expansions.random_bits import expand_rng_bit_generator
+from xladev.passes.expansions.topk import expand_topk
+from xladev.passes.expansions.triangular_solve import expand_triangular_solve
+
+Expander = Callable[[HloInstruction], HloComputation | None]
+
+EXPANDERS: Mapping[str, Sequence[Expander]] = MappingProxyType(
+    {
+        "batch-norm-grad": (expand_batch_norm_grad,),
+        "batch-norm-inference": (expand_batch_norm_inference,),
+        "batch-norm-training": (expand_batch_norm_training,),
+        "cholesky": (expand_cholesky,),
+        "custom-call": (expand_registered,),
+        "fft": (expand_fft,),
+        "logistic": (expand_logistic,),
+        "rng-bit-generator": (expand_rng_bit_generator,),
+        "topk": (expand_topk,),
+        "triangular-solve": (expand_triangular_solve,),
+    }
+)
+"""Expanders to try, in order, by opcode."""

@@ -1,0 +1,1 @@
+"""Expansions: what an opcode means in simpler opcodes; one per file, listed in `expanders.py`."""

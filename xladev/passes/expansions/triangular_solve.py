@@ -1,0 +1,88 @@
+"""triangular-solve as blocked forward substitution: products of matrices around small loops.
+
+All options are brought to one form, a lower triangle on the left: upper triangles by reversing rows
+and columns, right-hand sides by transposing both.
+"""
+
+from __future__ import annotations
+
+from xladev.hlo import dtype as dt
+from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.passes.expansions.emit import Emitter, Operand, Values, begin
+from xladev.passes.expansions.precision import working_type
+
+_BLOCK = 64
+_MOST_BLOCKS = 16
+
+
+def block_starts(n: int) -> range:
+    """Where blocks of rows begin: of 64 rows, or of more so that there are at most 16."""
+    return range(0, n, max(_BLOCK, -(-n // _MOST_BLOCKS)))
+
+
+def expand_triangular_solve(instruction: HloInstruction) -> HloComputation:
+    """Solves op(a) x = b, or x op(a) = b; only the triangle that ``lower`` names is read."""
+    e, operands = begin(instruction)
+    wide = working_type(instruction.shape.element_type)
+    a, b = (e.convert(x, wide) for x in operands)
+    lower, left = instruction["lower"], instruction["left_side"]
+    transpose = instruction["transpose_a"]
+    if transpose == "ADJOINT":
+        a = e.conjugate(a)
+    if (transpose != "NO_TRANSPOSE") == left:
+        a, lower = e.swap_last(a), not lower
+    b = b if left else e.swap_last(b)
+    if not lower:
+        a, b = e.reverse(a, -1, -2), e.reverse(b, -2)
+    x = solve_lower(e, a, b, instruction["unit_diagonal"])
+    x = x if lower else e.reverse(x, -2)
+    x = x if left else e.swap_last(x)
+    return e.build(e.convert(x, instruction.shape.element_type))
+
+
+def solve_lower(
+    e: Emitter, a: HloInstruction, b: HloInstruction, unit_diagonal: bool = False
+) -> HloInstruction:
+    """x with a x = b for lower triangles a ``[..., n, n]`` and b ``[..., n, k]``."""
+    n = a.shape.dims[-1]
+    if 0 in b.shape.dims:
+        return b
+    starts = block_starts(n)
+    solved: list[HloInstruction] = []
+    for start in starts:
+        limit = min(start + starts.step, n)
+        rows = e.slice_in(a, -2, start, limit)
+        rest = e.slice_in(b, -2, start, limit)
+        if solved:
+            known = e.concatenate(solved, -2)
+            rest = e.subtract(rest, e.matmul(e.slice_in(rows, -1, 0, start), known))
+        solved.append(_substitute(e, e.slice_in(rows, -1, start, limit), rest, unit_diagonal))
+    return e.concatenate(solved, -2)
+
+
+def _substitute(
+    e: Emitter, a: HloInstruction, b: HloInstruction, unit_diagonal: bool
+) -> HloInstruction:
+    """The same for one small block: row after row."""
+    rank, dims = a.shape.rank, a.shape.dims
+    n, k = b.shape.dims[-2:]
+    batch = dims[:-2]
+    row, column = e.iota(dt.S32, dims, -2), e.iota(dt.S32, dims, -1)
+    below = e.select(e.compare("GT", row, column), a, 0)
+    diagonal = e.full(1, a.shape.element_type, (*batch, n, 1))
+    if not unit_diagonal:
+        kept = e.select(e.compare("EQ", row, column), a, 0)
+        diagonal = e.reshape(e.reduce(kept, (-1,)), (*batch, n, 1))
+
+    def step(e: Emitter, number: HloInstruction, state: list[HloInstruction]) -> Values:
+        x, below, diagonal, b = state
+        at: list[Operand] = [*([0] * (rank - 2)), number, 0]
+        factors = e.dynamic_slice(below, at, (*batch, 1, n))
+        rest = e.subtract(e.dynamic_slice(b, at, (*batch, 1, k)), e.matmul(factors, x))
+        pivot = e.dynamic_slice(diagonal, at, (*batch, 1, 1))
+        spread = e.broadcast(
+            e.reshape(pivot, batch), (*batch, 1, k), tuple(range(len(batch)))
+        )  # fmt: skip
+        return e.dynamic_update_slice(x, e.divide(rest, spread), at), below, diagonal, b
+
+    return e.repeat(n, (e.full_like(b, 0), below, diagonal, b), step)[0]
