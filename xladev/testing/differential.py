@@ -1,0 +1,101 @@
+"""Compares a platform with the evaluator on one program, as strictly as rounding allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xladev.client import compile
+from xladev.errors import XladevError
+from xladev.hlo.evaluator import HloEvaluator
+from xladev.hlo.ir import HloModule
+from xladev.hlo.literal import Array, Value
+from xladev.testing.noise import allowed_differences, leaves
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong with a program on a platform.
+
+    Attributes:
+        kind: ``error``, ``number`` (of results), ``type`` or ``value``.
+        detail: what exactly.
+        result: number of the result at fault; -1 if none.
+    """
+
+    kind: str
+    detail: str
+    result: int = -1
+
+    def __str__(self) -> str:
+        where = f" in result {self.result}" if self.result >= 0 else ""
+        return f"{self.kind}{where}: {self.detail}"
+
+
+def compare_with_evaluator(
+    module: HloModule, arguments: Sequence[Value], platform: str
+) -> Finding | None:
+    """What is wrong with the program on the platform; None if nothing is.
+
+    Raises:
+        XladevError: the evaluator itself cannot run the program.
+    """
+    wanted = [np.asarray(leaf) for leaf in leaves(HloEvaluator().run(module, *arguments))]
+    try:
+        found = [np.asarray(leaf) for leaf in leaves(compile(module, platform)(*arguments))]
+    except XladevError as error:
+        return Finding("error", str(error))
+    return compare_results(module, arguments, found, wanted)
+
+
+def compare_results(
+    module: HloModule,
+    arguments: Sequence[Value],
+    found: Sequence[Array],
+    wanted: Sequence[Array],
+) -> Finding | None:
+    """What is wrong with results, given the evaluator's; None if nothing is."""
+    if len(found) != len(wanted):
+        return Finding("number", f"{len(found)} results, want {len(wanted)}")
+    for number, (got, want) in enumerate(zip(found, wanted, strict=True)):
+        if got.dtype != want.dtype or got.shape != want.shape:
+            detail = f"{got.dtype}{list(got.shape)}, want {want.dtype}{list(want.shape)}"
+            return Finding("type", detail, number)
+    unequal = [not _equal(g, w).all() for g, w in zip(found, wanted, strict=True)]
+    if not any(unequal):
+        return None
+    allowed = allowed_differences(module, arguments, wanted)
+    for number, (got, want, limit) in enumerate(zip(found, wanted, allowed, strict=True)):
+        if unequal[number]:
+            finding = _difference(got, want, limit, number)
+            if finding is not None:
+                return finding
+    return None
+
+
+def _equal(got: Array, want: Array) -> Array:
+    """Where elements are the same: NaN equals NaN, and zeros of both signs are equal."""
+    if want.dtype.kind == "c":
+        return _equal(got.real, want.real) & _equal(got.imag, want.imag)
+    same = np.asarray(got == want)
+    if want.dtype.kind in "iub":
+        return same
+    return same | (np.asarray(got != got) & np.asarray(want != want))
+
+
+def _difference(got: Array, want: Array, limit: Array, number: int) -> Finding | None:
+    wide = np.complex128 if want.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        distance = np.abs(np.asarray(got, wide) - np.asarray(want, wide))
+    good = _equal(got, want) | (distance <= limit) | np.isinf(limit)
+    if good.all():
+        return None
+    at = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(~good)))
+    values = [np.atleast_1d(a)[at] for a in (got, want, limit)]
+    detail = (
+        f"{int((~good).sum())} of {want.size} differ, first at {list(at)}: "
+        f"got {values[0]}, want {values[1]} within {values[2]:.3g}"
+    )
+    return Finding("value", detail, number)

@@ -1,0 +1,1 @@
+"""Recipes of random instructions, by family of opcodes."""
