@@ -176,6 +176,7 @@ OPS: tuple[OpDef, ...] = (
         differences=(
             "A window that lies partly outside is dropped whole, as in XLA; StableHLO drops only "
             "the elements outside.",
+            "Every update counts where index vectors have no components; XLA:CPU keeps one.",
         ),
     ),
 )
