@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.opdef import OpCall
-from xladev.hlo.ops.dimension_rules import one_or_tuple, parts_of, require_array, require_axes
+from xladev.hlo.ops.dimension_rules import (
+    convertible,
+    one_or_tuple,
+    parts_of,
+    require_array,
+    require_axes,
+)
 from xladev.hlo.ops.groups import check_groups
 from xladev.hlo.ops.rules import constraint
 from xladev.hlo.shape import UNBOUNDED, Shape, array
@@ -69,9 +75,12 @@ def _check_reducer(call: OpCall) -> None:
     reducer: HloComputation = call["to_apply"]
     parameters, root = [p.shape for p in reducer.parameters], reducer.root.shape
     scalars = len(parameters) == 2 and all(shape.is_scalar for shape in (*parameters, root))
-    fits = scalars and parameters[0].element_type is parameters[1].element_type
     what = f"reducer {reducer.name} must take two scalars and give one"
-    call.require(fits, constraint(call, "c7"), what)
+    call.require(scalars, constraint(call, "c7"), what)
+    for shape in (*parameters, *_data(call)):
+        if not convertible(shape.element_type, root.element_type):
+            what = f"reducer {reducer.name} gives {root}, which does not fit {shape}"
+            call.fail(constraint(call, "c7"), what)
 
 
 def infer_all_reduce(call: OpCall) -> Shape:
@@ -81,8 +90,9 @@ def infer_all_reduce(call: OpCall) -> Shape:
         ShapeError: ``<op>_c7`` reducer; and `check_groups`.
     """
     check_groups(call, equal=False)
+    result = _same(call, _data(call))
     _check_reducer(call)
-    return _same(call, _data(call))
+    return result
 
 
 def infer_broadcast(call: OpCall) -> Shape:

@@ -57,3 +57,8 @@ def one_or_tuple(parts: Sequence[Shape]) -> Shape:
 def parts_of(shape: Shape) -> tuple[Shape, ...]:
     """The parts of a tuple, or the shape itself as the only part."""
     return shape.tuple_shapes if shape.is_tuple else (shape,)
+
+
+def convertible(a: PrimitiveType, b: PrimitiveType) -> bool:
+    """True if two types are equal or both floating-point (precision may differ)."""
+    return a is b or (a.is_float and b.is_float) or (a.is_complex and b.is_complex)

@@ -22,6 +22,7 @@ from xladev.hlo.opdef import (
     Tolerance,
 )
 from xladev.hlo.ops.dimension_rules import (
+    convertible,
     from_dimensions,
     one_or_tuple,
     parts_of,
@@ -121,11 +122,6 @@ def check_reducer(
                 f"{call.operands[at].element_type}",
             )
     return tuple(result.element_type for result in results)
-
-
-def convertible(a: PrimitiveType, b: PrimitiveType) -> bool:
-    """True if two types are equal or both floating-point (precision may differ)."""
-    return a is b or (a.is_float and b.is_float) or (a.is_complex and b.is_complex)
 
 
 def evaluate_reduce(
