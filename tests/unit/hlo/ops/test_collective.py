@@ -212,6 +212,7 @@ PAIR = ReplicaGroups(((0, 1),))
 COMPLEX = scalar_computation("complex")
 ROOT = {"has_dynamic_root": True}
 NUMBERS = ("s32[2]",) * 3
+FOUR_NUMBERS = ("s32[2]",) * 4
 
 
 def groups(*rows: tuple[int, ...]) -> dict[str, Any]:
@@ -239,7 +240,7 @@ def pairs(*ends: tuple[int, int], **more: Any) -> dict[str, Any]:
         ("all_to_all_c3", "all-to-all", ("f32[2]", "f32[2]"), {"dimensions": (0,)}),
         ("all_to_all_c3", "all-to-all", ("f32[2]",), {"replica_groups": PAIR}),
         ("all_to_all_c4", "all-to-all", ("f32[2]", "f32[3]"), {}),
-        ("ragged_all_to_all_c1", "ragged-all-to-all", ("f32[4,2]", "f32[4]", "s32[2]", *NUMBERS), {}),
+        ("ragged_all_to_all_c1", "ragged-all-to-all", ("f32[4]", "s32[4]", *FOUR_NUMBERS), {}),
         ("ragged_all_to_all_c2", "ragged-all-to-all", ("f32[4]", "f32[4]", *NUMBERS, "s32[3]"), {}),
         ("collective_permute_c1", "collective-permute", ("f32[]",), pairs((0, 1), (0, 2))),
         ("collective_permute_c2", "collective-permute", ("f32[]",), pairs((0, 1), (2, 1))),
