@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.passes.expansions.blocking import Blocking, blocking, padded_square
 from xladev.passes.expansions.emit import Emitter, Values, begin
 from xladev.passes.expansions.precision import working_type
-from xladev.passes.expansions.triangular_solve import block_starts, solve_lower
+from xladev.passes.expansions.triangular_solve import substitute
+
+_MOST_LARGE = 2
 
 
 def expand_cholesky(instruction: HloInstruction) -> HloComputation:
@@ -35,23 +38,25 @@ def _adjoint(e: Emitter, x: HloInstruction) -> HloInstruction:
 def _upper_factor(e: Emitter, a: HloInstruction) -> HloInstruction:
     """R with a = R* R, reading only the upper triangle of ``a``."""
     n = a.shape.dims[-1]
-    starts = block_starts(n)
+    blocks = blocking(n, _MOST_LARGE)
+    a = padded_square(e, a, blocks.rows)
     rows: list[HloInstruction] = []
-    for start in starts:
-        limit = min(start + starts.step, n)
-        panel = e.slice_in(e.slice_in(a, -2, start, limit), -1, start, n)
+    for start in range(0, blocks.rows, blocks.large_rows):
+        limit = start + blocks.large_rows
+        panel = e.slice_in(e.slice_in(a, -2, start, limit), -1, start, blocks.rows)
         if rows:
-            above = e.concatenate([_columns_from(e, row, start, n) for row in rows], -2)
-            left = _adjoint(e, e.slice_in(above, -1, 0, limit - start))
+            above = e.concatenate([_last_columns(e, row, panel) for row in rows], -2)
+            left = _adjoint(e, e.slice_in(above, -1, 0, blocks.large_rows))
             panel = e.subtract(panel, e.matmul(left, above))
-        rows.append(_block_row(e, panel))
-    return e.concatenate([_padded(e, row, n) for row in rows], -2)
+        rows.append(_large_row(e, panel, blocks))
+    whole = e.concatenate([_padded(e, row, blocks.rows) for row in rows], -2)
+    return e.slice_in(e.slice_in(whole, -2, 0, n), -1, 0, n)
 
 
-def _columns_from(e: Emitter, row: HloInstruction, start: int, n: int) -> HloInstruction:
-    """Columns ``start`` to n of a block row, which begins at its own diagonal."""
+def _last_columns(e: Emitter, row: HloInstruction, panel: HloInstruction) -> HloInstruction:
+    """As many last columns of a block row as the panel has."""
     width = row.shape.dims[-1]
-    return e.slice_in(row, -1, start - (n - width), width)
+    return e.slice_in(row, -1, width - panel.shape.dims[-1], width)
 
 
 def _padded(e: Emitter, row: HloInstruction, n: int) -> HloInstruction:
@@ -59,15 +64,37 @@ def _padded(e: Emitter, row: HloInstruction, n: int) -> HloInstruction:
     return e.pad(row, (*((0, 0, 0),) * (row.shape.rank - 1), (missing, 0, 0)))
 
 
-def _block_row(e: Emitter, panel: HloInstruction) -> HloInstruction:
-    """The block row of R that begins at the diagonal, from what is left of A there."""
-    height, width = panel.shape.dims[-2:]
-    factor = _small_factor(e, e.conjugate(e.slice_in(panel, -1, 0, height)))
-    diagonal = e.conjugate(factor)
-    if width == height:
-        return diagonal
-    right = solve_lower(e, e.swap_last(factor), e.slice_in(panel, -1, height, width))
-    return e.concatenate([diagonal, right], -1)
+def _large_row(e: Emitter, panel: HloInstruction, blocks: Blocking) -> HloInstruction:
+    """The large block row of R that begins at the diagonal, from what is left of A there."""
+    batch, (height, width) = panel.shape.dims[:-2], panel.shape.dims[-2:]
+    size, none = blocks.small, [0] * len(batch)
+    if blocks.per_large == 1:
+        return _small_row(e, panel, e.scalar(0, dt.S32))
+
+    def step(e: Emitter, number: HloInstruction, state: list[HloInstruction]) -> Values:
+        found, panel = state
+        start = e.multiply(number, size)
+        rows = e.dynamic_slice(panel, [*none, start, 0], (*batch, size, width))
+        left = e.dynamic_slice(found, [*none, 0, start], (*batch, height, size))
+        rows = e.subtract(rows, e.matmul(_adjoint(e, left), found))
+        new = _small_row(e, rows, start)
+        return e.dynamic_update_slice(found, new, [*none, start, 0]), panel
+
+    return e.repeat(blocks.per_large, (e.full_like(panel, 0), panel), step)[0]
+
+
+def _small_row(e: Emitter, rows: HloInstruction, start: HloInstruction) -> HloInstruction:
+    """The rows of R from what is left of A there; ``start`` is the column of the diagonal."""
+    batch, size = rows.shape.dims[:-2], rows.shape.dims[-2]
+    none = [0] * len(batch)
+    diagonal = e.dynamic_slice(rows, [*none, 0, start], (*batch, size, size))
+    turned = _small_factor(e, e.conjugate(diagonal))
+    if rows.shape.dims[-1] == size:
+        return e.conjugate(turned)
+    solved = substitute(e, e.swap_last(turned), rows)
+    column = e.iota(dt.S32, rows.shape.dims, -1)
+    right = e.select(e.compare("GE", column, start), solved, 0)
+    return e.dynamic_update_slice(right, e.conjugate(turned), [*none, 0, start])
 
 
 def _small_factor(e: Emitter, turned: HloInstruction) -> HloInstruction:

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.passes.expansions.blocking import Blocking, blocking, padded_rows, padded_square
 from xladev.passes.expansions.emit import Emitter, Operand, Values, begin
 from xladev.passes.expansions.precision import working_type
 
-_BLOCK = 64
-_MOST_BLOCKS = 16
-
-
-def block_starts(n: int) -> range:
-    """Where blocks of rows begin: of 64 rows, or of more so that there are at most 16."""
-    return range(0, n, max(_BLOCK, -(-n // _MOST_BLOCKS)))
+_MOST_LARGE = 2
 
 
 def expand_triangular_solve(instruction: HloInstruction) -> HloComputation:
@@ -47,23 +42,48 @@ def solve_lower(
     n = a.shape.dims[-1]
     if 0 in b.shape.dims:
         return b
-    starts = block_starts(n)
+    blocks = blocking(n, _MOST_LARGE)
+    a, b = padded_square(e, a, blocks.rows), padded_rows(e, b, blocks.rows)
     solved: list[HloInstruction] = []
-    for start in starts:
-        limit = min(start + starts.step, n)
+    for start in range(0, blocks.rows, blocks.large_rows):
+        limit = start + blocks.large_rows
         rows = e.slice_in(a, -2, start, limit)
         rest = e.slice_in(b, -2, start, limit)
         if solved:
             known = e.concatenate(solved, -2)
             rest = e.subtract(rest, e.matmul(e.slice_in(rows, -1, 0, start), known))
-        solved.append(_substitute(e, e.slice_in(rows, -1, start, limit), rest, unit_diagonal))
-    return e.concatenate(solved, -2)
+        diagonal = e.slice_in(rows, -1, start, limit)
+        solved.append(_solve_large(e, diagonal, rest, blocks, unit_diagonal))
+    return e.slice_in(e.concatenate(solved, -2), -2, 0, n)
 
 
-def _substitute(
-    e: Emitter, a: HloInstruction, b: HloInstruction, unit_diagonal: bool
+def _solve_large(
+    e: Emitter, a: HloInstruction, b: HloInstruction, blocks: Blocking, unit_diagonal: bool
 ) -> HloInstruction:
-    """The same for one small block: row after row."""
+    """The same for one large block: small block after small block."""
+    if blocks.per_large == 1:
+        return substitute(e, a, b, unit_diagonal)
+    batch, (width, k) = b.shape.dims[:-2], b.shape.dims[-2:]
+    size, none = blocks.small, [0] * len(batch)
+
+    def step(e: Emitter, number: HloInstruction, state: list[HloInstruction]) -> Values:
+        x, a, b = state
+        start = e.multiply(number, size)
+        rows = e.dynamic_slice(a, [*none, start, 0], (*batch, size, width))
+        diagonal = e.dynamic_slice(rows, [*none, 0, start], (*batch, size, size))
+        column = e.iota(dt.S32, rows.shape.dims, -1)
+        left = e.select(e.compare("LT", column, start), rows, 0)
+        rest = e.dynamic_slice(b, [*none, start, 0], (*batch, size, k))
+        found = substitute(e, diagonal, e.subtract(rest, e.matmul(left, x)), unit_diagonal)
+        return e.dynamic_update_slice(x, found, [*none, start, 0]), a, b
+
+    return e.repeat(blocks.per_large, (e.full_like(b, 0), a, b), step)[0]
+
+
+def substitute(
+    e: Emitter, a: HloInstruction, b: HloInstruction, unit_diagonal: bool = False
+) -> HloInstruction:
+    """x with a x = b for one small block, row after row; only the lower triangle is read."""
     rank, dims = a.shape.rank, a.shape.dims
     n, k = b.shape.dims[-2:]
     batch = dims[:-2]
