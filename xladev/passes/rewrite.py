@@ -1,0 +1,208 @@
+"""Rewrite rules: functions that give a replacement for what a pattern matches.
+
+Example:
+    >>> from xladev.passes import pattern as m
+    >>> from xladev.passes.rewrite import Rewriter, rewrite
+    >>> @rewrite(m.Negate(m.Negate(m.Op("x"))))
+    ... def negate_twice(r, root, x):
+    ...     return x
+    >>> negate_twice.name
+    'negate-twice'
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from xladev.errors import PassError
+from xladev.hlo.ir import NO_ANNOTATIONS, HloComputation, HloInstruction, HloModule
+from xladev.hlo.names import with_unique_names
+from xladev.hlo.rebuild import map_computations, rebuild, with_operands
+from xladev.passes.dce import without_dead
+from xladev.passes.effects import computations_with_effects
+from xladev.passes.expansions.emit import Emitter
+from xladev.passes.pattern import Pattern
+
+RewriteFn = Callable[..., HloInstruction | None]
+MOST_RETRIES = 16
+"""How often the result of a rule is tried again at once."""
+
+
+class Rewriter(Emitter):
+    """Makes the instructions of replacements within one computation.
+
+    Args:
+        computation: what is being rewritten; never modified.
+
+    Attributes:
+        fresh: what the rule that is running has made so far.
+    """
+
+    def __init__(self, computation: HloComputation) -> None:
+        super().__init__("new")
+        self.fresh: set[HloInstruction] = set()
+        self._uses: Counter[HloInstruction] = Counter()
+        for user in computation.instructions:
+            self._uses.update(dict.fromkeys(user.operands, 1))
+        self._uses[computation.root] += 1
+
+    def append(self, instruction: HloInstruction) -> HloInstruction:
+        """Notes one instruction; it is kept if the replacement needs it."""
+        made = super().append(instruction)
+        self.fresh.add(made)
+        return made
+
+    def uses(self, instruction: HloInstruction) -> int:
+        """How many instructions use one; being the root counts as a use, too."""
+        return self._uses.get(instruction, 1)
+
+    def moved(self, old: HloInstruction, new: HloInstruction) -> None:
+        """Notes that the users of ``old`` will use ``new``."""
+        self._uses[new] = self._uses.get(new, 0) + self._uses.get(old, 0)
+
+
+class RewriteRule:
+    """A pattern and the function that replaces what it matches.
+
+    Attributes:
+        name: for explanations; the function's, with hyphens.
+        pattern: what to replace.
+        summary: first line of the function's docstring.
+    """
+
+    def __init__(self, pattern: Pattern, function: RewriteFn) -> None:
+        name = getattr(function, "__name__", "rule")
+        self.name = name.strip("_").replace("_", "-")
+        self.pattern = pattern
+        self.summary = (inspect.getdoc(function) or "").split("\n")[0]
+        self._function = function
+        taken = list(inspect.signature(function).parameters)[2:]
+        if sorted(taken) != sorted(pattern.captures()):
+            raise PassError(
+                f"rewrite {self.name} takes {taken}",
+                why=f"its pattern captures {sorted(pattern.captures())}",
+                hint="the parameters after (r, root) are the captures, by name",
+            )
+
+    def apply(self, r: Rewriter, root: HloInstruction) -> HloInstruction | None:
+        """The replacement of ``root``; None if it does not match or is fine as it is."""
+        found = self.pattern.match_all(root, r.uses)
+        if found is None:
+            return None
+        captures, matched = found
+        if any(i.note.device != root.note.device for i in matched):
+            return None
+        new = self._function(r, root, **captures)
+        if new is None or new is root:
+            return None
+        if not new.shape.equal_ignoring_layout(root.shape):
+            raise PassError(
+                f"rewrite {self.name} gives {new.shape} for {root.shape}",
+                where=repr(root),
+                why="constraint rewrite_c1: a replacement has the shape of what it replaces",
+            )
+        return new
+
+
+def rewrite(pattern: Pattern) -> Callable[[RewriteFn], RewriteRule]:
+    """Makes a rule of a function ``(r, root, captures...) -> replacement or None``."""
+    return lambda function: RewriteRule(pattern, function)
+
+
+class RuleSet:
+    """Rules indexed by the opcode of their root."""
+
+    def __init__(self, rules: Iterable[RewriteRule]) -> None:
+        self.rules = tuple(rules)
+        self._by_opcode: dict[str, list[RewriteRule]] = {}
+        self._any = [rule for rule in self.rules if not rule.pattern.opcodes]
+        for rule in self.rules:
+            for opcode in rule.pattern.opcodes:
+                self._by_opcode.setdefault(opcode, []).append(rule)
+
+    def for_opcode(self, opcode: str) -> Sequence[RewriteRule]:
+        """Rules that may match an instruction of this opcode, in order."""
+        found = self._by_opcode.get(opcode, [])
+        return [*found, *self._any] if self._any else found
+
+    def run(self, module: HloModule) -> HloModule:
+        """The module with all rules applied in one sweep, and what they left dead removed."""
+        effects = {c.name for c in computations_with_effects(module)}
+
+        def change(computation: HloComputation) -> HloComputation:
+            after = self.sweep(computation)
+            return after if after is computation else without_dead(after, effects)
+
+        changed = map_computations(module, change)
+        return module if changed is module else with_unique_names(changed)
+
+    def sweep(self, computation: HloComputation) -> HloComputation:
+        """The computation with rules applied once, operands before users."""
+        return _Sweep(self, computation).run()
+
+
+class _Sweep:
+    def __init__(self, rules: RuleSet, computation: HloComputation) -> None:
+        self._rules = rules
+        self._computation = computation
+        self._r = Rewriter(computation)
+        self._now: dict[HloInstruction, HloInstruction] = {}
+        self._ordered = {
+            p for i in computation.instructions for p in i.note.control_predecessors
+        } | {i for i in computation.instructions if i.note.control_predecessors}
+        self._fired = False
+
+    def run(self) -> HloComputation:
+        for old in self._computation.instructions:
+            current = with_operands(old, self._operands(old))
+            if current is not old:
+                self._r.moved(old, current)
+            new = self._simplified(current, old)
+            if new is not old:
+                self._now[old] = new
+        return rebuild(self._computation, self._now) if self._fired else self._computation
+
+    def _operands(self, old: HloInstruction) -> tuple[HloInstruction, ...]:
+        now = self._now
+        return tuple([now.get(o, o) for o in old.operands]) if now else old.operands
+
+    def _simplified(self, current: HloInstruction, old: HloInstruction) -> HloInstruction:
+        for _ in range(MOST_RETRIES):
+            new = self._apply_one(current, old)
+            if new is None:
+                return current
+            self._fired = True
+            self._r.moved(current, new)
+            current = new
+        return current
+
+    def _apply_one(self, current: HloInstruction, old: HloInstruction) -> HloInstruction | None:
+        for rule in self._rules.for_opcode(current.op.name):
+            self._r.fresh.clear()
+            new = rule.apply(self._r, current)
+            if new is None:
+                continue
+            if new in self._r.fresh:
+                return _inheriting(new, current)
+            if old not in self._ordered and _may_stand_for(new, current):
+                return new
+        return None
+
+
+def _may_stand_for(existing: HloInstruction, old: HloInstruction) -> bool:
+    """True unless both have layouts that differ."""
+    a, b = existing.shape, old.shape
+    return a == b or not a.is_array or None in (a.layout, b.layout)
+
+
+def _inheriting(new: HloInstruction, old: HloInstruction) -> HloInstruction:
+    """A new instruction with layout and annotations of the one it replaces."""
+    if new.shape != old.shape:
+        new = replace(new, shape=old.shape)
+    note = old.note
+    if note is NO_ANNOTATIONS or note == new.note:
+        return new
+    return replace(new, note=replace(note, backend_config=new.note.backend_config))
