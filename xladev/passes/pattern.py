@@ -11,7 +11,7 @@ Example:
     >>> sorted(m.Add(m.Op("x"), m.Op("y")).match(root))
     ['x', 'y']
     >>> m.Add(m.Op("x"), m.Op("x")).explain(root)
-    'y is not x, captured as the same; or x is not y, captured as the same'
+    'y is not x, captured as the same'
 """
 
 from __future__ import annotations
