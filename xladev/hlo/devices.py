@@ -76,8 +76,8 @@ class MeshAxes:
 class Rendezvous:
     """Where threads that evaluate one program each exchange values.
 
-    An exchange is complete when all its participants came; a participant that has ended, or an
-    evaluation that failed, ends the waiting of the others with an error instead.
+    An exchange is complete when all its participants came; a participant that has ended, failed
+    or not, ends the waiting of the others with an error instead.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,6 @@ class Rendezvous:
         self._given: dict[Hashable, dict[Device, Value]] = {}
         self._taken: dict[Hashable, int] = {}
         self._ended: set[Device] = set()
-        self._failed = False
 
     def exchange(
         self, key: Hashable, device: Device, participants: Sequence[Device], value: Value
@@ -116,7 +115,7 @@ class Rendezvous:
 
     def _settled(self, given: dict[Device, Value], participants: Sequence[Device]) -> bool:
         missing = [p for p in participants if p not in given]
-        return not missing or self._failed or any(p in self._ended for p in missing)
+        return not missing or any(p in self._ended for p in missing)
 
     def _release(self, key: Hashable, count: int) -> None:
         """Forgets an exchange once every participant has taken its values."""
@@ -124,11 +123,10 @@ class Rendezvous:
         if self._taken[key] == count:
             del self._given[key], self._taken[key]
 
-    def end(self, device: Device, *, failed: bool) -> None:
+    def end(self, device: Device) -> None:
         """Says that a device has ended, so that nobody waits for it."""
         with self._changed:
             self._ended.add(device)
-            self._failed = self._failed or failed
             self._changed.notify_all()
 
 

@@ -94,13 +94,10 @@ def _run_all(
     """Runs every device in a thread; raises the first error that is not the echo of another."""
 
     def run_one(device: Device, values: Sequence[Value]) -> Value:
-        failed = True
         try:
-            value = run(device, values)
-            failed = False
-            return value
+            return run(device, values)
         finally:
-            rendezvous.end(device, failed=failed)
+            rendezvous.end(device)
 
     with ThreadPoolExecutor(len(devices)) as pool:
         futures = [pool.submit(run_one, d, a) for d, a in zip(devices, arguments, strict=True)]

@@ -17,7 +17,7 @@ import numpy as np
 from xladev.errors import EvaluationError
 from xladev.hlo.attributes import Sharding
 from xladev.hlo.custom_calls.definition import CustomCall
-from xladev.hlo.devices import MeshAxes, link_of
+from xladev.hlo.devices import DeviceLink, MeshAxes, link_of
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.opdef import Evaluation, InstructionView

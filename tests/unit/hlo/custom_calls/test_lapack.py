@@ -247,7 +247,19 @@ def test_hessenberg(letter: str, seed: int) -> None:
     kit = Kit(letter, seed)
     a = kit.random(5, 5)
     shape = tuple_of(kit.matrix(5, 5), kit.matrix(4), info())
-    packed, taus, _ = kit.call("gehrd", shape, a, config="{high = 5 : i32, low = 1 : i32}")
+    for config in ("{high = 5 : i32, low = 1 : i32}", "{}"):
+        packed, taus, _ = kit.call("gehrd", shape, a, config=config)
+        q = q_of(packed, taus, 1)
+        kit.close(q @ np.triu(packed, -1) @ adjoint(q), a)
+
+
+def test_hessenberg_of_a_block(seed: int) -> None:
+    kit = Kit("d", seed)
+    a = np.triu(kit.random(5, 5))
+    a[1:4, 1:4] = kit.random(3, 3)
+    shape = tuple_of(kit.matrix(5, 5), kit.matrix(4), info())
+    packed, taus, _ = kit.call("gehrd", shape, a, config="{high = 4 : i32, low = 2 : i32}")
+    assert taus[[0, 2, 3]].tolist() == [0, 0, 0] and taus[1] != 0
     q = q_of(packed, taus, 1)
     kit.close(q @ np.triu(packed, -1) @ adjoint(q), a)
 
@@ -279,6 +291,15 @@ def test_gtsv_exchanges_rows(letter: str, seed: int) -> None:
     for i in range(2):
         t = np.diag(diagonal[i]) + np.diag(below[i, 1:], -1) + np.diag(above[i, :-1], 1)
         np.testing.assert_allclose(t @ got[3][i], b[i], atol=100 * kit.atol)
+
+
+def test_gtsv_says_which_pivot_is_zero() -> None:
+    row = of("f64[3]")
+    shape = tuple_of(row, row, row, of("f64[3,1]"), of("s32[]"))
+    zero, one = np.zeros(3), np.ones((3, 1))
+    for diagonal, want in (([1.0, 0, 1], 2), ([1.0, 1, 0], 3), ([0.0, 0, 0], 1), ([1.0] * 3, 0)):
+        got = run_call("lapack_dgtsv_ffi", shape, zero, np.array(diagonal), zero, one)
+        assert got[4] == want
 
 
 @EACH

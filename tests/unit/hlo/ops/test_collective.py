@@ -269,3 +269,7 @@ def test_shapes() -> None:
     assert result_of("all-gather", "f32[2,3]", to="f32[8,3]", dimensions=(0,)) == "f32[8,3]"
     scatter = {**gather, "to_apply": scalar_computation("add", dt.F32)}
     assert result_of("reduce-scatter", "f32[4,3]", **scatter) == "f32[2,3]"
+    del scatter["replica_groups"]
+    assert result_of("reduce-scatter", "f32[8,3]", to="f32[2,3]", **scatter) == "f32[2,3]"
+    assert result_of("all-to-all", "f32[4,3]", **gather) == "f32[4,3]"
+    assert result_of("all-to-all", "f32[3]", "f32[3]", **groups((0, 1))) == "(f32[3], f32[3])"

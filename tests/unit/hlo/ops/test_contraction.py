@@ -220,7 +220,18 @@ def test_scaled_dot_scales_blocks() -> None:
 
 @pytest.mark.parametrize(
     ("constraint", "scale"),
-    [("scaled_dot_c14", "s8[]"), ("scaled_dot_c15", "f32[2]"), ("scaled_dot_c16", "f32[2,3]")],
+    [
+        ("scaled_dot_c14", "s8[]"),
+        ("scaled_dot_c15", "f32[2]"),
+        ("scaled_dot_c16", "f32[2,3]"),
+        ("scaled_dot_c16", "f32[2,0]"),
+    ],
 )
 def test_scaled_dot_rejects(constraint: str, scale: str) -> None:
     assert_rejected(constraint, "scaled-dot", "f32[2,8]", "f32[8,3]", scale, "f32[]", **MATMUL)
+
+
+def test_a_scale_may_have_one_block_or_be_a_scalar() -> None:
+    a, b = np.ones((2, 8), np.float32), np.ones((8, 3), np.float32)
+    got = run("scaled-dot", a, b, np.full((1, 1), 2, np.float32), np.float32(3), **MATMUL)
+    assert (got == 48).all()

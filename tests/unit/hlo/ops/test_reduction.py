@@ -49,6 +49,14 @@ def argmax(index: dt.PrimitiveType = dt.U32) -> HloComputation:
     return b.build(b.op("tuple", *both))
 
 
+def three() -> HloComputation:
+    """A computation of three values."""
+    b = HloBuilder("three")
+    for _ in range(3):
+        first = b.parameter(array(dt.F32))
+    return b.build(first)
+
+
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (2, 1), (0, 1, 2), ()])
 def test_sums_over_any_dimensions(axes: tuple[int, ...]) -> None:
     x = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
@@ -155,6 +163,7 @@ def test_only_single_opcodes_of_both_parameters_are_monoids() -> None:
         ("reduce_c5", ("f32[2,2]", "f32[]"), {"dimensions": (0, 0)}),
         ("reduce_c6", ("f32[2]", "f32[2]", "f32[]", "f32[]"), {}),
         ("reduce_c6", ("s32[2]", "s32[]"), {}),
+        ("reduce_c6", ("f32[2]", "f32[]"), {"to_apply": three()}),
     ],
 )
 def test_reduce_rejects(constraint: str, operands: tuple[str, ...], attrs: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from xladev.hlo.ir import HloComputation
 from xladev.hlo.shape import array
 
 GE, GT = (scalar_computation("compare", direction=d) for d in ("GE", "GT"))
+OTHER_GE = scalar_computation("compare", dt.S32, direction="GE")
 ADD = scalar_computation("add")
 
 
@@ -98,6 +99,7 @@ def test_padding_is_never_selected() -> None:
             {"window": (WindowDim(2, 2, window_dilation=2),)},
         ),
         ("select_and_scatter_c9", ("f32[4]", "f32[2]", "f32[]"), {"select": ADD}),
+        ("select_and_scatter_c9", ("f32[4]", "f32[2]", "f32[]"), {"select": OTHER_GE}),
         ("select_and_scatter_c10", ("f32[4]", "f32[2]", "f32[]"), {"scatter": GE}),
     ],
 )
