@@ -10,7 +10,10 @@ from xladev.codegen.elemental.computation import Elements, emit_computation
 from xladev.codegen.elemental.emitter import ElementalEmitter, ElementRule
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import Value
-from xladev.codegen.scalar.elements import Element
+from xladev.codegen.scalar.elements import Element, real_of
+from xladev.codegen.scalar.elementwise import emit_elementwise
+from xladev.codegen.scalar.storage import round_to
+from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import WindowDim
 from xladev.hlo.ir import HloInstruction
 
@@ -43,6 +46,40 @@ def _fold(
     return unflat(loop.values, initial)
 
 
+Combine = Callable[[Elements, Elements], Elements]
+
+
+def accumulation(e: ElementalEmitter, i: HloInstruction) -> Combine:
+    """How elements are combined with what is held: by the reducer, unless sums are kept wide."""
+    opcode = _kept_wide(i)
+    if not opcode:
+        return lambda held, new: emit_computation(e, i["to_apply"], held + new)
+    wide = (dt.F32, dt.F32)
+    return lambda held, new: (emit_elementwise(e.b, opcode, wide, dt.F32, (held[0], new[0])),)
+
+
+def _kept_wide(i: HloInstruction) -> str:
+    """The opcode of a reducer that adds or multiplies two narrow floats; empty for others.
+
+    Such a result is accumulated in f32 and rounded once, as the evaluator does.
+    """
+    computation = i["to_apply"]
+    root, dtype = computation.root, computation.root.shape.element_type
+    plain = (
+        len(computation.instructions) == 3
+        and root.opcode in ("add", "multiply")
+        and set(root.operands) == set(computation.parameters)
+    )
+    return root.opcode if plain and dtype.is_float and dtype.bits < 32 else ""
+
+
+def _rounded(e: ElementalEmitter, i: HloInstruction, held: Elements) -> Elements:
+    if not _kept_wide(i):
+        return held
+    dtype = i["to_apply"].root.shape.element_type
+    return (round_to(e.b, real_of(held[0], "a sum"), dtype),)
+
+
 def reduce_elements(e: ElementalEmitter, i: HloInstruction, index: Index) -> Elements:
     """One element of each result of a (variadic) reduce."""
     count = len(i.operands) // 2
@@ -55,9 +92,11 @@ def reduce_elements(e: ElementalEmitter, i: HloInstruction, index: Index) -> Ele
         at = iter(inner)
         kept = iter(index)
         full = tuple(next(at) if d in reduced else next(kept) for d in range(len(dims)))
-        return emit_computation(e, i["to_apply"], held + tuple(e.element(a, full) for a in arrays))
+        return combine(held, tuple(e.element(a, full) for a in arrays))
 
-    return fold_loop(e, [dims[d] for d in range(len(dims)) if d in reduced], initial, step)
+    combine = accumulation(e, i)
+    extents = [dims[d] for d in range(len(dims)) if d in reduced]
+    return _rounded(e, i, fold_loop(e, extents, initial, step))
 
 
 def _reduce(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
@@ -126,15 +165,12 @@ def reduce_window_elements(e: ElementalEmitter, i: HloInstruction, index: Index)
         inside, at = base_index(e, window, arrays[0].shape.dims, index, inner)
 
         def combine() -> Elements:
-            elements = tuple(e.element(a, at) for a in arrays)
-            return emit_computation(e, i["to_apply"], held + elements)
+            return accumulate(held, tuple(e.element(a, at) for a in arrays))
 
-        def pad() -> Elements:
-            return emit_computation(e, i["to_apply"], held + initial)
+        return choose_many(e, inside, combine, lambda: accumulate(held, initial))
 
-        return choose_many(e, inside, combine, pad)
-
-    return fold_loop(e, [w.size for w in window], initial, step)
+    accumulate = accumulation(e, i)
+    return _rounded(e, i, fold_loop(e, [w.size for w in window], initial, step))
 
 
 def _reduce_window(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
