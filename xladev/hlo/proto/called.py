@@ -9,7 +9,7 @@ from typing import Any, Final
 from xladev.errors import ProtoError
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloComputation, HloInstruction
-from xladev.hlo.opdef import AttrKind, OpDef
+from xladev.hlo.opdef import COMPUTATION_KINDS, AttrKind, OpDef
 
 _ORDER: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"while": ("body", "condition")})
 """Attributes in the proto's order, for opcodes whose text order is another."""
@@ -26,7 +26,7 @@ def called_attributes(
         ProtoError: the opcode calls more or fewer.
     """
     if not called:
-        return {}
+        return _none(op)
     if op.name == "conditional" and _takes_predicate(operands):
         return _paired(op, _BRANCHES, called)
     several = [a.name for a in op.attrs if a.kind is AttrKind.COMPUTATIONS]
@@ -34,6 +34,13 @@ def called_attributes(
         return {several[0]: called}
     single = tuple(a.name for a in op.attrs if a.kind is AttrKind.COMPUTATION)
     return _paired(op, _ORDER.get(op.name, single), called)
+
+
+def _none(op: OpDef) -> dict[str, Any]:
+    for attr in op.attrs:
+        if attr.required and attr.kind in COMPUTATION_KINDS:
+            raise ProtoError(f"{op.name} lacks its {attr.name}")
+    return {}
 
 
 def _takes_predicate(operands: Sequence[HloInstruction]) -> bool:

@@ -107,8 +107,7 @@ class _ModuleReader:
         shape = self.shape(message.data("shape"))
         operands = _resolve(message, "operand_ids", by_id)
         attrs = read_attributes(op, message, operands)
-        if message.has("called_computation_ids"):
-            attrs.update(called_attributes(op, self._called(message), operands))
+        attrs.update(called_attributes(op, self._called(message), operands))
         before = _resolve(message, "control_predecessor_ids", by_id)
         note = read_annotations(message, before, self.payloads)
         return HloInstruction(op, shape, operands, attrs, message.text("name"), note)

@@ -166,6 +166,8 @@ def _read_shifts(message: Message, operands: Operands) -> tuple[int, ...]:
 
 
 def _write_shifts(value: Sequence[int], instruction: HloInstruction) -> dict[str, Any]:
+    if not value and instruction["mode"] is None:
+        return {}
     return {"shuffle_mode.rotate": encode("ShuffleMode.Rotate", {"shifts": value})}
 
 

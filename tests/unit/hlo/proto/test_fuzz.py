@@ -30,7 +30,7 @@ def survives(data: bytes) -> bool:
         return False
     finally:
         assert time.perf_counter() - start < SLOWEST_S
-    assert read_module(again) == module
+    assert read_module(again) == module, data.hex()
     return True
 
 

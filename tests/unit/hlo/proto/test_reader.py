@@ -152,6 +152,10 @@ BAD_MODULES = {
         ),
         "negate calls 1 computations, not 0",
     ),
+    "while without body": (
+        module(computation([PARAMETER, instruction("while", 1, 0)], 1)),
+        "while lacks its condition",
+    ),
     "missing literal": (module(computation([instruction("constant", 0)], 0)), "lacks its literal"),
     "missing payload": (
         module(
@@ -305,3 +309,8 @@ def test_names_that_utf8_cannot_hold_are_refused() -> None:
     p0 = HloInstruction(OPSET["parameter"], F32, (), {"parameter_number": 0}, "p\ud800")
     with pytest.raises(ProtoError, match="UTF-8|no value of"):
         write_module(HloModule("m", HloComputation("main", (p0,), p0)))
+
+
+def test_a_shuffle_of_no_mode_stays_so() -> None:
+    found = read_module(module(computation([PARAMETER, instruction("shuffle", 1, 0)], 1)))
+    assert read_module(write_module(found)) == found
