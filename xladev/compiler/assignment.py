@@ -36,6 +36,13 @@ COLLECTIVE_OPCODES = frozenset(
 )  # fmt: skip
 """Opcodes that the SDK can run through its communicators."""
 
+
+def exchanges(instruction: HloInstruction) -> bool:
+    """True if the instruction, or half of an asynchronous pair, exchanges data with others."""
+    opcode = instruction.opcode.removesuffix("-start").removesuffix("-done")
+    return opcode in COLLECTIVE_OPCODES
+
+
 DEVICE_NUMBER_OPCODES = frozenset({"replica-id", "partition-id"})
 STRUCTURAL_OPCODES = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})
 """Opcodes that cost nothing: no backend is asked, they follow their users."""

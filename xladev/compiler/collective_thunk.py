@@ -46,8 +46,6 @@ def plan_collective(
     opcode = instruction.opcode
     if opcode == "collective-permute" and instruction["slice_sizes"]:
         raise _no_such_form(instruction, "it permutes slices in place")
-    if opcode == "collective-broadcast" and instruction["has_dynamic_root"]:
-        raise _no_such_form(instruction, "its root is only known when it runs")
     pairs = instruction["source_target_pairs"] if opcode == "collective-permute" else ()
     return Collective(
         opcode,
@@ -59,6 +57,7 @@ def plan_collective(
         plan.reduction,
         plan.reducer,
         tuple((int(s), int(t)) for s, t in pairs),
+        "has_dynamic_root" in instruction.attrs,
     )
 
 

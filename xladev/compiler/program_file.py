@@ -196,6 +196,7 @@ def _number_rows(value: Any) -> tuple[tuple[int, ...], ...]:
 
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {
+    "bool": lambda v: bool(_number(int(v))),
     "int": _number,
     "int | None": lambda v: None if v is None else _number(v),
     "str": _text,

@@ -127,6 +127,7 @@ class Collective:
         reduction: ``add``, ``maximum``, ... ; empty if ``reducer`` is used or nothing is reduced.
         reducer: an executable for the evaluator that combines two arrays; None if not needed.
         pairs: (source, target) ranks within each group of a collective-permute.
+        dynamic_root: True if the last argument holds the rank of the root of each other one.
     """
 
     opcode: str
@@ -138,6 +139,7 @@ class Collective:
     reduction: str = ""
     reducer: int | None = None
     pairs: tuple[tuple[int, int], ...] = ()
+    dynamic_root: bool = False
 
 
 Thunk = (

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from xladev.compiler.thunks import Collective
-from xladev.errors import ExecutionError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.physical import physical_nbytes
@@ -68,14 +67,12 @@ def run_collective(
         ExecutionError: a participant is missing, disagrees or failed.
     """
     everybody = context.communicator or _alone(device)
-    members = next((g for g in thunk.groups if everybody.device_index in g), None)
-    if members is None:
-        raise ExecutionError(
-            f"{thunk.opcode} has no group for device {everybody.device_index}",
-            where=thunk.name,
-            why=f"its groups are {[list(g) for g in thunk.groups]}",
-        )
-    group, rank = everybody.group(members)
+    me = everybody.device_index
+    members = next((g for g in thunk.groups if me in g), None)
+    if members is None and thunk.opcode == "collective-broadcast":
+        _fill_with_zeros(device, results)
+        return
+    group, rank = everybody.group(members or (me,))
     who = Participant(rank, device.stream, context.run_id, name)
     reduction = thunk.reduction if reducer is None else _by_evaluation(reducer)
     call = _Call(device, group, who, thunk, arguments, results, reduction)
@@ -160,7 +157,9 @@ def _ragged_all_to_all(call: _Call) -> None:
 
 
 def _numbers(device: Device, place: Place) -> list[int]:
+    """Integers that an operand holds; waits for them."""
     memory, shape = place
+    device.stream.synchronize()
     return [int(v) for v in np.ravel(download(device, memory, shape))]
 
 
@@ -170,16 +169,34 @@ def _collective_permute(call: _Call) -> None:
 
 
 def _collective_broadcast(call: _Call) -> None:
-    for who, (operand, shape), (result, _) in _each(call):
-        call.group.broadcast(who, operand, result, shape, 0)
+    call, roots = _with_roots(call)
+    for root, (who, (operand, shape), (result, _)) in zip(roots, _each(call), strict=True):
+        call.group.broadcast(who, operand, result, shape, root)
 
 
 def _collective_reduce(call: _Call) -> None:
-    """To rank 0; the others keep their operands."""
-    for who, (operand, shape), (result, _) in _each(call):
+    """To the root; the others keep their operands."""
+    call, roots = _with_roots(call)
+    for root, (who, (operand, shape), (result, _)) in zip(roots, _each(call), strict=True):
         nbytes = physical_nbytes(shape)
         call.who.stream.copy(result.slice(0, nbytes), operand.slice(0, nbytes))
-        call.group.reduce(who, operand, result, shape, 0, call.reduction)
+        call.group.reduce(who, operand, result, shape, root, call.reduction)
+
+
+def _with_roots(call: _Call) -> tuple[_Call, list[int]]:
+    """The call without the operand that names roots, and the root of each other operand."""
+    if not call.thunk.dynamic_root:
+        return call, [0] * len(call.arguments)
+    *data, last = call.arguments
+    named = _numbers(call.device, last)
+    return replace(call, arguments=data), named * len(data) if len(named) == 1 else named
+
+
+def _fill_with_zeros(device: Device, results: Sequence[Place]) -> None:
+    for memory, shape in results:
+        zeros = np.zeros(physical_nbytes(shape), np.uint8)
+        device.stream.copy(memory.slice(0, zeros.nbytes), zeros)
+    device.stream.synchronize()
 
 
 _RUNNERS: Mapping[str, Callable[[_Call], Any]] = {

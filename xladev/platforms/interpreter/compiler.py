@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xladev import __version__
+from xladev.compiler.assignment import exchanges
 from xladev.compiler.contract import Compiler
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
@@ -56,7 +57,7 @@ def _row_major(shape: Shape) -> Shape:
 
 
 def _has_value(instruction: HloInstruction) -> Support:
-    if instruction.op.category == "collective" and instruction.operands:
+    if exchanges(instruction):
         return no("values of other devices are exchanged by the SDK")
     if instruction.op.evaluate is None and instruction.opcode != "parameter":
         return no(instruction.op.exempt or "the opcode has no evaluation")

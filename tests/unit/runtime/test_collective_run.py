@@ -1,0 +1,114 @@
+"""Every collective, run by the SDK on four devices, gives what the evaluator's devices give."""
+
+import numpy as np
+import pytest
+
+from tests.unit.compiler.subset_backend import Subset, subset_registry
+from xladev import client
+from xladev.errors import XladevError
+from xladev.hlo.devices import Topology
+from xladev.hlo.multi_device import evaluate_replicated
+from xladev.hlo.text import parse_module
+
+COMPUTATIONS = """
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+biggest { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(b, a) }
+odd { a = f32[] parameter(0)  b = f32[] parameter(1)
+  n = f32[] negate(b)  ROOT c = f32[] maximum(a, n) }
+"""
+
+COLLECTIVES = {
+    "all-reduce": "f32[4,2] all-reduce(x), channel_id=1, to_apply=add",
+    "all-reduce of groups": "f32[4,2] all-reduce(x), replica_groups={{0,2},{3,1}},"
+    " to_apply=biggest",
+    "all-reduce by evaluation": "f32[4,2] all-reduce(x), channel_id=1, to_apply=odd",
+    "all-reduce of several": "(f32[4,2], f32[4,2]) all-reduce(x, y), channel_id=1, to_apply=add",
+    "flattened": "f32[4,2] all-reduce(x), channel_id=1, use_global_device_ids=true,"
+    " replica_groups={{0,1},{2,3}}, to_apply=add",
+    "all-gather": "f32[16,2] all-gather(x), replica_groups={}, dimensions={0}",
+    "all-gather of the last": "f32[4,4] all-gather(x), replica_groups={{0,1},{2,3}},"
+    " dimensions={1}",
+    "reduce-scatter": "f32[1,2] reduce-scatter(x), replica_groups={{3,2,1,0}}, dimensions={0},"
+    " to_apply=add",
+    "all-to-all": "f32[4,2] all-to-all(x), replica_groups={{0,1,2,3}}, dimensions={0}",
+    "all-to-all of operands": "(f32[4,2], f32[4,2]) all-to-all(x, y), replica_groups={{1,0},{2,3}}",
+    "collective-permute": "f32[4,2] collective-permute(x), source_target_pairs={{0,1},{1,3},{3,0}}",
+    "collective-broadcast": "f32[4,2] collective-broadcast(x), replica_groups={{2,1},{0,3}}",
+    "some in no group": "f32[4,2] collective-broadcast(x), replica_groups={{2,1}}",
+    "all-reduce of some": "f32[4,2] all-reduce(x), replica_groups={{2,1}}, to_apply=add",
+    "dynamic root": "f32[4,2] collective-broadcast(x, one), replica_groups={{2,1},{0,3}},"
+    " has_dynamic_root=true",
+    "collective-reduce": "f32[4,2] collective-reduce(x), replica_groups={{2,1,0,3}}, to_apply=add",
+    "ragged-all-to-all": "f32[6,2] ragged-all-to-all(x, out, starts, sizes, starts, sizes),"
+    " replica_groups={{3,2,1,0}}",
+}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_collective(name, asynchronous):
+    text = (
+        f"HloModule m, replica_count=4\n{COMPUTATIONS}\n"
+        "ENTRY main {\n x = f32[4,2] parameter(0)\n y = f32[4,2] negate(x)\n one = s32[1] constant({1})\n"
+        " starts = s32[4] constant({0,1,2,3})\n sizes = s32[4] constant({1,1,1,1})\n"
+        " half = f32[] constant(0.5)\n out = f32[6,2] broadcast(half), dimensions={}\n"
+        f" ROOT r = {COLLECTIVES[name]}\n}}"
+    )
+    module = parse_module(text)
+    rng = np.random.default_rng(1)
+    arguments = [[rng.standard_normal((4, 2)).astype(np.float32)] for _ in range(4)]
+    want = evaluate_replicated(module, arguments, topology=Topology(4, 1))
+    subset = Subset(lambda i: i.op.category != "collective", asynchronous, device_count=4)
+    with subset_registry(subset):
+        got = client.compile(module, "subset").run_on_devices(arguments)
+    for mine, wanted in zip(got, want, strict=True):
+        pairs = zip(mine, wanted, strict=True) if isinstance(wanted, tuple) else [(mine, wanted)]
+        for array, value in pairs:
+            np.testing.assert_array_equal(array.numpy(), value)
+
+
+def test_a_collective_in_a_loop_is_a_meeting_of_its_own_each_time():
+    text = f"""
+HloModule m, replica_count=2
+{COMPUTATIONS}
+condition {{ s = (s32[], f32[2]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)  ROOT c = pred[] compare(i, n), direction=LT }}
+body {{ s = (s32[], f32[2]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)  next = s32[] add(i, one)
+  x = f32[2] get-tuple-element(s), index=1
+  t = f32[2] all-reduce(x), channel_id=1, to_apply=add
+  ROOT r = (s32[], f32[2]) tuple(next, t) }}
+ENTRY main {{ x = f32[2] parameter(0)  zero = s32[] constant(0)
+  s = (s32[], f32[2]) tuple(zero, x)
+  w = (s32[], f32[2]) while(s), condition=condition, body=body
+  ROOT r = f32[2] get-tuple-element(w), index=1 }}
+"""
+    subset = Subset(lambda i: i.op.category != "collective", device_count=2)
+    with subset_registry(subset):
+        executable = client.compile(parse_module(text), "subset")
+        for _ in range(3):
+            rows = executable.run_on_devices([[np.ones(2, np.float32)], [np.zeros(2, np.float32)]])
+            for row in rows:
+                np.testing.assert_array_equal(row.numpy(), np.full(2, 16, np.float32))
+
+
+def test_alone_a_collective_is_the_operand():
+    text = (
+        f"HloModule m\n{COMPUTATIONS}\nENTRY main {{\n x = f32[4,2] parameter(0)\n"
+        " ROOT r = f32[4,2] all-reduce(x), channel_id=1, to_apply=add\n}"
+    )
+    with subset_registry(Subset(lambda i: i.op.category != "collective")):
+        x = np.ones((4, 2), np.float32)
+        np.testing.assert_array_equal(client.compile(parse_module(text), "subset")(x).numpy(), x)
+
+
+def test_groups_of_devices_that_are_not_there_are_refused():
+    text = (
+        f"HloModule m\n{COMPUTATIONS}\nENTRY main {{\n x = f32[4,2] parameter(0)\n"
+        " ROOT r = f32[4,2] all-reduce(x), replica_groups={{0,1}}, to_apply=add\n}"
+    )
+    with (
+        subset_registry(Subset(lambda i: i.op.category != "collective")),
+        pytest.raises(XladevError, match=r"names devices \[0, 1\]"),
+    ):
+        client.compile(parse_module(text), "subset")
