@@ -133,11 +133,11 @@ def pivoted_qr_factor(matrix: Array, fixed: Array) -> tuple[Array, Array, Array]
     return a, order, taus
 
 
-def packed_vectors(a: Array, k: int, below: int = 0) -> Array:
+def packed_vectors(a: Array, k: int) -> Array:
     """The vector of reflector k in packed form: zeros, one, and what lies below."""
     v = np.zeros(a.shape[:2], a.dtype)
-    v[:, k + below + 1 :] = a[:, k + below + 1 :, k]
-    v[:, k + below] = 1
+    v[:, k + 1 :] = a[:, k + 1 :, k]
+    v[:, k] = 1
     return v
 
 

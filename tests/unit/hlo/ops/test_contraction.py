@@ -130,6 +130,7 @@ def test_dot_rejects_a_result_that_loses_the_fraction() -> None:
 
 def test_dot_shapes() -> None:
     assert result_of("dot", "bf16[2,3]", "f32[3,4]", **MATMUL) == "f32[2,4]"
+    assert result_of("dot", "s32[2,3]", "u32[3,4]", **MATMUL) == "s32[2,4]"
     assert result_of("dot", "f32[<=2,3]", "f32[3,?]", **MATMUL) == "f32[<=2,?]"
     assert result_of("dot", "bf16[2,3]", "bf16[3,4]", to="f32[2,4]", **MATMUL) == "f32[2,4]"
 

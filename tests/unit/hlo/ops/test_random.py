@@ -114,6 +114,7 @@ def test_of_no_elements() -> None:
         ("rng_bit_generator_c2", "u64[2]", "(u64[2], u32[4])", "rng_other"),
         ("rng_bit_generator_c3", "u64[2]", "u32[4]", "rng_philox"),
         ("rng_bit_generator_c3", "u64[2]", "(u64[3], u32[4])", "rng_philox"),
+        ("rng_bit_generator_c3", "u64[2]", "(u64[2], u32[4], u32[4])", "rng_philox"),
         ("rng_bit_generator_c3", "u64[2]", "(u64[2], c64[4])", "rng_philox"),
         ("rng_bit_generator_c3", "u64[2]", "(u64[2], s4[4])", "rng_philox"),
     ],

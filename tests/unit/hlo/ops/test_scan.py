@@ -12,6 +12,7 @@ from tests.tools.single_op import run
 from xladev.hlo.attributes import SliceDim
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.ir import HloComputation
+from xladev.hlo.shape import tuple_of
 
 
 def body(dims: str = "2") -> HloComputation:
@@ -59,6 +60,17 @@ def test_a_single_result_is_no_tuple() -> None:
 def test_of_no_steps() -> None:
     outputs, carry = run("scan", X[:0], ONES, **PLAIN)
     assert outputs.shape == (0, 2) and carry.tolist() == [1, 1]
+
+
+def test_without_inputs_the_outputs_tell_the_length() -> None:
+    b = HloBuilder("count")
+    carry = b.parameter(of("f32[]"))
+    count = b.build(b.op("tuple", carry, b.op("add", carry, b.constant(1.0))))
+    shape = tuple_of(of("f32[4]"), of("f32[]"))
+    attrs = {"dimensions": (0,), "num_carries": 1, "to_apply": count}
+    outputs, last = run("scan", np.float32(3), shape=shape, **attrs)
+    assert outputs.tolist() == [3, 4, 5, 6] and last == 7
+    assert_rejected("scan_c6", "scan", "f32[]", **attrs)
 
 
 @pytest.mark.parametrize(
