@@ -109,12 +109,15 @@ def _program_devices(
             f"device_assignment names {len(ordinals)} devices",
             why=f"program {program.name!r} takes {program.device_count}",
         )
+    needed = max(ordinals) + 1
     available = platform.device_count()
-    if available < len(ordinals):
+    if available < needed:
+        available = platform.provide_devices(needed)
+    if available < needed:
         raise DeviceError(
             f"program {program.name!r} runs on {len(ordinals)} devices",
             why=f"platform {platform.name!r} has {available}",
-            hint=f"host platforms have as many as XLADEV_{platform.name.upper()}_DEVICES says",
+            hint=f"XLADEV_{platform.name.upper()}_DEVICES fixes the number on host platforms",
         )
     return tuple(platform.device(ordinal) for ordinal in ordinals)
 

@@ -57,7 +57,7 @@ def accuracy(data: datasets.Dataset, platform: str | None, weights: list[object]
     starts = range(0, len(data.test_x) - BATCH + 1, BATCH)
     right = 0
     for start in starts:
-        (digits,) = predict(*weights, data.test_x[start : start + BATCH])
+        digits = predict(*weights, data.test_x[start : start + BATCH])
         right += int((digits.numpy() == data.test_y[start : start + BATCH]).sum())
     return right / (BATCH * len(starts))
 

@@ -31,6 +31,13 @@ class Platform(ABC):
 
     # Optional
 
+    def provide_devices(self, count: int) -> int:
+        """Number of devices after a program asked for ``count``; more if they are virtual.
+
+        By default nothing changes: a platform has the devices that it has.
+        """
+        return self.visible_device_count()
+
     def version(self) -> str:
         """Version of the driver, for `xladev doctor`."""
         return ""

@@ -117,6 +117,19 @@ class RegisteredPlatform:
                 raise self._count
             return self._count
 
+    def provide_devices(self, count: int) -> int:
+        """Number of visible devices after a program asked for ``count``.
+
+        Raises:
+            XladevError: the platform cannot tell.
+        """
+        platform = self.platform
+        function = "Platform.provide_devices"
+        found = self._ask(function, lambda: platform.provide_devices(count), object)
+        with self._lock:
+            self._count = max(self.device_count(), expect_count(found, self.name, function))
+            return self._count
+
     def visible_count(self) -> int:
         """Number of visible devices; 0, with a warning, if the platform cannot tell."""
         known = self._count

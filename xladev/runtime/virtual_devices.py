@@ -9,6 +9,17 @@ from xladev.errors import OptionError
 MAX_VIRTUAL_DEVICES = 1024
 
 
+def provided_device_count(platform: str, wanted: int) -> int:
+    """The number of devices after a program asked for some: all it wants, unless it was fixed.
+
+    Raises:
+        OptionError: see `virtual_device_count`.
+    """
+    count = virtual_device_count(platform)
+    fixed = f"XLADEV_{platform.upper()}_DEVICES" in os.environ
+    return count if fixed else max(count, min(wanted, MAX_VIRTUAL_DEVICES))
+
+
 def virtual_device_count(platform: str) -> int:
     """The number of devices asked for by `XLADEV_<PLATFORM>_DEVICES`, such as XLADEV_CPU_DEVICES.
 

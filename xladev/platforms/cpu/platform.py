@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import llvmlite
 
-from xladev.errors import OptionError
 from xladev.platforms.cpu.executor import CpuExecutor
 from xladev.runtime.executor import Executor
 from xladev.runtime.platform import Platform
-
-DEVICES_VARIABLE = "XLADEV_CPU_DEVICES"
-MAX_DEVICES = 1024
+from xladev.runtime.virtual_devices import provided_device_count, virtual_device_count
 
 
 class CpuPlatform(Platform):
@@ -24,13 +19,11 @@ class CpuPlatform(Platform):
         Raises:
             OptionError: the variable holds no number from 1 to 1024.
         """
-        text = os.environ.get(DEVICES_VARIABLE, "1")
-        if not text.isdigit() or not 1 <= int(text) <= MAX_DEVICES:
-            raise OptionError(
-                f"{DEVICES_VARIABLE}={text!r} is no number of devices",
-                why=f"it takes 1 to {MAX_DEVICES}",
-            )
-        return int(text)
+        return virtual_device_count("cpu")
+
+    def provide_devices(self, count: int) -> int:
+        """As many virtual devices as a program wants, unless the variable fixes their number."""
+        return provided_device_count("cpu", count)
 
     def create_executor(self, ordinal: int) -> Executor:
         """One virtual device."""

@@ -25,7 +25,7 @@ _WITHIN_SCALARS = _CONTROL | _STRUCTURE
 def cpu_supports(instruction: HloInstruction) -> Support:
     """Whether native code can be made of an instruction and all that it calls."""
     refusal = _array_refusal(instruction)
-    if refusal:
+    if refusal is not None:
         return refusal
     opcode = instruction.opcode
     if opcode in _CONTROL or opcode == "fusion":
