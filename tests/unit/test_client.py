@@ -1,5 +1,6 @@
 """What a user sees: loading, compiling, arguments, donation, errors, several devices, threads."""
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -329,7 +330,15 @@ def test_a_failure_on_one_device_ends_the_others():
                 row[0].numpy()
 
 
-def test_too_few_devices_says_how_to_get_more():
+def test_a_program_gets_the_virtual_devices_it_wants():
+    text = REDUCE.format(replicas=4, partitions=1)
+    with subset_registry(Subset(lambda i: True)):
+        executable = xladev.compile(parse_module(text), "interpreter")
+    assert [d.ordinal for d in executable.devices] == [0, 1, 2, 3]
+
+
+def test_a_fixed_number_of_devices_is_kept(monkeypatch):
+    monkeypatch.setenv("XLADEV_INTERPRETER_DEVICES", "2")
     text = REDUCE.format(replicas=4, partitions=1)
     with (
         subset_registry(Subset(lambda i: True)),
@@ -384,3 +393,50 @@ def test_compile_and_run_from_eight_threads_at_once(platform):
     for thread in threads:
         thread.join(60)
     assert problems == [] and not any(thread.is_alive() for thread in threads)
+
+
+# Bounded dynamic shapes
+
+DYNAMIC = """
+HloModule dynamic
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+condition { s = (s32[], f32[<=8]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(2)  ROOT c = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[<=8]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)  next = s32[] add(i, one)
+  x = f32[<=8] get-tuple-element(s), index=1  y = f32[<=8] add(x, x)
+  ROOT r = (s32[], f32[<=8]) tuple(next, y) }
+ENTRY main {
+  x = f32[<=8] parameter(0)
+  n = s32[] parameter(1)
+  zero = f32[] constant(0)
+  i = s32[] constant(0)
+  t = (s32[], f32[<=8]) tuple(i, x)
+  w = (s32[], f32[<=8]) while(t), condition=condition, body=body
+  s = f32[<=8] get-tuple-element(w), index=1
+  total = f32[] reduce(s, zero), dimensions={0}, to_apply=add
+  six = f32[6] iota(), iota_dimension=0
+  d = f32[<=6] set-dimension-size(six, n), dimensions={0}
+  e = f32[<=6] negate(d)
+  g = s32[] get-dimension-size(d), dimensions={0}
+  ROOT r = (f32[<=8], f32[], f32[<=6], s32[]) tuple(s, total, e, g)
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["interpreter", "cpu", "subset", "subset without sizes"])
+def test_only_the_live_part_of_dynamic_arrays_counts(name):
+    module = parse_module(DYNAMIC)
+    x = np.arange(5, dtype=np.float32)
+    refused = ("get-dimension-size", "negate") if "without" in name else ("while", "reduce")
+    subset = Subset(lambda i: i.opcode not in refused, asynchronous=True)
+    with subset_registry(subset) if "subset" in name else contextlib.nullcontext():
+        executable = xladev.compile(module, name.split()[0])
+        scaled, total, cut, size = executable(x, np.int32(3))
+        np.testing.assert_array_equal(scaled.numpy(), x * 4)
+        np.testing.assert_array_equal(cut.numpy(), -np.arange(3, dtype=np.float32))
+        assert (float(total), int(size), scaled.shape) == (40.0, 3, (5,))
+        again, *_ = executable(scaled, np.int32(0))
+        np.testing.assert_array_equal(again.numpy(), x * 16)
+        with pytest.raises(ArgumentError, match="parameter 0 of dynamic"):
+            executable(np.ones(9, np.float32), np.int32(3))
