@@ -148,7 +148,7 @@ class DeviceLink:
     _counts: dict[Any, int] = field(default_factory=dict)
 
     def exchange(
-        self, instruction: Hashable, participants: Sequence[Device], value: Value
+        self, instruction: Any, participants: Sequence[Device], value: Value
     ) -> tuple[Value, ...]:
         """Values that the participants give at their same execution of an instruction."""
         turn = self._counts.get(instruction, 0)

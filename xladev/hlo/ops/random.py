@@ -11,7 +11,16 @@ from xladev.errors import EvaluationError
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import Kind, PrimitiveType
 from xladev.hlo.literal import Array, Value
-from xladev.hlo.opdef import VARIADIC, Attr, AttrKind, Evaluation, InstructionView, OpCall, OpDef
+from xladev.hlo.opdef import (
+    VARIADIC,
+    Attr,
+    AttrKind,
+    Cost,
+    Evaluation,
+    InstructionView,
+    OpCall,
+    OpDef,
+)
 from xladev.hlo.ops.random_bits import Bits, State, philox_bits, threefry_bits
 from xladev.hlo.shape import Shape, array
 
@@ -149,6 +158,12 @@ def evaluate_update_state(
     return np.array([state % 2**64, state // 2**64 % 2**64], np.uint64)
 
 
+def random_cost(result: Shape, operands: tuple[Shape, ...], _: InstructionView) -> Cost:
+    """About twenty integer operations per element."""
+    moved = result.nbytes + sum(shape.nbytes for shape in operands)
+    return Cost(flops=20 * sum(leaf.size for _, leaf in result.leaves()), bytes_accessed=moved)
+
+
 _HIDDEN: tuple[str, ...] = (
     "Numbers come from NumPy's generator, seeded by the evaluation; only their distribution can "
     "agree with XLA's.",
@@ -165,6 +180,7 @@ OPS: tuple[OpDef, ...] = (
         category="random",
         side_effect=True,
         differences=_HIDDEN,
+        cost=random_cost,
     ),
     OpDef(
         "rng-bit-generator",
@@ -174,6 +190,7 @@ OPS: tuple[OpDef, ...] = (
         infer=infer_bit_generator,
         evaluate=evaluate_bit_generator,
         category="random",
+        cost=random_cost,
     ),
     OpDef(
         "rng-get-and-update-state",

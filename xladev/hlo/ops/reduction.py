@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -203,8 +205,8 @@ def evaluate_reduce_window(
 
 def _turned(view: Array, window: Window) -> Array:
     """The view with reversed window dimensions turned round."""
-    steps = [slice(None, None, -1 if part.reversal else 1) for part in window]
-    return view[(..., *steps)]
+    turned: Any = (..., *(slice(None, None, -1 if part.reversal else 1) for part in window))
+    return np.asarray(view[turned])
 
 
 def reduce_window_cost(
@@ -212,7 +214,7 @@ def reduce_window_cost(
 ) -> Cost:
     """One call of the reducer per element of each window."""
     first = parts_of(result)[0]
-    size = int(np.prod([part.size for part in instruction["window"]], dtype=np.int64))
+    size = prod(part.size for part in instruction["window"])
     moved = result.nbytes + sum(shape.nbytes for shape in operands)
     flops = first.size * size * max(_calls(instruction["to_apply"]), 1)
     return Cost(flops=flops, bytes_accessed=moved)
@@ -264,6 +266,25 @@ def map_cost(result: Shape, operands: tuple[Shape, ...], instruction: Instructio
     return Cost(flops=result.size * _calls(instruction["to_apply"]), bytes_accessed=moved)
 
 
+def select_and_scatter_cost(
+    result: Shape, operands: tuple[Shape, ...], instruction: InstructionView
+) -> Cost:
+    """One selection per element of each window, and one update per source element."""
+    size = prod(part.size for part in instruction["window"])
+    moved = result.nbytes + sum(shape.nbytes for shape in operands)
+    return Cost(flops=operands[1].size * (size + 1), bytes_accessed=moved)
+
+
+def scan_cost(result: Shape, operands: tuple[Shape, ...], instruction: InstructionView) -> Cost:
+    """One flop per element of each elementwise instruction of the body, in every step."""
+    body: HloComputation = instruction["to_apply"]
+    step = sum(i.shape.size for i in body.instructions if i.op.elementwise)
+    (axis,) = instruction["dimensions"]
+    scanned = operands[0] if len(operands) > instruction["num_carries"] else parts_of(result)[0]
+    moved = result.nbytes + sum(shape.nbytes for shape in operands)
+    return Cost(flops=step * scanned.dims[axis], bytes_accessed=moved)
+
+
 OPS: tuple[OpDef, ...] = (
     OpDef(
         "reduce",
@@ -313,6 +334,7 @@ OPS: tuple[OpDef, ...] = (
         category="training",
         tolerance=Tolerance.SUM,
         differences=(_ORDER,),
+        cost=select_and_scatter_cost,
     ),
     OpDef(
         "scan",
@@ -329,5 +351,6 @@ OPS: tuple[OpDef, ...] = (
         evaluate=evaluate_scan,
         category="training",
         tolerance=Tolerance.SUM,
+        cost=scan_cost,
     ),
 )
