@@ -74,6 +74,8 @@ class _Expansion:
         found = self._expanders.get(instruction.opcode)
         if not found or not depth or self._target.supports(instruction):
             return None
+        if _is_dynamic(instruction):
+            return None
         for expander in found:
             computation = expander(instruction)
             if computation is not None:
@@ -91,6 +93,12 @@ class _Expansion:
         if instruction.opcode in CONTROL_OPCODES and depth:
             return all(self._is_supported(c, depth - 1) for c in instruction.called)
         return is_run_by_sdk(instruction)
+
+
+def _is_dynamic(instruction: HloInstruction) -> bool:
+    """True if a size is only known when it runs: expanders rely on those that shapes tell."""
+    shapes = (instruction.shape, *(operand.shape for operand in instruction.operands))
+    return any(leaf.is_dynamic for shape in shapes for _, leaf in shape.leaves())
 
 
 def _inlined(instruction: HloInstruction, expansion: HloComputation) -> HloInstruction:

@@ -49,7 +49,8 @@ COLLECTIVES = {
 def test_collective(name, asynchronous):
     text = (
         f"HloModule m, replica_count=4\n{COMPUTATIONS}\n"
-        "ENTRY main {\n x = f32[4,2] parameter(0)\n y = f32[4,2] negate(x)\n one = s32[1] constant({1})\n"
+        "ENTRY main {\n x = f32[4,2] parameter(0)\n y = f32[4,2] negate(x)\n"
+        " one = s32[1] constant({1})\n"
         " starts = s32[4] constant({0,1,2,3})\n sizes = s32[4] constant({1,1,1,1})\n"
         " half = f32[] constant(0.5)\n out = f32[6,2] broadcast(half), dimensions={}\n"
         f" ROOT r = {COLLECTIVES[name]}\n}}"
