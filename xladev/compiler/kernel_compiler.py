@@ -23,6 +23,7 @@ from xladev.compiler.options import CompileOptions
 from xladev.compiler.plan_file import plan_executable
 from xladev.compiler.signature import Alias, Signature
 from xladev.errors import UnsupportedError
+from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import print_module
 
@@ -51,6 +52,7 @@ class KernelCompiler(Compiler):
         module = with_row_major_layouts(module)
         fused = Fusion(self.can_fuse).run(module) if options.fusion else module
         instrument.dump(f"{module.name}.fused", "hlo", lambda: print_module(fused))
+        instrument.dump(f"{module.name}.fused", "dot", lambda: module_to_dot(fused))
         aliases = honoured_aliases(module)
         plan = assign_buffers(fused, self.workspace_nbytes, aliases)
         instrument.dump(f"{module.name}.buffers", "txt", lambda: str(plan))

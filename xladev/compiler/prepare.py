@@ -5,14 +5,19 @@ from __future__ import annotations
 from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.expansion import expand_rejected
 from xladev.compiler.options import CompileOptions
+from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloModule
+from xladev.hlo.text import print_module
+from xladev.hlo.text.printer import print_module
 from xladev.hlo.verifier import verify
+from xladev.instrument import dump
+from xladev.instrument import dump
 from xladev.passes.call_inliner import CallInliner
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.expanders import EXPANDERS
 from xladev.passes.manual_regions import ManualRegionExpander
-from xladev.passes.pipeline import HloPassPipeline
+from xladev.passes.pipeline import HloPassPipeline, Instrumentation, Instrumentation
 from xladev.passes.synchronous_pairs import SynchronousPairs
 
 
@@ -24,11 +29,16 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
         PassError: a pass failed.
     """
     verify(module)
-    module = _ALWAYS.run(module)
+    around = Instrumentation(verify if options.verify_passes else None, print_module)
+    dump(module.name, "hlo", lambda: print_module(module))
+    ready = _ALWAYS.run_instrumented(module, around)
     if options.optimization_level > 0:
-        module = _SIMPLIFY.run(module)
-    expanded = expand_rejected(module, target, EXPANDERS)
-    return expanded if expanded is module else _CLEAN_UP.run(expanded)
+        ready = _SIMPLIFY.run_instrumented(ready, around)
+    expanded = expand_rejected(ready, target, EXPANDERS)
+    if expanded is ready:
+        return ready
+    dump(f"{module.name}.after_expansion", "hlo", lambda: print_module(expanded))
+    return _CLEAN_UP.run_instrumented(expanded, around)
 
 
 _ALWAYS = HloPassPipeline("canonical", (ManualRegionExpander(), SynchronousPairs()))
