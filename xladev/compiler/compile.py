@@ -23,11 +23,12 @@ from xladev.compiler.partition import Region, Step, partition
 from xladev.compiler.prepare import prepare
 from xladev.compiler.procedure_builder import ProcedureBuilder
 from xladev.compiler.program import ConstantData, Procedure, Program, Slot
-from xladev.compiler.program_check import check_program
+from xladev.compiler.program_check import MAX_NESTING, check_program, nesting
 from xladev.compiler.region_compile import compile_region
 from xladev.compiler.signature import Signature
 from xladev.compiler.thunks import RunExecutable
 from xladev.compiler.value_leaves import ValueLeaf
+from xladev.errors import CompileError
 from xladev.hlo.device_groups import device_groups
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.shape import Shape
@@ -76,6 +77,12 @@ def _compile(
         refuse_fallbacks(module.name, assignment.fallbacks)
     targets = (target, *found.asked)
     program = _ProgramBuilder(module, targets, options, assignment).build()
+    if nesting(program) > MAX_NESTING:
+        raise CompileError(
+            f"loops, branches and calls of {module.name} are nested {nesting(program)} deep",
+            why=f"the SDK runs at most {MAX_NESTING} levels",
+            hint="inline calls: optimization_level must not be 0",
+        )
     check_program(program)
     return program
 

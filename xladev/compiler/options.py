@@ -45,6 +45,7 @@ class CompileOptions:
     fusion: bool = _option(True, "join producers and consumers into one kernel")
     target: str | None = _option(None, "what to generate code for; unset: the device present")
     strict: bool = _option(False, "an instruction that would fall back to the host is an error")
+    verify_passes: bool = _option(False, "check the program after each pass", cached=False)
     dump_to: str | None = _option(None, "folder to write intermediate products to", cached=False)
     dump_filter: str = _option("", "regular expression of the dumps wanted", cached=False)
     extras: Extras = _option((), "options of one platform only, written platform.key=value")
@@ -160,6 +161,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "fusion": _parse_bool,
     "target": str,
     "strict": _parse_bool,
+    "verify_passes": _parse_bool,
     "dump_to": str,
     "dump_filter": str,
 }

@@ -21,6 +21,31 @@ from xladev.compiler.thunks import (
 from xladev.errors import FormatError
 
 
+MAX_NESTING = 100
+"""Deepest nesting of loops, branches and calls that the SDK runs."""
+
+
+def nesting(program: Program) -> int:
+    """How deep procedures call each other; 1 if there is only the entry."""
+    depths: list[int] = []
+    for procedure in program.procedures:
+        below = (depths[c] for thunk in procedure.thunks for c in _callees(thunk))
+        depths.append(1 + max(below, default=0))
+    return max(depths, default=0)
+
+
+def _callees(thunk: Thunk) -> tuple[int, ...]:
+    match thunk:
+        case While():
+            return (thunk.condition, thunk.body)
+        case Conditional():
+            return thunk.branches
+        case Call():
+            return (thunk.procedure,)
+        case _:
+            return ()
+
+
 def check_program(program: Program) -> None:
     """Checks a whole program.
 
@@ -34,6 +59,8 @@ def check_program(program: Program) -> None:
     for number, procedure in enumerate(program.procedures):
         _check_procedure(program, number, procedure)
     _check_entry(program)
+    if nesting(program) > MAX_NESTING:
+        raise FormatError(f"program {program.name!r} is nested {nesting(program)} deep")
 
 
 def _check_entry(program: Program) -> None:

@@ -14,7 +14,7 @@ from xladev import client
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.program_file import program_from_bytes, program_to_bytes
 from xladev.compiler.thunks import RunExecutable, Transfer, While
-from xladev.errors import UnsupportedError
+from xladev.errors import CompileError, UnsupportedError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.opset import OPSET
 from xladev.hlo.text import parse_module
@@ -210,3 +210,37 @@ def test_programs_survive_their_file(seed_of_subset):
         loaded = client.CompiledModule(again, executable.devices)
         arguments = loop_and_branch_arguments()
         assert agree(loaded(*arguments), executable(*arguments)) == []
+
+
+def nested_calls(depth):
+    text = ["HloModule nest", "f0 {\n x = f32[] parameter(0)\n ROOT y = f32[] sine(x)\n}"]
+    for n in range(1, depth):
+        text.append(
+            f"f{n} {{\n x = f32[] parameter(0)\n ROOT y = f32[] call(x), to_apply=f{n - 1}\n}}"
+        )
+    text.append(
+        f"ENTRY main {{\n x = f32[] parameter(0)\n ROOT y = f32[] call(x), to_apply=f{depth - 1}\n}}"
+    )
+    return parse_module("\n".join(text))
+
+
+@pytest.mark.parametrize("depth", [90, 5000])
+def test_deep_calls_are_inlined_or_refused(depth):
+    with subset_registry(Subset(lambda i: i.opcode != "call")):
+        executable = client.compile(nested_calls(depth), "subset")
+        assert float(executable(np.float32(0))) == 0
+        if depth < 100:
+            as_written = client.compile(nested_calls(depth), "subset", AS_WRITTEN)
+            assert float(as_written(np.float32(0))) == 0
+            return
+        with pytest.raises(CompileError, match="5001 deep"):
+            client.compile(nested_calls(depth), "subset", AS_WRITTEN)
+
+
+def test_dumps_go_where_the_options_say(tmp_path):
+    with subset_registry(Subset(lambda i: i.opcode not in ("cosine", "call"))):
+        options = CompileOptions(dump_to=str(tmp_path), verify_passes=True)
+        client.compile(parse_module(LOOP_AND_BRANCH), "subset", options)
+    names = {path.name.partition(".")[2] for path in tmp_path.iterdir()}
+    assert "loop_and_branch.hlo" in names and "loop_and_branch.program.txt" in names
+    assert any("after_call-inliner" in name for name in names)
