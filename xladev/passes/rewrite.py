@@ -18,7 +18,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from xladev.errors import PassError
-from xladev.hlo.ir import NO_ANNOTATIONS, HloComputation, HloInstruction, HloModule
+from xladev.hlo.ir import (
+    NO_ANNOTATIONS,
+    Annotations,
+    HloComputation,
+    HloInstruction,
+    HloModule,
+)
 from xladev.hlo.names import with_unique_names
 from xladev.hlo.rebuild import map_computations, rebuild, with_operands
 from xladev.passes.dce import without_dead
@@ -39,11 +45,13 @@ class Rewriter(Emitter):
 
     Attributes:
         fresh: what the rule that is running has made so far.
+        note: annotations of what it makes: place in the source and device of what it replaces.
     """
 
     def __init__(self, computation: HloComputation) -> None:
         super().__init__("new")
         self.fresh: set[HloInstruction] = set()
+        self.note: Annotations = NO_ANNOTATIONS
         self._uses: Counter[HloInstruction] = Counter()
         for user in computation.instructions:
             self._uses.update(dict.fromkeys(user.operands, 1))
@@ -51,9 +59,21 @@ class Rewriter(Emitter):
 
     def append(self, instruction: HloInstruction) -> HloInstruction:
         """Notes one instruction; it is kept if the replacement needs it."""
+        if instruction.note is NO_ANNOTATIONS and self.note is not NO_ANNOTATIONS:
+            instruction = replace(instruction, note=self.note)
         made = super().append(instruction)
         self.fresh.add(made)
         return made
+
+    def begin(self, root: HloInstruction) -> None:
+        """Notes that a rule is about to replace ``root``."""
+        self.fresh.clear()
+        note = root.note
+        self.note = (
+            note
+            if note is NO_ANNOTATIONS
+            else replace(NO_ANNOTATIONS, metadata=note.metadata, device=note.device)
+        )
 
     def uses(self, instruction: HloInstruction) -> int:
         """How many instructions use one; being the root counts as a use, too."""
@@ -113,10 +133,16 @@ def rewrite(pattern: Pattern) -> Callable[[RewriteFn], RewriteRule]:
 
 
 class RuleSet:
-    """Rules indexed by the opcode of their root."""
+    """Rules indexed by the opcode of their root.
 
-    def __init__(self, rules: Iterable[RewriteRule]) -> None:
+    Args:
+        rules: tried in this order.
+        only_static: True to leave alone what has a dynamic dimension, in its result or an operand.
+    """
+
+    def __init__(self, rules: Iterable[RewriteRule], *, only_static: bool = False) -> None:
         self.rules = tuple(rules)
+        self.only_static = only_static
         self._by_opcode: dict[str, list[RewriteRule]] = {}
         self._any = [rule for rule in self.rules if not rule.pattern.opcodes]
         for rule in self.rules:
@@ -171,6 +197,8 @@ class _Sweep:
 
     def _simplified(self, current: HloInstruction, old: HloInstruction) -> HloInstruction:
         for _ in range(MOST_RETRIES):
+            if self._rules.only_static and _is_dynamic(current):
+                return current
             new = self._apply_one(current, old)
             if new is None:
                 return current
@@ -180,8 +208,10 @@ class _Sweep:
         return current
 
     def _apply_one(self, current: HloInstruction, old: HloInstruction) -> HloInstruction | None:
-        for rule in self._rules.for_opcode(current.op.name):
-            self._r.fresh.clear()
+        rules = self._rules.for_opcode(current.op.name)
+        if rules:
+            self._r.begin(current)
+        for rule in rules:
             new = rule.apply(self._r, current)
             if new is None:
                 continue
@@ -192,10 +222,14 @@ class _Sweep:
         return None
 
 
+def _is_dynamic(instruction: HloInstruction) -> bool:
+    return bool(instruction.shape.dynamic) or any(o.shape.dynamic for o in instruction.operands)
+
+
 def _may_stand_for(existing: HloInstruction, old: HloInstruction) -> bool:
-    """True unless both have layouts that differ."""
+    """True if the layouts are the same; a layout not chosen is row-major, to a bitcast say."""
     a, b = existing.shape, old.shape
-    return a == b or not a.is_array or None in (a.layout, b.layout)
+    return a == b or a.with_default_layout() == b.with_default_layout()
 
 
 def _inheriting(new: HloInstruction, old: HloInstruction) -> HloInstruction:
