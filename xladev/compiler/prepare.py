@@ -8,16 +8,14 @@ from xladev.compiler.options import CompileOptions
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import print_module
-from xladev.hlo.text.printer import print_module
 from xladev.hlo.verifier import verify
-from xladev.instrument import dump
 from xladev.instrument import dump
 from xladev.passes.call_inliner import CallInliner
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.expanders import EXPANDERS
 from xladev.passes.manual_regions import ManualRegionExpander
-from xladev.passes.pipeline import HloPassPipeline, Instrumentation, Instrumentation
+from xladev.passes.pipeline import HloPassPipeline, Instrumentation
 from xladev.passes.synchronous_pairs import SynchronousPairs
 
 
@@ -30,15 +28,21 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
     """
     verify(module)
     around = Instrumentation(verify if options.verify_passes else None, print_module)
-    dump(module.name, "hlo", lambda: print_module(module))
+    _dump(module, module.name)
     ready = _ALWAYS.run_instrumented(module, around)
     if options.optimization_level > 0:
         ready = _SIMPLIFY.run_instrumented(ready, around)
     expanded = expand_rejected(ready, target, EXPANDERS)
-    if expanded is ready:
-        return ready
-    dump(f"{module.name}.after_expansion", "hlo", lambda: print_module(expanded))
-    return _CLEAN_UP.run_instrumented(expanded, around)
+    if expanded is not ready:
+        ready = _CLEAN_UP.run_instrumented(expanded, around)
+    if ready is not module:
+        _dump(ready, f"{module.name}.prepared")
+    return ready
+
+
+def _dump(module: HloModule, name: str) -> None:
+    dump(name, "hlo", lambda: print_module(module))
+    dump(name, "dot", lambda: module_to_dot(module))
 
 
 _ALWAYS = HloPassPipeline("canonical", (ManualRegionExpander(), SynchronousPairs()))

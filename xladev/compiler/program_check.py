@@ -20,7 +20,6 @@ from xladev.compiler.thunks import (
 )
 from xladev.errors import FormatError
 
-
 MAX_NESTING = 100
 """Deepest nesting of loops, branches and calls that the SDK runs."""
 

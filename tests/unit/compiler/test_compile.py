@@ -219,7 +219,8 @@ def nested_calls(depth):
             f"f{n} {{\n x = f32[] parameter(0)\n ROOT y = f32[] call(x), to_apply=f{n - 1}\n}}"
         )
     text.append(
-        f"ENTRY main {{\n x = f32[] parameter(0)\n ROOT y = f32[] call(x), to_apply=f{depth - 1}\n}}"
+        "ENTRY main {\n x = f32[] parameter(0)\n"
+        f" ROOT y = f32[] call(x), to_apply=f{depth - 1}\n}}"
     )
     return parse_module("\n".join(text))
 
