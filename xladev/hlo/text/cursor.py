@@ -24,10 +24,10 @@ _TOKEN = re.compile(
     r"""(?:[ \t\r\n]++|/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+)*+
     (?:(?P<labels>[0-9a-z?]++_[0-9a-z?]++->[0-9a-z?]*+)
     |(?P<word>[A-Za-z_][\w.\-]*+)
-    |(?P<punctuation>->|<=|[{}()\[\],=:<>@\#*;+|/?])
+    |(?P<punctuation>->|<=|[{}()\[\],=:<>@\#*;+~|/?])
     |(?P<number>-?\.?[0-9](?:[\w.?]|(?<=[eE_x])[-+])*+|-(?:inf|nan)(?![\w.]))
     |(?P<name>%[\w.\-]++|%"[^"\\]*+(?:\\.[^"\\]*+)*+")
-    |(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\n]*+')
+    |(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+')
     |(?P<bad>.))?""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
@@ -35,6 +35,7 @@ _TOKEN = re.compile(
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPED = re.compile(r"\\([0-7]{1,3}|[xX][0-9a-fA-F]{1,2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _INT = re.compile(r"-?[0-9]+\Z")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _MAX_INT_DIGITS = 20
 _SHOWN = 100
 
@@ -58,7 +59,15 @@ class Cursor:
         self.value = ""
         self.start = 0
         self.end = 0
+        if not text.isascii():
+            self._check_characters()
         self.advance()
+
+    def _check_characters(self) -> None:
+        """Refuses halves of surrogate pairs, which no encoded text has."""
+        found = _SURROGATE.search(self.text)
+        if found is not None:
+            self.fail("the text holds half of a surrogate pair", found.start())
 
     def advance(self) -> None:
         """Moves to the next token."""
@@ -225,7 +234,8 @@ def _unescape_one(found: re.Match[str]) -> str:
     if body[0] in "xX" and len(body) > 1:
         return _byte(int(body[1:], 16))
     if body[0] == "u" and len(body) == 5:
-        return chr(int(body[1:], 16))
+        char = chr(int(body[1:], 16))
+        return "\ufffd" if "\ud800" <= char <= "\udfff" else char
     return _ESCAPES.get(body, body)
 
 
@@ -249,10 +259,6 @@ def _escape_one(char: str) -> str:
         return _ESCAPED_BY[char]
     if " " <= char <= "~":
         return char
-    raw = char.encode("utf-8", "surrogateescape") if not _is_lone(char) else b"?"
+    is_byte = "\udc80" <= char <= "\udcff"
+    raw = char.encode("utf-8", "surrogateescape" if is_byte else "replace")
     return "".join(f"\\{b:03o}" for b in raw)
-
-
-def _is_lone(char: str) -> bool:
-    """True for surrogates that stand for no byte."""
-    return "\ud800" <= char <= "\udfff" and not "\udc80" <= char <= "\udcff"

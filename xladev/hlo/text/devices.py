@@ -197,6 +197,7 @@ def groups_text(groups: ReplicaGroups) -> str:
 
 _KINDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
 _GROUPS = ("shard_as", "shard_like")
+_TILED = frozenset({"tile_dims", "last_tile_dims"})
 
 
 def parse_sharding(cursor: Cursor, depth: int = 0) -> Sharding:
@@ -231,12 +232,11 @@ def _parse_tiled(cursor: Cursor) -> Sharding:
     while not cursor.sees("}"):
         _parse_sharding_item(cursor, fields)
         cursor.accept(",")
-    if "kind" not in fields:
-        if "tile_dims" not in fields:
-            cursor.fail("sharding has neither a kind nor devices", start)
-        fields["kind"] = "tiled"
-    elif "tile_dims" in fields or ("device" in fields) != (fields["kind"] == "maximal"):
-        cursor.fail(f"devices do not fit a {fields['kind']} sharding", start)
+    if "kind" not in fields and "tile_dims" not in fields:
+        cursor.fail("sharding has neither a kind nor devices", start)
+    kind = fields.setdefault("kind", "tiled")
+    if ("device" in fields) != (kind == "maximal") or (kind != "tiled" and _TILED & set(fields)):
+        cursor.fail(f"devices do not fit a {kind} sharding", start)
     return Sharding(**fields)
 
 

@@ -218,13 +218,14 @@ def _parse_origin_item(
 def _parse_original_array(cursor: Cursor) -> tuple[str, ShapeIndex]:
     """``{"name"}``, ``{"name" {0}}``, or ``{}`` for a leaf without a value."""
     cursor.expect("{")
-    name, part = "", ()
+    name = ""
+    part: ShapeIndex = ()
     if cursor.kind == STRING:
         name = cursor.string()
         if cursor.sees("{"):
             part = parse_ints(cursor)
     cursor.expect("}", "after an original value")
-    return name, part
+    return name, part if name else ()
 
 
 def origin_text(origin: Origin) -> str:

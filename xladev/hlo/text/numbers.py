@@ -223,7 +223,7 @@ class FloatForm:
             self._measure(element_type)
 
     def _measure(self, element_type: PrimitiveType) -> None:
-        info: Any = ml_dtypes.finfo(element_type.np)
+        info: Any = ml_dtypes.finfo(element_type.np)  # type: ignore[no-untyped-call]
         patterns = bits_dtype(element_type)
         nan = np.array([np.nan]).astype(element_type.np)
         has_nan = bool(np.isnan(nan.astype(np.float64))[0])

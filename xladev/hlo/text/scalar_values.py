@@ -11,7 +11,7 @@ from xladev.hlo.text.cursor import NUMBER, STRING, WORD, Cursor
 T = TypeVar("T")
 
 _FLOAT = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\Z")
-_SPECIAL_FLOATS = frozenset({"inf", "-inf", "nan", "-nan"})
+_INFINITIES = frozenset({"inf", "-inf"})
 _INTS = re.compile(r"\{\s*(?:-?[0-9]{1,18}(?:\s*,\s*-?[0-9]{1,18})*)?\s*\}")
 JSON_PIECE = re.compile(r'[{}]|"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
@@ -72,9 +72,9 @@ def parse_words(cursor: Cursor) -> tuple[str, ...]:
 
 
 def parse_float(cursor: Cursor) -> float:
-    """A decimal number, ``inf`` or ``nan``."""
+    """A decimal number or an infinity; a NaN would not be equal to itself."""
     value = cursor.value
-    if cursor.kind not in (NUMBER, WORD) or not (_FLOAT.match(value) or value in _SPECIAL_FLOATS):
+    if cursor.kind not in (NUMBER, WORD) or not (_FLOAT.match(value) or value in _INFINITIES):
         cursor.fail(f"expected a number, not {cursor.seen()}")
     cursor.advance()
     return float(value)

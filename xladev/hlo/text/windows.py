@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from xladev.hlo.attributes import (
     ConvDims,
@@ -20,7 +20,15 @@ from xladev.hlo.text.scalar_values import parse_float, parse_ints, parse_list
 
 # -- windows: {size=2x2 stride=2x1 pad=0_1x-1_2 lhs_dilate=.. rhs_dilate=.. rhs_reversal=0x1}
 
-_PAIR = re.compile(r"(-?[0-9]{1,18})_(-?[0-9]{1,18})(?:_([0-9]{1,18}))?")
+_PAIR = re.compile(r"(-?[0-9]{1,19})_(-?[0-9]{1,19})(?:_(-?[0-9]{1,19}))?")
+_ONE = re.compile(r"-?[0-9]{1,19}")
+
+
+def _int64s(cursor: Cursor, texts: Iterable[str]) -> tuple[int, ...]:
+    numbers = tuple(map(int, texts))
+    if any(not -(2**63) <= n < 2**63 for n in numbers):
+        cursor.fail(f"a number in {cursor.seen()} does not fit 64 bits")
+    return numbers
 
 
 def parse_window(cursor: Cursor) -> Window:
@@ -56,12 +64,12 @@ def _parse_crosses(cursor: Cursor, *, paired: bool) -> list[tuple[int, ...]]:
         cursor.fail(f"expected numbers joined by x, not {cursor.seen()}")
     values: list[tuple[int, ...]] = []
     for piece in cursor.value.split("x"):
-        found = _PAIR.fullmatch(piece) if paired else re.fullmatch(r"-?[0-9]{1,18}", piece)
+        found = (_PAIR if paired else _ONE).fullmatch(piece)
         if found is None or (paired and found.group(3)):
             wanted = "a pair such as 0_1" if paired else "a number"
             cursor.fail(f"{piece!r} is not {wanted}")
         groups = found.groups()[:2] if paired else (found.group(),)
-        values.append(tuple(map(int, groups)))
+        values.append(_int64s(cursor, groups))
     cursor.advance()
     return values
 
@@ -199,8 +207,7 @@ def parse_padding(cursor: Cursor) -> tuple[PadDim, ...]:
         found = _PAIR.fullmatch(piece)
         if found is None:
             cursor.fail(f"{piece!r} is not padding such as 0_1 or 0_1_2")
-        low, high, interior = found.groups(default="0")
-        dims.append(PadDim(int(low), int(high), int(interior)))
+        dims.append(PadDim(*_int64s(cursor, found.groups(default="0"))))
     cursor.advance()
     return tuple(dims)
 
