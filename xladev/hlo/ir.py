@@ -140,11 +140,13 @@ class HloComputation:
     parameters: tuple[HloInstruction, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        found = {i["parameter_number"]: i for i in self.instructions if i.opcode == "parameter"}
-        if sorted(found) != list(range(len(found))):
+        parameters = [i for i in self.instructions if i.opcode == "parameter"]
+        found = {i["parameter_number"]: i for i in parameters}
+        if sorted(found) != list(range(len(parameters))):
+            numbers = sorted(i["parameter_number"] for i in parameters)
             raise VerifyError(
-                f"parameters of computation {self.name} are numbered {sorted(found)}",
-                why="constraint parameter_c1: numbers are 0, 1, 2, ... without gaps",
+                f"parameters of computation {self.name} are numbered {numbers}",
+                why="constraint parameter_c1: numbers are 0, 1, 2, ..., each once",
             )
         object.__setattr__(self, "parameters", tuple(found[n] for n in range(len(found))))
 
