@@ -160,6 +160,19 @@ def test_alias_scopes_and_attributes_parse() -> None:
     assert "!alias.scope" in str(module) and "noalias align 64 %x" in str(module)
 
 
+def test_fast_math_flags_are_those_given() -> None:
+    module, b = begin()
+    x = b.const(FLOAT, 2.0)
+    for emit in (b.fadd, b.fsub, b.fmul, b.fdiv):
+        emit(x, x)
+        emit(x, 1.0, "nsz contract")
+    b.ret()
+    for word in ("fadd", "fsub", "fmul", "fdiv"):
+        assert f"= {word} float 0x" in str(module)
+        assert f"= {word} nsz contract float 0x" in str(module)
+    compile_function(module, "kernel")
+
+
 class TestMisuse:
     def test_operand_types_must_agree(self) -> None:
         _, b = begin()

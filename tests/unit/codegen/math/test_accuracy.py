@@ -51,8 +51,8 @@ UNARY: dict[str, tuple[Callable[..., Any], float, float]] = {
 
 _EDGES = (
     0.5, 1.0, 2.0, 0.41421356, 2.4142135, 3.0, 6.0, 8.0, 22.0, 88.7, 88.8, 103.9, 709.7, 710.4,
-    745.1, 1e5, 2.0**20, 1e22, 1e-5, 1e-10, 1e-300, 1e-310, 5e-324, 1e-45, 1e-40, 1e300, 1.79e308,
-    3.4e38, 5.319372648326541e255, 6381956970095103.0 * 2.0**797,
+    745.1, 1e5, 2.0**20, 1e22, 1e-5, 1e-10, 1e-300, 1.5e-308, 1e-310, 5e-324, 1e-45, 1e-40, 1e300,
+    1.79e308, 3.4e38, 5.319372648326541e255, 6381956970095103.0 * 2.0**797,
 )  # fmt: skip
 
 
@@ -116,3 +116,16 @@ def test_remainder_is_exact(dtype: PrimitiveType) -> None:
     want = np.fmod(x, y)
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(np.signbit(got), np.signbit(x))
+
+
+@pytest.mark.parametrize("opcode", ["sine", "cosine", "tan"])
+def test_angles_beside_multiples_of_half_pi(opcode: str) -> None:
+    """The nearest f64 to k pi/2: little but the low parts of the reduction is left."""
+    rng = np.random.default_rng(5)
+    counts = [*range(1, 40), *(int(k) for k in rng.integers(40, 660_000, 400))]
+    with mp.workdps(60):
+        x = np.array([float(k * mp.pi / 2) for k in counts])
+        got = unary(opcode, F64, x)
+        reference = UNARY[opcode][0]
+        errors = [error(g, exact(reference, v)) for g, v in zip(got, x, strict=True)]
+    assert max(errors) <= UNARY[opcode][2]

@@ -153,3 +153,15 @@ def test_signed_zeros_choose_the_side_of_a_branch_cut() -> None:
     two = np.array([complex(2, 0.0), complex(2, -0.0)])
     assert [np.sign(z.imag) for z in unary("asin", C128, two)] == [1, -1]
     assert [np.sign(z.imag) for z in unary("log", C128, np.array([above[0], below[0]]))] == [1, -1]
+
+
+def test_tiny_imaginary_parts_are_kept() -> None:
+    """Where y**2 underflows, the derivative still says what becomes of y."""
+    x = np.array([0.0, 0.25, -0.5, 0.75])
+    z = x + 1j * np.array([1e-200, -1e-200, 3e-180, 1e-300])
+    slope = z.imag / np.sqrt(1 - x * x)
+    np.testing.assert_allclose(unary("asin", C128, z).imag, slope, rtol=1e-15)
+    np.testing.assert_allclose(unary("acos", C128, z).imag, -slope, rtol=1e-15)
+    below = z - 4
+    root = np.abs(z.imag) / np.sqrt(4 - x) / 2
+    np.testing.assert_allclose(unary("sqrt", C128, below).real, root, rtol=1e-15)

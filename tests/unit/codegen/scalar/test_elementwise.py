@@ -131,6 +131,17 @@ def test_real_imag_complex() -> None:
     np.testing.assert_array_equal(Kernel("real", (F32,), F32)(z.real), z.real)
 
 
+@pytest.mark.parametrize("dtype", [C64, C128], ids=str)
+def test_complex_arithmetic(dtype: PrimitiveType) -> None:
+    rng = np.random.default_rng(0)
+    x, y = ((rng.normal(size=50) + 1j * rng.normal(size=50)).astype(dtype.np) for _ in range(2))
+    np.testing.assert_array_equal(binary("add", dtype, x, y), x + y)
+    np.testing.assert_array_equal(binary("subtract", dtype, x, y), x - y)
+    np.testing.assert_array_equal(unary("negate", dtype, x), -x)
+    limit = 4 * np.finfo(dtype.np).eps
+    np.testing.assert_allclose(binary("multiply", dtype, x, y), x * y, rtol=limit, atol=limit)
+
+
 _SAME_WIDTH = [
     (F32, U32),
     (F64, S64),
