@@ -48,14 +48,12 @@ def run_case(case: Case, platform: str, suffix: str) -> tuple[set[str], str]:
         return opcodes, f"{type(e).__name__}: {e}"
 
 
-def show(tally: Tally, seconds: float) -> None:
+def show(tally: Tally) -> None:
     """Prints the table and the opcodes that no case has."""
     for opcode in OPSET:
         if tally.total[opcode]:
             print(f"{opcode:28} {tally.passed[opcode]:5} of {tally.total[opcode]}")
     print("no case:", ", ".join(o for o in OPSET if not tally.total[o]))
-    good = tally.cases - len(tally.problems)
-    print(f"{good} of {tally.cases} cases passed in {seconds:.1f} s")
 
 
 def main() -> int:
@@ -75,7 +73,9 @@ def main() -> int:
         if problem:
             print(f"FAILED {case.name}: {problem}", flush=True)
     if not options.quiet:
-        show(tally, time.monotonic() - start)
+        show(tally)
+    good, seconds = tally.cases - len(tally.problems), time.monotonic() - start
+    print(f"{good} of {tally.cases} cases passed in {seconds:.1f} s")
     return 1 if tally.problems else 0
 
 
