@@ -84,7 +84,8 @@ def begin_kernel(
         Parameter(PTR, name, _attributes(spec, n, n < count, n in shared))
         for n, name in enumerate(names)
     ]
-    b = module.function(spec.name, VOID, parameters)
+    # Inlined into the entry, thousands of kernels would make one function LLVM is slow on.
+    b = module.function(spec.name, VOID, parameters, attributes="noinline")
     shapes = (*spec.operands, *spec.results)
     arrays = tuple(IrArray(p, s) for p, s in zip(b.arguments, shapes, strict=False))
     held = {

@@ -75,6 +75,8 @@ def compile_text(name: str, text: str, optimization_level: int) -> bytes:
         ) from e
     if optimization_level > 0:
         tuning = llvm.create_pipeline_tuning_options(speed_level=optimization_level)
+        # Unrolling doubles compile time, and run time is as often worse as it is better.
+        tuning.loop_unrolling = optimization_level > 2
         builder = llvm.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
     instrument.dump(f"{name}.optimized", "ll", lambda: str(module))
