@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xladev.compiler.thunks import Collective, Slots
-from xladev.errors import UnsupportedError
 from xladev.hlo.device_groups import Groups
 from xladev.hlo.ir import HloComputation, HloInstruction
 
@@ -38,14 +37,8 @@ def simple_reduction(computation: HloComputation) -> str:
 def plan_collective(
     instruction: HloInstruction, plan: CollectivePlan, arguments: Slots, results: Slots
 ) -> Collective:
-    """The thunk of a collective.
-
-    Raises:
-        UnsupportedError: a form that the SDK's communicators do not have.
-    """
+    """The thunk of a collective."""
     opcode = instruction.opcode
-    if opcode == "collective-permute" and instruction["slice_sizes"]:
-        raise _no_such_form(instruction, "it permutes slices in place")
     pairs = instruction["source_target_pairs"] if opcode == "collective-permute" else ()
     return Collective(
         opcode,
@@ -58,6 +51,7 @@ def plan_collective(
         plan.reducer,
         tuple((int(s), int(t)) for s, t in pairs),
         "has_dynamic_root" in instruction.attrs,
+        tuple(map(tuple, instruction.attrs.get("slice_sizes", ()))),
     )
 
 
@@ -65,11 +59,3 @@ def _dimensions(instruction: HloInstruction) -> tuple[int, ...]:
     if instruction.opcode not in ("all-gather", "all-to-all", "reduce-scatter"):
         return ()
     return tuple(instruction["dimensions"])
-
-
-def _no_such_form(instruction: HloInstruction, why: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"the SDK's communicators have no such {instruction.opcode}",
-        where=repr(instruction),
-        why=why,
-    )

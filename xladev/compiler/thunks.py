@@ -127,6 +127,8 @@ class Collective:
         reduction: ``add``, ``maximum``, ... ; empty if ``reducer`` is used or nothing is reduced.
         reducer: an executable for the evaluator that combines two arrays; None if not needed.
         pairs: (source, target) ranks within each group of a collective-permute.
+        slices: sizes of the slices of a collective-permute that works in place; arguments are then
+            input, output, and the starts of each slice in both.
         dynamic_root: True if the last argument holds the rank of the root of each other one.
     """
 
@@ -140,6 +142,7 @@ class Collective:
     reducer: int | None = None
     pairs: tuple[tuple[int, int], ...] = ()
     dynamic_root: bool = False
+    slices: tuple[tuple[int, ...], ...] = ()
 
 
 Thunk = (

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from xladev.compiler.thunks import Collective
+from xladev.hlo import dtype as dt
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloComputation
-from xladev.hlo.physical import physical_nbytes
-from xladev.hlo.shape import Shape
+from xladev.hlo.physical import pack, physical_nbytes
+from xladev.hlo.shape import Shape, array
 from xladev.runtime.collectives import Collectives, CommunicatorPool
 from xladev.runtime.communicator import (
     Communicator,
@@ -25,7 +26,7 @@ from xladev.runtime.device import Device
 from xladev.runtime.host_communicator import HostCommunicator
 from xladev.runtime.loaded_executable import LaunchContext
 from xladev.runtime.memory import DeviceMemory
-from xladev.runtime.transfer import download
+from xladev.runtime.transfer import download, upload
 
 Place = tuple[DeviceMemory, Shape]
 """Memory with the shape of what it holds."""
@@ -164,8 +165,45 @@ def _numbers(device: Device, place: Place) -> list[int]:
 
 
 def _collective_permute(call: _Call) -> None:
+    if call.thunk.slices:
+        _permute_slices(call)
+        return
     for who, (operand, shape), (result, _) in _each(call):
         call.group.collective_permute(who, operand, result, shape, call.thunk.pairs)
+
+
+def _permute_slices(call: _Call) -> None:
+    """Writes slices of the source's input over the output; the source says where they start."""
+    (operand, shape), (output, output_shape), *starts = call.arguments
+    ((result, _),) = call.results
+    count = len(starts) // 2
+    numbers = [number for place in starts for number in _numbers(call.device, place)]
+    theirs = _permuted(call, np.asarray(numbers[:count], np.int32))
+    received = call.device.allocate(shape, f"collective-permute {call.thunk.name}")
+    call.group.collective_permute(call.who, operand, received.memory, shape, call.thunk.pairs)
+    value = np.array(download(call.device, output, output_shape))
+    if any(target == call.who.rank for _, target in call.thunk.pairs):
+        source = download(call.device, received.memory, shape)
+        for at, size in enumerate(call.thunk.slices):
+            own = numbers[count + at * len(size) :]
+            value[_window(own, size)] = source[_window(theirs[at * len(size) :], size)]
+    data = pack(value, output_shape)
+    call.who.stream.copy(result.slice(0, data.nbytes), data)
+    call.who.stream.synchronize()
+
+
+def _permuted(call: _Call, numbers: HostArray) -> list[int]:
+    """The numbers of this rank's source."""
+    shape = array(dt.S32, numbers.shape).with_default_layout()
+    sent = upload(call.device, numbers, shape, f"collective-permute {call.thunk.name}")
+    received = call.device.allocate(shape, f"collective-permute {call.thunk.name}")
+    who = _numbered(call.who, len(call.arguments))
+    call.group.collective_permute(who, sent.memory, received.memory, shape, call.thunk.pairs)
+    return _numbers(call.device, (received.memory, shape))
+
+
+def _window(start: Sequence[int], size: Sequence[int]) -> tuple[slice, ...]:
+    return tuple(slice(at, at + n) for at, n in zip(start, size, strict=False))
 
 
 def _collective_broadcast(call: _Call) -> None:

@@ -33,6 +33,10 @@ COLLECTIVES = {
     "all-to-all": "f32[4,2] all-to-all(x), replica_groups={{0,1,2,3}}, dimensions={0}",
     "all-to-all of operands": "(f32[4,2], f32[4,2]) all-to-all(x, y), replica_groups={{1,0},{2,3}}",
     "collective-permute": "f32[4,2] collective-permute(x), source_target_pairs={{0,1},{1,3},{3,0}}",
+    "a slice": "f32[6,2] collective-permute(x, out, here, there),"
+    " source_target_pairs={{0,1},{1,3}}, slice_sizes={{1,2}}",
+    "slices": "f32[6,2] collective-permute(x, out, two_here, two_there),"
+    " source_target_pairs={{0,1},{1,3},{3,0}}, slice_sizes={{1,2},{1,1}}",
     "collective-broadcast": "f32[4,2] collective-broadcast(x), replica_groups={{2,1},{0,3}}",
     "some in no group": "f32[4,2] collective-broadcast(x), replica_groups={{2,1}}",
     "all-reduce of some": "f32[4,2] all-reduce(x), replica_groups={{2,1}}, to_apply=add",
@@ -53,6 +57,11 @@ def test_collective(name, asynchronous):
         " one = s32[1] constant({1})\n"
         " starts = s32[4] constant({0,1,2,3})\n sizes = s32[4] constant({1,1,1,1})\n"
         " half = f32[] constant(0.5)\n out = f32[6,2] broadcast(half), dimensions={}\n"
+        " replica = u32[] replica-id()\n id = s32[] convert(replica)\n zero = s32[] constant(0)\n"
+        " here = (s32[], s32[]) tuple(id, zero)\n two = s32[] constant(2)\n"
+        " there = (s32[], s32[]) tuple(two, zero)\n"
+        " two_here = ((s32[], s32[]), (s32[], s32[])) tuple(here, there)\n"
+        " two_there = ((s32[], s32[]), (s32[], s32[])) tuple(there, here)\n"
         f" ROOT r = {COLLECTIVES[name]}\n}}"
     )
     module = parse_module(text)
