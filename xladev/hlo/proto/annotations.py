@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from xladev.hlo.attributes import NO_METADATA, Origin
+from xladev.hlo.device_attribute import with_device, without_device
 from xladev.hlo.ir import NO_ANNOTATIONS, Annotations, HloInstruction, StringPairs
 from xladev.hlo.proto.encode import encode
 from xladev.hlo.proto.message import Message
@@ -48,14 +49,16 @@ def read_annotations(
     metadata = message.child("metadata")
     sharding = message.child("sharding")
     origin = message.child("original_value")
+    attributes, device = without_device(read_pairs(message.child("frontend_attributes")))
     note = Annotations(
         metadata=NO_METADATA if metadata is None else read_metadata(metadata),
         sharding=None if sharding is None else read_sharding(sharding),
-        frontend_attributes=read_pairs(message.child("frontend_attributes")),
+        frontend_attributes=attributes,
         backend_config=_read_backend_config(message, payloads),
         control_predecessors=predecessors,
         origin=None if origin is None else _read_origin(origin),
         statistics=_read_statistics(message.child("statistics_viz")),
+        device=device,
     )
     return NO_ANNOTATIONS if note == NO_ANNOTATIONS else note
 
@@ -108,8 +111,9 @@ def write_annotations(note: Annotations) -> Mapping[str, Any]:
         fields["metadata"] = write_metadata(note.metadata)
     if note.sharding is not None:
         fields["sharding"] = write_sharding(note.sharding)
-    if note.frontend_attributes:
-        fields["frontend_attributes"] = write_pairs(note.frontend_attributes)
+    attributes = with_device(note.frontend_attributes, note.device)
+    if attributes:
+        fields["frontend_attributes"] = write_pairs(attributes)
     if note.backend_config:
         fields["backend_config"] = note.backend_config.encode("utf-8", "surrogateescape")
     if note.origin is not None:

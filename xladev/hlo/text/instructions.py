@@ -50,7 +50,6 @@ _NOTES: Mapping[str, tuple[str, Callable[[Cursor], Any]]] = MappingProxyType(
         "control-predecessors": ("control_predecessors", _parse_references),
         "origin": ("origin", parse_origin),
         "statistics": ("statistics", parse_statistics),
-        "device": ("device", parse_string_or_json),
     }
 )
 """Text name -> field of Annotations and its parser, for what any instruction may carry."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import NO_METADATA
+from xladev.hlo.device_attribute import with_device
 from xladev.hlo.ir import (
     NO_ANNOTATIONS,
     Annotations,
@@ -186,8 +187,9 @@ def _computations_text(value: Any, options: PrintOptions) -> str:
 def _note_texts(note: Annotations, options: PrintOptions) -> Iterator[tuple[str, str]]:
     if note.sharding is not None:
         yield "sharding", sharding_text(note.sharding)
-    if note.frontend_attributes:
-        yield "frontend_attributes", frontend_attributes_text(note.frontend_attributes)
+    attributes = with_device(note.frontend_attributes, note.device)
+    if attributes:
+        yield "frontend_attributes", frontend_attributes_text(attributes)
     if note.statistics:
         yield "statistics", statistics_text(note.statistics)
     if note.origin is not None:
@@ -198,8 +200,6 @@ def _note_texts(note: Annotations, options: PrintOptions) -> Iterator[tuple[str,
         yield "metadata", metadata_text(note.metadata)
     if note.backend_config and options.backend_config:
         yield "backend_config", string_or_json_text(note.backend_config)
-    if note.device is not None:
-        yield "device", quoted(note.device)
 
 
 def _names_text(instructions: Iterable[HloInstruction], options: PrintOptions) -> str:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar, cast
 
 from xladev.errors import ParseError, XladevError
+from xladev.hlo.device_attribute import without_device
 from xladev.hlo.ir import NO_ANNOTATIONS, Annotations, HloComputation, HloInstruction
 from xladev.hlo.names import UniqueNames
 from xladev.hlo.opdef import COMPUTATION_KINDS, OpCall
@@ -207,6 +208,9 @@ class Linker:
         if "control_predecessors" in fields:
             before = tuple(made[id(scope[r.name])] for r in fields["control_predecessors"])
             fields = {**fields, "control_predecessors": before}
+        if "frontend_attributes" in fields:
+            attributes, device = without_device(fields["frontend_attributes"])
+            fields = {**fields, "frontend_attributes": attributes, "device": device}
         return Annotations(**fields)
 
     def _infer(
