@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.emitter import ElementalEmitter
+from xladev.codegen.elemental.indexing import INDEXING_RULES
+from xladev.codegen.elemental.movement import MOVEMENT_RULES
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import PTR, VOID, FunctionBuilder, ModuleBuilder, Parameter, Value
-from xladev.hlo.ir import HloInstruction
+from xladev.hlo import dtype as dt
+from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.hlo.shape import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ def begin_kernel(
     ]
     # Inlined into the entry, thousands of kernels would make one function LLVM is slow on.
     b = module.function(spec.name, VOID, parameters, attributes="noinline")
-    shapes = (*spec.operands, *spec.results)
+    shapes = _as_bits(spec.computation, (*spec.operands, *spec.results))
     arrays = tuple(IrArray(p, s) for p, s in zip(b.arguments, shapes, strict=False))
     held = {
         parameter: (array,)
@@ -95,6 +99,28 @@ def begin_kernel(
     e = ElementalEmitter(b, ELEMENT_RULES, held)
     workspace = b.arguments[-1] if has_workspace else None
     return KernelBuild(spec, b, e, arrays[:count], arrays[count:], workspace)
+
+
+_MOVES = frozenset({"parameter", "tuple", "concatenate", *MOVEMENT_RULES, *INDEXING_RULES}) - {
+    "iota",
+    "bitcast-convert",
+}
+
+
+def _as_bits(computation: HloComputation, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    """The shapes; with integers for narrow floats if the kernel only moves them.
+
+    Moved as they lie in memory, NaNs keep their payloads.
+    """
+    if any(i.opcode not in _MOVES for i in computation.instructions):
+        return shapes
+    bits = {8: dt.U8, 16: dt.U16}
+    return tuple(
+        s.with_element_type(bits[8 * s.element_type.host_nbytes])
+        if s.element_type.is_float and s.element_type.bits < 32
+        else s
+        for s in shapes
+    )
 
 
 def _buffer_numbers(spec: KernelSpec, pair: tuple[int, int]) -> tuple[int, int]:

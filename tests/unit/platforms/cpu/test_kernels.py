@@ -9,6 +9,7 @@ import pytest
 
 from xladev.client import compile
 from xladev.compiler.options import CompileOptions
+from xladev.hlo.dtype import by_name
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.literal import Value
 from xladev.hlo.text import parse_module
@@ -218,3 +219,18 @@ def test_narrow_sums_are_kept_wide() -> None:
         ones,
     )
     assert float(found) == 4096
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f8e5m2"])
+def test_moved_nans_keep_their_payload(dtype: str) -> None:
+    element = by_name(dtype)
+    width = element.host_nbytes
+    exponent = {"f16": 0x7C00, "bf16": 0x7F80, "f8e5m2": 0x7C}[dtype]
+    bits = np.array([exponent | 1, exponent | 3, 0, 1], f"u{width}")
+    found = run(
+        f"""ENTRY e {{ x = {dtype}[4] parameter(0)
+        r = {dtype}[4] reverse(x), dimensions={{0}}
+        ROOT c = {dtype}[8] concatenate(r, x), dimensions={{0}} }}""",
+        bits.view(element.np),
+    )
+    np.testing.assert_array_equal(found.view(bits.dtype), [*bits[::-1], *bits])
