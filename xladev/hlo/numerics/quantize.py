@@ -9,7 +9,7 @@ import numpy as np
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.literal import Array
-from xladev.hlo.numerics.casts import float_to_integer, integer_limits
+from xladev.hlo.numerics.casts import float_to_integer
 from xladev.hlo.numerics.precision import narrow, widen
 
 _IEEE_MANTISSA: Mapping[PrimitiveType, int] = {
@@ -77,13 +77,16 @@ def _chance(random: Array) -> Array:
 
 
 def _stochastic_integer(values: Array, random: Array, target: PrimitiveType) -> Array:
+    """Compares in fixed point: the fraction's digits beyond those of the random bits are dropped.
+
+    Source: XLA's HloEvaluator, ``kStochasticConvert``.
+    """
     magnitude = np.abs(values)
     whole = np.trunc(magnitude)
-    moved = whole + (_chance(random) < magnitude - whole)
-    least, most = integer_limits(target)
-    away = float_to_integer(np.copysign(moved, values), target)
-    wrapped = (whole == most) & (moved > whole) & (values > 0)
-    return np.where(wrapped, np.asarray(least).astype(target.np), away)
+    bits = dt.by_numpy(random.dtype).bits
+    fraction = np.trunc(np.ldexp((magnitude - whole).astype(np.longdouble), bits))
+    moved = whole + (widen(random).astype(np.longdouble) < fraction)
+    return float_to_integer(np.copysign(moved, values), target)
 
 
 def _stochastic_float(values: Array, random: Array, target: PrimitiveType) -> Array:

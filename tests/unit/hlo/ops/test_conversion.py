@@ -177,6 +177,13 @@ def test_stochastic_convert_of_specials() -> None:
     assert list(got) == [0, 127, -128, 127]
 
 
+def test_stochastic_convert_at_the_edges() -> None:
+    """As XLA: saturates at the range's end; a fraction below the last random bit is none."""
+    x = np.float16([127.5, 126.5, 6e-8, -128.5])
+    got = run("stochastic-convert", x, np.zeros(4, np.uint16), shape=of("s8[4]"))
+    assert list(got) == [127, 127, 0, -128]
+
+
 def test_rules() -> None:
     assert result_of("convert", "f32[<=2]", to="s8[2]") == "s8[2]"
     assert_rejected("convert_c1", "convert", "token", to="f32[]")
