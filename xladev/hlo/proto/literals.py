@@ -138,7 +138,8 @@ def write_literal(literal: Literal) -> bytes:
         LiteralError: a value that the text elided.
     """
     shape = literal.shape
-    values: dict[str, Any] = {"shape": write_shape(shape)}
+    # XLA refuses literals without a layout
+    values: dict[str, Any] = {"shape": write_shape(shape.with_default_layout())}
     if literal.elided:
         raise LiteralError(
             f"the value of a constant of shape {shape} was elided in the text",
