@@ -10,13 +10,9 @@ from xladev.hlo.ir import HloModule
 from xladev.hlo.text import print_module
 from xladev.hlo.verifier import verify
 from xladev.instrument import dump
-from xladev.passes.call_inliner import CallInliner
-from xladev.passes.cse import CommonSubexpressionElimination
-from xladev.passes.dce import DeadCodeElimination
+from xladev.passes.default import clean_up_pipeline, default_pipeline
 from xladev.passes.expanders import EXPANDERS
-from xladev.passes.manual_regions import ManualRegionExpander
-from xladev.passes.pipeline import HloPassPipeline, Instrumentation
-from xladev.passes.synchronous_pairs import SynchronousPairs
+from xladev.passes.pipeline import Instrumentation
 
 
 def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -> HloModule:
@@ -29,12 +25,11 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
     verify(module)
     around = Instrumentation(verify if options.verify_passes else None, print_module)
     _dump(module, module.name)
-    ready = _ALWAYS.run_instrumented(module, around)
-    if options.optimization_level > 0:
-        ready = _SIMPLIFY.run_instrumented(ready, around)
+    level = options.optimization_level
+    ready = default_pipeline(level).run_instrumented(module, around)
     expanded = expand_rejected(ready, target, EXPANDERS)
     if expanded is not ready:
-        ready = _CLEAN_UP.run_instrumented(expanded, around)
+        ready = clean_up_pipeline(level).run_instrumented(expanded, around)
     if ready is not module:
         _dump(ready, f"{module.name}.prepared")
     return ready
@@ -43,12 +38,3 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
 def _dump(module: HloModule, name: str) -> None:
     dump(name, "hlo", lambda: print_module(module))
     dump(name, "dot", lambda: module_to_dot(module))
-
-
-_ALWAYS = HloPassPipeline("canonical", (ManualRegionExpander(), SynchronousPairs()))
-_SIMPLIFY = HloPassPipeline(
-    "simplify", (CallInliner(), CommonSubexpressionElimination(), DeadCodeElimination())
-)
-_CLEAN_UP = HloPassPipeline(
-    "clean-up", (CallInliner(), CommonSubexpressionElimination(), DeadCodeElimination())
-)

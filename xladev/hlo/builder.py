@@ -29,6 +29,7 @@ from xladev.hlo.ir import (
     ModuleHeader,
 )
 from xladev.hlo.literal import Literal, literal_of
+from xladev.hlo.names import with_unique_names
 from xladev.hlo.opdef import OpCall, OpDef
 from xladev.hlo.opset import opdef
 from xladev.hlo.shape import Shape
@@ -144,5 +145,5 @@ class HloBuilder:
     def module(
         self, root: HloInstruction | None = None, header: ModuleHeader = DEFAULT_HEADER
     ) -> HloModule:
-        """A module whose entry is this computation."""
-        return HloModule(self.name, self.build(root), header)
+        """A module whose entry is this computation; names in callees are made unique."""
+        return with_unique_names(HloModule(self.name, self.build(root), header))

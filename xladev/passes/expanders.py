@@ -16,10 +16,21 @@ from xladev.passes.expansions.batch_norm import (
     expand_batch_norm_training,
 )
 from xladev.passes.expansions.cholesky import expand_cholesky
+from xladev.passes.expansions.comparison import expand_compare
+from xladev.passes.expansions.convolution import expand_convolution
 from xladev.passes.expansions.custom_call import expand_registered
+from xladev.passes.expansions.dot import expand_dot
 from xladev.passes.expansions.fft import expand_fft
+from xladev.passes.expansions.indexing import expand_gather, expand_scatter
 from xladev.passes.expansions.logistic import expand_logistic
+from xladev.passes.expansions.ragged_dot import expand_ragged_dot
 from xladev.passes.expansions.random_bits import expand_rng_bit_generator
+from xladev.passes.expansions.reduce import expand_reduce
+from xladev.passes.expansions.reduce_window import expand_reduce_window
+from xladev.passes.expansions.scaled_dot import expand_scaled_dot
+from xladev.passes.expansions.scan import expand_scan
+from xladev.passes.expansions.select_and_scatter import expand_select_and_scatter
+from xladev.passes.expansions.stochastic_convert import expand_stochastic_convert
 from xladev.passes.expansions.topk import expand_topk
 from xladev.passes.expansions.triangular_solve import expand_triangular_solve
 
@@ -31,10 +42,22 @@ EXPANDERS: Mapping[str, Sequence[Expander]] = MappingProxyType(
         "batch-norm-inference": (expand_batch_norm_inference,),
         "batch-norm-training": (expand_batch_norm_training,),
         "cholesky": (expand_cholesky,),
+        "compare": (expand_compare,),
+        "convolution": (expand_convolution,),
         "custom-call": (expand_registered,),
+        "dot": (expand_dot,),
         "fft": (expand_fft,),
+        "gather": (expand_gather,),
         "logistic": (expand_logistic,),
+        "ragged-dot": (expand_ragged_dot,),
+        "reduce": (expand_reduce,),
+        "reduce-window": (expand_reduce_window,),
         "rng-bit-generator": (expand_rng_bit_generator,),
+        "scaled-dot": (expand_scaled_dot,),
+        "scan": (expand_scan,),
+        "scatter": (expand_scatter,),
+        "select-and-scatter": (expand_select_and_scatter,),
+        "stochastic-convert": (expand_stochastic_convert,),
         "topk": (expand_topk,),
         "triangular-solve": (expand_triangular_solve,),
     }

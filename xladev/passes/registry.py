@@ -9,19 +9,31 @@ from types import MappingProxyType
 from xladev.errors import OptionError
 from xladev.passes.call_inliner import CallInliner
 from xladev.passes.computation_deduplicator import ComputationDeduplicator
+from xladev.passes.conditional_to_select import ConditionalToSelect
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
+from xladev.passes.domain_remover import DomainRemover
+from xladev.passes.expand import Expand
 from xladev.passes.manual_regions import ManualRegionExpander
+from xladev.passes.map_inliner import MapInliner
+from xladev.passes.opt_barrier_remover import OptBarrierRemover
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.synchronous_pairs import SynchronousPairs
+from xladev.passes.zero_sized_elimination import ZeroSizedElimination
 
 _PASSES: tuple[type[HloModulePass], ...] = (
     CallInliner,
     CommonSubexpressionElimination,
     ComputationDeduplicator,
+    ConditionalToSelect,
     DeadCodeElimination,
+    DomainRemover,
+    Expand,
     ManualRegionExpander,
+    MapInliner,
+    OptBarrierRemover,
     SynchronousPairs,
+    ZeroSizedElimination,
 )
 
 PASSES: Mapping[str, type[HloModulePass]] = MappingProxyType({p.name: p for p in _PASSES})

@@ -167,6 +167,9 @@ class RuleSet:
 
     def sweep(self, computation: HloComputation) -> HloComputation:
         """The computation with rules applied once, operands before users."""
+        names = self._by_opcode
+        if not self._any and not any(i.op.name in names for i in computation.instructions):
+            return computation
         return _Sweep(self, computation).run()
 
 

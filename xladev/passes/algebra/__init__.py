@@ -1,0 +1,1 @@
+"""Rules of the algebraic simplifier, by family; see `passes/algebraic_simplifier.py`."""

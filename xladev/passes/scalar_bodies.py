@@ -1,0 +1,86 @@
+"""Writes out computations of scalars (reducers, map bodies, branches) on whole arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xladev.hlo.dtype import PrimitiveType
+from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.hlo.shape import array
+from xladev.hlo.vectorize import is_vectorizable
+from xladev.passes.expansions.emit import Emitter
+from xladev.passes.expansions.precision import working_type
+
+_PASS_ON = frozenset({"reshape", "broadcast", "copy", "transpose", "bitcast", "opt-barrier"})
+Value = HloInstruction | tuple["Value", ...]
+"""An array, or a tuple of values."""
+
+
+def can_write_out(computation: HloComputation) -> bool:
+    """True if the computation may run on arrays of any dimensions instead of scalars."""
+    return is_vectorizable(computation)
+
+
+def write_out(
+    e: Emitter,
+    computation: HloComputation,
+    arguments: Sequence[Value],
+    dims: Sequence[int],
+    *,
+    wide: bool = False,
+) -> Value:
+    """The instructions of a computation of scalars, on arrays.
+
+    Args:
+        e: receives the instructions.
+        computation: one for which `can_write_out` holds.
+        arguments: one per parameter, arrays of ``dims``.
+        dims: dimensions of every array; none for scalars.
+        wide: True to take, use and give f32 instead of narrower floats, as sums want it.
+    """
+    values: dict[HloInstruction, Value] = {}
+    for instruction in computation.instructions:
+        operands = [values[o] for o in instruction.operands]
+        values[instruction] = _value(e, instruction, operands, arguments, tuple(dims), wide)
+    return values[computation.root]
+
+
+def _value(
+    e: Emitter,
+    instruction: HloInstruction,
+    operands: list[Value],
+    arguments: Sequence[Value],
+    dims: tuple[int, ...],
+    wide: bool,
+) -> Value:
+    opcode = instruction.opcode
+    if opcode == "parameter":
+        return arguments[instruction["parameter_number"]]
+    if opcode == "constant":
+        scalar = e.constant(instruction["literal"])
+        return e.broadcast(e.convert(scalar, _type(scalar, wide)), dims, ())
+    if opcode == "tuple":
+        return tuple(operands)
+    if opcode == "get-tuple-element":
+        whole = operands[0]
+        assert isinstance(whole, tuple)
+        return whole[instruction["index"]]
+    if opcode in _PASS_ON:
+        return operands[0]
+    if opcode in ("call", "fusion"):
+        return write_out(e, instruction.called[0], operands, dims, wide=wide)
+    shape = array(_type(instruction, wide), dims)
+    arrays = [o for o in operands if isinstance(o, HloInstruction)]
+    return e.op(opcode, *arrays, shape=shape, **instruction.attrs)
+
+
+def _type(instruction: HloInstruction, wide: bool) -> PrimitiveType:
+    element_type = instruction.shape.element_type
+    return working_type(element_type) if wide else element_type
+
+
+def leaves_of(value: Value) -> list[HloInstruction]:
+    """The arrays of a value, in order."""
+    if isinstance(value, HloInstruction):
+        return [value]
+    return [leaf for part in value for leaf in leaves_of(part)]
