@@ -1,13 +1,15 @@
 """Layout normalisation: a module in which every array is row-major.
 
 Kernels then need no case for layouts, and equal shapes have equal bytes. A bitcast between other
-layouts becomes the transpose and reshape that it stands for.
+layouts, or between element types, becomes the movement and conversion that it stands for.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
+from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Literal
 from xladev.hlo.opset import opdef
@@ -26,16 +28,18 @@ def with_row_major_layouts(module: HloModule) -> HloModule:
 def _row_major_computation(computation: HloComputation) -> HloComputation:
     replacements: dict[HloInstruction, HloInstruction] = {}
     for i in computation.instructions:
-        if i.opcode == "bitcast" and not _same_order(i):
+        if i.opcode == "bitcast" and not _is_reshape(i):
             replacements[i] = _as_movement(i)
         elif i.shape != i.shape.row_major():
             replacements[i] = _with_shape(i, i.shape.row_major())
     return rebuild(computation, replacements)
 
 
-def _same_order(bitcast: HloInstruction) -> bool:
-    operand = bitcast.operands[0].shape
-    return bitcast.shape == bitcast.shape.row_major() and operand == operand.row_major()
+def _is_reshape(bitcast: HloInstruction) -> bool:
+    """True if elements keep their type and their row-major order."""
+    operand, result = bitcast.operands[0].shape, bitcast.shape
+    same_type = operand.element_type is result.element_type
+    return same_type and result == result.row_major() and operand == operand.row_major()
 
 
 def _with_shape(i: HloInstruction, shape: Shape) -> HloInstruction:
@@ -54,18 +58,44 @@ def _literal_with_shape(literal: Literal, shape: Shape) -> Literal:
 
 
 def _as_movement(bitcast: HloInstruction) -> HloInstruction:
-    """Transpose to memory order, reshape, transpose from memory order."""
+    """Transpose to memory order, reshape, convert the bits, transpose from memory order."""
     operand = bitcast.operands[0]
     stored = tuple(reversed(operand.shape.minor_to_major))
     wanted = tuple(reversed(bitcast.shape.minor_to_major))
     in_memory = _transposed(operand, stored, f"{bitcast.name}.stored")
+    retyped = _retyped(bitcast, in_memory)
     dims = tuple(bitcast.shape.dims[d] for d in wanted)
-    shape = array(bitcast.shape.element_type, dims).row_major()
-    reshaped = HloInstruction(
-        opdef("reshape"), shape, (in_memory,), {}, f"{bitcast.name}.reshape", bitcast.note
-    )
+    reshaped = _step(bitcast, "reshape", retyped, retyped.shape.element_type, dims)
     back = tuple(wanted.index(d) for d in range(len(wanted)))
     return _transposed(reshaped, back, bitcast.name)
+
+
+def _retyped(bitcast: HloInstruction, source: HloInstruction) -> HloInstruction:
+    """The bits of ``source``, in its order, as elements of the bitcast's type."""
+    have, want = source.shape.element_type, bitcast.shape.element_type
+    if have is want:
+        return source
+    count = prod(source.shape.dims)
+    if have.bits == want.bits:
+        return _step(bitcast, "bitcast-convert", source, want, source.shape.dims)
+    if have.bits > want.bits:
+        flat = _step(bitcast, "reshape", source, have, (count,))
+        return _step(bitcast, "bitcast-convert", flat, want, (count, have.bits // want.bits))
+    pieces = want.bits // have.bits
+    split = _step(bitcast, "reshape", source, have, (count // pieces, pieces))
+    return _step(bitcast, "bitcast-convert", split, want, (count // pieces,))
+
+
+def _step(
+    bitcast: HloInstruction,
+    opcode: str,
+    operand: HloInstruction,
+    dtype: PrimitiveType,
+    dims: tuple[int, ...],
+) -> HloInstruction:
+    name = f"{bitcast.name}.{opcode}"
+    shape = array(dtype, dims).row_major()
+    return HloInstruction(opdef(opcode), shape, (operand,), {}, name, bitcast.note)
 
 
 def _transposed(source: HloInstruction, order: tuple[int, ...], name: str) -> HloInstruction:

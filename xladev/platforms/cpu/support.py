@@ -32,6 +32,8 @@ def cpu_supports(instruction: HloInstruction) -> Support:
         return _whole_program(instruction)
     if opcode in _STRUCTURE:
         return YES
+    if opcode == "bitcast":
+        return _bitcast(instruction)
     if opcode in ELEMENT_RULES or opcode in KERNEL_EMITTERS:
         return _scalar_computations(instruction)
     if instruction.op.elementwise:
@@ -57,6 +59,22 @@ def _whole_program(instruction: HloInstruction) -> Support:
             if not answer:
                 return no(f"{inner.name} within it: {answer.reason}")
     return YES
+
+
+def _bitcast(instruction: HloInstruction) -> Support:
+    """Movement of whole elements in memory order; types may differ if they fill their bytes."""
+    shapes = (instruction.operands[0].shape, instruction.shape)
+    for shape in shapes:
+        if shape.layout is not None and (shape.layout.tiles or shape.layout.element_bits):
+            return no(f"no code for a bitcast of the layout {shape.layout}")
+    types = {shape.element_type for shape in shapes}
+    if len(types) > 1 and not all(map(_fills_bytes, types)):
+        return no(f"no code for a bitcast from {shapes[0]} to {shapes[1]}")
+    return YES
+
+
+def _fills_bytes(dtype: PrimitiveType) -> bool:
+    return (dtype.is_float or dtype.is_integral) and dtype.bits % 8 == 0
 
 
 def _scalar_computations(instruction: HloInstruction) -> Support:
