@@ -16,6 +16,7 @@ from xladev.compiler.support import Support
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.opset import opdef
 from xladev.hlo.rebuild import Users, map_computations, rebuild, users_of
+from xladev.passes.call_inliner import CallInliner
 
 CanFuse = Callable[[HloInstruction, HloInstruction], Support]
 """The backend's word on (producer, consumer)."""
@@ -138,6 +139,24 @@ class Fusion:
             if not self.can_fuse(instruction, reader):
                 return instruction
         return goal
+
+
+def without_fusions(module: HloModule) -> HloModule:
+    """The module with the instructions of every `fusion` in its place.
+
+    Fusions of another compiler hold what that one could put in a kernel.
+    """
+    opened = map_computations(module, _fusions_as_calls)
+    return module if opened is module else CallInliner().run(opened)
+
+
+def _fusions_as_calls(computation: HloComputation) -> HloComputation:
+    replacements = {
+        i: replace(i, op=opdef("call"), attrs={"to_apply": i["calls"]})
+        for i in computation.instructions
+        if i.opcode == "fusion"
+    }
+    return rebuild(computation, replacements) if replacements else computation
 
 
 def kernel_programs(module: HloModule) -> frozenset[str]:

@@ -14,7 +14,7 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.buffer_assignment import assign_buffers
 from xladev.compiler.contract import Compiler
 from xladev.compiler.executable import Executable
-from xladev.compiler.fusion import Fusion
+from xladev.compiler.fusion import Fusion, without_fusions
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_plan import KernelPlan
 from xladev.compiler.layout import with_row_major_layouts
@@ -49,7 +49,7 @@ class KernelCompiler(Compiler):
         Raises:
             CompileError: with the kernel at fault as its place.
         """
-        module = with_row_major_layouts(module)
+        module = without_fusions(with_row_major_layouts(module))
         fused = Fusion(self.can_fuse).run(module) if options.fusion else module
         instrument.dump(f"{module.name}.fused", "hlo", lambda: print_module(fused))
         instrument.dump(f"{module.name}.fused", "dot", lambda: module_to_dot(fused))

@@ -9,7 +9,7 @@ from xladev.codegen.scalar.convert import emit_convert, float_to_integer
 from xladev.codegen.scalar.elements import Element, compute_type, real_of
 from xladev.codegen.scalar.operation import Operation
 from xladev.codegen.scalar.storage import from_bits, round_to, to_bits
-from xladev.errors import CompileError
+from xladev.errors import CompileError, UnsupportedError
 from xladev.hlo.dtype import F8E5M2, F8E5M2FNUZ, F16, F64
 
 # Mantissa and exponent bits by width of the pattern that is reduced.
@@ -92,7 +92,7 @@ def emit_stochastic_convert(
     wide = emit_convert(b, args[0], operation.dtype, F64)
     x = real_of(wide, "stochastic-convert")
     if not operation.result.is_integral:
-        raise CompileError(f"{operation}: stochastic-convert yields integers only")
+        raise UnsupportedError(f"{operation}: only stochastic-convert to integers has code")
     type_ = compute_type(operation.result)
     signed = operation.result.is_signed
     magnitude = b.fabs(x)

@@ -1,0 +1,66 @@
+"""Programs that the CPU once got wrong, found by drawing them at random."""
+
+from __future__ import annotations
+
+import pytest
+
+from xladev.hlo.text import parse_module
+from xladev.testing.differential import compare_with_evaluator
+from xladev.testing.random_inputs import random_arguments
+
+FOUND = {
+    "bitcast to another type of equal width": """
+ENTRY e {
+  x = f32[2,3]{0,1} parameter(0)
+  ROOT r = u32[3,2]{0,1} bitcast(x)
+}""",
+    "bitcast to a narrower type, in other layouts": """
+ENTRY e {
+  x = f32[2,3]{0,1} parameter(0)
+  ROOT r = s8[4,6]{0,1} bitcast(x)
+}""",
+    "bitcast to a wider type": """
+ENTRY e {
+  x = u8[4,6]{1,0} parameter(0)
+  ROOT r = f16[3,4]{1,0} bitcast(x)
+}""",
+    "array constant within a fusion that was given": """
+inner {
+  p = s32[3] parameter(0)
+  c = s32[3] constant({1, 2, 3})
+  ROOT r = s32[3] add(p, c)
+}
+ENTRY e {
+  x = s32[3] parameter(0)
+  ROOT f = s32[3] fusion(x), kind=kLoop, calls=inner
+}""",
+    "fusion that was given holds what no kernel holds": """
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=LT, type=TOTALORDER
+}
+inner {
+  p = f32[5] parameter(0)
+  s = f32[5] sort(p), dimensions={0}, to_apply=less
+  ROOT r = f32[5] negate(s)
+}
+ENTRY e {
+  x = f32[5] parameter(0)
+  ROOT f = f32[5] fusion(x), kind=kLoop, calls=inner
+}""",
+    "stochastic-convert to floats runs elsewhere": """
+ENTRY e {
+  x = f32[4] parameter(0)
+  n = u32[4] parameter(1)
+  ROOT r = bf16[4] stochastic-convert(x, n)
+}""",
+}
+
+
+@pytest.mark.parametrize("text", FOUND.values(), ids=FOUND)
+@pytest.mark.parametrize("wild", [False, True], ids=["tame", "wild"])
+def test_program_once_wrong(text: str, wild: bool) -> None:
+    module = parse_module(f"HloModule found\n{text}")
+    arguments = random_arguments(module, 1, wild=wild)
+    assert compare_with_evaluator(module, arguments, "cpu") is None
