@@ -1,23 +1,25 @@
 """Random arguments for a program, from a seed, kept legal for what the program does with them.
 
 Values are small and of both signs. Parameters that reach a square root, a logarithm or an index
-through operations that only move data are drawn from the range where those are meaningful.
+through operations that only move data are drawn from the range where those are meaningful. Wild
+arguments ignore that: NaN, infinities, extremes, random bits, indices out of bounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from xladev.hlo.dtype import Kind, PrimitiveType
+from xladev.hlo.dtype import ARRAY_TYPES, PRED, Kind, PrimitiveType
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Value
-from xladev.hlo.shape import Shape, ShapeIndex
+from xladev.hlo.shape import Shape, ShapeIndex, array
 
 Array = npt.NDArray[Any]
 
@@ -79,12 +81,26 @@ _DOMAINS: Mapping[str, Mapping[int, Limits]] = MappingProxyType(
 )
 
 
-def random_arguments(module: HloModule, seed: int = 0) -> list[Value]:
-    """One value per parameter of the entry: an array, or a tuple of them; None for a token."""
+def random_arguments(module: HloModule, seed: int = 0, *, wild: bool = False) -> list[Value]:
+    """One value per parameter of the entry: an array, or a tuple of them; None for a token.
+
+    Args:
+        module: a program; dynamic dimensions get a random size.
+        seed: fixes the values.
+        wild: any bits that a program can be given, wherever its meaning is defined for them.
+    """
     generator = np.random.default_rng(seed)
     limits = parameter_limits(module.entry)
+
+    def draw(shape: Shape, limit: Limits) -> Value:
+        if shape.is_dynamic:
+            shape = _live_shape(generator, shape)
+        if wild and not limit.positive_definite and generator.random() < 0.7:
+            return wild_array(generator, shape)
+        return random_array(generator, shape, limit)
+
     return [
-        _random_value(generator, p.shape, (), lambda at, p=p: limits.get((p, at), FREE))
+        _random_value(draw, p.shape, (), lambda at, p=p: limits.get((p, at), FREE))
         for p in module.entry.parameters
     ]
 
@@ -151,15 +167,26 @@ def _starts(whole: Shape, window: Shape, dimension: int) -> Limits:
     return Limits(0, max(whole.dims[dimension] - window.dims[dimension], 0))
 
 
+def _live_shape(generator: np.random.Generator, shape: Shape) -> Shape:
+    """The shape with a size drawn for each dynamic dimension."""
+    dims = [
+        int(generator.integers(0, size + 1)) if shape.is_dynamic_dimension(d) else size
+        for d, size in enumerate(shape.dims)
+    ]
+    return array(shape.element_type, dims)
+
+
 def _random_value(
-    generator: np.random.Generator, shape: Shape, at: ShapeIndex, limits: Any
+    draw: Callable[[Shape, Limits], Value],
+    shape: Shape,
+    at: ShapeIndex,
+    limits: Callable[[ShapeIndex], Limits],
 ) -> Value:
     if shape.is_tuple:
         return tuple(
-            _random_value(generator, part, (*at, n), limits)
-            for n, part in enumerate(shape.tuple_shapes)
+            _random_value(draw, part, (*at, n), limits) for n, part in enumerate(shape.tuple_shapes)
         )
-    return random_array(generator, shape, limits(at)) if shape.is_array else None
+    return draw(shape, limits(at)) if shape.is_array else None
 
 
 def random_array(generator: np.random.Generator, shape: Shape, limits: Limits = FREE) -> Array:
@@ -207,3 +234,56 @@ def _positive_definite(values: Array) -> Array:
     size = values.shape[-1]
     product = values @ np.swapaxes(values.conj(), -1, -2)
     return np.asarray(product / max(size, 1) + np.eye(size))
+
+
+def wild_array(generator: np.random.Generator, shape: Shape) -> Array:
+    """An array of ordinary numbers with special ones among them, or of random bits."""
+    dtype = shape.element_type
+    values = random_array(generator, shape)
+    if dtype.kind is Kind.PRED:
+        return values
+    share = generator.choice((0.05, 0.3, 1.0))
+    chosen = generator.random(shape.dims) < share
+    if generator.random() < 0.3:
+        return np.where(chosen, _random_bits(generator, dtype, shape.dims), values)
+    specials = _SPECIALS[dtype]
+    return np.where(chosen, specials[generator.integers(0, len(specials), shape.dims)], values)
+
+
+def _random_bits(
+    generator: np.random.Generator, dtype: PrimitiveType, dims: tuple[int, ...]
+) -> Array:
+    """Every bit pattern of the type is as likely as any other."""
+    size = int(np.prod(dims)) * dtype.host_nbytes
+    raw = np.frombuffer(generator.bytes(size), np.uint8)
+    if dtype.bits >= 8:
+        return raw.view(dtype.np).reshape(dims)
+    codes = np.arange(2**dtype.bits, dtype=np.uint8)
+    if dtype.is_float:
+        return codes.view(dtype.np)[raw % len(codes)].reshape(dims)
+    low = -(2 ** (dtype.bits - 1)) if dtype.is_signed else 0
+    return (raw.astype(np.int16) % len(codes) + low).astype(dtype.np).reshape(dims)
+
+
+def _special_values(dtype: PrimitiveType) -> Array:
+    """Zeros, ones, extremes, infinities, NaN and subnormals: those that the type has."""
+    if dtype.is_integral:
+        least = -(2 ** (dtype.bits - 1)) if dtype.is_signed else 0
+        most = 2 ** (dtype.bits - (1 if dtype.is_signed else 0)) - 1
+        kept = [x for x in (least, least + 1, -1, 0, 1, 2, most - 1, most) if least <= x <= most]
+        return np.array(kept, np.uint64 if least == 0 else np.int64).astype(dtype.np)
+    info = ml_dtypes.finfo(dtype.np)  # type: ignore[no-untyped-call]
+    parts = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan]
+    parts += [info.max, info.min, info.smallest_normal, info.smallest_subnormal]
+    with np.errstate(all="ignore"):
+        reals = np.array([np.float64(x) for x in parts]).astype(dtype.component.np)
+    if not dtype.is_complex:
+        return reals
+    pairs = np.empty((len(reals), len(reals)), dtype.np)
+    pairs.real, pairs.imag = np.meshgrid(reals, reals)
+    return pairs.reshape(-1)
+
+
+_SPECIALS: Mapping[PrimitiveType, Array] = MappingProxyType(
+    {t: _special_values(t) for t in ARRAY_TYPES if t is not PRED}
+)

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 
+from xladev.errors import ShapeError
 from xladev.hlo import dtype as dt
-from xladev.hlo.dtype import ARRAY_TYPES, COMPLEXES, FLOATS, INTEGERS, PrimitiveType
+from xladev.hlo.dtype import ARRAY_TYPES, FLOATS, INTEGERS, PrimitiveType
 from xladev.hlo.ir import HloInstruction
-from xladev.hlo.shape import array
-from xladev.testing.random_program import Draw, Recipe
+from xladev.hlo.opdef import OpCall
+from xladev.hlo.opset import opdef
+from xladev.hlo.shape import Shape, array
+from xladev.testing.draw import Draw, Recipe
 
 _WIDE_FLOATS = (dt.F32, dt.F64, dt.BF16, dt.F16)
 _REAL = (*INTEGERS, *FLOATS)
-_NUMBERS = (*INTEGERS, *FLOATS, *COMPLEXES)
-_BITS = (dt.PRED, *INTEGERS)
-_SIGNED = tuple(t for t in _NUMBERS if not (t.is_integral and not t.is_signed))
-_WITH_PRED = (dt.PRED, *_NUMBERS)
 
-Types = Sequence[PrimitiveType]
+Types = tuple[PrimitiveType, ...]
 
 
-def _unary(opcode: str, allowed: Types, *, exact: bool = False) -> Recipe:
+@cache
+def _accepted(opcode: str, operands: int) -> Types:
+    """Types that the opcode's shape rule takes for all of its operands."""
+    return tuple(t for t in ARRAY_TYPES if _accepts(opcode, (array(t),) * operands))
+
+
+def _accepts(opcode: str, operands: tuple[Shape, ...]) -> bool:
+    op = opdef(opcode)
+    try:
+        return op.infer is not None and op.infer(OpCall(op, operands, {})).is_array
+    except ShapeError:
+        return False
+
+
+def _unary(opcode: str, *, exact: bool = False) -> Recipe:
     def recipe(d: Draw) -> HloInstruction:
-        return d.op(opcode, d.any_value(allowed, exact=exact))
+        return d.op(opcode, d.any_value(_accepted(opcode, 1), exact=exact))
 
     return recipe
 
 
-def _binary(opcode: str, allowed: Types, *, exact: bool = False) -> Recipe:
+def _binary(opcode: str, *, exact: bool = False) -> Recipe:
     def recipe(d: Draw) -> HloInstruction:
-        first = d.any_value(allowed, exact=exact)
+        first = d.any_value(_accepted(opcode, 2), exact=exact)
         second = d.value(first.shape.element_type, first.shape.dims, exact=exact)
         return d.op(opcode, first, second)
 
@@ -87,62 +101,37 @@ def _bitcast_convert(d: Draw) -> HloInstruction:
 
 def _reduce_precision(d: Draw) -> HloInstruction:
     value = d.any_value(_WIDE_FLOATS, exact=True)
-    return d.op(
-        "reduce-precision",
-        value,
-        exponent_bits=d.integer(2, 10),
-        mantissa_bits=d.integer(1, 23),
-    )
+    bits = {"exponent_bits": d.integer(2, 10), "mantissa_bits": d.integer(1, 23)}
+    return d.op("reduce-precision", value, **bits)
 
 
-_FUNCTIONS = (
+def _stochastic_convert(d: Draw) -> HloInstruction:
+    value = d.any_value(_WIDE_FLOATS, exact=True)
+    random = {16: dt.U16, 32: dt.U32, 64: dt.U64}[value.shape.element_type.bits]
+    bits = d.value(random, value.shape.dims, exact=True)
+    shape = array(d.dtype(_REAL), value.shape.dims)
+    return d.op("stochastic-convert", value, bits, shape=shape)
+
+
+_UNARY = (
+    "abs", "negate", "not", "count-leading-zeros", "popcnt", "real", "imag",
     "acos", "acosh", "asin", "asinh", "atanh", "cosh", "sinh", "erf", "exp2", "log2", "cbrt",
     "cosine", "sine", "tan", "tanh", "exponential", "exponential-minus-one", "log",
     "log-plus-one", "logistic", "rsqrt", "sqrt",
 )  # fmt: skip
-_COMPLEX_FUNCTIONS = frozenset({
-    "cosine", "sine", "tanh", "exponential", "log", "sqrt", "rsqrt", "log-plus-one",
-    "exponential-minus-one",
-})  # fmt: skip
-
-
-def _function(opcode: str) -> Recipe:
-    allowed = (*_WIDE_FLOATS, *COMPLEXES) if opcode in _COMPLEX_FUNCTIONS else _WIDE_FLOATS
-    return _unary(opcode, allowed)
-
+_UNARY_JUMPS = ("sign", "is-finite", "ceil", "floor", "round-nearest-afz", "round-nearest-even")
+_BINARY = (
+    "add", "subtract", "multiply", "divide", "maximum", "minimum", "mulhi", "and", "or", "xor",
+    "shift-left", "shift-right-arithmetic", "shift-right-logical",
+)  # fmt: skip
+_BINARY_JUMPS = ("remainder", "power", "atan2")
 
 ELEMENTWISE: Mapping[str, Recipe] = MappingProxyType(
     {
-        "abs": _unary("abs", _SIGNED),
-        "negate": _unary("negate", _NUMBERS),
-        "sign": _unary("sign", _SIGNED, exact=True),
-        "not": _unary("not", _BITS),
-        "is-finite": _unary("is-finite", _WIDE_FLOATS, exact=True),
-        "count-leading-zeros": _unary("count-leading-zeros", INTEGERS),
-        "popcnt": _unary("popcnt", INTEGERS),
-        "real": _unary("real", COMPLEXES),
-        "imag": _unary("imag", COMPLEXES),
-        **{
-            opcode: _unary(opcode, _WIDE_FLOATS, exact=True)
-            for opcode in ("ceil", "floor", "round-nearest-afz", "round-nearest-even")
-        },
-        **{opcode: _function(opcode) for opcode in _FUNCTIONS},
-        "add": _binary("add", _WITH_PRED),
-        "subtract": _binary("subtract", _NUMBERS),
-        "multiply": _binary("multiply", _WITH_PRED),
-        "divide": _binary("divide", _NUMBERS),
-        "remainder": _binary("remainder", (*INTEGERS, *_WIDE_FLOATS), exact=True),
-        "maximum": _binary("maximum", (dt.PRED, *_REAL)),
-        "minimum": _binary("minimum", (dt.PRED, *_REAL)),
-        "power": _binary("power", (*INTEGERS, *_WIDE_FLOATS), exact=True),
-        "atan2": _binary("atan2", _WIDE_FLOATS, exact=True),
-        "mulhi": _binary("mulhi", (dt.S32, dt.U32, dt.S64, dt.U64, dt.S8, dt.U16)),
-        "and": _binary("and", _BITS),
-        "or": _binary("or", _BITS),
-        "xor": _binary("xor", _BITS),
-        "shift-left": _binary("shift-left", INTEGERS),
-        "shift-right-arithmetic": _binary("shift-right-arithmetic", INTEGERS),
-        "shift-right-logical": _binary("shift-right-logical", INTEGERS),
+        **{opcode: _unary(opcode) for opcode in _UNARY},
+        **{opcode: _unary(opcode, exact=True) for opcode in _UNARY_JUMPS},
+        **{opcode: _binary(opcode) for opcode in _BINARY},
+        **{opcode: _binary(opcode, exact=True) for opcode in _BINARY_JUMPS},
         "complex": _complex,
         "compare": _compare,
         "select": _select,
@@ -150,6 +139,7 @@ ELEMENTWISE: Mapping[str, Recipe] = MappingProxyType(
         "convert": _convert,
         "bitcast-convert": _bitcast_convert,
         "reduce-precision": _reduce_precision,
+        "stochastic-convert": _stochastic_convert,
     }
 )
 """Recipe by opcode."""

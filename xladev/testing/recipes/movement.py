@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 from types import MappingProxyType
-from typing import Any
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import PadDim, SliceDim
 from xladev.hlo.dtype import ARRAY_TYPES, FLOATS, INTEGERS
-from xladev.hlo.ir import HloInstruction
-from xladev.hlo.shape import array
-from xladev.testing.random_program import MAX_ELEMENTS, Dims, Draw, Recipe
+from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.hlo.shape import Layout, array, row_major
+from xladev.testing.draw import Dims, Draw, Recipe
+from xladev.testing.recipes.computations import reducer, replacement, variadic_reducer
 
 _INDEX_TYPES = (dt.S32, dt.S64, dt.U32, dt.U8, dt.S8, dt.U64)
 
@@ -115,8 +115,21 @@ def _iota(d: Draw) -> HloInstruction:
 
 def _copy(d: Draw) -> HloInstruction:
     value = d.any_value(ARRAY_TYPES)
-    layout = d.layout(value.shape.rank)
-    return d.op("copy", value, shape=value.shape.with_layout(layout))
+    return d.op("copy", value, shape=value.shape.with_layout(_any_layout(d, value.shape.rank)))
+
+
+def _any_layout(d: Draw, rank: int) -> Layout:
+    return Layout(d.permutation(rank)) if d.chance(0.6) else row_major(rank)
+
+
+def _bitcast(d: Draw) -> HloInstruction:
+    """The same bytes under another shape, layout and type of equal width."""
+    value = d.any_value(ARRAY_TYPES, exact=True)
+    dtype = value.shape.element_type
+    dims = _refactored(d, value.shape.dims)
+    if d.chance(0.3) and dtype.bits >= 8 and dtype is not dt.PRED and not dtype.is_complex:
+        dtype = d.pick([t for t in (*INTEGERS, *FLOATS) if t.bits == dtype.bits])
+    return d.op("bitcast", value, shape=array(dtype, dims, layout=_any_layout(d, len(dims))))
 
 
 def _starts(d: Draw, count: int) -> list[HloInstruction]:
@@ -153,7 +166,7 @@ def _gather(d: Draw) -> HloInstruction:
     collapsed = tuple(
         x for x in range(rank) if x not in batching and sizes[x] == 1 and d.chance(0.6)
     )
-    if prod(batch) * prod(sizes) > MAX_ELEMENTS:
+    if prod(batch) * prod(sizes) > d.most_elements:
         batch = tuple(1 for _ in batch) if not batching else batch
     vector_dim = d.integer(0, len(batch))
     implicit = len(mapped) == 1 and d.chance(0.5)
@@ -178,17 +191,21 @@ def _gather(d: Draw) -> HloInstruction:
     )
 
 
+_SCATTERED = (*INTEGERS, dt.PRED, dt.F32, dt.F64, dt.BF16, dt.F16, dt.C64, dt.F8E5M2)
+
+
 def _scatter(d: Draw) -> HloInstruction:
-    numbers: tuple[Any, ...] = (*INTEGERS, dt.PRED, dt.F32, dt.F64, dt.BF16)
-    operand = d.any_value(numbers, least_rank=1)
-    dtype, dims, rank = operand.shape.element_type, operand.shape.dims, operand.shape.rank
+    operand = d.any_value(_SCATTERED, least_rank=1)
+    dims, rank = operand.shape.dims, operand.shape.rank
     batch = d.dims(0, 2)
-    mapped = tuple(d.random.sample(range(rank), d.integer(0, rank)))
-    inserted = d.subset(rank)
-    window = [d.integer(0 if s == 0 else 1, s) for x, s in enumerate(dims) if x not in inserted]
-    if any(dims[x] == 0 for x in inserted):
-        inserted = ()
-        window = list(dims)
+    batching = (d.integer(0, rank - 1),) if batch and rank > 1 and d.chance(0.25) else ()
+    if batching:
+        batch = (dims[batching[0]], *batch[1:])
+    free = [x for x in range(rank) if x not in batching]
+    mapped = tuple(d.random.sample(free, d.integer(0, len(free))))
+    inserted = tuple(x for x in free if dims[x] and d.chance(0.5))
+    kept = [dims[x] for x in free if x not in inserted]
+    window = [d.integer(0 if size == 0 else 1, size) for size in kept]
     vector_dim = d.integer(0, len(batch))
     index_dims = (*batch[:vector_dim], len(mapped), *batch[vector_dim:])
     update_rank = len(window) + len(batch)
@@ -197,20 +214,35 @@ def _scatter(d: Draw) -> HloInstruction:
     update = tuple(
         next(window_at) if x in window_dims else next(batch_at) for x in range(update_rank)
     )
-    reducers = (
-        ("and", "or", "add") if dtype is dt.PRED else ("add", "multiply", "maximum", "minimum")
-    )
+    indices = d.value(d.pick(_INDEX_TYPES), index_dims, exact=True)
+    operands, body = _scatter_operands(d, operand)
+    updates = [d.value(o.shape.element_type, update) for o in operands]
     return d.op(
         "scatter",
-        operand,
-        d.value(d.pick(_INDEX_TYPES), index_dims, exact=True),
-        d.value(dtype, update),
+        *operands,
+        indices,
+        *updates,
         update_window_dims=window_dims,
         inserted_window_dims=inserted,
         scatter_dims_to_operand_dims=mapped,
+        input_batching_dims=batching,
+        scatter_indices_batching_dims=((0 if vector_dim else 1),) if batching else (),
         index_vector_dim=vector_dim,
-        to_apply=d.binary(d.pick(reducers), dtype),
+        to_apply=body,
     )
+
+
+def _scatter_operands(
+    d: Draw, operand: HloInstruction
+) -> tuple[list[HloInstruction], HloComputation]:
+    """One operand or two, and how updates are combined with them: reduced, or replaced."""
+    dtype = operand.shape.element_type
+    if d.chance(0.2):
+        other = d.value(d.pick((dt.F32, dt.S32, dt.BF16)), operand.shape.dims)
+        return [operand, other], variadic_reducer(d, [dtype, other.shape.element_type])
+    if d.chance(0.25):
+        return [operand], replacement(d, dtype)
+    return [operand], reducer(d, dtype)
 
 
 MOVEMENT: Mapping[str, Recipe] = MappingProxyType(
@@ -224,6 +256,7 @@ MOVEMENT: Mapping[str, Recipe] = MappingProxyType(
         "concatenate": _concatenate,
         "iota": _iota,
         "copy": _copy,
+        "bitcast": _bitcast,
         "dynamic-slice": _dynamic_slice,
         "dynamic-update-slice": _dynamic_update_slice,
         "gather": _gather,

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xladev.testing.random_program import Recipe
-from xladev.testing.recipes.combining import COMBINING
+from xladev.testing.draw import Recipe
 from xladev.testing.recipes.control import CONTROL
 from xladev.testing.recipes.elementwise import ELEMENTWISE
 from xladev.testing.recipes.movement import MOVEMENT
+from xladev.testing.recipes.products import PRODUCTS
+from xladev.testing.recipes.reductions import REDUCTIONS
+from xladev.testing.recipes.solvers import SOLVERS
 
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
-    {**ELEMENTWISE, **MOVEMENT, **COMBINING, **CONTROL}
+    {**ELEMENTWISE, **MOVEMENT, **REDUCTIONS, **PRODUCTS, **SOLVERS, **CONTROL}
 )
 """Recipe by opcode."""
