@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloComputation, HloInstruction
-from xladev.hlo.numerics.casts import integer_limits
 from xladev.passes.expansions.emit import begin
 
 
@@ -20,13 +19,9 @@ def expand_stochastic_convert(instruction: HloInstruction) -> HloComputation | N
     magnitude = e.op("abs", values)
     whole = e.op("floor", magnitude)
     scaled = e.multiply(e.subtract(magnitude, whole), 2.0**source.bits)
-    threshold = e.convert(e.op("ceil", scaled), random.shape.element_type)
+    threshold = e.convert(scaled, random.shape.element_type)
     up = e.compare("LT", random, threshold)
     moved = e.add(whole, e.convert(up, wide))
     negative = e.compare("LT", values, 0)
-    rounded = e.convert(e.select(negative, e.op("negate", moved), moved), target)
-    least, most = integer_limits(target)
-    if int(wide.np.type(most)) != most:
-        return e.build(rounded)
-    at_end = e.op("and", e.compare("EQ", whole, most), e.compare("GT", values, 0))
-    return e.build(e.select(e.op("and", at_end, up), least, rounded))
+    signed = e.select(negative, e.op("negate", moved), moved)
+    return e.build(e.convert(signed, target))
