@@ -12,6 +12,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
+
 from xladev.errors import ProtoError
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.opdef import COMPUTATION_KINDS, Attr, AttrKind, OpDef
@@ -54,7 +56,8 @@ def _get_bool(message: Message, path: Path, attr: Attr) -> bool:
 
 
 def _get_float(message: Message, path: Path, attr: Attr) -> float:
-    return message.real(path.field.name)
+    """The shortest decimal that means the field's 32 bits, so that text and proto agree."""
+    return float(str(np.float32(message.real(path.field.name))))
 
 
 def _get_string(message: Message, path: Path, attr: Attr) -> str:

@@ -46,6 +46,7 @@ def read_header(message: Message, entry: HloComputation) -> ModuleHeader:
         buffer_donors=() if donors is None else tuple(map(_read_donor, donors.children("entries"))),
         entry_layout=_read_entry_layout(message, entry),
         frontend_attributes=read_pairs(message.child("frontend_attributes")),
+        backend_config=message.data("backend_config").decode("utf-8", "surrogateescape"),
         stack_frames=StackFrames() if frames is None else _read_frames(frames),
     )
 
@@ -105,6 +106,7 @@ def write_header(
         "input_output_alias": _write_aliases(header),
         "buffer_donor": _write_donors(header),
         "frontend_attributes": write_pairs(header.frontend_attributes),
+        "backend_config": header.backend_config.encode("utf-8", "surrogateescape") or None,
         "stack_frame_index": _write_frames(header.stack_frames),
     }
 

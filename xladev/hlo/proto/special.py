@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from xladev.errors import ProtoError
 from xladev.hlo import dtype as dt
-from xladev.hlo.attributes import ReplicaGroups, Sharding
+from xladev.hlo.attributes import ReplicaGroups, Sharding, Window
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.proto.encode import encode
 from xladev.hlo.proto.groups import read_groups, write_groups
@@ -22,6 +22,7 @@ from xladev.hlo.proto.sparsity import (
     write_block_scaling,
     write_sparsity,
 )
+from xladev.hlo.proto.values import read_window, write_window
 from xladev.hlo.shape import Shape
 
 Operands = Sequence[HloInstruction]
@@ -171,6 +172,16 @@ def _write_shifts(value: Sequence[int], instruction: HloInstruction) -> dict[str
     return {"shuffle_mode.rotate": encode("ShuffleMode.Rotate", {"shifts": value})}
 
 
+def _read_window(message: Message, operands: Operands) -> Window | None:
+    found = message.child("window")
+    return None if found is None else read_window(found)
+
+
+def _write_window(value: Window, instruction: HloInstruction) -> dict[str, Any]:
+    """Even a window of no dimensions, which XLA asks of every convolution."""
+    return {"window": write_window(value)}
+
+
 def _config(
     field: str, read: Callable[[Message], str | None], write: Callable[[str], bytes]
 ) -> Codec:
@@ -193,6 +204,7 @@ SPECIAL: Final[Mapping[tuple[str, str], Codec]] = MappingProxyType(
         ),
         ("collective-permute", "slice_sizes"): Codec(_read_slice_sizes, _write_slice_sizes),
         ("collective-permute-start", "slice_sizes"): Codec(_read_slice_sizes, _write_slice_sizes),
+        ("convolution", "window"): Codec(_read_window, _write_window),
         ("domain", "domain"): Codec(_read_domain, _write_domain),
         ("shuffle", "mode"): Codec(_read_mode, _write_mode),
         ("shuffle", "shifts"): Codec(_read_shifts, _write_shifts),
