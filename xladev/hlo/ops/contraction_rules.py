@@ -121,10 +121,10 @@ def product_type(call: OpCall) -> PrimitiveType:
     """Element type of a product: as declared if that can hold it, else the operands' higher one.
 
     Raises:
-        ShapeError: ``<op>_c13``: element types that do not go together.
+        ShapeError: ``<op>_c13``: a declared type that cannot hold the product.
     """
     lhs, rhs = (shape.element_type for shape in call.operands[:2])
-    inferred = _higher(call, lhs, rhs)
+    inferred = max((lhs, rhs), key=lambda t: (_rank(t), t is not dt.PRED, t.bits))
     declared = None if call.declared is None else call.declared.element_type
     if declared is None or declared is inferred:
         return inferred
@@ -138,14 +138,6 @@ def _rank(element_type: PrimitiveType) -> int:
     if element_type.is_complex:
         return 2
     return 1 if element_type.is_float else 0
-
-
-def _higher(call: OpCall, lhs: PrimitiveType, rhs: PrimitiveType) -> PrimitiveType:
-    if lhs is rhs:
-        return lhs
-    if _rank(lhs) != _rank(rhs) or (lhs is dt.PRED) != (rhs is dt.PRED):
-        call.fail(constraint(call, "c13"), f"element types {lhs} and {rhs} do not go together")
-    return lhs if lhs.bits >= rhs.bits else rhs
 
 
 def contract(lhs: Array, rhs: Array, dims: DotDims, wide: np.dtype[Any]) -> Array:

@@ -115,8 +115,6 @@ def test_sparse_dots_are_refused() -> None:
         ("dot_c9", ("f32[2]", "f32[3]"), dims(lhs_batch=(0,), rhs_batch=(0,))),
         ("dot_c10", ("f32[2,3]", "f32[2,3]"), MATMUL),
         ("dot_c11", ("f32[2,3]", "f32[3,3]"), {**MATMUL, "operand_precision": ("high",)}),
-        ("dot_c13", ("f32[2,3]", "s32[3,3]"), MATMUL),
-        ("dot_c13", ("pred[2,3]", "s32[3,3]"), MATMUL),
         ("dot_c14", ("f32[2,3]", "f32[3,3]", "f32[3,3]"), MATMUL),
     ],
 )  # fmt: skip
@@ -130,6 +128,8 @@ def test_dot_rejects_a_result_that_loses_the_fraction() -> None:
 
 def test_dot_shapes() -> None:
     assert result_of("dot", "bf16[2,3]", "f32[3,4]", **MATMUL) == "f32[2,4]"
+    assert result_of("dot", "f32[2,3]", "s32[3,4]", **MATMUL) == "f32[2,4]"
+    assert result_of("dot", "pred[2,3]", "s8[3,4]", **MATMUL) == "s8[2,4]"
     assert result_of("dot", "s32[2,3]", "u32[3,4]", **MATMUL) == "s32[2,4]"
     assert result_of("dot", "f32[<=2,3]", "f32[3,?]", **MATMUL) == "f32[<=2,?]"
     assert result_of("dot", "bf16[2,3]", "bf16[3,4]", to="f32[2,4]", **MATMUL) == "f32[2,4]"
