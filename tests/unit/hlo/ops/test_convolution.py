@@ -330,7 +330,6 @@ PLAIN: dict[str, Any] = {"dim_labels": NCHW, "window": window((3, 3))}
         ("convolution_c9", (X, "f32[5,3,3,3]"), {"feature_group_count": 2}),
         ("convolution_c9", (X, F), {"batch_group_count": 3}),
         ("convolution_c11", (X, F), {"operand_precision": ("high",)}),
-        ("convolution_c13", (X, "s32[6,6,3,3]"), {}),
     ],
 )  # fmt: skip
 def test_convolution_rejects(
