@@ -1,0 +1,242 @@
+"""Vocabulary of matrix algorithms: stacks of matrices, their rows and columns, masks and lengths.
+
+Matrices are ``[batch, m, n]``, vectors ``[batch, n]`` and scalars ``[batch]``. A row or column
+number is one s32 for the whole stack, or one for each matrix, as said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xladev.hlo import dtype as dt
+from xladev.hlo.dtype import PrimitiveType
+from xladev.hlo.ir import HloInstruction
+from xladev.passes.expansions.emit import Emitter, Operand
+
+Value = HloInstruction
+_BITS = {dt.F32: dt.S32, dt.F64: dt.S64}
+_EXPONENT_BITS = {dt.F32: 8, dt.F64: 11}
+EPSILON = {dt.F32: 2.0**-23, dt.F64: 2.0**-52}
+"""Distance from one to the next number."""
+
+
+# Parts of matrices
+
+
+def column(e: Emitter, a: Value, number: Operand) -> Value:
+    """One column of every matrix."""
+    batch, m, _ = a.shape.dims
+    return e.reshape(e.dynamic_slice(a, (0, 0, number), (batch, m, 1)), (batch, m))
+
+
+def row(e: Emitter, a: Value, number: Operand) -> Value:
+    """One row of every matrix."""
+    batch, _, n = a.shape.dims
+    return e.reshape(e.dynamic_slice(a, (0, number, 0), (batch, 1, n)), (batch, n))
+
+
+def element(e: Emitter, x: Value, number: Operand) -> Value:
+    """One element of every vector."""
+    batch = x.shape.dims[0]
+    return e.reshape(e.dynamic_slice(x, (0, number), (batch, 1)), (batch,))
+
+
+def with_column(e: Emitter, a: Value, new: Value, number: Operand) -> Value:
+    """The matrices with one column replaced."""
+    batch, m, _ = a.shape.dims
+    return e.dynamic_update_slice(a, e.reshape(new, (batch, m, 1)), (0, 0, number))
+
+
+def with_row(e: Emitter, a: Value, new: Value, number: Operand) -> Value:
+    """The matrices with one row replaced."""
+    batch, _, n = a.shape.dims
+    return e.dynamic_update_slice(a, e.reshape(new, (batch, 1, n)), (0, number, 0))
+
+
+def with_element(e: Emitter, x: Value, new: Value, number: Operand) -> Value:
+    """The vectors with one element replaced."""
+    return e.dynamic_update_slice(x, e.reshape(new, (x.shape.dims[0], 1)), (0, number))
+
+
+def picked(e: Emitter, x: Value, at: Value) -> Value:
+    """Row ``at`` of each matrix, or element ``at`` of each vector; ``at`` has one per matrix."""
+    here = e.compare("EQ", e.iota(dt.S32, x.shape.dims, 1), spread(e, at, x, 0))
+    chosen = e.select(here, x, 0)
+    return e.reduce(chosen, (1,))
+
+
+def rows_at(e: Emitter, a: Value, order: Value) -> Value:
+    """Row ``order[b, i]`` of matrix b as its row i."""
+    batch, _, n = a.shape.dims
+    return e.op(
+        "gather", a, order,
+        offset_dims=(2,), collapsed_slice_dims=(1,), start_index_map=(1,), index_vector_dim=2,
+        operand_batching_dims=(0,), start_indices_batching_dims=(0,),
+        slice_sizes=(min(batch, 1), 1, n),
+    )  # fmt: skip
+
+
+def elements_at(e: Emitter, x: Value, order: Value) -> Value:
+    """Element ``order[b, i]`` of vector b as its element i."""
+    batch, n = x.shape.dims
+    return e.reshape(rows_at(e, e.reshape(x, (batch, n, 1)), order), order.shape.dims)
+
+
+def diagonal(e: Emitter, a: Value) -> Value:
+    """The diagonals, ``[batch, min(m, n)]``."""
+    batch, m, n = a.shape.dims
+    k = min(m, n)
+    square = e.slice_in(e.slice_in(a, 1, 0, k), 2, 0, k)
+    kept = e.select(e.compare("EQ", rows(e, square), columns(e, square)), square, 0)
+    return e.reshape(e.reduce(kept, (2,)), (batch, k))
+
+
+# Masks and spreading
+
+
+def rows(e: Emitter, a: Value) -> Value:
+    """The row number of every element, s32; of a vector, the number of the element."""
+    return e.iota(dt.S32, a.shape.dims, 1)
+
+
+def columns(e: Emitter, a: Value) -> Value:
+    """The column number of every element, s32."""
+    return e.iota(dt.S32, a.shape.dims, 2)
+
+
+def spread(e: Emitter, x: Value, like: Value, *dims: int) -> Value:
+    """``x`` repeated to the dimensions of ``like``; its dimension i becomes ``dims[i]``."""
+    return e.broadcast(x, like.shape.dims, dims)
+
+
+def down(e: Emitter, x: Value, like: Value) -> Value:
+    """A vector as every column."""
+    return spread(e, x, like, 0, 1)
+
+
+def across(e: Emitter, x: Value, like: Value) -> Value:
+    """A vector as every row."""
+    return spread(e, x, like, 0, 2)
+
+
+def both(e: Emitter, *conditions: Value) -> Value:
+    """True where all conditions hold."""
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = e.op("and", result, condition)
+    return result
+
+
+def eye(e: Emitter, element_type: PrimitiveType, dims: Sequence[int]) -> Value:
+    """Ones on the diagonal."""
+    like = e.full(0, element_type, dims)
+    return e.select(e.compare("EQ", rows(e, like), columns(e, like)), e.full_like(like, 1), 0)
+
+
+def lower_part(e: Emitter, a: Value, offset: int = 0) -> Value:
+    """``a`` with zeros above diagonal number ``offset``."""
+    limit = e.add(rows(e, a), offset)
+    return e.select(e.compare("LE", columns(e, a), limit), a, 0)
+
+
+def upper_part(e: Emitter, a: Value, offset: int = 0) -> Value:
+    """``a`` with zeros below diagonal number ``offset``."""
+    limit = e.add(rows(e, a), offset)
+    return e.select(e.compare("GE", columns(e, a), limit), a, 0)
+
+
+# Products
+
+
+def adjoint(e: Emitter, a: Value) -> Value:
+    """Conjugate transpose."""
+    return e.swap_last(e.conjugate(a))
+
+
+def outer(e: Emitter, x: Value, y: Value) -> Value:
+    """``x[i] y[j]``."""
+    dims = (*x.shape.dims, y.shape.dims[1])
+    return e.multiply(e.broadcast(x, dims, (0, 1)), e.broadcast(y, dims, (0, 2)))
+
+
+def times_column(e: Emitter, a: Value, x: Value) -> Value:
+    """A x."""
+    batch, n = x.shape.dims
+    return e.reshape(e.matmul(a, e.reshape(x, (batch, n, 1))), a.shape.dims[:2])
+
+
+def row_times(e: Emitter, x: Value, a: Value) -> Value:
+    """The row vector x times A, without conjugation."""
+    batch, m = x.shape.dims
+    product = e.matmul(e.reshape(x, (batch, 1, m)), a)
+    return e.reshape(product, (batch, a.shape.dims[2]))
+
+
+# Numbers
+
+
+def first_largest(e: Emitter, sizes: Value) -> Value:
+    """Number of the first largest element of each vector, s32; NaN counts as largest."""
+    n = sizes.shape.dims[1]
+    most = e.reduce(sizes, (1,), "maximum", float("-inf"))
+    nan = e.compare("NE", sizes, sizes)
+    found = e.op("or", nan, e.compare("EQ", sizes, spread(e, most, sizes, 0)))
+    number = e.select(found, rows(e, sizes), n - 1)
+    return e.reduce(number, (1,), "minimum", n - 1)
+
+
+def is_negative(e: Emitter, x: Value) -> Value:
+    """True for numbers with a minus sign, -0 among them."""
+    return e.compare("LT", e.bitcast_convert(x, _BITS[x.shape.element_type]), 0)
+
+
+def as_type_of(e: Emitter, x: Value, like: Value) -> Value:
+    """``x`` in the element type of ``like``."""
+    return e.convert(x, like.shape.element_type)
+
+
+def magnitude(e: Emitter, x: Value) -> Value:
+    """Absolute value, real."""
+    return e.op("abs", x)
+
+
+def square_magnitude(e: Emitter, x: Value) -> Value:
+    """|x| squared, real."""
+    if not x.shape.element_type.is_complex:
+        return e.multiply(x, x)
+    real, imaginary = e.op("real", x), e.op("imag", x)
+    return e.add(e.multiply(real, real), e.multiply(imaginary, imaginary))
+
+
+def power_of_two_near(e: Emitter, x: Value) -> Value:
+    """The power of two next to each number above zero; one for zero, infinity and NaN."""
+    bits = _EXPONENT_BITS[x.shape.element_type]
+    near = e.op("reduce-precision", x, exponent_bits=bits, mantissa_bits=0)
+    usable = both(e, e.compare("GT", near, 0), e.op("is-finite", near))
+    return e.select(usable, near, 1)
+
+
+def scale_of(e: Emitter, x: Value) -> Value:
+    """Per matrix or vector, a power of two near its largest element, ``[batch]``."""
+    dims = tuple(range(1, x.shape.rank))
+    return power_of_two_near(e, e.reduce(magnitude(e, x), dims, "maximum", 0))
+
+
+def scaled(e: Emitter, x: Value, by: Value, opcode: str = "divide") -> Value:
+    """``x`` divided (or multiplied) by a real number per matrix."""
+    return e.op(opcode, x, as_type_of(e, spread(e, by, x, 0), x))
+
+
+def all_finite(e: Emitter, x: Value) -> Value:
+    """Per matrix, whether it has neither infinities nor NaN, pred ``[batch]``."""
+    finite = e.op("is-finite", e.real(x))
+    if x.shape.element_type.is_complex:
+        finite = both(e, finite, e.op("is-finite", e.op("imag", x)))
+    return e.reduce(finite, tuple(range(1, x.shape.rank)), "and", True)
+
+
+def nan_unless(e: Emitter, good: Value, x: Value) -> Value:
+    """``x``, all NaN for the matrices that are not ``good``."""
+    nan: Any = float("nan")
+    return e.select(spread(e, good, x, 0), x, nan)
