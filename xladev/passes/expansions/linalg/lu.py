@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xladev.hlo import dtype as dt
-from xladev.passes.expansions import matrices as mx
 from xladev.passes.expansions.blocking import blocking
 from xladev.passes.expansions.emit import Emitter, Operand, Values
-from xladev.passes.expansions.matrices import Value
+from xladev.passes.expansions.linalg import matrices as mx
+from xladev.passes.expansions.linalg.matrices import Value
 from xladev.passes.expansions.triangular_solve import substitute
 
 

@@ -7,7 +7,7 @@ from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.shape import array
 from xladev.passes.expansions.emit import Emitter
-from xladev.passes.expansions.matrices import Value
+from xladev.passes.expansions.linalg.matrices import Value
 
 
 def sorted_with_order(e: Emitter, keys: Value, *, descending: bool = False) -> tuple[Value, Value]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xladev.hlo import dtype as dt
-from xladev.passes.expansions import matrices as mx
 from xladev.passes.expansions.emit import Emitter, Values
-from xladev.passes.expansions.rotations import (
+from xladev.passes.expansions.linalg import matrices as mx
+from xladev.passes.expansions.linalg.matrices import Value
+from xladev.passes.expansions.linalg.order import sorted_with_order
+from xladev.passes.expansions.linalg.rotations import (
     MAX_SWEEPS,
     Rotations,
     moved_on,
     rotated,
     rotations,
 )
-from xladev.passes.expansions.matrices import Value
-from xladev.passes.expansions.order import sorted_with_order
 
 
 class Eigen(NamedTuple):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from xladev.passes.expansions import matrices as mx
 from xladev.passes.expansions.blocking import blocking
 from xladev.passes.expansions.emit import Emitter, Values
-from xladev.passes.expansions.matrices import Value
+from xladev.passes.expansions.linalg import matrices as mx
+from xladev.passes.expansions.linalg.matrices import Value
 from xladev.passes.expansions.triangular_solve import substitute
 
 
