@@ -155,9 +155,8 @@ def _decode_signed(b: FunctionBuilder, code: Value, f: FloatFormat) -> Value:
         scale = 2.0 ** (_F32_BIAS - f.bias)
         value = b.bitcast(b.fmul(b.bitcast(shifted, FLOAT), scale), I32)
         value = _decode_specials(b, code, magnitude, shifted, value, f)
+    # the one NaN of types without negative zero has the sign that its code has: totalOrder sees it
     sign = b.shl(b.and_(code, f.sign), 31 - f.exponent - f.mantissa)
-    if f.specials == "negative-zero":
-        sign = b.select(b.icmp("eq", code, f.nan), 0, sign)
     return b.bitcast(b.or_(value, sign), FLOAT)
 
 

@@ -6,7 +6,10 @@ import math
 
 import numpy as np
 
+from xladev.hlo import dtype as dt
 from xladev.hlo.literal import Array
+
+_WITHOUT_NEGATIVE_ZERO = frozenset({dt.F8E4M3B11FNUZ, dt.F8E4M3FNUZ, dt.F8E5M2FNUZ})
 
 _erf_of_each = np.frompyfunc(math.erf, 1, 1)
 
@@ -38,7 +41,19 @@ def sign(x: Array) -> Array:
 
 
 def total_order_key(x: Array) -> Array:
-    """Signed integers ordered as IEEE 754 totalOrder: -NaN, -inf .. -0, +0 .. inf, NaN."""
+    """Signed integers ordered as IEEE 754 totalOrder: -NaN, -inf .. -0, +0 .. inf, NaN.
+
+    Types of less than a byte have their sign in the highest bit of the type; f8e8m0fnu has none.
+    The one NaN of fnuz types is negative, as XLA has it.
+    """
+    dtype = dt.by_numpy(x.dtype)
+    if dtype is dt.F8E8M0FNU:
+        return np.asarray(x).view(np.uint8).astype(np.int16)
     bits = np.asarray(x).view(f"i{x.dtype.itemsize}")
-    magnitude = np.iinfo(bits.dtype).max
+    spare = 8 * x.dtype.itemsize - dtype.bits
+    bits = np.right_shift(np.left_shift(bits, spare), spare)
+    magnitude = np.asarray(2 ** (dtype.bits - 1) - 1, bits.dtype)
+    if dtype in _WITHOUT_NEGATIVE_ZERO:
+        keys = np.where(bits < 0, bits ^ magnitude, bits).astype(np.int16)
+        return np.where(bits == -128, np.int16(-129), keys)
     return np.where(bits < 0, bits ^ magnitude, bits)

@@ -36,6 +36,23 @@ def test_total_order(dtype: type) -> None:
         assert list(got) == [i < j for j in range(8)]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "line"),
+    [
+        (ml_dtypes.float6_e2m3fn, [-7.5, -0.125, -0.0, 0.0, 0.125, 7.5]),
+        (ml_dtypes.float4_e2m1fn, [-6, -0.5, -0.0, 0.0, 0.5, 6]),
+        (ml_dtypes.float8_e5m2fnuz, [NAN, -57344, -1, 0.0, 1, 57344]),
+        (ml_dtypes.float8_e8m0fnu, [2.0**-127, 0.5, 1, 2, 2.0**127, NAN]),
+    ],
+)
+def test_total_order_of_narrow_types(dtype: type, line: list[float]) -> None:
+    """By the type's own sign bit; what XLA gives for all pairs of codes."""
+    values = np.array(line, dtype)
+    for i in range(6):
+        got = run("compare", np.repeat(values[i], 6), values, direction="LT", type="TOTALORDER")
+        assert list(got) == [i < j for j in range(6)]
+
+
 def test_unsigned_order_and_pred() -> None:
     assert run("compare", np.uint64(2**64 - 1), np.uint64(1), direction="GT")
     assert run("compare", np.bool_(False), np.bool_(True), direction="LT")
