@@ -27,7 +27,7 @@ from xladev.compiler.program_check import MAX_NESTING, check_program, nesting
 from xladev.compiler.region_compile import compile_region
 from xladev.compiler.signature import Signature
 from xladev.compiler.thunks import RunExecutable
-from xladev.compiler.value_leaves import ValueLeaf
+from xladev.compiler.value_leaves import ValueLeaf, sources
 from xladev.errors import CompileError
 from xladev.hlo.device_groups import device_groups
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
@@ -255,8 +255,16 @@ class _ProgramBuilder:
     # The program
 
     def _whole_region(self) -> Region | None:
-        """The only step of the entry, if the target runs all of the module in one go."""
-        steps = self._steps[self._module.entry]
+        """The only step of the entry, if the target runs all of the module in one go.
+
+        A dynamic parameter among the results was never shown to the target, which need not know
+        that it has sizes to pass on.
+        """
+        entry = self._module.entry
+        passed_on = [leaf for leaf in sources(entry.root) if leaf.producer.opcode == "parameter"]
+        if any(leaf.shape.is_dynamic for leaf in passed_on):
+            return None
+        steps = self._steps[entry]
         if len(steps) == 1 and isinstance(steps[0], Region):
             return steps[0] if steps[0].device == self._platforms[0] else None
         return None
