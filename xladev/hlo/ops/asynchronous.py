@@ -22,6 +22,7 @@ from xladev.hlo.opdef import (
     InstructionView,
     OpCall,
     OpDef,
+    Tolerance,
 )
 from xladev.hlo.ops import collective, rules
 from xladev.hlo.ops.collective import GATHER, PERMUTE, REDUCE
@@ -250,6 +251,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_reduce_start,
         evaluate=_evaluate_reduce_start,
         category="async",
+        tolerance=Tolerance.SUM,
     ),
     OpDef(
         "all-reduce-done",

@@ -83,7 +83,8 @@ def real(x: Array) -> Array:
 
 def imag(x: Array) -> Array:
     """Imaginary part."""
-    return np.array(x.imag) if x.dtype.kind == "c" else np.zeros_like(x)
+    # converted, not cleared: a type without zero has NaN for it
+    return np.array(x.imag) if x.dtype.kind == "c" else np.full(x.shape, 0.0).astype(x.dtype)
 
 
 def _op(

@@ -49,6 +49,24 @@ ENTRY e {
   x = f32[5] parameter(0)
   ROOT f = f32[5] fusion(x), kind=kLoop, calls=inner
 }""",
+    "total order of a type without negative zero, whose NaN comes first": """
+ENTRY e {
+  x = f8e5m2fnuz[6] constant({1, nan, 0, -1, nan, 2})
+  y = f8e5m2fnuz[6] constant({nan, 1, nan, nan, nan, 2})
+  ROOT r = pred[6] compare(x, y), direction=LT, type=TOTALORDER
+}""",
+    "dynamic parameter that is a result beside what the CPU runs": """
+ENTRY e {
+  p = f32[<=2,3] parameter(0)
+  q = f32[4] parameter(1)
+  s = f32[4] negate(q)
+  ROOT t = (f32[<=2,3], f32[4]) tuple(p, s)
+}""",
+    "imaginary part in a type without zero": """
+ENTRY e {
+  p = f8e8m0fnu[3] parameter(0)
+  ROOT r = f8e8m0fnu[3] imag(p)
+}""",
     "stochastic-convert to floats runs elsewhere": """
 ENTRY e {
   x = f32[4] parameter(0)
