@@ -18,7 +18,7 @@ from xladev.passes.expansions.batch_norm import (
 from xladev.passes.expansions.cholesky import expand_cholesky
 from xladev.passes.expansions.comparison import expand_compare
 from xladev.passes.expansions.convolution import expand_convolution
-from xladev.passes.expansions.custom_call import expand_registered
+from xladev.passes.expansions.custom_call import expand_known_target, expand_registered
 from xladev.passes.expansions.dot import expand_dot
 from xladev.passes.expansions.fft import expand_fft
 from xladev.passes.expansions.indexing import expand_gather, expand_scatter
@@ -44,7 +44,7 @@ EXPANDERS: Mapping[str, Sequence[Expander]] = MappingProxyType(
         "cholesky": (expand_cholesky,),
         "compare": (expand_compare,),
         "convolution": (expand_convolution,),
-        "custom-call": (expand_registered,),
+        "custom-call": (expand_registered, expand_known_target),
         "dot": (expand_dot,),
         "fft": (expand_fft,),
         "gather": (expand_gather,),

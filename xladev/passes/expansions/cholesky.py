@@ -21,14 +21,32 @@ def expand_cholesky(instruction: HloInstruction) -> HloComputation:
     All NaN in the triangle of a matrix that is not positive definite.
     """
     e, (a,) = begin(instruction)
-    a = e.convert(a, working_type(a.shape.element_type))
-    if not a.shape.size:
-        return e.build(e.full_like(e.convert(a, instruction.shape.element_type), 0))
+    wide = e.convert(a, working_type(a.shape.element_type))
     lower = instruction["lower"]
+    factor, failed = cholesky_factor(e, wide, lower)
+    good = e.compare("EQ", failed, 0)
+    rank = wide.shape.rank
+    row, column = e.iota(dt.S32, wide.shape.dims, -2), e.iota(dt.S32, wide.shape.dims, -1)
+    other = e.compare("LT" if lower else "GT", row, column)
+    keep = e.op("or", e.broadcast(good, wide.shape.dims, tuple(range(rank - 2))), other)
+    checked = e.select(keep, factor, float("nan"))
+    return e.build(e.convert(checked, instruction.shape.element_type))
+
+
+def cholesky_factor(
+    e: Emitter, a: HloInstruction, lower: bool
+) -> tuple[HloInstruction, HloInstruction]:
+    """The factor, zero in the other triangle, and where it failed.
+
+    Returns:
+        ``[batch..., n, n]``, and s32 ``[batch...]``: the number from 1 of the first pivot that is
+        not positive, or 0. Nothing is said of a factor from there on.
+    """
+    if not a.shape.size:
+        return e.full_like(a, 0), e.full(0, dt.S32, a.shape.dims[:-2])
     factor = _upper_factor(e, _adjoint(e, a) if lower else a)
-    factor = _checked(e, factor)
-    factor = _adjoint(e, factor) if lower else factor
-    return e.build(e.convert(factor, instruction.shape.element_type))
+    failed = _first_failure(e, factor)
+    return (_adjoint(e, factor) if lower else factor), failed
 
 
 def _adjoint(e: Emitter, x: HloInstruction) -> HloInstruction:
@@ -120,14 +138,12 @@ def _small_factor(e: Emitter, turned: HloInstruction) -> HloInstruction:
     return e.repeat(n, (e.full_like(turned, 0), turned), step)[0]
 
 
-def _checked(e: Emitter, factor: HloInstruction) -> HloInstruction:
-    """NaN in the upper triangle of factors with a pivot that is not positive."""
+def _first_failure(e: Emitter, factor: HloInstruction) -> HloInstruction:
+    """Number from 1 of the first element of the diagonal that is not positive, or 0."""
     dims = factor.shape.dims
-    batch = dims[:-2]
     row, column = e.iota(dt.S32, dims, -2), e.iota(dt.S32, dims, -1)
     positive = e.compare("GT", e.real(factor), 0)
-    apart = e.compare("NE", row, column)
-    good = e.reduce(e.op("or", apart, positive), (-1, -2), "and", True)
-    spread = e.broadcast(good, dims, tuple(range(len(batch))))
-    keep = e.op("or", spread, e.compare("GT", row, column))
-    return e.select(keep, factor, float("nan"))
+    fine = e.op("or", e.compare("NE", row, column), positive)
+    none = dims[-1] + 1
+    first = e.reduce(e.select(fine, none, e.add(row, 1)), (-1, -2), "minimum", none)
+    return e.select(e.compare("EQ", first, none), e.full_like(first, 0), first)

@@ -1,10 +1,25 @@
-"""custom-call as the plain HLO that its target is registered with."""
+"""custom-call in plain HLO: as its target is registered with, or by the routines known here."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from xladev.hlo.custom_calls.registry import known
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.passes.expansions.emit import begin
+from xladev.passes.expansions.lapack import ROUTINES, Routine
+from xladev.passes.expansions.top_k_calls import expand_approximate, expand_top_k
+
+TARGETS: Mapping[str, Routine] = MappingProxyType(
+    {
+        **ROUTINES,
+        "TopK": expand_top_k,
+        "ApproxTopK": expand_approximate,
+        "PartialReduce": expand_approximate,
+    }
+)
+"""Expansions by target; a target's own, where it was registered with one, comes first."""
 
 
 def expand_registered(instruction: HloInstruction) -> HloComputation | None:
@@ -14,3 +29,13 @@ def expand_registered(instruction: HloInstruction) -> HloComputation | None:
         return None
     e, operands = begin(instruction)
     return e.build(target.expand(e, instruction, operands))
+
+
+def expand_known_target(instruction: HloInstruction) -> HloComputation | None:
+    """The expansion of a target of the table; None if it has none."""
+    routine = TARGETS.get(instruction["custom_call_target"])
+    if routine is None or any(0 in o.shape.dims for o in instruction.operands):
+        return None
+    e, operands = begin(instruction)
+    results = routine(e, instruction, operands)
+    return e.build(e.op("tuple", *results) if instruction.shape.is_tuple else results[0])

@@ -246,6 +246,8 @@ class Emitter(HloBuilder):
             state: values before the first step.
             step: given a builder, the s32 number of the step and the state, gives the next state.
         """
+        if isinstance(count, int) and count == 0:
+            return list(state)
         limit = self.index(count)
 
         def condition(e: Emitter, values: list[HloInstruction]) -> HloInstruction:

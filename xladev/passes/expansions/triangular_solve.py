@@ -6,6 +6,8 @@ and columns, right-hand sides by transposing both.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.passes.expansions.blocking import Blocking, blocking, padded_rows, padded_square
@@ -15,24 +17,40 @@ from xladev.passes.expansions.precision import working_type
 _MOST_LARGE = 2
 
 
+class SolveOptions(NamedTuple):
+    """The options of triangular-solve."""
+
+    left_side: bool
+    lower: bool
+    unit_diagonal: bool
+    transpose: str
+
+
 def expand_triangular_solve(instruction: HloInstruction) -> HloComputation:
     """Solves op(a) x = b, or x op(a) = b; only the triangle that ``lower`` names is read."""
-    e, operands = begin(instruction)
-    wide = working_type(instruction.shape.element_type)
-    a, b = (e.convert(x, wide) for x in operands)
-    lower, left = instruction["lower"], instruction["left_side"]
-    transpose = instruction["transpose_a"]
-    if transpose == "ADJOINT":
+    e, (a, b) = begin(instruction)
+    names = ("left_side", "lower", "unit_diagonal", "transpose_a")
+    return e.build(solve(e, a, b, SolveOptions(*(instruction[name] for name in names))))
+
+
+def solve(
+    e: Emitter, a: HloInstruction, b: HloInstruction, options: SolveOptions
+) -> HloInstruction:
+    """x with op(a) x = b or x op(a) = b, of the type of b."""
+    element_type = b.shape.element_type
+    wide = working_type(element_type)
+    a, b = e.convert(a, wide), e.convert(b, wide)
+    left, lower = options.left_side, options.lower
+    if options.transpose == "ADJOINT":
         a = e.conjugate(a)
-    if (transpose != "NO_TRANSPOSE") == left:
+    if (options.transpose != "NO_TRANSPOSE") == left:
         a, lower = e.swap_last(a), not lower
     b = b if left else e.swap_last(b)
     if not lower:
         a, b = e.reverse(a, -1, -2), e.reverse(b, -2)
-    x = solve_lower(e, a, b, instruction["unit_diagonal"])
+    x = solve_lower(e, a, b, options.unit_diagonal)
     x = x if lower else e.reverse(x, -2)
-    x = x if left else e.swap_last(x)
-    return e.build(e.convert(x, instruction.shape.element_type))
+    return e.convert(x if left else e.swap_last(x), element_type)
 
 
 def solve_lower(
