@@ -1,7 +1,7 @@
 """Value casts between every pair of element types.
 
 Float to integer truncates, clamps to the range and takes NaN to 0. What is narrower than f32 is
-reached through f32 (as in ml_dtypes and XLA), except f64 -> f16, which is rounded once.
+reached through f32, in such a way that it is rounded once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from xladev.codegen.llvm import DOUBLE, FLOAT, I32, FunctionBuilder, IrType, Val
 from xladev.codegen.scalar.elements import ComplexValue, Element, compute_type
 from xladev.codegen.scalar.storage import round_to
 from xladev.errors import UnsupportedError
-from xladev.hlo.dtype import F16, Kind, PrimitiveType
+from xladev.hlo.dtype import BF16, F32, Kind, PrimitiveType
+
+_FLOAT_DIGITS, _DOUBLE_DIGITS = 24, 53
+"""Bits of an integer that f32 and f64 hold."""
 
 
 def emit_convert(
@@ -53,6 +56,9 @@ def _convert_real(
         return b.resize(value, compute_type(target), signed=source.is_signed)
     if target.is_float:
         cast = "sitofp" if source.is_signed else "uitofp"
+        if target is BF16 and source.bits > _FLOAT_DIGITS:
+            wide = b.cast(cast, _sticky(b, value, source), DOUBLE)
+            return round_to(b, _to_odd_float(b, wide), target)
         return round_to(b, b.cast(cast, value, compute_type(target)), target)
     raise UnsupportedError(f"convert {source} to {target}")
 
@@ -63,7 +69,11 @@ def _from_float(b: FunctionBuilder, value: Value, target: PrimitiveType) -> Valu
     if target.is_integral:
         return float_to_integer(b, value, compute_type(target), signed=target.is_signed)
     wanted = compute_type(target)
-    if target is F16 and value.type.element == DOUBLE.element:
+    if (
+        wanted.element == FLOAT.element
+        and target is not F32
+        and value.type.element == DOUBLE.element
+    ):
         value = _to_odd_float(b, value)
     return round_to(b, b.refloat(value, wanted), target)
 
@@ -77,10 +87,25 @@ def float_to_integer(b: FunctionBuilder, value: Value, type_: IrType, *, signed:
     return b.fcmp("ole", value, -1.0)
 
 
+def _sticky(b: FunctionBuilder, value: Value, source: PrimitiveType) -> Value:
+    """The integer, or one beside it that f64 holds and that rounds to the same bf16.
+
+    Of 64 bits the last 12 are too far from the 8 that stay to matter, but for breaking a tie: any
+    that are set become the highest of them.
+    """
+    if source.bits <= _DOUBLE_DIGITS:
+        return value
+    lost = b.icmp("ne", b.and_(value, 0xFFF), 0)
+    whole = b.and_(value, -0x1000)
+    near = b.select(lost, b.or_(whole, 0x800), whole)
+    small = b.icmp("ult", b.add(value, 1 << _DOUBLE_DIGITS), 1 << (_DOUBLE_DIGITS + 1))
+    return b.select(small, value, near)
+
+
 def _to_odd_float(b: FunctionBuilder, value: Value) -> Value:
     """f64 to f32, rounding inexact results to an odd last place, so a second rounding is right.
 
-    Truncation and a sticky last bit is "round to odd": the f32 mantissa exceeds that of f16 by more
+    Truncation and a sticky last bit is "round to odd": f32's mantissa exceeds that of f16 by more
     than two bits, so the second rounding sees on which side of a tie the f64 was.
     """
     nearest = b.refloat(value, FLOAT)

@@ -55,6 +55,26 @@ ENTRY e {
   y = f8e5m2fnuz[6] constant({nan, 1, nan, nan, nan, 2})
   ROOT r = pred[6] compare(x, y), direction=LT, type=TOTALORDER
 }""",
+    "f64 just above a tie of bf16": """
+ENTRY e {
+  x = f64[4] constant({1.00390625000001, -1.01171874999999, 1e-300, 1e300})
+  ROOT r = bf16[4] convert(x)
+}""",
+    "f64 just beside ties of f8e5m2": """
+ENTRY e {
+  x = f64[4] constant({1.12500000000001, -1.37499999999999, 1e-300, 1e300})
+  ROOT r = f8e5m2[4] convert(x)
+}""",
+    "integers just beside ties of bf16": """
+ENTRY e {
+  x = s64[6] constant({16842753, -16842753, 4629700416936869889, -4629700416936869889, 1, 3})
+  ROOT r = bf16[6] convert(x)
+}""",
+    "f64 below all of f8e8m0fnu": """
+ENTRY e {
+  x = f64[2] constant({1e-300, 0})
+  ROOT r = f8e8m0fnu[2] convert(x)
+}""",
     "dynamic parameter that is a result beside what the CPU runs": """
 ENTRY e {
   p = f32[<=2,3] parameter(0)
