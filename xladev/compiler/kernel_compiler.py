@@ -55,7 +55,7 @@ class KernelCompiler(Compiler):
         instrument.dump(f"{module.name}.fused", "dot", lambda: module_to_dot(fused))
         aliases = honoured_aliases(module)
         plan = assign_buffers(fused, self.workspace_nbytes, aliases)
-        instrument.dump(f"{module.name}.buffers", "txt", lambda: str(plan))
+        instrument.dump(f"{module.name}.buffers", "txt", lambda: f"{plan}\n")
         return self.link(plan, self.signature(module, plan, options), options)
 
     def signature(self, module: HloModule, plan: KernelPlan, options: CompileOptions) -> Signature:
