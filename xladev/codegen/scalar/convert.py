@@ -69,11 +69,8 @@ def _from_float(b: FunctionBuilder, value: Value, target: PrimitiveType) -> Valu
     if target.is_integral:
         return float_to_integer(b, value, compute_type(target), signed=target.is_signed)
     wanted = compute_type(target)
-    if (
-        wanted.element == FLOAT.element
-        and target is not F32
-        and value.type.element == DOUBLE.element
-    ):
+    twice = wanted.element == FLOAT.element and target is not F32
+    if twice and value.type.element == DOUBLE.element:
         value = _to_odd_float(b, value)
     return round_to(b, b.refloat(value, wanted), target)
 

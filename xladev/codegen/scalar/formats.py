@@ -1,7 +1,7 @@
 """Narrow floating-point formats: exact decoding to f32, correctly rounded encoding from f32.
 
 Both directions are integer arithmetic plus at most one float operation, free of branches, so they
-serve vectors as they are. Rounding, overflow and NaN rules are those of ml_dtypes.
+serve vectors as they are. Rounding and overflow rules are those of ml_dtypes.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _unsigned_zero(exponent: int, mantissa: int, bias: int) -> FloatFormat:
 
 
 def _finite(exponent: int, mantissa: int, bias: int) -> FloatFormat:
-    # ml_dtypes gives NaN the code of a zero whose sign is the opposite of the NaN's.
+    # NaN of either sign becomes -0, as in XLA and the evaluator.
     sign = 1 << (exponent + mantissa)
     return FloatFormat(exponent, mantissa, bias, sign - 1, sign - 1, sign, "none")
 
@@ -128,7 +128,7 @@ def _encode_signed(b: FunctionBuilder, x: Value, f: FloatFormat) -> Value:
         signed = b.select(b.icmp("eq", code, f.overflow), f.nan, signed)
         return b.select(is_nan, f.nan, signed)
     if f.specials == "none":
-        return b.select(is_nan, b.xor(sign, f.sign), b.or_(code, sign))
+        return b.select(is_nan, f.nan, b.or_(code, sign))
     return b.or_(b.select(is_nan, f.nan, code), sign)
 
 
