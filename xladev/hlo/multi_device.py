@@ -21,6 +21,9 @@ MAX_DEVICES = 256
 """Most devices, each a thread, that one evaluation may have."""
 
 
+_EVALUATOR = HloEvaluator()
+
+
 def topology_of(module: HloModule) -> Topology:
     """The devices a module asks for: replicas and partitions, those of manual regions included."""
     header = module.header
@@ -49,6 +52,7 @@ def evaluate_replicated(
     *,
     topology: Topology | None = None,
     seed: int = 0,
+    evaluator: HloEvaluator = _EVALUATOR,
 ) -> tuple[Value, ...]:
     """Values of a module on every device.
 
@@ -58,6 +62,7 @@ def evaluate_replicated(
             (``replica * num_partitions + partition``).
         topology: the devices; those the module asks for unless given.
         seed: start of the hidden state of ``rng``.
+        evaluator: what evaluates; each device has a copy that knows its number.
 
     Returns:
         One value per device, in the same order.
@@ -79,8 +84,8 @@ def evaluate_replicated(
 
     def run(device: Device, values: Sequence[Value]) -> Value:
         own = replace(link, device=device, _counts={})
-        evaluator = HloEvaluator(device.replica, device.partition, seed, {LINK: own})
-        return evaluator.run(module, *values)
+        numbers = {"replica": device.replica, "partition": device.partition}
+        return replace(evaluator, seed=seed, shared={LINK: own}, **numbers).run(module, *values)
 
     return _run_all(run, link.rendezvous, devices, arguments)
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from xladev.client import compile
+from xladev.compiler.options import CompileOptions
 from xladev.errors import XladevError
-from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Array, Value
-from xladev.testing.noise import allowed_differences, leaves
+from xladev.testing.noise import allowed_differences, evaluated, leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,36 @@ class Finding:
         return f"{self.kind}{where}: {self.detail}"
 
 
+def run_on_platform(
+    module: HloModule,
+    arguments: Sequence[Value],
+    platform: str,
+    options: CompileOptions | None = None,
+) -> list[Array]:
+    """Arrays of the results of all devices, each given the same arguments.
+
+    Raises:
+        XladevError: it could not be compiled or run.
+    """
+    compiled = compile(module, platform, options)
+    rows = compiled.run_on_devices([arguments] * len(compiled.devices))
+    return [np.asarray(leaf) for row in rows for leaf in leaves(row)]
+
+
 def compare_with_evaluator(
-    module: HloModule, arguments: Sequence[Value], platform: str
+    module: HloModule,
+    arguments: Sequence[Value],
+    platform: str,
+    options: CompileOptions | None = None,
 ) -> Finding | None:
     """What is wrong with the program on the platform; None if nothing is.
 
     Raises:
         XladevError: the evaluator itself cannot run the program.
     """
-    wanted = [np.asarray(leaf) for leaf in leaves(HloEvaluator().run(module, *arguments))]
+    wanted = evaluated(module, arguments)
     try:
-        found = [np.asarray(leaf) for leaf in leaves(compile(module, platform)(*arguments))]
+        found = run_on_platform(module, arguments, platform, options)
     except XladevError as error:
         return Finding("error", str(error))
     return compare_results(module, arguments, found, wanted)
@@ -76,20 +95,22 @@ def compare_results(
 
 
 def _equal(got: Array, want: Array) -> Array:
-    """Where elements are the same: NaN equals NaN, and zeros of both signs are equal."""
+    """Where elements are the same: NaN equals NaN, and zeros have the same sign."""
     if want.dtype.kind == "c":
         return _equal(got.real, want.real) & _equal(got.imag, want.imag)
     same = np.asarray(got == want)
     if want.dtype.kind in "iub":
         return same
-    return same | (np.asarray(got != got) & np.asarray(want != want))
+    with np.errstate(invalid="ignore"):
+        signs = np.signbit(np.asarray(got, np.float64)) == np.signbit(np.asarray(want, np.float64))
+    return (same & (signs | (want != 0))) | (np.asarray(got != got) & np.asarray(want != want))
 
 
 def _difference(got: Array, want: Array, limit: Array, number: int) -> Finding | None:
     wide = np.complex128 if want.dtype.kind == "c" else np.float64
     with np.errstate(all="ignore"):
         distance = np.abs(np.asarray(got, wide) - np.asarray(want, wide))
-    good = _equal(got, want) | (distance <= limit) | np.isinf(limit)
+    good = _equal(got, want) | ((distance <= limit) & (limit > 0)) | np.isinf(limit)
     if good.all():
         return None
     at = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(~good)))

@@ -8,17 +8,19 @@ program's results move says how much of a difference is rounding.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from xladev.hlo.bounded import Bounded
+from xladev.hlo.bounded import Bounded, to_live
+from xladev.hlo.custom_calls.registry import find
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Array, Value
+from xladev.hlo.multi_device import evaluate_replicated, topology_of
 from xladev.hlo.opdef import Tolerance
 
 _ULPS: Mapping[Tolerance, float] = MappingProxyType(
@@ -31,6 +33,7 @@ _UNKNOWN = (np.nan, 0.0, np.inf)
 
 ROUNDS = len(_UNKNOWN)
 _FACTOR = 8.0
+_PLAIN = HloEvaluator()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class NoisyEvaluator(HloEvaluator):
         unknown: stands for elements that overflow in between, or mix infinities.
     """
 
-    generator: Any = None
+    generator: np.random.Generator = field(default_factory=np.random.default_rng)
     unknown: float = np.nan
 
     def instruction(
@@ -54,11 +57,17 @@ class NoisyEvaluator(HloEvaluator):
         """The value, moved."""
         # zero-argument super() does not work in slotted dataclasses
         value = HloEvaluator.instruction(self, instruction, values, arguments)
-        ulps = _ULPS.get(instruction.op.tolerance, 0.0)
+        ulps = _ULPS.get(_tolerance(instruction), 0.0)
         if not ulps or (instruction.called and all(map(_is_exact, instruction.called))):
             return value
         operands = tuple(values[o] for o in instruction.operands)
         return _moved(self, instruction, value, operands, ulps)
+
+
+def _tolerance(instruction: HloInstruction) -> Tolerance:
+    if instruction.opcode != "custom-call":
+        return instruction.op.tolerance
+    return find(instruction["custom_call_target"]).tolerance
 
 
 def _is_exact(computation: HloComputation) -> bool:
@@ -76,7 +85,7 @@ def _moved(
     operands: tuple[Value, ...],
     ulps: float,
 ) -> Value:
-    tolerance = instruction.op.tolerance
+    tolerance = _tolerance(instruction)
     if tolerance is Tolerance.SUM and not isinstance(value, tuple):
         scale = _sum_scale(evaluator, instruction, value, operands)
         return _with_noise(evaluator, value, scale, ulps)
@@ -136,7 +145,7 @@ def _with_noise(evaluator: NoisyEvaluator, value: Value, scale: Any, ulps: float
     with np.errstate(all="ignore"):
         least = np.where(np.asarray(scale) > 0, _smallest(value), 0.0)
         step = ulps * np.maximum(scale * _eps(value), least)
-        moved = wide + evaluator.generator.uniform(-1, 1, value.shape) * step
+        moved = wide + _noise(evaluator.generator, value.shape) * step
         moved = np.where(np.isfinite(wide) & np.isfinite(step), moved, wide)
         moved = np.where(np.isinf(scale), evaluator.unknown, moved)
         return np.asarray(moved.astype(value.dtype))
@@ -149,6 +158,12 @@ def _eps(value: Array) -> float:
         return 0.0
 
 
+def _noise(generator: np.random.Generator, dims: tuple[int, ...]) -> Array:
+    """Of either sign, and never so small that rounding takes it away."""
+    sign = generator.integers(0, 2, dims) * 2 - 1
+    return np.asarray(sign * generator.uniform(0.75, 1.5, dims))
+
+
 def _smallest(value: Value) -> float:
     """Smallest positive number of a float type: products underflow in steps of it."""
     if isinstance(value, Bounded) or not _is_float(value):
@@ -158,6 +173,23 @@ def _smallest(value: Value) -> float:
 
 def _wide(value: Array) -> Array:
     return np.asarray(value, np.complex128 if value.dtype.kind == "c" else np.float64)
+
+
+def evaluated(
+    module: HloModule, arguments: Sequence[Value], evaluator: HloEvaluator = _PLAIN
+) -> list[Array]:
+    """The arrays of the result, live parts of dynamic ones; of all devices, one after the other.
+
+    Every device is given the same arguments.
+    """
+    count = len(topology_of(module).devices)
+    if count == 1:
+        values = [evaluator.run(module, *arguments)]
+    else:
+        rows = [arguments] * count
+        values = list(evaluate_replicated(module, rows, evaluator=evaluator))
+    shape = module.entry.root.shape
+    return [np.asarray(x) for value in values for x in leaves(to_live(value, shape))]
 
 
 def leaves(value: Value) -> list[Value]:
@@ -175,7 +207,7 @@ def allowed_differences(
     for number in range(ROUNDS):
         generator = np.random.default_rng((seed, number))
         evaluator = NoisyEvaluator(generator=generator, unknown=_UNKNOWN[number])
-        noisy = leaves(evaluator.run(module, *arguments))
+        noisy = evaluated(module, arguments, evaluator)
         for at, (moved, want) in enumerate(zip(noisy, wanted, strict=True)):
             with np.errstate(all="ignore"):
                 distance = np.abs(_wide(moved) - _wide(want))
