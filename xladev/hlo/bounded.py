@@ -13,7 +13,7 @@ import numpy as np
 
 from xladev.errors import ArgumentError
 from xladev.hlo.literal import Array, Value
-from xladev.hlo.shape import Shape
+from xladev.hlo.shape import UNBOUNDED, Shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,17 @@ class Bounded:
 
 
 def bounded(live: Array, shape: Shape) -> Bounded:
-    """The live part of a value of ``shape``, padded with zeros to the bounds."""
+    """The live part of a value of ``shape``, padded with zeros to the bounds.
+
+    Raises:
+        ArgumentError: ``shape`` has a dimension without bound.
+    """
+    if UNBOUNDED in shape.dims:
+        raise ArgumentError(
+            f"a value of shape {shape.to_string(layout=False)} cannot be given back",
+            why="a dimension without bound has no buffer",
+            hint="give the dimension a bound, such as f32[<=8]",
+        )
     full = np.zeros(shape.dims, live.dtype)
     full[tuple(map(slice, live.shape))] = live
     sizes = tuple(n for d, n in enumerate(live.shape) if shape.is_dynamic_dimension(d))

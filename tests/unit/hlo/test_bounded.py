@@ -33,3 +33,8 @@ def test_tuples_are_converted_part_by_part() -> None:
 def test_wrong_sizes(sizes: tuple[int, ...]) -> None:
     with pytest.raises(ArgumentError):
         Bounded(np.zeros(2, np.float32), sizes).live(of("f32[<=2]"))
+
+
+def test_no_value_without_bound() -> None:
+    with pytest.raises(ArgumentError, match=r"f32\[\?\]"):
+        bounded(np.zeros(2, np.float32), of("f32[?]"))
