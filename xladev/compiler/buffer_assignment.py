@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.llvm.module import plain_name
 from xladev.compiler.arena import Lifetime, place
 from xladev.compiler.in_place import in_place_pairs
 from xladev.compiler.kernel_plan import (
@@ -344,7 +345,7 @@ class _Assignment:
         key = (self.numbers.add(computation), shared)
         if key not in self.kernels:
             self.kernels[key] = number = len(self.specs)
-            self.specs.append(KernelSpec(f"k{number}.{_symbol(i.name)}", computation, shared))
+            self.specs.append(KernelSpec(f"k{number}.{plain_name(i.name)}", computation, shared))
         return self.kernels[key]
 
     # -- control flow -----------------------------------------------------------------------------
@@ -467,10 +468,6 @@ class _BranchDraft:
 
 
 _Draft = _KernelDraft | _CopyDraft | _LoopDraft | _BranchDraft
-
-
-def _symbol(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "._" else "_" for c in name)
 
 
 def kernel_computation(i: HloInstruction) -> HloComputation:

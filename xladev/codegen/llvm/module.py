@@ -83,11 +83,19 @@ SharedEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], Value]
 SharedManyEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], Sequence[Value]]
 
 
+def plain_name(name: str) -> str:
+    """``name`` with nothing in it that LLVM's grammar could take for more than a name."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._") else "_" for c in name)
+
+
 class ModuleBuilder:
-    """Collects the parts of a module; ``str(module)`` is LLVM assembly."""
+    """Collects the parts of a module; ``str(module)`` is LLVM assembly.
+
+    Names of modules come from files, so they are made plain before they become text.
+    """
 
     def __init__(self, name: str, target: TargetTraits | None = None) -> None:
-        self.name = name
+        self.name = plain_name(name)
         self.target = target or TargetTraits()
         self._functions: dict[str, tuple[str, FunctionBuilder]] = {}
         self._declarations: dict[str, str] = {}
