@@ -17,6 +17,7 @@ from xladev.compiler.program import Fallback
 from xladev.compiler.support import YES, Support, no
 from xladev.errors import UnsupportedError, XladevError
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.ops.rules import compatible
 from xladev.hlo.shape import Layout, Shape, check_shape
 
 SDK = "sdk"
@@ -44,6 +45,9 @@ def exchanges(instruction: HloInstruction) -> bool:
 
 
 DEVICE_NUMBER_OPCODES = frozenset({"replica-id", "partition-id"})
+RANDOM_STATE_OPCODE = "rng-get-and-update-state"
+"""The one opcode whose state outlives a run; the SDK counts for every loaded program."""
+
 STRUCTURAL_OPCODES = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})
 """Opcodes that cost nothing: no backend is asked, they follow their users."""
 
@@ -212,6 +216,7 @@ class _Assigner:
         if answer:
             return _Choice(self._target.name)
         if is_run_by_sdk(instruction):
+            _refuse_dynamic_exchange(instruction)
             return _Choice(SDK)
         for target in self.hosts:
             if self._support(target, instruction):
@@ -233,12 +238,37 @@ class _Assigner:
         )
 
 
+_RUN_BY_SDK = (
+    CONTROL_OPCODES | COLLECTIVE_OPCODES | DEVICE_NUMBER_OPCODES | {RANDOM_STATE_OPCODE}
+)
+
+
 def is_run_by_sdk(instruction: HloInstruction) -> bool:
-    """True for control flow, collectives and device numbers."""
+    """True for control flow, collectives, device numbers and the random counter.
+
+    Not for a conditional of which only some branches give a dynamic shape: the others have no sizes
+    to hand over.
+    """
     opcode = instruction.opcode
-    return (
-        opcode in CONTROL_OPCODES or opcode in COLLECTIVE_OPCODES or opcode in DEVICE_NUMBER_OPCODES
+    if opcode == "conditional":
+        return all(compatible(c.root.shape, instruction.shape) for c in instruction.called)
+    return opcode in _RUN_BY_SDK
+
+
+def _refuse_dynamic_exchange(instruction: HloInstruction) -> None:
+    values = (*instruction.operands, instruction)
+    if not exchanges(instruction) or not any(_is_dynamic(v.shape) for v in values):
+        return
+    raise UnsupportedError(
+        f"{instruction.opcode} of a dynamic shape",
+        where=repr(instruction),
+        why="devices exchange whole buffers; how much of each is live would be lost",
+        hint="pad the value first (pad, or a select on iota), and exchange its size beside it",
     )
+
+
+def _is_dynamic(shape: Shape) -> bool:
+    return any(leaf.is_dynamic for _, leaf in shape.leaves())
 
 
 def control_computations(module: HloModule) -> list[HloComputation]:

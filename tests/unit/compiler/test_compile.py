@@ -245,3 +245,29 @@ def test_dumps_go_where_the_options_say(tmp_path):
     names = {path.name.partition(".")[2] for path in tmp_path.iterdir()}
     assert "loop_and_branch.hlo" in names and "loop_and_branch.program.txt" in names
     assert any("after_call-inliner" in name for name in names)
+
+
+CUT_OR_KEEP = """
+HloModule cut_or_keep
+cut { p = f32[2] parameter(0)  n = s32[] constant(1)
+      ROOT r = f32[<=2] set-dimension-size(p, n), dimensions={0} }
+keep { ROOT q = f32[2] parameter(0) }
+ENTRY e { i = s32[] parameter(0)  x = f32[2] parameter(1)
+          ROOT c = f32[<=2] conditional(i, x, x), branch_computations={cut, keep} }
+"""
+
+
+def test_branches_of_which_one_is_dynamic():
+    values = np.float32([1, 2])
+    with subset_registry(Subset(lambda i: False)):
+        executable = client.compile(parse_module(CUT_OR_KEEP), "subset")
+        assert executable(np.int32(0), values).numpy().tolist() == [1]
+        assert executable(np.int32(1), values).numpy().tolist() == [1, 2]
+
+
+def test_devices_do_not_exchange_dynamic_shapes():
+    text = """HloModule m
+    add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+    ENTRY e { p = f32[<=4] parameter(0)  ROOT r = f32[<=4] all-reduce(p), to_apply=add }"""
+    with subset_registry(Subset(lambda i: False)), pytest.raises(UnsupportedError, match="dynamic"):
+        client.compile(parse_module(text), "subset")

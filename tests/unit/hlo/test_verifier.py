@@ -144,3 +144,12 @@ def test_a_long_chain_is_no_problem() -> None:
     lines = ["v0 = f32[] parameter(0)"]
     lines += [f"v{n} = f32[] negate(v{n - 1})" for n in range(1, 5000)]
     verify(parse_module("HloModule m\nENTRY e {\n" + "\n".join(lines) + "\n}"))
+
+
+@pytest.mark.parametrize("declared", ["f32[<=2]", "(f32[<=2])"])
+def test_a_static_value_is_not_called_dynamic(declared: str) -> None:
+    opcode = "tuple" if declared.startswith("(") else "negate"
+    body = f"x = f32[2] parameter(0)\n ROOT y = {declared} {opcode}(x)"
+    with pytest.raises(VerifyError, match="f32") as caught:
+        verify(parse_module(f"HloModule m\nENTRY e {{\n {body}\n}}"))
+    assert f"{opcode}_" in (caught.value.why or "")

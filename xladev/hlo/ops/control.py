@@ -72,7 +72,7 @@ def _infer_conditional(call: OpCall) -> Shape:
         for body, argument in zip(chosen, arguments, strict=True)
     ]
     for body, result in zip(chosen, results, strict=True):
-        fits = rules.compatible(result, results[0])
+        fits = rules.compatible(result.static(), results[0].static())
         call.require(fits, "conditional_c6", f"{body.name} gives {result}, not {results[0]}")
     return _merged(call, results)
 

@@ -106,10 +106,9 @@ def require_dims_in_range(call: OpCall, dims: Sequence[int], rank: int, rule: st
 
 
 def compatible(a: Shape, b: Shape) -> bool:
-    """True if both are the same type ignoring layouts and which dimensions are dynamic."""
-    if a is b:
-        return True
-    return a.static().without_layout() == b.static().without_layout()
+    """True if both are the same type ignoring layouts. Which dimensions are dynamic counts: a value
+    of dynamic shape brings its sizes along, and a static one has none to bring."""
+    return a is b or a.without_layout() == b.without_layout()
 
 
 def elementwise(function: Callable[..., Array]) -> EvaluateFn:
