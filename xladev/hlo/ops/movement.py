@@ -193,8 +193,9 @@ def pad(array: Array, value: Array, pads: Sequence[PadDim]) -> Array:
 
 def _infer_concatenate(call: OpCall) -> Shape:
     rules.require_arrays(call)
-    first = call.operands[0]
-    (axis,) = call["dimensions"]
+    first, axes = call.operands[0], call["dimensions"]
+    call.require(len(axes) == 1, "concatenate_c2", f"dimensions {list(axes)} are not one")
+    axis = axes[0]
     call.require(0 <= axis < first.rank, "concatenate_c2", f"dimension {axis} of {first}")
     rules.same_element_type(call, call.operands, "c3")
     others = [_with_size(call, s, axis, 0) for s in call.operands]

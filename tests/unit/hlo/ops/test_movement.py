@@ -130,6 +130,8 @@ def test_concatenate_and_iota_rules() -> None:
     assert result_of("concatenate", "f32[<=2,3]", "f32[4,3]", dimensions=(0,)) == "f32[<=6,3]"
     assert_rejected("concatenate_c1", "concatenate", "f32[2]", "token", dimensions=(0,))
     assert_rejected("concatenate_c2", "concatenate", "f32[2]", dimensions=(1,))
+    assert_rejected("concatenate_c2", "concatenate", "f32[2]", dimensions=())
+    assert_rejected("concatenate_c2", "concatenate", "f32[2]", dimensions=(0, 0))
     assert_rejected("concatenate_c3", "concatenate", "f32[2]", "f16[2]", dimensions=(0,))
     assert_rejected("concatenate_c4", "concatenate", "f32[2,3]", "f32[2,4]", dimensions=(0,))
     assert_rejected("concatenate_c4", "concatenate", "f32[2,3]", "f32[2]", dimensions=(1,))
