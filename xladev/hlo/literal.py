@@ -58,6 +58,14 @@ class Literal:
             self._bits.append(own + b"".join(p.bits() for p in self.parts))
         return self._bits[0]
 
+    def in_layout_of(self, shape: Shape) -> Literal:
+        """The same value in the layouts of ``shape``; itself where that is another type."""
+        if self.shape == shape or not self.shape.equal_ignoring_layout(shape):
+            return self
+        inner = zip(self.parts, shape.tuple_shapes, strict=False)
+        parts = tuple(part.in_layout_of(part_shape) for part, part_shape in inner)
+        return Literal(shape, self.array, parts, self.elided)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Literal):
             return NotImplemented

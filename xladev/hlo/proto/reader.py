@@ -108,6 +108,9 @@ class _ModuleReader:
         operands = _resolve(message, "operand_ids", by_id)
         attrs = read_attributes(op, message, operands)
         attrs.update(called_attributes(op, self._called(message), operands))
+        if op.name == "constant" and "literal" in attrs:
+            # Its own layout told the order of the bytes; what is left to say, the shape says.
+            attrs["literal"] = attrs["literal"].in_layout_of(shape)
         before = _resolve(message, "control_predecessor_ids", by_id)
         note = read_annotations(message, before, self.payloads)
         return HloInstruction(op, shape, operands, attrs, message.text("name"), note)

@@ -24,6 +24,7 @@ from xladev.hlo.proto.encode import encode
 from xladev.hlo.proto.schedule import write_schedule
 from xladev.hlo.proto.shapes import write_shape
 from xladev.hlo.shape import Layout, Tile, array, tuple_of
+from xladev.hlo.text import parse_module, print_module
 
 F32 = array(dt.F32, (4,)).with_default_layout()
 SHAPE = write_shape(F32)
@@ -314,3 +315,13 @@ def test_names_that_utf8_cannot_hold_are_refused() -> None:
 def test_a_shuffle_of_no_mode_stays_so() -> None:
     found = read_module(module(computation([PARAMETER, instruction("shuffle", 1, 0)], 1)))
     assert read_module(write_module(found)) == found
+
+
+def test_a_constants_own_layout_orders_its_bytes_and_nothing_else() -> None:
+    turned = write_shape(array(dt.S32, (2, 2), layout=Layout((0, 1))))
+    literal = encode("LiteralProto", {"shape": turned, "s32s": bytes((1, 2, 3, 4))})
+    shape = write_shape(array(dt.S32, (2, 2)).with_default_layout())
+    made = instruction("constant", 1, shape=shape, literal=literal)
+    read = read_module(module(computation([made], 1)))
+    assert read.entry.root["literal"].array.tolist() == [[1, 3], [2, 4]]
+    assert parse_module(print_module(read)) == read
