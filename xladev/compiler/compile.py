@@ -240,6 +240,10 @@ class _ProgramBuilder:
             return 0
         return self.platform_index(next(iter(found)))
 
+    def random_seed(self) -> int:
+        """See `Surroundings.random_seed`."""
+        return self._options.rng_seed
+
     def collective_plan(self, instruction: HloInstruction) -> CollectivePlan:
         """See `Surroundings.collective_plan`."""
         groups = device_groups(instruction, self._replicas, self._partitions)

@@ -42,6 +42,7 @@ class CompileOptions:
     )
     threads: int | None = _option(None, "threads of one host execution; unset: the platform's")
     deterministic: bool = _option(False, "same bits on every run, at any number of threads")
+    rng_seed: int = _option(0, "start of the hidden state that rng draws from; 64 bits")
     fusion: bool = _option(True, "join producers and consumers into one kernel")
     target: str | None = _option(None, "what to generate code for; unset: the device present")
     strict: bool = _option(False, "an instruction that would fall back to the host is an error")
@@ -55,6 +56,7 @@ class CompileOptions:
         _check_range("optimization_level", self.optimization_level, 0, 3)
         _check_range("num_replicas", self.num_replicas, 1)
         _check_range("num_partitions", self.num_partitions, 1)
+        _check_range("rng_seed", self.rng_seed, 0, 2**64 - 1)
         if self.threads is not None:
             _check_range("threads", self.threads, 1)
         if self.device_assignment is not None:

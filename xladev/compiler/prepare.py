@@ -6,13 +6,14 @@ from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.expansion import expand_rejected
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.dot import module_to_dot
-from xladev.hlo.ir import HloModule
+from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.text import print_module
 from xladev.hlo.verifier import verify
 from xladev.instrument import dump
 from xladev.passes.default import clean_up_pipeline, default_pipeline
 from xladev.passes.expanders import EXPANDERS
-from xladev.passes.pipeline import Instrumentation
+from xladev.passes.pipeline import HloPassPipeline, Instrumentation
+from xladev.passes.rng_expander import RngExpander
 
 
 def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -> HloModule:
@@ -26,13 +27,23 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
     around = Instrumentation(verify if options.verify_passes else None, print_module)
     _dump(module, module.name)
     level = options.optimization_level
-    ready = default_pipeline(level).run_instrumented(module, around)
+    ready = module
+    if any(_is_rejected_draw(i, target) for c in module.computations for i in c.instructions):
+        ready = _RANDOM.run_instrumented(ready, around)
+    ready = default_pipeline(level).run_instrumented(ready, around)
     expanded = expand_rejected(ready, target, EXPANDERS)
     if expanded is not ready:
         ready = clean_up_pipeline(level).run_instrumented(expanded, around)
     if ready is not module:
         _dump(ready, f"{module.name}.prepared")
     return ready
+
+
+def _is_rejected_draw(instruction: HloInstruction, target: CompileTarget) -> bool:
+    return instruction.opcode == "rng" and not target.supports(instruction)
+
+
+_RANDOM = HloPassPipeline("random", (RngExpander(),))
 
 
 def _dump(module: HloModule, name: str) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from xladev.compiler.assignment import COLLECTIVE_OPCODES, DEVICE_NUMBER_OPCODES, EVALUATOR
+from xladev.compiler.assignment import (
+    COLLECTIVE_OPCODES,
+    DEVICE_NUMBER_OPCODES,
+    EVALUATOR,
+    RANDOM_STATE_OPCODE,
+)
 from xladev.compiler.collective_thunk import CollectivePlan, plan_collective
 from xladev.compiler.partition import Region, Step, region_outputs
 from xladev.compiler.program import Procedure, Slot
@@ -17,6 +22,7 @@ from xladev.compiler.thunks import (
     Constant,
     DeviceNumber,
     Evaluate,
+    RandomState,
     RunExecutable,
     Slots,
     Thunk,
@@ -53,6 +59,10 @@ class Surroundings(Protocol):
 
     def home(self, instruction: HloInstruction) -> int:
         """The platform on which the computations of a control instruction take their values."""
+        ...
+
+    def random_seed(self) -> int:
+        """The seed of the program's random counter."""
         ...
 
     def collective_plan(self, instruction: HloInstruction) -> CollectivePlan:
@@ -195,6 +205,10 @@ class ProcedureBuilder:
         elif opcode in DEVICE_NUMBER_OPCODES:
             (result,) = self._define_all([ValueLeaf(instruction)])
             self._thunks.append(DeviceNumber(opcode.removesuffix("-id"), result))
+        elif opcode == RANDOM_STATE_OPCODE:
+            (result,) = self._define_all([ValueLeaf(instruction)])
+            seed = self._around.random_seed()
+            self._thunks.append(RandomState(seed, instruction["delta"], result))
         else:
             self._run_control(instruction)
 

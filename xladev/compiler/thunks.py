@@ -71,6 +71,21 @@ class DeviceNumber:
 
 
 @dataclass(frozen=True, slots=True)
+class RandomState:
+    """Reads a counter that outlives runs, and advances it, as u64[2]: the count, then the seed.
+
+    Attributes:
+        seed: what tells programs with the same counts apart.
+        delta: how far the counter advances.
+        result: slot that gets the count before it did.
+    """
+
+    seed: int
+    delta: int
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
 class While:
     """Runs a procedure as long as another gives true.
 
@@ -151,6 +166,7 @@ Thunk = (
     | Transfer
     | Constant
     | DeviceNumber
+    | RandomState
     | While
     | Conditional
     | Call
@@ -163,6 +179,7 @@ THUNK_KINDS: dict[str, type[Thunk]] = {
     "transfer": Transfer,
     "constant": Constant,
     "device-number": DeviceNumber,
+    "random-state": RandomState,
     "while": While,
     "conditional": Conditional,
     "call": Call,
@@ -176,7 +193,7 @@ def reads(thunk: Thunk) -> Slots:
     match thunk:
         case Transfer():
             return (thunk.source,)
-        case Constant() | DeviceNumber():
+        case Constant() | DeviceNumber() | RandomState():
             return ()
         case Conditional():
             return (thunk.index, *(s for row in thunk.arguments for s in row))
@@ -187,7 +204,7 @@ def reads(thunk: Thunk) -> Slots:
 def writes(thunk: Thunk) -> Slots:
     """Slots that a thunk fills."""
     match thunk:
-        case Transfer() | Constant() | DeviceNumber():
+        case Transfer() | Constant() | DeviceNumber() | RandomState():
             return (thunk.result,)
         case _:
             return thunk.results

@@ -18,6 +18,7 @@ from xladev.passes.manual_regions import ManualRegionExpander
 from xladev.passes.map_inliner import MapInliner
 from xladev.passes.opt_barrier_remover import OptBarrierRemover
 from xladev.passes.pass_ import HloModulePass
+from xladev.passes.rng_expander import RngExpander
 from xladev.passes.synchronous_pairs import SynchronousPairs
 from xladev.passes.zero_sized_elimination import ZeroSizedElimination
 
@@ -32,6 +33,7 @@ _PASSES: tuple[type[HloModulePass], ...] = (
     ManualRegionExpander,
     MapInliner,
     OptBarrierRemover,
+    RngExpander,
     SynchronousPairs,
     ZeroSizedElimination,
 )

@@ -22,6 +22,7 @@ from xladev.runtime.allocator import Buffer
 from xladev.runtime.device import Device
 from xladev.runtime.loaded_executable import LoadedExecutable
 from xladev.runtime.plan_executable import load_plan_or_program
+from xladev.runtime.random_counter import RandomCounter
 from xladev.runtime.transfer import upload
 
 
@@ -67,11 +68,13 @@ class ProgramParts:
         program: what was loaded.
         devices: one for each of `Program.platforms`.
         procedures: the program's, callees before callers.
+        counter: its random state, the only thing that runs leave behind.
     """
 
     def __init__(self, program: Program, devices: Sequence[Device]) -> None:
         self.program = program
         self.devices = tuple(devices)
+        self.counter = RandomCounter()
         self.procedures = tuple(map(LoadedProcedure, program.procedures))
         by_name = dict(zip(program.platforms, devices, strict=True))
         self._executables: list[LoadedExecutable | None] = []

@@ -21,6 +21,7 @@ from xladev.compiler.thunks import (
     Constant,
     DeviceNumber,
     Evaluate,
+    RandomState,
     RunExecutable,
     Thunk,
     Transfer,
@@ -113,6 +114,8 @@ class ProgramRun:
                 self._give(frame, thunk.results, results)
             case DeviceNumber():
                 self._device_number(frame, thunk)
+            case RandomState():
+                self._random_state(frame, thunk)
             case Evaluate():
                 self._evaluate(frame, thunk)
             case Collective():
@@ -167,6 +170,11 @@ class ProgramRun:
     def _device_number(self, frame: _Frame, thunk: DeviceNumber) -> None:
         numbers = {"replica": self._context.replica, "partition": self._context.partition}
         self._write(frame, thunk.result, np.asarray(numbers[thunk.kind], np.uint32))
+
+    def _random_state(self, frame: _Frame, thunk: RandomState) -> None:
+        who = self._context.replica, self._context.partition
+        count = self._loaded.counter.advanced(who, thunk.delta)
+        self._write(frame, thunk.result, np.array([count, thunk.seed], np.uint64))
 
     # Control flow
 
