@@ -160,6 +160,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "device_assignment": _parse_assignment,
     "threads": int,
     "deterministic": _parse_bool,
+    "rng_seed": int,
     "fusion": _parse_bool,
     "target": str,
     "strict": _parse_bool,
