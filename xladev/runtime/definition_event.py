@@ -130,13 +130,13 @@ class DefinitionEvent(Event):
     def wait(self, timeout_s: float | None = None) -> bool:
         """Blocks until ready; False if ``timeout_s`` seconds passed before."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        for event in (*self._upstream, self._event):
+        for event in _unsettled(self):
             if self._settled:
                 return True
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not self._wait_for(event, left):
+            if not event._wait_alone(left):
                 return False
-        return self._settle_if_ready(waited=True)
+        return True
 
     def error(self) -> XladevError | None:
         """Why the execution failed; None if it did not or is not ready. Counts as reading it."""
@@ -160,24 +160,32 @@ class DefinitionEvent(Event):
         if error is not None:
             raise _copy_of(error)
 
-    def _wait_for(self, event: Event, timeout_s: float | None) -> bool:
+    def _wait_alone(self, timeout_s: float | None) -> bool:
+        """Waits for its own event and settles; everything upstream has settled."""
         try:
-            return bool(event.wait(timeout_s))
+            if not self._event.wait(timeout_s):
+                return False
         except Exception as e:  # noqa: BLE001 (a plugin's event may raise anything)
             self._settle(Failure(as_error(e, self.origin, "Event.wait"), self.origin))
             return True
+        return self._settle_alone(waited=True)
 
     @property
     def is_done(self) -> bool:
         """True if ready and without failure: nothing that depends on it needs it."""
         return self._settle_if_ready() and self._failure is None
 
-    def _settle_if_ready(self, *, waited: bool = False) -> bool:
+    def _settle_if_ready(self) -> bool:
         if self._settled:
             return True
+        if not self._upstream:
+            return self._settle_alone()
+        return all(event._settle_alone() for event in _unsettled(self))
+
+    def _settle_alone(self, *, waited: bool = False) -> bool:
+        """Settles if its own event is ready; everything upstream has settled."""
         try:
-            ready = waited or bool(self._event.is_ready())
-            if not ready or not all(u.is_ready() for u in self._upstream):
+            if not (waited or self._event.is_ready()):
                 return False
             failure = self._find_failure()
         except Exception as e:  # noqa: BLE001 (a plugin's event may raise anything)
@@ -203,6 +211,24 @@ class DefinitionEvent(Event):
             self._failure = failure
             self._settled = True
         self._event, self._upstream = READY, ()
+
+
+def _unsettled(last: DefinitionEvent) -> list[DefinitionEvent]:
+    """``last`` and what it waits for, upstream first; iterative, as chains may be long."""
+    order: list[DefinitionEvent] = []
+    seen = {last}
+    stack = [(last, iter(last.upstream))]
+    while stack:
+        event, upstream = stack[-1]
+        following = next((u for u in upstream if u not in seen), None)
+        if following is None:
+            order.append(event)
+            stack.pop()
+            continue
+        seen.add(following)
+        if not following.is_settled:
+            stack.append((following, iter(following.upstream)))
+    return order
 
 
 DEFINED = DefinitionEvent()

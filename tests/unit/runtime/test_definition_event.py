@@ -73,6 +73,22 @@ def test_own_event_alone_is_not_enough():
     assert event.is_ready()
 
 
+@pytest.mark.parametrize("ask", [DefinitionEvent.wait, DefinitionEvent.is_ready])
+def test_a_long_chain_is_no_deep_recursion(ask):
+    recorded = [NullEvent() for _ in range(3000)]
+    first = last = DefinitionEvent("null:0", recorded[0])
+    for event in recorded[1:]:
+        last = DefinitionEvent("null:0", event, [last])
+    assert not last.is_ready()
+    assert not last.wait(0)
+    for event in recorded[1:]:
+        reach(event)
+    assert not last.is_ready()
+    reach(recorded[0], ExecutionError("root cause"))
+    assert ask(last)
+    assert last.error() is first.error()
+
+
 def test_root_cause_is_preferred_to_a_peers_echo():
     echo = Failure(ExecutionError("given up", code=PEER_FAILED), "null:0")
     root = failed("root cause")
