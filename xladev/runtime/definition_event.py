@@ -180,7 +180,16 @@ class DefinitionEvent(Event):
             return True
         if not self._upstream:
             return self._settle_alone()
+        if not self._has_happened():
+            return False
         return all(event._settle_alone() for event in _unsettled(self))
+
+    def _has_happened(self) -> bool:
+        """False if its own event is not ready, whatever those upstream are."""
+        try:
+            return bool(self._event.is_ready())
+        except Exception:  # noqa: BLE001 (raised again, and reported, when it settles)
+            return True
 
     def _settle_alone(self, *, waited: bool = False) -> bool:
         """Settles if its own event is ready; everything upstream has settled."""
