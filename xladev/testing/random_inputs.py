@@ -19,7 +19,7 @@ import numpy.typing as npt
 from xladev.hlo.dtype import ARRAY_TYPES, PRED, Kind, PrimitiveType
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Value
-from xladev.hlo.shape import Shape, ShapeIndex, array
+from xladev.hlo.shape import UNBOUNDED, Shape, ShapeIndex, array
 
 Array = npt.NDArray[Any]
 
@@ -53,6 +53,7 @@ class Limits:
 
 
 FREE = Limits()
+_UNBOUNDED_SIZE = 8
 _Leaf = tuple[HloInstruction, ShapeIndex]
 
 _PASS_ON = frozenset({
@@ -168,10 +169,11 @@ def _starts(whole: Shape, window: Shape, dimension: int) -> Limits:
 
 
 def _live_shape(generator: np.random.Generator, shape: Shape) -> Shape:
-    """The shape with a size drawn for each dynamic dimension."""
+    """The shape with a size drawn for each dynamic dimension, a small one where it has no bound."""
+    bounds = [_UNBOUNDED_SIZE if size == UNBOUNDED else size for size in shape.dims]
     dims = [
         int(generator.integers(0, size + 1)) if shape.is_dynamic_dimension(d) else size
-        for d, size in enumerate(shape.dims)
+        for d, size in enumerate(bounds)
     ]
     return array(shape.element_type, dims)
 
