@@ -234,9 +234,11 @@ class HloModule:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "computations", reachable(self.entry))
-        layout = self.header.entry_layout
-        if layout is not None and layout == default_entry_layout(self.entry):
-            object.__setattr__(self, "header", replace(self.header, entry_layout=None))
+        given = self.header.entry_layout
+        if given is not None:
+            layout = _with_default_layouts(given)
+            kept = None if layout == default_entry_layout(self.entry) else layout
+            object.__setattr__(self, "header", replace(self.header, entry_layout=kept))
 
     @property
     def entry_layout(self) -> ProgramShape:
@@ -269,8 +271,14 @@ class HloModule:
 
 def default_entry_layout(entry: HloComputation) -> ProgramShape:
     """The interface that an entry computation has where the module says nothing."""
-    parameters = tuple(p.shape.with_default_layout() for p in entry.parameters)
-    return ProgramShape(parameters, entry.root.shape.with_default_layout())
+    return _with_default_layouts(
+        ProgramShape(tuple(p.shape for p in entry.parameters), entry.root.shape)
+    )
+
+
+def _with_default_layouts(given: ProgramShape) -> ProgramShape:
+    parameters = tuple(shape.with_default_layout() for shape in given.parameters)
+    return ProgramShape(parameters, given.result.with_default_layout())
 
 
 def reachable(entry: HloComputation) -> tuple[HloComputation, ...]:

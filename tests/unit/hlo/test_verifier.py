@@ -153,3 +153,9 @@ def test_a_static_value_is_not_called_dynamic(declared: str) -> None:
     with pytest.raises(VerifyError, match="f32") as caught:
         verify(parse_module(f"HloModule m\nENTRY e {{\n {body}\n}}"))
     assert f"{opcode}_" in (caught.value.why or "")
+
+
+def test_an_entry_layout_without_layouts_is_the_default_one() -> None:
+    plain = with_header(entry_layout=ProgramShape((F2,), F2))
+    assert plain == with_header()
+    assert plain.header.entry_layout is None
