@@ -238,9 +238,7 @@ class _Assigner:
         )
 
 
-_RUN_BY_SDK = (
-    CONTROL_OPCODES | COLLECTIVE_OPCODES | DEVICE_NUMBER_OPCODES | {RANDOM_STATE_OPCODE}
-)
+_RUN_BY_SDK = CONTROL_OPCODES | COLLECTIVE_OPCODES | DEVICE_NUMBER_OPCODES | {RANDOM_STATE_OPCODE}
 
 
 def is_run_by_sdk(instruction: HloInstruction) -> bool:
