@@ -25,8 +25,12 @@ from xladev.hlo.ops.dimension_rules import parts_of
 from xladev.hlo.ops.triangles import adjoint, cholesky_columns, solve_triangular
 
 Config = Mapping[str, Any]
-Routine = Callable[[Config, Sequence[Array]], Sequence[Array]]
-"""What a routine does to its operands, flattened to one batch dimension, in f64 or c128."""
+Results = Sequence[Array | None]
+Routine = Callable[[Config, Sequence[Array]], Results]
+"""What a routine does to its operands, flattened to one batch dimension, in f64 or c128.
+
+None stands for a result that was not asked for; zeros take its place.
+"""
 
 
 def _potrf(config: Config, operands: Sequence[Array]) -> Sequence[Array]:
@@ -62,15 +66,17 @@ def _ormqr(config: Config, operands: Sequence[Array]) -> Sequence[Array]:
     return (factor.apply_q(a, taus, c, left=left, transpose=transpose),)
 
 
-def _gesdd(config: Config, operands: Sequence[Array]) -> Sequence[Array]:
+def _gesdd(config: Config, operands: Sequence[Array]) -> Results:
     (a,) = operands
-    (s, u, vt), info = spectral.singular_values(a, letter(dict(config), "mode", "A"))
-    return a, s, u, vt, info
+    mode = letter(dict(config), "mode", "A")
+    (s, u, vt), info = spectral.singular_values(a, mode)
+    return (a, s, None, None, info) if mode == "N" else (a, s, u, vt, info)
 
 
 def _syevd(config: Config, operands: Sequence[Array]) -> Sequence[Array]:
     lower = letter(dict(config), "uplo", "L") == "L"
-    return spectral.hermitian_eigen(operands[0], lower=lower)
+    half = np.tril(operands[0]) if lower else np.triu(operands[0])
+    return spectral.hermitian_eigen(half, lower=lower)
 
 
 def _geev(config: Config, operands: Sequence[Array]) -> Sequence[Array]:
@@ -168,7 +174,9 @@ def batched(
     results = routine(config, flat)
     shapes = parts_of(instruction.shape)
     values = tuple(
-        np.asarray(result).reshape(shape.dims).astype(shape.element_type.np, copy=False)
+        np.zeros(shape.dims, shape.element_type.np)
+        if result is None
+        else np.asarray(result).reshape(shape.dims).astype(shape.element_type.np, copy=False)
         for result, shape in zip(results, shapes, strict=False)
     )
     return values if instruction.shape.is_tuple else values[0]

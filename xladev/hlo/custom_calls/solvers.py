@@ -1,10 +1,14 @@
-"""Factorisations under the names that XLA's own client library gives them."""
+"""Decompositions under the names that XLA's own client library gives them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from xladev.hlo.custom_calls import factor
+import numpy as np
+
+from xladev.errors import EvaluationError
+from xladev.hlo.custom_calls import factor, spectral
 from xladev.hlo.custom_calls.definition import CustomCall
 from xladev.hlo.custom_calls.lapack import Config, Routine, batched, check_matrices
 from xladev.hlo.literal import Array, Value
@@ -24,9 +28,42 @@ def _lu(_: Config, operands: Sequence[Array]) -> Sequence[Array]:
     return lu, pivots, factor.permutation_of(pivots, lu.shape[1])
 
 
-def _call(target: str, summary: str, routine: Routine, ranks: tuple[int, ...]) -> CustomCall:
+def _eigh(config: Config, operands: Sequence[Array]) -> Sequence[Array]:
+    half = np.tril(operands[0]) if config["lower"] else np.triu(operands[0])
+    vectors, values, _info = spectral.hermitian_eigen(half, lower=config["lower"])
+    return vectors, values
+
+
+def eigh_options(instruction: InstructionView) -> dict[str, Any]:
+    """Options of Eigh, written ``lower,sort,iterations,tolerance``.
+
+    Sorted or not, eigenvalues ascend here; precision is that of the type.
+
+    Raises:
+        EvaluationError: the text is something else.
+    """
+    text: str = instruction.note.backend_config
+    parts = text.split(",")
+    if len(parts) != 4 or parts[0].strip() not in ("0", "1"):
+        raise EvaluationError(
+            f"backend_config of Eigh is {text!r}", why="it is lower,sort,iterations,tolerance"
+        )
+    return {"lower": parts[0].strip() == "1"}
+
+
+def _nothing(_: InstructionView) -> dict[str, Any]:
+    return {}
+
+
+def _call(
+    target: str,
+    summary: str,
+    routine: Routine,
+    ranks: tuple[int, ...],
+    options: Callable[[InstructionView], dict[str, Any]] = _nothing,
+) -> CustomCall:
     def evaluate(_: Evaluation, instruction: InstructionView, operands: tuple[Value, ...]) -> Value:
-        return batched(routine, {}, operands, ranks, instruction)
+        return batched(routine, options(instruction), operands, ranks, instruction)
 
     def check(call: OpCall) -> None:
         check_matrices(call, ranks)
@@ -43,4 +80,5 @@ CALLS: tuple[CustomCall, ...] = (
         (2, 1),
     ),
     _call("LuDecomposition", "LU factors, pivots from 0 and the row permutation.", _lu, (2,)),
+    _call("Eigh", "Eigenvectors and eigenvalues of Hermitian matrices.", _eigh, (2,), eigh_options),
 )
