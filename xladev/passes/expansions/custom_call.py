@@ -15,6 +15,8 @@ TARGETS: Mapping[str, Routine] = MappingProxyType(
     {
         **ROUTINES,
         "TopK": expand_top_k,
+        "mhlo.topk": expand_top_k,
+        "chlo.top_k": expand_top_k,
         "ApproxTopK": expand_approximate,
         "PartialReduce": expand_approximate,
     }
@@ -34,7 +36,7 @@ def expand_registered(instruction: HloInstruction) -> HloComputation | None:
 def expand_known_target(instruction: HloInstruction) -> HloComputation | None:
     """The expansion of a target of the table; None if it has none."""
     routine = TARGETS.get(instruction["custom_call_target"])
-    if routine is None or any(0 in o.shape.dims for o in instruction.operands):
+    if routine is None:
         return None
     e, operands = begin(instruction)
     results = routine(e, instruction, operands)

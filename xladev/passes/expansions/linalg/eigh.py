@@ -51,21 +51,12 @@ def hermitian_eigen(e: Emitter, a: Value, *, lower: bool) -> Eigen:
     """Of matrices ``[batch, n, n]``, n not zero, of which one triangle is read."""
     half = mx.lower_part(e, a) if lower else mx.upper_part(e, a)
     good, scale = mx.all_finite(e, half), mx.scale_of(e, half)
-    whole = _whole(e, mx.scaled(e, half, scale), lower)
+    whole = mx.hermitian(e, mx.scaled(e, half, scale), lower=lower)
     values, vectors = _decomposed(e, whole)
     values, order = sorted_with_order(e, values)
     values = mx.scaled(e, values, scale, "multiply")
     columns = e.swap_last(mx.rows_at(e, vectors, order))
     return Eigen(mx.nan_unless(e, good, values), mx.nan_unless(e, good, columns), good)
-
-
-def _whole(e: Emitter, half: Value, lower: bool) -> Value:
-    """The Hermitian matrix of a triangle; imaginary parts of the diagonal count for nothing."""
-    row, column = mx.rows(e, half), mx.columns(e, half)
-    real = mx.as_type_of(e, e.real(half), half)
-    given = e.compare("LT" if lower else "GT", column, row)
-    other = e.select(e.compare("EQ", column, row), real, mx.adjoint(e, half))
-    return e.select(given, half, other)
 
 
 def _decomposed(e: Emitter, a: Value) -> tuple[Value, Value]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from xladev.hlo import dtype as dt
 from xladev.passes.expansions.blocking import blocking
-from xladev.passes.expansions.emit import Emitter, Operand, Values
+from xladev.passes.expansions.emit import Emitter, Values
 from xladev.passes.expansions.linalg import matrices as mx
 from xladev.passes.expansions.linalg.matrices import Value
 from xladev.passes.expansions.triangular_solve import substitute
@@ -82,14 +82,14 @@ def _factor_panel(
         panel, pivots, order, info, start = state
         at = e.add(start, number)
         pivot = _pivot_row(e, mx.column(e, panel, number), at, k)
-        order = _exchanged(e, e.reshape(order, (batch, m, 1)), pivot, at)
-        panel = _exchanged(e, panel, pivot, at)
+        order = mx.elements_exchanged(e, order, pivot, at)
+        panel = mx.rows_exchanged(e, panel, pivot, at)
         zero = e.compare("EQ", mx.element(e, mx.row(e, panel, at), number), 0)
         first = mx.both(e, zero, e.compare("EQ", info, 0), _below(e, at, k, info))
         info = e.select(first, e.broadcast(e.add(at, 1), info.shape.dims, ()), info)
         panel = _eliminated(e, panel, at, number)
         pivots = mx.with_element(e, pivots, pivot, number)
-        return panel, pivots, e.reshape(order, (batch, m)), info, start
+        return panel, pivots, order, info, start
 
     panel, pivots, order, info, _ = e.repeat(width, (panel, pivots, order, info, start), step)
     return panel, pivots, order, info
@@ -102,20 +102,10 @@ def _below(e: Emitter, number: Value, limit: int, like: Value) -> Value:
 
 def _pivot_row(e: Emitter, x: Value, at: Value, k: int) -> Value:
     """The row of the largest element from ``at`` on, by |re| + |im| as LAPACK; ``at`` from k on."""
-    size = mx.magnitude(e, e.real(x))
-    if x.shape.element_type.is_complex:
-        size = e.add(size, mx.magnitude(e, e.op("imag", x)))
-    size = e.select(e.compare("GE", mx.rows(e, x), at), size, -1)
+    size = e.select(e.compare("GE", mx.rows(e, x), at), mx.size(e, x), -1)
     largest = mx.first_largest(e, size)
     here = e.broadcast(at, largest.shape.dims, ())
     return e.select(_below(e, at, k, largest), largest, here)
-
-
-def _exchanged(e: Emitter, a: Value, pivot: Value, at: Operand) -> Value:
-    """The matrices with row ``at`` and each one's row ``pivot`` exchanged."""
-    here = e.compare("EQ", mx.rows(e, a), mx.spread(e, pivot, a, 0))
-    swapped = e.select(here, mx.across(e, mx.row(e, a, at), a), a)
-    return mx.with_row(e, swapped, mx.picked(e, a, pivot), at)
 
 
 def _eliminated(e: Emitter, panel: Value, at: Value, number: Value) -> Value:

@@ -19,6 +19,10 @@ _BITS = {dt.F32: dt.S32, dt.F64: dt.S64}
 _EXPONENT_BITS = {dt.F32: 8, dt.F64: 11}
 EPSILON = {dt.F32: 2.0**-23, dt.F64: 2.0**-52}
 """Distance from one to the next number."""
+TINY = {dt.F32: 2.0**-126, dt.F64: 2.0**-1022}
+"""The smallest normal number."""
+COMPLEX = {dt.F32: dt.C64, dt.F64: dt.C128}
+"""The complex type of each real one."""
 
 
 # Parts of matrices
@@ -64,6 +68,19 @@ def picked(e: Emitter, x: Value, at: Value) -> Value:
     here = e.compare("EQ", e.iota(dt.S32, x.shape.dims, 1), spread(e, at, x, 0))
     chosen = e.select(here, x, 0)
     return e.reduce(chosen, (1,))
+
+
+def rows_exchanged(e: Emitter, a: Value, chosen: Value, at: Operand) -> Value:
+    """The matrices with row ``at`` and each one's row ``chosen`` exchanged."""
+    here = e.compare("EQ", rows(e, a), spread(e, chosen, a, 0))
+    swapped = e.select(here, across(e, row(e, a, at), a), a)
+    return with_row(e, swapped, picked(e, a, chosen), at)
+
+
+def elements_exchanged(e: Emitter, x: Value, chosen: Value, at: Operand) -> Value:
+    """The vectors with element ``at`` and each one's element ``chosen`` exchanged."""
+    dims = x.shape.dims
+    return e.reshape(rows_exchanged(e, e.reshape(x, (*dims, 1)), chosen, at), dims)
 
 
 def rows_at(e: Emitter, a: Value, order: Value) -> Value:
@@ -146,6 +163,15 @@ def upper_part(e: Emitter, a: Value, offset: int = 0) -> Value:
     return e.select(e.compare("GE", columns(e, a), limit), a, 0)
 
 
+def hermitian(e: Emitter, a: Value, *, lower: bool) -> Value:
+    """The Hermitian matrix of a triangle; imaginary parts of the diagonal count for nothing."""
+    row, column = rows(e, a), columns(e, a)
+    real = as_type_of(e, e.real(a), a)
+    given = e.compare("LT" if lower else "GT", column, row)
+    other = e.select(e.compare("EQ", column, row), real, adjoint(e, a))
+    return e.select(given, a, other)
+
+
 # Products
 
 
@@ -201,6 +227,13 @@ def magnitude(e: Emitter, x: Value) -> Value:
     return e.op("abs", x)
 
 
+def size(e: Emitter, x: Value) -> Value:
+    """|re| + |im|, which LAPACK compares where any measure of size will do."""
+    if not x.shape.element_type.is_complex:
+        return magnitude(e, x)
+    return e.add(magnitude(e, e.op("real", x)), magnitude(e, e.op("imag", x)))
+
+
 def square_magnitude(e: Emitter, x: Value) -> Value:
     """|x| squared, real."""
     if not x.shape.element_type.is_complex:
@@ -223,6 +256,13 @@ def scale_of(e: Emitter, x: Value) -> Value:
     return power_of_two_near(e, e.reduce(magnitude(e, x), dims, "maximum", 0))
 
 
+def lengths(e: Emitter, a: Value) -> Value:
+    """Euclidean length of every row, real ``[batch, m]``; no square overflows or vanishes."""
+    scale = power_of_two_near(e, e.reduce(magnitude(e, a), (2,), "maximum", 0))
+    near = e.divide(a, as_type_of(e, down(e, scale, a), a))
+    return e.multiply(e.op("sqrt", e.reduce(square_magnitude(e, near), (2,))), scale)
+
+
 def scaled(e: Emitter, x: Value, by: Value, opcode: str = "divide") -> Value:
     """``x`` divided (or multiplied) by a real number per matrix."""
     return e.op(opcode, x, as_type_of(e, spread(e, by, x, 0), x))
@@ -240,3 +280,8 @@ def nan_unless(e: Emitter, good: Value, x: Value) -> Value:
     """``x``, all NaN for the matrices that are not ``good``."""
     nan: Any = float("nan")
     return e.select(spread(e, good, x, 0), x, nan)
+
+
+def zero_unless(e: Emitter, good: Value, x: Value) -> Value:
+    """``x``, all zero for the matrices that are not ``good``."""
+    return e.select(spread(e, good, x, 0), x, 0)
