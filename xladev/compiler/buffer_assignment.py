@@ -148,8 +148,7 @@ class _Walk:
 
     def _constant(self, frame: BufferFrame, i: HloInstruction) -> None:
         literal: Literal = i["literal"]
-        parts = literal.parts if literal.shape.is_tuple else (literal,)
-        for leaf, part in zip(frame.source[i], parts, strict=True):
+        for leaf, part in zip(frame.source[i], literal.leaves(), strict=True):
             frame.held[leaf] = self.pool.constant(part)
 
     # Kernels

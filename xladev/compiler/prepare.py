@@ -5,8 +5,10 @@ from __future__ import annotations
 from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.expansion import expand_rejected
 from xladev.compiler.options import CompileOptions
+from xladev.errors import LiteralError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.literal import Literal
 from xladev.hlo.text import print_module
 from xladev.hlo.verifier import verify
 from xladev.instrument import dump
@@ -22,6 +24,7 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
     Raises:
         VerifyError: the module breaks a rule of HLO.
         PassError: a pass failed.
+        LiteralError: a constant whose value the text left out.
     """
     verify(module)
     around = Instrumentation(verify if options.verify_passes else None, print_module)
@@ -34,6 +37,7 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
     expanded = expand_rejected(ready, target, EXPANDERS)
     if expanded is not ready:
         ready = clean_up_pipeline(level).run_instrumented(expanded, around)
+    _refuse_elided_constants(ready)
     if ready is not module:
         _dump(ready, f"{module.name}.prepared")
     return ready
@@ -44,6 +48,22 @@ def _is_rejected_draw(instruction: HloInstruction, target: CompileTarget) -> boo
 
 
 _RANDOM = HloPassPipeline("random", (RngExpander(),))
+
+
+def _refuse_elided_constants(module: HloModule) -> None:
+    """Backends would take the memory behind such a constant for its value."""
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            if instruction.opcode == "constant":
+                _check_value(instruction)
+
+
+def _check_value(constant: HloInstruction) -> None:
+    literal: Literal = constant["literal"]
+    try:
+        _ = literal.value
+    except LiteralError as error:
+        raise error.at(repr(constant)) from None
 
 
 def _dump(module: HloModule, name: str) -> None:

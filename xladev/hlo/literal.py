@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,13 @@ class Literal:
         if self.shape.is_tuple:
             return tuple(p.value for p in self.parts)
         return self.array
+
+    def leaves(self) -> Iterator[Literal]:
+        """The literals of all parts that are not tuples, in order; itself if it is none."""
+        if not self.shape.is_tuple:
+            yield self
+        for part in self.parts:
+            yield from part.leaves()
 
     def bits(self) -> bytes:
         """The elements' bytes, parts joined; equal literals have equal bits."""

@@ -14,7 +14,7 @@ from xladev import client
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.program_file import program_from_bytes, program_to_bytes
 from xladev.compiler.thunks import RunExecutable, Transfer, While
-from xladev.errors import CompileError, UnsupportedError
+from xladev.errors import CompileError, LiteralError, UnsupportedError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.opset import OPSET
 from xladev.hlo.text import parse_module
@@ -53,6 +53,18 @@ def test_any_subset_gives_the_evaluators_results(round, host, asynchronous, seed
             executable = client.compile(module, "subset", options)
             for _ in range(2):
                 assert agree(executable(*arguments), want) == [], executable.program
+
+
+@pytest.mark.parametrize("platform", ["cpu", "interpreter"])
+def test_a_constant_whose_value_is_not_there_is_refused(platform):
+    text = """HloModule m
+ENTRY e { x = f32[64] parameter(0)
+  c = f32[64] constant({...})
+  ROOT r = f32[64] add(x, c) }"""
+    for options in (AS_WRITTEN, CompileOptions()):
+        with pytest.raises(LiteralError, match="elided") as caught:
+            client.compile(parse_module(text), platform, options)
+        assert "<c = f32[64]" in str(caught.value)
 
 
 def test_supported_whole_is_one_executable_of_the_module_itself():

@@ -184,6 +184,18 @@ ENTRY e { x = f32[4] parameter(0)
     check(text, X, Y)
 
 
+def test_constants_may_be_nested_tuples() -> None:
+    text = """HloModule m
+ENTRY e { x = f32[4] parameter(0)
+  c = ((f32[], f32[4]), s32[]) constant(((1, {1, 2, 3, 4}), 5))
+  p = (f32[], f32[4]) get-tuple-element(c), index=0
+  v = f32[4] get-tuple-element(p), index=1
+  n = s32[] get-tuple-element(c), index=1
+  s = f32[4] add(x, v)
+  ROOT t = (f32[4], s32[]) tuple(s, n) }"""
+    check(text, X)
+
+
 def test_donated_parameters_may_be_overwritten_only_after_their_last_use() -> None:
     text = """HloModule m, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) }
 ENTRY e { x = f32[4] parameter(0)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from xladev.codegen.elemental.choose import choose_many, flat, unflat
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.llvm import I64, Value
+from xladev.codegen.scalar.constants import literal_element
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.errors import UnsupportedError
 from xladev.hlo.ir import HloComputation, HloInstruction
@@ -51,6 +52,12 @@ def _leaves(
             f"{i.opcode} of {i.shape} within a computation of scalars", where=repr(i)
         )
     return (e.element(i, (0,) * i.shape.rank),)
+
+
+def _constant(
+    e: ElementalEmitter, i: HloInstruction, held: Mapping[HloInstruction, Elements]
+) -> Elements:
+    return tuple(literal_element(leaf) for leaf in i["literal"].leaves())
 
 
 def _tuple(
@@ -118,6 +125,7 @@ def _conditional(
 _Rule = Callable[[ElementalEmitter, HloInstruction, Mapping[HloInstruction, Elements]], Elements]
 _RULES: Mapping[str, _Rule] = MappingProxyType(
     {
+        "constant": _constant,
         "tuple": _tuple,
         "get-tuple-element": _get_tuple_element,
         "call": _called,

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.index import Index, IndexMath
 from xladev.codegen.llvm import FunctionBuilder
-from xladev.codegen.scalar.constants import constant_element
+from xladev.codegen.scalar.constants import literal_element
 from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.elementwise import emit_elementwise
 from xladev.errors import UnsupportedError
@@ -89,8 +89,7 @@ class ElementalEmitter:
         if rule is not None:
             return rule(self, instruction, index)
         if instruction.opcode == "constant" and instruction.shape.is_scalar:
-            literal = instruction["literal"]
-            return constant_element(instruction.shape.element_type, literal.value[()])
+            return literal_element(instruction["literal"])
         if instruction.op.elementwise:
             return self._elementwise(instruction, index)
         raise UnsupportedError(

@@ -58,6 +58,23 @@ PROGRAMS = {
       ROOT r = f32[] conditional(c, t, t), true_computation=yes, false_computation=no }
     ENTRY e { x = f32[8,5] parameter(0)
       ROOT m = f32[8,5] map(x, x), dimensions={0,1}, to_apply=pick }""",
+    "a reducer with constants of rank 1 and tuples of them": """
+    add3 { p = f32[] parameter(0)
+      q = f32[] parameter(1)
+      one = f32[1] constant({2})
+      k = f32[] reshape(one)
+      pair = (f32[], (s32[], f32[1])) constant((3, (1, {4})))
+      a = f32[] get-tuple-element(pair), index=0
+      inner = (s32[], f32[1]) get-tuple-element(pair), index=1
+      b = f32[1] get-tuple-element(inner), index=1
+      c = f32[] reshape(b)
+      s = f32[] add(p, q)
+      t = f32[] multiply(a, c)
+      u = f32[] subtract(t, k)
+      ROOT r = f32[] add(s, u) }
+    ENTRY e { x = f32[5] parameter(0)
+      z = f32[] constant(0)
+      ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=add3 }""",
     "a reducer with a loop": """cond { s = (s32[], s32[]) parameter(0)
       i = s32[] get-tuple-element(s), index=0
       n = s32[] constant(3)
