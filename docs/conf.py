@@ -19,3 +19,5 @@ exclude_patterns = ["gen/**", "_build/**"]
 html_theme = "furo"
 html_title = f"xladev {release}"
 html_copy_source = False
+html_static_path = ["static"]
+html_css_files = ["xladev.css"]

@@ -3,7 +3,8 @@
     python docs/gen/all.py            write every page that has changed
     python docs/gen/all.py --check    name the pages that are out of date, and exit with 1
 
-Every other script in this folder defines PAGE, a path under docs/, and render() -> str.
+Every other script in this folder defines PAGE, a path under docs/, and render() -> str; `pieces/`
+holds what several of them use.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from pathlib import Path
 
 GEN = Path(__file__).parent
 DOCS = GEN.parent
+sys.path.insert(0, str(GEN))
 
 
 def pages() -> Iterator[tuple[Path, str]]:

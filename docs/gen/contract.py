@@ -1,9 +1,10 @@
 """The reference page of the vendor contract: prose from contract.md.in, functions from the code."""
 
-import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
+
+from pieces.docstrings import section
 
 from xladev.runtime import hookspecs
 from xladev.runtime.device import MAX_IN_FLIGHT
@@ -65,9 +66,7 @@ def _function(name: str) -> str:
     found = _find(name)
     if found is None:
         return f"### `{name}`\n\nOne for each family of kernels; see `KernelCompiler`.\n"
-    summary, _, rest = (inspect.getdoc(found) or "").partition("\n\n")
-    lines = [f"### `{name}{_signature(found)}`\n", " ".join(summary.split()) + "\n"]
-    return "\n".join([*lines, f"```text\n{rest}\n```\n"] if rest else lines)
+    return section(name, found, "###")
 
 
 def _find(name: str) -> Callable[..., object] | property | None:
@@ -75,11 +74,3 @@ def _find(name: str) -> Callable[..., object] | property | None:
         return hookspecs.xladev_platforms
     cls, _, function = name.partition(".")
     return getattr(CONTRACT[cls], function) if cls in CONTRACT else None
-
-
-def _signature(found: Callable[..., object] | property) -> str:
-    if isinstance(found, property):
-        return ""
-    signature = inspect.signature(found)
-    kept = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
-    return str(inspect.Signature([p for p in kept if p.name != "self"]))

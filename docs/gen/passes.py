@@ -3,6 +3,8 @@
 import inspect
 from typing import Any
 
+from pieces.docstrings import as_markdown
+
 from xladev.passes.default import clean_up_pipeline, default_pipeline
 from xladev.passes.expanders import EXPANDERS
 from xladev.passes.pass_ import HloModulePass
@@ -50,7 +52,7 @@ def render() -> str:
         clean_up="\n".join(_listed(clean_up_pipeline())),
     )
     rows = [
-        f"| {opcode} | {'; '.join(map(_summary, expanders))} |"
+        f"| {opcode} | {'; '.join(dict.fromkeys(map(_summary, expanders)))} |"
         for opcode, expanders in sorted(EXPANDERS.items())
     ]
     sections = [_section(PASSES[name]) for name in sorted(PASSES)]
@@ -77,17 +79,5 @@ def _listed(pipeline: HloPassPipeline, indent: str = "") -> list[str]:
 
 
 def _section(each: type[HloModulePass]) -> str:
-    lines = [f"### {each.name}\n", inspect.getdoc(each) or "", ""]
-    text = "\n".join(lines).replace("Attributes:", "Options:\n")
-    return _as_list(text)
-
-
-def _as_list(text: str) -> str:
-    """Indented options as a list."""
-    lines = [
-        f"- `{line.strip().replace(': ', '`: ', 1)}"
-        if line.startswith("    ") and ": " in line and not line.startswith("     ")
-        else ("  " + line.strip() if line.startswith("        ") else line)
-        for line in text.split("\n")
-    ]
-    return "\n".join(lines)
+    text = as_markdown(inspect.getdoc(each) or "").replace("Attributes:", "Options:")
+    return f"### {each.name}\n\n{text}\n"
