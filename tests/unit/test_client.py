@@ -267,6 +267,16 @@ def test_donating_a_parameter_that_is_not_there(platform):
         executable(y, y, donate=(5,))
 
 
+def test_devices_do_not_share_a_donated_host_array():
+    text = DONATES.replace("HloModule step", "HloModule step, replica_count=3")
+    executable = xladev.compile(parse_module(text), "cpu")
+    memory = np.zeros(8 + 1, np.float32)
+    x = memory[(-memory.ctypes.data // 4) % 4 :][:4]
+    rows = executable.run_on_devices([[x, np.full(4, i, np.float32)] for i in range(3)], donate=[0])
+    for i, (total, _) in enumerate(rows):
+        np.testing.assert_array_equal(total.numpy(), np.full(4, i))
+
+
 # Errors belong to values
 
 

@@ -71,6 +71,9 @@ class Signature:
                     f"{alias} names a buffer that executable {self.name!r} does not have",
                     why=f"it has {arguments} argument and {results} result buffers",
                 )
+        for ends in ({a.result for a in self.aliases}, {a.parameter for a in self.aliases}):
+            if len(ends) < len(self.aliases):
+                raise FormatError(f"two aliases of executable {self.name!r} share a buffer")
 
     @cached_property
     def parameter_leaves(self) -> tuple[Shape, ...]:

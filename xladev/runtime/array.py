@@ -168,9 +168,18 @@ class DeviceArray:
     @property
     def is_writable(self) -> bool:
         """True if its memory may be reused once it is donated: no NumPy array shows it."""
-        shown = self._view is not None and self._view() is not None
-        host = None if self._buffer is None else self._buffer.host_owner
-        return not shown and (not isinstance(host, np.ndarray) or bool(host.flags.writeable))
+        host = self.host_owner
+        return not self.is_shown and (not isinstance(host, np.ndarray) or host.flags.writeable)
+
+    @property
+    def is_shown(self) -> bool:
+        """True if a NumPy array that was made without a copy is still in use."""
+        return self._view is not None and self._view() is not None
+
+    @property
+    def host_owner(self) -> object:
+        """The host array whose memory this is; None if it was allocated."""
+        return None if self._buffer is None else self._buffer.host_owner
 
     def with_event(self, event: DefinitionEvent) -> DeviceArray:
         """The same value, ready when ``event`` is."""
@@ -268,13 +277,16 @@ class DeviceArray:
         return capsule
 
     def _shown(self, buffer: Buffer, data: HostBytes) -> HostBytes:
-        """``data`` as an array that keeps the buffer alive and tells `take` that it is in use."""
+        """``data`` as an array that keeps the buffer alive and tells donation that it is in use."""
         if not data.nbytes:
             return data
-        shown = None if self._view is None else self._view()
-        if shown is None:
-            shown = _View(buffer, data)
-            self._view = weakref.ref(shown)
+        with _donation:
+            if self._why_gone:
+                raise self._gone()
+            shown = None if self._view is None else self._view()
+            if shown is None:
+                shown = _View(buffer, data)
+                self._view = weakref.ref(shown)
         return np.asarray(shown)
 
     def _read_sizes(self) -> list[int]:

@@ -8,29 +8,26 @@ until the launch is over, and turns failures into poisoned results.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from xladev.compiler.isolation import as_error, expect
 from xladev.compiler.signature import Signature
-from xladev.errors import ArgumentError, ExecutionError, XladevError
+from xladev.errors import ExecutionError, XladevError
 from xladev.hlo.physical import physical_nbytes
-from xladev.hlo.shape import Shape
 from xladev.instrument import counter, trace_scope
 from xladev.runtime.allocator import Buffer
-from xladev.runtime.array import DeviceArray, put
+from xladev.runtime.array import DeviceArray
 from xladev.runtime.collectives import Collectives
 from xladev.runtime.definition_event import DEFINED, DefinitionEvent, Failure
 from xladev.runtime.device import Device, memory_space
 from xladev.runtime.event import READY, Event
+from xladev.runtime.launch_arguments import Donated, LaunchArguments, Parameters
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
 from xladev.runtime.memory import DeviceMemory
 
 _run_ids = itertools.count(1)
-Donated = Collection[int]
 
 
 def next_run_id() -> int:
@@ -62,7 +59,7 @@ class Launchable:
         self.signature = signature
         self.loaded = loaded
         name = signature.name
-        self._parameters = tuple(s.with_default_layout() for s in signature.parameter_leaves)
+        self._parameters = Parameters(device, signature)
         self._results = tuple(s.with_default_layout() for s in signature.result_leaves)
         self._result_buffers = tuple(
             (physical_nbytes(shape), f"result {i} of {name}", memory_space(shape))
@@ -99,24 +96,23 @@ class Launchable:
         """
         run = next_run_id() if run_id is None else run_id
         self.device.check_usable()
-        arrays = self._as_arrays(arguments, donate)
+        given = self._parameters.take(arguments, donate, alone=collectives is None)
         counter("runtime.launches")
         with trace_scope(self.signature.name, "launch", device=self.device.name, run_id=run):
-            return self._execute(arrays, donate, run, collectives)
+            return self._execute(given, run, collectives)
 
     def _execute(
         self,
-        arrays: tuple[DeviceArray, ...],
-        donate: Donated,
+        given: LaunchArguments,
         run_id: int,
         collectives: Collectives | None,
     ) -> tuple[DeviceArray, ...]:
-        upstream = _unfinished_events(arrays)
+        upstream = given.events()
         poison = next((f for event in upstream if (f := event.failure()) is not None), None)
         if poison is not None:
-            self._end_donated(arrays, donate)
+            given.end_donated()
             return self._failed(poison, run_id, collectives)
-        prepared = self._prepare(arrays, donate)
+        prepared = self._prepare(given)
         failure, recorded = self._launch(prepared, run_id, collectives)
         if failure is None and recorded is READY and not upstream:
             return self._as_results(prepared.results, DEFINED)
@@ -128,94 +124,35 @@ class Launchable:
             collectives.pool.abort(run_id, failed.error)
         return self._as_results(prepared.results, defined)
 
-    # Arguments
-
-    def _as_arrays(self, arguments: Sequence[Any], donate: Donated) -> tuple[DeviceArray, ...]:
-        shapes = self.signature.parameter_leaves
-        if len(arguments) != len(shapes):
-            raise ArgumentError(
-                f"{self.signature.name} takes {len(shapes)} arrays, not {len(arguments)}",
-                why=", ".join(s.to_string(layout=False) for s in shapes),
-            )
-        arrays = tuple(self._as_array(i, a, donate) for i, a in enumerate(arguments))
-        self._check_donation(arrays, donate)
-        return arrays
-
-    def _as_array(self, index: int, argument: Any, donate: Donated) -> DeviceArray:
-        shape = self._parameters[index]
-        label = f"parameter {index} of {self.signature.name}"
-        if not shape.is_array:
-            return DeviceArray(self.device, shape, self.device.allocate(shape, label), DEFINED)
-        if not isinstance(argument, DeviceArray):
-            host = np.asarray(argument)
-            return put(
-                self.device, host, shape, alias=self._may_alias(host, index, donate), label=label
-            )
-        if argument.device is not self.device:
-            raise ArgumentError(
-                f"{label} lives on {argument.device.name}",
-                why=f"the program runs on {self.device.name}",
-                hint="copy it with to_device(array, device)",
-            )
-        return argument if argument.hlo_shape == shape else self._converted(argument, shape, label)
-
-    def _converted(self, argument: DeviceArray, shape: Shape, label: str) -> DeviceArray:
-        """The argument in the layout or bounds that the program takes, through the host."""
-        argument.check_live()
-        argument.event.wait()
-        if argument.event.failure() is not None:
-            return argument
-        return put(self.device, argument.numpy(), shape, label=label)
-
-    def _may_alias(self, host: Any, index: int, donate: Donated) -> bool:
-        """True if the caller cannot change the array while it is in use, or has given it away."""
-        return index in donate or not host.flags.writeable or self.device.stream.is_synchronous
-
-    def _check_donation(self, arrays: tuple[DeviceArray, ...], donate: Donated) -> None:
-        for index in donate:
-            if not 0 <= index < len(arrays):
-                raise ArgumentError(f"{self.signature.name} has no argument {index} to donate")
-            if sum(a is arrays[index] for a in arrays) > 1:
-                raise ArgumentError(
-                    f"argument {index} of {self.signature.name} is donated and passed twice"
-                )
-        for array in arrays:
-            array.check_live()
-
-    def _end_donated(self, arrays: tuple[DeviceArray, ...], donate: Donated) -> None:
-        for index in donate:
-            arrays[index].end(f"it was donated to {self.signature.name}")
-
     # Buffers
 
-    def _prepare(self, arrays: tuple[DeviceArray, ...], donate: Donated) -> _Prepared:
-        buffers = self._argument_buffers(arrays)
-        arguments = [buffer.memory for buffer in buffers]
-        results: dict[int, Buffer] = {}
-        reusable = {i for i in donate if arrays[i].is_writable}
-        for alias in self.signature.aliases:
-            buffer = buffers[alias.parameter]
-            if alias.parameter not in reusable:
-                buffer = self._copy_of(alias.result, buffer.memory)
-            results[alias.result] = buffer
-            arguments[alias.parameter] = buffer.memory
-        count = len(self._result_buffers)
-        made = tuple(results.get(i) or self._allocate_result(i) for i in range(count))
+    def _prepare(self, given: LaunchArguments) -> _Prepared:
+        buffers = given.buffers()
+        aliases = {a.result: a.parameter for a in self.signature.aliases}
+        in_place = {r for r, parameter in aliases.items() if parameter in given.reusable}
+        results: dict[int, Buffer] = {
+            i: self._allocate_result(i)
+            for i in range(len(self._result_buffers))
+            if i not in in_place
+        }
         scratch = self._allocate_scratch()
-        self._end_donated(arrays, donate)
+        given.end_donated()
+        for result in in_place:
+            free = given.is_free(aliases[result])
+            results[result] = buffers[aliases[result]] if free else self._allocate_result(result)
+        arguments = [buffer.memory for buffer in buffers]
+        for result, parameter in aliases.items():
+            memory = results[result].memory
+            if results[result] is not buffers[parameter]:
+                self._copy(memory, arguments[parameter])
+            arguments[parameter] = memory
+        made = tuple(results[i] for i in range(len(results)))
         return _Prepared(tuple(arguments), made, scratch, tuple(buffers))
 
-    def _argument_buffers(self, arrays: tuple[DeviceArray, ...]) -> list[Buffer]:
-        """The buffers of the leaves, then those of the hidden sizes."""
-        leaves = [buffer for array in arrays if (buffer := array.buffer) is not None]
-        return leaves + [size for array in arrays for size in array.size_buffers]
-
-    def _copy_of(self, result: int, source: DeviceMemory) -> Buffer:
-        buffer = self._allocate_result(result)
-        nbytes = min(source.nbytes, buffer.memory.nbytes)
+    def _copy(self, target: DeviceMemory, source: DeviceMemory) -> None:
+        nbytes = min(source.nbytes, target.nbytes)
         with self.device.call("Stream.copy"):
-            self.device.stream.copy(buffer.memory.slice(0, nbytes), source.slice(0, nbytes))
-        return buffer
+            self.device.stream.copy(target.slice(0, nbytes), source.slice(0, nbytes))
 
     def _allocate_result(self, index: int) -> Buffer:
         nbytes, label, space = self._result_buffers[index]
@@ -291,9 +228,3 @@ class Launchable:
             )
             for shape, buffer in zip(self._results, buffers, strict=False)
         )
-
-
-def _unfinished_events(arrays: tuple[DeviceArray, ...]) -> tuple[DefinitionEvent, ...]:
-    """The events of the arrays, each once, without those that are ready and did not fail."""
-    events = {id(a.event): a.event for a in arrays if a.event is not DEFINED}
-    return tuple(event for event in events.values() if not event.is_done)

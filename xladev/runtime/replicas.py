@@ -20,7 +20,8 @@ from xladev.runtime.collectives import Collectives, CommunicatorPool
 from xladev.runtime.communicator import Communicator
 from xladev.runtime.definition_event import DefinitionEvent
 from xladev.runtime.executor import Executor
-from xladev.runtime.launchable import Donated, Launchable, next_run_id
+from xladev.runtime.launch_arguments import Donated
+from xladev.runtime.launchable import Launchable, next_run_id
 from xladev.runtime.platform import Platform
 
 Results = tuple[DeviceArray, ...]

@@ -106,6 +106,12 @@ def test_aliases_name_existing_buffers(alias):
         dataclasses.replace(SIGNATURE, aliases=(alias,))
 
 
+def test_aliases_share_no_buffer():
+    for second in (Alias(0, 1), Alias(1, 0)):
+        with pytest.raises(FormatError, match="share a buffer"):
+            dataclasses.replace(SIGNATURE, aliases=(Alias(0, 0), second))
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

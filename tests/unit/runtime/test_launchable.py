@@ -3,6 +3,7 @@
 import gc
 import logging
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from tests.unit.runtime.null_device import (
 )
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
-from xladev.compiler.signature import Signature
+from xladev.compiler.signature import Alias, Signature
 from xladev.errors import (
     ArgumentError,
     DeviceLostError,
@@ -225,6 +226,53 @@ def test_a_shown_array_is_not_written_when_donated(host, in_place):
     np.testing.assert_array_equal(shown, A[:2])
     np.testing.assert_array_equal(result.numpy(), 2 * A)
     assert a.is_deleted
+
+
+class InPlaceMinusReversed(LoadedExecutable):
+    def launch(self, stream, context):
+        argument, other = (host_bytes(c).view(np.float32) for c in context.arguments)
+        result = host_bytes(context.results[0]).view(np.float32)
+        for i in range(len(result)):
+            result[i] = argument[i] - other[-1 - i]
+
+
+@pytest.mark.parametrize("distance", [0, 1, 4])
+def test_a_donated_array_that_overlaps_another_argument_is_not_written(host, distance):
+    signature = replace(add_executable().signature, aliases=(Alias(0, 0),))
+    program = Launchable(host, signature, InPlaceMinusReversed())
+    memory = np.arange(8, dtype=np.float32)
+    given, other = memory[:4], memory[distance : distance + 4]
+    want = given - other[::-1]
+    (result,) = program.execute([given, other], donate=[0])
+    np.testing.assert_array_equal(result.numpy(), want)
+    assert np.shares_memory(result.numpy(), memory) == (distance == 4)
+
+
+def test_a_donated_array_that_is_converted_is_deleted_too(host):
+    columns = array(F32, (2, 3), layout=Layout((0, 1)))
+    value = put(host, np.ones((2, 3), np.float32), columns)
+    rows = array(F32, (2, 3)).with_default_layout()
+    signature = Signature("rows", "host", (rows,), rows)
+    Launchable(host, signature, InPlaceDouble()).execute([value], donate=[0])
+    assert value.is_deleted
+
+
+def test_an_array_read_while_it_is_donated_keeps_its_value(host, in_place):
+    a = put(host, A)
+    shown = []
+    allocate = host.allocator.allocate
+
+    def read_then_allocate(*args, **options):
+        shown.append(a.numpy())
+        host.allocator.allocate = allocate
+        return allocate(*args, **options)
+
+    scratchy = replace(in_place.signature, scratch_nbytes=8)
+    program = Launchable(host, scratchy, InPlaceDouble())
+    host.allocator.allocate = read_then_allocate
+    (result,) = program.execute([a], donate=[0])
+    np.testing.assert_array_equal(shown[0], A)
+    np.testing.assert_array_equal(result.numpy(), 2 * A)
 
 
 def test_host_arguments_are_not_copied(host):
