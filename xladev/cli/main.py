@@ -38,7 +38,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--traceback", action="store_true", help="show where an error was raised")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (summary, add) in _COMMANDS.items():
-        add(commands.add_parser(name, help=summary, description=summary.capitalize() + "."))
+        description = f"{summary[0].upper()}{summary[1:]}."
+        add(commands.add_parser(name, help=summary, description=description))
     return parser
 
 

@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--save", type=Path, help="write in_* and out_* to an npz")
     parser.add_argument("--stats", action="store_true", help="regions, fallbacks, memory, times")
     parser.add_argument("--strict", action="store_true", help="a fallback is an error")
-    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="KEY=VALUE", help="see `xladev options`"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(run=_run)
 
