@@ -58,7 +58,7 @@ def _section(name: str, parser: argparse.ArgumentParser) -> str:
     if name in EXAMPLES:
         lines.append("\n".join(["```sh", *EXAMPLES[name], "```\n"]))
     lines += ["| argument | meaning |", "|---|---|"]
-    lines += [f"| `{_spelled(a)}` | {a.help or 'may be given several times'} |" for a in actions]
+    lines += [f"| `{_spelled(a)}` | {a.help} |" for a in actions]
     lines.append("")
     return "\n".join([*lines, NOTES[name]] if name in NOTES else lines)
 
