@@ -17,6 +17,7 @@ from xladev.compiler.assignment import (
     refuse_fallbacks,
 )
 from xladev.compiler.collective_thunk import CollectivePlan, simple_reduction
+from xladev.compiler.dynamic_interface import with_dynamic_interface
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition import Region, Step, partition
@@ -71,12 +72,13 @@ def _compile(
     module: HloModule, target: CompileTarget, options: CompileOptions, hosts: Hosts
 ) -> Program:
     found = _Once(hosts)
-    module = prepare(module, target, options)
-    assignment = assign(module, target, found)
+    ready = prepare(module, target, options)
+    assignment = assign(ready, target, found)
     if options.strict:
         refuse_fallbacks(module.name, assignment.fallbacks)
     targets = (target, *found.asked)
-    program = _ProgramBuilder(module, targets, options, assignment).build()
+    program = _ProgramBuilder(ready, targets, options, assignment).build()
+    program = with_dynamic_interface(program, module)
     if nesting(program) > MAX_NESTING:
         raise CompileError(
             f"loops, branches and calls of {module.name} are nested {nesting(program)} deep",

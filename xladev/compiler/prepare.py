@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xladev.compiler.assignment import CompileTarget
+from xladev.compiler.assignment import STRUCTURAL_OPCODES, CompileTarget
 from xladev.compiler.expansion import expand_rejected
 from xladev.compiler.options import CompileOptions
 from xladev.errors import LiteralError
@@ -13,6 +13,7 @@ from xladev.hlo.text import print_module
 from xladev.hlo.verifier import verify
 from xladev.instrument import dump
 from xladev.passes.default import clean_up_pipeline, default_pipeline
+from xladev.passes.dynamic_padder import DynamicPadder, has_dynamic_shape
 from xladev.passes.expanders import EXPANDERS
 from xladev.passes.pipeline import HloPassPipeline, Instrumentation
 from xladev.passes.rng_expander import RngExpander
@@ -31,8 +32,9 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
     _dump(module, module.name)
     level = options.optimization_level
     ready = module
-    if any(_is_rejected_draw(i, target) for c in module.computations for i in c.instructions):
-        ready = _RANDOM.run_instrumented(ready, around)
+    for pipeline, is_rejected in ((_RANDOM, _is_rejected_draw), (_STATIC, _is_rejected_dynamic)):
+        if any(is_rejected(i, target) for c in ready.computations for i in c.instructions):
+            ready = pipeline.run_instrumented(ready, around)
     ready = default_pipeline(level).run_instrumented(ready, around)
     expanded = expand_rejected(ready, target, EXPANDERS)
     if expanded is not ready:
@@ -47,6 +49,14 @@ def _is_rejected_draw(instruction: HloInstruction, target: CompileTarget) -> boo
     return instruction.opcode == "rng" and not target.supports(instruction)
 
 
+def _is_rejected_dynamic(instruction: HloInstruction, target: CompileTarget) -> bool:
+    if instruction.opcode in STRUCTURAL_OPCODES:
+        return False
+    shapes = (instruction.shape, *(o.shape for o in instruction.operands))
+    return has_dynamic_shape(shapes) and not target.supports(instruction)
+
+
+_STATIC = HloPassPipeline("static", (DynamicPadder(),))
 _RANDOM = HloPassPipeline("random", (RngExpander(),))
 
 

@@ -13,6 +13,7 @@ from xladev.passes.conditional_to_select import ConditionalToSelect
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.domain_remover import DomainRemover
+from xladev.passes.dynamic_padder import DynamicPadder
 from xladev.passes.expand import Expand
 from xladev.passes.manual_regions import ManualRegionExpander
 from xladev.passes.map_inliner import MapInliner
@@ -29,6 +30,7 @@ _PASSES: tuple[type[HloModulePass], ...] = (
     ConditionalToSelect,
     DeadCodeElimination,
     DomainRemover,
+    DynamicPadder,
     Expand,
     ManualRegionExpander,
     MapInliner,

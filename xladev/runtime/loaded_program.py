@@ -35,7 +35,7 @@ def load_program(program: Program, devices: Sequence[Device]) -> Launchable:
         )
     if _is_one_region(program):
         (executable,) = program.executables
-        return Launchable(devices[0], executable.signature, load_executable(devices[0], executable))
+        return Launchable(devices[0], program.signature, load_executable(devices[0], executable))
     return Launchable(devices[0], program.signature, LoadedProgram(ProgramParts(program, devices)))
 
 
