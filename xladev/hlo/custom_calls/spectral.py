@@ -84,6 +84,8 @@ def eigen(matrices: Array, *, left: bool) -> tuple[Array, Array, Array, Array]:
     empty = [np.zeros(n, np.complex128)] + [np.zeros((n, n), np.complex128)] * 2
 
     def decompose(matrix: Array) -> Sequence[Array]:
+        if not n:
+            return empty
         values, right = np.linalg.eig(matrix)
         found = _left_vectors(matrix, values) if left else empty[1]
         return [values.astype(np.complex128), found, _normalised(right)]

@@ -223,7 +223,7 @@ def _on_stacks(
 def _of_nothing(
     e: Emitter, call: HloInstruction, operands: Values, shapes: Sequence[Shape]
 ) -> Values:
-    """Results where an operand has no elements: unit matrices as singular vectors, else zeros.
+    """Results where an operand has no elements: zeros, but unit matrices for Q, U and V*.
 
     What Q is multiplied with stays, and there is nothing to exchange in columns without rows.
     """
@@ -231,7 +231,9 @@ def _of_nothing(
     target: str = call["custom_call_target"]
     if "gesdd" in target or "gesvd" in target:
         results[2:4] = [_units(e, s) for s in shapes[2:4]]
-    if "ormqr" in target or "unmqr" in target:
+    if "gqr" in target or "Householder" in target:
+        results = [_units(e, shapes[0])]
+    if "mqr" in target:
         results = [operands[2]]
     if "geqp3" in target and shapes[1].size:
         results[1] = e.add(e.iota(dt.S32, shapes[1].dims, -1), 1)

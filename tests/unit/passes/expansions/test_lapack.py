@@ -58,6 +58,185 @@ def test_cholesky_and_triangular_systems(letter: str, uplo: str, seed: int) -> N
     assert_near(text, 0, a, draw(seed + 1, t, 2, 5, 3), eps=300)
 
 
+def both_results(result: str, target: str, *given: Any, **config: int | str) -> Any:
+    """(direct, expanded) values of a call on given arrays."""
+    operands = [shape(dt.by_numpy(x.dtype), *x.shape) for x in given]
+    return both_values(call(result, target, *operands, **config), 0, *given)
+
+
+def assert_agree(result: str, target: str, *given: Any, eps: float = 500, **config: Any) -> None:
+    """Direct and expanded results agree to ``eps`` machine epsilons, integers exactly."""
+    for direct, made in both_results(result, target, *given, **config):
+        assert direct.shape == made.shape
+        if direct.dtype.kind not in "fc":
+            np.testing.assert_array_equal(direct, made)
+        elif direct.size:
+            unit = np.finfo(direct.dtype).eps * np.abs(direct).max()
+            np.testing.assert_allclose(made, direct, rtol=0, atol=eps * max(unit, 1e-300))
+
+
+@pytest.mark.parametrize("batch", [(), (2, 3)], ids=str)
+@pytest.mark.parametrize("letter", LETTERS)
+def test_factors(letter: str, batch: tuple[int, ...], seed: int) -> None:
+    t = LETTERS[letter]
+    a = draw(seed, t, *batch, 4, 3)
+    matrix, pivots, info = shape(t, *a.shape), shape(dt.S32, *batch, 3), shape(dt.S32, *batch)
+    assert_agree(f"({matrix}, {pivots}, {info})", f"lapack_{letter}getrf_ffi", a)
+    assert_agree(f"({matrix}, {pivots}, s32[{info[4:-1]}{',' if batch else ''}4])",
+                 "LuDecomposition", a)  # fmt: skip
+    scales = shape(t, *batch, 3)
+    for target in (f"lapack_{letter}geqrf_ffi", "Qr"):
+        assert_agree(f"({matrix}, {scales})", target, a)
+    packed, taus = (x[0] for x in both_results(f"({matrix}, {scales})", "Qr", a))
+    orgqr = f"lapack_{letter}{'un' if t.is_complex else 'or'}gqr_ffi"
+    for target in (orgqr, "ProductOfElementaryHouseholderReflectors"):
+        assert_agree(matrix, target, packed, taus)
+    fixed = np.zeros((*batch, 3), np.int32)
+    assert_agree(f"({matrix}, {pivots}, {scales})", f"lapack_{letter}geqp3_ffi", a, fixed)
+    ormqr = f"lapack_{letter}{'un' if t.is_complex else 'or'}mqr_ffi"
+    for left, dims in (("true", (4, 2)), ("false", (2, 4))):
+        for transpose in ("true", "false"):
+            c = draw(seed + 1, t, *batch, *dims)
+            assert_agree(shape(t, *c.shape), ormqr, packed, taus, c, left=left, transpose=transpose)
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_reduced_forms(letter: str, seed: int) -> None:
+    t = LETTERS[letter]
+    a = draw(seed, t, 2, 5, 5)
+    matrix, scales = shape(t, 2, 5, 5), shape(t, 2, 4)
+    assert_agree(f"({matrix}, {scales}, s32[2])", f"lapack_{letter}gehrd_ffi", a, low=1, high=5)
+    real = t.component
+    for uplo in "LU":
+        routine = "hetrd" if t.is_complex else "sytrd"
+        result = f"({matrix}, {shape(real, 2, 5)}, {shape(real, 2, 4)}, {scales}, s32[2])"
+        symmetric = (a + adjoint(a)).astype(t.np)
+        assert_agree(result, f"lapack_{letter}{routine}_ffi", symmetric, uplo=ord(uplo), eps=5000)
+
+
+@pytest.mark.parametrize("uplo", "LU")
+@pytest.mark.parametrize("letter", LETTERS)
+def test_hermitian_eigenvalues(letter: str, uplo: str, seed: int) -> None:
+    t = LETTERS[letter]
+    a = draw(seed, t, 2, 4, 4)
+    a[1] = np.nan
+    result = f"({shape(t, 2, 4, 4)}, {shape(t.component, 2, 4)}, s32[2])"
+    target = f"lapack_{letter}{'heevd' if t.is_complex else 'syevd'}_ffi"
+    vectors, values, info = both_results(result, target, a, uplo=ord(uplo), mode=ord("V"))
+    assert info[1].tolist() == info[0].tolist() == [0, 1]
+    np.testing.assert_allclose(values[0], values[1], atol=200 * np.finfo(t.np).eps)
+    for both in (vectors, values):
+        assert np.isnan(both[1][1]).all()
+    # Vectors may differ by a phase.
+    overlap = np.abs(adjoint(vectors[0][0]) @ vectors[1][0])
+    np.testing.assert_allclose(overlap, np.eye(4), atol=1e-3)
+
+
+def test_eigh_by_the_name_that_xla_gives_it(seed: int) -> None:
+    a = draw(seed, dt.F64, 3, 3)
+    for lower in (0, 1):
+        text = (
+            'r = (f64[3,3], f64[3]) custom-call(f64[3,3] x), custom_call_target="Eigh", '
+            f'backend_config="{lower},1,100,1e-6"'
+        )
+        _, (direct, made) = both_values(text, 0, a)
+        np.testing.assert_allclose(made, direct, atol=1e-14)
+
+
+@pytest.mark.parametrize("routine", ["gesdd", "gesvd"])
+@pytest.mark.parametrize("mode", "ASN")
+@pytest.mark.parametrize("dims", [(4, 3), (3, 4)], ids=str)
+def test_singular_values(dims: tuple[int, int], mode: str, routine: str, seed: int) -> None:
+    a = draw(seed, dt.F64, 2, *dims)
+    m, n = dims
+    wide, tall = (3, 3) if mode == "S" else dims
+    result = (
+        f"({shape(dt.F64, 2, m, n)}, f64[2,3], {shape(dt.F64, 2, m, wide)}, "
+        f"{shape(dt.F64, 2, tall, n)}, s32[2])"
+    )
+    found = both_results(result, f"lapack_d{routine}_ffi", a, mode=ord(mode))
+    for number in (0, 1, 4):
+        np.testing.assert_allclose(*found[number], atol=1e-13)
+    (u, made_u), (vt, made_vt) = found[2:4]
+    if mode == "N":
+        assert not any(x.any() for x in (u, made_u, vt, made_vt))
+        return
+    for direct, made in ((u[..., :3], made_u[..., :3]), (vt[:, :3], made_vt[:, :3])):
+        np.testing.assert_allclose(np.abs(direct), np.abs(made), atol=1e-10)
+
+
+def test_without_singular_vectors_any_shape_may_be_declared(seed: int) -> None:
+    result = "(f64[4,3], f64[3], f64[4,3], f64[3,3], s32[])"
+    found = both_results(result, "lapack_dgesdd_ffi", draw(seed, dt.F64, 4, 3), mode=ord("N"))
+    np.testing.assert_allclose(*found[1], atol=1e-13)
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_general_eigenvalues(letter: str, seed: int) -> None:
+    t = LETTERS[letter]
+    a = draw(seed, t, 2, 4, 4)
+    pair = dt.C64 if letter in "sc" else dt.C128
+    values = shape(t, 2, 4) if t.is_complex else f"{shape(t, 2, 4)}, {shape(t, 2, 4)}"
+    result = f"({values}, {shape(pair, 2, 4, 4)}, {shape(pair, 2, 4, 4)}, s32[2])"
+    found = both_results(
+        result, f"lapack_{letter}geev_ffi", a, compute_left=ord("V"), compute_right=ord("V")
+    )
+    w = found[0][1] if t.is_complex else found[0][1] + 1j * found[1][1]
+    left, right = found[-3][1], found[-2][1]
+    atol = 300 * np.finfo(t.np).eps
+    np.testing.assert_allclose(a @ right, right * w[:, None], atol=atol)
+    np.testing.assert_allclose(adjoint(left) @ a, w[:, :, None] * adjoint(left), atol=atol)
+    none = both_results(
+        result, f"lapack_{letter}geev_ffi", a, compute_left=ord("N"), compute_right=ord("N")
+    )
+    np.testing.assert_array_equal(none[0][1], found[0][1])
+    assert not none[-2][1].any()
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_tridiagonal_systems(letter: str, seed: int) -> None:
+    t = LETTERS[letter]
+    given = [*(draw(seed + i, t, 2, 5) for i in range(3)), draw(seed + 3, t, 2, 5, 2)]
+    parts = ", ".join(shape(t, *x.shape) for x in given)
+    assert_agree(f"({parts}, s32[2])", f"lapack_{letter}gtsv_ffi", *given, eps=1e5)
+
+
+NOTHING: list[tuple[str, str, tuple[tuple[int, ...], ...]]] = [
+    ("getrf", "(f32[0,3,3], s32[0,3], s32[0])", ((0, 3, 3),)),
+    ("getrf", "(f32[2,0,3], s32[2,0], s32[2])", ((2, 0, 3),)),
+    ("geqrf", "(f32[3,0], f32[0])", ((3, 0),)),
+    ("orgqr", "f32[3,2]", ((3, 2), (0,))),
+    ("ormqr", "f32[3,2]", ((3, 0), (0,), (3, 2))),
+    ("potrf", "(f32[2,0,0], s32[2])", ((2, 0, 0),)),
+    ("syevd", "(f32[2,0,0], f32[2,0], s32[2])", ((2, 0, 0),)),
+    ("gesdd", "(f32[0,3], f32[0], f32[0,0], f32[3,3], s32[])", ((0, 3),)),
+    ("gesdd", "(f32[3,0], f32[0], f32[3,3], f32[0,0], s32[])", ((3, 0),)),
+    ("geev", "(f32[0], f32[0], c64[0,0], c64[0,0], s32[])", ((0, 0),)),
+    ("gehrd", "(f32[0,3,3], f32[0,2], s32[0])", ((0, 3, 3),)),
+    ("gtsv", "(f32[0,3], f32[0,3], f32[0,3], f32[0,3,2], s32[0])",
+     ((0, 3), (0, 3), (0, 3), (0, 3, 2))),
+    ("trsm", "f32[3,0]", ((3, 3), (3, 0))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("routine", "result", "dims"), NOTHING, ids=str)
+def test_of_nothing(routine: str, result: str, dims: tuple[tuple[int, ...], ...]) -> None:
+    given = [np.ones(d, np.float32) for d in dims]
+    for direct, made in both_results(result, f"lapack_s{routine}_ffi", *given):
+        np.testing.assert_array_equal(direct, made)
+
+
+@pytest.mark.parametrize("target", ["TopK", "mhlo.topk", "chlo.top_k"])
+def test_no_largest_elements_of_nothing(target: str) -> None:
+    for dims, k in (((0,), 0), ((0, 4), 2), ((3,), 0)):
+        shown = ",".join(map(str, (*dims[:-1], k)))
+        text = (
+            f"r = (f32[{shown}], s32[{shown}]) custom-call({shape(dt.F32, *dims)} x), "
+            f'custom_call_target="{target}"'
+        )
+        assert_exact(text, 0, np.ones(dims, np.float32))
+
+
 def test_the_largest_elements_by_custom_call(seed: int) -> None:
     x = np.random.default_rng(seed).integers(0, 9, (3, 20)).astype(np.float32)
     x[0, 3] = np.nan
