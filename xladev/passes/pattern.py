@@ -136,7 +136,49 @@ class Pattern:
         return "; or ".join(dict.fromkeys(state.reason))
 
 
+_Goals = tuple[Pattern, HloInstruction, "_Goals"] | None
+"""What is still to be matched, first things first: a linked list."""
+
+
 def _matches(pattern: Pattern, i: HloInstruction, state: _Matching) -> bool:
+    return _solve((pattern, i, None), state)
+
+
+def _solve(goals: _Goals, state: _Matching) -> bool:
+    """Matches all goals; where operands may be swapped, both orders are tried with what follows.
+
+    The depth of recursion is the number of patterns that allow that.
+    """
+    while goals is not None:
+        pattern, i, goals = goals
+        if not _matches_alone(pattern, i, state):
+            return False
+        wanted = pattern.operands
+        if wanted is None:
+            continue
+        if len(wanted) != len(i.operands):
+            return _refuse_count(len(wanted), i, state)
+        if pattern.any_order:
+            captures, inner = dict(state.captures), list(state.inner)
+            if _solve(_with_goals(wanted, i.operands, goals), state):
+                return True
+            state.captures, state.inner = captures, inner
+            goals = _with_goals(wanted, i.operands[::-1], goals)
+        else:
+            goals = _with_goals(wanted, i.operands, goals)
+    return True
+
+
+def _with_goals(
+    wanted: Sequence[Pattern], operands: Sequence[HloInstruction], goals: _Goals
+) -> _Goals:
+    for pattern, operand in zip(reversed(wanted), reversed(operands), strict=True):
+        goals = (pattern, operand, goals)
+    return goals
+
+
+def _matches_alone(pattern: Pattern, i: HloInstruction, state: _Matching) -> bool:
+    """Everything but the operands."""
     if pattern.opcodes and i.op.name not in pattern.opcodes:
         return state.refuse(lambda: f"{i.name} is {i.opcode}, not {_names(pattern.opcodes)}")
     if pattern.capture:
@@ -150,7 +192,7 @@ def _matches(pattern: Pattern, i: HloInstruction, state: _Matching) -> bool:
         return state.refuse(lambda: f"{i.name} has {_count(state, i)} uses, not one")
     if pattern.opcodes:
         state.inner.append(i)
-    return pattern.operands is None or _operands_match(pattern, i, state)
+    return True
 
 
 def _names(opcodes: frozenset[str]) -> str:
@@ -161,24 +203,8 @@ def _count(state: _Matching, i: HloInstruction) -> int:
     return state.uses(i) if state.uses is not None else 0
 
 
-def _operands_match(pattern: Pattern, i: HloInstruction, state: _Matching) -> bool:
-    wanted = pattern.operands
-    assert wanted is not None
-    if len(wanted) != len(i.operands):
-        return state.refuse(lambda: f"{i.name} has {len(i.operands)} operands, not {len(wanted)}")
-    if not pattern.any_order:
-        return _match_in_order(wanted, i.operands, state)
-    captures, inner = dict(state.captures), list(state.inner)
-    if _match_in_order(wanted, i.operands, state):
-        return True
-    state.captures, state.inner = captures, inner
-    return _match_in_order(wanted[::-1], i.operands, state)
-
-
-def _match_in_order(
-    wanted: Sequence[Pattern], operands: Sequence[HloInstruction], state: _Matching
-) -> bool:
-    return all(_matches(p, o, state) for p, o in zip(wanted, operands, strict=True))
+def _refuse_count(wanted: int, i: HloInstruction, state: _Matching) -> bool:
+    return state.refuse(lambda: f"{i.name} has {len(i.operands)} operands, not {wanted}")
 
 
 # What patterns are made with

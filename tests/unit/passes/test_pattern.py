@@ -46,6 +46,13 @@ def test_captures_of_a_failed_order_are_forgotten() -> None:
     assert (match["v"], match["w"]) == (found["x"], found["x"])
 
 
+def test_both_orders_are_tried_with_all_that_follows() -> None:
+    found = instructions("s = f32[2] add(x, y)  r = f32[2] subtract(s, x)")
+    match = m.Subtract(m.Add(m.Op("v"), m.Op("w")), m.Op("w")).match(found["r"])
+    assert match is not None
+    assert (match["v"], match["w"]) == (found["y"], found["x"])
+
+
 def test_zero_is_not_minus_zero() -> None:
     found = instructions("a = f32[] constant(0)  b = f32[] constant(-0)  c = f32[] constant(1)")
     assert m.ConstantScalar(0).match(found["a"]) is not None
