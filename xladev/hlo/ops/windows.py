@@ -86,4 +86,8 @@ def window_view(values: Array, window: Window) -> Array:
     strides = [s * part.stride for s, part in zip(values.strides, window, strict=True)]
     inner = [s * part.window_dilation for s, part in zip(values.strides, window, strict=True)]
     shape = (*counts, *(part.size for part in window))
-    return np.lib.stride_tricks.as_strided(values, shape, (*strides, *inner), writeable=False)
+    # NumPy cannot make a strided view of ml_dtypes' float8_e5m2, but of bytes it can.
+    narrow = values.dtype.itemsize == 1
+    plain = values.view(np.uint8) if narrow else values
+    view = np.lib.stride_tricks.as_strided(plain, shape, (*strides, *inner), writeable=False)
+    return view.view(values.dtype) if narrow else view

@@ -243,6 +243,14 @@ def test_windows_of_pairs() -> None:
     assert value.tolist() == [3, 4, 5] and at.tolist() == [0, 2, 4]
 
 
+def test_windows_of_every_type() -> None:
+    for element_type in (dt.F8E5M2, dt.F8E4M3FN, dt.S4, dt.BF16):
+        x = np.arange(4).astype(element_type.np)
+        zero, add = np.asarray(0, element_type.np), scalar_computation("add", element_type)
+        got = run("reduce-window", x, zero, window=(WindowDim(2),), to_apply=add)
+        assert got.astype(np.float32).tolist() == [1, 3, 5]
+
+
 def test_a_window_larger_than_the_array_gives_nothing() -> None:
     x = np.ones(2, np.float32)
     got = run("reduce-window", x, np.float32(0), window=(WindowDim(3),), to_apply=ADD)
