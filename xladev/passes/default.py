@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xladev.passes.algebraic_simplifier import AlgebraicSimplifier
 from xladev.passes.call_inliner import CallInliner
 from xladev.passes.computation_deduplicator import ComputationDeduplicator
 from xladev.passes.conditional_to_select import ConditionalToSelect
@@ -41,6 +42,13 @@ _CANONICAL = HloPassPipeline(
 )
 _SIMPLIFY = HloPassPipeline(
     "simplify",
-    (CallInliner(), ConditionalToSelect(), MapInliner(), ZeroSizedElimination(), *_MERGE),
+    (
+        CallInliner(),
+        ConditionalToSelect(),
+        MapInliner(),
+        ZeroSizedElimination(),
+        AlgebraicSimplifier(),
+        *_MERGE,
+    ),
     limit=4,
 )

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from xladev.errors import OptionError
+from xladev.passes.algebraic_simplifier import AlgebraicSimplifier
 from xladev.passes.call_inliner import CallInliner
 from xladev.passes.computation_deduplicator import ComputationDeduplicator
 from xladev.passes.conditional_to_select import ConditionalToSelect
@@ -15,15 +16,18 @@ from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.domain_remover import DomainRemover
 from xladev.passes.dynamic_padder import DynamicPadder
 from xladev.passes.expand import Expand
+from xladev.passes.float_normalization import FloatNormalization
 from xladev.passes.manual_regions import ManualRegionExpander
 from xladev.passes.map_inliner import MapInliner
 from xladev.passes.opt_barrier_remover import OptBarrierRemover
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.rng_expander import RngExpander
+from xladev.passes.sub_byte_normalization import SubByteNormalization
 from xladev.passes.synchronous_pairs import SynchronousPairs
 from xladev.passes.zero_sized_elimination import ZeroSizedElimination
 
 _PASSES: tuple[type[HloModulePass], ...] = (
+    AlgebraicSimplifier,
     CallInliner,
     CommonSubexpressionElimination,
     ComputationDeduplicator,
@@ -32,10 +36,12 @@ _PASSES: tuple[type[HloModulePass], ...] = (
     DomainRemover,
     DynamicPadder,
     Expand,
+    FloatNormalization,
     ManualRegionExpander,
     MapInliner,
     OptBarrierRemover,
     RngExpander,
+    SubByteNormalization,
     SynchronousPairs,
     ZeroSizedElimination,
 )

@@ -133,7 +133,8 @@ def divide_power_of_two(
     number = float(value)
     if not math.isfinite(number) or abs(math.frexp(number)[0]) != 0.5:
         return None
-    inverse = np.asarray(1 / number).astype(value.dtype)
+    with np.errstate(over="ignore"):
+        inverse = np.asarray(1 / number).astype(value.dtype)
     normal = _least_normal(value.dtype)
     if not normal <= abs(float(inverse)) < math.inf or abs(number) < normal:
         return None

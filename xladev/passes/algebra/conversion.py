@@ -59,10 +59,18 @@ def convert_to_same(r: Rewriter, root: HloInstruction, x: HloInstruction) -> Hlo
 def convert_twice(
     r: Rewriter, root: HloInstruction, x: HloInstruction, middle: HloInstruction
 ) -> HloInstruction | None:
-    """convert(convert(x)) = convert(x) where the type between holds every value of x."""
-    if not holds_exactly(x.shape.element_type, middle.shape.element_type):
+    """convert(convert(x)) = convert(x) where the type between holds every value of x.
+
+    Integers wrap and floats saturate where an integer type is too small, so an integer may not go
+    through a float to such a type.
+    """
+    source, between, target = (i.shape.element_type for i in (x, middle, root))
+    if not holds_exactly(source, between):
         return None
-    return r.convert(x, root.shape.element_type)
+    saturates = source.is_integral and between.is_float and target.is_integral
+    if saturates and not holds_exactly(source, target):
+        return None
+    return r.convert(x, target)
 
 
 @rewrite(m.BitcastConvert(m.Op("x")))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from xladev.hlo.attributes import PadDim, SliceDim
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.index_dims import IndexDims
-from xladev.hlo.shape import array
 from xladev.passes import pattern as m
 from xladev.passes.algebra.operands import constant_starts
 from xladev.passes.algebra.slicing import make_slice
@@ -108,7 +107,9 @@ def gather_one(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
     x, indices = root.operands
     dims = IndexDims.of_gather(root)
     sizes: tuple[int, ...] = tuple(root["slice_sizes"])
-    if dims.batching or any(indices.shape.dims[d] != 1 for d in dims.batch_dims(indices.shape.rank)):
+    if dims.batching or any(
+        indices.shape.dims[d] != 1 for d in dims.batch_dims(indices.shape.rank)
+    ):
         return None
     count = len(dims.index_map)
     if indices.shape.size != count or not x.shape.size or 0 in sizes:
@@ -163,18 +164,6 @@ def iota_of_one(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
     if root.shape.dims[root["iota_dimension"]] != 1:
         return None
     return r.full(0, root.shape.element_type, root.shape.dims)
-
-
-@rewrite(m.Opcode("iota").where(lambda i: i.shape.rank > 1, "of several dimensions"))
-def iota_line(r: Rewriter, root: HloInstruction) -> HloInstruction:
-    """Counting along one of several dimensions is a broadcast of a line."""
-    at = root["iota_dimension"]
-    line = r.op(
-        "iota",
-        shape=array(root.shape.element_type, (root.shape.dims[at],)),
-        iota_dimension=0,
-    )
-    return r.broadcast(line, root.shape.dims, (at,))
 
 
 INDEXING: tuple[RewriteRule, ...] = (

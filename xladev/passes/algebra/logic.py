@@ -207,17 +207,13 @@ def select_not(
     return r.op("select", p, y, x)
 
 
-def _one_per_element(i: HloInstruction) -> bool:
-    return i.shape.element_type is dt.PRED and i.operands[0].shape.dims == i.shape.dims
-
-
-@rewrite(m.Select(m.Op("p"), m.All(1), m.All(0)).where(_one_per_element, "a choice of pred"))
+@rewrite(m.Select(m.Op("p"), m.All(1), m.All(0)).typed(dt.PRED))
 def select_true(r: Rewriter, root: HloInstruction, p: HloInstruction) -> HloInstruction:
     """select(p, true, false) = p."""
     return p
 
 
-@rewrite(m.Select(m.Op("p"), m.All(0), m.All(1)).where(_one_per_element, "a choice of pred"))
+@rewrite(m.Select(m.Op("p"), m.All(0), m.All(1)).typed(dt.PRED))
 def select_false(r: Rewriter, root: HloInstruction, p: HloInstruction) -> HloInstruction:
     """select(p, false, true) = not p."""
     return r.op("not", p)

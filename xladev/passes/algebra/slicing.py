@@ -45,8 +45,7 @@ def _joined(inner: SliceDim, outer: SliceDim) -> SliceDim:
     start = inner.start + outer.start * inner.stride
     stride = inner.stride * outer.stride
     count = -((outer.start - outer.limit) // outer.stride)
-    limit = start + (count - 1) * stride + 1 if count else start
-    return SliceDim(start, limit, stride)
+    return SliceDim(start, start + (count - 1) * stride + 1, stride) if count else SliceDim(0, 0)
 
 
 @rewrite(m.Slice(m.Broadcast(m.Op("x"), capture="inner")))
@@ -136,9 +135,7 @@ def pad_negative(r: Rewriter, root: HloInstruction, x: HloInstruction) -> HloIns
     pads: tuple[PadDim, ...] = root["padding"]
     if any(p.low > 0 or p.high > 0 or p.interior for p in pads):
         return None
-    parts = [
-        SliceDim(-p.low, size + p.high) for p, size in zip(pads, x.shape.dims, strict=True)
-    ]
+    parts = [SliceDim(-p.low, size + p.high) for p, size in zip(pads, x.shape.dims, strict=True)]
     return make_slice(r, x, parts) if all(p.start <= p.limit for p in parts) else None
 
 
