@@ -23,7 +23,8 @@ takes. They are independent of any target; a backend adds its own through `Compi
 
 ## Default pipeline
 
-Before a module is split among devices, in this order:
+First, and only if the target rejects an instruction that needs it: `rng-expander`, then
+`dynamic-padder`. Then, before a module is split among devices, in this order:
 
 {default}
 
