@@ -6,7 +6,7 @@ from typing import Any
 from pieces.docstrings import as_markdown
 
 from xladev.passes.default import clean_up_pipeline, default_pipeline
-from xladev.passes.expanders import EXPANDERS
+from xladev.passes.expanders import OWN_EXPANDERS
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.registry import PASSES
@@ -37,7 +37,9 @@ EXPANSIONS = """\
 ## Expansions
 
 What a device rejects is expanded if the device supports the whole expansion (see
-[the contract](contract.md)); what it supports is never expanded.
+[the contract](contract.md)); what it supports is never expanded. Besides the expansions below, an
+opcode that the device rejects on narrow floats or on integers under a byte runs on f32, s8 or u8
+between conversions.
 
 | opcode | how |
 |---|---|
@@ -54,7 +56,7 @@ def render() -> str:
     )
     rows = [
         f"| {opcode} | {'; '.join(dict.fromkeys(map(_summary, expanders)))} |"
-        for opcode, expanders in sorted(EXPANDERS.items())
+        for opcode, expanders in sorted(OWN_EXPANDERS.items())
     ]
     sections = [_section(PASSES[name]) for name in sorted(PASSES)]
     expansions = EXPANSIONS.format(rows="\n".join(rows))

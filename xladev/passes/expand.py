@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from xladev.hlo.ir import NO_ANNOTATIONS, HloComputation, HloInstruction, HloModule
@@ -27,14 +28,46 @@ class Expand(HloModulePass):
     def run(self, module: HloModule) -> HloModule:
         """See the class."""
         wanted = set(self.opcodes.split("+")) if self.opcodes else set(EXPANDERS)
-        changed = map_computations(module, lambda c: _expanded(c, wanted))
-        return module if changed is module else with_unique_names(changed)
+        return expand_where(module, lambda i: expansion_of(i) if i.opcode in wanted else None)
 
 
-def _expanded(computation: HloComputation, wanted: set[str]) -> HloComputation:
+Expansion = Callable[[HloInstruction], HloComputation | None]
+"""What stands for an instruction; None if it stays."""
+
+
+def expand_where(module: HloModule, expansion: Expansion) -> HloModule:
+    """The module with every instruction replaced for which there is an expansion.
+
+    Reducers, comparators and the like are left alone: an expansion of what calls them may change
+    them itself.
+    """
+    programs = _programs(module)
+
+    def change(computation: HloComputation) -> HloComputation:
+        return _expanded(computation, expansion) if computation.name in programs else computation
+
+    changed = map_computations(module, change)
+    return module if changed is module else with_unique_names(changed)
+
+
+_CONTROL = frozenset({"while", "conditional", "call", "async-start"})
+
+
+def _programs(module: HloModule) -> set[str]:
+    """Names of the entry and of what control flow reaches from it."""
+    found = {module.entry.name}
+    for computation in reversed(module.computations):
+        if computation.name in found:
+            for instruction in computation.instructions:
+                if instruction.opcode in _CONTROL:
+                    found.update(c.name for c in instruction.called)
+    return found
+
+
+def _expanded(computation: HloComputation, expansion: Expansion) -> HloComputation:
     replacements: dict[HloInstruction, HloInstruction] = {}
     for instruction in computation.instructions:
-        made = expansion_of(instruction) if instruction.opcode in wanted else None
+        made = expansion(instruction)
         if made is not None:
             replacements[instruction] = inlined(instruction, made)
     return rebuild(computation, replacements)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.hlo.opset import OPSET
 from xladev.passes.expansions.batch_norm import (
     expand_batch_norm_grad,
     expand_batch_norm_inference,
@@ -33,10 +34,11 @@ from xladev.passes.expansions.select_and_scatter import expand_select_and_scatte
 from xladev.passes.expansions.stochastic_convert import expand_stochastic_convert
 from xladev.passes.expansions.topk import expand_topk
 from xladev.passes.expansions.triangular_solve import expand_triangular_solve
+from xladev.passes.expansions.widening import can_widen, expand_wider
 
 Expander = Callable[[HloInstruction], HloComputation | None]
 
-EXPANDERS: Mapping[str, Sequence[Expander]] = MappingProxyType(
+OWN_EXPANDERS: Mapping[str, tuple[Expander, ...]] = MappingProxyType(
     {
         "batch-norm-grad": (expand_batch_norm_grad,),
         "batch-norm-inference": (expand_batch_norm_inference,),
@@ -62,4 +64,13 @@ EXPANDERS: Mapping[str, Sequence[Expander]] = MappingProxyType(
         "triangular-solve": (expand_triangular_solve,),
     }
 )
-"""Expanders to try, in order, by opcode."""
+"""Expanders that know an opcode."""
+
+EXPANDERS: Mapping[str, Sequence[Expander]] = MappingProxyType(
+    {
+        name: (*OWN_EXPANDERS.get(name, ()), *((expand_wider,) if can_widen(op) else ()))
+        for name, op in OPSET.items()
+        if name in OWN_EXPANDERS or can_widen(op)
+    }
+)
+"""Expanders to try, in order, by opcode: its own, then the same opcode on wider types."""
