@@ -100,10 +100,10 @@ def random_arguments(module: HloModule, seed: int = 0, *, wild: bool = False) ->
             return wild_array(generator, shape)
         return random_array(generator, shape, limit)
 
-    return [
-        _random_value(draw, p.shape, (), lambda at, p=p: limits.get((p, at), FREE))
-        for p in module.entry.parameters
-    ]
+    def limits_of(parameter: HloInstruction) -> Callable[[ShapeIndex], Limits]:
+        return lambda at: limits.get((parameter, at), FREE)
+
+    return [_random_value(draw, p.shape, (), limits_of(p)) for p in module.entry.parameters]
 
 
 def parameter_limits(computation: HloComputation) -> dict[_Leaf, Limits]:
@@ -276,7 +276,8 @@ def _special_values(dtype: PrimitiveType) -> Array:
         return np.array(kept, np.uint64 if least == 0 else np.int64).astype(dtype.np)
     info = ml_dtypes.finfo(dtype.np)  # type: ignore[no-untyped-call]
     parts = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan]
-    parts += [info.max, info.min, info.smallest_normal, info.smallest_subnormal]
+    extremes = (info.max, info.min, info.smallest_normal, info.smallest_subnormal)
+    parts += [float(x) for x in extremes]
     with np.errstate(all="ignore"):
         reals = np.array([np.float64(x) for x in parts]).astype(dtype.component.np)
     if not dtype.is_complex:

@@ -19,7 +19,9 @@ from xladev.hlo.proto.writer import write_module
 _SIZE = struct.Struct("<Q")
 
 
-def pack(head: dict[str, Any], arrays: Sequence[Array] = (), module: HloModule | None = None) -> bytes:
+def pack(
+    head: dict[str, Any], arrays: Sequence[Array] = (), module: HloModule | None = None
+) -> bytes:
     """A message: plain data, arrays of any element type, and perhaps a module."""
     proto = b"" if module is None else write_module(module)
     stored = [np.ascontiguousarray(a) for a in arrays]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.builder import HloBuilder
@@ -39,9 +40,7 @@ def _given(d: Draw, outer: Draw, values: Sequence[Node]) -> list[Node]:
 
 def _newest(d: Draw, shape: Shape) -> Node:
     """A value of this shape, one made late more often than not; a constant if there is none."""
-    same = [
-        v for v in d.values if v.shape.equal_ignoring_layout(shape) and v.opcode != "broadcast"
-    ]
+    same = [v for v in d.values if v.shape.equal_ignoring_layout(shape) and v.opcode != "broadcast"]
     if not same:
         return d.constant(shape.element_type, shape.dims)
     found: Node = same[-1] if d.chance(0.6) else d.pick(same)
@@ -143,9 +142,7 @@ def _conditional(d: Draw) -> Node:
         )
     else:
         selector = d.value(dt.S32, (), exact=True)
-        made = d.builder.op(
-            "conditional", selector, *operands, branch_computations=tuple(branches)
-        )
+        made = d.builder.op("conditional", selector, *operands, branch_computations=tuple(branches))
     d.inexact.add(made)
     parts = d.take_apart(made)
     return made if d.chance(0.4) else d.pick(parts)
@@ -160,8 +157,8 @@ def _called(d: Draw, opcode: str, opcodes: Sequence[str], **attrs: str) -> Node:
     several = len(made) > 1 and inner.chance(0.4)
     root = inner.builder.op("tuple", *made) if several else made[-1]
     key = "to_apply" if opcode == "call" else "calls"
-    computation = inner.builder.build(root)
-    result = d.builder.op(opcode, *operands, **{key: computation}, **attrs)
+    given: dict[str, Any] = {key: inner.builder.build(root), **attrs}
+    result = d.builder.op(opcode, *operands, **given)
     d.inexact.add(result)
     d.keep(result)
     d.take_apart(result)

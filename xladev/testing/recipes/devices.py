@@ -90,18 +90,14 @@ def _reduce_scatter(d: Draw) -> HloInstruction:
     dtype = value.shape.element_type
     shape = array(dtype, part)
     body = reducer(d, dtype)
-    return d.op(
-        "reduce-scatter", value, shape=shape, dimensions=(axis,), to_apply=body, **attrs
-    )
+    return d.op("reduce-scatter", value, shape=shape, dimensions=(axis,), to_apply=body, **attrs)
 
 
 def _all_to_all(d: Draw) -> HloInstruction:
     groups, size = _groups(d)
     if d.chance(0.4):
         first = _any_own(d)
-        others = [
-            _own(d, first.shape.element_type, first.shape.dims) for _ in range(size - 1)
-        ]
+        others = [_own(d, first.shape.element_type, first.shape.dims) for _ in range(size - 1)]
         return d.op("all-to-all", first, *others, replica_groups=groups)
     dims = list(d.dims(1, 3))
     axis = d.integer(0, len(dims) - 1)

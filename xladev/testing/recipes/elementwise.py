@@ -101,8 +101,8 @@ def _bitcast_convert(d: Draw) -> HloInstruction:
 
 def _reduce_precision(d: Draw) -> HloInstruction:
     value = d.any_value(_WIDE_FLOATS, exact=True)
-    bits = {"exponent_bits": d.integer(2, 10), "mantissa_bits": d.integer(1, 23)}
-    return d.op("reduce-precision", value, **bits)
+    exponent, mantissa = d.integer(2, 10), d.integer(1, 23)
+    return d.op("reduce-precision", value, exponent_bits=exponent, mantissa_bits=mantissa)
 
 
 def _stochastic_convert(d: Draw) -> HloInstruction:

@@ -17,7 +17,7 @@ _MARKERS = ("Sharding", "LayoutConstraint", "MoveToDevice", "xla.sdy.Propagation
 
 
 def _custom_call(d: Draw) -> HloInstruction:
-    return d.pick((_function, _marker, _top_k, _factors))(d)  # type: ignore[no-any-return]
+    return d.pick((_function, _marker, _top_k, _factors))(d)
 
 
 def _function(d: Draw) -> HloInstruction:

@@ -41,7 +41,7 @@ def _refactored(d: Draw, dims: Dims) -> Dims:
     """Other dimensions of the same number of elements."""
     total = prod(dims)
     if total == 0:
-        return d.random.sample(dims, len(dims)) and tuple(d.random.sample(dims, len(dims)))
+        return tuple(d.random.sample(dims, len(dims)))
     made: list[int] = []
     while total > 1 and len(made) < 5:
         factors = [f for f in range(2, total + 1) if total % f == 0]
