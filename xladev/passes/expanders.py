@@ -20,6 +20,10 @@ from xladev.passes.expansions.cholesky import expand_cholesky
 from xladev.passes.expansions.comparison import expand_compare
 from xladev.passes.expansions.convolution import expand_convolution
 from xladev.passes.expansions.custom_call import expand_known_target, expand_registered
+from xladev.passes.expansions.dimension_size import (
+    expand_get_dimension_size,
+    expand_set_dimension_size,
+)
 from xladev.passes.expansions.dot import expand_dot
 from xladev.passes.expansions.fft import expand_fft
 from xladev.passes.expansions.indexing import expand_gather, expand_scatter
@@ -50,6 +54,7 @@ OWN_EXPANDERS: Mapping[str, tuple[Expander, ...]] = MappingProxyType(
         "dot": (expand_dot,),
         "fft": (expand_fft,),
         "gather": (expand_gather,),
+        "get-dimension-size": (expand_get_dimension_size,),
         "logistic": (expand_logistic,),
         "ragged-dot": (expand_ragged_dot,),
         "reduce": (expand_reduce,),
@@ -59,6 +64,7 @@ OWN_EXPANDERS: Mapping[str, tuple[Expander, ...]] = MappingProxyType(
         "scan": (expand_scan,),
         "scatter": (expand_scatter,),
         "select-and-scatter": (expand_select_and_scatter,),
+        "set-dimension-size": (expand_set_dimension_size,),
         "stochastic-convert": (expand_stochastic_convert,),
         "topk": (expand_topk,),
         "triangular-solve": (expand_triangular_solve,),
