@@ -57,12 +57,20 @@ def _fitted(array: Array, shape: Shape, path: Path) -> Array:
     want = shape.element_type.np
     if array.dtype != want and array.dtype.kind in "uV" and array.dtype.itemsize == want.itemsize:
         array = array.view(want)
-    if array.dtype != want or array.shape != shape.dims:
+    if array.dtype != want or not _is_live_part(array, shape):
         raise ArgumentError(
             f"{path} has {array.dtype}{list(array.shape)}",
             why=f"the program wants {shape.to_string(layout=False)}",
         )
     return array
+
+
+def _is_live_part(array: Array, shape: Shape) -> bool:
+    """True if the sizes are those of the shape, or less where a dimension is dynamic."""
+    return len(array.shape) == shape.rank and all(
+        size == dim or (shape.is_dynamic_dimension(d) and size < dim)
+        for d, (size, dim) in enumerate(zip(array.shape, shape.dims, strict=True))
+    )
 
 
 def _nested(shape: Shape, arrays: Any) -> Any:

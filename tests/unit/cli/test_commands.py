@@ -46,6 +46,17 @@ def test_saved_arrays_serve_as_inputs_and_as_expected_results(
     assert "passed" in capsys.readouterr().out
 
 
+def test_arrays_of_bounded_shape_are_saved_and_checked_by_their_live_part(tmp_path: Path) -> None:
+    program, saved = tmp_path / "bounded.hlo", tmp_path / "x.npz"
+    program.write_text("r = f32[<=4,3] negate(f32[<=4,3] x)")
+    np.savez(saved, in_0000=np.ones((2, 3), np.float32), out_0000=-np.ones((2, 3), np.float32))
+    run = ["run", str(program), "--platform", "interpreter", "--check", str(saved)]
+    assert main(run) == 0
+    for shape in ((5, 3), (2, 2), (2,)):
+        np.savez(saved, in_0000=np.ones(shape, np.float32), out_0000=-np.ones((2, 3), np.float32))
+        assert main(run) == 2
+
+
 def test_a_wrong_result_is_exit_code_1(
     program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
