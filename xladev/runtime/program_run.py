@@ -7,6 +7,7 @@ predicate, a value that crosses platforms) and before it lets go of memory that 
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from xladev.compiler.thunks import (
     Transfer,
     While,
 )
+from xladev.errors import XladevError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.physical import HostArray, is_plain, pack, unpack
 from xladev.hlo.shape import Shape
@@ -79,8 +81,10 @@ class ProgramRun:
         arguments = [Value(memory) for memory in self._context.arguments]
         try:
             self._procedure(len(self._program.procedures) - 1, arguments, destinations)
-        finally:
-            self._settle()
+        except BaseException:
+            self._wait_for_all()
+            raise
+        self._settle()
 
     def _procedure(
         self, number: int, arguments: Values, destinations: dict[int, Value] | None = None
@@ -331,6 +335,12 @@ class ProgramRun:
         self._in_use[platform].clear()
         if error is not None:
             raise error
+
+    def _wait_for_all(self) -> None:
+        """Blocks until no pending work uses what a run holds that fails already."""
+        for platform in range(len(self._devices)):
+            with contextlib.suppress(XladevError):
+                self._wait(platform)
 
     def _settle(self) -> None:
         """Waits for the other platforms, and for the target if memory depends on it."""
