@@ -9,6 +9,7 @@ from tests.conftest import ROOT
 from tests.tools.programs import ExportedProgram
 from xladev.errors import ArgumentError, EvaluationError
 from xladev.hlo.devices import Topology
+from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.multi_device import evaluate, evaluate_replicated, topology_of
 from xladev.hlo.text import parse_module
 
@@ -114,3 +115,12 @@ def test_one_list_of_arguments_per_device() -> None:
         evaluate_replicated(module, [[np.float32(1)]] * 2)
     with pytest.raises(ArgumentError, match="at most"):
         evaluate_replicated(module, [[]] * 1000, topology=Topology(1000, 1))
+
+
+def test_partners_that_are_not_there_are_an_error_not_a_wait() -> None:
+    module = parse_module(
+        "HloModule m\nENTRY e { x = f32[] parameter(0)\n"
+        "ROOT r = f32[] collective-permute(x), source_target_pairs={{0,3},{3,0}} }"
+    )
+    with pytest.raises(EvaluationError, match="not there"):
+        HloEvaluator().run(module, np.float32(1))

@@ -31,7 +31,7 @@ from xladev.hlo.ops.collective_rules import (
     infer_reduce_scatter,
     infer_shuffle,
 )
-from xladev.hlo.ops.groups import group_of, pair_device
+from xladev.hlo.ops.groups import check_present, group_of, pair_device
 from xladev.hlo.ops.reducers import reduce_axes
 from xladev.hlo.shape import Shape
 
@@ -200,6 +200,7 @@ def _received(
     involved = sorted({device for pair in pairs for device in pair})
     if link.device not in involved:
         return None
+    check_present(involved, link)
     members = link.exchange(instruction, involved, operands)
     sources = [source for source, target in pairs if target == link.device]
     return members[involved.index(sources[0])] if sources else None

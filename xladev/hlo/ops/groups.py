@@ -82,12 +82,13 @@ def group_of(evaluation: Evaluation, instruction: InstructionView) -> tuple[Devi
     mode = group_mode(instruction.opcode, instruction)
     for group in _resolved(groups.expand(), mode, link.topology, link.device):
         if link.device in group:
-            _check_present(group, link)
+            check_present(group, link)
             return group
     return ()
 
 
-def _check_present(group: Sequence[Device], link: DeviceLink) -> None:
+def check_present(group: Sequence[Device], link: DeviceLink) -> None:
+    """Raises an EvaluationError if the evaluation lacks a device: waiting for it would not end."""
     missing = [device for device in group if device not in link.topology.devices]
     if missing:
         raise EvaluationError(
