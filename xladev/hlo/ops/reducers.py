@@ -20,6 +20,7 @@ from xladev.hlo.dtype import PrimitiveType, by_numpy
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.opdef import Evaluation
+from xladev.hlo.numerics.precision import widen
 from xladev.hlo.ops.accumulation import accumulator, rounded
 
 TREE_FROM = 1024
@@ -50,19 +51,46 @@ class Monoid:
         """The dtype that intermediate results are kept in."""
         return accumulator(self.element_type)
 
+    @property
+    def orders_zeros(self) -> bool:
+        """True where -0 is below +0, which the ufunc does not know."""
+        return self.ufunc in (np.maximum, np.minimum) and self.element_type.is_float
+
     def reduce(self, values: Array, init: Array, axes: tuple[int, ...]) -> Array:
         """Combines ``values`` along ``axes`` and with ``init``; rounds once."""
         if not axes:
-            total: Any = self.ufunc(init.astype(self.wide), values.astype(self.wide))
-            return rounded(np.asarray(total), self.element_type)
+            wide = values.astype(self.wide)
+            total: Any = np.asarray(self.ufunc(init.astype(self.wide), wide))
+            if self.orders_zeros:
+                start = np.broadcast_to(init.astype(self.wide), wide.shape)
+                total = self._with_signed_zeros(total, wide, start, ())
+            return rounded(total, self.element_type)
         kept = [n for i, n in enumerate(values.shape) if i not in axes]
         start = np.broadcast_to(init.astype(self.wide), kept)
         if any(values.shape[axis] == 0 for axis in axes):
             return rounded(start.copy(), self.element_type)
         # Rounding of narrow floats: ufunc.reduce casts in blocks, so no wide copy is made.
         dtype = None if self.wide == np.bool_ else self.wide
-        total = self.ufunc.reduce(values, axis=axes, dtype=dtype)
-        return rounded(np.asarray(self.ufunc(start, total)), self.element_type)
+        total = np.asarray(self.ufunc(start, self.ufunc.reduce(values, axis=axes, dtype=dtype)))
+        if self.orders_zeros:
+            total = self._with_signed_zeros(total, values, start, axes)
+        return rounded(total, self.element_type)
+
+    def _with_signed_zeros(
+        self, total: Array, values: Array, start: Array, axes: tuple[int, ...]
+    ) -> Array:
+        """The total with zeros of the right sign."""
+        if not (total == 0).any():
+            return total
+        wanted = np.signbit if self.ufunc is np.minimum else _is_positive
+        wide = widen(values)
+        found = ((wide == 0) & wanted(wide)).any(axes) | ((start == 0) & wanted(start))
+        zero = np.where(found == (self.ufunc is np.minimum), -0.0, 0.0)
+        return np.where(total == 0, zero, total).astype(total.dtype)
+
+
+def _is_positive(values: Array) -> Array:
+    return ~np.signbit(values)
 
 
 def monoid_of(computation: HloComputation) -> Monoid | None:

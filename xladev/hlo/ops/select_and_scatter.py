@@ -134,7 +134,8 @@ def scatter_into(
     in rounds, where no round has a target twice.
     """
     monoid = monoid_of(combiner)
-    if monoid is not None and monoid.element_type.np == flat.dtype:
+    fits = monoid is not None and monoid.element_type.np == flat.dtype
+    if monoid is not None and fits and not monoid.orders_zeros:
         total = flat.astype(monoid.wide)
         monoid.ufunc.at(total, targets, values.astype(monoid.wide))
         return total.astype(flat.dtype)

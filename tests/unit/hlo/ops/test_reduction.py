@@ -303,3 +303,15 @@ def test_map_of_scalars() -> None:
 )
 def test_map_rejects(constraint: str, operands: tuple[str, ...], dims: tuple[int, ...]) -> None:
     assert_rejected(constraint, "map", *operands, dimensions=dims, to_apply=ADD)
+
+
+@pytest.mark.parametrize(("opcode", "want_negative"), [("maximum", False), ("minimum", True)])
+@pytest.mark.parametrize("kind", [np.float32, ml_dtypes.bfloat16])
+def test_extremes_order_signed_zeros(opcode: str, want_negative: bool, kind: type) -> None:
+    reducer = scalar_computation(opcode, dt.by_numpy(np.dtype(kind)))
+    for values in ([0.0, -0.0], [-0.0, 0.0]):
+        x = np.array([values, values[::-1]], kind)
+        got = run("reduce", x, x[0, 0], dimensions=(1,), to_apply=reducer)
+        assert np.signbit(got).tolist() == [want_negative] * 2
+        got = run("reduce", x[0], x[0, 1], dimensions=(), to_apply=reducer)
+        assert np.signbit(got[0]) == want_negative
