@@ -90,6 +90,10 @@ class HloEvaluator:
         """Value of one instruction, given those of its operands."""
         if instruction.opcode == "parameter":
             return arguments[instruction["parameter_number"]]
+        return self.value(instruction, tuple(values[o] for o in instruction.operands))
+
+    def value(self, instruction: HloInstruction, operands: tuple[Value, ...]) -> Value:
+        """Value of one instruction that is no parameter, of these operands."""
         evaluate = instruction.op.evaluate
         if evaluate is None:
             raise EvaluationError(
@@ -97,7 +101,6 @@ class HloEvaluator:
                 where=repr(instruction),
                 why=instruction.op.exempt or "the opcode has no evaluation",
             )
-        operands = tuple(values[o] for o in instruction.operands)
         try:
             with np.errstate(all="ignore"):
                 return evaluate(self, instruction, operands)

@@ -105,6 +105,10 @@ class Evaluation(Protocol):
         """Value of a computation on these arguments."""
         ...
 
+    def value(self, instruction: Any, operands: tuple[Value, ...]) -> Value:
+        """Value of one instruction, of operands that may be whole arrays where it says scalars."""
+        ...
+
     def apply(self, computation: Any, arguments: Sequence[Value]) -> Value:
         """Values of a computation of scalars on arrays of equal shape, element by element."""
         ...

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from xladev.errors import EvaluationError
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.opdef import Evaluation
@@ -87,10 +86,7 @@ def _value(
         return operands[0]
     if opcode in ("call", "fusion"):
         return _on_arrays(evaluation, instruction.called[0], operands)
-    evaluate = instruction.op.evaluate
-    if evaluate is None:
-        raise EvaluationError(f"{opcode} has no evaluation", where=repr(instruction))
-    return evaluate(evaluation, instruction, operands)
+    return evaluation.value(instruction, operands)
 
 
 def _filled(value: Value, dims: tuple[int, ...]) -> Value:
