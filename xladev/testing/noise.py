@@ -48,26 +48,22 @@ class NoisyEvaluator(HloEvaluator):
     generator: np.random.Generator = field(default_factory=np.random.default_rng)
     unknown: float = np.nan
 
-    def instruction(
-        self,
-        instruction: HloInstruction,
-        values: Mapping[HloInstruction, Value],
-        arguments: Sequence[Value],
-    ) -> Value:
+    def value(self, instruction: HloInstruction, operands: tuple[Value, ...]) -> Value:
         """The value, moved."""
         # zero-argument super() does not work in slotted dataclasses
-        value = HloEvaluator.instruction(self, instruction, values, arguments)
+        value = HloEvaluator.value(self, instruction, operands)
         ulps = _ULPS.get(_tolerance(instruction), 0.0)
         if not ulps or (instruction.called and all(map(_is_exact, instruction.called))):
             return value
-        operands = tuple(values[o] for o in instruction.operands)
         return _moved(self, instruction, value, operands, ulps)
 
 
 def _tolerance(instruction: HloInstruction) -> Tolerance:
-    if instruction.opcode != "custom-call":
-        return instruction.op.tolerance
-    return find(instruction["custom_call_target"]).tolerance
+    if instruction.opcode == "custom-call":
+        return find(instruction["custom_call_target"]).tolerance
+    if instruction.opcode.startswith("batch-norm"):
+        return Tolerance.SOLVER
+    return instruction.op.tolerance
 
 
 def _is_exact(computation: HloComputation) -> bool:
@@ -94,8 +90,26 @@ def _moved(
         scale = max((_largest(v) for v in (*parts, *operands)), default=0.0)
         moved = tuple(_with_noise(evaluator, v, scale, ulps) for v in parts)
         return moved if isinstance(value, tuple) else moved[0]
-    size = np.abs(_wide(value)) if _is_float(value) else 0.0
-    return _with_noise(evaluator, value, np.where(np.isfinite(size), size, 0.0), ulps)
+    if not _is_float(value):
+        return value
+    size = np.abs(_wide(value))
+    if value.dtype.kind == "c":
+        size = np.where(_product_overflows(instruction, operands), np.inf, size)
+    else:
+        size = np.where(np.isfinite(size), size, 0.0)
+    return _with_noise(evaluator, value, size, ulps)
+
+
+def _product_overflows(instruction: HloInstruction, operands: tuple[Value, ...]) -> Any:
+    """Where a complex product or quotient, written out, leaves the range of its parts."""
+    if instruction.opcode not in ("multiply", "divide"):
+        return False
+    sizes = [np.abs(o.real) + np.abs(o.imag) for o in operands]
+    with np.errstate(all="ignore"):
+        if instruction.opcode == "multiply":
+            return ~np.isfinite(sizes[0] * sizes[1])
+        square = sizes[1] * sizes[1]
+        return ~np.isfinite(sizes[0] * sizes[1]) | ~np.isfinite(square) | (square == 0)
 
 
 def _sum_scale(
@@ -113,6 +127,9 @@ def _sum_scale(
         return scale
     if instruction.opcode == "convolution" and not all(map(_is_finite, operands)):
         # padding times infinity is NaN where padding is multiplied, and nothing where it is not
+        return np.full(value.shape, np.inf)
+    if instruction.opcode == "scaled-dot" and np.isinf(max(map(_largest, operands))):
+        # scaled operands may overflow, in a narrower type, before they are multiplied
         return np.full(value.shape, np.inf)
     with np.errstate(all="ignore"):
         total = evaluate(evaluator, instruction, tuple(np.abs(o) for o in operands))
@@ -143,9 +160,10 @@ def _with_noise(evaluator: NoisyEvaluator, value: Value, scale: Any, ulps: float
         return value
     wide = _wide(value)
     with np.errstate(all="ignore"):
-        least = np.where(np.asarray(scale) > 0, _smallest(value), 0.0)
+        vague = np.asarray(scale) > 0 if value.dtype.kind != "c" else True
+        least = np.where(vague, _smallest(value), 0.0)
         step = ulps * np.maximum(scale * _eps(value), least)
-        moved = wide + _noise(evaluator.generator, value.shape) * step
+        moved = wide + _noise(evaluator.generator, value) * step
         moved = np.where(np.isfinite(wide) & np.isfinite(step), moved, wide)
         moved = np.where(np.isinf(scale), evaluator.unknown, moved)
         return np.asarray(moved.astype(value.dtype))
@@ -158,10 +176,12 @@ def _eps(value: Array) -> float:
         return 0.0
 
 
-def _noise(generator: np.random.Generator, dims: tuple[int, ...]) -> Array:
-    """Of either sign, and never so small that rounding takes it away."""
+def _noise(generator: np.random.Generator, value: Array) -> Array:
+    """Of either sign, and never so small that rounding takes it away; for both complex parts."""
+    dims = (2, *value.shape)
     sign = generator.integers(0, 2, dims) * 2 - 1
-    return np.asarray(sign * generator.uniform(0.75, 1.5, dims))
+    real, imag = sign * generator.uniform(0.75, 1.5, dims)
+    return np.asarray(real + 1j * imag if value.dtype.kind == "c" else real)
 
 
 def _smallest(value: Value) -> float:

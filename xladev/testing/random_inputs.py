@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xladev.hlo.dtype import ARRAY_TYPES, PRED, Kind, PrimitiveType
-from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule, reachable
 from xladev.hlo.literal import Value
 from xladev.hlo.shape import UNBOUNDED, Shape, ShapeIndex, array
 
@@ -55,6 +55,7 @@ class Limits:
 FREE = Limits()
 _UNBOUNDED_SIZE = 8
 _Leaf = tuple[HloInstruction, ShapeIndex]
+_Known = dict[HloComputation, dict[_Leaf, Limits]]
 
 _PASS_ON = frozenset({
     "reshape", "broadcast", "transpose", "copy", "bitcast", "reverse", "slice", "convert",
@@ -108,17 +109,29 @@ def random_arguments(module: HloModule, seed: int = 0, *, wild: bool = False) ->
 
 def parameter_limits(computation: HloComputation) -> dict[_Leaf, Limits]:
     """Limits of each leaf of each value, found by walking from users to operands once."""
+    known: _Known = {}
+    for each in reachable(computation):
+        known[each] = _limits_within(each, known)
+    return known[computation]
+
+
+def _limits_within(computation: HloComputation, known: _Known) -> dict[_Leaf, Limits]:
+    """See `parameter_limits`; those of called computations are known."""
     limits: dict[_Leaf, Limits] = {}
     for instruction in reversed(computation.instructions):
         for number, operand in enumerate(instruction.operands):
-            for index, limit in _wanted(instruction, number, operand, limits):
+            for index, limit in _wanted(instruction, number, operand, limits, known):
                 key = (operand, index)
                 limits[key] = limits.get(key, FREE).meet(limit)
     return limits
 
 
 def _wanted(
-    user: HloInstruction, number: int, operand: HloInstruction, limits: dict[_Leaf, Limits]
+    user: HloInstruction,
+    number: int,
+    operand: HloInstruction,
+    limits: dict[_Leaf, Limits],
+    known: _Known,
 ) -> list[tuple[ShapeIndex, Limits]]:
     """What one use asks of the leaves of an operand."""
     opcode = user.opcode
@@ -131,13 +144,10 @@ def _wanted(
     if opcode in ("call", "fusion"):
         inner = user.called[0]
         parameter = inner.parameters[number]
-        return [(at, x) for (i, at), x in parameter_limits(inner).items() if i is parameter]
+        return [(at, x) for (i, at), x in known[inner].items() if i is parameter]
     if opcode == "while":
         return [
-            (at, x)
-            for c in user.called
-            for (i, at), x in parameter_limits(c).items()
-            if i is c.parameters[0]
+            (at, x) for c in user.called for (i, at), x in known[c].items() if i is c.parameters[0]
         ]
     own = _index_limits(user, number) or _DOMAINS.get(opcode, {}).get(number)
     found: list[tuple[ShapeIndex, Limits]] = [] if own is None else [((), own)]
@@ -223,7 +233,7 @@ def _random_floats(
     generator: np.random.Generator, dtype: PrimitiveType, dims: tuple[int, ...], limits: Limits
 ) -> Array:
     low = -1.0 if limits.low is None else limits.low
-    high = max(1.0, low + 1.0) if limits.high is None else limits.high
+    high = max(1.0, low + 1.0) if limits.high is None else max(limits.high, low)
     values = np.asarray(generator.uniform(low, high, dims))
     if limits.nonzero:
         values = np.where(np.abs(values) < 0.1, np.copysign(0.5, values), values)
