@@ -26,6 +26,7 @@ from xladev.compiler.step_drafts import (
     final_steps,
 )
 from xladev.compiler.virtual_buffers import BufferPool, VirtualBuffer
+from xladev.hlo.dtype import PRED
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Literal
 
@@ -218,7 +219,8 @@ class _Walk:
         )
         self.pool.advance()
         self.pool.touch(*operands, *results)
-        return (BranchDraft(selector, i["branch_computations"] is None, branches),)
+        is_predicate = i.operands[0].shape.element_type is PRED
+        return (BranchDraft(selector, is_predicate, branches),)
 
     def _call(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[Draft]:
         operands = _operand_buffers(frame, i)

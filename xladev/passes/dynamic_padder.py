@@ -20,6 +20,7 @@ from xladev.hlo.ir import (
     ProgramShape,
 )
 from xladev.hlo.names import with_unique_names
+from xladev.hlo.ops.control import branch_attributes
 from xladev.hlo.rebuild import with_operands
 from xladev.hlo.shape import Shape, tuple_of
 from xladev.passes.expansions.emit import Emitter
@@ -233,7 +234,8 @@ class _Padding:
             rows = [self._flat(v, o) for v, o in zip(values[1:], i.operands[1:], strict=True)]
             selector = materialized(self._e, values[0])
             bodies = tuple(_Padding(c, self.changed).function(i.shape) for c in i.called)
-            made = self._e.op("conditional", selector, *rows, branch_computations=bodies)
+            attrs = branch_attributes(selector.shape, bodies)
+            made = self._e.op("conditional", selector, *rows, **attrs)
         else:
             rows = [self._flat(v, o) for v, o in zip(values, i.operands, strict=True)]
             made = self._e.op("call", *rows, to_apply=self._function(i["to_apply"]))

@@ -15,7 +15,7 @@ from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.names import with_unique_names
-from xladev.hlo.ops.control import branches
+from xladev.hlo.ops.control import branch_attributes, branches
 from xladev.hlo.rebuild import with_operands
 from xladev.hlo.shape import array, tuple_of
 from xladev.passes.expansions.emit import Emitter
@@ -184,7 +184,8 @@ class _Threading:
         selector, *arguments = operands
         bodies = tuple(self.changed.get(c) or _untouched(c) for c in branches(choice))
         pairs = [self._with_state(argument) for argument in arguments]
-        return self._e.op("conditional", selector, *pairs, branch_computations=bodies)
+        attrs = branch_attributes(selector.shape, bodies)
+        return self._e.op("conditional", selector, *pairs, **attrs)
 
     def _call(self, call: HloInstruction, operands: Sequence[HloInstruction]) -> HloInstruction:
         body = self.changed[call["to_apply"]]

@@ -39,6 +39,8 @@ body { b0 = (s32[], f32[<=5]) parameter(0)  b1 = s32[] get-tuple-element(b0), in
 cond { c0 = (s32[], f32[<=5]) parameter(0)  c1 = s32[] get-tuple-element(c0), index=0
        c2 = s32[] constant(2)  ROOT c3 = pred[] compare(c1, c2), direction=LT }
 left { d0 = f32[<=5] parameter(0)  ROOT d1 = f32[<=5] sine(d0) }
+whole { w6 = f32[<=5] parameter(0)  w7 = s32[] constant(5)
+        ROOT w8 = f32[5] set-dimension-size(w6, w7), dimensions={0} }
 right { e0 = f32[<=5] parameter(0)  e1 = s32[] constant(2)
         ROOT e2 = f32[<=5] set-dimension-size(e0, e1), dimensions={0} }
 """
@@ -112,6 +114,8 @@ CASES: dict[str, str] = {
     f"ROOT r = (s32[], {V}) while(t), condition=cond, body=body",
     "branch": f"x = {V} parameter(0)  p = s32[] parameter(1)\n"
     f"ROOT r = {V} conditional(p, x, x), branch_computations={{left, right}}",
+    "branch of pred, sizes of its own": f"x = {V} parameter(0)  p = pred[] parameter(1)\n"
+    f"ROOT r = {V} conditional(p, x, x), true_computation=whole, false_computation=right",
     "call": f"x = {V} parameter(0)  ROOT r = {V} call(x), to_apply=right",
     "no rule": f"x = {V} parameter(0)  y = {V} negate(x)\nROOT r = (f32[2], s32[2]) topk(y), k=2",
     "tuples": f"x = (f32[2], {V}) parameter(0)  a = {V} get-tuple-element(x), index=1\n"

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.passes.checks import assert_unchanged, opcodes, run
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
+from xladev.hlo.text import print_module
 from xladev.hlo.verifier import verify
 from xladev.passes.rng_expander import RngExpander
 
@@ -77,6 +78,16 @@ def one(shape: str, distribution: str, first: str, second: str) -> Any:
         f"ROOT r = {shape} rng(a, b), distribution=rng_{distribution} }}"
     )
     return HloEvaluator(seed=5).run(expanded(text))
+
+
+def test_branches_of_pred_keep_their_names() -> None:
+    named = LOOP.replace("sel = s32[]", "sel = pred[]").replace(
+        "branch_computations={quiet, noisy}", "true_computation=quiet, false_computation=noisy"
+    )
+    module = expanded(named)
+    assert "branch_computations" not in print_module(module)
+    given = np.zeros((8, 500), np.float32), np.array(True)
+    assert values(module, 1, *given)[1] == -5
 
 
 @pytest.mark.parametrize("t", ["f32", "f64", "bf16", "f16"])

@@ -11,6 +11,7 @@ from xladev.codegen.llvm import I64, Value
 from xladev.codegen.scalar.constants import literal_element
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.errors import UnsupportedError
+from xladev.hlo.dtype import PRED
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.shape import Shape
 
@@ -108,7 +109,7 @@ def _conditional(
         return emit_computation(e, i.called[number], arguments[number])
 
     chosen = real_of(selector[0], "a branch index")
-    if i["branch_computations"] is None:
+    if i.operands[0].shape.element_type is PRED:
         return choose_many(e, chosen, lambda: branch(0), lambda: branch(1))
     last = len(arguments) - 1
     index = e.b.resize(chosen, I64, signed=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.custom_calls.registry import evaluate_custom_call, infer_custom_call
@@ -56,6 +57,14 @@ def branches(attrs: Attributes) -> tuple[HloComputation, ...]:
     """Branch computations in order; of a conditional on pred, false's is the second."""
     named = attrs["true_computation"], attrs["false_computation"]
     return tuple(attrs["branch_computations"] or (c for c in named if c is not None))
+
+
+def branch_attributes(selector: Shape, bodies: Sequence[HloComputation]) -> dict[str, Any]:
+    """The attributes of a conditional that `branches` reads: XLA has one spelling per selector."""
+    if selector.element_type is not dt.PRED:
+        return {"branch_computations": tuple(bodies)}
+    true, false = bodies
+    return {"true_computation": true, "false_computation": false}
 
 
 def _infer_conditional(call: OpCall) -> Shape:

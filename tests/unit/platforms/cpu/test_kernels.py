@@ -160,6 +160,35 @@ def test_scatter_drops_what_does_not_fit() -> None:
     np.testing.assert_array_equal(found, [0, 1001, 0, 0])
 
 
+BRANCHES = """one { a = f32[2] parameter(0)
+      ROOT s = f32[2] sine(a) }
+    two { b = f32[2] parameter(0)
+      ROOT c = f32[2] negate(b) }
+    one1 { d = f32[] parameter(0)
+      ROOT t = f32[] sine(d) }
+    two1 { f = f32[] parameter(0)
+      ROOT g = f32[] negate(f) }
+    pick { p = pred[] parameter(0)
+      x = f32[] parameter(1)
+      ROOT r = f32[] conditional(p, x, x), branch_computations={one1, two1} }
+    ENTRY e { p = pred[] parameter(0)
+      x = f32[2] parameter(1)
+      a = f32[2] conditional(p, x, x), branch_computations={one, two}
+      q = pred[2] broadcast(p), dimensions={}
+      b = f32[2] map(q, x), dimensions={0}, to_apply=pick
+      ROOT t = (f32[2], f32[2]) tuple(a, b) }"""
+
+
+@pytest.mark.parametrize("flag", [True, False])
+@pytest.mark.parametrize("level", [0, 2])
+def test_true_is_the_first_branch_however_branches_are_named(flag: bool, level: int) -> None:
+    module = parse_module(f"HloModule m\n{BRANCHES}")
+    x = np.array([1, 2], np.float32)
+    made = compile(module, "cpu", CompileOptions(strict=True, optimization_level=level))
+    for got in made(np.array(flag), x):
+        np.testing.assert_allclose(got.numpy(), np.sin(x) if flag else -x, rtol=1e-6)
+
+
 @pytest.mark.parametrize("start", [0, 3, 2**64 - 1, 2**63])
 def test_unsigned_starts_are_clamped_at_the_top(start: int) -> None:
     found = run(
