@@ -100,8 +100,8 @@ def _equal(got: Array, want: Array) -> Array:
         # beside NaN, C99 (Annex G) leaves the sign of the other part open
         vague = np.isnan(want.real) | np.isnan(want.imag)
         sizes = [_equal(np.abs(g), np.abs(w)) for g, w in _parts(got, want)]
-        same = [_equal(g, w) for g, w in _parts(got, want)]
-        return (same[0] & same[1]) | (vague & sizes[0] & sizes[1])
+        real, imag = (_equal(g, w) for g, w in _parts(got, want))
+        return (real & imag) | (vague & sizes[0] & sizes[1])
     same = np.asarray(got == want)
     if want.dtype.kind in "iub":
         return same
