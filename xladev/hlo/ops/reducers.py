@@ -19,8 +19,8 @@ import numpy as np
 from xladev.hlo.dtype import PrimitiveType, by_numpy
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.literal import Array, Value
-from xladev.hlo.opdef import Evaluation
 from xladev.hlo.numerics.precision import widen
+from xladev.hlo.opdef import Evaluation
 from xladev.hlo.ops.accumulation import accumulator, rounded
 
 TREE_FROM = 1024
