@@ -1,14 +1,14 @@
 """Fusion: groups of instructions that become one kernel, as `fusion` instructions.
 
 A producer joins the kernel of its users if all of them are in one kernel and each of its elements
-is then computed once; producers that cost nothing (scalar constants and their broadcasts, iota)
-are copied into every kernel that reads them. Since no value leaves a group but its root's, groups
-can never wait for each other in a circle.
+is then computed once, or at a few indices; producers that cost nothing (scalar constants and their
+broadcasts, iota) are copied into every kernel that reads them. Since no value leaves a group but
+its root's, groups can never wait for each other in a circle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -23,6 +23,9 @@ CanFuse = Callable[[HloInstruction, HloInstruction], Support]
 
 MAX_GROUP = 64
 """Most instructions in one kernel; bounds code size and the depth of its expression."""
+
+MAX_COPIES = 8
+"""Most times that one kernel computes the same value, at different indices; bounds code size."""
 
 _INDEX_ONLY = frozenset({
     "broadcast", "reshape", "transpose", "slice", "reverse", "pad", "concatenate", "iota", "copy",
@@ -110,8 +113,13 @@ class Fusion:
         """The root of the group that each instruction belongs to."""
         leader: dict[HloInstruction, HloInstruction] = {}
         size: dict[HloInstruction, int] = {}
+        reads = _Reads()
         for instruction in reversed(computation.instructions):
             goal = self._common_leader(instruction, users, leader, size, computation.root)
+            if goal is not instruction and not reads.join(instruction, users[instruction]):
+                goal = instruction
+            if goal is instruction:
+                reads.lead(instruction)
             leader[instruction] = goal
             size[goal] = size.get(goal, 0) + 1
         return leader
@@ -139,6 +147,40 @@ class Fusion:
             if not self.can_fuse(instruction, reader):
                 return instruction
         return goal
+
+
+class _Reads:
+    """At which indices the instructions of a kernel are computed.
+
+    Elementwise readers ask for the element at their own index, which is computed once for all of
+    them. Any other reader asks at an index of its own: two slices of a sum compute the sum twice,
+    two slices of a sum of two slices four times, and so on.
+    """
+
+    def __init__(self) -> None:
+        self._at: dict[HloInstruction, frozenset[int]] = {}
+        self._numbers: dict[tuple[HloInstruction, int, int], int] = {}
+
+    def lead(self, root: HloInstruction) -> None:
+        """Begins a kernel: its root is computed at the index of the kernel's loop."""
+        self._at[root] = frozenset({0})
+
+    def join(self, producer: HloInstruction, readers: Sequence[HloInstruction]) -> bool:
+        """Adds a producer to the kernel of its readers, unless it would be computed too often."""
+        at = frozenset(n for reader in readers for n in self._asked(reader, producer))
+        if len(at) > MAX_COPIES and not is_free(producer):
+            return False
+        self._at[producer] = at
+        return True
+
+    def _asked(self, reader: HloInstruction, producer: HloInstruction) -> Iterator[int]:
+        if reader.op.elementwise:
+            yield from self._at[reader]
+            return
+        for operand, value in enumerate(reader.operands):
+            for index in self._at[reader] if value is producer else ():
+                key = (reader, operand, index)
+                yield self._numbers.setdefault(key, len(self._numbers) + 1)
 
 
 def without_fusions(module: HloModule) -> HloModule:

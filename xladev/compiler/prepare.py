@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xladev.compiler.assignment import STRUCTURAL_OPCODES, CompileTarget
 from xladev.compiler.expansion import expand_rejected
+from xladev.compiler.limits import refuse_depth, refuse_growth
 from xladev.compiler.options import CompileOptions
 from xladev.errors import LiteralError
 from xladev.hlo.dot import module_to_dot
@@ -26,8 +27,11 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
         VerifyError: the module breaks a rule of HLO.
         PassError: a pass failed.
         LiteralError: a constant whose value the text left out.
+        CompileError: computations nest too deep, or written out they would be too many.
     """
     verify(module)
+    refuse_growth(module)
+    refuse_depth(module, with_calls=False)
     around = Instrumentation(verify if options.verify_passes else None, print_module)
     _dump(module, module.name)
     level = options.optimization_level
@@ -36,6 +40,7 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
         if any(is_rejected(i, target) for c in ready.computations for i in c.instructions):
             ready = pipeline.run_instrumented(ready, around)
     ready = default_pipeline(level).run_instrumented(ready, around)
+    refuse_depth(ready, with_calls=True)
     expanded = expand_rejected(ready, target, EXPANDERS)
     if expanded is not ready:
         ready = clean_up_pipeline(level).run_instrumented(expanded, around)

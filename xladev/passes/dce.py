@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.rebuild import map_computations
-from xladev.passes.effects import computations_with_effects, has_effect
+from xladev.passes.effects import acts, computations_with_effects
 from xladev.passes.pass_ import HloModulePass
 
 
@@ -49,6 +49,4 @@ def without_dead(computation: HloComputation, effects: set[str]) -> HloComputati
 
 
 def _stays(instruction: HloInstruction, effects: set[str]) -> bool:
-    if instruction.opcode == "parameter" or has_effect(instruction, frozenset()):
-        return True
-    return bool(instruction.attrs) and any(c.name in effects for c in instruction.called)
+    return instruction.opcode == "parameter" or acts(instruction, effects)

@@ -23,6 +23,13 @@ def has_effect(instruction: HloInstruction, effects: AbstractSet[HloComputation]
     return bool(instruction.attrs) and any(c in effects for c in instruction.called)
 
 
+def acts(instruction: HloInstruction, effects: AbstractSet[str]) -> bool:
+    """As `has_effect`, with the computations that have effects given by name."""
+    if has_effect(instruction, frozenset()):
+        return True
+    return bool(instruction.attrs) and any(c.name in effects for c in instruction.called)
+
+
 def computations_with_effects(module: HloModule) -> frozenset[HloComputation]:
     """Computations with an instruction that has an effect, directly or through calls."""
     found: set[HloComputation] = set()

@@ -11,9 +11,11 @@ from xladev.passes.algebraic_simplifier import AlgebraicSimplifier
 from xladev.passes.call_inliner import CallInliner
 from xladev.passes.computation_deduplicator import ComputationDeduplicator
 from xladev.passes.conditional_to_select import ConditionalToSelect
+from xladev.passes.constant_folding import ConstantFolding
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.domain_remover import DomainRemover
+from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.dynamic_padder import DynamicPadder
 from xladev.passes.expand import Expand
 from xladev.passes.float_normalization import FloatNormalization
@@ -22,9 +24,13 @@ from xladev.passes.map_inliner import MapInliner
 from xladev.passes.opt_barrier_remover import OptBarrierRemover
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
+from xladev.passes.reshape_mover import ReshapeMover
 from xladev.passes.rng_expander import RngExpander
+from xladev.passes.sort_simplifier import SortSimplifier
 from xladev.passes.sub_byte_normalization import SubByteNormalization
 from xladev.passes.synchronous_pairs import SynchronousPairs
+from xladev.passes.transpose_folding import TransposeFolding
+from xladev.passes.tuple_simplifier import TupleSimplifier
 from xladev.passes.zero_sized_elimination import ZeroSizedElimination
 
 _PASSES: tuple[type[HloModulePass], ...] = (
@@ -33,8 +39,10 @@ _PASSES: tuple[type[HloModulePass], ...] = (
     CommonSubexpressionElimination,
     ComputationDeduplicator,
     ConditionalToSelect,
+    ConstantFolding,
     DeadCodeElimination,
     DomainRemover,
+    DotCanonicalizer,
     DynamicPadder,
     Expand,
     FloatNormalization,
@@ -42,9 +50,13 @@ _PASSES: tuple[type[HloModulePass], ...] = (
     MapInliner,
     OptBarrierRemover,
     ReduceWindowRewriter,
+    ReshapeMover,
     RngExpander,
+    SortSimplifier,
     SubByteNormalization,
     SynchronousPairs,
+    TransposeFolding,
+    TupleSimplifier,
     ZeroSizedElimination,
 )
 

@@ -94,22 +94,29 @@ def _moved(
         return value
     size = np.abs(_wide(value))
     if value.dtype.kind == "c":
-        size = np.where(_product_overflows(instruction, operands), np.inf, size)
+        size = np.where(_is_vague(instruction, operands), np.inf, size)
     else:
         size = np.where(np.isfinite(size), size, 0.0)
     return _with_noise(evaluator, value, size, ulps)
 
 
-def _product_overflows(instruction: HloInstruction, operands: tuple[Value, ...]) -> Any:
-    """Where a complex product or quotient, written out, leaves the range of its parts."""
+def _is_vague(instruction: HloInstruction, operands: tuple[Value, ...]) -> Any:
+    """Where a complex result is not settled.
+
+    Functions of infinities and NaN follow C99 (Annex G) in the evaluator, and not everywhere else;
+    products and quotients, written out, may leave the range of their parts.
+    """
+    if instruction.op.tolerance is Tolerance.FUNCTION:
+        return np.logical_or.reduce([~np.isfinite(o) for o in operands])
     if instruction.opcode not in ("multiply", "divide"):
         return False
     sizes = [np.abs(o.real) + np.abs(o.imag) for o in operands]
     with np.errstate(all="ignore"):
+        product = sizes[0] * sizes[1]
         if instruction.opcode == "multiply":
-            return ~np.isfinite(sizes[0] * sizes[1])
+            return ~np.isfinite(product)
         square = sizes[1] * sizes[1]
-        return ~np.isfinite(sizes[0] * sizes[1]) | ~np.isfinite(square) | (square == 0)
+        return ~np.isfinite(product) | ~np.isfinite(square) | (square == 0)
 
 
 def _sum_scale(

@@ -144,6 +144,20 @@ class Control(Arithmetic):
             for a, b in zip(left, right, strict=True)
         )
 
+    def switch(self, index: Value, cases: Sequence[Callable[[], None]]) -> None:
+        """Runs case ``index`` (unsigned), the last one for every index that has none."""
+        labels = [self.fresh("case") for _ in cases]
+        done = self.fresh("join")
+        chosen = " ".join(
+            f"{index.type} {number}, label %{label}" for number, label in enumerate(labels[:-1])
+        )
+        self.terminate(f"switch {index}, label %{labels[-1]} [ {chosen} ]")
+        for label, emit in zip(labels, cases, strict=True):
+            self.start_block(label)
+            emit()
+            self.jump(done)
+        self.start_block(done)
+
     def by_lane(
         self, emit: Callable[[Values], Values], operands: Values, results: Sequence[IrType]
     ) -> tuple[Value, ...]:

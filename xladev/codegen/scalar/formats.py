@@ -129,7 +129,15 @@ def _encode_signed(b: FunctionBuilder, x: Value, f: FloatFormat) -> Value:
         return b.select(is_nan, f.nan, signed)
     if f.specials == "none":
         return b.select(is_nan, f.nan, b.or_(code, sign))
-    return b.or_(b.select(is_nan, f.nan, code), sign)
+    nan = _nan_code(b, magnitude, f) if f.specials == "ieee" else f.nan
+    return b.or_(b.select(is_nan, nan, code), sign)
+
+
+def _nan_code(b: FunctionBuilder, magnitude: Value, f: FloatFormat) -> Value:
+    """NaN with as much of the payload as there is room for; so decoding and encoding keeps bits."""
+    payload = b.and_(b.lshr(magnitude, f.drop), (1 << f.mantissa) - 1)
+    kept = b.or_(payload, f.largest + 1)
+    return b.select(b.icmp("eq", payload, 0), f.nan, kept)
 
 
 def _round_normal(b: FunctionBuilder, magnitude: Value, f: FloatFormat) -> Value:

@@ -88,6 +88,13 @@ def _geev(config: Config, operands: Sequence[Array]) -> Sequence[Array]:
     return np.real(values), np.imag(values), lefts, rights, info
 
 
+def _gees(_: Config, operands: Sequence[Array]) -> Sequence[Array]:
+    (a,) = operands
+    t, q, values, info = spectral.schur(a)
+    parts = [values] if np.iscomplexobj(a) else [np.real(values), np.imag(values)]
+    return t, q, *parts, np.zeros(len(a), np.int32), info
+
+
 def _gehrd(config: Config, operands: Sequence[Array]) -> Sequence[Array]:
     (a,) = operands
     low, high = int(config.get("low", 1)), int(config.get("high", a.shape[-1]))
@@ -142,6 +149,7 @@ _ROUTINES: Mapping[str, tuple[str, Routine, tuple[int, ...], str]] = MappingProx
         "syevd": ("sd", _syevd, (_MATRIX,), "Eigenvalues of symmetric matrices."),
         "heevd": ("cz", _syevd, (_MATRIX,), "Eigenvalues of Hermitian matrices."),
         "geev": ("sdcz", _geev, (_MATRIX,), "Eigenvalues of general matrices."),
+        "gees": ("sdcz", _gees, (_MATRIX,), "Schur form of general matrices."),
         "gehrd": ("sdcz", _gehrd, (_MATRIX,), "Hessenberg form."),
         "sytrd": ("sd", _sytrd, (_MATRIX,), "Tridiagonal form of symmetric matrices."),
         "hetrd": ("cz", _sytrd, (_MATRIX,), "Tridiagonal form of Hermitian matrices."),

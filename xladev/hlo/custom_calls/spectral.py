@@ -111,3 +111,68 @@ def _normalised(vectors: Array) -> Array:
     vectors = vectors / np.linalg.norm(vectors, axis=0)
     largest = np.take_along_axis(vectors, np.argmax(np.abs(vectors), axis=0)[None], 0)
     return vectors * (np.conj(largest) / np.abs(largest))
+
+
+def schur(matrices: Array) -> tuple[Array, Array, Array, Array]:
+    """A = Q T Q*: T, Q, eigenvalues (complex) and info (gees).
+
+    T is triangular; of real matrices, it has blocks of two rows with equal diagonal elements for
+    pairs of eigenvalues.
+    """
+    n = matrices.shape[1]
+    empty = [np.zeros((n, n), matrices.dtype)] * 2 + [np.zeros(n, np.complex128)]
+    (t, q, values), info = _each(_schur, matrices, empty)
+    return t, q, values, info
+
+
+def _schur(matrix: Array) -> Sequence[Array]:
+    """Splits off one eigenvector (or the plane of a pair) after the other."""
+    n = len(matrix)
+    t, q = np.array(matrix), np.eye(n, dtype=matrix.dtype)
+    values = np.zeros(n, np.complex128)
+    at = 0
+    while at < n:
+        found, vectors = np.linalg.eig(t[at:, at:])
+        basis = _invariant(vectors[:, :1], found[0], np.iscomplexobj(matrix))
+        size = basis.shape[1]
+        start = np.concatenate([basis, np.eye(n - at)], 1)
+        _turn(t, q, np.linalg.qr(start)[0], at)
+        if size == 2:
+            _turn(t, q, _levelling(t[at : at + 2, at : at + 2]), at)
+            t[at, at] = t[at + 1, at + 1] = (t[at, at] + t[at + 1, at + 1]) / 2
+        t[at + size :, at : at + size] = 0
+        values[at : at + size] = _of_block(t[at : at + size, at : at + size])
+        at += size
+    return [t, q, values]
+
+
+def _invariant(vector: Array, value: Any, is_complex: bool) -> Array:
+    """The eigenvector, or for a pair of a real matrix two real vectors of its plane."""
+    if is_complex:
+        return vector
+    if np.imag(value) == 0:
+        return np.real(vector)
+    return np.concatenate([np.real(vector), np.imag(vector)], 1)
+
+
+def _turn(t: Array, q: Array, small: Array, at: int) -> None:
+    """Applies a unitary matrix of the rows from ``at`` on to T and Q, in place."""
+    part = slice(at, at + len(small))
+    t[part] = small.conj().T @ t[part]
+    t[:, part] = t[:, part] @ small
+    q[:, part] = q[:, part] @ small
+
+
+def _levelling(block: Array) -> Array:
+    """The rotation after which both diagonal elements of a 2 x 2 block are equal."""
+    angle = 0.5 * np.arctan2(block[1, 1] - block[0, 0], block[0, 1] + block[1, 0])
+    c, s = np.cos(angle), np.sin(angle)
+    return np.array([[c, -s], [s, c]])
+
+
+def _of_block(block: Array) -> Array:
+    """Eigenvalues of a diagonal block; of a pair, the one with positive imaginary part first."""
+    if len(block) == 1:
+        return block[0]
+    imaginary = np.sqrt(np.abs(block[0, 1])) * np.sqrt(np.abs(block[1, 0]))
+    return block[0, 0] + np.array([1j, -1j]) * imaginary

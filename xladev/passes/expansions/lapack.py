@@ -26,6 +26,7 @@ from xladev.passes.expansions.linalg.hessenberg import hessenberg, tridiagonal
 from xladev.passes.expansions.linalg.lu import lu_factor
 from xladev.passes.expansions.linalg.pivoted_qr import pivoted_qr_factor
 from xladev.passes.expansions.linalg.qr import apply_q, householder_product, qr_factor
+from xladev.passes.expansions.linalg.real_schur import block_eigenvalues, real_schur
 from xladev.passes.expansions.linalg.schur import complex_schur
 from xladev.passes.expansions.linalg.svd import singular_values
 from xladev.passes.expansions.linalg.tridiagonal_solve import solve_tridiagonal
@@ -141,12 +142,15 @@ def _geev(e: Emitter, config: Config, operands: list[Value]) -> Results:
 
 def _gees(e: Emitter, _: Config, operands: list[Value]) -> Results:
     (a,) = operands
+    is_complex = a.shape.element_type.is_complex
     good, scale = mx.all_finite(e, a), mx.scale_of(e, a)
-    found = complex_schur(e, mx.zero_unless(e, good, mx.scaled(e, a, scale)))
+    usable = mx.zero_unless(e, good, mx.scaled(e, a, scale))
+    found = complex_schur(e, usable) if is_complex else real_schur(e, usable)
     t = mx.nan_unless(e, good, mx.scaled(e, found.t, scale, "multiply"))
     q = mx.nan_unless(e, good, mx.adjoint(e, found.qh))
-    info = e.select(good, found.info, 1)
-    return t, q, mx.diagonal(e, t), e.full(0, dt.S32, a.shape.dims[:1]), info
+    values = [mx.diagonal(e, t)] if is_complex else block_eigenvalues(e, t)
+    chosen = e.full(0, dt.S32, a.shape.dims[:1])
+    return t, q, *values, chosen, e.select(good, found.info, 1)
 
 
 # Systems
@@ -184,7 +188,7 @@ _ROUTINES: Mapping[str, tuple[str, Stacked, tuple[int, ...]]] = MappingProxyType
         "syevd": ("sd", _syevd, (_MATRIX,)),
         "heevd": ("cz", _syevd, (_MATRIX,)),
         "geev": ("sdcz", _geev, (_MATRIX,)),
-        "gees": ("cz", _gees, (_MATRIX,)),
+        "gees": ("sdcz", _gees, (_MATRIX,)),
         "gehrd": ("sdcz", _gehrd, (_MATRIX,)),
         "sytrd": ("sd", _sytrd, (_MATRIX,)),
         "hetrd": ("cz", _sytrd, (_MATRIX,)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from xladev.codegen.kernels.table import emit_kernel
 from xladev.codegen.llvm import I8, I32, I64, PTR, FunctionBuilder, ModuleBuilder, Parameter, Value
@@ -92,22 +93,4 @@ class _Entry:
             index = self.b.resize(chosen, I64, signed=False)
         else:
             index = self.b.resize(self.b.load(I32, self._pointer(step.selector)), I64, signed=True)
-        last = len(step.branches) - 1
-        inside = self.b.icmp("ult", index, last)
-        self._among(step, self.b.select(inside, index, last), 0)
-
-    def _among(self, step: Branch, index: Value, number: int) -> None:
-        """Runs branch ``index``, which is ``number`` or higher."""
-        if number == len(step.branches) - 1:
-            self._steps(step.branches[number])
-            return
-
-        def here() -> Sequence[Value]:
-            self._steps(step.branches[number])
-            return ()
-
-        def further() -> Sequence[Value]:
-            self._among(step, index, number + 1)
-            return ()
-
-        self.b.branch(self.b.icmp("eq", index, number), here, further)
+        self.b.switch(index, [partial(self._steps, steps) for steps in step.branches])

@@ -254,3 +254,21 @@ def test_the_largest_elements_by_custom_call(seed: int) -> None:
     x = np.random.default_rng(seed).standard_normal((20, 3)).astype(np.float32)
     numbers = np.arange(60, dtype=np.int32).reshape(20, 3)
     assert_exact(text, 0, x, numbers, np.float32(0) + x[0, 0] * 0, np.zeros((), np.int32))
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_schur_form(letter: str, seed: int) -> None:
+    t = LETTERS[letter]
+    a = draw(seed, t, 2, 4, 4)
+    a[1, 0, 0] = np.nan
+    matrix, row = shape(t, 2, 4, 4), shape(t, 2, 4)
+    values = row if t.is_complex else f"{row}, {row}"
+    found = both_results(f"({matrix}, {matrix}, {values}, s32[2], s32[2])",
+                         f"lapack_{letter}gees_ffi", a)  # fmt: skip
+    for number in (0, 1):
+        form, q = found[0][number], found[1][number]
+        atol = 300 * np.finfo(t.np).eps
+        np.testing.assert_allclose(q[0] @ form[0] @ adjoint(q[0]), a[0], atol=atol)
+        assert np.isnan(form[1]).all() and found[-1][number].tolist() == [0, 1]
+    traces = [sum(x[number][0].sum() for x in found[2:3]) for number in (0, 1)]
+    np.testing.assert_allclose(traces, np.trace(a[0]), atol=atol)

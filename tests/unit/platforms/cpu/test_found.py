@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from xladev.hlo import dtype as dt
 from xladev.hlo.text import parse_module
-from xladev.testing.differential import compare_with_evaluator
+from xladev.testing.differential import compare_with_evaluator, run_on_platform
+from xladev.testing.noise import evaluated
 from xladev.testing.random_inputs import random_arguments
 
 FOUND = {
@@ -102,3 +105,28 @@ def test_program_once_wrong(text: str, wild: bool) -> None:
     module = parse_module(f"HloModule found\n{text}")
     arguments = random_arguments(module, 1, wild=wild)
     assert compare_with_evaluator(module, arguments, "cpu") is None
+
+
+@pytest.mark.parametrize("dtype", [t for t in dt.FLOATS if t.bits in (8, 16)], ids=str)
+def test_bitcast_convert_keeps_every_bit(dtype: dt.PrimitiveType) -> None:
+    """Payloads of NaN too, signalling ones included."""
+    bits = {8: dt.U8, 16: dt.U16}[dtype.bits]
+    codes = np.arange(2**dtype.bits, dtype=bits.np)
+    module = parse_module(
+        f"HloModule m\nENTRY e {{ x = {dtype}[{codes.size}] parameter(0)\n"
+        f"ROOT r = {bits}[{codes.size}] bitcast-convert(x) }}"
+    )
+    (got,) = run_on_platform(module, [codes.view(dtype.np)], "cpu")
+    np.testing.assert_array_equal(got, codes)
+
+
+def test_sign_of_infinite_complex_numbers() -> None:
+    """As XLA: each part over the magnitude."""
+    module = parse_module(
+        "HloModule m\nENTRY e { x = c64[4] parameter(0)\nROOT r = c64[4] sign(x) }"
+    )
+    x = np.array([complex(np.inf, 1), complex(2, -np.inf), 0, 3 + 4j], np.complex64)
+    (got,) = run_on_platform(module, [x], "cpu")
+    want = evaluated(module, [x])[0]
+    np.testing.assert_allclose(got.real, want.real, rtol=1e-6)
+    np.testing.assert_allclose(got.imag, want.imag, rtol=1e-6)

@@ -280,3 +280,15 @@ def test_moved_nans_keep_their_payload(dtype: str) -> None:
         bits.view(element.np),
     )
     np.testing.assert_array_equal(found.view(bits.dtype), [*bits[::-1], *bits])
+
+
+def test_as_many_branches_as_one_likes() -> None:
+    count = 1500
+    texts = [f"f{n} {{ p{n} = f32[] parameter(0)\n c{n} = f32[] constant({n})\n"
+             f" ROOT r{n} = f32[] add(p{n}, c{n}) }}" for n in range(count)]  # fmt: skip
+    names = ", ".join(f"f{n}" for n in range(count))
+    body = f"r = f32[] conditional(i{', x' * count}), branch_computations={{{names}}}"
+    entry = f"ENTRY e {{ i = s32[] parameter(0)\n x = f32[] parameter(1)\n ROOT {body} }}"
+    compiled = compile(parse_module("\n".join(["HloModule m", *texts, entry])), "cpu")
+    for index, want in ((0, 0), (700, 700), (count - 1, count - 1), (count, count - 1), (-1, -1)):
+        assert float(compiled(np.int32(index), np.float32(0))) == want % count

@@ -68,13 +68,18 @@ def magnitude(b: FunctionBuilder, z: Pair) -> Value:
 
 
 def _sign(b: FunctionBuilder, args: Sequence[Pair]) -> Pair:
-    """z / |z|; zero is its own sign."""
+    """z / |z|, part by part; zero is its own sign.
+
+    An infinite magnitude makes zeros of finite parts and NaN of infinite ones.
+    """
     z = args[0]
     h, w, _ = _hypot_scaled(b, z)
     zero = b.fcmp("oeq", h, 0.0)
     lost = is_infinite(b, z)
     parts = [b.select(zero, x, b.fdiv(y, h)) for x, y in zip(z, w, strict=True)]
-    real, imag = (b.select(lost, NAN, part) for part in parts)
+    real, imag = (
+        b.select(lost, b.fdiv(x, INFINITY), part) for x, part in zip(z, parts, strict=True)
+    )
     return real, imag
 
 

@@ -51,14 +51,10 @@ def _reduced_left(e: Emitter, a: Value, found: Reflector, at: Value) -> Value:
     """H* A right of column ``at``, whose reduced form and reflector replace it."""
     left = reflected(e, a, found.v, e.conjugate(found.tau))
     row, column = mx.rows(e, a), mx.columns(e, a)
-    changed = e.compare("NE", mx.down(e, found.v, a), 0)
-    here = mx.both(e, e.compare("EQ", column, at), e.compare("GT", row, at))
     first = e.compare("EQ", row, e.add(at, 1))
-    beta = mx.spread(e, found.beta, a, 0)
-    packed = e.select(first, beta, mx.down(e, found.v, a))
-    keep = mx.both(e, here, e.op("or", first, changed))
-    moved = e.select(mx.both(e, e.compare("GT", column, at), changed), left, a)
-    return e.select(keep, packed, moved)
+    packed = e.select(first, mx.spread(e, found.beta, a, 0), mx.down(e, found.v, a))
+    here = mx.both(e, e.compare("EQ", column, at), e.compare("GT", row, at))
+    return e.select(here, packed, e.select(e.compare("GT", column, at), left, a))
 
 
 class Tridiagonal(NamedTuple):

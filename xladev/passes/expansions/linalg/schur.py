@@ -16,8 +16,8 @@ from xladev.passes.expansions.linalg.hessenberg import hessenberg
 from xladev.passes.expansions.linalg.matrices import Value
 from xladev.passes.expansions.linalg.qr import householder_product
 
-_SWEEPS_PER_ROW = 30
-_EXCEPTIONAL = 10
+MAX_SWEEPS_PER_ROW = 30
+EXCEPTIONAL = 10
 """Sweeps without a new zero after which a shift is tried that breaks symmetry."""
 
 
@@ -35,7 +35,7 @@ class Schur(NamedTuple):
     info: Value
 
 
-class _Window(NamedTuple):
+class Window(NamedTuple):
     """What of each matrix is not triangular yet: rows ``first .. last``, equal if nothing is."""
 
     first: Value
@@ -56,11 +56,11 @@ def complex_schur(e: Emitter, a: Value) -> Schur:
     def unfinished(e: Emitter, values: list[Value]) -> Value:
         number, _, first, last = values[:4]
         some = e.reduce(e.compare("LT", first, last), (0,), "or", False)
-        return mx.both(e, some, e.compare("LT", number, _SWEEPS_PER_ROW * max(10, n)))
+        return mx.both(e, some, e.compare("LT", number, MAX_SWEEPS_PER_ROW * max(10, n)))
 
     def body(e: Emitter, values: list[Value]) -> Values:
         number, fruitless, *rest = values
-        window, (t, qh) = _Window(*rest[:2]), rest[2:]
+        window, (t, qh) = Window(*rest[:2]), rest[2:]
         shift = _shift(e, t, window.last, fruitless)
         t, qh = _sweep(e, t, qh, shift, window)
         t, after = _deflated(e, t)
@@ -85,27 +85,36 @@ def hessenberg_q(e: Emitter, packed: Value, taus: Value) -> Value:
     return e.select(corner, 1, grown)
 
 
-def _deflated(e: Emitter, t: Value) -> tuple[Value, _Window]:
-    """The matrices with negligible subdiagonal elements zero, and their last unfinished block."""
+def _deflated(e: Emitter, t: Value) -> tuple[Value, Window]:
+    """The matrices without negligible subdiagonal elements, and their last unfinished block."""
+    small = negligible(e, t)
+    t = without_negligible(e, t, small)
+    number = e.add(mx.rows(e, small), 1)
+    last = e.reduce(e.select(small, 0, number), (1,), "maximum", 0)
+    ends = mx.both(e, small, e.compare("LT", number, mx.spread(e, last, number, 0)))
+    first = e.reduce(e.select(ends, number, 0), (1,), "maximum", 0)
+    return t, Window(first, last)
+
+
+def negligible(e: Emitter, t: Value) -> Value:
+    """Which subdiagonal elements are nothing beside their neighbours, pred ``[batch, n - 1]``."""
     n = t.shape.dims[1]
     diagonal = mx.size(e, mx.diagonal(e, t))
     around = e.add(e.slice_in(diagonal, 1, 0, n - 1), e.slice_in(diagonal, 1, 1, n))
     whole = e.reduce(mx.size(e, t), (1, 2), "maximum", 0)
     around = e.select(e.compare("EQ", around, 0), mx.spread(e, whole, around, 0), around)
-    below = mx.size(e, _subdiagonal(e, t))
     epsilon = mx.EPSILON[t.shape.element_type.component]
-    small = e.compare("LE", below, e.multiply(around, epsilon))
-    kept = mx.down(e, e.pad(e.convert(small, dt.S32), ((0, 0, 0), (1, 0, 0))), t)
+    return e.compare("LE", mx.size(e, subdiagonal(e, t)), e.multiply(around, epsilon))
+
+
+def without_negligible(e: Emitter, t: Value, small: Value) -> Value:
+    """The matrices with those subdiagonal elements zero."""
+    below = e.pad(e.convert(small, dt.S32), ((0, 0, 0), (1, 0, 0)))
     on = e.compare("EQ", mx.rows(e, t), e.add(mx.columns(e, t), 1))
-    t = e.select(mx.both(e, on, e.compare("NE", kept, 0)), 0, t)
-    number = e.add(mx.rows(e, below), 1)
-    last = e.reduce(e.select(small, 0, number), (1,), "maximum", 0)
-    ends = mx.both(e, small, e.compare("LT", number, mx.spread(e, last, number, 0)))
-    first = e.reduce(e.select(ends, number, 0), (1,), "maximum", 0)
-    return t, _Window(first, last)
+    return e.select(mx.both(e, on, e.compare("NE", mx.down(e, below, t), 0)), 0, t)
 
 
-def _subdiagonal(e: Emitter, t: Value) -> Value:
+def subdiagonal(e: Emitter, t: Value) -> Value:
     """The elements next below the diagonal, ``[batch, n - 1]``."""
     n = t.shape.dims[1]
     return mx.diagonal(e, e.slice_in(e.slice_in(t, 1, 1, n), 2, 0, n - 1))
@@ -133,11 +142,11 @@ def _shift(e: Emitter, t: Value, last: Value, fruitless: Value) -> Value:
     step = e.select(nothing, 0, e.divide(product, e.select(nothing, 1, sum_)))
     usual = e.subtract(d, step)
     other = e.add(d, mx.as_type_of(e, e.multiply(mx.size(e, c), 0.75), d))
-    every = e.elementwise("remainder", e.add(fruitless, 1), e.full_like(fruitless, _EXCEPTIONAL))
+    every = e.elementwise("remainder", e.add(fruitless, 1), e.full_like(fruitless, EXCEPTIONAL))
     return e.select(e.compare("EQ", every, 0), other, usual)
 
 
-def _sweep(e: Emitter, t: Value, qh: Value, shift: Value, window: _Window) -> tuple[Value, Value]:
+def _sweep(e: Emitter, t: Value, qh: Value, shift: Value, window: Window) -> tuple[Value, Value]:
     """One QR step in every window."""
     unfinished = e.compare("LT", window.first, window.last)
     n = t.shape.dims[1]
@@ -147,24 +156,24 @@ def _sweep(e: Emitter, t: Value, qh: Value, shift: Value, window: _Window) -> tu
     def step(e: Emitter, number: Value, state: list[Value]) -> Values:
         t, qh, shift, first, last, begin = state
         k = e.add(number, begin)
-        turn = _chase(e, t, shift, _Window(first, last), k)
-        t = _rows_turned(e, t, turn, k)
-        t = _with_zero(e, _columns_turned(e, t, turn, k), k)
-        return t, _rows_turned(e, qh, turn, k), shift, first, last, begin
+        turn = _chase(e, t, shift, Window(first, last), k)
+        t = rows_turned(e, t, turn, k)
+        t = _with_zero(e, columns_turned(e, t, turn, k), k)
+        return t, rows_turned(e, qh, turn, k), shift, first, last, begin
 
     start = (t, qh, shift, *window, begin)
     t, qh, *_ = e.repeat(e.subtract(end, begin), start, step)
     return t, qh
 
 
-class _Turn(NamedTuple):
+class Turn(NamedTuple):
     """[[c, s], [-conj(s), c]], both of the matrices' type, ``[batch]``; c is real."""
 
     c: Value
     s: Value
 
 
-def _chase(e: Emitter, t: Value, shift: Value, window: _Window, k: Value) -> _Turn:
+def _chase(e: Emitter, t: Value, shift: Value, window: Window, k: Value) -> Turn:
     """The rotation of rows k and k + 1: makes the bulge, chases it, or does nothing outside."""
     batch = t.shape.dims[0]
     left = e.elementwise("maximum", e.subtract(k, 1), 0)
@@ -182,7 +191,7 @@ def _pair(e: Emitter, t: Value, row: Value, column: Value) -> Value:
     return e.reshape(e.dynamic_slice(t, (0, row, column), (batch, 2, 1)), (batch, 2))
 
 
-def _turn(e: Emitter, x: Value, y: Value) -> _Turn:
+def _turn(e: Emitter, x: Value, y: Value) -> Turn:
     """The rotation that turns (x, y) into (r, 0); the identity if y is zero."""
     sizes = mx.magnitude(e, x), mx.magnitude(e, y)
     scale = mx.power_of_two_near(e, e.op("maximum", *sizes))
@@ -195,10 +204,11 @@ def _turn(e: Emitter, x: Value, y: Value) -> _Turn:
     phase = e.divide(x, mx.as_type_of(e, e.select(flat, 1, sizes[0]), x))
     phase = e.select(flat, 1, phase)
     near = e.divide(e.conjugate(y), mx.as_type_of(e, e.multiply(scale, norm), y))
-    return _Turn(mx.as_type_of(e, c, x), e.multiply(phase, near))
+    return Turn(mx.as_type_of(e, c, x), e.multiply(phase, near))
 
 
-def _rows_turned(e: Emitter, a: Value, turn: _Turn, k: Value) -> Value:
+def rows_turned(e: Emitter, a: Value, turn: Turn, k: Value) -> Value:
+    """G A, for the rotation G of rows k and k + 1."""
     batch, _, n = a.shape.dims
     pair = e.dynamic_slice(a, (0, k, 0), (batch, 2, n))
     upper, lower = (e.reshape(e.slice_in(pair, 1, i, i + 1), (batch, n)) for i in (0, 1))
@@ -209,7 +219,7 @@ def _rows_turned(e: Emitter, a: Value, turn: _Turn, k: Value) -> Value:
     return e.dynamic_update_slice(a, e.concatenate(rows, 1), (0, k, 0))
 
 
-def _columns_turned(e: Emitter, a: Value, turn: _Turn, k: Value) -> Value:
+def columns_turned(e: Emitter, a: Value, turn: Turn, k: Value) -> Value:
     """A G*, for the rotation G of columns k and k + 1."""
     batch, n, _ = a.shape.dims
     pair = e.dynamic_slice(a, (0, 0, k), (batch, n, 2))

@@ -55,6 +55,11 @@ def test_degenerate_and_scaled(scale: float) -> None:
     check((SPECIAL * scale).astype(np.float32))
 
 
+def test_many_rotations_leave_vectors_orthogonal(seed: int) -> None:
+    vectors = run(lower, hermitian(seed, np.float32, 1, 40, 40))[1]
+    assert_unitary(vectors, 5)
+
+
 def test_diagonal_matrices_are_exact() -> None:
     values, vectors, _ = run(lower, SPECIAL[3:4])
     assert values.tolist() == [[1, 1, 1, 2, 3]]

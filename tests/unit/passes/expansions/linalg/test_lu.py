@@ -71,6 +71,22 @@ def test_nan_stays_in_its_matrix(seed: int) -> None:
     np.testing.assert_array_equal(packed[1, :3, :3], run(lu_factor, a[1:])[0][0, :3, :3])
 
 
+def test_nan_is_the_largest_pivot() -> None:
+    a = np.array([[[1.0, 2], [np.nan, 5], [9, 3]]])
+    assert run(lu_factor, a)[1].tolist() == factor.lu_factor(a)[1].tolist() == [[1, 1]]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_padding_is_never_exchanged(seed: int) -> None:
+    a = draw(seed, np.float64, 1, 80, 65)
+    a[0, [70, 75]] = 0
+    a[0, [70, 75], -1] = np.inf
+    _, pivots, order, _ = run(lu_factor, a)
+    want = factor.lu_factor(a)[1]
+    np.testing.assert_array_equal(pivots, want)
+    np.testing.assert_array_equal(order, factor.permutation_of(want, 80))
+
+
 def test_the_program_does_not_grow_with_the_matrix() -> None:
     assert instructions(lu_factor, 1, 1000, 1000) == instructions(lu_factor, 1, 130, 130)
     assert instructions(lu_factor, 1, 130, 130) < 300

@@ -1,0 +1,57 @@
+"""Which values join a kernel, and how often it computes them."""
+
+from xladev.compiler.fusion import MAX_COPIES, Fusion
+from xladev.compiler.support import YES
+from xladev.hlo.ir import HloModule
+from xladev.hlo.text import parse_module
+
+
+def fused(body: str) -> HloModule:
+    module = parse_module("HloModule m\nENTRY e {\n" + body + "\n}")
+    return Fusion(lambda producer, consumer: YES).run(module)
+
+
+def fusions(module: HloModule) -> list[int]:
+    """Sizes of the kernels, without their parameters."""
+    return [
+        sum(i.opcode != "parameter" for i in i["calls"].instructions)
+        for i in module.entry.instructions
+        if i.opcode == "fusion"
+    ]
+
+
+def slices(count: int) -> str:
+    """The sum of that many slices of one negation."""
+    lines = [
+        "x = f32[100] parameter(0)",
+        "n = f32[100] negate(x)",
+        "s0 = f32[9] slice(n), slice={[0:9]}",
+    ]
+    for k in range(1, count):
+        lines.append(f"p{k} = f32[9] slice(n), slice={{[{k}:{k + 9}]}}")
+        lines.append(f"s{k} = f32[9] add(s{k - 1}, p{k})")
+    return "\n".join(lines)
+
+
+def test_elementwise_readers_share_one_element() -> None:
+    body = "x = f32[8] parameter(0)\n v0 = f32[8] cosine(x)"
+    for k in range(1, 40):
+        body += f"\n v{k} = f32[8] add(v{k - 1}, v{k - 1})"
+    assert fusions(fused(body)) == [40]
+
+
+def test_a_value_is_computed_at_a_few_indices() -> None:
+    assert fusions(fused(slices(MAX_COPIES))) == [2 * MAX_COPIES]
+    module = fused(slices(MAX_COPIES + 1))
+    assert fusions(module) == [2 * MAX_COPIES + 1]
+    assert "negate" in [i.opcode for i in module.entry.instructions]
+
+
+def test_copies_of_copies_count() -> None:
+    lines = ["x = f32[100] parameter(0)", "v0 = f32[100] negate(x)"]
+    for n in range(1, 30):
+        size = 100 - n
+        lines.append(f"a{n} = f32[{size}] slice(v{n - 1}), slice={{[0:{size}]}}")
+        lines.append(f"b{n} = f32[{size}] slice(v{n - 1}), slice={{[1:{size + 1}]}}")
+        lines.append(f"v{n} = f32[{size}] add(a{n}, b{n})")
+    assert max(fusions(fused("\n".join(lines)))) <= 3 * 4
