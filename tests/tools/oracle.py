@@ -1,7 +1,8 @@
 """XLA's own parser, printer and proto codec, asked in a child process.
 
-The child is any Python that has jaxlib 0.12 or later: the one named by XLADEV_ORACLE_PYTHON, or
-this one. Its bindings are private and some modules make it abort, so it never runs in-process.
+The child is any Python that has jaxlib: the one named by XLADEV_ORACLE_PYTHON, or this one. One
+before 0.12 lacks the newest opcodes and fields (see `version`). Its bindings are private and some
+modules make it abort, so it never runs in-process.
 """
 
 import importlib.util
@@ -62,6 +63,16 @@ def oracle_python() -> str:
     if importlib.util.find_spec("jaxlib") is None:
         pytest.skip("no jaxlib here, and XLADEV_ORACLE_PYTHON names no Python that has it")
     return sys.executable
+
+
+@cache
+def version() -> tuple[int, ...]:
+    """Version of the jaxlib that is asked, such as (0, 12, 0)."""
+    command = [oracle_python(), "-c", "import jaxlib; print(jaxlib.__version__)"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    if said.returncode:
+        pytest.skip(f"the oracle cannot be imported: {said.stderr[-200:]}")
+    return tuple(int(part) for part in said.stdout.strip().split(".")[:3] if part.isdigit())
 
 
 def texts_of(protos: Sequence[bytes]) -> list[str | Refusal]:

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools import oracle
-from tests.unit.hlo.proto.printed import comparable
+from tests.unit.hlo.proto.printed import differences
 from tests.unit.hlo.proto.sources import without_sources
 from xladev.hlo.proto import read_module, write_module
 from xladev.hlo.text import parse_module
@@ -57,19 +56,6 @@ def test_proto_and_text_of_cases_are_one_module(tenth: int, stablehlo_cases: Pat
         proto = read_module(path.read_bytes())
         text = parse_module(path.with_suffix(".hlo").read_text())
         assert without_sources(proto) == without_sources(text), path
-
-
-def differences(protos: dict[str, bytes]) -> dict[str, str]:
-    """Why XLA refuses what was written for each proto, or ``differs`` where it prints another."""
-    written = oracle.texts_of([write_module(read_module(data)) for data in protos.values()])
-    original = oracle.texts_of(list(protos.values()))
-    found: dict[str, str] = {}
-    for name, ours, theirs in zip(protos, written, original, strict=True):
-        if isinstance(ours, oracle.Refusal):
-            found[name] = ours.why
-        elif comparable(ours) != comparable(str(theirs)):
-            found[name] = "differs"
-    return found
 
 
 def test_xla_reads_programs_as_they_were(programs_dir: Path) -> None:
