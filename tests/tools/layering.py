@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from tests.tools.syntax import parse
+
 LAYERS = (
     "errors",
     "instrument",
@@ -95,7 +97,7 @@ def read_tree(root: Path) -> Tree:
     return Tree(
         root.name,
         tuple(
-            Module(f.relative_to(root).as_posix(), ast.parse(f.read_text("utf-8"), str(f)))
+            Module(f.relative_to(root).as_posix(), parse(f.read_text("utf-8"), str(f)))
             for f in files
         ),
     )

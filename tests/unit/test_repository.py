@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.syntax import parse
+
 ROOT = Path(__file__).parents[2]
 MAX_LINES = 600
 MAX_FUNCTION_LINES = 60
@@ -78,7 +80,7 @@ def test_no_python_file_is_too_long() -> None:
 
 def long_functions(name: str, text: str) -> list[str]:
     """`file:line function: lines` of every function that is too long."""
-    nodes = ast.walk(ast.parse(text))
+    nodes = ast.walk(parse(text))
     functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     sizes = [(f, (f.end_lineno or f.lineno) - f.lineno + 1) for f in functions]
     return [f"{name}:{f.lineno} {f.name}: {n}" for f, n in sizes if n > MAX_FUNCTION_LINES]
