@@ -24,12 +24,11 @@ from xladev.compiler.partition import Region, Step, partition
 from xladev.compiler.prepare import prepare
 from xladev.compiler.procedure_builder import ProcedureBuilder
 from xladev.compiler.program import ConstantData, Procedure, Program, Slot
-from xladev.compiler.program_check import MAX_NESTING, check_program, nesting
+from xladev.compiler.program_check import check_program
 from xladev.compiler.region_compile import compile_region
 from xladev.compiler.signature import Signature
 from xladev.compiler.thunks import RunExecutable
 from xladev.compiler.value_leaves import ValueLeaf, sources
-from xladev.errors import CompileError
 from xladev.hlo.device_groups import device_groups
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.shape import Shape
@@ -79,12 +78,6 @@ def _compile(
     targets = (target, *found.asked)
     program = _ProgramBuilder(ready, targets, options, assignment).build()
     program = with_dynamic_interface(program, module)
-    if nesting(program) > MAX_NESTING:
-        raise CompileError(
-            f"loops, branches and calls of {module.name} are nested {nesting(program)} deep",
-            why=f"the SDK runs at most {MAX_NESTING} levels",
-            hint="inline calls: optimization_level must not be 0",
-        )
     check_program(program)
     return program
 

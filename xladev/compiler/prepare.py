@@ -40,10 +40,10 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
         if any(is_rejected(i, target) for c in ready.computations for i in c.instructions):
             ready = pipeline.run_instrumented(ready, around)
     ready = default_pipeline(level).run_instrumented(ready, around)
-    refuse_depth(ready, with_calls=True)
     expanded = expand_rejected(ready, target, EXPANDERS)
     if expanded is not ready:
         ready = clean_up_pipeline(level).run_instrumented(expanded, around)
+    refuse_depth(ready, with_calls=True)
     _refuse_elided_constants(ready)
     if ready is not module:
         _dump(ready, f"{module.name}.prepared")

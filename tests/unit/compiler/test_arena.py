@@ -47,3 +47,12 @@ def test_placement_of_many_buffers_is_near_linear() -> None:
     start = time.process_time()
     place([Lifetime(64 * (n % 7 + 1), n, n + 5) for n in range(50_000)])
     assert time.process_time() - start < 5
+
+
+def test_holes_on_both_sides_are_merged() -> None:
+    small = [Lifetime(64, 0, last) for last in (1, 3, 2)]
+    kept = Lifetime(64, 0, 9)
+    whole = Lifetime(3 * 64, 5, 9)
+    offsets, nbytes = place([*small, kept, whole])
+    assert offsets[-1] == 0
+    assert nbytes == 4 * 64

@@ -357,3 +357,56 @@ def test_damaged_plans_are_refused() -> None:
     with pytest.raises(FormatError):
         read_plan(Executable(executable.signature, b"nothing"))
     assert plan_executable is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "result"),
+    [
+        ("n = f32[4] negate(x)\n r = f32[4] reverse(n), dimensions={0}", "f32[4] add(n, r)"),
+        ("", "f64[4] convert(x)"),
+        (
+            "z = s32[] constant(0)\n d = f32[2] dynamic-slice(x, z), dynamic_slice_sizes={2}",
+            "f32[4] dynamic-update-slice(x, d, z)",
+        ),
+    ],
+    ids=["read elsewhere too", "wider elements", "updated from itself"],
+)
+def test_kernels_that_must_not_work_in_place(body: str, result: str) -> None:
+    module = parse_module(f"ENTRY e {{ x = f32[4] parameter(0)\n {body}\n ROOT o = {result} }}")
+    assert in_place_pairs(module.entry) == frozenset()
+
+
+def test_an_operand_given_twice_is_not_overwritten() -> None:
+    plan = plan_of(
+        """HloModule m
+add { p = s32[] parameter(0)
+  q = s32[] parameter(1)
+  ROOT c = s32[] add(p, q) }
+gt { p = s32[] parameter(0)
+  q = s32[] parameter(1)
+  ROOT c = pred[] compare(p, q), direction=GT }
+ENTRY e { x = s32[4] parameter(0)
+  i = s32[4,1] parameter(1)
+  t = s32[4] sort(x), dimensions={0}, to_apply=gt
+  s = s32[4] scatter(t, i, t), update_window_dims={}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
+  ROOT r = s32[4] sort(s), dimensions={0}, to_apply=gt }"""
+    )
+    scatter = plan.steps[1]
+    assert isinstance(scatter, RunKernel)
+    assert scatter.buffers[-1] not in scatter.buffers[:-1]
+
+
+def test_states_that_begin_as_one_value_have_buffers_of_their_own() -> None:
+    text = ROTATING_LOOP.replace("tuple(zero, x, y, x)", "tuple(zero, v, v, y)")
+    text = text.replace("  zero = s32", "  v = f32[4] reverse(x), dimensions={0}\n  zero = s32")
+    check(text.replace("f32[4] add(a, b)", "f32[4] subtract(a, b)"), X, Y)
+
+
+def test_long_expressions_become_several_kernels() -> None:
+    steps = "\n".join(f"a{n + 1} = f32[4] add(a{n}, y)" for n in range(200))
+    plan = plan_of(
+        f"ENTRY e {{ a0 = f32[4] parameter(0)\n y = f32[4] parameter(1)\n {steps}\n"
+        " ROOT r = f32[4] negate(a200) }"
+    )
+    assert len(plan.steps) == 4

@@ -8,7 +8,7 @@ from xladev.compiler.limits import MOST_WRITTEN_OUT, refuse_depth, refuse_growth
 from xladev.compiler.program_check import MAX_NESTING
 from xladev.errors import CompileError
 from xladev.hlo.ir import HloModule
-from xladev.hlo.text import parse_module
+from xladev.hlo.text import parse_module, print_module
 
 CALLS = {
     "call": "f32[] call({x}), to_apply={f}",
@@ -71,3 +71,16 @@ def test_calls_that_are_inlined_do_not_count() -> None:
     refuse_depth(tower("call", 2000, 1), with_calls=False)
     with pytest.raises(CompileError, match="inline calls"):
         refuse_depth(tower("call", 2000, 1), with_calls=True)
+
+
+def test_loops_that_an_expansion_adds_count_too() -> None:
+    """Too deep is told of the program, not of the file that xladev would write."""
+
+    def factored(levels: int) -> HloModule:
+        text = print_module(tower("while", levels, 1)).replace("f32[]", "f32[3,3]")
+        return parse_module(text.replace("negate(x0)", "cholesky(x0), lower=true"))
+
+    compile(factored(MAX_NESTING - 6), "cpu")
+    compile(factored(MAX_NESTING - 1), "interpreter")
+    with pytest.raises(CompileError, match="deep"):
+        compile(factored(MAX_NESTING - 1), "cpu")

@@ -113,14 +113,18 @@ def _conditional(
         return choose_many(e, chosen, lambda: branch(0), lambda: branch(1))
     last = len(arguments) - 1
     index = e.b.resize(chosen, I64, signed=True)
+    inside = e.b.icmp("ult", index, last)
+    index = e.b.select(inside, index, last)
 
-    def among(number: int) -> Elements:
-        if number == last:
-            return branch(last)
-        here = e.b.icmp("eq", index, number)
-        return choose_many(e, here, lambda: branch(number), lambda: among(number + 1))
+    def among(first: int, stop: int) -> Elements:
+        """What branch ``index`` gives, known to be one of first..stop-1; halves each time."""
+        if stop - first == 1:
+            return branch(first)
+        middle = (first + stop) // 2
+        before = e.b.icmp("ult", index, middle)
+        return choose_many(e, before, lambda: among(first, middle), lambda: among(middle, stop))
 
-    return among(0)
+    return among(0, len(arguments))
 
 
 _Rule = Callable[[ElementalEmitter, HloInstruction, Mapping[HloInstruction, Elements]], Elements]

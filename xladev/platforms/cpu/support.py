@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from xladev.codegen.elemental.rules import ELEMENT_RULES
@@ -24,21 +25,65 @@ _WITHIN_SCALARS = _CONTROL | _STRUCTURE
 
 def cpu_supports(instruction: HloInstruction) -> Support:
     """Whether native code can be made of an instruction and all that it calls."""
-    refusal = _array_refusal(instruction)
-    if refusal is not None:
-        return refusal
-    opcode = instruction.opcode
-    if opcode in _CONTROL or opcode == "fusion":
-        return _whole_program(instruction)
-    if opcode in _STRUCTURE:
-        return YES
-    if opcode == "bitcast":
-        return _bitcast(instruction)
-    if opcode in ELEMENT_RULES or opcode in KERNEL_EMITTERS:
-        return _scalar_computations(instruction)
-    if instruction.op.elementwise:
-        return _elementwise(instruction)
-    return no(f"no kernel for {opcode}")
+    return _Answers().to(instruction)
+
+
+class _Answers:
+    """Looks once at each computation that an instruction calls, however often it is called."""
+
+    def __init__(self) -> None:
+        self._programs: dict[HloComputation, Support] = {}
+        self._scalars: dict[HloComputation, Support] = {}
+
+    def to(self, instruction: HloInstruction) -> Support:
+        """Whether it can be a step of a program."""
+        refusal = _array_refusal(instruction)
+        if refusal is not None:
+            return refusal
+        opcode = instruction.opcode
+        if opcode in _CONTROL or opcode == "fusion":
+            return _all(map(self._program, instruction.called))
+        if opcode in _STRUCTURE:
+            return YES
+        if opcode == "bitcast":
+            return _bitcast(instruction)
+        if opcode in ELEMENT_RULES or opcode in KERNEL_EMITTERS:
+            return _all(map(self._scalar_computation, instruction.called))
+        if instruction.op.elementwise:
+            return _elementwise(instruction)
+        return no(f"no kernel for {opcode}")
+
+    def _program(self, computation: HloComputation) -> Support:
+        """Yes if every instruction of a computation can be a step."""
+        if computation not in self._programs:
+            answers = (_within(inner, self.to(inner)) for inner in computation.instructions)
+            self._programs[computation] = _all(answers)
+        return self._programs[computation]
+
+    def _scalar_computation(self, computation: HloComputation) -> Support:
+        """Yes if a computation of scalars can be part of a kernel."""
+        if computation not in self._scalars:
+            answers = (self._scalar(inner, computation.name) for inner in computation.instructions)
+            self._scalars[computation] = _all(answers)
+        return self._scalars[computation]
+
+    def _scalar(self, inner: HloInstruction, where: str) -> Support:
+        if not all(leaf.is_array and leaf.size == 1 for _, leaf in inner.shape.leaves()):
+            return no(f"{inner.name} in {where} is no scalar")
+        if inner.opcode in _WITHIN_SCALARS or inner.opcode in ELEMENT_RULES:
+            return _all(map(self._scalar_computation, inner.called))
+        if inner.op.elementwise:
+            return _elementwise(inner)
+        return no(f"no scalar code for {inner.opcode}")
+
+
+def _all(answers: Iterable[Support]) -> Support:
+    """The first refusal, or yes."""
+    return next((answer for answer in answers if not answer), YES)
+
+
+def _within(inner: HloInstruction, answer: Support) -> Support:
+    return answer if answer else no(f"{inner.name} within it: {answer.reason}")
 
 
 def _array_refusal(instruction: HloInstruction) -> Support | None:
@@ -49,16 +94,6 @@ def _array_refusal(instruction: HloInstruction) -> Support | None:
             if not leaf.is_array and not leaf.is_token:
                 return no(f"values of type {leaf.element_type} have no memory")
     return None
-
-
-def _whole_program(instruction: HloInstruction) -> Support:
-    """Yes if the CPU runs every instruction of the computations that it calls."""
-    for computation in instruction.called:
-        for inner in computation.instructions:
-            answer = cpu_supports(inner)
-            if not answer:
-                return no(f"{inner.name} within it: {answer.reason}")
-    return YES
 
 
 def _bitcast(instruction: HloInstruction) -> Support:
@@ -75,29 +110,6 @@ def _bitcast(instruction: HloInstruction) -> Support:
 
 def _fills_bytes(dtype: PrimitiveType) -> bool:
     return (dtype.is_float or dtype.is_integral) and dtype.bits % 8 == 0
-
-
-def _scalar_computations(instruction: HloInstruction) -> Support:
-    for computation in instruction.called:
-        answer = _scalar_computation(computation)
-        if not answer:
-            return answer
-    return YES
-
-
-def _scalar_computation(computation: HloComputation) -> Support:
-    for inner in computation.instructions:
-        if not all(leaf.is_array and leaf.size == 1 for _, leaf in inner.shape.leaves()):
-            return no(f"{inner.name} in {computation.name} is no scalar")
-        if inner.opcode in _WITHIN_SCALARS or inner.opcode in ELEMENT_RULES:
-            answer = _scalar_computations(inner)
-        elif inner.op.elementwise:
-            answer = _elementwise(inner)
-        else:
-            answer = no(f"no scalar code for {inner.opcode}")
-        if not answer:
-            return answer
-    return YES
 
 
 def _elementwise(instruction: HloInstruction) -> Support:

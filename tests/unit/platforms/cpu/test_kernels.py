@@ -19,6 +19,15 @@ from xladev.testing.random_inputs import random_arguments
 
 ADD = "add { p = f32[] parameter(0)\n q = f32[] parameter(1)\n ROOT r = f32[] add(p, q) }\n"
 
+
+def many_branches(count: int) -> str:
+    """Computations b0, b1, ...: each adds its number."""
+    return "".join(
+        f"b{n} {{ p = f32[] parameter(0)\n k = f32[] constant({n})\n ROOT r = f32[] add(p, k) }}\n"
+        for n in range(count)
+    )
+
+
 PROGRAMS = {
     "reshape groups": """ENTRY e { x = f32[6,1,4,5] parameter(0)
       r = f32[2,3,20,1] reshape(x)
@@ -75,6 +84,14 @@ PROGRAMS = {
     ENTRY e { x = f32[5] parameter(0)
       z = f32[] constant(0)
       ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=add3 }""",
+    "a reducer with many branches": f"""
+    {many_branches(5)}
+    pick {{ p = f32[] parameter(0)
+      q = s32[] parameter(1)
+      ROOT r = f32[] conditional(q, p, p, p, p, p), branch_computations={{b0,b1,b2,b3,b4}} }}
+    ENTRY e {{ x = f32[8] parameter(0)
+      i = s32[8] constant({{-1,0,1,2,3,4,5,2147483647}})
+      ROOT m = f32[8] map(x, i), dimensions={{0}}, to_apply=pick }}""",
     "a reducer with a loop": """cond { s = (s32[], s32[]) parameter(0)
       i = s32[] get-tuple-element(s), index=0
       n = s32[] constant(3)
@@ -282,13 +299,35 @@ def test_moved_nans_keep_their_payload(dtype: str) -> None:
     np.testing.assert_array_equal(found.view(bits.dtype), [*bits[::-1], *bits])
 
 
+def branching(operands: str, count: int) -> str:
+    """A conditional of the branches b0, b1, ..."""
+    names = ", ".join(f"b{n}" for n in range(count))
+    return f"f32[] conditional({operands}), branch_computations={{{names}}}"
+
+
 def test_as_many_branches_as_one_likes() -> None:
     count = 1500
-    texts = [f"f{n} {{ p{n} = f32[] parameter(0)\n c{n} = f32[] constant({n})\n"
-             f" ROOT r{n} = f32[] add(p{n}, c{n}) }}" for n in range(count)]  # fmt: skip
-    names = ", ".join(f"f{n}" for n in range(count))
-    body = f"r = f32[] conditional(i{', x' * count}), branch_computations={{{names}}}"
-    entry = f"ENTRY e {{ i = s32[] parameter(0)\n x = f32[] parameter(1)\n ROOT {body} }}"
-    compiled = compile(parse_module("\n".join(["HloModule m", *texts, entry])), "cpu")
+    body = branching("i" + ", x" * count, count)
+    entry = f"ENTRY e {{ i = s32[] parameter(0)\n x = f32[] parameter(1)\n ROOT r = {body} }}"
+    compiled = compile(parse_module(many_branches(count) + entry), "cpu")
     for index, want in ((0, 0), (700, 700), (count - 1, count - 1), (count, count - 1), (-1, -1)):
         assert float(compiled(np.int32(index), np.float32(0))) == want % count
+
+
+def test_as_many_branches_within_a_kernel() -> None:
+    count = 1000
+    pick = (
+        "pick { p = f32[] parameter(0)\n q = s32[] parameter(1)\n"
+        f" ROOT r = {branching('q' + ', p' * count, count)} }}\n"
+    )
+    entry = """ENTRY e { x = f32[5] parameter(0)
+      i = s32[5] parameter(1)
+      ROOT m = f32[5] map(x, i), dimensions={0}, to_apply=pick }"""
+    compiled = compile(
+        parse_module(many_branches(count) + pick + entry),
+        "cpu",
+        CompileOptions(optimization_level=0),
+    )
+    index = np.array([0, 499, 999, 1000, -1], np.int32)
+    want = [0, 499, 999, 999, 999]
+    np.testing.assert_array_equal(np.asarray(compiled(np.zeros(5, np.float32), index)), want)
