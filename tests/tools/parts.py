@@ -59,10 +59,11 @@ def part_of(nodeid: str) -> int:
 
 def chosen(option: str) -> str:
     """`option`, with "auto" resolved: the commit's part, or "0" where there is no history."""
-    return str(_commits() % PARTS) if option == "auto" else option
+    return str(commits() % PARTS) if option == "auto" else option
 
 
-def _commits() -> int:
+def commits() -> int:
+    """How many commits there are up to HEAD; 0 where there is no history."""
     command = ["git", "rev-list", "--count", "HEAD"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

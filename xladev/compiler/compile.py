@@ -29,6 +29,7 @@ from xladev.compiler.region_compile import compile_region
 from xladev.compiler.signature import Signature
 from xladev.compiler.thunks import RunExecutable
 from xladev.compiler.value_leaves import ValueLeaf, sources
+from xladev.errors import OutOfMemoryError
 from xladev.hlo.device_groups import device_groups
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.shape import Shape
@@ -57,14 +58,29 @@ def compile_module(
         VerifyError: the module breaks a rule of HLO.
         UnsupportedError: nobody runs an instruction, or strict and something falls back.
         CompileError: a backend could not compile a region.
+        OutOfMemoryError: the compiler itself ran out of memory.
     """
     start = time.perf_counter()
     with dumping_to(options.dump_to, options.dump_filter):
         with trace_scope(module.name, "compile", platform=target.name):
-            program = _compile(module, target, options, hosts)
+            program = _compile_within_memory(module, target, options, hosts)
         dump(module.name, "program.txt", lambda: str(program))
     _log_line(program, time.perf_counter() - start)
     return program
+
+
+def _compile_within_memory(
+    module: HloModule, target: CompileTarget, options: CompileOptions, hosts: Hosts
+) -> Program:
+    try:
+        return _compile(module, target, options, hosts)
+    except MemoryError as error:
+        raise OutOfMemoryError(
+            f"compiling {module.name} takes more memory than there is",
+            where=f"module {module.name}, of {module.instruction_count} instructions",
+            why=str(error) or "an allocation failed",
+            hint="compile on a machine with more memory, or split the program",
+        ) from error
 
 
 def _compile(

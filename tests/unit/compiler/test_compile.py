@@ -14,7 +14,7 @@ from xladev import client
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.program_file import program_from_bytes, program_to_bytes
 from xladev.compiler.thunks import RunExecutable, Transfer, While
-from xladev.errors import CompileError, LiteralError, UnsupportedError
+from xladev.errors import CompileError, LiteralError, OutOfMemoryError, UnsupportedError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.opset import OPSET
 from xladev.hlo.text import parse_module
@@ -249,6 +249,17 @@ def test_deep_calls_are_inlined_or_refused(depth):
             return
         with pytest.raises(CompileError, match="5001 deep"):
             client.compile(nested_calls(depth), "subset", AS_WRITTEN)
+
+
+def test_memory_that_the_compiler_itself_lacks(monkeypatch):
+    def starving(*_):
+        raise MemoryError("512 GiB for an array")
+
+    monkeypatch.setattr("xladev.compiler.compile.prepare", starving)
+    with pytest.raises(OutOfMemoryError, match="compiling nest takes more memory") as caught:
+        client.compile(nested_calls(3), "cpu")
+    assert caught.value.why == "512 GiB for an array"
+    assert caught.value.where and caught.value.hint
 
 
 def test_dumps_go_where_the_options_say(tmp_path):

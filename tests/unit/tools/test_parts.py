@@ -60,7 +60,7 @@ def test_only_rotating_leaves_the_rest_out(suite: pytest.Pytester) -> None:
 def test_consecutive_commits_take_consecutive_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = set()
     for count in range(123, 133):
-        monkeypatch.setattr(parts, "_commits", lambda count=count: count)
+        monkeypatch.setattr(parts, "commits", lambda count=count: count)
         seen.add(parts.chosen("auto"))
     assert seen == {str(part) for part in range(parts.PARTS)}
     assert parts.chosen("7") == "7"

@@ -37,7 +37,7 @@ def parse_module(text: str) -> HloModule:
     parser = InstructionParser(cursor)
     entry = _parse_computations(parser)
     linked = Linker(text, parser.computations).link(entry)
-    return _module(cursor, name or f"module_{linked.name}", linked, header)
+    return _module(cursor, f"module_{linked.name}" if name is None else name, linked, header)
 
 
 def parse_shape(text: str) -> Shape:

@@ -21,14 +21,21 @@ from xladev.passes.expansions.emit import Emitter, begin
 
 _LARGEST_RADIX = 16
 _LARGEST_PRIME = 61
+LONGEST = 1 << 22
+"""Most points that are expanded: tables of several times as many numbers become constants."""
 
 Complexes = npt.NDArray[np.complex128]
 
 
-def expand_fft(instruction: HloInstruction) -> HloComputation:
-    """FFT, IFFT, RFFT or IRFFT over the last one to three dimensions; inverses divide by n."""
+def expand_fft(instruction: HloInstruction) -> HloComputation | None:
+    """FFT, IFFT, RFFT or IRFFT over the last one to three dimensions; inverses divide by n.
+
+    None for more than `LONGEST` points along one of them.
+    """
     e, (x,) = begin(instruction)
     shape = instruction.shape
+    if max(instruction["fft_length"]) > LONGEST:
+        return None
     if not shape.size or not x.shape.size:
         return e.build(e.full(0, shape.element_type, shape.dims))
     kind, lengths = instruction["fft_type"], tuple(instruction["fft_length"])

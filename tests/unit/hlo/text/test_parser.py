@@ -1,5 +1,7 @@
 """The grammar: styles, what may be left out, order, names, and what is refused where."""
 
+from dataclasses import replace
+
 import pytest
 
 from xladev.errors import ParseError
@@ -167,6 +169,11 @@ def test_unusual_names_are_quoted() -> None:
         entry('  %"a b\\"c" = f32[] parameter(0)\n  %f32 = f32[] negate(%"a b\\"c")')
     )
     assert [i.name for i in module.entry.instructions] == ['a b"c', "f32"]
+    assert parse_module(print_module(module)) == module
+
+
+def test_a_module_without_a_name_keeps_it() -> None:
+    module = replace(parse_module(entry("  p = f32[] parameter(0)")), name="")
     assert parse_module(print_module(module)) == module
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.passes.expansions.single import assert_near, expanded
 from xladev.hlo.text import parse_module
-from xladev.passes.expansions.fft import factors
+from xladev.passes.expansions.fft import LONGEST, expand_fft, factors
 
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 30, 61, 64, 67, 100, 128, 134, 402, 1000, 1024]
 
@@ -42,3 +42,9 @@ def test_large_primes_have_no_factors() -> None:
 def test_the_number_of_instructions_grows_with_the_logarithm() -> None:
     text = "r = c64[65536] fft(c64[65536] x), fft_type=FFT, fft_length={65536}"
     assert len(expanded(parse_module(text)).instructions) < 150
+
+
+def test_tables_are_bounded() -> None:
+    for length in (LONGEST + 1, 1 << 36):
+        text = f"r = c64[{length}] fft(c64[{length}] x), fft_type=FFT, fft_length={{{length}}}"
+        assert expand_fft(parse_module(text).entry.root) is None
