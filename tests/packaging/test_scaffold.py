@@ -1,0 +1,47 @@
+"""What `xladev new` writes is green in an environment that has only xladev's wheel."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.tools.environment import Environment, make_environment
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> Environment:
+    """An environment with the wheel of this checkout, and dependencies."""
+    made = make_environment(tmp_path / "venv")
+    wheel = ("pip", "wheel", "--no-deps", "--wheel-dir", "wheels", str(ROOT))
+    for command in (
+        wheel,
+        ("pip", "install", "--no-deps", "--ignore-installed", "--find-links", "wheels", "xladev"),
+    ):
+        code, shown = made.run(*command, cwd=tmp_path)
+        assert code == 0, shown
+    return made
+
+
+def test_a_minimal_backend_starts_green(clean: Environment, tmp_path: Path) -> None:
+    shown = steps(clean, tmp_path, "new", "my_npu", "--minimal", "--vendor", "Some Vendor")
+    assert "my_npu:0" in shown["xladev devices"]
+    assert "4 instruction(s) ran on the host" in shown["xladev run"]
+
+
+def steps(environment: Environment, folder: Path, *new: str) -> dict[str, str]:
+    """Runs the command, and then what it says comes next; the output by command."""
+    project = folder / "my_npu"
+    run = ("xladev", "run", "examples/dense.hlo", "--platform", "my_npu")
+    shown = {}
+    for cwd, command in (
+        (folder, ("xladev", *new)),
+        (project, ("pip", "install", "-e", ".[test]")),
+        (project, ("pytest", "-q")),
+        (project, ("xladev", "devices")),
+        (project, run),
+    ):
+        code, output = environment.run(*command, cwd=cwd)
+        assert code == 0, f"{command}\n{output}"
+        shown[" ".join(command[:2])] = output
+    return shown

@@ -1,0 +1,1 @@
+"""`xladev new`: the template's sources and the project around them, renamed."""
