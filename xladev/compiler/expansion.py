@@ -106,9 +106,7 @@ def _inlined(instruction: HloInstruction, expansion: HloComputation) -> HloInstr
     made: dict[HloInstruction, HloInstruction] = dict(
         zip(expansion.parameters, instruction.operands, strict=True)
     )
-    note = replace(
-        NO_ANNOTATIONS, metadata=instruction.note.metadata, device=instruction.note.device
-    )
+    note = instruction.note.place
     for inner in expansion.instructions:
         if inner in made:
             continue

@@ -44,6 +44,13 @@ class Annotations:
     statistics: tuple[tuple[str, float], ...] = ()
     device: str | None = None
 
+    @property
+    def place(self) -> Annotations:
+        """Metadata and device alone: what instructions carry that are made for this one's sake."""
+        if self is NO_ANNOTATIONS:
+            return self
+        return Annotations(metadata=self.metadata, device=self.device)
+
 
 NO_ANNOTATIONS = Annotations()
 _NO_ATTRS: Mapping[str, Any] = MappingProxyType({})

@@ -119,10 +119,7 @@ class _NotingEmitter(Emitter):
 
     def begin(self, instruction: HloInstruction) -> None:
         """From now on, what is made stands for ``instruction``."""
-        note = instruction.note
-        self.note = NO_ANNOTATIONS
-        if note is not NO_ANNOTATIONS:
-            self.note = replace(NO_ANNOTATIONS, metadata=note.metadata, device=note.device)
+        self.note = instruction.note.place
 
 
 class _Padding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from xladev.hlo.ir import NO_ANNOTATIONS, HloComputation, HloInstruction, HloModule
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.names import with_unique_names
 from xladev.hlo.rebuild import map_computations, rebuild, with_operands
 from xladev.passes.expanders import EXPANDERS
@@ -92,7 +92,7 @@ def inlined(instruction: HloInstruction, expansion: HloComputation) -> HloInstru
     """
     made = dict(zip(expansion.parameters, instruction.operands, strict=True))
     note = instruction.note
-    inner_note = replace(NO_ANNOTATIONS, metadata=note.metadata, device=note.device)
+    inner_note = note.place
     for inner in expansion.instructions:
         if inner in made:
             continue

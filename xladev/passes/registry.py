@@ -10,6 +10,7 @@ from xladev.errors import OptionError
 from xladev.passes.algebraic_simplifier import AlgebraicSimplifier
 from xladev.passes.call_inliner import CallInliner
 from xladev.passes.computation_deduplicator import ComputationDeduplicator
+from xladev.passes.conditional_simplifier import ConditionalSimplifier
 from xladev.passes.conditional_to_select import ConditionalToSelect
 from xladev.passes.constant_folding import ConstantFolding
 from xladev.passes.cse import CommonSubexpressionElimination
@@ -31,6 +32,10 @@ from xladev.passes.sub_byte_normalization import SubByteNormalization
 from xladev.passes.synchronous_pairs import SynchronousPairs
 from xladev.passes.transpose_folding import TransposeFolding
 from xladev.passes.tuple_simplifier import TupleSimplifier
+from xladev.passes.while_constant_sinking import WhileConstantSinking
+from xladev.passes.while_invariant_motion import WhileInvariantMotion
+from xladev.passes.while_simplifier import WhileSimplifier
+from xladev.passes.while_unroller import WhileUnroller
 from xladev.passes.zero_sized_elimination import ZeroSizedElimination
 
 _PASSES: tuple[type[HloModulePass], ...] = (
@@ -38,6 +43,7 @@ _PASSES: tuple[type[HloModulePass], ...] = (
     CallInliner,
     CommonSubexpressionElimination,
     ComputationDeduplicator,
+    ConditionalSimplifier,
     ConditionalToSelect,
     ConstantFolding,
     DeadCodeElimination,
@@ -57,6 +63,10 @@ _PASSES: tuple[type[HloModulePass], ...] = (
     SynchronousPairs,
     TransposeFolding,
     TupleSimplifier,
+    WhileConstantSinking,
+    WhileInvariantMotion,
+    WhileSimplifier,
+    WhileUnroller,
     ZeroSizedElimination,
 )
 

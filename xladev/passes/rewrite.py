@@ -68,12 +68,7 @@ class Rewriter(Emitter):
     def begin(self, root: HloInstruction) -> None:
         """Notes that a rule is about to replace ``root``."""
         self.fresh.clear()
-        note = root.note
-        self.note = (
-            note
-            if note is NO_ANNOTATIONS
-            else replace(NO_ANNOTATIONS, metadata=note.metadata, device=note.device)
-        )
+        self.note = root.note.place
 
     def uses(self, instruction: HloInstruction) -> int:
         """How many instructions use one; being the root counts as a use, too."""

@@ -1,0 +1,1 @@
+"""What passes on loops and branches share; see `passes/while_simplifier.py` and its siblings."""

@@ -1,0 +1,63 @@
+"""While unroller: loops of few turns become calls of their body, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from xladev.hlo.ir import HloComputation, HloModule
+from xladev.hlo.opset import opdef
+from xladev.passes.effects import communicates
+from xladev.passes.loops.change import Changes, Surroundings, change_loops
+from xladev.passes.loops.loop import Loop
+from xladev.passes.loops.trip_count import trip_count
+from xladev.passes.pass_ import HloModulePass
+
+
+@dataclass(frozen=True, slots=True)
+class WhileUnroller(HloModulePass):
+    """Unrolls each `while` whose number of turns is known and small.
+
+    Loops around other loops stay, as do those with effects or collectives, and what would become
+    too much code. The call inliner then makes one computation of it.
+
+    Attributes:
+        max_turns: most turns of a loop that is unrolled.
+        max_instructions: most instructions that it may become.
+    """
+
+    name = "while-unroller"
+    max_turns: int = 8
+    max_instructions: int = 128
+
+    def run(self, module: HloModule) -> HloModule:
+        """See the class."""
+        return change_loops(module, self._unrolled)
+
+    def _unrolled(self, loop: Loop, around: Surroundings) -> Changes:
+        turns = trip_count(loop)
+        if turns is None or turns > self.max_turns:
+            return {}
+        if turns * _size(loop.body) > self.max_instructions or not _is_plain(loop.body):
+            return {}
+        if not around.effects.isdisjoint((loop.condition.name, loop.body.name)):
+            return {}
+        old = loop.instruction
+        state = old.operands[0]
+        for turn in range(turns):
+            name = f"{old.name}.turn.{turn}"
+            attrs = {"to_apply": loop.body}
+            state = replace(old, op=opdef("call"), operands=(state,), attrs=attrs, name=name)
+        return {old: state} if state.shape == old.shape else {}
+
+
+def _size(body: HloComputation) -> int:
+    return sum(
+        i.opcode not in ("get-tuple-element", "parameter", "tuple") for i in body.instructions
+    )
+
+
+def _is_plain(body: HloComputation) -> bool:
+    """True without control flow, and without collectives, whose channels must not repeat."""
+    return not any(
+        i.opcode in ("while", "conditional", "call") or communicates(i) for i in body.instructions
+    )
