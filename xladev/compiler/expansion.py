@@ -17,7 +17,6 @@ from xladev.compiler.assignment import (
     is_run_by_sdk,
 )
 from xladev.hlo.ir import (
-    NO_ANNOTATIONS,
     HloComputation,
     HloInstruction,
     HloModule,
