@@ -36,13 +36,14 @@ def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     ):
         while ending and -ending[-1][0] < lifetimes[number].first:
             done = ending.pop()[1]
-            free.release(offsets[done], _padded(lifetimes[done].nbytes))
-        offsets[number] = free.take(_padded(lifetimes[number].nbytes))
+            free.release(offsets[done], padded(lifetimes[done].nbytes))
+        offsets[number] = free.take(padded(lifetimes[number].nbytes))
         insort(ending, (-lifetimes[number].last, number))
     return offsets, free.end
 
 
-def _padded(nbytes: int) -> int:
+def padded(nbytes: int) -> int:
+    """Bytes that a buffer takes in the arena."""
     return max(-(-nbytes // ALIGNMENT), 1) * ALIGNMENT
 
 

@@ -11,7 +11,6 @@ from types import MappingProxyType
 
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.buffer_assignment import assign_buffers
 from xladev.compiler.contract import Compiler
 from xladev.compiler.executable import Executable
 from xladev.compiler.fusion import Fusion, without_fusions
@@ -19,6 +18,7 @@ from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_plan import KernelPlan
 from xladev.compiler.layout import with_row_major_layouts
 from xladev.compiler.leaves import leaf_shapes
+from xladev.compiler.memory_plan import plan_memory
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.plan_file import plan_executable
 from xladev.compiler.signature import Alias, Signature
@@ -44,7 +44,7 @@ class KernelCompiler(Compiler):
     """Compiles by kernels: override `lower_loop` and the families you have, or `link`."""
 
     def compile(self, module: HloModule, options: CompileOptions) -> Executable:
-        """Fuses, plans, and links.
+        """Forms kernels, orders them, assigns buffers, and links.
 
         Raises:
             CompileError: with the kernel at fault as its place.
@@ -53,8 +53,7 @@ class KernelCompiler(Compiler):
         fused = Fusion(self.can_fuse).run(module) if options.fusion else module
         instrument.dump(f"{module.name}.fused", "hlo", lambda: print_module(fused))
         instrument.dump(f"{module.name}.fused", "dot", lambda: module_to_dot(fused))
-        aliases = honoured_aliases(module)
-        plan = assign_buffers(fused, self.workspace_nbytes, aliases)
+        plan = plan_memory(fused, self.workspace_nbytes, honoured_aliases(module), options)
         instrument.dump(f"{module.name}.buffers", "txt", lambda: f"{plan}\n")
         return self.link(plan, self.signature(module, plan, options), options)
 

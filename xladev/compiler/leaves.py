@@ -50,7 +50,7 @@ def _part(leaves: tuple[Leaf, ...], shape: Shape, index: int) -> tuple[Leaf, ...
     return leaves[start : start + len(leaf_shapes(shape.tuple_shapes[index]))]
 
 
-_GROUPING = frozenset({"tuple", "get-tuple-element"}) | _PASS_ON
+GROUPING = frozenset({"tuple", "get-tuple-element"}) | _PASS_ON
 
 
 def last_uses(
@@ -59,7 +59,7 @@ def last_uses(
     """Position of the last instruction that reads each leaf; the end for leaves of the root."""
     last: dict[Leaf, int] = {}
     for at, i in enumerate(computation.instructions):
-        if i.opcode in _GROUPING:
+        if i.opcode in GROUPING:
             continue
         for operand in i.operands:
             for leaf in source[operand]:

@@ -44,6 +44,7 @@ class CompileOptions:
     deterministic: bool = _option(False, "same bits on every run, at any number of threads")
     rng_seed: int = _option(0, "start of the hidden state that rng draws from; 64 bits")
     fusion: bool = _option(True, "join producers and consumers into one kernel")
+    schedule: bool = _option(True, "order instructions so that less memory is needed at once")
     target: str | None = _option(None, "what to generate code for; unset: the device present")
     strict: bool = _option(False, "an instruction that would fall back to the host is an error")
     verify_passes: bool = _option(False, "check the program after each pass", cached=False)
@@ -162,6 +163,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "deterministic": _parse_bool,
     "rng_seed": int,
     "fusion": _parse_bool,
+    "schedule": _parse_bool,
     "target": str,
     "strict": _parse_bool,
     "verify_passes": _parse_bool,
