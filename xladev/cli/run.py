@@ -147,6 +147,7 @@ def _report(
         "results": named_arrays(results),
         "instructions": dict(program.instruction_counts),
         "regions": program.region_counts(),
+        "floating_point_work": dict(program.work_counts),
         "fallbacks": [str(f) for f in program.fallbacks],
         "scratch_nbytes": sum(e.signature.scratch_nbytes for e in program.executables),
         "code_nbytes": sum(len(e.payload) for e in program.executables),
@@ -176,6 +177,11 @@ def _print_stats(report: dict[str, Any]) -> None:
     for name in ("instructions", "regions"):
         counts = ", ".join(f"{count} on {where}" for where, count in report[name].items())
         print(f"{name}: {counts}")
+    total = sum(report["floating_point_work"].values())
+    if total:
+        work = report["floating_point_work"].items()
+        shares = ", ".join(f"{100 * count / total:.1f}% on {where}" for where, count in work)
+        print(f"floating-point work: {shares} (of {total} operations; loop bodies count once)")
     print(f"scratch memory: {report['scratch_nbytes']} bytes; code: {report['code_nbytes']} bytes")
     print(f"first run: {1e3 * report['first_s']:.3f} ms")
     for fallback in report["fallbacks"]:

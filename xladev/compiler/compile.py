@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from xladev.compiler.assignment import (
@@ -33,6 +33,7 @@ from xladev.errors import OutOfMemoryError
 from xladev.hlo.device_groups import device_groups
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.shape import Shape
+from xladev.hlo.work import floating_point_work
 from xladev.instrument import dump, dumping_to, logger, trace_scope
 from xladev.passes.effects import computations_with_effects
 
@@ -315,12 +316,12 @@ class _ProgramBuilder:
         return replace(shape, tuple_shapes=parts)
 
     def _program(self, signature: Signature) -> Program:
-        counts = Counter(
-            self._assignment.devices[instruction]
-            for steps in self._steps.values()
-            for step in steps
-            for instruction in (step.instructions if isinstance(step, Region) else (step,))
-        )
+        counts, work = Counter[str](), Counter[str]()
+        for instruction in self._assigned():
+            device = self._assignment.devices[instruction]
+            counts[device] += 1
+            # What the SDK runs is counted where the instructions of its computations run.
+            work[device] += floating_point_work((instruction,)) if device != SDK else 0
         return Program(
             signature,
             tuple(self._platforms),
@@ -330,7 +331,14 @@ class _ProgramBuilder:
             donors=_donors(self._module),
             instruction_counts=tuple(sorted(counts.items())),
             fallbacks=self._assignment.fallbacks,
+            work_counts=tuple(sorted((name, n) for name, n in work.items() if n)),
         )
+
+    def _assigned(self) -> Iterator[HloInstruction]:
+        """The instructions of everything that was partitioned."""
+        for steps in self._steps.values():
+            for step in steps:
+                yield from step.instructions if isinstance(step, Region) else (step,)
 
 
 def _callees(step: Step) -> tuple[HloComputation, ...]:

@@ -91,6 +91,8 @@ class Program:
         donors: argument numbers whose buffers the program may reuse if they are donated.
         instruction_counts: number of instructions by platform name.
         fallbacks: what the target refused, with reasons.
+        work_counts: floating-point operations by platform name, each body of a loop counted once
+            (`xladev/hlo/work.py`).
     """
 
     signature: Signature
@@ -101,6 +103,7 @@ class Program:
     donors: tuple[int, ...] = ()
     instruction_counts: tuple[tuple[str, int], ...] = ()
     fallbacks: tuple[Fallback, ...] = ()
+    work_counts: tuple[tuple[str, int], ...] = ()
 
     @property
     def name(self) -> str:

@@ -23,7 +23,7 @@ from xladev.compiler.thunks import THUNK_KINDS, Thunk
 from xladev.errors import FormatError, XladevError
 
 MAGIC = b"XLADEVP\0"
-PROGRAM_VERSION = 1
+PROGRAM_VERSION = 2
 """Version of the file and of the thunks in it; another one is refused."""
 
 _HEAD = struct.Struct("<IQ")
@@ -120,6 +120,7 @@ def _index(program: Program) -> dict[str, Any]:
         "procedures": [_procedure_to_json(p) for p in program.procedures],
         "donors": list(program.donors),
         "instruction_counts": [list(c) for c in program.instruction_counts],
+        "work_counts": [list(c) for c in program.work_counts],
         "fallbacks": [[f.instruction, f.opcode, f.platform, f.reason] for f in program.fallbacks],
     }
 
@@ -139,6 +140,7 @@ def _program(index: Mapping[str, Any], blobs: _Blobs) -> Program:
         donors=tuple(map(_number, index["donors"])),
         instruction_counts=tuple((_text(n), _number(c)) for n, c in index["instruction_counts"]),
         fallbacks=tuple(Fallback(*map(_text, row)) for row in index["fallbacks"]),
+        work_counts=tuple((_text(n), _number(c)) for n, c in index["work_counts"]),
     )
 
 

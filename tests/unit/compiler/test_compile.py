@@ -91,6 +91,8 @@ def test_one_unsupported_op_in_a_loop_leaves_the_rest_of_it_on_the_device():
     assert any(isinstance(t, While) for t in program.entry.thunks)
     assert [f.opcode for f in program.fallbacks] == ["sine"]
     assert dict(program.instruction_counts)["interpreter"] == 1
+    work = dict(program.work_counts)
+    assert (work["interpreter"], work.keys()) == (6, {"interpreter", "subset"})
 
 
 def test_a_claimed_loop_whose_body_has_a_refused_op_is_split():
