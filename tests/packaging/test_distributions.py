@@ -78,8 +78,9 @@ def test_wheel_holds_every_file(wheels: dict[Path, Path]) -> None:
     with zipfile.ZipFile(wheels[ROOT]) as wheel:
         packed = {name for name in wheel.namelist() if name.startswith("xladev/")}
     source = {
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "xladev").rglob("*")
+        path.relative_to(ROOT).as_posix().replace("tests/conformance/", "xladev/conformance/")
+        for folder in ("xladev", "tests/conformance")
+        for path in (ROOT / folder).rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
     assert packed == source

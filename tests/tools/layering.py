@@ -28,6 +28,7 @@ LAYERS = (
     "placement",
     "frontends",
     "testing",
+    "conformance",
     "cli",
     "__main__",
 )

@@ -90,7 +90,8 @@ PLANTED = {
     "a file in no layer": (
         {"helpers.py": ""},
         "helpers.py is in no layer; the layers are errors, instrument, hlo, passes, codegen, "
-        "compiler, runtime, client, profiling, aot, placement, frontends, testing, cli, __main__",
+        "compiler, runtime, client, profiling, aot, placement, frontends, testing, conformance, "
+        "cli, __main__",
     ),
     "a circle inside a layer": (
         {"hlo/a.py": "from xladev.hlo import b", "hlo/b.py": "from . import c",

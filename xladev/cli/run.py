@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from xladev.cli.arrays import named_arrays, read_arrays, save_arrays
 from xladev.cli.output import print_json, print_table, progress
 from xladev.client import CompiledModule, compile, load
 from xladev.compiler.options import CompileOptions
 from xladev.errors import ArgumentError
 from xladev.hlo.ir import HloModule
+from xladev.testing.arrays import named_arrays, read_arrays, save_arrays
 from xladev.testing.comparison import DEFAULT_RTOL, difference, expect_relative
 from xladev.testing.random_inputs import random_arguments
 

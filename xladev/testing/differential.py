@@ -82,7 +82,7 @@ def compare_results(
         if got.dtype != want.dtype or got.shape != want.shape:
             detail = f"{got.dtype}{list(got.shape)}, want {want.dtype}{list(want.shape)}"
             return Finding("type", detail, number)
-    unequal = [not _equal(g, w).all() for g, w in zip(found, wanted, strict=True)]
+    unequal = [not equal_elements(g, w).all() for g, w in zip(found, wanted, strict=True)]
     if not any(unequal):
         return None
     allowed = allowed_differences(module, arguments, wanted)
@@ -94,13 +94,13 @@ def compare_results(
     return None
 
 
-def _equal(got: Array, want: Array) -> Array:
+def equal_elements(got: Array, want: Array) -> Array:
     """Where elements are the same: NaN equals NaN, and zeros have the same sign."""
     if want.dtype.kind == "c":
         # beside NaN, C99 (Annex G) leaves the sign of the other part open
         vague = np.isnan(want.real) | np.isnan(want.imag)
-        sizes = [_equal(np.abs(g), np.abs(w)) for g, w in _parts(got, want)]
-        real, imag = (_equal(g, w) for g, w in _parts(got, want))
+        sizes = [equal_elements(np.abs(g), np.abs(w)) for g, w in _parts(got, want)]
+        real, imag = (equal_elements(g, w) for g, w in _parts(got, want))
         return (real & imag) | (vague & sizes[0] & sizes[1])
     same = np.asarray(got == want)
     if want.dtype.kind in "iub":
@@ -118,7 +118,7 @@ def _difference(got: Array, want: Array, limit: Array, number: int) -> Finding |
     wide = np.complex128 if want.dtype.kind == "c" else np.float64
     with np.errstate(all="ignore"):
         distance = np.abs(np.asarray(got, wide) - np.asarray(want, wide))
-    good = _equal(got, want) | ((distance <= limit) & (limit > 0)) | np.isinf(limit)
+    good = equal_elements(got, want) | ((distance <= limit) & (limit > 0)) | np.isinf(limit)
     if good.all():
         return None
     at = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(~good)))

@@ -300,3 +300,8 @@ def _special_values(dtype: PrimitiveType) -> Array:
 _SPECIALS: Mapping[PrimitiveType, Array] = MappingProxyType(
     {t: _special_values(t) for t in ARRAY_TYPES if t is not PRED}
 )
+
+
+def special_values(dtype: PrimitiveType) -> Array:
+    """Zeros, ones, extremes, infinities, NaN and subnormals of any type of numbers."""
+    return _SPECIALS[dtype]

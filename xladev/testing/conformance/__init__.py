@@ -1,0 +1,1 @@
+"""The conformance suite's machinery: cases, running them, statuses, waivers, reports, pytest."""

@@ -1,0 +1,86 @@
+"""What runs beside the backend, in the worker: compiles and runs one case, or one check.
+
+The parent sends a module with arguments and gets arrays, or what went wrong; it judges them there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from xladev.client import CompiledModule, compile
+from xladev.compiler.options import CompileOptions
+from xladev.errors import UnsupportedError, XladevError
+from xladev.hlo.literal import Array, Value
+from xladev.hlo.shape import Shape
+from xladev.testing.conformance.probe import NotOffered, Probe
+from xladev.testing.noise import leaves
+from xladev.testing.wire import pack, unpack, unpack_module
+
+
+def serve(request: bytes) -> bytes:
+    """Answers one request; failures of the backend are answers, too."""
+    head, arrays, proto = unpack(request)
+    start = time.perf_counter()
+    try:
+        if head["check"]:
+            return _run_check(head, start)
+        return _run_program(head, arrays, proto, start)
+    except (UnsupportedError, NotOffered) as error:
+        return pack({"problem": str(error), "kind": "unsupported", "seconds": _since(start)})
+    except XladevError as error:
+        return pack({"problem": str(error), "kind": "error", "seconds": _since(start)})
+    except Exception:  # noqa: BLE001 - whatever a plugin raises is the case's failure
+        text = traceback.format_exc(limit=-6)
+        return pack({"problem": text, "kind": "error", "seconds": _since(start)})
+
+
+def _since(start: float) -> float:
+    return time.perf_counter() - start
+
+
+def _run_check(head: dict[str, Any], start: float) -> bytes:
+    module, _, name = head["check"].partition(":")
+    getattr(importlib.import_module(module), name)(Probe(head["backend"]))
+    return pack({"seconds": _since(start)})
+
+
+def _run_program(
+    head: dict[str, Any], arrays: Sequence[Array], proto: bytes, start: float
+) -> bytes:
+    module = unpack_module(proto)
+    options = CompileOptions.from_environment().with_options(head["options"])
+    compiled = compile(module, head["backend"], options)
+    shapes = [p.shape for p in module.entry.parameters]
+    given = iter(arrays)
+    results: list[list[Array]] = []
+    for _ in range(head["runs"]):
+        row = [nested(shape, given) for shape in shapes]
+        found = compiled.run_on_devices([row] * len(compiled.devices))
+        results.append([np.asarray(leaf) for values in found for leaf in leaves(values)])
+    facts = {"counts": [len(r) for r in results], "seconds": _since(start), **_facts(compiled)}
+    return pack(facts, [array for result in results for array in result])
+
+
+def _facts(compiled: CompiledModule) -> dict[str, Any]:
+    """Where the instructions ran."""
+    program = compiled.program
+    counts = dict(program.instruction_counts)
+    device = counts.pop(program.platforms[0], 0)
+    return {
+        "device_instructions": device,
+        "host_instructions": sum(counts.values()),
+        "fallbacks": [str(f) for f in program.fallbacks],
+    }
+
+
+def nested(shape: Shape, arrays: Iterator[Array]) -> Value:
+    """A value of a shape from the arrays of its leaves."""
+    if shape.is_tuple:
+        return tuple(nested(part, arrays) for part in shape.tuple_shapes)
+    return next(arrays) if shape.is_array else None

@@ -1,0 +1,263 @@
+"""Runs a case in the worker, holds what comes back against the oracle, and gives the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from xladev.errors import XladevError
+from xladev.hlo.ir import HloModule
+from xladev.hlo.literal import Array
+from xladev.hlo.verifier import verify
+from xladev.testing.conformance.case import AnyCase, Case, Check, Row
+from xladev.testing.conformance.patterns import pattern_of
+from xladev.testing.conformance.saving import save_failure
+from xladev.testing.conformance.settings import Settings
+from xladev.testing.conformance.status import Difference, Result, Status
+from xladev.testing.conformance.waivers import Entry
+from xladev.testing.differential import equal_elements
+from xladev.testing.noise import allowed_differences, evaluated, leaves
+from xladev.testing.wire import pack, unpack
+from xladev.testing.worker import Outcome, Worker
+from xladev.testing.worker import Status as Ending
+
+SERVE = "xladev.testing.conformance.child:serve"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the worker said about a case.
+
+    Attributes:
+        facts: plain data; has ``problem`` and ``kind`` if it went wrong.
+        results: the arrays of each run.
+    """
+
+    facts: dict[str, Any]
+    results: list[list[Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Gives verdicts; one per pytest process.
+
+    Attributes:
+        worker: the child process that the backend runs in.
+        settings: what the command line says.
+    """
+
+    worker: Worker
+    settings: Settings
+
+    def judge(self, case: AnyCase, case_id: str) -> Result:
+        """The verdict on one case; never raises for what the backend does."""
+        blank = Result(case_id, Status.PASS, case.opcode, case.dtype, case.tier, case.tags)
+        verdict = self._check(case, blank) if isinstance(case, Check) else self._run(case, blank)
+        return self._declared(verdict)
+
+    # Checks of the contract
+
+    def _check(self, check: Check, blank: Result) -> Result:
+        head = {"check": check.function, "backend": self.settings.backend}
+        answer = _answer(self.worker.call(pack(head), self._seconds(check)), ())
+        blank = replace(blank, seconds=answer.facts.get("seconds", 0.0))
+        return _refused(blank, answer) if "problem" in answer.facts else blank
+
+    # Programs
+
+    def _run(self, case: Case, blank: Result) -> Result:
+        try:
+            module = case.module()
+            verify(module)
+            rows = case.runs(module, self.settings.seed)
+            wanted = [evaluated(module, row) for row in rows]
+        except Exception as error:  # noqa: BLE001 - a fault of the suite is reported as one
+            what = str(error) if isinstance(error, XladevError) else repr(error)
+            return replace(blank, status=Status.ERROR, detail=f"the suite's own fault: {what}")
+        answer = self._ask(case, module, rows)
+        blank = replace(
+            blank,
+            seconds=answer.facts.get("seconds", 0.0),
+            device_instructions=answer.facts.get("device_instructions", 0),
+            host_instructions=answer.facts.get("host_instructions", 0),
+            fallbacks=tuple(answer.facts.get("fallbacks", ())),
+        )
+        if "problem" in answer.facts:
+            verdict = _refused(blank, answer)
+        else:
+            verdict = self._compared(case, blank, module, rows, wanted, answer.results)
+        if verdict.status.is_good or self.settings.report is None:
+            return verdict
+        return self._saved(verdict, module, rows, wanted)
+
+    def _ask(self, case: Case, module: HloModule, rows: Sequence[Row]) -> Answer:
+        head = {
+            "check": "",
+            "backend": self.settings.backend,
+            "options": list(case.options),
+            "runs": len(rows),
+        }
+        arrays = [np.asarray(leaf) for row in rows for value in row for leaf in leaves(value)]
+        request = pack(head, arrays, module)
+        return _answer(self.worker.call(request, self._seconds(case)), rows)
+
+    def _seconds(self, case: AnyCase) -> float:
+        return min(case.timeout_s, self.settings.most_seconds)
+
+    def _compared(
+        self,
+        case: Case,
+        blank: Result,
+        module: HloModule,
+        rows: Sequence[Row],
+        wanted: Sequence[Sequence[Array]],
+        found: Sequence[Sequence[Array]],
+    ) -> Result:
+        for run, (row, want, got) in enumerate(zip(rows, wanted, found, strict=True)):
+            known = want if case.expected is None else case.expected
+            problem = _type_problem(got, known, run)
+            if problem:
+                return replace(blank, status=Status.FAIL, detail=problem)
+            limits = _limits(module, row, want, known, got)
+            difference = _first_difference(got, known, limits, run, self.settings.tighten)
+            if difference is None:
+                continue
+            if blank.difference is None:
+                blank = replace(blank, difference=difference, detail=str(difference))
+            waiver = self._waiver(blank.id)
+            if waiver is None or _first_difference(got, known, limits, run, waiver.tolerance):
+                return replace(blank, status=Status.FAIL)
+            blank = replace(blank, detail=f"{waiver.reason} ({blank.detail})")
+        if blank.difference is not None:
+            return replace(blank, status=Status.WAIVED)
+        return replace(blank, status=Status.FALLBACK if blank.fallbacks else Status.PASS)
+
+    def _waiver(self, case_id: str) -> Entry | None:
+        declared = self.settings.declarations
+        return declared.find(declared.waivers, case_id)
+
+    def _saved(
+        self,
+        verdict: Result,
+        module: HloModule,
+        rows: Sequence[Row],
+        wanted: Sequence[Sequence[Array]],
+    ) -> Result:
+        run = 0 if verdict.difference is None else verdict.difference.run
+        folder, backend = self.settings.report, self.settings.backend
+        if folder is None:
+            return verdict
+        command = save_failure(folder, verdict.id, backend, module, rows[run], wanted[run])
+        return replace(verdict, reproduce=command)
+
+    # What the backend says about itself
+
+    def _declared(self, result: Result) -> Result:
+        """The verdict in the light of what the backend declares."""
+        declared = self.settings.declarations
+        expected = declared.find(declared.expected_failures, result.id)
+        if result.status is Status.UNSUPPORTED:
+            entry = declared.find(declared.unsupported, result.id)
+            if entry is None:
+                return replace(
+                    result,
+                    status=Status.FAIL,
+                    detail=f"unsupported, and nothing declares it: {result.detail}",
+                )
+            return replace(result, detail=f"{entry.reason} ({result.detail})")
+        if expected is None:
+            return result
+        if result.status is Status.FAIL:
+            detail = f"{expected.reason} ({result.detail})"
+            return replace(result, status=Status.EXPECTED_FAILURE, detail=detail)
+        if result.status is Status.ERROR:
+            return result
+        detail = f"expected to fail ({expected.reason}), and passed: remove the entry {expected.id}"
+        return replace(result, status=Status.FAIL, detail=detail)
+
+
+_ENDINGS = {Ending.CRASH: "the backend crashed", Ending.TIMEOUT: "the backend hung"}
+
+
+def _answer(outcome: Outcome, rows: Sequence[Row]) -> Answer:
+    """The worker's answer; a crash or a hang is one."""
+    if outcome.status is Ending.ERROR:
+        return Answer({"problem": outcome.detail, "kind": "suite"}, [])
+    if outcome.status is not Ending.OK:
+        what = f"{_ENDINGS[outcome.status]}: {outcome.detail}"
+        return Answer({"problem": what, "kind": "error", "seconds": outcome.seconds}, [])
+    facts, arrays, _ = unpack(outcome.value)
+    remaining = iter(arrays)
+    counts = facts.get("counts", [0] * len(rows))
+    return Answer(facts, [[next(remaining) for _ in range(count)] for count in counts])
+
+
+def _refused(blank: Result, answer: Answer) -> Result:
+    kinds = {"unsupported": Status.UNSUPPORTED, "suite": Status.ERROR}
+    status = kinds.get(answer.facts["kind"], Status.FAIL)
+    return replace(blank, status=status, detail=answer.facts["problem"])
+
+
+def _type_problem(got: Sequence[Array], want: Sequence[Array], run: int) -> str:
+    """What is wrong with the number, types and sizes of results; empty if nothing is."""
+    if len(got) != len(want):
+        return f"{len(got)} results in run {run}, want {len(want)}"
+    for number, (g, w) in enumerate(zip(got, want, strict=True)):
+        if g.dtype != w.dtype or g.shape != w.shape:
+            return (
+                f"result {number} of run {run} is {g.dtype}{list(g.shape)}, "
+                f"want {w.dtype}{list(w.shape)}"
+            )
+    return ""
+
+
+def _limits(
+    module: HloModule,
+    row: Row,
+    evaluated_results: Sequence[Array],
+    known: Sequence[Array],
+    got: Sequence[Array],
+) -> list[Array]:
+    """How far each element may be off; not measured where everything is equal anyhow."""
+    if all(equal_elements(g, w).all() for g, w in zip(got, known, strict=True)):
+        return [np.zeros(w.shape) for w in known]
+    return allowed_differences(module, row, evaluated_results)
+
+
+def _first_difference(
+    got: Sequence[Array],
+    want: Sequence[Array],
+    limits: Sequence[Array],
+    run: int,
+    scale: float,
+) -> Difference | None:
+    for number, (g, w, limit) in enumerate(zip(got, want, limits, strict=True)):
+        found = _difference(g, w, _scaled(limit, w, scale), number, run)
+        if found is not None:
+            return found
+    return None
+
+
+def _scaled(limit: Array, want: Array, scale: float) -> Array:
+    """The limit, tightened or loosened; an unlimited waiver forgives any value."""
+    if np.isinf(scale):
+        return np.full(want.shape, np.inf)
+    return np.asarray(limit * scale)
+
+
+def _difference(got: Array, want: Array, limit: Array, result: int, run: int) -> Difference | None:
+    wide = np.complex128 if want.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        distance = np.abs(np.asarray(got, wide) - np.asarray(want, wide))
+    good = equal_elements(got, want) | ((distance <= limit) & (limit > 0)) | np.isinf(limit)
+    if good.all():
+        return None
+    bad = np.asarray(~good)
+    at = tuple(int(i[0]) for i in np.nonzero(bad)) if bad.ndim else ()
+    return Difference(
+        result, run, int(bad.sum()), want.size, at, str(got[at]), str(want[at]),
+        float(limit[at]), pattern_of(got, want, bad),
+    )  # fmt: skip
