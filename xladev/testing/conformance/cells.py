@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from typing import Any
 
 from xladev.errors import ShapeError
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.dtype import ARRAY_TYPES, PrimitiveType
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.shape import array
-from xladev.testing.conformance.case import Case, Inputs, ordinary
+from xladev.testing.conformance.case import Build, Case, Inputs, ordinary
 
 Node = HloInstruction
 Template = Callable[[HloBuilder, PrimitiveType], Node]
@@ -41,7 +41,7 @@ def cells(
         if accepts(template, dtype):
             yield Case(
                 f"{opcode}-{dtype}{suffix}",
-                partial(template, dtype=dtype),
+                _of_type(template, dtype),
                 opcode,
                 dtype.name,
                 ("cell", *tags),
@@ -50,7 +50,11 @@ def cells(
             )
 
 
-def elementwise(opcode: str, count: int, dims: tuple[int, ...], **attrs: object) -> Template:
+def _of_type(template: Template, dtype: PrimitiveType) -> Build:
+    return lambda b: template(b, dtype)
+
+
+def elementwise(opcode: str, count: int, dims: tuple[int, ...], **attrs: Any) -> Template:
     """Applies an opcode to parameters of one shape."""
 
     def template(b: HloBuilder, dtype: PrimitiveType) -> Node:

@@ -109,7 +109,7 @@ def _place(got: Array, want: Array, bad: Array) -> str:
 def _along(bad: Array, axis: int) -> str:
     """Whether only some indices of one dimension are wrong."""
     others = tuple(d for d in range(bad.ndim) if d != axis)
-    lines = bad.any(axis=others)
+    lines: Array = np.asarray(bad.any(axis=others))
     size, wrong = len(lines), np.flatnonzero(lines)
     if size < 2 or len(wrong) == size:
         return ""

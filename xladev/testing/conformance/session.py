@@ -67,7 +67,8 @@ class Session:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Takes the result that a report carries; under xdist, those of all processes come here."""
         if report.when == "call":
-            found = dict(report.user_properties).get(RESULT)
+            properties: dict[str, Any] = dict(report.user_properties)
+            found = properties.get(RESULT)
             if found is not None:
                 self.results.append(Result.from_json(found))
 
