@@ -72,9 +72,13 @@ def _facts(compiled: CompiledModule) -> dict[str, Any]:
     program = compiled.program
     counts = dict(program.instruction_counts)
     device = counts.pop(program.platforms[0], 0)
+    work = dict(program.work_counts)
+    device_work = work.pop(program.platforms[0], 0)
     return {
         "device_instructions": device,
         "host_instructions": sum(counts.values()),
+        "device_work": device_work,
+        "host_work": sum(work.values()),
         "fallbacks": [str(f) for f in program.fallbacks],
     }
 

@@ -83,6 +83,8 @@ class Judge:
             seconds=answer.facts.get("seconds", 0.0),
             device_instructions=answer.facts.get("device_instructions", 0),
             host_instructions=answer.facts.get("host_instructions", 0),
+            device_work=answer.facts.get("device_work", 0),
+            host_work=answer.facts.get("host_work", 0),
             fallbacks=tuple(answer.facts.get("fallbacks", ())),
         )
         if "problem" in answer.facts:

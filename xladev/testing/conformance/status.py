@@ -76,6 +76,8 @@ class Result:
         seconds: how long the backend took, compilation included.
         device_instructions: instructions that ran on the backend.
         host_instructions: instructions that ran elsewhere.
+        device_work: floating-point operations of instructions that ran on the backend.
+        host_work: floating-point operations of the others.
         fallbacks: what ran on the host, with reasons.
         reproduce: command that shows the failure; empty if nothing was saved.
     """
@@ -91,6 +93,8 @@ class Result:
     seconds: float = 0.0
     device_instructions: int = 0
     host_instructions: int = 0
+    device_work: int = 0
+    host_work: int = 0
     fallbacks: tuple[str, ...] = ()
     reproduce: str = ""
 
