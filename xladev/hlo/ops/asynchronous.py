@@ -212,7 +212,7 @@ OPS: tuple[OpDef, ...] = (
         "async-update",
         (1, VARIADIC),
         "Continues a wrapped computation.",
-        attrs=ASYNC_CHAIN,
+        attrs=ASYNC,
         infer=infer_same,
         evaluate=evaluate_first,
         category="async",

@@ -67,11 +67,12 @@ def _infer_select(call: OpCall) -> Shape:
     if not (on_true.is_array and on_false.is_array):
         call.fail("select_c2", f"cannot choose between {on_true} and {on_false}")
     rules.same_element_type(call, (on_true, on_false), "c3")
-    return rules.merge_dims(call, (on_true, on_false, pred), "c4")
+    full = (on_true, on_false, pred) if pred.rank else (on_true, on_false)
+    return rules.merge_dims(call, full, "c4")
 
 
 def select(pred: Array, on_true: Array, on_false: Array) -> Array:
-    """``on_true`` where ``pred``, else ``on_false``."""
+    """``on_true`` where ``pred``, which may be one for all elements, else ``on_false``."""
     return np.where(pred, on_true, on_false)
 
 

@@ -235,8 +235,8 @@ def infer_map(call: OpCall) -> Shape:
     for shape in call.operands:
         same = agree(shape.dims, first.dims)
         call.require(same, "map_c1", "all operands must have the same dimensions")
-    whole = tuple(call["dimensions"]) == tuple(range(first.rank))
-    call.require(whole, "map_c3", "dimensions must name all dimensions, in order")
+    whole = tuple(call["dimensions"]) in ((), tuple(range(first.rank)))
+    call.require(whole, "map_c3", "dimensions must name all dimensions, in order, or none")
     body: HloComputation = call["to_apply"]
     _check_map(call, body)
     return from_dimensions(body.root.shape.element_type, (first, range(first.rank)))

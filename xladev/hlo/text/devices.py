@@ -316,7 +316,8 @@ def _parse_named(cursor: Cursor) -> Sharding:
         "unreduced": {"unreduced_axes": every},
     }
     fields: dict[str, Any] = {}
-    while cursor.accept(","):
+    while not cursor.sees("}"):
+        cursor.accept(",")
         if cursor.sees("["):
             fields["dim_axes"] = parse_list(cursor, lambda c: _parse_axes(c, mesh), "[", "]")
         elif cursor.value in whole and cursor.look_ahead()[1] != "=":

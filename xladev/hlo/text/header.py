@@ -111,6 +111,7 @@ def parse_header(cursor: Cursor) -> tuple[str, ModuleHeader]:
     """``HloModule name, key=value, ...`` and the tables behind it: the name and the header."""
     cursor.advance()
     name = cursor.string() if cursor.kind == STRING else cursor.name("the name of the module")
+    cursor.accept(":")
     fields: dict[str, Any] = {}
     while cursor.accept(","):
         start = cursor.start

@@ -125,7 +125,7 @@ class InstructionParser:
             allowed = op if wrapped is None else wrapped
             while cursor.accept(","):
                 self._parse_attribute(draft, op, allowed)
-        if wrapped is not None and op.name == "async-start" and "calls" not in draft.attrs:
+        if wrapped is not None and op.name == "async-start" and not _is_wrapped(draft):
             self._wrap(draft, wrapped, opcode_at)
         for absent, value in ABSENT.get(op.name, ()):
             draft.attrs.setdefault(absent, value)
@@ -166,6 +166,8 @@ class InstructionParser:
         if (cursor.kind == WORD or cursor.kind == NAME) and not _sees_call(cursor):
             operand = OperandDraft(cursor.value, cursor.start, shape)
             cursor.advance()
+            if cursor.sees("#"):
+                return self._parse_parts(operand, into)
             if self.single and self.depth == 0:
                 self._declare(operand, into)
             return operand
@@ -175,6 +177,21 @@ class InstructionParser:
             return operand
         cursor.seek(start)
         return self._parse_operation_in_place(into)
+
+    def _parse_parts(self, whole: OperandDraft, into: list[InstructionDraft]) -> OperandDraft:
+        """``name#1#0``: a part of a tuple, which a get-tuple-element ahead of the user takes."""
+        cursor = self.cursor
+        part = OperandDraft(whole.name, whole.offset)
+        while cursor.accept("#"):
+            index = cursor.signed("the index of a part")
+            name = f"{part.name}#{index}"
+            if not any(known.name == name for known in into):
+                op = OPSET["get-tuple-element"]
+                draft = InstructionDraft(name, whole.offset, op, None, [part], {"index": index})
+                into.append(draft)
+            part = OperandDraft(name, whole.offset)
+        part.shape = whole.shape
+        return part
 
     def _parse_operation_in_place(self, into: list[InstructionDraft]) -> OperandDraft:
         start = self.cursor.start
@@ -258,6 +275,8 @@ class InstructionParser:
             return word
         if word in UNSET:
             return attr.default
+        if word.lower() in known:
+            return word.lower()
         raise self.cursor.error(
             f"{attr.name} of {opcode} cannot be {word!r}",
             start,
@@ -315,6 +334,11 @@ class InstructionParser:
         body.in_place = True
         self.computations.append(body)
         start.attrs["calls"] = body
+
+
+def _is_wrapped(start: InstructionDraft) -> bool:
+    """True if it calls the computation that it begins; ``fusion-start`` may call what it fuses."""
+    return "calls" in start.attrs and "kind" not in start.attrs
 
 
 _POSITIONAL = frozenset({"parameter", "constant"})

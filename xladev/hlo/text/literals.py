@@ -40,13 +40,23 @@ def parse_literal_at(cursor: Cursor, shape: Shape, depth: int = 0) -> Literal:
         return Literal(shape, elided=True)
     if len(shape.dims) > _MAX_NUMPY_RANK:
         cursor.fail(f"a constant of rank {shape.rank}", why=f"at most {_MAX_NUMPY_RANK}")
-    flat = _parse_scalar(cursor, shape) if _is_bare(cursor, shape) else _parse_nest(cursor, shape)
+    flat = _parse_bare(cursor, shape) if _is_bare(cursor, shape) else _parse_nest(cursor, shape)
     return Literal(shape, flat.reshape(shape.dims))
 
 
 def _is_bare(cursor: Cursor, shape: Shape) -> bool:
-    """True for a value without braces, which one element needs not have."""
-    return not shape.dims or (shape.size == 1 and not cursor.sees("{"))
+    """True for a value without braces."""
+    return not shape.dims or (shape.size > 0 and not cursor.sees("{"))
+
+
+def _parse_bare(cursor: Cursor, shape: Shape) -> Array:
+    """The first element; the others are zero, as XLA's parser leaves them."""
+    value = _parse_scalar(cursor, shape)
+    if shape.size == 1:
+        return value
+    flat = np.zeros(shape.size, value.dtype)
+    flat[:1] = value
+    return flat
 
 
 def _parse_tuple(cursor: Cursor, shape: Shape, depth: int) -> Literal:
@@ -130,8 +140,7 @@ def _parse_level(cursor: Cursor, shape: Shape, level: int, rows: list[Array]) ->
     while not cursor.sees("}"):
         _parse_level(cursor, shape, level + 1, rows)
         count += 1
-        if not cursor.accept(","):
-            break
+        cursor.accept(",")
     cursor.expect("}", f"after {count} parts of dimension {level} of a constant")
     _check_count(cursor, shape, level, count, start)
 

@@ -72,7 +72,8 @@ def _parse_bools(texts: Sequence[str]) -> Array:
 
 def _parse_integers(texts: Sequence[str], element_type: PrimitiveType) -> Array:
     signed = element_type.is_signed
-    least = -(1 << element_type.bits - 1) if signed else 0
+    wraps = element_type.bits == 64
+    least = -(1 << element_type.bits - 1) if signed or wraps else 0
     most = (1 << element_type.bits - int(signed)) - 1
     values: list[int] = []
     for at, text in enumerate(texts):
@@ -81,7 +82,7 @@ def _parse_integers(texts: Sequence[str], element_type: PrimitiveType) -> Array:
         value = int(text) if len(text) <= _LONGEST_INTEGER else most + 1
         if not least <= value <= most:
             _reject(at, text, f"in the range of {element_type}, {least} to {most}")
-        values.append(value)
+        values.append(value if signed else value % (1 << 64))
     return np.array(values, np.int64 if signed else np.uint64).astype(element_type.np)
 
 

@@ -124,7 +124,7 @@ def _parse_signature(cursor: Cursor) -> tuple[list[tuple[str, Shape]], Shape]:
 
 def _parse_parameter(cursor: Cursor) -> tuple[str, Shape]:
     name = cursor.name("the name of a parameter")
-    cursor.expect(":", "after the name of a parameter")
+    cursor.accept(":")
     return name, parse_shape_at(cursor)
 
 

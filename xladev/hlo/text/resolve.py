@@ -135,7 +135,7 @@ class Linker:
         names = self._instruction_names
         for draft in self.drafts:
             for instruction in draft.instructions:
-                instruction.unique_name = names.take(instruction.name)
+                instruction.unique_name = names.take(instruction.name.replace("#", "_"))
 
     def _sorted(
         self, order: Sequence[InstructionDraft], scope: dict[str, InstructionDraft]
@@ -311,5 +311,7 @@ def _depth_first(
 
 
 def _compatible(declared: Shape, actual: Shape) -> bool:
-    """True if two shapes are the same type, whatever their layouts."""
-    return declared is actual or declared == actual or declared.equal_ignoring_layout(actual)
+    """True if two shapes are the same type, whatever their layouts and which sizes are bounds."""
+    if declared is actual or declared == actual:
+        return True
+    return declared.static().equal_ignoring_layout(actual.static())

@@ -22,6 +22,7 @@ from xladev.hlo.text.cursor import NUMBER, WORD, Cursor
 
 _PLAIN = re.compile(r"[a-z][a-z0-9]*\[[0-9,]*\](?:\{[0-9][0-9,]*\}|(?!\s*\{\s*[0-9:]))")
 _KNOWN_LIMIT = 4096
+_BLANKS = (" ", "\t", "\n", "\r")
 _known: dict[str, Shape] = {}
 
 
@@ -49,6 +50,8 @@ def sees_shape(cursor: Cursor) -> bool:
     if cursor.kind != WORD:
         return False
     follower = cursor.text[cursor.end : cursor.end + 1]
+    if follower in _BLANKS and cursor.value in dt.BY_NAME:
+        return cursor.look_ahead()[1] == "["
     return follower == "[" or (cursor.value == dt.BUFFER.name and follower == "(")
 
 

@@ -63,6 +63,7 @@ def test_unsigned_order_and_pred() -> None:
 def test_select_and_clamp() -> None:
     x, y = np.float32([1, 2]), np.float32([3, 4])
     assert list(run("select", np.array([True, False]), x, y)) == [1, 4]
+    assert list(run("select", np.bool_(False), x, y)) == [3, 4]
     values = np.float32([-5, 0.5, 5, NAN])
     np.testing.assert_array_equal(
         run("clamp", np.float32(-1), values, np.float32(1)), np.float32([-1, 0.5, 1, NAN])
@@ -88,7 +89,8 @@ def test_select_rules() -> None:
     assert_rejected("select_c2", "select", "pred[]", "token", "token")
     assert_rejected("select_c3", "select", "pred[2]", "f32[2]", "f16[2]")
     assert_rejected("select_c4", "select", "pred[2]", "f32[2]", "f32[3]")
-    assert_rejected("select_c4", "select", "pred[]", "f32[2]", "f32[2]")
+    assert_rejected("select_c4", "select", "pred[1]", "f32[2]", "f32[2]")
+    assert result_of("select", "pred[]", "f32[2]", "f32[<=2]") == "f32[<=2]"
 
 
 def test_clamp_rules() -> None:

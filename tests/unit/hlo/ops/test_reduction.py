@@ -289,13 +289,18 @@ def test_map_of_scalars() -> None:
     assert run("map", np.float32(2), np.float32(1), to_apply=halve_and_add()) == 2
 
 
+def test_map_needs_no_dimensions() -> None:
+    x = np.float32([2, 4])
+    np.testing.assert_array_equal(run("map", x, x, to_apply=halve_and_add()), [3, 6])
+
+
 @pytest.mark.parametrize(
     ("constraint", "operands", "dims"),
     [
         ("map_operand", ("token", "f32[2]"), (0,)),
         ("map_c1", (), ()),
         ("map_c1", ("f32[2]", "f32[3]"), (0,)),
-        ("map_c3", ("f32[2]", "f32[2]"), ()),
+        ("map_c3", ("f32[2]", "f32[2]"), (1,)),
         ("map_c3", ("f32[2,2]", "f32[2,2]"), (1, 0)),
         ("map_c4", ("f32[2]",), (0,)),
         ("map_c4", ("s32[2]", "s32[2]"), (0,)),

@@ -152,6 +152,63 @@ def test_the_short_form_of_asynchronous_operations_is_unfolded() -> None:
     assert start["calls"].root.note.metadata.op_name == "n"
 
 
+def test_a_fusion_that_starts_calls_what_it_fuses() -> None:
+    module = parse_module(
+        "f { x = f32[] parameter(0) }\n"
+        + entry(
+            P + "\n  s = ((f32[]), f32[], u32[]) fusion-start(p), kind=kLoop, calls=f\n"
+            "  ROOT d = f32[] fusion-done(s)"
+        )
+    )
+    begun = module.entry.instructions[1]["calls"].root
+    assert (begun.opcode, begun["calls"].name) == ("fusion", "f")
+
+
+def test_a_hash_takes_a_part_of_a_tuple() -> None:
+    shape = "((f32[], s32[]), f32[])"
+    module = parse_module(entry(f"  p = {shape} parameter(0)\n  r = add(%p#0#0, f32[] p#1)"))
+    left, right = module.entry.root.operands
+    assert (left.name, left["index"], left.shape) == ("p_0_0", 0, parse_shape("f32[]"))
+    assert (right["index"], right.operands) == (1, module.entry.parameters)
+    twice = parse_module(entry(f"  p = {shape} parameter(0)\n  r = add(p#1, p#1)"))
+    assert [i.opcode for i in twice.entry.instructions] == ["parameter", "get-tuple-element", "add"]
+
+
+def test_a_value_without_braces_is_the_first_element() -> None:
+    root = parse_module(entry("  c = f32[2,2] constant(3)")).entry.root
+    assert root["literal"].array.tolist() == [[3, 0], [0, 0]]
+
+
+def test_commas_between_rows_of_a_constant_may_be_left_out() -> None:
+    root = parse_module(entry("  c = s32[2,1] constant({ {1} {2} })")).entry.root
+    assert root["literal"].array.tolist() == [[1], [2]]
+
+
+def test_negative_numbers_wrap_in_64_bits_alone() -> None:
+    root = parse_module(entry("  c = u64[] constant(-1)")).entry.root
+    assert root["literal"].array == 2**64 - 1
+    assert "is not in the range of u32" in failure(entry("  c = u32[] constant(-1)")).what
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "HloModule m:\n" + entry("  p = f32[2] parameter(0)"),
+        "ENTRY %e (p f32[2]) -> f32[2] {\n  %p = f32[2] parameter(0)\n}",
+        entry("  p = f32 [2] parameter(0)"),
+        entry("  p = f32[2] parameter(0), sharding={mesh['x'=2] [{'x'}]}"),
+        entry("  p = f32[<=2] parameter(0)\n  r = f32[<=2] negate(f32[2] p)"),
+        entry(
+            "  p = f32[2] parameter(0)\n  r = f32[] dot(p, p), lhs_contracting_dims={0}, "
+            "rhs_contracting_dims={0}, operand_precision={HIGH,default}"
+        ),
+    ],
+)
+def test_looser_spellings_are_read(text: str) -> None:
+    printed = print_module(parse_module(text))
+    assert print_module(parse_module(printed)) == printed
+
+
 def test_comparison_orders_are_types() -> None:
     body = "  p = {t}[] parameter(0)\n  ROOT c = pred[] compare(p, p), direction=LT, {o}"
     floats = parse_module(entry(body.format(t="f32", o="order=TOTAL"))).entry.root
