@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.ops.contraction_rules import DotDims
 from xladev.passes import pattern as m
 from xladev.passes.expansions.dot import canonical_dot, is_canonical
 from xladev.passes.pass_ import HloModulePass
-from xladev.passes.rewrite import Rewriter, RuleSet, rewrite
+from xladev.passes.rewrite import Rewriter, RewriteRule, RuleSet, rewrite
 
 
 def _can_be_canonical(dot: HloInstruction) -> bool:
     return len(dot.operands) == 2 and not is_canonical(dot)
 
 
-@rewrite(m.Opcode("dot").where(_can_be_canonical, "a dot of dense operands in another form"))
-def canonicalize_dot(r: Rewriter, root: HloInstruction) -> HloInstruction:
-    """Any dot is a canonical one around transposes and reshapes."""
-    return canonical_dot(r, root, *root.operands)
+def _rule(least_reuse: int) -> RewriteRule:
+    @rewrite(m.Opcode("dot").where(_can_be_canonical, "a dot of dense operands in another form"))
+    def canonicalize_dot(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
+        """Any dot is a canonical one around transposes and reshapes."""
+        if least_reuse and any(reuse < least_reuse for reuse in _reuses(root)):
+            return None
+        return canonical_dot(r, root, *root.operands)
+
+    return canonicalize_dot
 
 
-_RULES = RuleSet([canonicalize_dot], only_static=True)
+def _reuses(dot: HloInstruction) -> list[int]:
+    """How often the dot uses an element of each operand that has to be transposed."""
+    lhs, rhs = dot.operands[0].shape, dot.operands[1].shape
+    dims = DotDims.of(dot)
+    rows, columns = dims.lhs_free(lhs.rank), dims.rhs_free(rhs.rank)
+    left = (*dims.lhs_batch, *rows, *dims.lhs_contracting)
+    right = (*dims.rhs_batch, *dims.rhs_contracting, *columns)
+    reuses: list[int] = []
+    if left != tuple(range(lhs.rank)):
+        reuses.append(prod(rhs.dims[d] for d in columns))
+    if right != tuple(range(rhs.rank)):
+        reuses.append(prod(lhs.dims[d] for d in rows))
+    return reuses
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +48,15 @@ class DotCanonicalizer(HloModulePass):
     """Brings every dot to the form that backends with one matrix product have.
 
     This is for pipelines of backends: the default one does the opposite (see transpose folding).
+
+    Attributes:
+        least_reuse: a dot stays if it would use the elements of an operand that has to be
+            transposed less often than this; 0 to let none stay.
     """
 
     name = "dot-canonicalizer"
+    least_reuse: int = 0
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""
-        return _RULES.run(module)
+        return RuleSet([_rule(self.least_reuse)], only_static=True).run(module)

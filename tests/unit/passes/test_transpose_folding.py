@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from tests.unit.passes.checks import assert_becomes, assert_same_values, assert_unchanged, run
+from tests.unit.passes.checks import (
+    assert_becomes,
+    assert_same_values,
+    assert_unchanged,
+    opcodes,
+    run,
+)
 from xladev.hlo.text import parse_module
 from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.expansions.dot import is_canonical
@@ -66,3 +72,24 @@ def test_canonical_dots() -> None:
     after = run(DotCanonicalizer(), text)
     assert all(is_canonical(i) for i in after.entry.instructions if i.opcode == "dot")
     assert_same_values(parse_module(text), after, 3, compare=close)
+
+
+def test_dots_stay_that_hardly_use_what_would_be_transposed() -> None:
+    text = """
+    HloModule m
+    ENTRY main { x = f32[3,16] parameter(0)  y = f32[5,16] parameter(1)
+      ROOT d = f32[3,5] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={1} }
+    """
+    assert_unchanged(DotCanonicalizer(least_reuse=4), text)
+    assert "transpose" in opcodes(run(DotCanonicalizer(least_reuse=3), text))
+
+
+def test_dots_that_need_no_transpose_are_canonical_at_once() -> None:
+    text = """
+    HloModule m
+    ENTRY main { x = f32[16] parameter(0)  y = f32[16,5] parameter(1)
+      ROOT d = f32[5] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0} }
+    """
+    after = run(DotCanonicalizer(least_reuse=1000), text)
+    assert "transpose" not in opcodes(after)
+    assert all(is_canonical(i) for i in after.entry.instructions if i.opcode == "dot")

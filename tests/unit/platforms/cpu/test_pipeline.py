@@ -1,0 +1,54 @@
+"""The CPU's own passes: what its matrix product and its windows are fast at."""
+
+import numpy as np
+import pytest
+
+import xladev
+from tests.unit.passes.checks import opcodes
+from xladev.compiler.options import CompileOptions
+from xladev.hlo.ir import HloModule
+from xladev.hlo.text import parse_module
+from xladev.passes.expansions.dot import is_canonical
+from xladev.platforms.cpu.compiler import LEAST_REUSE, CpuCompiler
+
+SUM = """
+HloModule m
+add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }
+ENTRY main { a = f32[3,200] parameter(0)  c = f32[] constant(0)
+  ROOT d = f32[3,200] reduce-window(a, c), window={size=1x200 pad=0_0x199_0}, to_apply=add }
+"""
+
+
+def product(rows: int) -> str:
+    return f"""
+    HloModule m
+    ENTRY main {{ x = f32[{rows},16] parameter(0)  y = f32[24,16] parameter(1)
+      ROOT d = f32[{rows},24] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}} }}
+    """
+
+
+def prepared(text: str) -> HloModule:
+    pipeline = CpuCompiler().pipeline(CompileOptions())
+    assert pipeline is not None
+    return pipeline.run(parse_module(text))
+
+
+@pytest.mark.parametrize("rows", [1, LEAST_REUSE - 1, LEAST_REUSE, 40])
+def test_products_are_canonical_where_that_pays(rows: int, seed: int) -> None:
+    (dot,) = (i for i in prepared(product(rows)).entry.instructions if i.opcode == "dot")
+    assert is_canonical(dot) == (rows >= LEAST_REUSE)
+    rng = np.random.default_rng(seed)
+    x, y = rng.standard_normal((rows, 16), np.float32), rng.standard_normal((24, 16), np.float32)
+    run = xladev.compile(parse_module(product(rows)), "cpu")
+    np.testing.assert_allclose(np.asarray(run(x, y)), x @ y.T, rtol=1e-4, atol=1e-5)
+
+
+def test_accumulations_need_no_windows(seed: int) -> None:
+    assert "reduce-window" not in opcodes(prepared(SUM))
+    x = np.random.default_rng(seed).standard_normal((3, 200), np.float32)
+    got = xladev.compile(parse_module(SUM), "cpu")(x)
+    np.testing.assert_allclose(np.asarray(got), x.cumsum(1), rtol=1e-4, atol=1e-4)
+
+
+def test_level_zero_has_no_passes() -> None:
+    assert CpuCompiler().pipeline(CompileOptions(optimization_level=0)) is None
