@@ -28,10 +28,25 @@ EXAMPLES = {
         "xladev opt step.pb --passes call-inliner,cse,dce --time -o small.hlo",
         "xladev opt step.pb --passes 'expand{opcodes=cholesky+fft}'",
     ),
+    "new": ("xladev new my_npu --vendor 'Some Vendor'", "xladev new my_npu --minimal"),
+    "certify": (
+        "xladev certify my_npu",
+        "xladev certify my_npu --level 2 --waivers waivers.toml --out certificate",
+        "xladev certify --verify certificate/CERTIFICATE.json --sample 50",
+    ),
     "convert": ("xladev convert step.pb -o step.hlo", "xladev convert step.hlo -o step.pb"),
 }
 
 NOTES = {
+    "new": """\
+Writes a package with its own `pyproject.toml`, tests, CI file and README: with `--minimal` a backend
+of seven functions, else that of a simulated accelerator. An existing folder must be empty.
+""",
+    "certify": """\
+Writes CERTIFICATE.json, STATEMENT.md and the suite's report; if the level is not reached, only the
+report, and says what stands against it. [Publish and certify](../how-to/publish-and-certify.md) has
+the levels and what a certificate does not prove.
+""",
     "run": """\
 An npz holds arguments as `in_0000`, `in_0001`, ... and results as `out_0000`, ..., in the order of
 their names; arrays of dtypes that NumPy lacks are stored as unsigned integers of the same width.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from xladev import __version__
-from xladev.cli import convert, devices, doctor, new, opt, options, run
+from xladev.cli import certify, convert, devices, doctor, new, opt, options, run
 from xladev.errors import XladevError
 from xladev.instrument import configure_logging
 
@@ -25,6 +25,7 @@ _COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] =
         "convert": ("convert between serialized HloModuleProto and text", convert.add_arguments),
         "options": ("list the compile options", options.add_arguments),
         "new": ("write the project of a new backend", new.add_arguments),
+        "certify": ("run the conformance suite and issue a certificate", certify.add_arguments),
     }
 )
 

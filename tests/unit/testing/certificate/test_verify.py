@@ -1,0 +1,105 @@
+"""Verifying: against the suite that is here, the level's floors, the report, and a sample."""
+
+import hashlib
+import math
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.testing.certificate import samples
+from xladev.errors import ArgumentError, FormatError
+from xladev.testing.certificate import verify
+from xladev.testing.certificate.certificate import Certificate, statement
+from xladev.testing.certificate.levels import level_of
+from xladev.testing.certificate.suite_run import Request, SuiteRun
+from xladev.testing.conformance.status import Status
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Certificate:
+    """A certificate of level 2, of the suite that `verify` sees."""
+    must_pass = samples.suite(tmp_path / "suite")
+    monkeypatch.setattr(verify, "suite_folder", lambda: tmp_path / "suite")
+    return samples.certificate(must_pass)
+
+
+def written(made: Certificate, folder: Path) -> Path:
+    path = folder / "CERTIFICATE.json"
+    path.write_text(made.to_json())
+    return path
+
+
+def test_a_good_one_verifies(made: Certificate, tmp_path: Path) -> None:
+    assert verify.verify_file(written(made, tmp_path)) == made
+
+
+def test_another_suite_is_refused_with_both_versions(made: Certificate, tmp_path: Path) -> None:
+    path = written(made, tmp_path)
+    (tmp_path / "suite" / "elementwise.py").write_text('"""Newer."""\n')
+    with pytest.raises(FormatError, match="of another suite") as caught:
+        verify.verify_file(path)
+    assert "it is of suite 1 (" in str(caught.value)
+    assert "install xladev 0.1.0" in str(caught.value)
+
+
+def test_results_that_do_not_give_the_level_are_refused(made: Certificate, tmp_path: Path) -> None:
+    results = {**made.results, "dot::dot-f32": "unsupported"}
+    counts = {**made.counts, "fallback": 0, "unsupported": 1}
+    with pytest.raises(FormatError, match="do not give level 2") as caught:
+        verify.verify_file(written(replace(made, results=results, counts=counts), tmp_path))
+    assert "dot::dot-f32" in str(caught.value)
+
+
+def test_coverage_below_the_floor_is_refused(made: Certificate, tmp_path: Path) -> None:
+    nothing = replace(made.coverage, programs_on_device=0, work_on_device=0)
+    text = statement(level_of(2), "npu", nothing)
+    with pytest.raises(FormatError, match="do not give level 2"):
+        verify.verify_file(written(replace(made, coverage=nothing, statement=text), tmp_path))
+
+
+def test_the_report_beside_it_must_be_its_own(made: Certificate, tmp_path: Path) -> None:
+    report = tmp_path / "conformance.json"
+    report.write_text("{}")
+    path = written(made, tmp_path)
+    with pytest.raises(FormatError, match="is not the report"):
+        verify.verify_file(path)
+    own = replace(made, report_sha256=hashlib.sha256(b"{}").hexdigest())
+    assert verify.verify_file(written(own, tmp_path)) == own
+
+
+def test_a_sample_finds_what_does_not_hold(
+    made: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Request] = []
+
+    def run(request: Request) -> SuiteRun:
+        asked.append(request)
+        found = samples.by_id(samples.RESULTS)
+        found["memory::copies"] = samples.with_status(samples.CHECK, Status.FAIL)
+        found["dot::dot-f32"] = samples.with_status(samples.DOT, Status.PASS)
+        del found["elementwise::add-f32"]
+        return SuiteRun({c: r for c, r in found.items() if c in request.cases}, {}, Path())
+
+    monkeypatch.setattr(verify, "run_suite", run)
+    found = verify.run_sample(replace(made, seed=5, tighten=0.5), 10, seed=0)
+    assert [(s.case, s.found, s.holds) for s in found] == [
+        ("dot::dot-f32", "pass", True),
+        ("elementwise::add-f32", "-", False),
+        ("memory::copies", "fail", False),
+    ]
+    assert (asked[0].seed, asked[0].tighten, asked[0].backend) == (5, 0.5, "npu")
+    assert len(verify.run_sample(made, 2, seed=1)) == 2
+
+
+def test_a_sample_has_a_case(made: Certificate) -> None:
+    with pytest.raises(ArgumentError, match="at least 1"):
+        verify.run_sample(made, 0, seed=0)
+
+
+def test_declarations_become_the_file_that_they_were(made: Certificate) -> None:
+    entry = {"id": 'a::"*"', "reason": "ünder\nway", "tolerance": math.inf}
+    declared = {"unsupported": [], "waiver": [entry, {**entry, "tolerance": 4.0}]}
+    text = verify.declarations_text(replace(made, declarations=declared))
+    assert tomllib.loads(text) == {"waiver": declared["waiver"]}

@@ -1,0 +1,89 @@
+"""`xladev certify`: issues a certificate, or verifies one."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from xladev.errors import ArgumentError
+from xladev.runtime.registry import current_registry
+from xladev.testing.certificate.certificate import Certificate
+from xladev.testing.certificate.issue import CERTIFICATE, STATEMENT, Outcome, issue
+from xladev.testing.certificate.levels import LEVELS, level_of
+from xladev.testing.certificate.verify import run_sample, verify_file
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.add_argument("name", nargs="?", help="platform, kind or device; not with --verify")
+    names = ", ".join(f"{level.number} {level.name}" for level in LEVELS)
+    parser.add_argument("--level", type=int, metavar="N", help=f"{names}; default: what it shows")
+    parser.add_argument(
+        "--out", type=Path, default=Path("certificate"), help="folder; default certificate"
+    )
+    parser.add_argument("--waivers", type=Path, help="what the backend declares about itself, TOML")
+    parser.add_argument("--tighten", type=float, default=1.0, help="factor on tolerances, up to 1")
+    parser.add_argument("--seed", type=int, default=0, help="of inputs; of the choice of a sample")
+    parser.add_argument("--verify", type=Path, metavar="FILE", help="check this CERTIFICATE.json")
+    parser.add_argument("--sample", type=int, metavar="N", help="with --verify: run N cases again")
+    parser.add_argument("--quiet", action="store_true", help="no output of the suite")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.verify is not None:
+        return _verify(arguments)
+    if arguments.name is None:
+        raise ArgumentError("no platform was named", hint="xladev certify NAME")
+    if arguments.sample is not None:
+        raise ArgumentError("--sample goes with --verify", hint="xladev certify --verify FILE")
+    outcome = issue(
+        current_registry(),
+        arguments.name,
+        arguments.level,
+        arguments.out,
+        seed=arguments.seed,
+        tighten=arguments.tighten,
+        waivers=arguments.waivers,
+        quiet=arguments.quiet,
+    )
+    if outcome.certificate is None:
+        _print_objections(outcome, arguments)
+        return 1
+    _print_certificate(outcome.certificate, arguments.out)
+    return 0
+
+
+def _print_certificate(certificate: Certificate, folder: Path) -> None:
+    print(certificate.statement)
+    print(f"{folder / CERTIFICATE}, {folder / STATEMENT} written")
+    if certificate.level < len(LEVELS):
+        above = level_of(certificate.level + 1)
+        print(f"next: level {above.number}, {above.name}; the contract says what it adds")
+
+
+def _print_objections(outcome: Outcome, arguments: argparse.Namespace) -> None:
+    print(f"no certificate of level {outcome.level.number}, {outcome.level.name}:")
+    for objection in outcome.objections:
+        print(f"  {objection}")
+    print(f"the cases are in {arguments.out / 'conformance.json'}")
+    if outcome.reached is not None:
+        again = f"xladev certify {arguments.name} --level {outcome.reached.number}"
+        print(f"level {outcome.reached.number}, {outcome.reached.name}, is reached: {again}")
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    if arguments.name is not None or arguments.level is not None:
+        raise ArgumentError("--verify takes platform and level from the certificate")
+    certificate = verify_file(arguments.verify)
+    print(certificate.statement)
+    print("digest, suite, level and counts agree")
+    if arguments.sample is None:
+        print("nothing was run; --sample N runs N of its cases again")
+        return 0
+    sampled = run_sample(certificate, arguments.sample, arguments.seed)
+    broken = [s for s in sampled if not s.holds]
+    for s in broken:
+        print(f"{s.case}: certified {s.certified}, now {s.found}")
+    print(f"{len(sampled) - len(broken)} of {len(sampled)} cases hold (seed {arguments.seed})")
+    return 1 if broken else 0

@@ -1,0 +1,1 @@
+"""Certificates: which level of the contract a backend reaches on the conformance suite."""

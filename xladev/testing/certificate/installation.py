@@ -1,0 +1,116 @@
+"""What is certified: the platform, who brought it, versions, and that nothing bends the outcome."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+
+from xladev.errors import ArgumentError, DeviceError
+from xladev.runtime.diagnosis import Diagnosis, PlatformDiagnosis, diagnose
+from xladev.runtime.registry import Registry
+from xladev.runtime.tiers import TIERS
+
+_BENDING = ("XLADEV_FLAGS", "XLADEV_FALLBACK", "XLADEV_STRICT", "PYTEST_ADDOPTS")
+"""Variables that change how programs are compiled or which cases run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What is certified.
+
+    Attributes:
+        platform: name.
+        kind: of its devices.
+        tier: number of the contract's tier that its classes show.
+        contract: version of the contract that it was written for, ``major.minor``.
+        plugin: entry point.
+        distribution: name and version of what brought it.
+        editable: True if that is installed from a working tree, which may change at any time.
+        driver: version of its driver; empty if it says none.
+        device: what its first device calls itself.
+        target: what is compiled for it.
+        device_count: visible devices.
+        versions: Python, machine, and packages, xladev among them.
+    """
+
+    platform: str
+    kind: str
+    tier: int
+    contract: str
+    plugin: str
+    distribution: str
+    editable: bool
+    driver: str
+    device: str
+    target: str
+    device_count: int
+    versions: Mapping[str, str]
+
+
+def inspect_backend(registry: Registry, name: str) -> Backend:
+    """The backend that a name means, as it is installed.
+
+    Raises:
+        DeviceError: no such platform, no device, or one that does not open.
+    """
+    chosen = registry.platform(name)
+    found = diagnose(registry)
+    platform = next(p for p in found.platforms if p.name == chosen.name)
+    _check_devices(platform)
+    first = platform.devices[0]
+    brought = _distribution(found, platform.plugin)
+    return Backend(
+        platform=platform.name,
+        kind=platform.kind,
+        tier=next((t.number for t in TIERS if t.name == platform.tier), 1),
+        contract=".".join(map(str, platform.api)),
+        plugin=platform.plugin,
+        distribution=brought,
+        editable=_is_editable(brought.partition(" ")[0]),
+        driver=platform.driver,
+        device=first.description,
+        target=first.target,
+        device_count=len(platform.devices),
+        versions=dict(found.versions),
+    )
+
+
+def refuse_bent(environment: Mapping[str, str] = os.environ) -> None:
+    """Refuses variables under which a certificate would say something else.
+
+    Raises:
+        ArgumentError: one is set.
+    """
+    found = [name for name in _BENDING if environment.get(name)]
+    if found:
+        raise ArgumentError(
+            f"{', '.join(found)} set: no certificate",
+            why="it changes how programs are compiled or which cases run",
+            hint=f"env {' '.join(f'-u {name}' for name in found)} xladev certify ...",
+        )
+
+
+def _check_devices(platform: PlatformDiagnosis) -> None:
+    problems = [d.error for d in platform.devices if d.error]
+    problems += [f"{f.function}: {f.error}" for f in platform.failures]
+    if problems or not platform.devices:
+        raise DeviceError(
+            f"{platform.name} has no device that works",
+            why=problems[0] if problems else "no device is visible",
+            hint="`xladev doctor` shows where it failed",
+        )
+
+
+def _distribution(found: Diagnosis, plugin: str) -> str:
+    return next((p.distribution for p in found.plugins if p.name == plugin), "")
+
+
+def _is_editable(name: str) -> bool:
+    try:
+        origin = distribution(name).read_text("direct_url.json") if name else None
+    except PackageNotFoundError:
+        return False
+    return bool(origin and json.loads(origin).get("dir_info", {}).get("editable"))

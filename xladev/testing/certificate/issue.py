@@ -1,0 +1,132 @@
+"""Issues a certificate: runs the suite, weighs the results, writes the files or says why not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from xladev.errors import FormatError
+from xladev.runtime.registry import Registry
+from xladev.testing.certificate.certificate import FORMAT, Certificate, statement
+from xladev.testing.certificate.installation import Backend, inspect_backend, refuse_bent
+from xladev.testing.certificate.levels import Level, level_of
+from xladev.testing.certificate.must_pass import MustPass, read_must_pass
+from xladev.testing.certificate.statement import statement_text
+from xladev.testing.certificate.suite_run import Request, SuiteRun, run_suite
+from xladev.testing.certificate.verdict import coverage, level_reached, objections
+from xladev.testing.conformance.location import suite_folder
+from xladev.testing.conformance.status import Status
+
+CERTIFICATE = "CERTIFICATE.json"
+STATEMENT = "STATEMENT.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of it.
+
+    Attributes:
+        level: that was asked for.
+        certificate: None if the level is not reached.
+        objections: what stands against the level.
+        reached: the highest level that is; None if not even the first.
+    """
+
+    level: Level
+    certificate: Certificate | None
+    objections: tuple[str, ...]
+    reached: Level | None
+
+
+def issue(
+    registry: Registry,
+    name: str,
+    level: int | None,
+    folder: Path,
+    *,
+    seed: int = 0,
+    tighten: float = 1.0,
+    waivers: Path | None = None,
+    quiet: bool = False,
+) -> Outcome:
+    """Certifies a backend.
+
+    Args:
+        registry: where it is found; its plugins are loaded anew in the child that runs the suite.
+        name: platform, kind or device name.
+        level: wanted; None means the tier that the backend's classes show.
+        folder: of CERTIFICATE.json, STATEMENT.md and the suite's report.
+        seed: of the inputs.
+        tighten: factor on tolerances, at most 1.
+        waivers: file of what the backend declares about itself.
+        quiet: True for no output of the suite.
+
+    Raises:
+        XladevError: no such platform or level, an environment that bends the outcome, or a suite
+            that could not be run.
+    """
+    refuse_bent()
+    backend = inspect_backend(registry, name)
+    wanted = level_of(backend.tier if level is None else level)
+    must_pass = read_must_pass(suite_folder())
+    _clear(folder)
+    request = Request(
+        backend.platform, folder, seed, tighten, waivers, levels=wanted.number, quiet=quiet
+    )
+    run = run_suite(request)
+    found = coverage(list(run.results.values()))
+    against = tuple(objections(wanted, run.results, must_pass, found))
+    reached = level_reached(run.results, must_pass, found)
+    if against:
+        return Outcome(wanted, None, against, reached)
+    certificate = _certificate(wanted, backend, must_pass, run, request)
+    _write(folder, certificate)
+    return Outcome(wanted, certificate, (), wanted)
+
+
+def _certificate(
+    level: Level, backend: Backend, must_pass: MustPass, run: SuiteRun, request: Request
+) -> Certificate:
+    results = {case: result.status.value for case, result in sorted(run.results.items())}
+    found = coverage(list(run.results.values()))
+    # Through JSON, so that what is written is equal to what is read back.
+    declarations = json.loads(json.dumps(run.declarations))
+    return Certificate(
+        format=FORMAT,
+        statement=statement(level, backend.platform, found),
+        level=level.number,
+        level_name=level.name,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        backend=backend,
+        suite_version=must_pass.version,
+        suite_sha256=must_pass.sha256,
+        seed=request.seed,
+        tighten=request.tighten,
+        declarations=declarations,
+        counts={s.value: sum(r == s.value for r in results.values()) for s in Status},
+        coverage=found,
+        results=results,
+        report_sha256=hashlib.sha256(run.report.read_bytes()).hexdigest(),
+    )
+
+
+def _clear(folder: Path) -> None:
+    """Makes the folder and removes an older certificate: no file must outlive what it says."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (CERTIFICATE, STATEMENT):
+            (folder / name).unlink(missing_ok=True)
+    except OSError as e:
+        raise FormatError(f"cannot write certificates into {folder}", why=str(e)) from e
+
+
+def _write(folder: Path, certificate: Certificate) -> None:
+    texts = {CERTIFICATE: certificate.to_json(), STATEMENT: statement_text(certificate)}
+    try:
+        for name, text in texts.items():
+            (folder / name).write_text(text, "utf-8")
+    except OSError as e:
+        raise FormatError(f"cannot write a certificate into {folder}", why=str(e)) from e

@@ -1,0 +1,106 @@
+"""What a run of the suite is worth: coverage, the level it reaches, what stands against it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xladev.testing.certificate.levels import LEVELS, Level
+from xladev.testing.certificate.must_pass import MustPass
+from xladev.testing.conformance.status import Result, Status
+
+_PASSED = frozenset((Status.PASS, Status.FALLBACK, Status.WAIVED))
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of the suite's programs ran on the device.
+
+    Attributes:
+        programs_on_device: programs with a right result and nothing on the host.
+        programs: programs with a right result.
+        work_on_device: floating-point operations of these that ran on the device.
+        work: floating-point operations of these.
+    """
+
+    programs_on_device: int
+    programs: int
+    work_on_device: int
+    work: int
+
+    @property
+    def share_of_programs(self) -> float:
+        """From 0 to 1."""
+        return self.programs_on_device / self.programs if self.programs else 0.0
+
+    @property
+    def share_of_work(self) -> float:
+        """From 0 to 1."""
+        return self.work_on_device / self.work if self.work else 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{100 * self.share_of_programs:.1f}% of programs "
+            f"({self.programs_on_device} of {self.programs}) and "
+            f"{100 * self.share_of_work:.1f}% of floating-point work ran on the device"
+        )
+
+
+def coverage(results: Sequence[Result]) -> Coverage:
+    """Coverage of a run; checks of the contract itself are no programs.
+
+    A program that fell back in part is none on the device, and its work counts where it was done.
+    """
+    programs = [
+        r for r in results if r.status in _PASSED and r.device_instructions + r.host_instructions
+    ]
+    return Coverage(
+        sum(not r.fallbacks for r in programs),
+        len(programs),
+        sum(r.device_work for r in programs),
+        sum(r.device_work + r.host_work for r in programs),
+    )
+
+
+def objections(
+    level: Level, results: Mapping[str, Result], must_pass: MustPass, found: Coverage
+) -> Iterator[str]:
+    """What stands against a level, worst first; nothing if it is reached."""
+    if level.number not in must_pass.levels.values():
+        yield f"the must-pass list has no case of level {level.number}: nothing shows it"
+    wanted = must_pass.of_level(level.number)
+    missing = [case for case in wanted if case not in results]
+    if missing:
+        yield f"{_cases(missing)} not run"
+    failed = [results[c] for c in wanted if c in results and results[c].status not in _PASSED]
+    for status, count in Counter(r.status for r in failed).most_common():
+        yield f"{_cases([r.id for r in failed if r.status is status], count)} {status.value}"
+    if found.share_of_programs < level.least_programs:
+        yield _floor("programs", found.share_of_programs, level.least_programs)
+    if found.share_of_work < level.least_work:
+        yield _floor("floating-point work", found.share_of_work, level.least_work)
+
+
+def _floor(what: str, share: float, least: float) -> str:
+    return f"{100 * share:.1f}% of {what} ran on the device; the level asks for {100 * least:g}%"
+
+
+def _cases(ids: Sequence[str], count: int | None = None) -> str:
+    """`12 cases (first ones, ...)`."""
+    number = len(ids) if count is None else count
+    more = ", ..." if number > _SHOWN else ""
+    return f"{number} case{'s' * (number > 1)} ({', '.join(ids[:_SHOWN])}{more})"
+
+
+def level_reached(
+    results: Mapping[str, Result], must_pass: MustPass, found: Coverage
+) -> Level | None:
+    """The highest level that nothing stands against, those below it included; None: not even 1."""
+    reached = None
+    for level in LEVELS:
+        if any(objections(level, results, must_pass, found)):
+            break
+        reached = level
+    return reached

@@ -1,0 +1,129 @@
+"""Verifies a certificate: against itself, against the suite here, and by running a sample."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from xladev.errors import ArgumentError, FormatError
+from xladev.testing.certificate.certificate import Certificate, read_certificate
+from xladev.testing.certificate.installation import refuse_bent
+from xladev.testing.certificate.levels import level_of
+from xladev.testing.certificate.must_pass import read_must_pass
+from xladev.testing.certificate.suite_run import REPORT, Request, run_suite
+from xladev.testing.conformance.location import suite_folder
+
+_PASSED = frozenset(("pass", "fallback", "waived"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One case that was run again.
+
+    Attributes:
+        case: its id.
+        certified: status in the certificate.
+        found: status now.
+    """
+
+    case: str
+    certified: str
+    found: str
+
+    @property
+    def holds(self) -> bool:
+        """True if the case is as good as certified; a fallback that is none any more is better."""
+        return self.found in (self.certified, "pass")
+
+
+def verify_file(path: Path) -> Certificate:
+    """Checks a certificate without running anything.
+
+    Raises:
+        FormatError: it is malformed, altered or contradicts itself; it is of another suite; its
+            results do not give its level; or the report beside it is another.
+    """
+    certificate = read_certificate(path)
+    must_pass = read_must_pass(suite_folder())
+    if certificate.suite_sha256 != must_pass.sha256:
+        raise FormatError(
+            "the certificate is of another suite",
+            where=str(path),
+            why=f"it is of suite {certificate.suite_version} ({certificate.suite_sha256[:12]}), "
+            f"here is suite {must_pass.version} ({must_pass.sha256[:12]})",
+            hint=f"install xladev {certificate.backend.versions.get('xladev', '')} to verify it",
+        )
+    wanted = must_pass.of_level(certificate.level)
+    short = [case for case in wanted if certificate.results.get(case) not in _PASSED]
+    level, found = level_of(certificate.level), certificate.coverage
+    below = found.share_of_programs < level.least_programs or found.share_of_work < level.least_work
+    if short or below:
+        why = f"{len(short)} cases did not pass, such as {short[0]}" if short else str(found)
+        raise FormatError(
+            f"the certificate's results do not give level {certificate.level}",
+            where=str(path),
+            why=why,
+        )
+    _check_report(path.parent / REPORT, certificate)
+    return certificate
+
+
+def _check_report(report: Path, certificate: Certificate) -> None:
+    """The report is needed by nobody, but one that lies beside the certificate must be its own."""
+    if not report.is_file():
+        return
+    if hashlib.sha256(report.read_bytes()).hexdigest() != certificate.report_sha256:
+        raise FormatError(
+            f"{report} is not the report of the certificate beside it",
+            why="its SHA-256 is another",
+        )
+
+
+def run_sample(certificate: Certificate, count: int, seed: int) -> tuple[Sampled, ...]:
+    """Runs some of the certified cases again, here and now.
+
+    Args:
+        certificate: verified.
+        count: cases; all of them if there are fewer.
+        seed: of the choice; the inputs are those of the certificate.
+
+    Raises:
+        ArgumentError: a count below 1, or variables that bend the outcome.
+        XladevError: the suite could not be run.
+    """
+    if count < 1:
+        raise ArgumentError(f"a sample of {count} cases", why="at least 1")
+    refuse_bent()
+    cases = sorted(certificate.results)
+    chosen = sorted(random.Random(seed).sample(cases, min(count, len(cases))))
+    with tempfile.TemporaryDirectory() as scratch:
+        declared = Path(scratch) / "declarations.toml"
+        declared.write_text(declarations_text(certificate), "utf-8")
+        request = Request(
+            certificate.backend.platform, Path(scratch), certificate.seed, certificate.tighten,
+            declared, cases=tuple(chosen), quiet=True,
+        )  # fmt: skip
+        found = run_suite(request).results
+    return tuple(
+        Sampled(case, certificate.results[case], found[case].status.value if case in found else "-")
+        for case in chosen
+    )
+
+
+def declarations_text(certificate: Certificate) -> str:
+    """The declarations of a certificate as the file that they were read from."""
+    lines: list[str] = []
+    for kind, entries in certificate.declarations.items():
+        for entry in entries:
+            lines.append(f"[[{kind}]]")
+            lines += [f"{key} = {_toml_value(value)}" for key, value in entry.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_value(value: object) -> str:
+    # A JSON string is a TOML string; Python spells infinity as TOML does.
+    return repr(float(value)) if isinstance(value, int | float) else json.dumps(value)
