@@ -39,8 +39,8 @@ EXAMPLES = {
 
 NOTES = {
     "new": """\
-Writes a package with its own `pyproject.toml`, tests, CI file and README: with `--minimal` a backend
-of seven functions, else that of a simulated accelerator. An existing folder must be empty.
+Writes a package with its own `pyproject.toml`, tests, CI file and README: with `--minimal` a
+backend of seven functions, else that of a simulated accelerator. An existing folder must be empty.
 """,
     "certify": """\
 Writes CERTIFICATE.json, STATEMENT.md and the suite's report; if the level is not reached, only the
