@@ -114,10 +114,6 @@ class Arithmetic(Emitter):
         """Bitwise complement."""
         return self.xor(value, -1)
 
-    def freeze(self, value: Value) -> Value:
-        """Stops poison: an arbitrary but fixed value instead."""
-        return self.emit(value.type, f"freeze {value}")
-
     # -- comparison and selection ---------------------------------------------------------------
 
     def _compare(self, instruction: str, left: Operand, right: Operand) -> Value:
@@ -169,9 +165,11 @@ class Arithmetic(Emitter):
             return value
         if have < want:
             return self.cast("fpext", value, element)
-        rounded = self.cast("fptrunc", value, element)
-        # LLVM joins double -> float -> half into one step, a call of a function nobody provides.
-        return self.freeze(rounded) if have == 64 else rounded
+        if have == 64:
+            # LLVM takes a copysign through the conversions, and then rounds the sign's operand
+            # from double to half at once: a call of a function nobody provides.
+            value = self.intrinsic("arithmetic.fence", value)
+        return self.cast("fptrunc", value, element)
 
     # -- intrinsics -----------------------------------------------------------------------------
 

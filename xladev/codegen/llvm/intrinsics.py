@@ -50,6 +50,7 @@ INTRINSICS: Mapping[str, Intrinsic] = MappingProxyType(
     {
         **_table("fabs sqrt floor ceil trunc rint round roundeven", Intrinsic(1, _FLOATS)),
         **_table("copysign minimum maximum minnum maxnum", Intrinsic(2, _FLOATS)),
+        "arithmetic.fence": Intrinsic(1, _FLOATS),
         "fma": Intrinsic(3, _FLOATS),
         **_table("ctpop bitreverse", Intrinsic(1, _INTEGERS)),
         "bswap": Intrinsic(1, frozenset({"i16", "i32", "i64"})),

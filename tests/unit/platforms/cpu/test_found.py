@@ -90,6 +90,12 @@ ENTRY e {
   p = f8e8m0fnu[3] parameter(0)
   ROOT r = f8e8m0fnu[3] imag(p)
 }""",
+    "a sign is rounded from double to half at once": """
+ENTRY e {
+  x = f16[1] parameter(0)
+  y = f16[1] asin(x)
+  ROOT r = f16[1] erf(y)
+}""",
     "stochastic-convert to floats runs elsewhere": """
 ENTRY e {
   x = f32[4] parameter(0)
