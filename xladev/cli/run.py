@@ -18,7 +18,11 @@ from xladev.errors import ArgumentError
 from xladev.hlo.ir import HloModule
 from xladev.testing.arrays import named_arrays, read_arrays, save_arrays
 from xladev.testing.comparison import DEFAULT_RTOL, difference, expect_relative
+from xladev.testing.differential import compare_results, run_on_platform
 from xladev.testing.random_inputs import random_arguments
+
+_DEFINITION = "interpreter"
+_RTOL = f"of comparisons; default {DEFAULT_RTOL}, against the interpreter what rounding explains"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--inputs", type=Path, help="npz with in_*; default: random numbers")
     parser.add_argument("--check", type=Path, help="npz with out_* to compare with")
     parser.add_argument("--against", metavar="PLATFORM", help="compare with another platform")
-    parser.add_argument("--rtol", type=float, help=f"of comparisons; default {DEFAULT_RTOL}")
+    parser.add_argument("--rtol", type=float, help=_RTOL)
     parser.add_argument("--iterations", type=int, default=1, metavar="N", help="run N times")
     parser.add_argument("--seed", type=int, default=0, help="of random inputs")
     parser.add_argument("--save", type=Path, help="write in_* and out_* to an npz")
@@ -71,7 +75,7 @@ def _inputs(
 ) -> list[Any]:
     shapes = compiled.program.signature.parameters
     path = arguments.inputs or arguments.check
-    if path is None:
+    if path is None or not shapes:
         return random_arguments(module, arguments.seed)
     found = read_arrays(path, "in_", shapes)
     if found is None and arguments.inputs is None:
@@ -114,11 +118,28 @@ def _problems(
             raise ArgumentError(f"{arguments.check} has no arrays called out_*")
         problems[str(arguments.check)] = _compared(results, _flat(wanted), arguments.rtol)
     if arguments.against is not None:
-        with progress(f"running on {arguments.against}"):
-            other = compile(module, arguments.against)
-            wanted = [np.asarray(x) for x in _flat(other(*inputs)) if x is not None]
-        problems[arguments.against] = _compared(results, wanted, arguments.rtol)
+        problems[arguments.against] = _against(module, compiled, results, inputs, arguments)
     return problems
+
+
+def _against(
+    module: HloModule,
+    compiled: CompiledModule,
+    results: Sequence[Any],
+    inputs: Sequence[Any],
+    arguments: argparse.Namespace,
+) -> list[str]:
+    """What differs from another platform; from the interpreter, more than rounding explains."""
+    if len(compiled.devices) > 1:
+        rows = compiled.run_on_devices([inputs] * len(compiled.devices))
+        results = [np.asarray(x) for row in rows for x in _flat(row) if x is not None]
+    with progress(f"running on {arguments.against}"):
+        wanted = run_on_platform(module, inputs, arguments.against)
+    if arguments.rtol is not None or arguments.against != _DEFINITION:
+        return _compared(results, wanted, arguments.rtol)
+    with progress("measuring what rounding explains"):
+        finding = compare_results(module, inputs, results, wanted)
+    return [] if finding is None else [str(finding)]
 
 
 def _compared(results: Sequence[Any], wanted: Sequence[Any], rtol: float | None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ def read_arrays(path: Path, prefix: str, shapes: Sequence[Shape]) -> list[Any] |
             f"{path} has {len(arrays)} arrays called {prefix}*, the program wants {len(leaves)}"
         )
     fitted = iter([_fitted(a, leaf, path) for a, leaf in zip(arrays, leaves, strict=True)])
-    return [_nested(shape, fitted) for shape in shapes]
+    return [nested(shape, fitted) for shape in shapes]
 
 
 def _stored(path: Path, prefix: str) -> list[Array]:
@@ -73,9 +73,10 @@ def _is_live_part(array: Array, shape: Shape) -> bool:
     )
 
 
-def _nested(shape: Shape, arrays: Any) -> Any:
+def nested(shape: Shape, arrays: Iterator[Array]) -> Any:
+    """The next arrays, nested as the shape is; None for a token."""
     if shape.is_tuple:
-        return tuple(_nested(part, arrays) for part in shape.tuple_shapes)
+        return tuple(nested(part, arrays) for part in shape.tuple_shapes)
     return next(arrays) if shape.is_array else None
 
 
