@@ -143,6 +143,14 @@ class Draw:
                 return found
         return self.new_value(self.dtype(allowed), self.dims(least_rank))
 
+    def known_bits(
+        self, allowed: Sequence[PrimitiveType], *, least_rank: int = 0
+    ) -> HloInstruction:
+        """An array whose every bit is settled: computed NaN, of which none is, are kept out."""
+        if not self.wild:
+            return self.any_value(allowed, least_rank=least_rank, exact=True)
+        return self.new_value(self.dtype(allowed), self.dims(least_rank))
+
     def new_value(self, dtype: PrimitiveType, dims: Dims) -> HloInstruction:
         """A parameter, a constant, or a constant spread over the dimensions."""
         if self.parameters and self.chance(0.75):

@@ -11,9 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from xladev.errors import XladevError
 from xladev.hlo.evaluator import HloEvaluator
-from xladev.hlo.ir import DEFAULT_HEADER, HloComputation, HloInstruction, HloModule
+from xladev.hlo.ir import (
+    DEFAULT_HEADER,
+    HloComputation,
+    HloInstruction,
+    HloModule,
+    ModuleHeader,
+)
 from xladev.hlo.literal import Value
 from xladev.hlo.opset import opdef
 from xladev.hlo.rebuild import rebuild
@@ -61,6 +66,9 @@ def reduce_module(
     """
     deadline = time.monotonic() + budget_s
     best: Case = (module, tuple(arguments))
+    plain: Case = (replace(module, header=DEFAULT_HEADER), best[1])
+    if module.header != DEFAULT_HEADER and interesting(*plain):
+        best = plain
     tried = 0
     progress = True
     while progress:
@@ -90,7 +98,12 @@ def _candidates(case: Case) -> Iterator[Case]:
 
 
 def _inlined(module: HloModule) -> HloModule:
-    return CallInliner().run(replace(module, header=DEFAULT_HEADER))
+    return CallInliner().run(replace(module, header=_header(module)))
+
+
+def _header(module: HloModule) -> ModuleHeader:
+    """Of what the header says, only how many replicas run the program."""
+    return replace(DEFAULT_HEADER, replica_count=module.header.replica_count)
 
 
 Values = dict[HloInstruction, Value]
@@ -105,7 +118,7 @@ def _values(module: HloModule, arguments: Sequence[Value]) -> Values:
             continue
         try:
             values[instruction] = evaluator.instruction(instruction, values, arguments)
-        except (XladevError, ArithmeticError, MemoryError):
+        except Exception:  # noqa: BLE001 - on one device, what is meant for several may do anything
             continue
     return values
 
@@ -134,7 +147,7 @@ def _extract(
             stack.append((old, True))
             stack.extend((o, False) for o in old.operands)
     entry = HloComputation(module.entry.name, tuple(made.values()), made[root])
-    return HloModule(module.name, entry), tuple(arguments)
+    return HloModule(module.name, entry, _header(module)), tuple(arguments)
 
 
 def _parameter(old: HloInstruction, number: int) -> HloInstruction:

@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Any
 
 from xladev.hlo import dtype as dt
+from xladev.hlo.attributes import Sharding
 from xladev.hlo.builder import HloBuilder
-from xladev.hlo.dtype import ARRAY_TYPES
+from xladev.hlo.dtype import ARRAY_TYPES, FLOATS, INTEGERS
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.shape import Shape, array, tuple_of
 from xladev.testing.draw import Dims, Draw, Recipe
@@ -20,7 +21,6 @@ Node = HloInstruction
 _MOST_DEPTH = 2
 _SIMPLE = (*ELEMENTWISE, *MOVEMENT, "reduce", "dot", "map")
 _NESTING = ("while", "conditional", "call", "fusion", "sort", "reduce-window", "tuple")
-_STATE = (dt.F32, dt.S32, dt.F64, dt.BF16, dt.U8, dt.C64, dt.PRED, dt.S64)
 
 
 def _opcodes(d: Draw) -> Sequence[str]:
@@ -49,10 +49,10 @@ def _newest(d: Draw, shape: Shape) -> Node:
 
 def _states(d: Draw) -> list[Node]:
     """Arrays for a loop to carry: some of equal shape, so that they can change places."""
-    x = d.any_value(_STATE)
+    x = d.any_value(ARRAY_TYPES)
     made = [x, d.value(x.shape.element_type, x.shape.dims, fresh=0.2)]
     for _ in range(d.integer(0, 2)):
-        made.append(d.any_value(_STATE) if d.chance(0.5) else d.pick(made))
+        made.append(d.any_value(ARRAY_TYPES) if d.chance(0.5) else d.pick(made))
     return made
 
 
@@ -131,7 +131,7 @@ def _branch(d: Draw, row: Sequence[Node], wanted: Sequence[Shape]) -> HloComputa
 
 def _conditional(d: Draw) -> Node:
     count = d.integer(1, 4)
-    rows = [[d.any_value(_STATE) for _ in range(d.integer(1, 3))] for _ in range(count)]
+    rows = [[d.any_value(ARRAY_TYPES) for _ in range(d.integer(1, 3))] for _ in range(count)]
     branches = _branches(d, rows)
     operands = [d.builder.op("tuple", *row) for row in rows]
     if count == 2 and d.chance(0.5):
@@ -177,7 +177,7 @@ def _fusion(d: Draw) -> Node:
 
 def _scan(d: Draw) -> Node:
     """A running combination along a dimension, with what it was at each step."""
-    value = d.any_value((dt.F32, dt.S32, dt.F64), least_rank=1)
+    value = d.any_value((*FLOATS, *INTEGERS), least_rank=1)
     dims, dtype = value.shape.dims, value.shape.element_type
     axis = d.integer(0, len(dims) - 1)
     slice_shape = array(dtype, dims[:axis] + dims[axis + 1 :])
@@ -230,6 +230,12 @@ def _after_all(d: Draw) -> Node:
     return d.op("add-dependency", d.any_value(ARRAY_TYPES), token)
 
 
+def _domain(d: Draw) -> Node:
+    """A region border that says nothing."""
+    borders = (Sharding("maximal", 0), Sharding("maximal", 1))
+    return d.op("domain", d.any_value(ARRAY_TYPES), domain=borders)
+
+
 CONTROL: Mapping[str, Recipe] = MappingProxyType(
     {
         "while": _while,
@@ -241,6 +247,7 @@ CONTROL: Mapping[str, Recipe] = MappingProxyType(
         "tuple": _tuple,
         "get-tuple-element": _get_tuple_element,
         "add-dependency": _after_all,
+        "domain": _domain,
     }
 )
 """Recipe by opcode."""

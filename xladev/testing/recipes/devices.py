@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import ReplicaGroups
 from xladev.hlo.dtype import ARRAY_TYPES, PrimitiveType
@@ -17,8 +19,6 @@ from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.shape import Shape, array, tuple_of
 from xladev.testing.draw import Dims, Draw, Recipe
 from xladev.testing.recipes.computations import reducer
-
-_TYPES = (dt.F32, dt.S32, dt.F64, dt.U8, dt.BF16, dt.S64, dt.PRED, dt.C64)
 
 
 def _own(d: Draw, dtype: PrimitiveType, dims: Dims) -> HloInstruction:
@@ -30,7 +30,7 @@ def _own(d: Draw, dtype: PrimitiveType, dims: Dims) -> HloInstruction:
 
 
 def _any_own(d: Draw, least_rank: int = 0) -> HloInstruction:
-    return _own(d, d.dtype(_TYPES), d.dims(least_rank, 3))
+    return _own(d, d.dtype(ARRAY_TYPES), d.dims(least_rank, 3))
 
 
 def _rows(d: Draw) -> tuple[tuple[int, ...], ...]:
@@ -86,7 +86,7 @@ def _reduce_scatter(d: Draw) -> HloInstruction:
     axis = d.integer(0, len(dims) - 1)
     part = tuple(dims)
     dims[axis] *= size
-    value = _own(d, d.dtype(_TYPES), tuple(dims))
+    value = _own(d, d.dtype(ARRAY_TYPES), tuple(dims))
     dtype = value.shape.element_type
     shape = array(dtype, part)
     body = reducer(d, dtype)
@@ -102,7 +102,7 @@ def _all_to_all(d: Draw) -> HloInstruction:
     dims = list(d.dims(1, 3))
     axis = d.integer(0, len(dims) - 1)
     dims[axis] *= size
-    value = _own(d, d.dtype(_TYPES), tuple(dims))
+    value = _own(d, d.dtype(ARRAY_TYPES), tuple(dims))
     return d.op("all-to-all", value, dimensions=(axis,), replica_groups=groups)
 
 
@@ -118,6 +118,36 @@ def _collective_permute(d: Draw) -> HloInstruction:
     sources, targets = d.permutation(d.replicas)[:count], d.permutation(d.replicas)[:count]
     pairs = tuple(zip(sources, targets, strict=True))
     return d.op("collective-permute", _any_own(d), source_target_pairs=pairs)
+
+
+def _collective_reduce(d: Draw) -> HloInstruction:
+    """The combined values at the first member of each group."""
+    value = _any_own(d)
+    attrs, _ = _ids(d)
+    body = reducer(d, value.shape.element_type)
+    return d.op("collective-reduce", value, to_apply=body, **attrs)
+
+
+def _ragged_all_to_all(d: Draw) -> HloInstruction:
+    """Rows of each replica for each, as many as the receiver wants, written over another array."""
+    most, row, count = d.integer(0, 3), d.dims(0, 2), d.replicas
+    dtype = d.dtype(ARRAY_TYPES)
+    value = _own(d, dtype, (count * most, *row))
+    target = _own(d, dtype, (count * most + d.integer(0, 2), *row))
+    index = d.pick((dt.S32, dt.S64))
+    wanted = [d.integer(0, most) for _ in range(count)]
+    sizes = d.builder.constant(np.array(wanted, index.np), index)
+    starts = d.builder.constant(np.arange(count, dtype=index.np) * index.np.type(most), index)
+    here = d.builder.op("replica-id")
+    mine = _one_for_all(d, starts, here), _one_for_all(d, sizes, here)
+    return d.op("ragged-all-to-all", value, target, starts, sizes, *mine)
+
+
+def _one_for_all(d: Draw, vector: HloInstruction, at: HloInstruction) -> HloInstruction:
+    """One element of a vector, as often as the vector has elements."""
+    one = d.builder.op("dynamic-slice", vector, at, dynamic_slice_sizes=(1,))
+    flat = d.builder.op("reshape", one, shape=array(vector.shape.element_type, ()))
+    return d.builder.op("broadcast", flat, shape=vector.shape.without_layout(), dimensions=())
 
 
 def _shuffle(d: Draw) -> HloInstruction:
@@ -172,10 +202,10 @@ def _copy_pair(d: Draw) -> HloInstruction:
 
 def _async(d: Draw) -> HloInstruction:
     """A wrapped computation, begun, perhaps continued, and finished."""
-    value = d.any_value((dt.F32, dt.S32, dt.C64))
+    value = d.any_value(ARRAY_TYPES)
     inner = d.inside("wrapped")
     given = inner.parameter(value.shape.without_layout())
-    root = inner.steps(1, ("negate", "add", "reverse", "copy"))[-1]
+    root = inner.steps(1, ("select", "concatenate", "reverse", "copy"))[-1]
     if root.shape.is_tuple:
         root = given
     body: HloComputation = inner.builder.build(root)
@@ -197,6 +227,8 @@ DEVICES: Mapping[str, Recipe] = MappingProxyType(
         "all-to-all": _all_to_all,
         "collective-broadcast": _collective_broadcast,
         "collective-permute": _collective_permute,
+        "collective-reduce": _collective_reduce,
+        "ragged-all-to-all": _ragged_all_to_all,
         "shuffle": _shuffle,
         "replica-id": _device_number("replica-id"),
         "partition-id": _device_number("partition-id"),

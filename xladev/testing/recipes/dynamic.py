@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xladev.hlo import dtype as dt
+from xladev.hlo.dtype import FLOATS, INTEGERS
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import array
 from xladev.testing.draw import Draw, Recipe
 from xladev.testing.recipes.computations import known_reducer
 
-_TYPES = (dt.F32, dt.S32, dt.F64, dt.U8)
+_TYPES = [t for t in (*FLOATS, *INTEGERS) if t is not dt.F8E8M0FNU]
 
 
 def _dynamic(d: Draw) -> tuple[HloInstruction, int]:

@@ -52,9 +52,9 @@ def _binary(opcode: str, *, exact: bool = False) -> Recipe:
 
 
 def _compare(d: Draw) -> HloInstruction:
-    first = d.any_value(ARRAY_TYPES, exact=True)
+    first = d.known_bits(ARRAY_TYPES)
     dtype = first.shape.element_type
-    second = d.value(dtype, first.shape.dims, exact=True)
+    second = d.new_value(dtype, first.shape.dims)
     directions = ("EQ", "NE") if dtype.is_complex else ("EQ", "NE", "LT", "LE", "GT", "GE")
     kind = "TOTALORDER" if dtype in _WIDE_FLOATS and d.chance(0.3) else None
     return d.op("compare", first, second, direction=d.pick(directions), type=kind)
@@ -88,7 +88,7 @@ def _convert(d: Draw) -> HloInstruction:
 
 def _bitcast_convert(d: Draw) -> HloInstruction:
     whole = [t for t in ARRAY_TYPES if t.bits >= 8 and t is not dt.PRED and not t.is_complex]
-    value = d.any_value(whole, exact=True)
+    value = d.known_bits(whole)
     have, dims = value.shape.element_type.bits, value.shape.dims
     fitting = [t for t in whole if t.bits == have]
     if d.chance(0.3):

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xladev.hlo import dtype as dt
-from xladev.hlo.dtype import ARRAY_TYPES
+from xladev.hlo.dtype import ARRAY_TYPES, INTEGERS
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import array, tuple_of
 from xladev.testing.draw import Dims, Draw, Recipe
 from xladev.testing.recipes.computations import known_reducer
+from xladev.testing.recipes.solvers import positive_definite
 
 _FUNCTIONS = ("mhlo.erf", "chlo.tan", "mhlo.asinh", "chlo.acosh", "mhlo.cosh", "chlo.logistic")
+_WIDE_FLOATS = (dt.F32, dt.F64, dt.BF16, dt.F16)
+_WIDE_INTEGERS = tuple(t for t in INTEGERS if t.bits >= 8)
 _MARKERS = ("Sharding", "LayoutConstraint", "MoveToDevice", "xla.sdy.PropagationBarrier")
 
 
@@ -41,19 +44,21 @@ def _top_k(d: Draw) -> HloInstruction:
 
 def _factors(d: Draw) -> HloInstruction:
     dtype = d.pick((dt.F32, dt.F64))
-    rows, columns = d.integer(1, 4), d.integer(1, 4)
+    size = d.integer(1, 4)
     batch: Dims = d.pick(((), (2,)))
-    value = d.value(dtype, (*batch, rows, columns), exact=True)
-    scales = array(dtype, (*batch, min(rows, columns)))
+    # of full rank: else the last reflectors are made of rounding errors
+    value = positive_definite(d, dtype, batch, size)
+    scales = array(dtype, (*batch, size))
     shape = tuple_of(value.shape.without_layout(), scales)
     return d.op("custom-call", value, shape=shape, custom_call_target="Qr")
 
 
 def _rng(d: Draw) -> HloInstruction:
     """Whether all numbers lie where they should."""
-    dtype, dims = d.pick((dt.F32, dt.F64, dt.BF16)), d.dims()
-    low, high = (d.builder.constant(x, dtype) for x in (-2, 3))
     kind = d.pick(("rng_uniform", "rng_normal"))
+    dtype = d.dtype((*_WIDE_FLOATS, *_WIDE_INTEGERS) if kind == "rng_uniform" else _WIDE_FLOATS)
+    dims = d.dims()
+    low, high = (d.builder.constant(x, dtype) for x in (1, 5))
     made = d.builder.op("rng", low, high, shape=array(dtype, dims), distribution=kind)
     if kind == "rng_normal":
         inside = d.builder.op("is-finite", made)
@@ -64,6 +69,16 @@ def _rng(d: Draw) -> HloInstruction:
     return d.op("reduce", inside, true, dimensions=tuple(range(len(dims))), to_apply=every)
 
 
+def _counter(d: Draw) -> HloInstruction:
+    """How far the hidden counter moves between two looks at it: its start is nobody's business."""
+    step = d.integer(0, 2**40)
+    looks = [
+        d.builder.op("rng-get-and-update-state", shape=array(dt.U64, (2,)), delta=step)
+        for _ in range(2)
+    ]
+    return d.op("subtract", looks[1], looks[0])
+
+
 def _compared(
     d: Draw, value: HloInstruction, bound: HloInstruction, direction: str
 ) -> HloInstruction:
@@ -71,5 +86,7 @@ def _compared(
     return d.builder.op("compare", value, spread, direction=direction)
 
 
-LIBRARY: Mapping[str, Recipe] = MappingProxyType({"custom-call": _custom_call, "rng": _rng})
+LIBRARY: Mapping[str, Recipe] = MappingProxyType(
+    {"custom-call": _custom_call, "rng": _rng, "rng-get-and-update-state": _counter}
+)
 """Recipe by opcode."""

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import PadDim, SliceDim
-from xladev.hlo.dtype import ARRAY_TYPES, FLOATS, INTEGERS
+from xladev.hlo.dtype import ARRAY_TYPES, COMPLEXES, FLOATS, INTEGERS
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.shape import Layout, array, row_major
 from xladev.testing.draw import Dims, Draw, Recipe
@@ -106,9 +106,7 @@ def _concatenate(d: Draw) -> HloInstruction:
 
 
 def _iota(d: Draw) -> HloInstruction:
-    dtype = d.dtype(
-        [t for t in (*INTEGERS, *FLOATS, dt.C64) if t.bits >= 8 and t is not dt.F8E8M0FNU]
-    )
+    dtype = d.dtype([t for t in (*INTEGERS, *FLOATS, *COMPLEXES) if t is not dt.F8E8M0FNU])
     dims = d.dims(least_rank=1)
     return d.op("iota", shape=array(dtype, dims), iota_dimension=d.integer(0, len(dims) - 1))
 
@@ -124,7 +122,7 @@ def _any_layout(d: Draw, rank: int) -> Layout:
 
 def _bitcast(d: Draw) -> HloInstruction:
     """The same bytes under another shape, layout and type of equal width."""
-    value = d.any_value(ARRAY_TYPES, exact=True)
+    value = d.known_bits(ARRAY_TYPES)
     dtype = value.shape.element_type
     dims = _refactored(d, value.shape.dims)
     if d.chance(0.3) and dtype.bits >= 8 and dtype is not dt.PRED and not dtype.is_complex:
@@ -191,11 +189,8 @@ def _gather(d: Draw) -> HloInstruction:
     )
 
 
-_SCATTERED = (*INTEGERS, dt.PRED, dt.F32, dt.F64, dt.BF16, dt.F16, dt.C64, dt.F8E5M2)
-
-
 def _scatter(d: Draw) -> HloInstruction:
-    operand = d.any_value(_SCATTERED, least_rank=1)
+    operand = d.any_value(ARRAY_TYPES, least_rank=1)
     dims, rank = operand.shape.dims, operand.shape.rank
     batch = d.dims(0, 2)
     batching = (d.integer(0, rank - 1),) if batch and rank > 1 and d.chance(0.25) else ()
@@ -238,7 +233,7 @@ def _scatter_operands(
     """One operand or two, and how updates are combined with them: reduced, or replaced."""
     dtype = operand.shape.element_type
     if d.chance(0.2):
-        other = d.value(d.pick((dt.F32, dt.S32, dt.BF16)), operand.shape.dims)
+        other = d.value(d.dtype(ARRAY_TYPES), operand.shape.dims)
         return [operand, other], variadic_reducer(d, [dtype, other.shape.element_type])
     if d.chance(0.25):
         return [operand], replacement(d, dtype)

@@ -7,15 +7,14 @@ from types import MappingProxyType
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import ConvDims, WindowDim
+from xladev.hlo.dtype import ARRAY_TYPES, FLOATS, PrimitiveType
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import array
 from xladev.testing.draw import Dims, Draw, Recipe
 
-_NUMBERS = (dt.F32, dt.F64, dt.BF16, dt.F16, dt.S32, dt.S8, dt.U8, dt.S64, dt.U32, dt.C64, dt.C128)
-
 
 def _dot(d: Draw) -> HloInstruction:
-    lhs = d.any_value((*_NUMBERS, dt.PRED, dt.S4, dt.F8E4M3FN, dt.F8E5M2))
+    lhs = d.any_value(ARRAY_TYPES)
     dims, rank = lhs.shape.dims, lhs.shape.rank
     roles = [d.pick(("batch", "contract", "contract", "free")) for _ in range(rank)]
     batch = tuple(x for x in range(rank) if roles[x] == "batch")
@@ -29,18 +28,25 @@ def _dot(d: Draw) -> HloInstruction:
     rhs = d.value(dtype, rhs_dims)
     result = tuple([dims[x] for x in batch] + [dims[x] for x in range(rank) if roles[x] == "free"])
     rest = [rhs_dims[n] for n in range(len(rhs_dims)) if order[n] >= len(batch) + len(contract)]
-    target = d.pick((dtype, dt.S32)) if dtype in (dt.S8, dt.U8, dt.S4) else dtype
-    target = dt.F32 if dtype.is_float and dtype.bits < 16 else target
     return d.op(
         "dot",
         lhs,
         rhs,
-        shape=array(target, (*result, *rest)),
+        shape=array(_product_type(d, dtype), (*result, *rest)),
         lhs_batch_dims=batch,
         lhs_contracting_dims=contract,
         rhs_batch_dims=tuple(at[n] for n in range(len(batch))),
         rhs_contracting_dims=tuple(at[len(batch) + n] for n in range(len(contract))),
     )
+
+
+def _product_type(d: Draw, dtype: PrimitiveType) -> PrimitiveType:
+    """The type of the operands, or a wider one for narrow operands."""
+    if dtype is dt.PRED or dtype.bits > 8:
+        return dtype
+    wide = dt.F32 if dtype.is_float else dt.S32
+    found: PrimitiveType = d.pick((dtype, wide, wide))
+    return found
 
 
 def _convolution(d: Draw) -> HloInstruction:
@@ -55,7 +61,7 @@ def _convolution(d: Draw) -> HloInstruction:
     in_order, kernel_order, out_order = (d.permutation(rank + 2) for _ in range(3))
     lhs = _placed(in_order, [batch, features, *spatial])
     rhs = _placed(kernel_order, [features // groups, outputs, *(w.size for w in window)])
-    dtype = d.dtype((dt.F32, dt.F64, dt.BF16, dt.F16, dt.S32, dt.S8, dt.C64))
+    dtype = d.dtype(ARRAY_TYPES)
     return d.op(
         "convolution",
         d.value(dtype, lhs),
@@ -101,7 +107,7 @@ def _group_sizes(d: Draw, groups: int, most: int) -> HloInstruction:
 def _ragged_dot(d: Draw) -> HloInstruction:
     """Groups of rows, of terms or of batches."""
     mode = d.pick(("free", "contracting", "batch"))
-    dtype = d.dtype((dt.F32, dt.F64, dt.BF16, dt.S32))
+    dtype = d.dtype(ARRAY_TYPES)
     m, k, n, groups = d.integer(1, 8), d.integer(1, 6), d.integer(1, 5), d.integer(1, 4)
     batch: Dims = (d.integer(1, 3),) if mode == "batch" or d.chance(0.3) else ()
     at = len(batch)
@@ -126,8 +132,8 @@ def _ragged_dot(d: Draw) -> HloInstruction:
 
 def _scaled_dot(d: Draw) -> HloInstruction:
     """Blocks of elements that share a scale; a scalar scale stands for all."""
-    dtype = d.pick((dt.F8E4M3FN, dt.F8E5M2, dt.BF16, dt.F32, dt.F4E2M1FN))
-    scale = d.pick((dt.F8E8M0FNU, dt.BF16, dt.F32))
+    dtype = d.pick(FLOATS)
+    scale = d.pick((dt.F8E8M0FNU, dt.BF16, dt.F32, d.pick(FLOATS)))
     blocks, width = d.integer(1, 3), d.pick((1, 2, 4))
     m, k, n = d.integer(1, 4), blocks * width, d.integer(1, 4)
     scales = [(m, blocks), (blocks, n)]

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import WindowDim
-from xladev.hlo.dtype import FLOATS, INTEGERS
+from xladev.hlo.dtype import ARRAY_TYPES, FLOATS, INTEGERS
 from xladev.hlo.ir import HloInstruction
 from xladev.testing.draw import Dims, Draw, Recipe
 from xladev.testing.recipes.computations import (
@@ -20,12 +20,11 @@ from xladev.testing.recipes.computations import (
 )
 
 _NUMBERS = (dt.F32, dt.F64, dt.BF16, dt.F16, dt.S32, dt.S8, dt.U8, dt.S64, dt.U32, dt.C64, dt.C128)
-_REDUCED = (dt.PRED, *_NUMBERS, *INTEGERS, dt.F8E5M2, dt.F8E4M3FN)
 _ORDERED = (*FLOATS, *INTEGERS, dt.PRED)
 
 
 def _reduce(d: Draw) -> HloInstruction:
-    value = d.any_value(_REDUCED)
+    value = d.any_value(ARRAY_TYPES)
     dtype = value.shape.element_type
     dimensions = d.subset(value.shape.rank)
     if d.chance(0.15):
@@ -75,7 +74,7 @@ def _window(d: Draw, dims: Dims, *, dilate: bool = True) -> tuple[WindowDim, ...
 
 
 def _reduce_window(d: Draw) -> HloInstruction:
-    value = d.any_value(_REDUCED)
+    value = d.any_value(ARRAY_TYPES)
     types = [value.shape.element_type]
     values = [value]
     if d.chance(0.1):
@@ -88,7 +87,7 @@ def _reduce_window(d: Draw) -> HloInstruction:
 
 
 def _select_and_scatter(d: Draw) -> HloInstruction:
-    operand = d.any_value((dt.F32, dt.S32, dt.F64, dt.BF16, dt.U8, dt.F16), exact=True)
+    operand = d.any_value((*FLOATS, *INTEGERS), exact=True)
     dims, dtype = operand.shape.dims, operand.shape.element_type
     window = tuple(
         WindowDim(
@@ -109,9 +108,11 @@ def _select_and_scatter(d: Draw) -> HloInstruction:
 
 
 def _map(d: Draw) -> HloInstruction:
-    value = d.any_value((dt.PRED, *_NUMBERS))
+    value = d.any_value(ARRAY_TYPES)
     others = [
-        d.value(d.pick((value.shape.element_type, dt.F32, dt.S32)), value.shape.dims, exact=True)
+        d.value(
+            d.pick((value.shape.element_type, d.dtype(ARRAY_TYPES))), value.shape.dims, exact=True
+        )
         for _ in range(d.integer(0, 2))
     ]
     operands = [value, *others]
@@ -120,10 +121,9 @@ def _map(d: Draw) -> HloInstruction:
 
 
 def _sort(d: Draw) -> HloInstruction:
-    keys = d.any_value(_ORDERED, least_rank=1, exact=True)
+    keys = d.known_bits(_ORDERED, least_rank=1)
     others = [
-        d.value(d.pick((dt.F32, dt.S32, dt.PRED, dt.C64, dt.U8)), keys.shape.dims, exact=True)
-        for _ in range(d.integer(0, 2))
+        d.value(d.dtype(ARRAY_TYPES), keys.shape.dims, exact=True) for _ in range(d.integer(0, 2))
     ]
     operands = [keys, *others]
     types = [o.shape.element_type for o in operands]
@@ -135,7 +135,7 @@ def _sort(d: Draw) -> HloInstruction:
 
 
 def _topk(d: Draw) -> HloInstruction:
-    value = d.any_value((dt.F32, dt.S32, dt.BF16, dt.U8, dt.F64, dt.S64), least_rank=1, exact=True)
+    value = d.known_bits((*FLOATS, *INTEGERS), least_rank=1)
     if value.shape.dims[-1] == 0:
         value = d.new_value(dt.F32, (5,))
     k = d.integer(1, value.shape.dims[-1])

@@ -7,10 +7,14 @@ from types import MappingProxyType
 from typing import Any
 
 from xladev.hlo import dtype as dt
-from xladev.hlo.dtype import PrimitiveType
+from xladev.hlo.dtype import FLOATS, INTEGERS, PrimitiveType
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import array, tuple_of
 from xladev.testing.draw import Dims, Draw, Recipe
+
+_SOLVED = (dt.F32, dt.F64, dt.F32, dt.F64, dt.C64, dt.C128)
+_NORMALISED = (dt.F32, dt.F64, dt.BF16, dt.F16)
+_RANDOM = [t for t in (*INTEGERS, *FLOATS) if t.bits in (8, 16, 32, 64)]
 
 
 def _fft(d: Draw) -> HloInstruction:
@@ -25,7 +29,7 @@ def _fft(d: Draw) -> HloInstruction:
     return d.op("fft", value, fft_type=kind, fft_length=lengths)
 
 
-def _positive_definite(d: Draw, dtype: PrimitiveType, batch: Dims, size: int) -> HloInstruction:
+def positive_definite(d: Draw, dtype: PrimitiveType, batch: Dims, size: int) -> HloInstruction:
     """A + 2 n I, which has a Cholesky factor for elements of at most 1."""
     dims = (*batch, size, size)
     root = d.new_value(dtype, dims)
@@ -43,16 +47,16 @@ def _positive_definite(d: Draw, dtype: PrimitiveType, batch: Dims, size: int) ->
 
 
 def _cholesky(d: Draw) -> HloInstruction:
-    dtype = d.pick((dt.F32, dt.F64))
-    matrix = _positive_definite(d, dtype, d.pick(((), (2,))), d.integer(1, 5))
+    dtype = d.pick(_SOLVED)
+    matrix = positive_definite(d, dtype, d.pick(((), (2,))), d.integer(1, 5))
     return d.op("cholesky", matrix, lower=d.chance(0.5))
 
 
 def _triangular_solve(d: Draw) -> HloInstruction:
-    dtype = d.pick((dt.F32, dt.F64))
+    dtype = d.pick(_SOLVED)
     size, other, left = d.integer(1, 5), d.integer(1, 3), d.chance(0.5)
     batch: Dims = d.pick(((), (2,)))
-    matrix = _positive_definite(d, dtype, batch, size)
+    matrix = positive_definite(d, dtype, batch, size)
     right = d.value(dtype, (*batch, size, other) if left else (*batch, other, size))
     return d.op(
         "triangular-solve",
@@ -68,7 +72,7 @@ def _triangular_solve(d: Draw) -> HloInstruction:
 def _rng_bits(d: Draw) -> HloInstruction:
     algorithm, words = d.pick((("rng_three_fry", 2), ("rng_philox", 3)))
     state = d.value(dt.U64, (words,), exact=True)
-    bits = array(d.pick((dt.U32, dt.U64, dt.U8, dt.U16)), d.dims())
+    bits = array(d.pick(_RANDOM), d.dims())
 
     shape = tuple_of(state.shape.without_layout(), bits)
     return d.op("rng-bit-generator", state, shape=shape, algorithm=algorithm)
@@ -76,7 +80,7 @@ def _rng_bits(d: Draw) -> HloInstruction:
 
 def _batch_norm(kind: str) -> Recipe:
     def recipe(d: Draw) -> HloInstruction:
-        value = d.any_value((dt.F32, dt.F64), least_rank=2)
+        value = d.any_value(_NORMALISED, least_rank=2)
         if 0 in value.shape.dims:
             value = d.new_value(dt.F32, (3, 4))
         feature = d.integer(0, value.shape.rank - 1)

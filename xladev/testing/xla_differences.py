@@ -1,0 +1,96 @@
+"""Which programs meet a difference between xladev's meaning and XLA's CPU that is on record.
+
+Each rule stands for a sentence of `OpDef.differences`; a program that meets none is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from xladev.hlo import dtype as dt
+from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.literal import Array
+
+
+def _always(_: HloInstruction) -> bool:
+    return True
+
+
+def _is_complex(i: HloInstruction) -> bool:
+    return i.operands[0].shape.element_type.is_complex
+
+
+def _is_integral(i: HloInstruction) -> bool:
+    return i.shape.element_type.is_integral
+
+
+def _to_float(i: HloInstruction) -> bool:
+    return i.shape.element_type.is_float
+
+
+def _has_padding(i: HloInstruction) -> bool:
+    return any(w.pad_low or w.pad_high or w.base_dilation > 1 for w in i["window"])
+
+
+def _no_components(i: HloInstruction) -> bool:
+    return not i["scatter_dims_to_operand_dims"]
+
+
+_RULES: Mapping[str, Callable[[HloInstruction], bool]] = MappingProxyType(
+    {
+        "rng": _always,
+        "rng-get-and-update-state": _always,
+        "cholesky": _always,
+        "collective-reduce": _always,
+        "set-dimension-size": _always,
+        "batch-norm-training": _always,
+        "batch-norm-grad": _always,
+        "power": _is_integral,
+        "stochastic-convert": _to_float,
+        "reduce-window": _has_padding,
+        "scatter": _no_components,
+    }
+)
+_COMPLEX_FUNCTIONS = frozenset({
+    "acos", "acosh", "asin", "asinh", "atanh", "cbrt", "cosine", "sine", "tan", "cosh", "sinh",
+    "tanh", "exponential", "exp2", "exponential-minus-one", "log", "log2", "log-plus-one",
+    "logistic", "sqrt", "rsqrt", "power",
+})  # fmt: skip
+
+
+def known_difference(module: HloModule, arguments: Sequence[Array]) -> str:
+    """The opcode on whose account results may differ; empty if there is none."""
+    special = _has_special(arguments)
+    for computation in module.computations:
+        for i in computation.instructions:
+            rule = _RULES.get(i.opcode)
+            if rule is not None and rule(i):
+                return i.opcode
+            if special and i.opcode in _COMPLEX_FUNCTIONS and _is_complex(i):
+                return f"complex {i.opcode} of special values"
+    return "subnormal numbers, which XLA's CPU flushes" if _has_subnormal(arguments) else ""
+
+
+def _has_special(arguments: Sequence[Array]) -> bool:
+    with np.errstate(all="ignore"):
+        return any(not np.isfinite(_parts(a)).all() or (_parts(a) == 0).any() for a in arguments)
+
+
+def _has_subnormal(arguments: Sequence[Array]) -> bool:
+    for array in arguments:
+        dtype = dt.by_numpy(array.dtype).component
+        if dtype.is_float and dtype.bits >= 16:
+            sizes = np.abs(_parts(array))
+            least = float(np.finfo(np.float32).tiny if dtype is not dt.F64 else 2.3e-308)
+            if ((sizes > 0) & (sizes < least)).any():
+                return True
+    return False
+
+
+def _parts(array: Array) -> Array:
+    if array.dtype.kind == "c":
+        return np.stack([array.real, array.imag]).astype(np.float64)
+    return np.asarray(array, np.float64)
