@@ -18,7 +18,7 @@ import numpy as np
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Value
 from xladev.hlo.text import print_module
-from xladev.testing.array_file import save_arrays
+from xladev.testing.arrays import save_arrays
 from xladev.testing.coverage import Coverage, table
 from xladev.testing.fuzz_task import Case, Task, draw
 from xladev.testing.noise import leaves

@@ -15,7 +15,7 @@ from xladev.compiler.options import CompileOptions
 from xladev.errors import XladevError
 from xladev.hlo.ir import DEFAULT_HEADER, HloModule
 from xladev.hlo.literal import Array, Value
-from xladev.testing.array_file import nested
+from xladev.testing.arrays import nested
 from xladev.testing.coverage import Coverage, coverage_of
 from xladev.testing.differential import Finding, compare_results, run_on_platform
 from xladev.testing.noise import evaluated, leaves
