@@ -7,6 +7,7 @@ what it means on an array of that size, and no padding can leak into a sum.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +68,22 @@ def to_live(value: Value, shape: Shape) -> Value:
     if shape.is_tuple:
         return tuple(to_live(v, s) for v, s in zip(value, shape.tuple_shapes, strict=True))
     return value.live(shape) if isinstance(value, Bounded) else value
+
+
+def trimmed(values: Sequence[Value], shapes: Sequence[Shape], rank: int) -> tuple[Value, ...]:
+    """Arrays cut to one size where some have a live size and others, being static, do not.
+
+    Scalars and what else is not of ``rank`` stay as they are.
+    """
+    full = [at for at, shape in enumerate(shapes) if shape.rank == rank]
+    if len({values[at].shape for at in full}) <= 1:
+        return tuple(values)
+    cut = [slice(None)] * rank
+    for d in range(rank):
+        live = [values[at].shape[d] for at in full if shapes[at].is_dynamic_dimension(d)]
+        cut[d] = slice(live[0]) if live else slice(None)
+    static = {at for at in full if not shapes[at].is_dynamic}
+    return tuple(v[tuple(cut)] if at in static else v for at, v in enumerate(values))
 
 
 def from_live(value: Value, shape: Shape) -> Value:

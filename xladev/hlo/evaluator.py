@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xladev.errors import ArgumentError, EvaluationError, XladevError
-from xladev.hlo.bounded import Bounded, from_live, to_live
+from xladev.hlo.bounded import Bounded, from_live, to_live, trimmed
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Value
 from xladev.hlo.vectorize import apply_elementwise
@@ -101,11 +101,21 @@ class HloEvaluator:
                 where=repr(instruction),
                 why=instruction.op.exempt or "the opcode has no evaluation",
             )
+        if instruction.shape.dynamic and instruction.op.elementwise:
+            shapes = [operand.shape for operand in instruction.operands]
+            operands = trimmed(operands, shapes, instruction.shape.rank)
         try:
             with np.errstate(all="ignore"):
                 return evaluate(self, instruction, operands)
         except XladevError as error:
             raise error.at(repr(instruction)) from error.__cause__
+        except (ValueError, IndexError) as error:
+            raise EvaluationError(
+                f"{instruction.opcode} cannot take operands of the sizes they have",
+                where=repr(instruction),
+                why=str(error),
+                hint="sizes known at run time alone may contradict each other",
+            ) from error
 
 
 def _last_uses(computation: HloComputation) -> dict[HloInstruction, int]:

@@ -9,6 +9,7 @@ from xladev.codegen.elemental.choose import choose
 from xladev.codegen.elemental.emitter import ElementalEmitter, ElementRule
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import I64, Value
+from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
@@ -65,6 +66,8 @@ def _dynamic_update_slice(e: ElementalEmitter, i: HloInstruction, index: Index) 
 
 def _gather(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
     operand, indices = i.operands
+    if not operand.shape.size:
+        return constant_element(operand.shape.element_type, 0)
     offset_dims: tuple[int, ...] = i["offset_dims"]
     batch = tuple(x for d, x in enumerate(index) if d not in offset_dims)
     starts = _gather_starts(e, i, indices, batch)

@@ -128,7 +128,9 @@ def gather_all(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
     """A gather of windows that are all of the array repeats the array."""
     x = root.operands[0]
     dims = IndexDims.of_gather(root)
-    if dims.batching or tuple(root["slice_sizes"]) != x.shape.dims or not root.shape.size:
+    if dims.batching or tuple(root["slice_sizes"]) != x.shape.dims:
+        return None
+    if not root.shape.size or not x.shape.size:
         return None
     kept = [x.shape.dims[d] for d in dims.windowed(x.shape.rank)]
     return r.broadcast(r.reshape(x, kept), root.shape.dims, dims.window)

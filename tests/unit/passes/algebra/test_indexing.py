@@ -88,6 +88,11 @@ CASES = (
         "m = f32[5] reshape(x)  ROOT r = f32[3,5] broadcast(m), dimensions={1}",
     ),
     Case(
+        n.gather_all,
+        "x: f32[0,2]; i: s32[3] | ROOT r = f32[3,2] gather(x, i), offset_dims={1}, "
+        "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={0,2}",
+    ),
+    Case(
         n.scatter_nothing,
         "x: f32[4]; i: s32[0,1]; u: f32[0] | ROOT r = f32[4] scatter(x, i, u), "
         "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "

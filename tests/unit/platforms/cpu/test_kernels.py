@@ -110,6 +110,14 @@ PROGRAMS = {
       ROOT r = s32[] get-tuple-element(w), index=1 }
     ENTRY e { x = s32[11] parameter(0)
       ROOT m = s32[11] map(x), dimensions={0}, to_apply=eight }""",
+    "gather from nothing": """ENTRY e { x = f32[0,2] parameter(0)
+      i = s32[3] parameter(1)
+      ROOT g = f32[3,2] gather(x, i), offset_dims={1}, collapsed_slice_dims={0},
+        start_index_map={0}, index_vector_dim=1, slice_sizes={0,2} }""",
+    "one flag for all elements": """ENTRY e { p = pred[] parameter(0)
+      a = f32[3,5] parameter(1)
+      n = f32[3,5] negate(a)
+      ROOT s = f32[3,5] select(p, n, a) }""",
     "gather with batching dimensions": """ENTRY e { x = f32[3,5,4] parameter(0)
       i = s32[3,2,1] parameter(1)
       ROOT g = f32[3,2,4] gather(x, i), offset_dims={2}, collapsed_slice_dims={1},
