@@ -152,7 +152,9 @@ class Judge:
         folder, backend = self.settings.report, self.settings.backend
         if folder is None:
             return verdict
-        command = save_failure(folder, verdict.id, backend, module, rows[run], wanted[run])
+        command = save_failure(
+            folder, verdict.id, backend, module, rows[run], wanted[run], verdict.difference
+        )
         return replace(verdict, reproduce=command)
 
     # What the backend says about itself

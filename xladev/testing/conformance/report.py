@@ -13,6 +13,9 @@ from typing import Any
 
 from xladev import __version__
 from xladev.testing.conformance.location import suite_folder
+from xladev.testing.conformance.matrix import matrix_of
+from xladev.testing.conformance.report_html import html_page
+from xladev.testing.conformance.report_markdown import markdown
 from xladev.testing.conformance.settings import Settings
 from xladev.testing.conformance.status import Result, Status
 from xladev.testing.conformance.summary import coverage_text, next_step, succeeded
@@ -60,7 +63,13 @@ def write_report(folder: Path, results: Sequence[Result], settings: Settings) ->
     """
     folder.mkdir(parents=True, exist_ok=True)
     data = report_data(results, settings)
-    texts = {"conformance.json": json.dumps(data, indent=1)}
+    ordered = sorted(results, key=lambda r: r.id)
+    matrix = matrix_of(ordered)
+    texts = {
+        "conformance.json": json.dumps(data, indent=1),
+        "conformance.md": markdown(data, ordered, matrix),
+        "conformance.html": html_page(data, ordered, matrix),
+    }
     for name, text in texts.items():
         (folder / name).write_text(text + "\n", "utf-8")
     return [folder / name for name in texts]

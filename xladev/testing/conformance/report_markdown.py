@@ -1,0 +1,123 @@
+"""The report as Markdown, for people who read it in a repository."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from xladev.runtime.tiers import TIERS
+from xladev.testing.conformance.matrix import COLUMNS, Matrix
+from xladev.testing.conformance.status import Result, Status
+
+_MOST_FAILURES = 50
+_SIGNS = {
+    Status.PASS: "ok",
+    Status.FALLBACK: "host",
+    Status.UNSUPPORTED: "no",
+    Status.EXPECTED_FAILURE: "xfail",
+    Status.WAIVED: "waived",
+    Status.FAIL: "**FAIL**",
+    Status.ERROR: "**error**",
+}
+
+
+def markdown(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> str:
+    """The whole report."""
+    return "\n".join(_lines(data, results, matrix)) + "\n"
+
+
+def _lines(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> Iterator[str]:
+    verdict = "passed" if data["succeeded"] else "FAILED"
+    yield f"# Conformance of {data['backend']}: {verdict}"
+    yield ""
+    yield f"xladev {data['xladev']}, {data['date']}, suite {data['suite'][:12]}, "
+    yield f"case seed {data['case_seed']}, tolerance x {data['tighten']}."
+    yield ""
+    yield f"{data['coverage'].capitalize()}."
+    yield f"Next: {data['next']}"
+    yield ""
+    yield from _tiers(results)
+    yield from _failures(results)
+    yield from _fallbacks(results)
+    yield from _declarations(data["declarations"])
+    yield from _matrix(matrix)
+
+
+def _tiers(results: Sequence[Result]) -> Iterator[str]:
+    yield "| tier | " + " | ".join(s.value for s in Status) + " |"
+    yield "|---|" + "--:|" * len(Status)
+    for tier in TIERS:
+        counts = Counter(r.status for r in results if r.tier == tier.number)
+        if counts:
+            cells = " | ".join(str(counts[s]) for s in Status)
+            yield f"| {tier.number} {tier.name} | {cells} |"
+    yield ""
+
+
+def _failures(results: Sequence[Result]) -> Iterator[str]:
+    failed = [r for r in results if not r.status.is_good]
+    if not failed:
+        return
+    yield f"## {len(failed)} failures"
+    yield ""
+    for result in failed[:_MOST_FAILURES]:
+        yield f"- `{result.id}` ({result.status.value}): {result.detail.splitlines()[0]}"
+        if result.reproduce:
+            yield f"  `{result.reproduce}`"
+    if len(failed) > _MOST_FAILURES:
+        yield f"- and {len(failed) - _MOST_FAILURES} more in conformance.json"
+    yield ""
+
+
+def _fallbacks(results: Sequence[Result]) -> Iterator[str]:
+    reasons = fallback_reasons(results)
+    if not reasons:
+        return
+    yield "## On the host"
+    yield ""
+    yield "| cases | reason |"
+    yield "|--:|---|"
+    for reason, count in reasons.most_common():
+        yield f"| {count} | {reason.replace('|', '/')} |"
+    yield ""
+
+
+def fallback_reasons(results: Sequence[Result]) -> Counter[str]:
+    """Cases by the reason for which some of them ran on the host."""
+    return Counter(
+        reason for r in results for reason in {f.partition(": ")[2] or f for f in r.fallbacks}
+    )
+
+
+def _declarations(declared: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    rows = [(kind, entry) for kind, entries in declared.items() for entry in entries]
+    if not rows:
+        return
+    yield "## Declared by the backend"
+    yield ""
+    yield "| kind | cases | tolerance | reason |"
+    yield "|---|---|--:|---|"
+    for kind, entry in rows:
+        yield f"| {kind} | `{entry['id']}` | {entry.get('tolerance', '')} | {entry['reason']} |"
+    yield ""
+
+
+def _matrix(matrix: Matrix) -> Iterator[str]:
+    yield "## Opcode x element type"
+    yield ""
+    yield f"{len(matrix.verdicts)} of {len(matrix.wanted)} cells were run. An empty field is no "
+    yield "cell: the opcode does not take the type."
+    yield ""
+    yield "| opcode | " + " | ".join(COLUMNS) + " |"
+    yield "|---|" + "---|" * len(COLUMNS)
+    for opcode in matrix.rows:
+        if opcode not in matrix.exempt:
+            yield f"| {opcode} | " + " | ".join(_cell(matrix, opcode, t) for t in COLUMNS) + " |"
+
+
+def _cell(matrix: Matrix, opcode: str, dtype: str) -> str:
+    status = matrix.verdicts.get((opcode, dtype))
+    if status is not None:
+        return _SIGNS[status]
+    return "not run" if (opcode, dtype) in matrix.wanted else ""
