@@ -31,11 +31,6 @@ def select(b: HloBuilder, dtype: PrimitiveType) -> Node:
     return b.op("select", condition, *(b.parameter(array(dtype, DIMS)) for _ in range(2)))
 
 
-def select_by_scalar(b: HloBuilder, dtype: PrimitiveType) -> Node:
-    condition = b.parameter(array(dt.PRED))
-    return b.op("select", condition, *(b.parameter(array(dtype, DIMS)) for _ in range(2)))
-
-
 def clamp_by_scalars(b: HloBuilder, dtype: PrimitiveType) -> Node:
     low, x, high = (b.parameter(array(dtype, d)) for d in ((), DIMS, ()))
     return b.op("clamp", low, x, high)
@@ -80,7 +75,6 @@ CASES = (
     *(c for o in BINARY for c in cells(o, elementwise(o, 2, DIMS), inputs=special)),
     *compares(),
     *cells("select", select, inputs=special),
-    *cells("select", select_by_scalar, suffix="-scalar", types=(dt.F32, dt.S8, dt.PRED, dt.C64)),
     *cells("clamp", elementwise("clamp", 3, DIMS), inputs=special),
     *cells("clamp", clamp_by_scalars, suffix="-scalar", types=(dt.F32, dt.S32, dt.BF16, dt.U8)),
     *(

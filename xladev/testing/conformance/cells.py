@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from xladev.errors import ShapeError
+from xladev.errors import ArgumentError, ShapeError
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.dtype import ARRAY_TYPES, PrimitiveType
 from xladev.hlo.ir import HloComputation, HloInstruction
@@ -36,18 +36,24 @@ def cells(
     suffix: str = "",
     tier: int = 2,
 ) -> Iterator[Case]:
-    """One case for each type that is taken, called ``OPCODE-TYPE`` and the suffix."""
-    for dtype in types:
-        if accepts(template, dtype):
-            yield Case(
-                f"{opcode}-{dtype}{suffix}",
-                _of_type(template, dtype),
-                opcode,
-                dtype.name,
-                ("cell", *tags),
-                tier,
-                inputs,
-            )
+    """One case for each type that is taken, called ``OPCODE-TYPE`` and the suffix.
+
+    Raises:
+        ArgumentError: no type is taken, so that the template must be wrong.
+    """
+    taken = [dtype for dtype in types if accepts(template, dtype)]
+    if not taken:
+        raise ArgumentError(f"no element type fits the cell {opcode}{suffix}")
+    for dtype in taken:
+        yield Case(
+            f"{opcode}-{dtype}{suffix}",
+            _of_type(template, dtype),
+            opcode,
+            dtype.name,
+            ("cell", *tags),
+            tier,
+            inputs,
+        )
 
 
 def _of_type(template: Template, dtype: PrimitiveType) -> Build:
