@@ -18,7 +18,7 @@ import numpy as np
 
 from xladev.errors import ArgumentError
 from xladev.hlo.builder import HloBuilder
-from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.ir import HloInstruction, HloModule, ModuleHeader
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.text import parse_module
 from xladev.testing.conformance.location import PACKAGE
@@ -62,6 +62,8 @@ class Case:
         expected: the results as known beforehand, one array per leaf; the oracle is held to them.
         options: compile options, ``key=value``.
         timeout_s: seconds that compiling and running may take.
+        replicas: devices that run a built program on data of their own.
+        partitions: devices that one replica of a built program is split over.
     """
 
     name: str
@@ -74,13 +76,16 @@ class Case:
     expected: tuple[Array, ...] | None = None
     options: tuple[str, ...] = ()
     timeout_s: float = 120.0
+    replicas: int = 1
+    partitions: int = 1
 
     def module(self) -> HloModule:
         """The program."""
         if isinstance(self.program, str):
             return parse_module(self.program)
         builder = HloBuilder(_identifier(self.name))
-        return builder.module(self.program(builder))
+        header = ModuleHeader(replica_count=self.replicas, num_partitions=self.partitions)
+        return builder.module(self.program(builder), header)
 
     def runs(self, module: HloModule, seed: int) -> Sequence[Row]:
         """Arguments of each run; the seed of the run and the name of the case fix them."""

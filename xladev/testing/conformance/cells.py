@@ -35,6 +35,7 @@ def cells(
     tags: Sequence[str] = (),
     suffix: str = "",
     tier: int = 2,
+    **more: Any,
 ) -> Iterator[Case]:
     """One case for each type that is taken, called ``OPCODE-TYPE`` and the suffix.
 
@@ -53,6 +54,7 @@ def cells(
             ("cell", *tags),
             tier,
             inputs,
+            **more,
         )
 
 

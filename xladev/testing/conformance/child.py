@@ -31,7 +31,9 @@ def serve(request: bytes) -> bytes:
         if head["check"]:
             return _run_check(head, start)
         return _run_program(head, arrays, proto, start)
-    except (UnsupportedError, NotOffered) as error:
+    except NotOffered as error:
+        return pack({"problem": str(error), "kind": "not-offered", "seconds": _since(start)})
+    except UnsupportedError as error:
         return pack({"problem": str(error), "kind": "unsupported", "seconds": _since(start)})
     except XladevError as error:
         return pack({"problem": str(error), "kind": "error", "seconds": _since(start)})
@@ -54,6 +56,8 @@ def _run_program(
     head: dict[str, Any], arrays: Sequence[Array], proto: bytes, start: float
 ) -> bytes:
     module = unpack_module(proto)
+    if head["devices"] > 1:
+        Probe(head["backend"]).some_devices(head["devices"])
     options = CompileOptions.from_environment().with_options(head["options"])
     compiled = compile(module, head["backend"], options)
     shapes = [p.shape for p in module.entry.parameters]

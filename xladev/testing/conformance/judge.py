@@ -11,6 +11,7 @@ import numpy as np
 from xladev.errors import XladevError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Array
+from xladev.hlo.multi_device import topology_of
 from xladev.hlo.verifier import verify
 from xladev.testing.conformance.case import AnyCase, Case, Check, Row
 from xladev.testing.conformance.patterns import pattern_of
@@ -99,7 +100,8 @@ class Judge:
         head = {
             "check": "",
             "backend": self.settings.backend,
-            "options": list(case.options),
+            "options": [*case.options, *_device_options(module)],
+            "devices": len(topology_of(module).devices),
             "runs": len(rows),
         }
         arrays = [np.asarray(leaf) for row in rows for value in row for leaf in leaves(value)]
@@ -163,7 +165,7 @@ class Judge:
         """The verdict in the light of what the backend declares."""
         declared = self.settings.declarations
         expected = declared.find(declared.expected_failures, result.id)
-        if result.status is Status.UNSUPPORTED:
+        if result.status is Status.UNSUPPORTED and not result.declared:
             entry = declared.find(declared.unsupported, result.id)
             if entry is None:
                 return replace(
@@ -183,6 +185,12 @@ class Judge:
         return replace(result, status=Status.FAIL, detail=detail)
 
 
+def _device_options(module: HloModule) -> list[str]:
+    """The number of devices as options: a serialized module does not say it."""
+    header = module.header
+    return [f"num_replicas={header.replica_count}", f"num_partitions={header.num_partitions}"]
+
+
 _ENDINGS = {Ending.CRASH: "the backend crashed", Ending.TIMEOUT: "the backend hung"}
 
 
@@ -200,9 +208,14 @@ def _answer(outcome: Outcome, rows: Sequence[Row]) -> Answer:
 
 
 def _refused(blank: Result, answer: Answer) -> Result:
-    kinds = {"unsupported": Status.UNSUPPORTED, "suite": Status.ERROR}
-    status = kinds.get(answer.facts["kind"], Status.FAIL)
-    return replace(blank, status=status, detail=answer.facts["problem"])
+    kinds = {
+        "unsupported": Status.UNSUPPORTED,
+        "not-offered": Status.UNSUPPORTED,
+        "suite": Status.ERROR,
+    }
+    kind, what = answer.facts["kind"], answer.facts["problem"]
+    status = kinds.get(kind, Status.FAIL)
+    return replace(blank, status=status, detail=what, declared=kind == "not-offered")
 
 
 def _type_problem(got: Sequence[Array], want: Sequence[Array], run: int) -> str:

@@ -80,6 +80,7 @@ class Result:
         host_work: floating-point operations of the others.
         fallbacks: what ran on the host, with reasons.
         reproduce: command that shows the failure; empty if nothing was saved.
+        declared: True if the contract itself says why it is unsupported, such as a device count.
     """
 
     id: str
@@ -97,6 +98,7 @@ class Result:
     host_work: int = 0
     fallbacks: tuple[str, ...] = ()
     reproduce: str = ""
+    declared: bool = False
 
     @property
     def file(self) -> str:
