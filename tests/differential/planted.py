@@ -1,4 +1,4 @@
-"""Twenty bugs for the CPU's emitters, each planted by replacing one function or one table entry.
+"""Bugs for the CPU's emitters, each planted by replacing one function or one table entry.
 
 They are mistakes that such code is prone to; the differential test must find each of them.
 """
@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
+from xladev.codegen import arrays
 from xladev.codegen.elemental import contraction, indexing, reduction
 from xladev.codegen.elemental.emitter import ElementRule
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.index import IndexMath
 from xladev.codegen.kernels import build, sorting, updates
-from xladev.codegen.scalar import convert, elementwise, integers
+from xladev.codegen.scalar import convert, elementwise, formats, integers
 from xladev.compiler import buffer_assignment, in_place
+from xladev.hlo import dtype as dt
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -207,6 +209,46 @@ def _unbatched_gather(e: Any, indices: Any, batch: Any, vector_dim: int, targets
 
 _index_vector = indexing.index_vector
 
+
+def _swapped_operands(b: Any, args: Any) -> Any:
+    return _subtract(b, (args[1], args[0]))
+
+
+_subtract = elementwise.FLOAT_EMITTERS["subtract"]
+
+
+def _signed_minimum(b: Any, dtype: Any, args: Any) -> Any:
+    """Compares unsigned numbers as if they had a sign."""
+    return _minimum(b, dt.S32 if dtype.is_integral else dtype, args)
+
+
+_minimum = integers.INTEGER_EMITTERS["minimum"]
+
+
+def _conjugated(b: Any, args: Any) -> Any:
+    """x times the conjugate of y."""
+    return _multiply(b, (args[0], replace(args[1], imag=b.fneg(args[1].imag))))
+
+
+_multiply = elementwise.COMPLEX_EMITTERS["multiply"]
+
+
+def _row_major_strides(shape: Any) -> Any:
+    return _element_strides(shape.without_layout().with_default_layout())
+
+
+_element_strides = arrays.element_strides
+
+
+def _broadcast_last(right: ElementRule, e: Any, i: Any, index: Any) -> Any:
+    """Lines dimensions up at the end, as NumPy does."""
+    source = i.operands[0].shape.dims
+    last = index[len(index) - len(source) :]
+    return e.operand(
+        i, 0, tuple(e.at.clamp(x, 0, max(n - 1, 0)) for x, n in zip(last, source, strict=True))
+    )
+
+
 BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("pad shifts by one where it dilates", ("pad",),
                rule("pad", with_attr("padding", _wrong_pad))),
@@ -243,6 +285,21 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("index vectors are read backwards", ("gather",),
                function(indexing, "index_vector", _unbatched_gather)),
     PlantedBug("sort is not stable", ("sort",), function(sorting, "_precedes", _unstable)),
+    PlantedBug("subtract swaps its operands", ("subtract",),
+               entry(elementwise, "FLOAT_EMITTERS", "subtract", _swapped_operands)),
+    PlantedBug("arithmetic shift forgets the sign", ("shift-right-arithmetic",),
+               entry(elementwise, "INTEGER_EMITTERS", "shift-right-arithmetic",
+                     integers.INTEGER_EMITTERS["shift-right-logical"])),
+    PlantedBug("minimum takes unsigned numbers for signed ones", ("minimum",),
+               entry(elementwise, "INTEGER_EMITTERS", "minimum", _signed_minimum)),
+    PlantedBug("complex product conjugates", ("multiply",),
+               entry(elementwise, "COMPLEX_EMITTERS", "multiply", _conjugated)),
+    PlantedBug("subnormal narrow floats are rounded like normal ones", ("multiply", "convert"),
+               function(formats, "_round_subnormal", formats._round_normal)),
+    PlantedBug("layouts are ignored", ("bitcast", "copy"),
+               function(arrays, "element_strides", _row_major_strides)),
+    PlantedBug("broadcast lines dimensions up at the end", ("broadcast",),
+               rule("broadcast", _broadcast_last)),
     PlantedBug("a kernel overwrites what it still reads",
                ("reverse", "transpose", "negate", "sort"),
                function(buffer_assignment, "in_place_pairs", _all_in_place), steps=8),

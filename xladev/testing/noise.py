@@ -133,15 +133,17 @@ def _sum_scale(
         return 0.0
     scale = np.maximum(np.abs(_wide(value)), _smallest(value))
     evaluate = instruction.op.evaluate
-    if evaluate is None or not all(_is_float(o) for o in operands):
+    terms = [o for o in operands if _is_float(o)]  # the others are indices and sizes
+    if evaluate is None or not terms:
         return scale
-    if _mixes_infinities(instruction) and not all(map(_is_finite, operands)):
+    if _mixes_infinities(instruction) and not all(map(_is_finite, terms)):
         return np.full(value.shape, np.inf)
-    if instruction.opcode == "scaled-dot" and np.isinf(max(map(_largest, operands))):
+    if instruction.opcode == "scaled-dot" and np.isinf(max(map(_largest, terms))):
         # scaled operands may overflow, in a narrower type, before they are multiplied
         return np.full(value.shape, np.inf)
     with np.errstate(all="ignore"):
-        total = evaluate(evaluator, instruction, tuple(np.abs(o) for o in operands))
+        sizes = tuple(np.abs(o) if _is_float(o) else o for o in operands)
+        total = evaluate(evaluator, instruction, sizes)
     return np.maximum(scale, np.abs(_wide(total))) if isinstance(total, np.ndarray) else scale
 
 

@@ -31,13 +31,35 @@ def _to_float(i: HloInstruction) -> bool:
     return i.shape.element_type.is_float
 
 
-def _has_padding(i: HloInstruction) -> bool:
-    return any(w.pad_low or w.pad_high or w.base_dilation > 1 for w in i["window"])
+def _window_differs(i: HloInstruction) -> bool:
+    """Padding and holes are skipped; and so are initial values of single elements."""
+    window = i["window"]
+    padded = any(w.pad_low or w.pad_high or w.base_dilation > 1 for w in window)
+    return padded or all(w.size == 1 for w in window)
+
+
+def _reduces_nothing(i: HloInstruction) -> bool:
+    dims = i.operands[0].shape.dims
+    return all(dims[d] == 1 for d in i["dimensions"])
+
+
+def _is_narrow(i: HloInstruction) -> bool:
+    return i.shape.element_type.bits < 8
+
+
+def _is_unstable(i: HloInstruction) -> bool:
+    return not i["is_stable"]
+
+
+def _has_signed_bits(i: HloInstruction) -> bool:
+    return i.shape.tuple_shapes[1].element_type not in _UNSIGNED
 
 
 def _no_components(i: HloInstruction) -> bool:
     return not i["scatter_dims_to_operand_dims"]
 
+
+_UNSIGNED = (dt.U8, dt.U16, dt.U32, dt.U64)
 
 _RULES: Mapping[str, Callable[[HloInstruction], bool]] = MappingProxyType(
     {
@@ -50,7 +72,12 @@ _RULES: Mapping[str, Callable[[HloInstruction], bool]] = MappingProxyType(
         "batch-norm-grad": _always,
         "power": _is_integral,
         "stochastic-convert": _to_float,
-        "reduce-window": _has_padding,
+        "reduce": _reduces_nothing,
+        "reduce-window": _window_differs,
+        "count-leading-zeros": _is_narrow,
+        "popcnt": _is_narrow,
+        "sort": _is_unstable,
+        "rng-bit-generator": _has_signed_bits,
         "scatter": _no_components,
     }
 )

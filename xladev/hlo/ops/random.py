@@ -190,6 +190,7 @@ OPS: tuple[OpDef, ...] = (
         infer=infer_bit_generator,
         evaluate=evaluate_bit_generator,
         category="random",
+        differences=("For signed integers and floats, XLA:CPU gives unsigned integers.",),
         cost=random_cost,
     ),
     OpDef(

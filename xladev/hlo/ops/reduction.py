@@ -48,6 +48,10 @@ _ORDER = (
     "The order of a reduction is free in HLO: floats are accumulated in a wider type and rounded "
     "once where the reducer is a single opcode; XLA:CPU accumulates in the reducer's type."
 )
+_IDENTITY = (
+    "XLA:CPU takes the initial value for the reducer's identity, and leaves it out where a result "
+    "is made of one element."
+)
 _PADDING = (
     "Padding and holes of a window hold the initial value, as in StableHLO; XLA:CPU skips them, "
     "which differs where the initial value is no identity of the reducer."
@@ -295,7 +299,7 @@ OPS: tuple[OpDef, ...] = (
         evaluate=evaluate_reduce,
         category="reduce",
         tolerance=Tolerance.SUM,
-        differences=(_ORDER,),
+        differences=(_ORDER, _IDENTITY),
         cost=reduce_cost,
     ),
     OpDef(
@@ -317,7 +321,7 @@ OPS: tuple[OpDef, ...] = (
         evaluate=evaluate_reduce_window,
         category="reduce",
         tolerance=Tolerance.SUM,
-        differences=(_ORDER, _PADDING),
+        differences=(_ORDER, _IDENTITY, _PADDING),
         cost=reduce_window_cost,
     ),
     OpDef(

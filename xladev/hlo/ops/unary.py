@@ -94,6 +94,7 @@ def _op(
     function: Callable[[Array], Array],
     result: Callable[[PrimitiveType], PrimitiveType] = lambda t: t,
     tolerance: Tolerance = Tolerance.EXACT,
+    differences: tuple[str, ...] = (),
 ) -> OpDef:
     return OpDef(
         name,
@@ -104,9 +105,11 @@ def _op(
         category="elementwise",
         elementwise=True,
         tolerance=tolerance,
+        differences=differences,
     )
 
 
+_NARROW = ("XLA:CPU counts in the eight bits that hold narrower integers.",)
 _PARTS = rules.FLOAT | rules.COMPLEX
 
 OPS: tuple[OpDef, ...] = (
@@ -139,8 +142,15 @@ OPS: tuple[OpDef, ...] = (
         "Number of leading zero bits.",
         rules.INTEGER,
         integers.count_leading_zeros,
+        differences=_NARROW,
     ),
-    _op("popcnt", "Number of set bits.", rules.INTEGER, integers.population_count),
+    _op(
+        "popcnt",
+        "Number of set bits.",
+        rules.INTEGER,
+        integers.population_count,
+        differences=_NARROW,
+    ),
     _op("real", "Real part; the identity on floats.", _PARTS, real, _component),
     _op("imag", "Imaginary part; zero for floats.", _PARTS, imag, _component),
     _op("ceil", "Rounds toward plus infinity.", rules.FLOAT, _rounded(np.ceil)),
