@@ -82,14 +82,21 @@ class Campaign:
     failures: dict[str, Failure] = field(default_factory=dict[str, Failure])
     coverage: Coverage = field(default_factory=Coverage)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self, first: int, count: int, *, jobs: int = 1, deadline: float = float("inf")) -> None:
-        """Tests ``count`` seeds from ``first`` on, until ``deadline`` (of ``time.monotonic``)."""
+        """Tests ``count`` seeds from ``first`` on, until ``deadline`` (of ``time.monotonic``).
+
+        An interrupt from the keyboard ends it after the batches that are under way.
+        """
         starts = iter(range(first, first + count, BATCH))
         with ThreadPoolExecutor(jobs) as pool:
             rows = [pool.submit(self._work, starts, first + count, deadline) for _ in range(jobs)]
-            for row in rows:
-                row.result()
+            try:
+                for row in rows:
+                    row.result()
+            except KeyboardInterrupt:
+                self._stop.set()
 
     def _worker(self) -> Worker:
         return Worker(self.function, timeout_s=_TIMEOUT_S, environment=_environment())
@@ -97,7 +104,7 @@ class Campaign:
     def _work(self, starts: Iterator[int], end: int, deadline: float) -> None:
         """Takes batches until there are none."""
         with self._worker() as worker:
-            while time.monotonic() < deadline:
+            while time.monotonic() < deadline and not self._stop.is_set():
                 with self._lock:
                     start = next(starts, None)
                 if start is None:
