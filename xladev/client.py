@@ -192,7 +192,8 @@ class CompiledModule:
         if len(arguments) != len(self.devices):
             raise ArgumentError(
                 f"{self.program.name} runs on {len(self.devices)} devices; "
-                f"there are arguments for {len(arguments)}"
+                f"there are arguments for {len(arguments)}",
+                where=self._place,
             )
         rows = [self._flatten(row) for row in arguments]
         donated = self._donated(donate)
@@ -207,12 +208,17 @@ class CompiledModule:
         if len(arguments) != len(parameters):
             raise ArgumentError(
                 f"{self.program.name} takes {len(parameters)} arguments, not {len(arguments)}",
-                why=", ".join(p.to_string(layout=False) for p in parameters),
+                where=self._place,
+                why=f"it takes {', '.join(p.to_string(layout=False) for p in parameters)}",
             )
         leaves: list[Any] = []
         for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
             _flatten_into(leaves, argument, shape, f"parameter {number} of {self.program.name}")
         return leaves
+
+    @property
+    def _place(self) -> str:
+        return f"program {self.program.name}"
 
     def _donated(self, donate: bool | Iterable[int]) -> tuple[int, ...]:
         """Argument leaves that are donated."""
@@ -225,6 +231,7 @@ class CompiledModule:
         if not wanted <= set(range(len(parameters))):
             raise ArgumentError(
                 f"{self.program.name} has no parameters {sorted(wanted)} to donate",
+                where=self._place,
                 why=f"it has {len(parameters)}",
             )
         owners = [n for n, shape in enumerate(parameters) for _ in shape.leaves()]

@@ -1,7 +1,8 @@
 """The error tree: every error says what went wrong, where, why, and what to do next.
 
 Each class carries a stable ``code`` that scripts and reports may rely on; messages may change,
-codes do not.
+codes do not. A class also knows the rule and the advice that hold for all its errors, which are
+told where an error has none of its own.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ class XladevError(Exception):
     Args:
         what: one sentence saying what failed.
         where: the instruction, line, byte offset, plugin or file concerned.
-        why: the rule that was broken, with its constraint id where there is one.
-        hint: what to do next.
+        why: the rule that was broken, with its constraint id where there is one; without it, the
+            class's ``rule``.
+        hint: what to do next; without it, the class's ``advice``.
         code: overrides the class's stable code.
     """
 
     code: str = "XLADEV"
+    rule: str | None = None
+    advice: str | None = None
 
     def __init__(
         self,
@@ -32,8 +36,8 @@ class XladevError(Exception):
         super().__init__(what)
         self.what = what
         self.where = where
-        self.why = why
-        self.hint = hint
+        self.why = why or self.rule
+        self.hint = hint or self.advice
         if code is not None:
             self.code = code
 
@@ -54,18 +58,24 @@ class ParseError(XladevError):
     """Malformed HLO text."""
 
     code = "HLO_TEXT"
+    rule = "HLO text follows the grammar of XLA's own parser"
+    advice = "correct the text there, or export the program as a proto"
 
 
 class ProtoError(XladevError):
     """Malformed serialized HloModuleProto."""
 
     code = "HLO_PROTO"
+    rule = "a serialized HloModuleProto has known fields, whole, with values in their range"
+    advice = "export the program again; the bytes are no HloModuleProto, or were cut or changed"
 
 
 class VerifyError(XladevError):
     """A module that breaks a rule of HLO."""
 
     code = "HLO_VERIFY"
+    rule = "a module keeps the rules of HLO"
+    advice = "correct the program there; `xladev convert` prints a proto as text"
 
 
 class ShapeError(VerifyError):
@@ -78,81 +88,111 @@ class LiteralError(XladevError):
     """A constant whose value and shape disagree, or whose value was elided."""
 
     code = "HLO_LITERAL"
+    rule = "a constant has one value for each element of its shape"
+    advice = "export the program as a proto: text may leave values out"
 
 
 class EvaluationError(XladevError):
     """The evaluator cannot give this instruction a value."""
 
     code = "HLO_EVALUATE"
+    rule = "the instruction has no value for these operands on this device"
+    advice = "change the program there; docs/reference/opset.md tells what each opcode does"
 
 
 class PassError(XladevError):
     """A pass failed, or broke an invariant that the pipeline checks."""
 
     code = "PASS"
+    rule = "a pass keeps the meaning of a module and the rules of HLO"
+    advice = (
+        "leave the pass out (`xladev opt --passes`) and report it with its dump (XLADEV_DUMP_TO)"
+    )
 
 
 class CompileError(XladevError):
     """A program or kernel that could not be compiled."""
 
     code = "COMPILE"
+    rule = "the compiler has no code for this program"
+    advice = "look at the program step by step: XLADEV_DUMP_TO=FOLDER"
 
 
 class UnsupportedError(CompileError):
     """A backend was asked for what it declares not to support."""
 
     code = "UNSUPPORTED"
+    rule = "the backend declares not to support it"
+    advice = "`xladev doctor` tells what is supported and why not"
 
 
 class OptionError(XladevError):
     """An unknown or ill-typed option."""
 
     code = "OPTION"
+    rule = "options have fixed names and types"
+    advice = "`xladev options` lists names, types and meanings"
 
 
 class ArgumentError(XladevError):
     """Arguments of wrong number, shape, dtype or state."""
 
     code = "ARGUMENT"
+    rule = "arguments are of the number, shapes and types that the program declares"
+    advice = "compare them with the parameters of the program's entry computation"
 
 
 class PluginError(XladevError):
     """A plugin that could not be loaded or broke its contract."""
 
     code = "PLUGIN"
+    rule = "a plugin keeps the contract of docs/reference/contract.md"
+    advice = "`xladev doctor` shows the traceback; XLADEV_PLUGINS=-NAME leaves a plugin out"
 
 
 class DeviceError(XladevError):
     """A device that is unknown, absent or failing."""
 
     code = "DEVICE"
+    rule = "devices are those that an installed platform finds"
+    advice = "`xladev devices` lists what is there"
 
 
 class DeviceLostError(DeviceError):
     """The device stopped; its executor refuses work until reset."""
 
     code = "DEVICE_LOST"
+    rule = "a device that stopped takes no work until it is reset"
+    advice = "reset the device, then compile or load the program again"
 
 
 class OutOfMemoryError(DeviceError):
     """An allocation that does not fit; names the live buffers."""
 
     code = "OUT_OF_MEMORY"
+    rule = "all buffers of a program lie in the device's memory at once"
+    advice = "drop or donate arrays, or use a smaller batch"
 
 
 class ExecutionError(XladevError):
     """A launch failed; raised where its values are read or waited for."""
 
     code = "EXECUTE"
+    rule = "a launch failed, and every value computed from it"
+    advice = "run on platform `interpreter` to see whether program or device is at fault"
 
 
 class FormatError(XladevError):
     """A file of xladev's own formats that is damaged or of another version."""
 
     code = "FORMAT"
+    rule = "a file is read only if it is whole and of this version"
+    advice = "compile the program again"
 
 
 class StoreError(XladevError):
     """The on-disk cache cannot be used."""
 
     code = "STORE"
+    rule = "the cache is a folder that only its owner may write"
+    advice = "delete the folder; what was in it is compiled again"

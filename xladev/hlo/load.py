@@ -44,5 +44,9 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as e:
         raise XladevError(
-            f"cannot read {path}", why=e.strerror or str(e), hint="check the path", code="FILE"
+            f"cannot read {path}",
+            where=str(path),
+            why=e.strerror or str(e),
+            hint="check the path",
+            code="FILE",
         ) from e

@@ -20,6 +20,7 @@ from xladev.runtime.transfer import (
     SIZE_SHAPE,
     check_fits,
     download,
+    host_array,
     live_part,
     shape_of,
     upload,
@@ -360,7 +361,7 @@ def put(
         ShapeError: a dtype that HLO has not.
         OutOfMemoryError: the device has no room.
     """
-    host = np.asarray(value)
+    host = host_array(value, label)
     wanted = shape_of(host) if shape is None else shape
     check_fits(host, wanted, label)
     buffer = wrap(device, host, wanted, label) if alias else None

@@ -15,6 +15,7 @@ from xladev.runtime.allocator import Buffer
 from xladev.runtime.array import DeviceArray, put
 from xladev.runtime.definition_event import DEFINED, DefinitionEvent
 from xladev.runtime.device import Device
+from xladev.runtime.transfer import host_array
 
 Donated = Collection[int]
 """Indices of arguments that are not needed any more."""
@@ -94,7 +95,8 @@ class Parameters:
         if len(arguments) != len(self._shapes):
             raise ArgumentError(
                 f"{self._name} takes {len(self._shapes)} arrays, not {len(arguments)}",
-                why=", ".join(s.to_string(layout=False) for s in self._shapes),
+                where=f"program {self._name}",
+                why=f"it takes {', '.join(s.to_string(layout=False) for s in self._shapes)}",
             )
         arrays = tuple(self._array(i, a, donate) for i, a in enumerate(arguments))
         if donate:
@@ -116,12 +118,13 @@ class Parameters:
         if not shape.is_array:
             return DeviceArray(self._device, shape, self._device.allocate(shape, label), DEFINED)
         if not isinstance(argument, DeviceArray):
-            host = np.asarray(argument)
+            host = host_array(argument, label)
             alias = self._may_alias(host, index, donate)
             return put(self._device, host, shape, alias=alias, label=label)
         if argument.device is not self._device:
             raise ArgumentError(
                 f"{label} lives on {argument.device.name}",
+                where=label,
                 why=f"the program runs on {self._device.name}",
                 hint="copy it with to_device(array, device)",
             )
@@ -142,10 +145,18 @@ class Parameters:
     def _check_donation(self, arguments: Sequence[Any], donate: Donated) -> None:
         for index in donate:
             if not 0 <= index < len(arguments):
-                raise ArgumentError(f"{self._name} has no argument {index} to donate")
+                raise ArgumentError(
+                    f"{self._name} has no argument {index} to donate",
+                    where=f"program {self._name}",
+                    why=f"it takes {len(arguments)}",
+                )
             given = arguments[index]
             if isinstance(given, DeviceArray) and sum(a is given for a in arguments) > 1:
-                raise ArgumentError(f"argument {index} of {self._name} is donated and passed twice")
+                raise ArgumentError(
+                    f"argument {index} of {self._name} is donated and passed twice",
+                    where=f"program {self._name}",
+                    why="what is donated is written; who else holds it would see that",
+                )
 
 
 def _may_be_written(arrays: Sequence[DeviceArray], index: int, alone: bool) -> bool:

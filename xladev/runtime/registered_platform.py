@@ -151,6 +151,7 @@ class RegisteredPlatform:
         if not 0 <= ordinal < count:
             raise DeviceError(
                 f"there is no device {self.name}:{ordinal}",
+                where=f"platform {self.name!r}",
                 why=f"platform {self.name!r} has {count} visible devices",
             )
         with self._lock:

@@ -159,6 +159,7 @@ class Registry:
                 return platform
         raise DeviceError(
             "no platform has a visible device",
+            where="the search for a default platform",
             why=f"{len(self.plugins())} plugins are installed",
             hint="`xladev doctor` shows what became of each",
         )
@@ -186,6 +187,7 @@ def _unknown_device(name: str, known: tuple[str, ...]) -> DeviceError:
     """The error for a name that no platform or kind has."""
     return DeviceError(
         f"no platform or kind is called {name!r}",
+        where=f"device name {name!r}",
         why=f"there are {', '.join(known)}" if known else "no plugin is installed",
         hint="`xladev doctor` shows which plugins were found and which failed",
     )
@@ -194,6 +196,7 @@ def _unknown_device(name: str, known: tuple[str, ...]) -> DeviceError:
 def _duplicate(name: str, sources: list[str]) -> PluginError:
     return PluginError(
         f"platform name {name!r} is claimed {len(sources)} times",
+        where=f"platform {name!r}",
         why=f"by {', '.join(map(repr, sources))}",
         hint="leave all but one out with XLADEV_PLUGINS=-NAME, or uninstall them",
     )

@@ -25,6 +25,32 @@ def shape_of(value: HostArray) -> Shape:
     return array(dt.by_numpy(value.dtype), value.shape).with_default_layout()
 
 
+def host_array(value: Any, what: str) -> HostArray:
+    """A value as a host array.
+
+    Args:
+        value: anything that NumPy takes for an array of numbers.
+        what: what it is, for messages.
+
+    Raises:
+        ArgumentError: NumPy makes no array of it, or one of Python objects.
+    """
+    try:
+        made: HostArray = np.asarray(value)
+    except Exception as error:
+        raise ArgumentError(
+            f"{what} is no array", where=what, why=f"NumPy says: {error}"
+        ) from error
+    if made.dtype == object:
+        raise ArgumentError(
+            f"{what} is {type(value).__name__}",
+            where=what,
+            why="arguments are arrays of numbers",
+            hint="pass a NumPy array, a device array, or what numpy.asarray takes for numbers",
+        )
+    return made
+
+
 def check_fits(value: HostArray, shape: Shape, what: str) -> None:
     """Checks that a host array may be passed for an argument of ``shape``.
 
@@ -38,6 +64,7 @@ def check_fits(value: HostArray, shape: Shape, what: str) -> None:
     if value.dtype != shape.element_type.np or not dims_fit:
         raise ArgumentError(
             f"{what} is {value.dtype}{list(value.shape)}",
+            where=what,
             why=f"the program takes {shape.to_string(layout=False)}",
             hint="cast or reshape the array first",
         )
