@@ -60,7 +60,7 @@ class Answer:
 
 def take(request: bytes) -> bytes:
     """Takes one file through; the request is a seed's eight bytes and the file."""
-    faulthandler.register(signal.SIGPROF, chain=True)
+    faulthandler.register(signal.SIGPROF, all_threads=False, chain=True)
     seed = int.from_bytes(request[:8], "little")
     answers = list(_taken(request[8:], seed))
     return json.dumps([vars(answer) for answer in answers]).encode()
@@ -106,7 +106,8 @@ def _refusal(stage: str, error: XladevError) -> Answer:
     cause = error.__cause__ if isinstance(error, PluginError) else None
     if cause is not None and not isinstance(cause, (XladevError, MemoryError)):
         return _breakage(stage, cause)
-    if not error.what or len(text) > LONGEST_MESSAGE or not (error.where or error.why):
+    whole = error.code and error.what and error.where and error.why and error.hint
+    if not whole or len(text) > LONGEST_MESSAGE:
         return Answer("broken", stage, error.code, text[:2000], f"unclear {error.what[:40]}")
     return Answer("refused", stage, error.code, text)
 
@@ -122,12 +123,16 @@ def _breakage(stage: str, error: BaseException) -> Answer:
 
 def _round_trips(module: HloModule) -> None:
     """A verified module is written and read to the same, but for what a proto has no room for."""
-    again = read_module(write_module(module))
+    data, text = write_module(module), print_module(module)
+    try:
+        again, parsed = read_module(data), parse_module(text)
+    except XladevError as error:
+        raise AssertionError(f"what was written is refused: {error.what}") from error
     if read_module(write_module(again)) != again:
         raise AssertionError("the proto written is another module")
     if _within_proto(module.header) != again.header:
         raise AssertionError("the proto written has another header")
-    if parse_module(print_module(module)) != module:
+    if parsed != module:
         raise AssertionError("the text printed is another module")
 
 
@@ -148,14 +153,14 @@ def _run(module: HloModule, platform: str, seed: int) -> Answer:
         if drawn is None:
             return answer
         arguments = drawn
-    _, answer = _tried(f"run {platform}", lambda: _read(compiled(*arguments)))
+    _, answer = _tried(f"run {platform}", lambda: read_all(compiled(*arguments)))
     return answer
 
 
-def _read(value: Any) -> None:
+def read_all(value: Any) -> None:
     """Waits for every leaf."""
     if isinstance(value, tuple):
         for part in value:
-            _read(part)
+            read_all(part)
     elif value is not None:
         np.asarray(value)

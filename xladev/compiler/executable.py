@@ -12,6 +12,7 @@ import json
 import struct
 from dataclasses import dataclass, field
 
+from xladev.compiler.json_values import DAMAGE, parse_json
 from xladev.compiler.signature import FORMAT_VERSION, Signature
 from xladev.errors import FormatError
 
@@ -47,19 +48,11 @@ class Executable:
         Raises:
             FormatError: no such file, another version, truncated or damaged.
         """
-        view = memoryview(data)
-        signature_nbytes, payload_nbytes = _read_header(view)
-        start = _HEADER_NBYTES + signature_nbytes
-        if len(view) != start + payload_nbytes:
-            raise FormatError(
-                f"executable of {len(view)} bytes is truncated or has a tail",
-                why=f"its header announces {start + payload_nbytes} bytes",
-            )
-        signature, payload = bytes(view[_HEADER_NBYTES:start]), bytes(view[start:])
-        lengths = bytes(view[len(MAGIC) : len(MAGIC) + _LENGTHS.size])
-        if _digest(lengths, signature, payload) != view[_HEADER_NBYTES - 32 : _HEADER_NBYTES]:
-            raise FormatError("executable is damaged", why="its checksum does not match")
-        return Executable(Signature.from_json(_parse(signature)), payload)
+        try:
+            return _read(memoryview(data))
+        except FormatError as error:
+            error.at(f"an executable of {len(data)} bytes")
+            raise
 
     def check_target(self, platform: str, target: str) -> None:
         """Checks that a device may load this.
@@ -77,15 +70,32 @@ class Executable:
         if mine.platform != platform:
             raise FormatError(
                 f"executable {mine.name!r} was compiled for platform {mine.platform!r}",
+                where=f"executable {mine.name!r}",
                 why=f"the device belongs to {platform!r}",
                 hint=f"compile with platform={platform!r}",
             )
         if mine.target and target and mine.target != target:
             raise FormatError(
                 f"executable {mine.name!r} was compiled for target {mine.target!r}",
+                where=f"executable {mine.name!r}",
                 why=f"the device is {target!r}",
                 hint=f"compile with CompileOptions(target={target!r})",
             )
+
+
+def _read(view: memoryview) -> Executable:
+    signature_nbytes, payload_nbytes = _read_header(view)
+    start = _HEADER_NBYTES + signature_nbytes
+    if len(view) != start + payload_nbytes:
+        raise FormatError(
+            f"executable of {len(view)} bytes is truncated or has a tail",
+            why=f"its header announces {start + payload_nbytes} bytes",
+        )
+    signature, payload = bytes(view[_HEADER_NBYTES:start]), bytes(view[start:])
+    lengths = bytes(view[len(MAGIC) : len(MAGIC) + _LENGTHS.size])
+    if _digest(lengths, signature, payload) != view[_HEADER_NBYTES - 32 : _HEADER_NBYTES]:
+        raise FormatError("executable is damaged", why="its checksum does not match")
+    return Executable(Signature.from_json(_parse(signature)), payload)
 
 
 def _read_header(view: memoryview) -> tuple[int, int]:
@@ -116,6 +126,6 @@ def _digest(*parts: bytes) -> bytes:
 
 def _parse(signature: bytes) -> object:
     try:
-        return json.loads(signature)
-    except (ValueError, RecursionError) as e:
+        return parse_json(signature)
+    except DAMAGE as e:
         raise FormatError("damaged signature of an executable", why=str(e)) from e

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from xladev.compiler.executable import Executable
-from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
+from xladev.compiler.json_values import DAMAGE, flag, number, numbers, parse_json, shown, text
+from xladev.compiler.kernel_code import Dim3, KernelCode, LaunchDimensions
 from xladev.compiler.kernel_plan import (
     Branch,
     Copy,
@@ -24,11 +25,15 @@ from xladev.compiler.kernel_plan import (
     Space,
     Step,
 )
+from xladev.compiler.plan_check import PlanSizes, check_plan
+from xladev.compiler.program_check import MAX_NESTING
 from xladev.compiler.signature import Signature
 from xladev.errors import FormatError
+from xladev.hlo.physical import physical_nbytes
 
 MAGIC = b"XLPLAN1\0"
 _LENGTH = struct.Struct("<Q")
+_START = len(MAGIC) + _LENGTH.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,31 +79,52 @@ def read_plan(executable: Executable) -> LinkedPlan:
     """The plan in an Executable.
 
     Raises:
-        FormatError: it holds none, or a damaged one.
+        FormatError: it holds none, or a damaged one; a step names what is not there.
     """
-    data = executable.payload
-    start = len(MAGIC) + _LENGTH.size
-    if not is_plan(executable) or len(data) < start:
-        raise FormatError(f"executable {executable.signature.name!r} holds no kernel plan")
-    (length,) = _LENGTH.unpack_from(data, len(MAGIC))
+    where = f"executable {executable.signature.name!r}"
+    if not is_plan(executable) or len(executable.payload) < _START:
+        raise FormatError("this executable holds no kernel plan", where=where)
     try:
-        described = json.loads(data[start : start + length])
-        sizes = [*described["constants"], *(k["nbytes"] for k in described["kernels"])]
-        blobs = _cut(data, start + length, sizes)
-        count = len(described["constants"])
-        kernels = tuple(
-            KernelCode(
-                k["entry"],
-                blob,
-                LaunchDimensions(tuple(k["grid"]), tuple(k["block"]), k["shared"]),
-                k["format"],
-            )
-            for k, blob in zip(described["kernels"], blobs[count:], strict=True)
-        )
-        steps = tuple(_step_from_json(s) for s in described["steps"])
-    except (KeyError, TypeError, ValueError) as e:
-        raise FormatError("damaged kernel plan", why=repr(e)) from e
-    return LinkedPlan(steps, kernels, tuple(blobs[:count]))
+        plan = _read(executable.payload)
+        check_plan(plan.steps, len(plan.kernels), _sizes(executable.signature, plan))
+    except FormatError as error:
+        error.at(where)
+        raise
+    except DAMAGE as e:
+        raise FormatError("damaged kernel plan", where=where, why=shown(e)) from e
+    return plan
+
+
+def _sizes(signature: Signature, plan: LinkedPlan) -> PlanSizes:
+    """How large the allocations are that a launch gives to the plan."""
+    return {
+        Space.ARGUMENT: tuple(map(physical_nbytes, signature.argument_shapes)),
+        Space.RESULT: tuple(map(physical_nbytes, signature.result_shapes)),
+        Space.SCRATCH: (signature.scratch_nbytes,),
+        Space.CONSTANT: tuple(map(len, plan.constants)),
+    }
+
+
+def _read(data: bytes) -> LinkedPlan:
+    (length,) = _LENGTH.unpack_from(data, len(MAGIC))
+    described = parse_json(data[_START : _START + length])
+    sizes = numbers(described["constants"])
+    code_sizes = [number(k["nbytes"]) for k in described["kernels"]]
+    blobs = _cut(data, _START + length, (*sizes, *code_sizes))
+    codes = blobs[len(sizes) :]
+    kernels = tuple(map(_kernel_from_json, described["kernels"], codes))
+    steps = tuple(_step_from_json(s, 1) for s in described["steps"])
+    return LinkedPlan(steps, kernels, tuple(blobs[: len(sizes)]))
+
+
+def _kernel_from_json(data: Any, code: bytes) -> KernelCode:
+    dimensions = LaunchDimensions(_dim3(data["grid"]), _dim3(data["block"]), number(data["shared"]))
+    return KernelCode(text(data["entry"]), code, dimensions, text(data["format"]))
+
+
+def _dim3(value: Any) -> Dim3:
+    x, y, z = numbers(value)
+    return x, y, z
 
 
 def _cut(data: bytes, start: int, sizes: Sequence[int]) -> list[bytes]:
@@ -117,9 +143,7 @@ def _slice_to_json(s: Slice) -> list[Any]:
 
 def _slice_from_json(data: Any) -> Slice:
     space, index, offset, nbytes = data
-    if min(index, offset, nbytes) < 0:
-        raise ValueError(f"negative slice {data}")
-    return Slice(Space(space), index, offset, nbytes)
+    return Slice(Space(space), number(index), number(offset), number(nbytes))
 
 
 def _step_to_json(step: Step) -> list[Any]:
@@ -137,20 +161,22 @@ def _step_to_json(step: Step) -> list[Any]:
             return ["branch", _slice_to_json(step.selector), step.is_predicate, branches]
 
 
-def _step_from_json(data: Any) -> Step:
+def _step_from_json(data: Any, depth: int) -> Step:
+    if depth > MAX_NESTING:
+        raise ValueError(f"steps are nested more than {MAX_NESTING} deep")
+
+    def inner(steps: Any) -> tuple[Step, ...]:
+        return tuple(_step_from_json(s, depth + 1) for s in steps)
+
     match data:
-        case ["run", int(kernel), buffers]:
-            return RunKernel(kernel, tuple(_slice_from_json(b) for b in buffers))
+        case ["run", kernel, buffers]:
+            return RunKernel(number(kernel), tuple(_slice_from_json(b) for b in buffers))
         case ["copy", source, destination]:
             return Copy(_slice_from_json(source), _slice_from_json(destination))
         case ["loop", condition, predicate, body]:
-            return Loop(
-                tuple(_step_from_json(s) for s in condition),
-                _slice_from_json(predicate),
-                tuple(_step_from_json(s) for s in body),
-            )
-        case ["branch", selector, bool(is_predicate), branches]:
-            inner = tuple(tuple(_step_from_json(s) for s in b) for b in branches)
-            return Branch(_slice_from_json(selector), is_predicate, inner)
+            return Loop(inner(condition), _slice_from_json(predicate), inner(body))
+        case ["branch", selector, is_predicate, branches]:
+            parts = tuple(map(inner, branches))
+            return Branch(_slice_from_json(selector), flag(is_predicate), parts)
         case _:
-            raise ValueError(f"no such step: {data!r}")
+            raise ValueError(f"no such step: {shown(data)}")

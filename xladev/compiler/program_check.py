@@ -5,6 +5,8 @@ A program read from a file is checked before anything of it is run.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from xladev.compiler.program import Procedure, Program, thunk_text
 from xladev.compiler.thunks import (
     Call,
@@ -19,6 +21,8 @@ from xladev.compiler.thunks import (
     writes,
 )
 from xladev.errors import FormatError
+from xladev.hlo.physical import physical_nbytes
+from xladev.hlo.shape import Shape
 
 MAX_NESTING = 100
 """Deepest nesting of loops, branches and calls that the SDK runs."""
@@ -51,15 +55,18 @@ def check_program(program: Program) -> None:
     Raises:
         FormatError: with the procedure at fault as its place.
     """
+    place = f"program {program.name!r}"
     if not program.procedures:
-        raise FormatError(f"program {program.name!r} has no procedure")
+        raise FormatError(f"program {program.name!r} has no procedure", where=place)
     if not program.platforms:
-        raise FormatError(f"program {program.name!r} names no platform")
+        raise FormatError(f"program {program.name!r} names no platform", where=place)
     for number, procedure in enumerate(program.procedures):
         _check_procedure(program, number, procedure)
     _check_entry(program)
     if nesting(program) > MAX_NESTING:
-        raise FormatError(f"program {program.name!r} is nested {nesting(program)} deep")
+        raise FormatError(
+            f"program {program.name!r} is nested {nesting(program)} deep", where=place
+        )
 
 
 def _check_entry(program: Program) -> None:
@@ -69,9 +76,15 @@ def _check_entry(program: Program) -> None:
         (entry.results, signature.result_shapes),
     ):
         if tuple(entry.slots[s].shape for s in slots) != shapes:
-            raise FormatError(f"program {program.name!r} and its signature disagree")
+            raise FormatError(
+                f"program {program.name!r} and its signature disagree",
+                where=f"program {program.name!r}",
+            )
     if not all(0 <= d < len(signature.argument_shapes) for d in program.donors):
-        raise FormatError(f"program {program.name!r} donates an argument that is not there")
+        raise FormatError(
+            f"program {program.name!r} donates an argument that is not there",
+            where=f"program {program.name!r}",
+        )
 
 
 def _check_procedure(program: Program, number: int, procedure: Procedure) -> None:
@@ -81,17 +94,22 @@ def _check_procedure(program: Program, number: int, procedure: Procedure) -> Non
     written = set(procedure.parameters)
     if len(written) != len(procedure.parameters):
         raise FormatError("two parameters share a slot", where=where)
+    _check_range(procedure, written, where)
     for thunk in procedure.thunks:
-        _check_slots(thunk, written, where)
+        _check_slots(procedure, thunk, written, where)
         _check_numbers(program, number, procedure, thunk, where)
     if not written >= set(procedure.results):
         raise FormatError("a result is never written", where=where)
-    if not written <= set(range(len(procedure.slots))):
+
+
+def _check_range(procedure: Procedure, slots: Iterable[int], where: str) -> None:
+    if not all(0 <= slot < len(procedure.slots) for slot in slots):
         raise FormatError("a slot is used that is not there", where=where)
 
 
-def _check_slots(thunk: Thunk, written: set[int], where: str) -> None:
+def _check_slots(procedure: Procedure, thunk: Thunk, written: set[int], where: str) -> None:
     results = writes(thunk)
+    _check_range(procedure, results, where)
     if not written >= set(reads(thunk)):
         raise FormatError("a slot is read before it is written", where=where, why=thunk_text(thunk))
     if written & set(results) or len(set(results)) != len(results):
@@ -102,22 +120,29 @@ def _check_slots(thunk: Thunk, written: set[int], where: str) -> None:
 def _check_numbers(
     program: Program, number: int, procedure: Procedure, thunk: Thunk, where: str
 ) -> None:
+    def fits(callee: int, arguments: Sequence[int], results: Sequence[int] | None) -> bool:
+        if not 0 <= callee < number:
+            return False
+        return _fits(procedure, program.procedures[callee], arguments, results)
+
     match thunk:
         case RunExecutable() | Evaluate():
-            good = _fits_executable(program, thunk)
+            good = _fits_executable(program, procedure, thunk)
         case Constant():
-            good = 0 <= thunk.constant < len(program.constants)
+            good = 0 <= thunk.constant < len(program.constants) and _same_sizes(
+                procedure, (thunk.result,), [program.constants[thunk.constant].shape]
+            )
         case While():
-            good = _fits(program, number, thunk.body, thunk.arguments, thunk.results) and _fits(
-                program, number, thunk.condition, thunk.arguments, (0,)
+            good = fits(thunk.body, thunk.arguments, thunk.results) and fits(
+                thunk.condition, thunk.arguments, None
             )
         case Conditional():
             rows = zip(thunk.branches, thunk.arguments, strict=False)
             good = len(thunk.branches) == len(thunk.arguments) > 0 and all(
-                _fits(program, number, branch, row, thunk.results) for branch, row in rows
+                fits(branch, row, thunk.results) for branch, row in rows
             )
         case Call():
-            good = _fits(program, number, thunk.procedure, thunk.arguments, thunk.results)
+            good = fits(thunk.procedure, thunk.arguments, thunk.results)
         case Collective():
             good = thunk.reducer is None or 0 <= thunk.reducer < len(program.executables)
         case _:
@@ -126,24 +151,36 @@ def _check_numbers(
         raise FormatError("a thunk does not fit what it runs", where=where, why=thunk_text(thunk))
 
 
-def _fits_executable(program: Program, thunk: RunExecutable | Evaluate) -> bool:
+def _fits_executable(
+    program: Program, procedure: Procedure, thunk: RunExecutable | Evaluate
+) -> bool:
     if not 0 <= thunk.executable < len(program.executables):
         return False
     signature = program.executables[thunk.executable].signature
-    return len(signature.argument_shapes) == len(thunk.arguments) and len(
-        signature.result_shapes
-    ) == len(thunk.results)
+    return _same_sizes(procedure, thunk.arguments, signature.argument_shapes) and _same_sizes(
+        procedure, thunk.results, signature.result_shapes
+    )
 
 
 def _fits(
-    program: Program,
-    caller: int,
-    callee: int,
-    arguments: tuple[int, ...],
-    results: tuple[int, ...],
+    caller: Procedure,
+    callee: Procedure,
+    arguments: Sequence[int],
+    results: Sequence[int] | None,
 ) -> bool:
-    """True if the callee comes before its caller and takes and gives as many slots."""
-    if not 0 <= callee < caller:
+    """True if the callee takes and gives what the caller has; no results mean one predicate."""
+    taken = [callee.slots[s].shape for s in callee.parameters]
+    given = [callee.slots[s].shape for s in callee.results]
+    if not _same_sizes(caller, arguments, taken):
         return False
-    procedure = program.procedures[callee]
-    return len(procedure.parameters) == len(arguments) and len(procedure.results) == len(results)
+    if results is None:
+        return len(given) == 1 and physical_nbytes(given[0]) == 1
+    return _same_sizes(caller, results, given)
+
+
+def _same_sizes(procedure: Procedure, slots: Sequence[int], shapes: Sequence[Shape]) -> bool:
+    """True if there is a slot for each shape, with a buffer of its size."""
+    return len(slots) == len(shapes) and all(
+        physical_nbytes(procedure.slots[slot].shape) == physical_nbytes(shape)
+        for slot, shape in zip(slots, shapes, strict=True)
+    )

@@ -15,6 +15,16 @@ from dataclasses import fields
 from typing import Any
 
 from xladev.compiler.executable import Executable
+from xladev.compiler.json_values import (
+    DAMAGE,
+    flag,
+    number,
+    number_rows,
+    numbers,
+    parse_json,
+    shown,
+    text,
+)
 from xladev.compiler.program import ConstantData, Fallback, Procedure, Program, Slot
 from xladev.compiler.program_check import check_program
 from xladev.compiler.shape_json import shape_from_json, shape_to_json
@@ -39,9 +49,9 @@ def program_to_bytes(program: Program) -> bytes:
         "executables": [len(b) for b in executables],
         "constants": [[shape_to_json(c.shape), len(c.data)] for c in program.constants],
     }
-    text = json.dumps(index, sort_keys=True, separators=(",", ":")).encode()
-    body = b"".join((text, *executables, *constants))
-    head = _HEAD.pack(PROGRAM_VERSION, len(text))
+    described = json.dumps(index, sort_keys=True, separators=(",", ":")).encode()
+    body = b"".join((described, *executables, *constants))
+    head = _HEAD.pack(PROGRAM_VERSION, len(described))
     return b"".join((MAGIC, head, hashlib.sha256(head + body).digest(), body))
 
 
@@ -51,17 +61,24 @@ def program_from_bytes(data: bytes) -> Program:
     Raises:
         FormatError: no such file, another version, truncated or damaged.
     """
-    view = memoryview(data)
+    try:
+        return _read(memoryview(data))
+    except FormatError as error:
+        error.at(f"a program file of {len(data)} bytes")
+        raise
+
+
+def _read(view: memoryview) -> Program:
     index_nbytes = _check_header(view)
     body = view[_HEADER_NBYTES:]
     try:
-        index = json.loads(bytes(body[:index_nbytes]))
+        index = parse_json(bytes(body[:index_nbytes]))
         program = _program(index, _Blobs(body[index_nbytes:]))
+        check_program(program)
     except FormatError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, XladevError) as e:
-        raise FormatError("damaged program", why=repr(e)) from e
-    check_program(program)
+    except (*DAMAGE, XladevError) as e:
+        raise FormatError("damaged program", why=shown(e)) from e
     return program
 
 
@@ -100,7 +117,7 @@ class _Blobs:
 
     def take(self, nbytes: Any) -> bytes:
         """The next blob."""
-        end = self._at + _number(nbytes)
+        end = self._at + number(nbytes)
         if end > len(self._view):
             raise FormatError("program is truncated", why="a blob reaches beyond its end")
         blob = bytes(self._view[self._at : end])
@@ -133,14 +150,14 @@ def _program(index: Mapping[str, Any], blobs: _Blobs) -> Program:
     blobs.finish()
     return Program(
         Signature.from_json(index["signature"]),
-        tuple(map(_text, index["platforms"])),
+        tuple(map(text, index["platforms"])),
         executables,
         constants,
         tuple(map(_procedure_from_json, index["procedures"])),
-        donors=tuple(map(_number, index["donors"])),
-        instruction_counts=tuple((_text(n), _number(c)) for n, c in index["instruction_counts"]),
-        fallbacks=tuple(Fallback(*map(_text, row)) for row in index["fallbacks"]),
-        work_counts=tuple((_text(n), _number(c)) for n, c in index["work_counts"]),
+        donors=tuple(map(number, index["donors"])),
+        instruction_counts=tuple((text(n), number(c)) for n, c in index["instruction_counts"]),
+        fallbacks=tuple(Fallback(*map(text, row)) for row in index["fallbacks"]),
+        work_counts=tuple((text(n), number(c)) for n, c in index["work_counts"]),
     )
 
 
@@ -156,10 +173,10 @@ def _procedure_to_json(procedure: Procedure) -> dict[str, Any]:
 
 def _procedure_from_json(data: Mapping[str, Any]) -> Procedure:
     return Procedure(
-        _text(data["name"]),
-        tuple(Slot(shape_from_json(s), _number(p)) for s, p in data["slots"]),
-        tuple(map(_number, data["parameters"])),
-        tuple(map(_number, data["results"])),
+        text(data["name"]),
+        tuple(Slot(shape_from_json(s), number(p)) for s, p in data["slots"]),
+        tuple(map(number, data["parameters"])),
+        tuple(map(number, data["results"])),
         tuple(map(_thunk_from_json, data["thunks"])),
     )
 
@@ -169,7 +186,7 @@ def _thunk_to_json(thunk: Thunk) -> list[Any]:
 
 
 def _thunk_from_json(data: Any) -> Thunk:
-    kind = THUNK_KINDS[_text(data[0])]
+    kind = THUNK_KINDS[text(data[0])]
     names = fields(kind)
     if len(names) != len(data) - 1:
         raise ValueError(f"{data!r} has another number of fields than {kind.__name__}")
@@ -177,35 +194,15 @@ def _thunk_from_json(data: Any) -> Thunk:
     return kind(**values)
 
 
-def _number(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise ValueError(f"{value!r} is no number")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _numbers(value: Any) -> tuple[int, ...]:
-    return tuple(map(_number, value))
-
-
-def _number_rows(value: Any) -> tuple[tuple[int, ...], ...]:
-    return tuple(map(_numbers, value))
-
-
 _READERS: Mapping[str, Callable[[Any], Any]] = {
-    "bool": lambda v: bool(_number(int(v))),
-    "int": _number,
-    "int | None": lambda v: None if v is None else _number(v),
-    "str": _text,
-    "Slots": _numbers,
-    "tuple[int, ...]": _numbers,
-    "tuple[Slots, ...]": _number_rows,
-    "tuple[tuple[int, ...], ...]": _number_rows,
-    "tuple[tuple[int, int], ...]": _number_rows,
+    "bool": flag,
+    "int": number,
+    "int | None": lambda v: None if v is None else number(v),
+    "str": text,
+    "Slots": numbers,
+    "tuple[int, ...]": numbers,
+    "tuple[Slots, ...]": number_rows,
+    "tuple[tuple[int, ...], ...]": number_rows,
+    "tuple[tuple[int, int], ...]": number_rows,
 }
 """How a thunk's field is read, by its annotation."""

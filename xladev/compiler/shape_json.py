@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xladev.compiler.json_values import DAMAGE, shown
 from xladev.errors import FormatError, ShapeError
 from xladev.hlo.dtype import by_name
 from xladev.hlo.shape import MAX_TUPLE_DEPTH, Layout, Shape, Tile, check_shape
@@ -52,8 +53,8 @@ def shape_from_json(data: Any, depth: int = 0) -> Shape:
     try:
         shape = _shape_from_json(data, depth)
         check_shape(shape, depth)
-    except (KeyError, TypeError, ValueError, AttributeError, ShapeError) as e:
-        raise FormatError("damaged shape", why=str(e)) from e
+    except (*DAMAGE, ShapeError) as e:
+        raise FormatError("damaged shape", why=str(e) or shown(e)) from e
     return shape
 
 
@@ -85,5 +86,5 @@ def _plain_layout(order: tuple[int, ...], tiles: tuple[Tile, ...], bits: int, sp
 def _ints(values: Any) -> tuple[int, ...]:
     result = tuple(values)
     if any(type(v) is not int for v in result):
-        raise TypeError(f"{values!r} holds something else than integers")
+        raise TypeError(f"{shown(values)} holds something else than integers")
     return result

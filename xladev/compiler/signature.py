@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from xladev.compiler.json_values import DAMAGE, flag, number, shown, text
 from xladev.compiler.shape_json import shape_from_json, shape_to_json
 from xladev.errors import FormatError
 from xladev.hlo import dtype as dt
@@ -119,32 +120,20 @@ class Signature:
         """
         try:
             return Signature(
-                name=_typed(data["name"], str),
-                platform=_typed(data["platform"], str),
-                target=_typed(data["target"], str),
+                name=text(data["name"]),
+                platform=text(data["platform"]),
+                target=text(data["target"]),
                 parameters=tuple(shape_from_json(s) for s in data["parameters"]),
                 result=shape_from_json(data["result"]),
-                aliases=tuple(Alias(_size(r), _size(p), bool(m)) for r, p, m in data["aliases"]),
-                scratch_nbytes=_size(data["scratch_nbytes"]),
-                num_replicas=_size(data["num_replicas"]),
-                num_partitions=_size(data["num_partitions"]),
-                format_version=_size(data["format_version"]),
+                aliases=tuple(Alias(number(r), number(p), flag(m)) for r, p, m in data["aliases"]),
+                scratch_nbytes=number(data["scratch_nbytes"]),
+                num_replicas=number(data["num_replicas"]),
+                num_partitions=number(data["num_partitions"]),
+                format_version=number(data["format_version"]),
             )
-        except (KeyError, TypeError, ValueError) as e:
-            raise FormatError("damaged signature of an executable", why=repr(e)) from e
+        except DAMAGE as e:
+            raise FormatError("damaged signature of an executable", why=shown(e)) from e
 
 
 def _sizes(leaves: tuple[Shape, ...]) -> tuple[Shape, ...]:
     return (_SIZE,) * sum(sum(leaf.dynamic) for leaf in leaves)
-
-
-def _typed(value: Any, kind: type) -> Any:
-    if not isinstance(value, kind):
-        raise TypeError(f"{value!r} is no {kind.__name__}")
-    return value
-
-
-def _size(value: Any) -> int:
-    if type(value) is not int or value < 0 or value >= 2**63:
-        raise ValueError(f"{value!r} is no size")
-    return value

@@ -10,7 +10,6 @@ from xladev.compiler.executable import Executable
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_plan import Branch, Copy, Loop, RunKernel, Slice, Space, Step
 from xladev.compiler.plan_file import is_plan, read_plan
-from xladev.errors import FormatError
 from xladev.runtime.executor import Executor, Kernel
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
 from xladev.runtime.memory import DeviceMemory
@@ -33,7 +32,6 @@ class PlanExecutable(LoadedExecutable):
 
     def __init__(self, executor: Executor, executable: Executable) -> None:
         plan = read_plan(executable)
-        _check_kernel_numbers(plan.steps, len(plan.kernels))
         self._executor = executor
         self._steps = plan.steps
         self._codes = plan.kernels
@@ -117,18 +115,3 @@ def _on_device(executor: Executor, data: bytes) -> DeviceMemory:
     if data:
         executor.copy_to_device(memory.slice(0, len(data)), np.frombuffer(data, np.uint8))
     return memory
-
-
-def _check_kernel_numbers(steps: Sequence[Step], count: int) -> None:
-    for step in steps:
-        match step:
-            case RunKernel():
-                if not 0 <= step.kernel < count:
-                    raise FormatError(f"a kernel plan names kernel {step.kernel} of {count}")
-            case Loop():
-                _check_kernel_numbers((*step.condition, *step.body), count)
-            case Branch():
-                for branch in step.branches:
-                    _check_kernel_numbers(branch, count)
-            case Copy():
-                pass

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xladev.compiler.executable import Executable
-from xladev.errors import ExecutionError
+from xladev.errors import ExecutionError, FormatError
 from xladev.platforms.cpu.engine import LoadedObject, target_name
 from xladev.platforms.cpu.linker import CONSTANTS, ENTRY
 from xladev.platforms.cpu.payload import ALIGNMENT, CpuPayload
@@ -38,7 +38,11 @@ class CpuLoadedExecutable(LoadedExecutable):
     """Native code of one program."""
 
     def __init__(self, executable: Executable) -> None:
-        payload = CpuPayload.from_bytes(executable.payload)
+        try:
+            payload = CpuPayload.from_bytes(executable.payload)
+        except FormatError as error:
+            error.at(f"executable {executable.signature.name!r}")
+            raise
         self.name = executable.signature.name
         self._object = LoadedObject("program", payload.code, (ENTRY, CONSTANTS))
         self._constants = [_aligned(c) for c in payload.constants]

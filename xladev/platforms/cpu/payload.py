@@ -6,6 +6,7 @@ import json
 import struct
 from dataclasses import dataclass
 
+from xladev.compiler.json_values import DAMAGE, numbers, parse_json, shown
 from xladev.errors import FormatError
 
 _LENGTH = struct.Struct("<Q")
@@ -36,11 +37,11 @@ class CpuPayload:
             (length,) = _LENGTH.unpack_from(data)
             at = _LENGTH.size + length
             constants: list[bytes] = []
-            for nbytes in json.loads(data[_LENGTH.size : at]):
+            for nbytes in numbers(parse_json(data[_LENGTH.size : at])):
                 constants.append(data[at : at + nbytes])
                 at += nbytes
-        except (struct.error, ValueError, TypeError) as e:
-            raise FormatError("damaged CPU executable", why=repr(e)) from e
+        except (struct.error, *DAMAGE) as e:
+            raise FormatError("damaged CPU executable", why=shown(e)) from e
         if at > len(data):
             raise FormatError("damaged CPU executable", why="its constants are truncated")
         return CpuPayload(tuple(constants), data[at:])

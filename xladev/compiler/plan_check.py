@@ -1,0 +1,79 @@
+"""Checks a kernel plan read from a file: every slice lies within what a launch gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xladev.compiler.kernel_plan import Branch, Copy, Loop, RunKernel, Slice, Space, Step
+from xladev.errors import FormatError
+
+PlanSizes = Mapping[Space, Sequence[int]]
+"""Bytes of each allocation, by space and number."""
+
+_PREDICATE_NBYTES = 1
+_INDEX_NBYTES = 4
+
+
+def check_plan(steps: Sequence[Step], kernels: int, sizes: PlanSizes) -> None:
+    """Checks all steps, those of loops and branches included.
+
+    Args:
+        steps: what the plan does.
+        kernels: how many kernels it has.
+        sizes: the allocations of a launch.
+
+    Raises:
+        FormatError: a kernel, a slice or a branch that is not there, or of a wrong size.
+    """
+    for step in steps:
+        match step:
+            case RunKernel():
+                _check_kernel(step, kernels, sizes)
+            case Copy():
+                _check_copy(step, sizes)
+            case Loop():
+                _check_selector(step.predicate, _PREDICATE_NBYTES, sizes)
+                check_plan((*step.condition, *step.body), kernels, sizes)
+            case Branch():
+                nbytes = _PREDICATE_NBYTES if step.is_predicate else _INDEX_NBYTES
+                _check_selector(step.selector, nbytes, sizes)
+                _check_branches(step, kernels, sizes)
+
+
+def _check_kernel(step: RunKernel, kernels: int, sizes: PlanSizes) -> None:
+    if not 0 <= step.kernel < kernels:
+        raise _wrong(f"kernel {step.kernel} is run", f"it has {kernels} kernels")
+    for buffer in step.buffers:
+        _check_slice(buffer, sizes)
+
+
+def _check_copy(step: Copy, sizes: PlanSizes) -> None:
+    _check_slice(step.source, sizes)
+    _check_slice(step.destination, sizes)
+    if step.source.nbytes != step.destination.nbytes:
+        raise _wrong(f"{step.source} is copied to {step.destination}", "their lengths differ")
+
+
+def _check_branches(step: Branch, kernels: int, sizes: PlanSizes) -> None:
+    if len(step.branches) < (2 if step.is_predicate else 1):
+        raise _wrong(f"a branch chooses among {len(step.branches)}", "those are too few")
+    for branch in step.branches:
+        check_plan(branch, kernels, sizes)
+
+
+def _check_selector(selector: Slice, nbytes: int, sizes: PlanSizes) -> None:
+    _check_slice(selector, sizes)
+    if selector.nbytes != nbytes:
+        raise _wrong(f"{selector} decides", f"what decides has {nbytes} bytes")
+
+
+def _check_slice(s: Slice, sizes: PlanSizes) -> None:
+    there = sizes[s.space]
+    if not 0 <= s.index < len(there):
+        raise _wrong(f"{s} is used", f"there are {len(there)} of its kind")
+    if min(s.offset, s.nbytes) < 0 or s.offset + s.nbytes > there[s.index]:
+        raise _wrong(f"{s} is used", f"that allocation has {there[s.index]} bytes")
+
+
+def _wrong(what: str, why: str) -> FormatError:
+    return FormatError(f"damaged kernel plan: {what}", why=why)
