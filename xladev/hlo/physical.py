@@ -127,7 +127,7 @@ def _tile(array: HostArray, tile: tuple[int, ...]) -> HostArray:
     first = array.ndim - len(tile)
     inner = array.shape[first:]
     padding = [(0, 0)] * first + [(0, -d % t) for d, t in zip(inner, tile, strict=True)]
-    padded = np.pad(array, padding)
+    padded = np.pad(array, padding) if any(map(any, padding)) else array
     split = [n for d, t in zip(padded.shape[first:], tile, strict=True) for n in (d // t, t)]
     return padded.reshape(array.shape[:first] + tuple(split)).transpose(_split_order(first, tile))
 

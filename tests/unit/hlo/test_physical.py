@@ -128,3 +128,10 @@ def test_what_does_not_fit_is_refused():
 def test_layouts_without_dense_form_are_refused(layout):
     with pytest.raises(UnsupportedError):
         physical_nbytes(Shape(dt.F32, (4,), layout))
+
+
+def test_a_tile_of_no_dimensions_changes_nothing():
+    shape = Shape(dt.F32, (), Layout((), tiles=(Tile(()),)))
+    assert unpack(pack(np.asarray(np.float32(2.5)), shape), shape) == 2.5
+    shape = Shape(dt.F32, (2,), Layout((0,), tiles=(Tile(()),)))
+    np.testing.assert_array_equal(unpack(pack(np.ones(2, np.float32), shape), shape), [1, 1])

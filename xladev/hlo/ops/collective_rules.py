@@ -66,7 +66,7 @@ def _declared_factor(call: OpCall, at: int, axis: int, *, grow: bool) -> int:
         call.fail(constraint(call, "c6"), f"the result {call.declared} does not fit the operands")
     operand, result = call.operands[at].dims[axis], parts[at].dims[axis]
     small, large = (operand, result) if grow else (result, operand)
-    if small <= 0 or large % small:
+    if small <= 0 or not large or large % small:
         return 1
     return large // small
 

@@ -108,7 +108,7 @@ OPS: tuple[OpDef, ...] = (
         attrs=(
             Attr("k", AttrKind.INT, required=True),
             Attr("largest", AttrKind.BOOL, default=True),
-            Attr("is_stable", AttrKind.BOOL, default=False),
+            Attr("is_stable", AttrKind.BOOL, default=False, shown=True),
         ),
         infer=_infer_topk,
         evaluate=_evaluate_topk,

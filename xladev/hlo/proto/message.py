@@ -48,8 +48,11 @@ class Message:
         return self._get(name, 0)
 
     def real(self, name: str) -> float:
-        """Value of a float or double field."""
-        return self._get(name, 0.0)
+        """Value of a float or double field; a NaN, which HLO text has no word for, is refused."""
+        value: float = self._get(name, 0.0)
+        if value != value:
+            raise self.error(f"{name} is NaN", why="attributes are numbers")
+        return value
 
     def flag(self, name: str) -> bool:
         """Value of a bool field."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from xladev.hlo import dtype as dt
 from xladev.hlo.custom_calls.registry import known
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.passes.expansions.emit import begin
 from xladev.passes.expansions.lapack import ROUTINES, Routine
 from xladev.passes.expansions.top_k_calls import expand_approximate, expand_top_k
+
+_LAPACK_TYPES = (dt.F32, dt.F64, dt.C64, dt.C128)
 
 TARGETS: Mapping[str, Routine] = MappingProxyType(
     {
@@ -34,10 +37,18 @@ def expand_registered(instruction: HloInstruction) -> HloComputation | None:
 
 
 def expand_known_target(instruction: HloInstruction) -> HloComputation | None:
-    """The expansion of a target of the table; None if it has none."""
-    routine = TARGETS.get(instruction["custom_call_target"])
-    if routine is None:
+    """The expansion of a target of the table; None if it has none for the operands' types."""
+    target = instruction["custom_call_target"]
+    routine = TARGETS.get(target)
+    if routine is None or (target in ROUTINES and not _has_lapack_types(instruction)):
         return None
     e, operands = begin(instruction)
     results = routine(e, instruction, operands)
     return e.build(e.op("tuple", *results) if instruction.shape.is_tuple else results[0])
+
+
+def _has_lapack_types(instruction: HloInstruction) -> bool:
+    """True if the matrix has a type that LAPACK has, and no operand is a float of another."""
+    types = [operand.shape.element_type for operand in instruction.operands]
+    inexact = [t for t in types if t.is_float or t.is_complex]
+    return types[:1] == inexact[:1] and all(t in _LAPACK_TYPES for t in inexact)

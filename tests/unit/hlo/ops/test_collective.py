@@ -10,12 +10,13 @@ import pytest
 
 from tests.tools.rejections import assert_rejected, result_of
 from tests.tools.single_op import run, scalar_computation
-from xladev.errors import EvaluationError
+from xladev.errors import EvaluationError, VerifyError
 from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import ReplicaGroups
 from xladev.hlo.devices import Topology
 from xladev.hlo.multi_device import evaluate_replicated
 from xladev.hlo.text import parse_module
+from xladev.hlo.verifier import verify
 
 REDUCER = """
 add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
@@ -273,3 +274,14 @@ def test_shapes() -> None:
     assert result_of("reduce-scatter", "f32[8,3]", to="f32[2,3]", **scatter) == "f32[2,3]"
     assert result_of("all-to-all", "f32[4,3]", **gather) == "f32[4,3]"
     assert result_of("all-to-all", "f32[3]", "f32[3]", **groups((0, 1))) == "(f32[3], f32[3])"
+
+
+def test_no_element_is_scattered_into_no_parts() -> None:
+    """The size of a group follows from the shapes; none makes 0 elements of 1 by division."""
+    text = """add { p = f32[] parameter(0)
+      q = f32[] parameter(1)
+      ROOT s = f32[] add(p, q) }
+    ENTRY e { x = f32[0,2] parameter(0)
+      ROOT r = f32[1,2] reduce-scatter(x), replica_groups={}, dimensions={0}, to_apply=add }"""
+    with pytest.raises(VerifyError, match=r"is said to be f32\[1,2\]"):
+        verify(parse_module(text))

@@ -1,5 +1,6 @@
 """The decoder: what it accepts, what it refuses, and that it says where."""
 
+import math
 import time
 import tracemalloc
 from itertools import pairwise
@@ -55,6 +56,13 @@ def test_scalars_lists_and_parts() -> None:
     assert found.integer("channel_id") == -2
     assert found.child("window") is None
     assert not found.flag("is_stable")
+
+
+def test_a_nan_is_no_number() -> None:
+    found = first_instruction(decode(instruction(name="a", epsilon=math.nan), MODULE))
+    with pytest.raises(ProtoError, match="epsilon is NaN") as caught:
+        found.real("epsilon")
+    assert "HloInstructionProto" in str(caught.value.where)
 
 
 def test_lists_may_be_packed_or_not() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.hlo.text.examples import all_examples
 from xladev.hlo.proto import read_module, write_module
-from xladev.hlo.text import parse_module
+from xladev.hlo.text import parse_module, print_module
 
 EXAMPLES = all_examples()
 
@@ -27,3 +27,10 @@ def test_protos_carry_what_text_says(name: str) -> None:
 def test_protos_of_32_bit_numbers_read_as_their_shortest_decimal() -> None:
     module = parse_module(EXAMPLES["batch-norm-grad.1"])
     assert read_module(write_module(module)).entry.root["epsilon"] == 1e-5
+
+
+def test_an_order_that_need_not_be_stable_is_told() -> None:
+    """Text means a stable order where it says nothing, a proto one that is not."""
+    module = parse_module(EXAMPLES["topk.1"].replace("k=2", "k=2, is_stable=false"))
+    assert not module.entry.root["is_stable"]
+    assert parse_module(print_module(module)) == module == read_module(write_module(module))

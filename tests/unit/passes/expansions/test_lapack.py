@@ -10,6 +10,8 @@ import pytest
 from tests.unit.passes.expansions.single import assert_exact, assert_near, both_values
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
+from xladev.hlo.text import parse_module
+from xladev.passes.expansions.custom_call import expand_known_target
 
 LETTERS = {"s": dt.F32, "d": dt.F64, "c": dt.C64, "z": dt.C128}
 
@@ -272,3 +274,10 @@ def test_schur_form(letter: str, seed: int) -> None:
         assert np.isnan(form[1]).all() and found[-1][number].tolist() == [0, 1]
     traces = [sum(x[number][0].sum() for x in found[2:3]) for number in (0, 1)]
     np.testing.assert_allclose(traces, np.trace(a[0]), atol=atol)
+
+
+@pytest.mark.parametrize("matrix", ["bf16[3,4]", "f16[3,4]", "s32[3,4]", "f8e4m3fn[3,4]"])
+def test_types_that_lapack_has_not_are_left_to_the_evaluator(matrix: str) -> None:
+    element = matrix.partition("[")[0]
+    text = f'r = ({matrix}, {element}[3]) custom-call({matrix} x), custom_call_target="Qr"'
+    assert expand_known_target(parse_module(text).entry.root) is None
