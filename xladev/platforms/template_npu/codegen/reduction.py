@@ -1,0 +1,301 @@
+"""Reduce: each tile is folded as a tree, tiles one after the other, and the epilogue is fused.
+
+A reducer that the vector unit knows takes one instruction for up to 1,024 lanes; any other is
+applied to halves of the tile until one element is left.
+
+What a vendor replaces: the folding, if their unit reduces otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.platforms.template_npu.codegen.access_map import AccessMap, element_strides
+from xladev.platforms.template_npu.codegen.contraction import unit_row
+from xladev.platforms.template_npu.codegen.expression import (
+    F32,
+    Expression,
+    accumulates_in_f32,
+    combine,
+    name_input,
+    number_of,
+)
+from xladev.platforms.template_npu.codegen.loops import (
+    Stage,
+    Store,
+    emit_store,
+    planned_slots,
+    store_of,
+    whole,
+)
+from xladev.platforms.template_npu.codegen.nodes import Array, Input, Node, Operation, reachable
+from xladev.platforms.template_npu.codegen.opcodes import REDUCERS
+from xladev.platforms.template_npu.codegen.tiles import (
+    Box,
+    TileEmitter,
+    Value,
+    box_sizes,
+    boxes,
+    pieces_of_loops,
+)
+from xladev.platforms.template_npu.device import isa
+
+_DRY_EXTENT = 3
+"""Elements along a reduced dimension of a dry run: an odd number of more than one step."""
+
+
+def emit_reduce(
+    stage: Stage, core: HloInstruction, results: Sequence[Array], root: HloInstruction
+) -> None:
+    """A reduce of one or more arrays, and elementwise instructions on its one result."""
+    count = len(core.operands) // 2
+    dims = core.operands[0].shape.dims
+    reduced = core["dimensions"]
+    kept = tuple(d for d in range(len(dims)) if d not in reduced)
+    order = (*kept, *reduced)
+    extents = tuple(dims[d] for d in kept), tuple(dims[d] for d in reduced)
+    if 0 in extents[0]:
+        return
+    inner = Expression(stage, (*extents[0], *extents[1]))
+    at = AccessMap(
+        inner.extents, tuple(unit_row(order.index(d), len(dims)) for d in range(len(dims)))
+    )
+    reducer = core["to_apply"]
+    operands = []
+    for o in core.operands[:count]:
+        wide = accumulates_in_f32(reducer, o.shape.element_type)
+        node = inner.node(o, at)
+        operands.append(whole(inner, inner.converted(node, F32) if wide else node))
+    types = [n.type for n in operands]
+    stores = _epilogue(stage, core, results, root, extents[0], types)
+    fold = _Fold(reducer, operands, stores, extents)
+    slots = planned_slots(stage.commands, lambda tiles: fold.run(tiles, 0))
+    fold.run(TileEmitter(stage.commands, slots), slots.elements)
+
+
+def _epilogue(
+    stage: Stage,
+    core: HloInstruction,
+    results: Sequence[Array],
+    root: HloInstruction,
+    kept: tuple[int, ...],
+    types: Sequence[int],
+) -> list[Store]:
+    """The initial values folded in, and what is done with the results."""
+    out = Expression(stage, kept)
+    rank = len(kept)
+    at = AccessMap(kept, tuple(unit_row(j, rank) for j in range(rank)))
+    depends = tuple(n > 1 for n in kept)
+    totals = [name_input(out, n, t, depends) for n, t in enumerate(types)]
+    scalar = AccessMap(kept, ())
+    inits = [
+        out.converted(out.node(o, scalar), t)
+        for o, t in zip(core.operands[len(types) :], types, strict=True)
+    ]
+    empty = 0 in core.operands[0].shape.dims
+    folded = inits if empty else combine(out, core["to_apply"], inits, totals)
+    leaves = [leaf for _, leaf in core.shape.leaves()]
+    final = [
+        out.converted(n, number_of(s.element_type)) for n, s in zip(folded, leaves, strict=True)
+    ]
+    if core.shape.is_array:
+        out.inputs[core] = (at, final[0])
+        return [store_of(out, root, at, results[0])]
+    position, steps = at.position(kept)
+    return [Store(n, a, position, steps) for n, a in zip(final, results, strict=True)]
+
+
+class _Fold:
+    def __init__(
+        self,
+        reducer: HloComputation,
+        operands: list[Node],
+        stores: list[Store],
+        extents: tuple[tuple[int, ...], tuple[int, ...]],
+    ) -> None:
+        self.reducer = reducer
+        self.operands = operands
+        self.order = reachable(operands)
+        self.stores = stores
+        self.store_roots = [s.node for s in stores]
+        self.store_order = reachable(self.store_roots)
+        self.kept, self.reduced = extents
+        self.function = _known_function(reducer) if len(operands) == 1 else ""
+        pair = Expression(None, (2, 2))  # type: ignore[arg-type]
+        names = [(side, n) for side in range(2) for n in range(len(operands))]
+        sides = [name_input(pair, name, operands[name[1]].type, (True, True)) for name in names]
+        half = len(operands)
+        roots = combine(pair, reducer, sides[:half], sides[half:])
+        self.pair_roots = [_copied(root) for root in roots]
+        self.pair_order = reachable(self.pair_roots)
+
+    def run(self, tiles: TileEmitter, limit: int) -> None:
+        """All tiles of at most ``limit`` elements; 0 for a dry run on a small one."""
+        kept, reduced = self.kept, self.reduced
+        lanes = isa.MAX_LANES
+        if not limit:
+            kept, reduced = tuple(1 for _ in kept), tuple(min(n, _DRY_EXTENT) for n in reduced)
+            lanes, limit = 1, prod(reduced)
+        inner = box_sizes(reduced, limit)
+        outer = box_sizes(kept, max(1, limit // max(prod(inner), 1)))
+        inner_boxes = list(boxes(reduced, inner))
+        if lanes == 1:
+            inner_boxes *= 2
+        for box in boxes(kept, outer):
+            totals: list[Value] = []
+            for part in inner_boxes:
+                partial = self._tile(tiles, box, part, lanes)
+                totals = self._added(tiles, totals, partial, prod(box.sizes))
+            self._store(tiles, box, totals)
+
+    def _tile(self, tiles: TileEmitter, box: Box, part: Box, lanes: int) -> list[Value]:
+        """The operands of one tile, folded to one element for each kept one."""
+        whole_box = Box((*box.origin, *part.origin), (*box.sizes, *part.sizes))
+        values = tiles.run(self.order, self.operands, whole_box, {})
+        rows, columns = prod(box.sizes), prod(part.sizes)
+        flat = [
+            _matrix(v, columns, isa.TYPES[o.type].nbytes)
+            for v, o in zip(values, self.operands, strict=True)
+        ]
+        held = [tiles.taken.pop(o, None) for o in dict.fromkeys(self.operands)]
+        owned = [b for b in held if b is not None]
+        while columns > (lanes if self.function else 1):
+            folded = self._halved(tiles, flat, rows, columns)
+            for buffer in owned:
+                tiles.slots.give(buffer)
+            flat, owned = folded, [v.buffer for v in folded]
+            columns -= columns // 2
+        if self.function:
+            made = self._lanes(tiles, flat[0], rows, columns)
+            for buffer in owned:
+                tiles.slots.give(buffer)
+            return [made]
+        if not owned or len(owned) < len(flat):  # values that no slot is theirs alone
+            copies = [self._copy(tiles, v, rows, n) for n, v in enumerate(flat)]
+            for buffer in owned:
+                tiles.slots.give(buffer)
+            return copies
+        return flat
+
+    def _copy(self, tiles: TileEmitter, v: Value, rows: int, number: int) -> Value:
+        type_ = self.operands[number].type
+        made = tiles.dense((rows, 1), (True, True), isa.TYPES[type_].nbytes)
+        tiles.vector("unary", "copy", (type_, type_), (rows, 1), made, (v,))
+        return _matrix(made, 1, isa.TYPES[type_].nbytes)
+
+    def _halved(
+        self, tiles: TileEmitter, values: list[Value], rows: int, columns: int
+    ) -> list[Value]:
+        """The upper half of the columns folded onto the lower half; a middle one is copied."""
+        half = columns // 2
+        left = columns - half
+        combined = self._combined(tiles, values, rows, columns, half)
+        if half == left:
+            return combined
+        made: list[Value] = []
+        for value, low, operand in zip(values, combined, self.operands, strict=True):
+            nbytes = isa.TYPES[operand.type].nbytes
+            out = _matrix(tiles.dense((rows, left), (True, True), nbytes), left, nbytes)
+            types = (operand.type, operand.type)
+            tiles.vector("unary", "copy", types, (rows, half), out, (low,))
+            middle, at = _moved(value, half * nbytes), _moved(out, half * nbytes)
+            tiles.vector("unary", "copy", types, (rows, 1), at, (middle,))
+            tiles.slots.give(low.buffer)
+            made.append(out)
+        return made
+
+    def _combined(
+        self, tiles: TileEmitter, values: list[Value], rows: int, columns: int, half: int
+    ) -> list[Value]:
+        inputs: dict[object, Value] = {}
+        for n, (value, operand) in enumerate(zip(values, self.operands, strict=True)):
+            inputs[0, n] = value
+            nbytes = isa.TYPES[operand.type].nbytes
+            inputs[1, n] = _moved(value, (columns - half) * nbytes)
+        return self._pair(tiles, inputs, rows, half)
+
+    def _pair(
+        self, tiles: TileEmitter, inputs: dict[object, Value], rows: int, columns: int
+    ) -> list[Value]:
+        """The reducer on two sets of values; in slots of their own."""
+        made = tiles.run(self.pair_order, self.pair_roots, Box((0, 0), (rows, columns)), inputs)
+        for root in self.pair_roots:
+            tiles.taken.pop(root)
+        return [
+            _matrix(v, columns, isa.TYPES[r.type].nbytes)
+            for v, r in zip(made, self.pair_roots, strict=True)
+        ]
+
+    def _lanes(self, tiles: TileEmitter, value: Value, rows: int, columns: int) -> Value:
+        """All columns folded by the vector unit."""
+        type_ = self.operands[0].type
+        nbytes = isa.TYPES[type_].nbytes
+        made = tiles.dense((rows, 1), (True, True), nbytes)
+        if tiles.commands is not None:
+            row = isa.BY_NAME["reduce"]
+            strides = ((nbytes, 0), (columns * nbytes, nbytes))
+            for counts, ((to, out), (moved, source)) in pieces_of_loops((rows, columns), strides):
+                operands = [
+                    (made.address + to, out), (value.address + moved, source),
+                    (0, (0,) * 4), (0, (0,) * 4),
+                ]  # fmt: skip
+                tiles.commands.emit(
+                    row, row.functions.index(self.function), (type_, type_), counts, operands,
+                    (0,), (value.buffer,), (made.buffer,),
+                )  # fmt: skip
+        return _matrix(made, 1, nbytes)
+
+    def _added(
+        self, tiles: TileEmitter, totals: list[Value], partial: list[Value], rows: int
+    ) -> list[Value]:
+        if not totals:
+            return partial
+        inputs: dict[object, Value] = {}
+        for n, (total, part) in enumerate(zip(totals, partial, strict=True)):
+            inputs[0, n], inputs[1, n] = total, part
+        made = self._pair(tiles, inputs, rows, 1)
+        for value in (*totals, *partial):
+            tiles.slots.give(value.buffer)
+        return made
+
+    def _store(self, tiles: TileEmitter, box: Box, totals: list[Value]) -> None:
+        inputs: dict[object, Value] = {}
+        for n, (total, operand) in enumerate(zip(totals, self.operands, strict=True)):
+            nbytes = isa.TYPES[operand.type].nbytes
+            strides = tuple(
+                s * nbytes if size > 1 else 0
+                for s, size in zip(element_strides(box.sizes), box.sizes, strict=True)
+            )
+            inputs[n] = Value(total.buffer, total.address, strides)
+        values = tiles.run(self.store_order, self.store_roots, box, inputs)
+        for s, value in zip(self.stores, values, strict=True):
+            emit_store(tiles, s, value, None, box.origin, box.sizes)
+        for root in self.store_roots:
+            tiles.release(root)
+        for total in totals:
+            tiles.slots.give(total.buffer)
+
+
+def _matrix(value: Value, columns: int, nbytes: int) -> Value:
+    """A dense value as rows and columns."""
+    return Value(value.buffer, value.address, (columns * nbytes, nbytes))
+
+
+def _moved(value: Value, by: int) -> Value:
+    return Value(value.buffer, value.address + by, value.strides)
+
+
+def _copied(node: Node) -> Node:
+    if not isinstance(node, Input):
+        return node
+    return Operation(node.type, node.depends, (node,), "unary", "copy")
+
+
+def _known_function(reducer: HloComputation) -> str:
+    """The vector unit's function that is this reducer; empty if there is none."""
+    root = reducer.root
+    if root.opcode not in REDUCERS or set(root.operands) != set(reducer.parameters):
+        return ""
+    return REDUCERS[root.opcode] if len(reducer.parameters) == 2 else ""

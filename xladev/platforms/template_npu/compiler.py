@@ -1,0 +1,89 @@
+"""The compiler: what the device supports, and one command list for each kernel.
+
+The SDK fuses, assigns buffers and runs the kernels one after the other; here is only what depends
+on the hardware.
+
+What a vendor replaces: the description, the answers of `supports`, and `lower` of each family.
+"""
+
+from __future__ import annotations
+
+from xladev import instrument
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.compiler.description import DeviceDescription, MemorySpace
+from xladev.compiler.kernel_code import KernelCode
+from xladev.compiler.kernel_compiler import KernelCompiler
+from xladev.compiler.support import YES, Support
+from xladev.errors import OptionError
+from xladev.hlo.ir import HloInstruction
+from xladev.platforms.template_npu.device import isa
+from xladev.platforms.template_npu.device.assembler import disassemble
+from xladev.platforms.template_npu.device.core import DRAM_NBYTES
+from xladev.platforms.template_npu.device.timing import CLOCK_HZ
+from xladev.platforms.template_npu.emitter import emit_kernel
+from xladev.platforms.template_npu.support import npu_supports
+
+TARGET = f"template-npu-{isa.ISA_VERSION}"
+CODE_FORMAT = "npu-words"
+
+_DESCRIPTION = DeviceDescription(
+    name="template NPU (simulated)",
+    kind="npu",
+    target=TARGET,
+    dtypes=frozenset(t.name for t in isa.TYPES),
+    memory_spaces=(MemorySpace("device", DRAM_NBYTES, bandwidth=64.0 * CLOCK_HZ),),
+    peak_flops={"f32": 256.0 * CLOCK_HZ, "bf16": 512.0 * CLOCK_HZ, "s8": 512.0 * CLOCK_HZ},
+    vector_nbytes=4 * isa.MAX_LANES,
+    tile=(isa.TILE, isa.TILE, isa.TILE),
+    cache_nbytes=isa.SCRATCHPAD_NBYTES,
+)
+
+
+class TemplateNpuCompiler(KernelCompiler):
+    """Compiles for the template NPU."""
+
+    @property
+    def platform(self) -> str:
+        """``template_npu``."""
+        return "template_npu"
+
+    def describe(self, target: str | None = None) -> DeviceDescription:
+        """The one device type there is.
+
+        Raises:
+            OptionError: another target.
+        """
+        if target not in (None, "", TARGET):
+            raise OptionError(f"the template NPU cannot compile for target {target!r}")
+        return _DESCRIPTION
+
+    def version(self) -> str:
+        """Version of the instruction set, which changes the code."""
+        return TARGET
+
+    def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
+        """Whatever the stages have code for."""
+        return npu_supports(instruction)
+
+    def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
+        """Whatever the general rule allows: what strides cannot express gets a stage of its own."""
+        return YES
+
+    def workspace_nbytes(self, spec: KernelSpec) -> int:
+        """Arrays between the stages of a kernel."""
+        return emit_kernel(spec).workspace_nbytes
+
+    # Families of kernels; all go to the same emitter, which looks at the root itself.
+
+    def lower_loop(self, spec: KernelSpec) -> KernelCode:
+        """Elementwise kernels and data movement."""
+        code = emit_kernel(spec).code
+        instrument.dump(spec.name, "npu.s", lambda: disassemble(code))
+        return KernelCode(spec.name, code, format=CODE_FORMAT)
+
+    lower_dot = lower_loop
+    lower_convolution = lower_loop
+    lower_reduce = lower_loop
+    lower_window = lower_loop
+    lower_scatter = lower_loop
+    lower_gather = lower_loop
