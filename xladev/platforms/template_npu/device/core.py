@@ -25,10 +25,15 @@ ALLOCATION_UNIT = 64
 
 
 class Dram:
-    """Device memory with a first-fit allocator; addresses are offsets, 0 is never given out."""
+    """Device memory with a first-fit allocator; addresses are offsets, 0 is never given out.
+
+    Thread-safe. The lock is this memory's own: garbage collection may strike within `allocate` and
+    free memory of another device (never of this one: the SDK then waits until `allocate` is done).
+    """
 
     def __init__(self, nbytes: int = DRAM_NBYTES) -> None:
         self.data: Bytes = np.empty(nbytes, np.uint8)
+        self._lock = threading.Lock()
         self._sizes: dict[int, int] = {}
         self._free: list[tuple[int, int]] = [(ALLOCATION_UNIT, nbytes - ALLOCATION_UNIT)]
         self.in_use = 0
@@ -36,6 +41,10 @@ class Dram:
 
     def allocate(self, nbytes: int, alignment: int) -> int:
         """The address of a new block, or 0 if none fits."""
+        with self._lock:
+            return self._allocate(nbytes, alignment)
+
+    def _allocate(self, nbytes: int, alignment: int) -> int:
         size = -(-max(nbytes, 1) // ALLOCATION_UNIT) * ALLOCATION_UNIT
         for n, (start, room) in enumerate(self._free):
             skip = -start % max(alignment, ALLOCATION_UNIT)
@@ -51,6 +60,10 @@ class Dram:
 
     def free(self, address: int) -> bool:
         """Gives a block back; False if there is none at that address."""
+        with self._lock:
+            return self._release(address)
+
+    def _release(self, address: int) -> bool:
         size = self._sizes.pop(address, 0)
         if not size:
             return False

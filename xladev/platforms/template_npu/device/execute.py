@@ -62,7 +62,8 @@ def is_batchable(step: Step) -> bool:
         return False
     for read in step.accesses.reads.values():
         if (
-            read.address == written.address
+            read.shape == written.shape
+            and read.address == written.address
             and read.strides == written.strides
             and read.nbytes == written.nbytes
         ):

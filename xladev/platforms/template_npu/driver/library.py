@@ -19,7 +19,6 @@ What a vendor replaces: all of it, by `ctypes` (or cffi) calls into their own li
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,7 +60,6 @@ _simulated = list(range(DEFAULT_DEVICE_COUNT))
 _devices: dict[int, _Device] = {}
 _fences: dict[int, Fence] = {}
 _handles = itertools.count(1)
-_lock = threading.Lock()
 
 
 def _device(device: int) -> _Device:
@@ -111,8 +109,7 @@ def npu_close(device: int) -> None:
 def npu_alloc(device: int, nbytes: int, alignment: int) -> int:
     """Address of new device memory; OUT_OF_MEMORY if it does not fit."""
     dram = _device(device).core.dram
-    with _lock:
-        address = dram.allocate(nbytes, alignment)
+    address = dram.allocate(nbytes, alignment)
     if not address:
         free = dram.data.nbytes - dram.in_use
         raise NpuError(Fault.OUT_OF_MEMORY, f"{nbytes} bytes do not fit, {free} are free")
@@ -122,9 +119,8 @@ def npu_alloc(device: int, nbytes: int, alignment: int) -> int:
 def npu_free(device: int, address: int) -> None:
     """Frees what `npu_alloc` gave."""
     dram = _device(device).core.dram
-    with _lock:
-        if not dram.free(address):
-            raise NpuError(Fault.BAD_HANDLE, f"nothing is allocated at {address:#x}")
+    if not dram.free(address):
+        raise NpuError(Fault.BAD_HANDLE, f"nothing is allocated at {address:#x}")
 
 
 def npu_memory_info(device: int) -> tuple[int, int, int, int]:
