@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import threading
+import weakref
 from functools import cache
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from xladev import instrument
 from xladev.codegen.llvm import TargetTraits
@@ -78,17 +81,46 @@ def compile_text(name: str, text: str, optimization_level: int) -> bytes:
         # Unrolling doubles compile time, and run time is as often worse as it is better.
         tuning.loop_unrolling = optimization_level > 2
         builder = llvm.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
+        passes = builder.getModulePassManager()
+        passes.run(module, builder)
+        _free(passes)
     instrument.dump(f"{name}.optimized", "ll", lambda: str(module))
     instrument.dump(name, "s", lambda: machine.emit_assembly(module))
     code: bytes = machine.emit_object(module)
     return code
 
 
-@cache
-def _jit() -> llvm.LLJIT:
-    _initialize()
-    return llvm.create_lljit_compiler(_target_machine(2))
+def _free(passes: llvm.ModulePassManager) -> None:
+    """Frees a pass manager: llvmlite 0.50 hides the method that does, and 50 KB would stay."""
+    NewPassManager._dispose(passes)
+    passes.detach()
+
+
+class _Engines:
+    """Hands out the engine that links the next object.
+
+    An unloaded library leaves 9 KB in its engine, and an engine takes 150 KB and a millisecond. So
+    many libraries share one, which goes when all of them have gone.
+    """
+
+    def __init__(self, share: int) -> None:
+        self._share = share
+        self._lock = threading.Lock()
+        self._engine: llvm.LLJIT | None = None
+        self._left = 0
+
+    def next(self) -> llvm.LLJIT:
+        """The engine for one more library."""
+        with self._lock:
+            if self._engine is None or not self._left:
+                _initialize()
+                self._engine = llvm.create_lljit_compiler(_target_machine(2))
+                self._left = self._share
+            self._left -= 1
+            return self._engine
+
+
+_engines = _Engines(share=64)
 
 
 class LoadedObject:
@@ -99,8 +131,12 @@ class LoadedObject:
         builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         for symbol in symbols:
             builder = builder.export_symbol(symbol)
-        self._tracker = builder.link(_jit(), library)
-        self._addresses = {symbol: int(self._tracker[symbol]) for symbol in symbols}
+        engine = _engines.next()
+        tracker = builder.link(engine, library)
+        self._addresses = {symbol: int(tracker[symbol]) for symbol in symbols}
+        # The library must go before its engine, in whatever order a cycle is collected.
+        finalizer = weakref.finalize(self, _unload, tracker, engine)
+        finalizer.atexit = False
 
     def address(self, symbol: str) -> int:
         """Address of an exported symbol."""
@@ -110,3 +146,9 @@ class LoadedObject:
         """Fills an array of pointers that the code declares."""
         table = (ctypes.c_void_p * len(pointers))(*pointers)
         ctypes.memmove(self.address(symbol), table, ctypes.sizeof(table))
+
+
+def _unload(tracker: llvm.ResourceTracker, engine: llvm.LLJIT) -> None:
+    """Unloads a library while its engine is alive."""
+    tracker.close()
+    del engine
