@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.code_blocks import blocks, commands, program
+from tests.tools.environment import make_environment
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -15,14 +16,19 @@ WITH_CODE = [page for page in PAGES if program(page.read_text("utf-8"))]
 
 
 def run(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a page's code in `folder`, with the commands of this environment on the path."""
+    """Run a page's code in `folder`, with the commands of this environment on the path; one that
+    installs something runs in an environment of its own."""
     (folder / "examples").symlink_to(ROOT / "examples")
     script = folder / f"{page.stem}.py"
     script.write_text(program(page.read_text("utf-8")))
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    python, variables = sys.executable, {**os.environ, "PATH": path}
+    if "pip install" in script.read_text():
+        own = make_environment(folder / "venv", ROOT)
+        python, variables = str(own.folder / "bin" / "python"), own.variables
     return subprocess.run(
-        [sys.executable, script.name],
-        cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=600,
+        [python, script.name],
+        cwd=folder, env=variables, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
 
 
@@ -90,7 +96,42 @@ def test_console_block_is_split_into_commands() -> None:
 
 def test_block_carries_its_place() -> None:
     first = next(blocks(PLANTED))
-    assert (first.language, first.line, first.text, first.exempt) == ("python", 4, "x = 1\n", False)
+    assert (first.language, first.line, first.text, first.note) == (
+        "python",
+        4,
+        "x = 1\n",
+        ("", ""),
+    )
+
+
+FILES = """\
+<!-- file: folder.py -->
+```python
+inside = 1
+```
+
+```console
+$ mkdir below
+$ cd below
+```
+
+<!-- in file: ../folder.py -->
+```python
+inside = 1
+```
+"""
+
+
+def test_blocks_may_be_files(tmp_path: Path) -> None:
+    assert outcome(FILES, tmp_path).returncode == 0
+    assert (tmp_path / "folder.py").read_text() == "inside = 1\n"
+
+
+def test_a_file_that_holds_something_else_is_a_failure(tmp_path: Path) -> None:
+    head, fence, tail = FILES.rpartition("inside = 1")
+    done = outcome(head + "inside = 2" + tail, tmp_path)
+    assert done.returncode == 1
+    assert "folder.py holds something else" in done.stderr
 
 
 def test_every_fence_is_closed() -> None:

@@ -29,6 +29,12 @@ def test_a_minimal_backend_starts_green(clean: Environment, tmp_path: Path) -> N
     assert "4 instruction(s) ran on the host" in shown["xladev run"]
 
 
+def test_a_whole_backend_starts_green(clean: Environment, tmp_path: Path) -> None:
+    shown = steps(clean, tmp_path, "new", "my_npu")
+    assert "my_npu:0" in shown["xladev devices"]
+    assert "ran on the host" not in shown["xladev run"]
+
+
 def steps(environment: Environment, folder: Path, *new: str) -> dict[str, str]:
     """Runs the command, and then what it says comes next; the output by command."""
     project = folder / "my_npu"

@@ -1,8 +1,13 @@
 """Finds the code blocks of a Markdown page and makes one Python program of those that run.
 
 `python` blocks run as they are. A `console` block becomes calls of the shell whose output must be
-what the block shows, `...` standing for any text. `<!-- not run: WHY -->` on the line before a
-block keeps it from running.
+what the block shows, `...` standing for any text; `cd FOLDER` holds for all that follows. The line
+before a block may say something else:
+
+    <!-- not run: WHY -->         it is left out
+    <!-- file: PATH -->           it is written to a file
+    <!-- more of file: PATH -->   it is added to a file
+    <!-- in file: PATH -->        it must be what the file holds
 """
 
 import re
@@ -10,12 +15,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 FENCE = re.compile(r"^```(\S*)\s*$")
-EXEMPT = re.compile(r"^<!-- not run: .+ -->$")
+NOTE = re.compile(r"^<!-- (not run|file|more of file|in file): (.+) -->$")
 RUNS = ("python", "console")
 
+FILES = {
+    "file": """\
+from pathlib import Path
+Path({path!r}).write_text({text!r})
+""",
+    "more of file": """\
+with open({path!r}, "a") as file:
+    file.write("\\n" + {text!r})
+""",
+    "in file": """\
+from pathlib import Path
+assert Path({path!r}).read_text() == {text!r}, {path!r} + " holds something else"
+""",
+}
+
 CONSOLE = """\
-import doctest, subprocess
+import doctest, os, subprocess
 for command, want in {commands!r}:
+    if command.startswith("cd "):
+        os.chdir(command[3:])
+        continue
     done = subprocess.run(command, shell=True, text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
     if not doctest.OutputChecker().check_output(want, done.stdout, doctest.ELLIPSIS):
@@ -26,12 +49,18 @@ for command, want in {commands!r}:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One fenced block: its language, the line of its first line of code, and the code."""
+    """One fenced block: its language, the line of its first line of code, the code, and the note
+    on the line before it: its kind and what it says, both empty where there is none."""
 
     language: str
     line: int
     text: str
-    exempt: bool
+    note: tuple[str, str] = ("", "")
+
+    @property
+    def runs(self) -> bool:
+        """True if it becomes part of the program."""
+        return self.note[0] in FILES or (self.language in RUNS and self.note[0] != "not run")
 
 
 def blocks(page: str) -> Iterator[Block]:
@@ -44,8 +73,9 @@ def blocks(page: str) -> Iterator[Block]:
             start += 1
             continue
         end = lines.index("```", start + 1)
-        exempt = start > 0 and bool(EXEMPT.match(lines[start - 1]))
-        yield Block(fence[1], start + 2, "\n".join(lines[start + 1 : end]) + "\n", exempt)
+        note = NOTE.match(lines[start - 1]) if start else None
+        text = "\n".join(lines[start + 1 : end]) + "\n"
+        yield Block(fence[1], start + 2, text, (note[1], note[2]) if note else ("", ""))
         start = end + 1
 
 
@@ -53,17 +83,22 @@ def program(page: str) -> str:
     """One program of all blocks that run; line numbers of `python` blocks are those of the page."""
     lines: list[str] = []
     for block in blocks(page):
-        if block.language in RUNS and not block.exempt:
+        if block.runs:
             lines += [""] * (block.line - 1 - len(lines))
             lines += _code(block).rstrip("\n").split("\n")
     return "\n".join(lines) + "\n" if lines else ""
 
 
 def _code(block: Block) -> str:
-    if block.language == "python":
+    kind, path = block.note
+    if kind in FILES:
+        code = FILES[kind].format(path=path, text=block.text)
+    elif block.language == "console":
+        code = CONSOLE.format(commands=commands(block.text))
+    else:
         return block.text
     # exec, so that the page's line numbers stay right for the blocks that follow.
-    return f"exec({CONSOLE.format(commands=commands(block.text))!r})"
+    return f"exec({code!r})"
 
 
 def commands(text: str) -> list[tuple[str, str]]:

@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = {"xladev": "xladev.cli.main:main", "pytest": "pytest:main", "pip": "pip:main"}
+SCRIPTS = {
+    "xladev": "xladev.cli.main:main",
+    "pytest": "pytest:main",
+    "pip": "pip._internal.cli.main:main",
+}
 PIP = "[global]\nno-index = true\ndisable-pip-version-check = true\nno-build-isolation = false\n"
 """pip reads the last line as the option --no-build-isolation: hatchling is borrowed too."""
 
@@ -51,9 +55,9 @@ def make_environment(folder: Path, *paths: Path) -> Environment:
     venv.create(folder, symlinks=True)
     bin_folder, python = folder / "bin", folder / "bin" / "python"
     site = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
-    borrowed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    borrowed = [path for path in sys.path if path.endswith("-packages")]
     # Lines of a .pth file only extend the path: the .pth files of borrowed folders are not read.
-    (site / "borrowed.pth").write_text("".join(f"{p}\n" for p in [*paths, *sorted(borrowed)]))
+    (site / "borrowed.pth").write_text("".join(f"{p}\n" for p in [*paths, *borrowed]))
     (folder / "pip.conf").write_text(PIP)
     for name, target in SCRIPTS.items():
         module, function = target.split(":")
@@ -61,5 +65,4 @@ def make_environment(folder: Path, *paths: Path) -> Environment:
         main = f"from {module} import {function} as main"
         script.write_text(f"#!{python}\nimport sys\n{main}\nsys.exit(main())\n")
         script.chmod(0o755)
-    assert Path(sys.prefix) != folder
     return Environment(folder)

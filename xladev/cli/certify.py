@@ -7,9 +7,10 @@ from pathlib import Path
 
 from xladev.errors import ArgumentError
 from xladev.runtime.registry import current_registry
+from xladev.runtime.tiers import TIERS, Tier
 from xladev.testing.certificate.certificate import Certificate
 from xladev.testing.certificate.issue import CERTIFICATE, STATEMENT, Outcome, issue
-from xladev.testing.certificate.levels import LEVELS, level_of
+from xladev.testing.certificate.levels import LEVELS
 from xladev.testing.certificate.verify import run_sample, verify_file
 
 
@@ -58,8 +59,15 @@ def _print_certificate(certificate: Certificate, folder: Path) -> None:
     print(certificate.statement)
     print(f"{folder / CERTIFICATE}, {folder / STATEMENT} written")
     if certificate.level < len(LEVELS):
-        above = level_of(certificate.level + 1)
-        print(f"next: level {above.number}, {above.name}; the contract says what it adds")
+        print(f"next: {_what_is_next(TIERS[certificate.level])}")
+
+
+def _what_is_next(tier: Tier) -> str:
+    """What a level asks a vendor to write."""
+    routes = [", ".join(part) for part in (tier.functions, tier.instead) if part]
+    if tier.instead:
+        routes[1] = f"{tier.functions[0]}, {routes[1]}"
+    return f"level {tier.number}, {tier.name}: write {'; or '.join(routes)}"
 
 
 def _print_objections(outcome: Outcome, arguments: argparse.Namespace) -> None:

@@ -35,7 +35,7 @@ def test_a_certificate_is_issued_and_verifies(
     assert main(["certify", "interpreter", "--level", "2", "--out", str(out)]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("interpreter reaches level 2, Compiled")
-    assert shown[-1] == "next: level 3, Fused; the contract says what it adds"
+    assert shown[-1] == ("next: level 3, Fused: write Compiler.pipeline, Compiler.can_fuse")
     assert (out / "STATEMENT.md").read_text().splitlines()[0] == shown[0]
     assert main(["certify", "--verify", str(out / "CERTIFICATE.json")]) == 0
     assert "--sample N runs N of its cases again" in capsys.readouterr().out

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from xladev import __version__
 from xladev.cli.scaffold.names import Names
 
 _Statements = list[ast.stmt]
+_CLASS = re.compile(r"(?<![A-Za-z])Npu(?=[A-Z])")
+"""The prefix of classes that are not called after the whole template."""
 
 
 def renamed(text: str, names: Names) -> str:
     """Text, or a path, in which nothing is called after the template any more."""
     for old, new in _table(names):
         text = text.replace(old, new)
-    return text
+    return _CLASS.sub(names.prefix, text)
 
 
 def _table(names: Names) -> Iterator[tuple[str, str]]:
@@ -28,6 +31,8 @@ def _table(names: Names) -> Iterator[tuple[str, str]]:
         yield snake.upper(), names.platform.upper()
         yield snake, names.platform
         yield "-".join(words), names.dashed
+    for phrase in ("the template NPU", "The template NPU", "template NPU", "template driver"):
+        yield phrase, names.platform + phrase.partition(" driver")[1]
     yield "Example Vendor", names.vendor
     yield "xladev>=0", f"xladev>={__version__}"
     yield 'kind="npu"', f'kind="{names.kind}"'

@@ -68,7 +68,9 @@ def statement(level: Level, name: str, found: Coverage) -> str:
     """The sentence on the first line; from level 2 it states device coverage."""
     head = f"{name} reaches level {level.number}, {level.name}, of the xladev conformance suite"
     if level.number == 1:
-        return f"{head}: its memory holds what programs put there; nothing was computed on it."
+        computed = found.programs_on_device or found.work_on_device
+        about = "this level asks for no computation" if computed else "nothing was computed"
+        return f"{head}: its memory holds what programs put there; {about} on the device."
     return f"{head}: {found}."
 
 

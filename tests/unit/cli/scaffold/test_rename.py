@@ -10,11 +10,13 @@ NAMES = Names("my_npu", "tpu", "Some Vendor")
 def test_every_spelling_is_renamed() -> None:
     text = (
         "xladev.platforms.template_npu.driver TemplateNpuExecutor TEMPLATE_NPU_DEVICES "
-        'xladev_template_npu template-npu template_npu:0 Example Vendor xladev>=0 kind="npu"'
+        'xladev_template_npu template-npu template_npu:0 Example Vendor xladev>=0 kind="npu" '
+        "TemplateMemoryPlatform template_memory the template NPU's NpuStream _NpuEvent npu_open"
     )
     assert renamed(text, NAMES) == (
         "xladev_my_npu.driver MyNpuExecutor MY_NPU_DEVICES "
-        f'xladev_my_npu my-npu my_npu:0 Some Vendor xladev>={__version__} kind="tpu"'
+        f'xladev_my_npu my-npu my_npu:0 Some Vendor xladev>={__version__} kind="tpu" '
+        "MyNpuPlatform my_npu my_npu's MyNpuStream _MyNpuEvent npu_open"
     )
 
 

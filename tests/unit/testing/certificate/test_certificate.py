@@ -90,7 +90,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 def test_the_first_line_states_coverage_from_level_2(tmp_path: Path) -> None:
     must_pass = suite(tmp_path)
     first = [statement_text(certificate(must_pass, n)).splitlines()[0] for n in (1, 2)]
-    assert "level 1, Memory" in first[0] and "nothing was computed on it" in first[0]
+    assert "level 1, Memory" in first[0] and "nothing was computed on the device" in first[0]
     assert "level 2, Compiled" in first[1] and "50.0% of programs (1 of 2)" in first[1]
 
 

@@ -1,6 +1,8 @@
 """template_npu is found, opens its device, and computes what the interpreter computes."""
 
+import sys
 from pathlib import Path
+from subprocess import run
 
 import numpy as np
 
@@ -27,3 +29,9 @@ def test_a_layer_gives_what_the_interpreter_gives() -> None:
     arguments = random_arguments(load(DENSE), seed=0)
     got, want = layer(*arguments).numpy(), reference(*arguments).numpy()
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_level_1_of_the_suite(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "xladev.cli.main", "certify", PLATFORM, "--level", "1"]
+    done = run([*command, "--out", str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
