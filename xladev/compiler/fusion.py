@@ -74,11 +74,14 @@ class Fusion:
     Attributes:
         can_fuse: asked after the general rule said yes.
         max_group: most instructions in one kernel.
+        epilogues: opcodes whose kernels go on with elementwise instructions on their result, of
+            the same dimensions; one of them a kernel.
         name: for dumps and timings.
     """
 
     can_fuse: CanFuse
     max_group: int = MAX_GROUP
+    epilogues: frozenset[str] = frozenset()
     name: str = field(default="fusion")
 
     def run(self, module: HloModule) -> HloModule:
@@ -114,8 +117,13 @@ class Fusion:
         leader: dict[HloInstruction, HloInstruction] = {}
         size: dict[HloInstruction, int] = {}
         reads = _Reads()
+        with_core: set[HloInstruction] = set()
         for instruction in reversed(computation.instructions):
             goal = self._common_leader(instruction, users, leader, size, computation.root)
+            if instruction.opcode in self.epilogues and goal is instruction:
+                goal = self._epilogue_leader(instruction, users[instruction], leader, size, reads)
+                goal = instruction if goal in with_core else goal
+                with_core.add(goal)
             if goal is not instruction and not reads.join(instruction, users[instruction]):
                 goal = instruction
             if goal is instruction:
@@ -123,6 +131,30 @@ class Fusion:
             leader[instruction] = goal
             size[goal] = size.get(goal, 0) + 1
         return leader
+
+    def _epilogue_leader(
+        self,
+        core: HloInstruction,
+        readers: Sequence[HloInstruction],
+        leader: Mapping[HloInstruction, HloInstruction],
+        size: Mapping[HloInstruction, int],
+        reads: _Reads,
+    ) -> HloInstruction:
+        """The root of the kernel that may go on from ``core``; itself if there is none."""
+        goals = {leader[reader] for reader in readers}
+        if len(goals) != 1 or not core.shape.is_array or core.note.device:
+            return core
+        (goal,) = goals
+        if not is_kernel(goal) or size[goal] >= self.max_group:
+            return core
+        fits = all(
+            reader.op.elementwise
+            and reader.shape.dims == core.shape.dims
+            and reads.is_at_own_index(reader)
+            and self.can_fuse(core, reader)
+            for reader in readers
+        )
+        return goal if fits else core
 
     def _common_leader(
         self,
@@ -164,6 +196,10 @@ class _Reads:
     def lead(self, root: HloInstruction) -> None:
         """Begins a kernel: its root is computed at the index of the kernel's loop."""
         self._at[root] = frozenset({0})
+
+    def is_at_own_index(self, instruction: HloInstruction) -> bool:
+        """True if it is computed at the index of the kernel's loop and nowhere else."""
+        return self._at[instruction] == {0}
 
     def join(self, producer: HloInstruction, readers: Sequence[HloInstruction]) -> bool:
         """Adds a producer to the kernel of its readers, unless it would be computed too often."""

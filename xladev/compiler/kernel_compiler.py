@@ -37,7 +37,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "fft": "linear_algebra", "rng-bit-generator": "random",
     }
 )  # fmt: skip
-"""Family of a kernel by the opcode of its root; all others are ``loop``."""
+"""Family of a kernel by the opcode that it is built around; all others are ``loop``."""
 
 
 class KernelCompiler(Compiler):
@@ -50,7 +50,8 @@ class KernelCompiler(Compiler):
             CompileError: with the kernel at fault as its place.
         """
         module = without_fusions(with_row_major_layouts(module))
-        fused = Fusion(self.can_fuse).run(module) if options.fusion else module
+        fusion = Fusion(self.can_fuse, epilogues=self.epilogues)
+        fused = fusion.run(module) if options.fusion else module
         instrument.dump(f"{module.name}.fused", "hlo", lambda: print_module(fused))
         instrument.dump(f"{module.name}.fused", "dot", lambda: module_to_dot(fused))
         plan = plan_memory(fused, self.workspace_nbytes, honoured_aliases(module), options)
@@ -75,6 +76,14 @@ class KernelCompiler(Compiler):
         """Name of the platform that this compiler is for."""
         return ""
 
+    @property
+    def epilogues(self) -> frozenset[str]:
+        """Opcodes (dot, convolution, reduce) whose kernels go on with elementwise instructions.
+
+        `can_fuse` is asked for each; the kernel's family stays that of the opcode.
+        """
+        return frozenset()
+
     def workspace_nbytes(self, spec: KernelSpec) -> int:
         """Bytes of memory that the kernel wants for itself while it runs; 0 for none."""
         return 0
@@ -90,17 +99,25 @@ class KernelCompiler(Compiler):
 
     def lower(self, spec: KernelSpec) -> KernelCode:
         """Code of one kernel, by the family of its root."""
-        opcode = spec.computation.root.opcode
+        opcode = self._core_opcode(spec)
         family = FAMILIES.get(opcode, "loop")
         lower = getattr(self, f"lower_{family}", None)
         if lower is None:
             raise UnsupportedError(
                 f"{type(self).__name__} has no lower_{family}",
                 where=f"kernel {spec.name}",
-                why=f"its supports() accepted a kernel whose root is {opcode}",
+                why=f"its supports() accepted a kernel of {opcode}",
             )
         code: KernelCode = lower(spec)
         return code
+
+    def _core_opcode(self, spec: KernelSpec) -> str:
+        """The opcode that a kernel is built around: its root's, or the one with an epilogue."""
+        root = spec.computation.root.opcode
+        if root in FAMILIES:
+            return root
+        opcodes = (i.opcode for i in spec.computation.instructions)
+        return next((opcode for opcode in opcodes if opcode in self.epilogues), root)
 
 
 def honoured_aliases(module: HloModule) -> tuple[tuple[int, int], ...]:

@@ -55,3 +55,33 @@ def test_copies_of_copies_count() -> None:
         lines.append(f"b{n} = f32[{size}] slice(v{n - 1}), slice={{[1:{size + 1}]}}")
         lines.append(f"v{n} = f32[{size}] add(a{n}, b{n})")
     assert max(fusions(fused("\n".join(lines)))) <= 3 * 4
+
+
+DOT = """x = f32[4,5] parameter(0)  y = f32[5,6] parameter(1)  b = f32[4,6] parameter(2)
+d = f32[4,6] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+"""
+
+
+def with_epilogues(body: str) -> HloModule:
+    module = parse_module("HloModule m\nENTRY e {\n" + DOT + body + "\n}")
+    return Fusion(lambda producer, consumer: YES, epilogues=frozenset({"dot"})).run(module)
+
+
+def test_elementwise_instructions_follow_a_product_in_its_kernel() -> None:
+    body = "s = f32[4,6] add(d, b)  ROOT t = f32[4,6] tanh(s)"
+    assert fusions(with_epilogues(body)) == [3]
+    assert fusions(fused(DOT + body)) == [2]
+
+
+def test_a_product_that_is_read_elsewhere_is_a_kernel_of_its_own() -> None:
+    moved = "t = f32[6,4] transpose(d), dimensions={1,0}  ROOT n = f32[6,4] negate(t)"
+    both = "s = f32[4,6] add(d, b)  ROOT t = (f32[4,6], f32[4,6]) tuple(s, d)"
+    for body, sizes in ((moved, [2]), (both, [])):
+        assert fusions(with_epilogues(body)) == sizes
+
+
+def test_a_kernel_has_one_product() -> None:
+    body = "e = f32[4,6] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    module = with_epilogues(body + "ROOT s = f32[4,6] add(d, e)")
+    assert fusions(module) == [2]
+    assert sum(i.opcode == "dot" for i in module.entry.instructions) == 1

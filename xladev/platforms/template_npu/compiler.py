@@ -20,7 +20,7 @@ from xladev.platforms.template_npu.device import isa
 from xladev.platforms.template_npu.device.assembler import disassemble
 from xladev.platforms.template_npu.device.core import DRAM_NBYTES
 from xladev.platforms.template_npu.device.timing import CLOCK_HZ
-from xladev.platforms.template_npu.emitter import emit_kernel
+from xladev.platforms.template_npu.emitter import EPILOGUES, emit_kernel
 from xladev.platforms.template_npu.support import npu_supports
 
 TARGET = f"template-npu-{isa.ISA_VERSION}"
@@ -68,6 +68,11 @@ class TemplateNpuCompiler(KernelCompiler):
     def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
         """Whatever the general rule allows: what strides cannot express gets a stage of its own."""
         return YES
+
+    @property
+    def epilogues(self) -> frozenset[str]:
+        """What the emitter applies elementwise instructions to before it is stored."""
+        return frozenset(EPILOGUES)
 
     def workspace_nbytes(self, spec: KernelSpec) -> int:
         """Arrays between the stages of a kernel."""
