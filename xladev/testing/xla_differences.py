@@ -13,6 +13,7 @@ import numpy as np
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.literal import Array
+from xladev.hlo.opdef import Tolerance
 
 
 def _always(_: HloInstruction) -> bool:
@@ -47,6 +48,10 @@ def _is_narrow(i: HloInstruction) -> bool:
     return i.shape.element_type.bits < 8
 
 
+def _has_no_zero(i: HloInstruction) -> bool:
+    return i.shape.element_type is dt.F8E8M0FNU
+
+
 def _is_unstable(i: HloInstruction) -> bool:
     return not i["is_stable"]
 
@@ -59,6 +64,8 @@ def _no_components(i: HloInstruction) -> bool:
     return not i["scatter_dims_to_operand_dims"]
 
 
+_WITHOUT_NAN = (dt.F4E2M1FN, dt.F6E2M3FN, dt.F6E3M2FN)
+_ONE_BIT = (dt.S1, dt.U1)
 _UNSIGNED = (dt.U8, dt.U16, dt.U32, dt.U64)
 
 _RULES: Mapping[str, Callable[[HloInstruction], bool]] = MappingProxyType(
@@ -76,6 +83,7 @@ _RULES: Mapping[str, Callable[[HloInstruction], bool]] = MappingProxyType(
         "reduce-window": _window_differs,
         "count-leading-zeros": _is_narrow,
         "popcnt": _is_narrow,
+        "erf": _has_no_zero,
         "sort": _is_unstable,
         "rng-bit-generator": _has_signed_bits,
         "scatter": _no_components,
@@ -90,15 +98,26 @@ _COMPLEX_FUNCTIONS = frozenset({
 
 def known_difference(module: HloModule, arguments: Sequence[Array]) -> str:
     """The opcode on whose account results may differ; empty if there is none."""
-    special = _has_special(arguments)
-    for computation in module.computations:
-        for i in computation.instructions:
-            rule = _RULES.get(i.opcode)
-            if rule is not None and rule(i):
-                return i.opcode
-            if special and i.opcode in _COMPLEX_FUNCTIONS and _is_complex(i):
-                return f"complex {i.opcode} of special values"
-    return "subnormal numbers, which XLA's CPU flushes" if _has_subnormal(arguments) else ""
+    instructions = [i for c in module.computations for i in c.instructions]
+    constants = [i["literal"].array for i in instructions if i.opcode == "constant"]
+    special = _has_special([*arguments, *constants])
+    for i in instructions:
+        if _may_lose_nan(i):
+            return f"NaN in {i.shape.element_type}"
+        rule = _RULES.get(i.opcode)
+        if rule is not None and rule(i):
+            return i.opcode
+        if special and i.opcode in _COMPLEX_FUNCTIONS and _is_complex(i):
+            return f"complex {i.opcode} of special values"
+    if any(leaf.element_type in _ONE_BIT for _, leaf in module.entry.root.shape.leaves()):
+        return "integers of one bit, which jaxlib hands out as pred"
+    flushed = _has_subnormal([*arguments, *constants])
+    return "subnormal numbers, which XLA's CPU flushes" if flushed else ""
+
+
+def _may_lose_nan(i: HloInstruction) -> bool:
+    computed = i.op.category == "elementwise" or i.op.tolerance is not Tolerance.EXACT
+    return computed and i.shape.is_array and i.shape.element_type in _WITHOUT_NAN
 
 
 def _has_special(arguments: Sequence[Array]) -> bool:

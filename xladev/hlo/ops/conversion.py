@@ -113,6 +113,10 @@ OPS: tuple[OpDef, ...] = (
         evaluate=_evaluate_convert,
         category="elementwise",
         elementwise=True,
+        differences=(
+            "NaN becomes a zero in f4e2m1fn, f6e2m3fn and f6e3m2fn, which have none; XLA:CPU's may "
+            "have another sign. The same holds for results of other opcodes in these types.",
+        ),
     ),
     OpDef(
         "bitcast-convert",

@@ -37,7 +37,16 @@ def rounded_once(of_reals: Function, of_complexes: Function) -> Function:
     return function
 
 
-def _op(name: str, summary: str, of_reals: Function, of_complexes: Function | None = None) -> OpDef:
+_BOUNDED = ("XLA:CPU first clamps the operand, which turns NaN of f8e8m0fnu into a bound.",)
+
+
+def _op(
+    name: str,
+    summary: str,
+    of_reals: Function,
+    of_complexes: Function | None = None,
+    differences: tuple[str, ...] = (),
+) -> OpDef:
     kinds = rules.FLOAT if of_complexes is None else rules.FLOAT | rules.COMPLEX
     return OpDef(
         name,
@@ -49,7 +58,7 @@ def _op(name: str, summary: str, of_reals: Function, of_complexes: Function | No
         category="elementwise",
         elementwise=True,
         tolerance=Tolerance.FUNCTION,
-        differences=() if of_complexes is None else (COMPLEX_SPECIALS,),
+        differences=(*differences, *(() if of_complexes is None else (COMPLEX_SPECIALS,))),
     )
 
 
@@ -66,7 +75,7 @@ OPS: tuple[OpDef, ...] = (
     _op("cosh", "Hyperbolic cosine.", np.cosh, np.cosh),
     _op("sinh", "Hyperbolic sine.", np.sinh, np.sinh),
     _op("tanh", "Hyperbolic tangent.", np.tanh, np.tanh),
-    _op("erf", "Gauss error function.", reals.erf),
+    _op("erf", "Gauss error function.", reals.erf, differences=_BOUNDED),
     _op("exponential", "Natural exponential.", np.exp, np.exp),
     _op("exp2", "Two to the power of the operand.", np.exp2, complexes.exp2),
     _op("exponential-minus-one", "exp(x) - 1, accurate near zero.", np.expm1, complexes.expm1),

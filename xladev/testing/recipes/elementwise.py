@@ -37,7 +37,10 @@ def _accepts(opcode: str, operands: tuple[Shape, ...]) -> bool:
 
 def _unary(opcode: str, *, exact: bool = False) -> Recipe:
     def recipe(d: Draw) -> HloInstruction:
-        return d.op(opcode, d.any_value(_accepted(opcode, 1), exact=exact))
+        value = d.any_value(_accepted(opcode, 1), exact=exact)
+        if opcode in _CUT and value.shape.element_type.is_complex and value in d.inexact:
+            value = d.new_value(value.shape.element_type, value.shape.dims)
+        return d.op(opcode, value)
 
     return recipe
 
@@ -120,6 +123,12 @@ _UNARY = (
     "log-plus-one", "logistic", "rsqrt", "sqrt",
 )  # fmt: skip
 _UNARY_JUMPS = ("sign", "is-finite", "ceil", "floor", "round-nearest-afz", "round-nearest-even")
+_CUT = frozenset({
+    "acos", "acosh", "asin", "asinh", "atanh", "cbrt", "log", "log2", "log-plus-one", "rsqrt",
+    "sqrt", "sign",
+})  # fmt: skip
+"""They jump at branch cuts of the complex plane, and at its origin."""
+
 _BINARY = (
     "add", "subtract", "multiply", "divide", "maximum", "minimum", "mulhi", "and", "or", "xor",
     "shift-left", "shift-right-arithmetic", "shift-right-logical",

@@ -1,0 +1,93 @@
+"""Measured noise: how far rounding may move a result, and what it may not excuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from xladev.hlo.literal import Array
+from xladev.hlo.text import parse_module
+from xladev.testing.differential import compare_results
+from xladev.testing.noise import allowed_differences, evaluated
+
+EPS = float(np.finfo(np.float32).eps)
+
+
+def _allowed(text: str, *arguments: Array) -> Array:
+    module = parse_module(f"HloModule m\n{text}")
+    (limit,) = allowed_differences(module, arguments, evaluated(module, arguments))
+    return limit
+
+
+REDUCE = """
+f {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] {opcode}(a, b) }}
+ENTRY e {{ x = f32[3] parameter(0)
+  init = f32[] parameter(1)
+  ROOT r = f32[] reduce(x, init), dimensions={{0}}, to_apply=f }}"""
+
+
+def test_exact_opcodes_may_not_move() -> None:
+    x = np.linspace(-2, 2, 5, dtype=np.float32)
+    limit = _allowed("ENTRY e { x = f32[5] parameter(0)\nROOT r = f32[5] negate(x) }", x)
+    assert not limit.any()
+
+
+def test_functions_move_by_a_few_units() -> None:
+    x = np.linspace(1, 2, 5, dtype=np.float32)
+    limit = _allowed("ENTRY e { x = f32[5] parameter(0)\nROOT r = f32[5] exponential(x) }", x)
+    assert (limit > 8 * EPS).all()
+    assert (limit < 400 * EPS * np.exp(x)).all()
+
+
+def test_sums_move_by_their_terms_and_choices_not_at_all() -> None:
+    x, zero = np.array([1e6, -1e6, 1], np.float32), np.float32(0)
+    assert 1e6 * EPS < _allowed(REDUCE.format(opcode="add"), x, zero) < 1e3
+    assert _allowed(REDUCE.format(opcode="maximum"), x, zero) == 0
+
+
+@pytest.mark.parametrize(
+    ("factors", "open_"),
+    [
+        ((1e30, 1e30, 1e-30), True),  # overflows on the way, or not
+        ((1e-30, 1e-30, 1e30), True),  # underflows on the way, or not
+        ((2, 3, 4), False),
+    ],
+)
+def test_products_in_another_order(factors: tuple[float, ...], open_: bool) -> None:
+    x, one = np.array(factors, np.float32), np.float32(1)
+    assert np.isinf(_allowed(REDUCE.format(opcode="multiply"), x, one)) == open_
+
+
+def test_infinities_in_complex_products_are_open() -> None:
+    text = """ENTRY e { x = c64[1,2] parameter(0)
+      y = c64[2,1] parameter(1)
+      ROOT r = c64[1,1] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
+    x = np.array([[np.inf, 1]], np.complex64)
+    assert np.isinf(_allowed(text, x, x.T)).all()
+
+
+def test_noise_falls_on_both_sides_of_a_branch_cut() -> None:
+    text = """ENTRY e { x = f32[4] parameter(0)
+      c = c64[4] convert(x)
+      f = c64[4] fft(c), fft_type=FFT, fft_length={4}
+      ROOT r = c64[4] sqrt(f) }"""
+    x = np.array([-1, 0, 0, 0], np.float32)
+    assert (_allowed(text, x) > 1).all()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, 0.0, np.nextafter(np.float32(2), np.float32(3))])
+def test_what_rounding_does_not_explain(wrong: float) -> None:
+    """A NaN, a lost sign of zero, one unit in the last place of an exact result."""
+    module = parse_module(
+        "HloModule m\nENTRY e { x = f32[3] parameter(0)\nROOT r = f32[3] negate(x) }"
+    )
+    x = np.array([0, -2, 1], np.float32)
+    (want,) = evaluated(module, [x])
+    assert compare_results(module, [x], [want], [want]) is None
+    got = want.copy()
+    got[0 if wrong == 0 else 1] = wrong
+    finding = compare_results(module, [x], [got], [want])
+    assert finding is not None
+    assert finding.kind == "value"
