@@ -14,15 +14,17 @@ FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 NAMED = re.compile(r"`([a-z_.][a-z0-9_./-]*(?:\.py|\.md|\.toml|/))`")
 LINKED = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 PLACES = (ROOT / "xladev", ROOT / "docs", ROOT / "tests", ROOT)
-ELSEWHERE = {"my_npu.py", "my_npu.plugin", ".../proto/"}
-"""Names of files that a reader makes, and of other projects."""
+ELSEWHERE = {".../proto/"}
+"""Names of files of other projects."""
+MADE = "xladev_npu/"
+"""The package that a reader makes."""
 
 
 def missing(text: str) -> list[str]:
     """The paths in code spans of a page that are nowhere in the repository."""
     prose = FENCED.sub("", text)
-    names = {n for n in NAMED.findall(prose) if n not in ELSEWHERE and not n.startswith("../")}
-    return sorted(n for n in names if not any(_is_there(place, n) for place in PLACES))
+    named = {n for n in NAMED.findall(prose) if not n.startswith(("../", MADE))} - ELSEWHERE
+    return sorted(n for n in named if not any(_is_there(place, n) for place in PLACES))
 
 
 def _is_there(place: Path, name: str) -> bool:

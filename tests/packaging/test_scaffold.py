@@ -9,17 +9,24 @@ from tests.tools.environment import Environment, make_environment
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    builder = make_environment(folder / "venv")
+    code, shown = builder.run("pip", "wheel", "--no-deps", "-w", ".", str(ROOT), cwd=folder)
+    assert code == 0, shown
+    (found,) = folder.glob("*.whl")
+    return found
+
+
 @pytest.fixture
-def clean(tmp_path: Path) -> Environment:
-    """An environment with the wheel of this checkout, and dependencies."""
+def clean(tmp_path: Path, wheel: Path) -> Environment:
+    """An environment with the wheel and its dependencies."""
     made = make_environment(tmp_path / "venv")
-    wheel = ("pip", "wheel", "--no-deps", "--wheel-dir", "wheels", str(ROOT))
-    for command in (
-        wheel,
-        ("pip", "install", "--no-deps", "--ignore-installed", "--find-links", "wheels", "xladev"),
-    ):
-        code, shown = made.run(*command, cwd=tmp_path)
-        assert code == 0, shown
+    install = ("pip", "install", "--no-deps", "--ignore-installed", str(wheel))
+    code, shown = made.run(*install, cwd=tmp_path)
+    assert code == 0, shown
     return made
 
 
