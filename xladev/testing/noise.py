@@ -36,6 +36,8 @@ Not every type has a zero.
 
 ROUNDS = len(_UNKNOWN)
 _FACTOR = 8.0
+_BLIND = 2.0**30
+"""Complex exponentials of products that large have no digit that two ways of rounding share."""
 _PLAIN = HloEvaluator()
 
 
@@ -100,10 +102,27 @@ def _moved(
         return value
     size = np.abs(_wide(value))
     if value.dtype.kind == "c":
+        with np.errstate(all="ignore"):
+            size = size * _sharpness(instruction, operands)
         size = np.where(_is_vague(instruction, operands), np.inf, size)
     else:
         size = np.where(np.isfinite(size), size, 0.0)
     return _with_noise(evaluator, value, size, ulps)
+
+
+def _sharpness(instruction: HloInstruction, operands: tuple[Value, ...]) -> Any:
+    """How many times the rounding of a result that of the angle and logarithm on the way counts.
+
+    exp2 and power of complex numbers are exponentials of products, whose rounding grows with them.
+    """
+    with np.errstate(all="ignore"):
+        if instruction.opcode == "exp2":
+            return 1 + np.abs(_wide(operands[0]))
+        if instruction.opcode == "power":
+            base, exponent = map(_wide, operands)
+            turn = np.abs(exponent) * np.abs(np.log(np.where(base == 0, 1, base)))
+            return 1 + np.where(np.isnan(turn), 0.0, turn)
+    return 1.0
 
 
 def _is_vague(instruction: HloInstruction, operands: tuple[Value, ...]) -> Any:
@@ -113,7 +132,8 @@ def _is_vague(instruction: HloInstruction, operands: tuple[Value, ...]) -> Any:
     products and quotients, written out, may leave the range of their parts.
     """
     if instruction.op.tolerance is Tolerance.FUNCTION:
-        return np.logical_or.reduce([~np.isfinite(o) for o in operands])
+        blind = _sharpness(instruction, operands) > _BLIND
+        return np.logical_or.reduce([~np.isfinite(o) for o in operands]) | blind
     if instruction.opcode not in ("multiply", "divide"):
         return False
     sizes = [np.abs(o.real) + np.abs(o.imag) for o in operands]

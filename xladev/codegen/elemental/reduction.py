@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from types import MappingProxyType
 
 from xladev.codegen.elemental.choose import choose_many, flat, unflat
@@ -96,7 +97,49 @@ def reduce_elements(e: ElementalEmitter, i: HloInstruction, index: Index) -> Ele
 
     combine = accumulation(e, i)
     extents = [dims[d] for d in range(len(dims)) if d in reduced]
-    return _rounded(e, i, fold_loop(e, extents, initial, step))
+    fold = _fold_in_parts if _is_long_sum(i, extents) else fold_loop
+    return _rounded(e, i, fold(e, extents, initial, step))
+
+
+_PART = 1024
+"""Most terms that are added one after the other: rounding grows with their number."""
+
+
+def _is_long_sum(i: HloInstruction, extents: Sequence[int]) -> bool:
+    """True for a sum of so many floats that one accumulator would lose digits."""
+    root = i["to_apply"].root
+    plain = len(i["to_apply"].instructions) == 3 and root.opcode == "add"
+    return plain and root.shape.element_type.is_float and prod(extents) > _PART
+
+
+def _fold_in_parts(
+    e: ElementalEmitter,
+    extents: Sequence[int],
+    initial: Elements,
+    step: Callable[[Index, Elements], Elements],
+) -> Elements:
+    """As `fold_loop` with a sum: each part of the last dimension is summed on its own first."""
+    *outer, last = extents
+    whole, rest = divmod(last, _PART)
+
+    def added(at: Index, start: IndexValue, count: int, held: Elements) -> Elements:
+        def next_term(inner: Index, total: Elements) -> Elements:
+            return step((*at, e.at.add(start, inner[0])), total)
+
+        nothing = tuple(e.b.const(x.type, -0.0) for x in flat(held))
+        part = fold_loop(e, (count,), unflat(nothing, held), next_term)
+        return (e.b.fadd(real_of(held[0], "a sum"), real_of(part[0], "a sum")),)
+
+    def row(at: Index, held: Elements) -> Elements:
+        held = fold_loop(
+            e,
+            (whole,),
+            held,
+            lambda part, total: added(at, e.at.mul(part[0], _PART), _PART, total),
+        )
+        return added(at, whole * _PART, rest, held) if rest else held
+
+    return fold_loop(e, outer, initial, row)
 
 
 def _reduce(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:

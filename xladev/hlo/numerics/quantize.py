@@ -13,19 +13,22 @@ from xladev.hlo.numerics.casts import float_to_integer
 from xladev.hlo.numerics.precision import narrow, widen
 
 _IEEE_MANTISSA: Mapping[PrimitiveType, int] = {
-    dt.F16: 10, dt.BF16: 7, dt.F32: 23, dt.F64: 52, dt.F8E5M2: 2, dt.F8E4M3: 3, dt.F8E3M4: 4,
+    dt.F16: 10, dt.BF16: 7, dt.F32: 23, dt.F64: 52,
 }  # fmt: skip
+_AS_HALF = (dt.F8E5M2, dt.F8E5M2FNUZ)
 
 
 def reduce_precision(array: Array, exponent_bits: int, mantissa_bits: int) -> Array:
     """Each element rounded as if its format had these field widths (at most its own).
 
     Mantissas round to nearest even, magnitudes past the range become infinite, those below the
-    least normal become zero. NaN stays. Formats without infinities go by way of f32.
+    least normal become zero. NaN stays. Other formats go by way of f32, and those whose range is
+    that of f16 by way of f16: what is subnormal in a narrow format has all its digits there.
     """
     own = dt.by_numpy(array.dtype)
     if own not in _IEEE_MANTISSA:
-        reduced = reduce_precision(array.astype(np.float32), exponent_bits, mantissa_bits)
+        wide = array.astype(np.float16 if own in _AS_HALF else np.float32)
+        reduced = reduce_precision(wide, exponent_bits, mantissa_bits)
         return narrow(reduced, array.dtype)
     bits = np.asarray(array).view(f"u{array.dtype.itemsize}")
     bits = _round_mantissa(bits, _IEEE_MANTISSA[own], mantissa_bits)

@@ -216,3 +216,10 @@ def test_stochastic_rules() -> None:
     assert_rejected(f"{name}_c4", opcode, "f32[2]", "u16[2]", to="s8[2]")
     assert_rejected(f"{name}_c5", opcode, "f32[2]", "u32[2]", to="c64[2]")
     assert_rejected(f"{name}_c6", opcode, "f32[2]", "u32[3]", to="s8[2]")
+
+
+def test_reduce_precision_keeps_the_digits_of_subnormals_of_narrow_formats() -> None:
+    """7/512 is a subnormal of f8e4m3, and 1.75 * 2**-7 in a format with five exponent bits."""
+    x = np.array([7 / 512, -7 / 512, 15 / 512], ml_dtypes.float8_e4m3)
+    got = run("reduce-precision", x, exponent_bits=5, mantissa_bits=2)
+    assert got.astype(np.float64).tolist() == [7 / 512, -7 / 512, 16 / 512]

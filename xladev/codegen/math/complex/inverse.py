@@ -143,6 +143,10 @@ def _atanh(b: FunctionBuilder, args: _Args) -> Pair:
     square = b.fmul(y, y)
     near = b.fdiv(b.fmul(x, 4.0), b.fma(gap, gap, square))
     real = b.fmul(emit_log1p(b, [near]), 0.25)
+    # Beside the pole at 1, where the square of y is nothing: half the log of 2 / y.
+    pole = b.and_(b.fcmp("oeq", gap, 0.0), b.fcmp("olt", y, 2.0**-500))
+    steep = b.fmul(b.fsub(b.const(y.type, c.LN2), emit_log(b, [y])), 0.5)
+    real = b.select(pole, steep, real)
     across = b.fsub(b.fmul(gap, b.fadd(x, 1.0)), square)
     imag = b.fmul(emit_atan2(b, [b.fadd(y, y), across]), 0.5)
     # Big z: 1/z, whose real part is x / |z|**2, and a quarter turn.

@@ -16,6 +16,10 @@ from xladev.codegen.math.power import emit_pow
 from xladev.codegen.math.roots import emit_cbrt
 
 _Args = Sequence[Pair]
+_UP_LOG2 = 128
+_UP = 2.0**_UP_LOG2
+_FAR = 700.0
+"""exp of this is near the end of the range of f64."""
 
 
 def _sum_of_squares_plus(b: FunctionBuilder, z: Pair, start: Value) -> Value:
@@ -41,11 +45,14 @@ def _near_one(b: FunctionBuilder, h: Value) -> Value:
 
 
 def _log_far(b: FunctionBuilder, z: Pair) -> Value:
-    """log|z| away from 1, also where |z| exceeds the largest f64."""
-    big = b.fcmp("ogt", larger(b, z), 2.0**1000)
-    factor = b.select(big, b.const(z[0].type, 0.5), 1.0)
+    """log|z| away from 1, also where |z| exceeds the largest f64 or loses digits as a subnormal."""
+    big, small = b.fcmp("ogt", larger(b, z), 2.0**1000), b.fcmp("olt", larger(b, z), 2.0**-900)
+    factor = b.select(big, b.const(z[0].type, 0.5), b.select(small, b.const(z[0].type, _UP), 1.0))
     h = emit_magnitude(b, (b.fmul(z[0], factor), b.fmul(z[1], factor)))
-    return b.fadd(emit_log(b, [h]), b.select(big, b.const(h.type, c.LN2), 0.0))
+    shift = b.select(
+        big, b.const(h.type, c.LN2), b.select(small, b.const(h.type, -_UP_LOG2 * c.LN2), 0.0)
+    )
+    return b.fadd(emit_log(b, [h]), shift)
 
 
 def _log(b: FunctionBuilder, args: _Args) -> Pair:
@@ -79,8 +86,16 @@ def _power(b: FunctionBuilder, args: _Args) -> Pair:
     log_h = log_magnitude(b, z)
     radius = emit_pow(b, [h, real])
     turn = b.fma(real, angle, b.fmul(imag, log_h))
-    grown = times_circle(b, b.fneg(b.fmul(imag, angle)), turn)
-    value = b.fmul(grown[0], radius), b.fmul(grown[1], radius)
+    shrinking = b.fneg(b.fmul(imag, angle))
+    grown = times_circle(b, shrinking, turn)
+    # one factor may leave the range where the product lies within it
+    far = b.or_(b.fcmp("ogt", b.fabs(shrinking), _FAR), b.fcmp("oeq", radius, 0.0))
+    far = b.or_(far, b.fcmp("oeq", radius, float("inf")))
+    whole = times_circle(b, b.fma(real, log_h, shrinking), turn)
+    value = (
+        b.select(far, whole[0], b.fmul(grown[0], radius)),
+        b.select(far, whole[1], b.fmul(grown[1], radius)),
+    )
     return _power_of_zero(b, z, (real, imag), value)
 
 
@@ -95,10 +110,13 @@ def _power_of_zero(b: FunctionBuilder, z: Pair, exponent: Pair, value: Pair) -> 
 
 
 def _cbrt(b: FunctionBuilder, args: _Args) -> Pair:
-    """The principal root: a third of the angle."""
+    """The principal root: a third of the angle. Magnitudes past the largest f64 are kept small."""
     z = args[0]
     angle = b.fdiv(emit_atan2(b, [z[1], z[0]]), 3.0)
-    root = emit_cbrt(b, [emit_magnitude(b, z)])
+    big = b.fcmp("ogt", larger(b, z), 2.0**1000)
+    factor = b.select(big, b.const(z[0].type, 0.125), 1.0)
+    eighth = emit_magnitude(b, (b.fmul(z[0], factor), b.fmul(z[1], factor)))
+    root = b.fmul(emit_cbrt(b, [eighth]), b.select(big, b.const(z[0].type, 2.0), 1.0))
     real, imag = times_circle(b, b.const(root.type, 0.0), angle)
     return b.fmul(root, real), b.fmul(root, imag)
 

@@ -1,0 +1,45 @@
+"""xladev's own backends are certified like any other: a tenth of the suite per commit."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from tests.tools.parts import PARTS, chosen
+
+ROOT = Path(__file__).parents[2]
+PLUGIN = "xladev.testing.conformance.plugin"
+WHOLE = 240  # cases that a tenth must have at least
+
+
+@pytest.mark.parametrize("platform", ["cpu", "interpreter"])
+def test_a_tenth_of_the_conformance_suite(
+    platform: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    part = chosen(request.config.option.part)
+    portion = f"--portion={part}/{PARTS}" if part.isdigit() else "--portion=0/1"
+    installed = any(e.value == PLUGIN for e in entry_points(group="pytest11"))
+    command = [
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/conformance",
+        *([] if installed else ["-p", PLUGIN]),
+        f"--backend={platform}", portion, f"--report={tmp_path}",
+    ]  # fmt: skip
+    search = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=1500,
+        env={**os.environ, "PYTHONPATH": search, "PYTEST_ADDOPTS": ""},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+    counts = json.loads((tmp_path / "conformance.json").read_text())["counts"]
+    assert counts["pass"] > WHOLE
+    assert counts["unsupported"] == counts["fail"] == counts["error"] == 0
