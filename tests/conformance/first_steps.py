@@ -1,4 +1,4 @@
-"""Tier 1: bytes go to the device and come back, whoever allocates, slices, frees or runs out."""
+"""Tier 1: devices, slices of slices, threads, and first programs; memory.py has the rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from xladev.errors import OutOfMemoryError
 from xladev.runtime.device import Device
 from xladev.runtime.memory import DeviceMemory, HostBytes
 from xladev.testing.conformance.case import AnyCase, Case, checks_of
@@ -59,44 +58,11 @@ def check_what_allocate_says_of_itself(probe: Probe) -> None:
             probe.require(same, "DeviceMemory.executor is not the executor that allocated it")
 
 
-def check_round_trips_of_many_sizes(probe: Probe) -> None:
-    for nbytes in (1, 2, 3, 7, 63, 64, 65, 255, 4096, 4097, 1 << 20):
-        data = noise(nbytes, nbytes)
-        with allocated(probe.device, nbytes) as (memory,):
-            probe.device.executor.copy_to_device(memory, data)
-            expect(probe, read(probe.device, memory), data, f"{nbytes} bytes came back changed")
-
-
 def check_round_trips_on_every_device(probe: Probe) -> None:
     for device in probe.devices:
         with allocated(device, 1000) as (memory,):
             device.executor.copy_to_device(memory, noise(1000, device.ordinal))
             expect(probe, read(device, memory), noise(1000, device.ordinal), device.name)
-
-
-def check_reading_twice_gives_the_same(probe: Probe) -> None:
-    with allocated(probe.device, 777) as (memory,):
-        probe.device.executor.copy_to_device(memory, noise(777))
-        first = read(probe.device, memory)
-        expect(probe, read(probe.device, memory), first, "the second reading differs")
-
-
-def check_allocations_do_not_overlap(probe: Probe) -> None:
-    sizes = [1, 100, 64, 4096, 3, 1000]
-    with allocated(probe.device, *sizes) as found:
-        for n, memory in enumerate(found):
-            probe.device.executor.copy_to_device(memory, np.full(memory.nbytes, n + 1, np.uint8))
-        for n, memory in enumerate(found):
-            want = np.full(memory.nbytes, n + 1, np.uint8)
-            expect(probe, read(probe.device, memory), want, "an allocation holds another's bytes")
-
-
-def check_source_is_copied_when_the_call_returns(probe: Probe) -> None:
-    data = noise(5000)
-    with allocated(probe.device, 5000) as (memory,):
-        probe.device.executor.copy_to_device(memory, data)
-        data[:] = 0
-        expect(probe, read(probe.device, memory), noise(5000), "the copy saw a later change")
 
 
 def check_copies_leave_the_source_alone(probe: Probe) -> None:
@@ -107,17 +73,6 @@ def check_copies_leave_the_source_alone(probe: Probe) -> None:
         found = read(probe.device, memory)
         found[:] = 0
         expect(probe, read(probe.device, memory), data, "changing what was read changed the device")
-
-
-def check_slices_are_written_where_they_lie(probe: Probe) -> None:
-    with allocated(probe.device, 1000) as (memory,):
-        probe.device.executor.copy_to_device(memory, noise(1000))
-        want = noise(1000)
-        for offset, nbytes in ((0, 1), (1, 63), (64, 64), (130, 7), (999, 1)):
-            want[offset : offset + nbytes] = noise(nbytes, offset + 1)
-            part = memory.slice(offset, nbytes)
-            probe.device.executor.copy_to_device(part, noise(nbytes, offset + 1))
-        expect(probe, read(probe.device, memory), want, "a slice was written elsewhere")
 
 
 def check_slices_are_read_where_they_lie(probe: Probe) -> None:
@@ -135,14 +90,6 @@ def check_slices_of_slices(probe: Probe) -> None:
         expect(probe, read(probe.device, inner), noise(300)[120:150], "offsets do not add up")
 
 
-def check_freed_memory_is_used_again(probe: Probe) -> None:
-    for turn in range(200):
-        with allocated(probe.device, 1 << 16, 100) as (large, small):
-            probe.device.executor.copy_to_device(large, noise(1 << 16, turn % 3))
-            probe.device.executor.copy_to_device(small, noise(100, turn))
-            expect(probe, read(probe.device, small), noise(100, turn), f"turn {turn}")
-
-
 def check_memory_is_freed_in_any_order(probe: Probe) -> None:
     executor = probe.device.executor
     found = [executor.allocate(100 + n, alignment=_ALIGNMENT, memory_space=0) for n in range(20)]
@@ -151,33 +98,6 @@ def check_memory_is_freed_in_any_order(probe: Probe) -> None:
     for n in (*range(0, 20, 2), *range(19, 0, -2)):
         expect(probe, read(probe.device, found[n]), noise(100 + n, n), f"allocation {n}")
         executor.deallocate(found[n])
-
-
-def check_more_than_there_is_is_an_error_that_leaves_the_rest_alone(probe: Probe) -> None:
-    executor = probe.device.executor
-    with allocated(probe.device, 100) as (memory,):
-        executor.copy_to_device(memory, noise(100))
-        try:
-            executor.allocate(1 << 60, alignment=_ALIGNMENT, memory_space=0)
-        except (MemoryError, OutOfMemoryError):
-            pass
-        else:
-            probe.fail("an exbibyte was allocated", "OutOfMemoryError or MemoryError is due")
-        expect(probe, read(probe.device, memory), noise(100), "the failure changed other memory")
-
-
-def check_the_client_survives_running_out_of_memory(probe: Probe) -> None:
-    try:
-        probe.device.allocate_nbytes(1 << 60, "too much")
-    except OutOfMemoryError as error:
-        probe.require(bool(str(error)), "the error says nothing")
-    else:
-        probe.fail("an exbibyte was allocated")
-    doubled = probe.compile(
-        "HloModule m\nENTRY e { x = f32[3] parameter(0) ROOT y = f32[3] add(x, x) }"
-    )
-    got = np.asarray(doubled(np.array([1, 2, 3], np.float32)).numpy())
-    probe.require(got.tolist() == [2, 4, 6], f"2 4 6 became {got.tolist()}")
 
 
 def check_threads_copy_at_the_same_time(probe: Probe) -> None:

@@ -1,5 +1,6 @@
 """Levels: what reaches one, what stands against it, and that fallbacks are no coverage."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,13 @@ def test_a_run_of_fallbacks_alone_is_level_1(tmp_path: Path) -> None:
 def test_a_case_that_does_not_pass_is_named(status: Status, tmp_path: Path) -> None:
     found = against(1, (with_status(CHECK, status), ADD, DOT), tmp_path)
     assert found == [f"1 case (memory::copies) {status.value}"]
+
+
+def test_too_few_devices_stand_against_level_6_alone(tmp_path: Path) -> None:
+    few = replace(CHECK, status=Status.UNSUPPORTED, declared=True)
+    assert against(1, (few, ADD, DOT), tmp_path) == []
+    found = against(6, (replace(few, tier=6),), tmp_path)
+    assert "1 case (memory::copies) unsupported" in found
 
 
 def test_a_case_that_did_not_run_is_named(tmp_path: Path) -> None:

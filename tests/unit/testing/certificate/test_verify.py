@@ -45,11 +45,22 @@ def test_another_suite_is_refused_with_both_versions(made: Certificate, tmp_path
 
 
 def test_results_that_do_not_give_the_level_are_refused(made: Certificate, tmp_path: Path) -> None:
+    entry = {"id": "dot::*", "reason": "no dot"}
+    made = replace(made, declarations={"unsupported": [entry]})
     results = {**made.results, "dot::dot-f32": "unsupported"}
     counts = {**made.counts, "fallback": 0, "unsupported": 1}
     with pytest.raises(FormatError, match="do not give level 2") as caught:
         verify.verify_file(written(replace(made, results=results, counts=counts), tmp_path))
     assert "dot::dot-f32" in str(caught.value)
+
+
+def test_what_wants_more_devices_than_there_are_is_not_asked_for(
+    made: Certificate, tmp_path: Path
+) -> None:
+    results = {**made.results, "memory::copies": "unsupported"}
+    counts = {**made.counts, "pass": 1, "unsupported": 1}
+    few = replace(made, results=results, counts=counts)
+    assert verify.verify_file(written(few, tmp_path)) == few
 
 
 def test_coverage_below_the_floor_is_refused(made: Certificate, tmp_path: Path) -> None:
