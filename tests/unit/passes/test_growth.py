@@ -1,58 +1,85 @@
-"""Passes take time in proportion to the module, and little of it."""
+"""Passes, readers, printers and verifier do work in proportion to the module.
+
+Work is counted in calls of functions, not timed; ``benchmarks/passes_growth.py`` measures times.
+"""
 
 from __future__ import annotations
 
-import time
+import sys
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 import pytest
 
-from tests.unit.passes.large_module import large_module
+from benchmarks.growth_modules import KINDS
+from benchmarks.passes_growth import each_pass, main, whole
 from xladev.hlo.ir import HloModule
 from xladev.hlo.verifier import verify
-from xladev.passes.default import clean_up_pipeline, default_pipeline
+from xladev.passes.default import default_pipeline
 from xladev.passes.registry import PASSES
 
-BUDGET_US = 300.0
-"""CPU time of all passes together, per instruction (see the architecture)."""
-SIZES = (1_000, 10_000, 50_000)
+SMALL, LARGE = 200, 600
+MOST_GROWTH = 1.4
+"""Calls per instruction of the large module over those of the small one; quadratic work gives 3."""
+
+WHOLE = ("all passes", "parse text", "print text", "read proto", "verify", "write proto")
 
 
 @lru_cache
-def module_of(count: int) -> HloModule:
-    return large_module(count)
+def module_of(kind: str, count: int) -> HloModule:
+    return KINDS[kind](count)
 
 
-def seconds(run: object, module: HloModule, rounds: int = 1) -> float:
-    """CPU time of the fastest of some runs."""
-    best = float("inf")
-    for _ in range(rounds):
-        start = time.process_time()
-        run.run(module)  # type: ignore[attr-defined]
-        best = min(best, time.process_time() - start)
-    return best
+def calls_per_instruction(run: Callable[[], object], module: HloModule) -> float:
+    """Calls of functions, Python's and C's, while something runs."""
+    count = 0
+
+    def counted(frame: Any, event: str, argument: Any) -> None:
+        del frame, argument
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(counted)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return count / module.instruction_count
 
 
-@pytest.mark.serial
-@pytest.mark.parametrize("name", sorted(PASSES))
-def test_a_pass_grows_with_the_module(name: str) -> None:
-    each = PASSES[name]()
-    times = [seconds(each, module_of(n), 3 if n < 50_000 else 1) / n for n in SIZES]
-    assert times[2] < 3 * times[1] + 2e-6, [f"{t * 1e6:.1f} us" for t in times]
+def growth(kind: str, name: str) -> float:
+    """Calls per instruction of the large module over those of the small one."""
+    found: list[float] = []
+    for count in (SMALL, LARGE):
+        module = module_of(kind, count)
+        found.append(calls_per_instruction(_runs(kind, count)[name], module))
+    return found[1] / found[0]
 
 
-@pytest.mark.serial
-@pytest.mark.parametrize("count", SIZES)
-def test_all_passes_stay_within_the_budget(count: int, record_property: object) -> None:
-    module = module_of(count)
-    default = default_pipeline()
-    taken = seconds(default, module) + seconds(clean_up_pipeline(), default.run(module))
-    per_instruction = taken / module.instruction_count * 1e6
-    record_property("us_per_instruction", round(per_instruction, 1))  # type: ignore[operator]
-    assert per_instruction < BUDGET_US
+@lru_cache
+def _runs(kind: str, count: int) -> Mapping[str, Callable[[], object]]:
+    module = module_of(kind, count)
+    return {**each_pass(module), **whole(module)}
 
 
-def test_large_modules_stay_valid() -> None:
-    module = module_of(1_000)
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("name", (*sorted(PASSES), *WHOLE))
+def test_work_grows_with_the_module(name: str, kind: str) -> None:
+    assert growth(kind, name) < MOST_GROWTH
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_modules_have_the_size_asked_for_and_stay_legal(kind: str) -> None:
+    module = module_of(kind, LARGE)
+    assert 0.8 * LARGE < module.instruction_count < 1.3 * LARGE
     verify(module)
     verify(default_pipeline().run(module))
+
+
+def test_the_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--sizes", "50,100", "--kinds", "mixed,loops"])
+    page = capsys.readouterr().out
+    assert "| all passes | loops |" in page
+    assert all(f"| {name} |" in page for name in PASSES)

@@ -65,7 +65,8 @@ def _evaluate_tuple(
 def _infer_element(call: OpCall) -> Shape:
     (operand,) = call.operands
     index = call["index"]
-    call.require(operand.is_tuple, "get_tuple_element_c1", f"{operand} is no tuple")
+    if not operand.is_tuple:  # a text of every tuple would make work of width squared
+        call.fail("get_tuple_element_c1", f"{operand} is no tuple")
     count = len(operand.tuple_shapes)
     call.require(
         0 <= index < count, "get_tuple_element_c2", f"index {index} into a tuple of {count} parts"

@@ -71,13 +71,11 @@ def widened(instruction: HloInstruction, widths: Widths) -> HloComputation | Non
         instruction: one whose opcode `can_widen`, on arrays.
         widths: the type to use instead of each element type.
     """
+    if not can_widen(instruction.op) or any(not o.shape.is_array for o in instruction.operands):
+        return None
     shapes = (instruction.shape, *(o.shape for o in instruction.operands))
     leaves = [leaf for shape in shapes for _, leaf in shape.leaves()]
-    if not can_widen(instruction.op) or all(
-        widths(s.element_type) is s.element_type for s in leaves
-    ):
-        return None
-    if any(not o.shape.is_array for o in instruction.operands):
+    if all(widths(s.element_type) is s.element_type for s in leaves):
         return None
     e, operands = begin(instruction)
     wide = [e.convert(x, widths(x.shape.element_type)) for x in operands]
