@@ -14,7 +14,7 @@ from typing import Any
 
 from xladev.errors import VerifyError
 from xladev.hlo.attributes import NO_METADATA, Metadata, ModuleAlias, Origin, Sharding
-from xladev.hlo.opdef import COMPUTATION_KINDS, AttrKind, OpDef
+from xladev.hlo.opdef import AttrKind, OpDef
 from xladev.hlo.shape import Shape, ShapeIndex
 
 StringPairs = tuple[tuple[str, str], ...]
@@ -99,7 +99,7 @@ class HloInstruction:
     @property
     def called(self) -> tuple[HloComputation, ...]:
         """The computations it calls, in attribute order."""
-        if not self.attrs:
+        if not self.op.calling:
             return ()
         return tuple(c for _, cs in called_by_attr(self) for c in cs)
 
@@ -119,9 +119,7 @@ def _without_defaults(op: OpDef, attrs: Mapping[str, Any]) -> dict[str, Any]:
 
 def called_by_attr(instruction: HloInstruction) -> Iterator[tuple[str, tuple[HloComputation, ...]]]:
     """Yields (attribute name, computations it names) for attributes that name computations."""
-    for attr in instruction.op.attrs:
-        if attr.kind not in COMPUTATION_KINDS:
-            continue
+    for attr in instruction.op.calling:
         value = instruction.attrs.get(attr.name)
         if value is None:
             continue

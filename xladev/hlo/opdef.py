@@ -196,6 +196,8 @@ class OpDef:
         differences: known differences between xladev's meaning and XLA's CPU.
         exempt: why there is no evaluation (infeed, send...); empty otherwise.
         cost: flops and bytes; None for the default (one flop per element if elementwise).
+        by_name: its attributes by name.
+        calling: those that name computations.
     """
 
     name: str
@@ -212,9 +214,12 @@ class OpDef:
     exempt: str = ""
     cost: CostFn | None = None
     by_name: Mapping[str, Attr] = field(init=False, repr=False)
+    calling: tuple[Attr, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_name", {a.name: a for a in self.attrs})
+        calling = tuple(a for a in self.attrs if a.kind in COMPUTATION_KINDS)
+        object.__setattr__(self, "calling", calling)
 
     def __repr__(self) -> str:
         return f"OpDef({self.name})"

@@ -122,7 +122,7 @@ class Pattern:
         self, instruction: HloInstruction, uses: Uses | None = None
     ) -> tuple[Match, Sequence[HloInstruction]] | None:
         """Captures, and every instruction matched by opcode (root first); None for no match."""
-        if self.opcodes and instruction.op.name not in self.opcodes:
+        if not _may_match(self, instruction):
             return None
         state = _Matching(uses, False)
         return (state.captures, state.inner) if _matches(self, instruction, state) else None
@@ -134,6 +134,26 @@ class Pattern:
             return ""
         assert state.reason is not None
         return "; or ".join(dict.fromkeys(state.reason))
+
+
+def _may_match(pattern: Pattern, i: HloInstruction) -> bool:
+    """False if the opcodes of an instruction and its operands rule a match out, as most do."""
+    if pattern.opcodes and i.op.name not in pattern.opcodes:
+        return False
+    wanted = pattern.operands
+    if wanted is None:
+        return True
+    if len(wanted) != len(i.operands):
+        return False
+    fits = _are_among(i.operands, wanted)
+    return fits or (pattern.any_order and _are_among(i.operands[::-1], wanted))
+
+
+def _are_among(operands: Sequence[HloInstruction], wanted: Sequence[Pattern]) -> bool:
+    for operand, pattern in zip(operands, wanted, strict=True):
+        if pattern.opcodes and operand.op.name not in pattern.opcodes:
+            return False
+    return True
 
 
 _Goals = tuple[Pattern, HloInstruction, "_Goals"] | None

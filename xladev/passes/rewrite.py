@@ -45,13 +45,12 @@ class Rewriter(Emitter):
 
     Attributes:
         fresh: what the rule that is running has made so far.
-        note: annotations of what it makes: place in the source and device of what it replaces.
     """
 
     def __init__(self, computation: HloComputation) -> None:
         super().__init__("new")
         self.fresh: set[HloInstruction] = set()
-        self.note: Annotations = NO_ANNOTATIONS
+        self._replaced: Annotations = NO_ANNOTATIONS
         self._uses: Counter[HloInstruction] = Counter()
         for user in computation.instructions:
             self._uses.update(dict.fromkeys(user.operands, 1))
@@ -59,8 +58,8 @@ class Rewriter(Emitter):
 
     def append(self, instruction: HloInstruction) -> HloInstruction:
         """Notes one instruction; it is kept if the replacement needs it."""
-        if instruction.note is NO_ANNOTATIONS and self.note is not NO_ANNOTATIONS:
-            instruction = replace(instruction, note=self.note)
+        if instruction.note is NO_ANNOTATIONS and self._replaced is not NO_ANNOTATIONS:
+            instruction = replace(instruction, note=self._replaced.place)
         made = super().append(instruction)
         self.fresh.add(made)
         return made
@@ -68,7 +67,7 @@ class Rewriter(Emitter):
     def begin(self, root: HloInstruction) -> None:
         """Notes that a rule is about to replace ``root``."""
         self.fresh.clear()
-        self.note = root.note.place
+        self._replaced = root.note
 
     def uses(self, instruction: HloInstruction) -> int:
         """How many instructions use one; being the root counts as a use, too."""

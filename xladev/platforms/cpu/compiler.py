@@ -27,7 +27,7 @@ from xladev.platforms.cpu.linker import module_text
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.support import cpu_supports
 
-LEAST_REUSE = 8
+LEAST_REUSE = 4
 """Transposing an operand of a matrix product pays if the product uses each element so often."""
 
 _PIPELINE = HloPassPipeline(
