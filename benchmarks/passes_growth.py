@@ -98,10 +98,11 @@ def measured(
     for size in sizes:
         module = KINDS[kind](size)
         gc.collect()
-        rounds = max(1, min(5, 20_000 // size))
+        rounds = max(1, min(3, 10_000 // size))
         for name, run in what(module).items():
             seconds = min(_seconds(run) for _ in range(rounds))
             found.setdefault(name, []).append(seconds / module.instruction_count * 1e6)
+            print(f"{kind} {size} {name}: {found[name][-1]:.1f} us", file=sys.stderr)
     return [Row(name, kind, tuple(us)) for name, us in found.items()]
 
 
