@@ -11,7 +11,7 @@ import numpy as np
 
 from xladev.hlo.literal import Array
 
-_TILES = (8, 16, 32, 64, 128, 256, 512, 1024)
+_TILES = (1024, 512, 256, 128, 64, 32, 16, 8)
 
 
 def pattern_of(got: Array, want: Array, bad: Array) -> str:
@@ -118,7 +118,7 @@ def _along(bad: Array, axis: int) -> str:
     if len(wrong) == 1 and wrong[0] in (0, size - 1):
         return f"only the {'last' if wrong[0] else 'first'} index of dimension {axis}"
     if wrong[-1] == size - 1 and len(wrong) == size - wrong[0]:
-        tile = next((t for t in _TILES if wrong[0] == size // t * t and wrong[0]), 0)
+        tile = next((t for t in _TILES if wrong[0] and wrong[0] == (size - 1) // t * t), 0)
         name = f"the last tile of {tile}" if tile else f"from index {wrong[0]} on"
         return f"{name} in dimension {axis}"
     steps = np.diff(wrong)
@@ -132,7 +132,7 @@ def _in_order(bad: Array) -> str:
     wrong = np.flatnonzero(bad)
     if wrong[-1] != bad.size - 1 or len(wrong) != bad.size - wrong[0]:
         return ""
-    tile = next((t for t in _TILES if wrong[0] and wrong[0] == bad.size // t * t), 0)
+    tile = next((t for t in _TILES if wrong[0] and wrong[0] == (bad.size - 1) // t * t), 0)
     return f"the last tile of {tile} elements" if tile else f"from element {wrong[0]} on"
 
 

@@ -1,0 +1,181 @@
+"""Verdicts follow from what the worker says and what the backend declares; reports show them."""
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xladev.hlo import dtype as dt
+from xladev.testing.conformance.case import Case, given
+from xladev.testing.conformance.cells import elementwise
+from xladev.testing.conformance.judge import Judge
+from xladev.testing.conformance.report import report_data, write_report
+from xladev.testing.conformance.settings import Settings
+from xladev.testing.conformance.status import Difference, Result, Status
+from xladev.testing.conformance.summary import succeeded, summary_lines
+from xladev.testing.conformance.waivers import Declarations, Entry
+from xladev.testing.wire import pack
+from xladev.testing.worker import Outcome
+from xladev.testing.worker import Status as Ending
+
+X = np.array([1.0, 2.0, 3.0], np.float32)
+CASE = Case(
+    "negate-f32", lambda b: elementwise("negate", 1, (3,))(b, dt.F32), "negate", "f32",
+    inputs=given([X]),
+)  # fmt: skip
+EXP = replace(CASE, program=lambda b: elementwise("exponential", 1, (3,))(b, dt.F32))
+NAME = "elementwise_unary::negate-f32"
+
+
+class Backend:
+    """Answers like a worker, without a process."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+
+    def call(self, request: bytes, timeout_s: float | None = None) -> Outcome:
+        return self.outcome
+
+
+def answer(result: np.ndarray, fallbacks: tuple[str, ...] = ()) -> Outcome:
+    return Outcome(Ending.OK, pack({"counts": [1], "fallbacks": list(fallbacks)}, [result]))
+
+
+def problem(kind: str) -> Outcome:
+    return Outcome(Ending.OK, pack({"problem": "what happened", "kind": kind}))
+
+
+def verdict(outcome: Outcome, case: Case = CASE, **settings: object) -> Result:
+    judge = Judge(Backend(outcome), Settings("npu", **settings))  # type: ignore[arg-type]
+    return judge.judge(case, NAME)
+
+
+def declared(kind: str, tolerance: float = 1.0) -> dict[str, object]:
+    return {"declarations": Declarations(**{kind: (Entry("*::negate-*", "known", tolerance),)})}
+
+
+RIGHT, WRONG = answer(-X), answer(np.array([-1, -2, 3], np.float32))
+ONE_ULP = answer(np.nextafter(np.exp(X), np.float32(100)))
+FAR = answer(np.exp(X) * np.float32(1 + 1e-5))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "settings", "status"),
+    [
+        (RIGHT, {}, Status.PASS),
+        (answer(-X, ("negate.1 (negate) runs on cpu: not yet",)), {}, Status.FALLBACK),
+        (WRONG, {}, Status.FAIL),
+        (answer(-X.astype(np.float64)), {}, Status.FAIL),
+        (answer(-X[:2]), {}, Status.FAIL),
+        (Outcome(Ending.CRASH, detail="killed by SIGSEGV"), {}, Status.FAIL),
+        (Outcome(Ending.TIMEOUT), {}, Status.FAIL),
+        (Outcome(Ending.ERROR, detail="cannot import"), {}, Status.ERROR),
+        (problem("error"), {}, Status.FAIL),
+        (problem("unsupported"), {}, Status.FAIL),
+        (problem("not-offered"), {}, Status.UNSUPPORTED),
+        (problem("unsupported"), declared("unsupported"), Status.UNSUPPORTED),
+        (WRONG, declared("expected_failures"), Status.EXPECTED_FAILURE),
+        (RIGHT, declared("expected_failures"), Status.FAIL),
+        (WRONG, declared("waivers", float("inf")), Status.WAIVED),
+        (WRONG, declared("waivers", 2.0), Status.FAIL),
+        (RIGHT, declared("unsupported"), Status.PASS),
+    ],
+)
+def test_verdict(outcome: Outcome, settings: dict[str, object], status: Status) -> None:
+    assert verdict(outcome, **settings).status is status
+
+
+def test_tolerance_comes_from_the_opcode_and_can_be_tightened_or_waived() -> None:
+    assert verdict(ONE_ULP, EXP).status is Status.PASS
+    assert verdict(ONE_ULP, EXP, tighten=1e-3).status is Status.FAIL
+    assert verdict(FAR, EXP).status is Status.FAIL
+    assert verdict(FAR, EXP, **declared("waivers", 100.0)).status is Status.WAIVED
+
+
+def test_written_results_count_whatever_the_evaluator_says() -> None:
+    other = replace(CASE, expected=(X,))
+    assert verdict(answer(X), other).status is Status.PASS
+    assert verdict(RIGHT, other).status is Status.FAIL
+
+
+def test_a_fault_of_the_suite_is_an_error() -> None:
+    assert verdict(RIGHT, replace(CASE, program="no HLO")).status is Status.ERROR
+
+
+def test_a_failure_is_saved_with_a_command(tmp_path: Path) -> None:
+    found = verdict(WRONG, report=tmp_path)
+    assert found.difference is not None
+    assert (found.difference.first, found.difference.bad) == ((2,), 1)
+    assert "xladev run" in found.reproduce
+    assert len(list((tmp_path / "failures").iterdir())) == 2
+
+
+def results() -> list[Result]:
+    difference = Difference(0, 1, 3, 9, (0, 2), "0", "<1>", 1e-6, "zero where wrong")
+    return [
+        Result("a::pass", Status.PASS, "negate", "f32"),
+        Result(
+            "a::host", Status.FALLBACK, "abs", "f32", fallbacks=("x (abs) runs on cpu: no abs",)
+        ),
+        Result("a::fail", Status.FAIL, "add", "f32", detail=str(difference), difference=difference),
+        Result("m::copy", Status.UNSUPPORTED, tier=1, detail="no memory"),
+    ]
+
+
+def test_a_run_succeeds_only_if_something_was_computed() -> None:
+    passed, host, failed, skipped = results()
+    assert succeeded([passed, skipped])
+    assert succeeded([host])
+    assert not succeeded([])
+    assert not succeeded([skipped])
+    assert not succeeded([passed, failed])
+
+
+def test_results_survive_json() -> None:
+    for result in results():
+        assert Result.from_json(json.loads(json.dumps(result.to_json()))) == result
+
+
+def test_the_summary_says_what_to_do_next() -> None:
+    lines = list(summary_lines(results(), Settings("npu")))
+    assert lines[-1].startswith("next: mend a::fail")
+    assert "device coverage: 1 of 3 single-opcode cases" in lines[-2]
+    good = [r for r in results() if r.status.is_good]
+    assert (
+        "1 cases ran on the host; the commonest reason: no abs"
+        in list(summary_lines(good, Settings("npu")))[-1]
+    )
+
+
+class Page(HTMLParser):
+    """Collects the text of a page and what it asks a network for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text, self.links = "", []  # type: tuple[str, list[str]]
+        self.feed(text)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [v or "" for k, v in attrs if k in ("src", "href")]
+
+
+def test_reports_show_everything(tmp_path: Path) -> None:
+    settings = Settings("npu", **declared("waivers", 2.0))  # type: ignore[arg-type]
+    paths = write_report(tmp_path, results(), settings)
+    assert [p.name for p in paths] == ["conformance.json", "conformance.md", "conformance.html"]
+    page = Page(paths[2].read_text())
+    assert page.links == []
+    markdown = paths[1].read_text()
+    for words in ("a::fail", "no abs", "known", "zero where wrong", "FAILED"):
+        assert words in markdown
+        assert words.lower() in page.text.lower()
+    assert "<1>" in page.text
+    data = report_data(results(), settings)
+    assert data["counts"]["fail"] == 1
+    assert data["suite"] == json.loads(paths[0].read_text())["suite"]
