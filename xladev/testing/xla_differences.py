@@ -48,12 +48,9 @@ def _is_narrow(i: HloInstruction) -> bool:
     return i.shape.element_type.bits < 8
 
 
-def _has_no_zero(i: HloInstruction) -> bool:
-    return i.shape.element_type is dt.F8E8M0FNU
-
-
-def _is_unstable(i: HloInstruction) -> bool:
-    return not i["is_stable"]
+def _sort_differs(i: HloInstruction) -> bool:
+    """Ties are in some order, and narrow integers are mixed up."""
+    return not i["is_stable"] or any(o.shape.element_type.bits < 8 for o in i.operands)
 
 
 def _has_signed_bits(i: HloInstruction) -> bool:
@@ -64,7 +61,7 @@ def _no_components(i: HloInstruction) -> bool:
     return not i["scatter_dims_to_operand_dims"]
 
 
-_WITHOUT_NAN = (dt.F4E2M1FN, dt.F6E2M3FN, dt.F6E3M2FN)
+_INCOMPLETE = (dt.F4E2M1FN, dt.F6E2M3FN, dt.F6E3M2FN, dt.F8E8M0FNU)
 _ONE_BIT = (dt.S1, dt.U1)
 _UNSIGNED = (dt.U8, dt.U16, dt.U32, dt.U64)
 
@@ -83,8 +80,8 @@ _RULES: Mapping[str, Callable[[HloInstruction], bool]] = MappingProxyType(
         "reduce-window": _window_differs,
         "count-leading-zeros": _is_narrow,
         "popcnt": _is_narrow,
-        "erf": _has_no_zero,
-        "sort": _is_unstable,
+        "sort": _sort_differs,
+        "sine": _is_complex,
         "rng-bit-generator": _has_signed_bits,
         "scatter": _no_components,
     }
@@ -102,8 +99,8 @@ def known_difference(module: HloModule, arguments: Sequence[Array]) -> str:
     constants = [i["literal"].array for i in instructions if i.opcode == "constant"]
     special = _has_special([*arguments, *constants])
     for i in instructions:
-        if _may_lose_nan(i):
-            return f"NaN in {i.shape.element_type}"
+        if _may_give_what_is_not(i):
+            return f"zero or NaN in {i.shape.element_type}, which has none"
         rule = _RULES.get(i.opcode)
         if rule is not None and rule(i):
             return i.opcode
@@ -115,9 +112,9 @@ def known_difference(module: HloModule, arguments: Sequence[Array]) -> str:
     return "subnormal numbers, which XLA's CPU flushes" if flushed else ""
 
 
-def _may_lose_nan(i: HloInstruction) -> bool:
+def _may_give_what_is_not(i: HloInstruction) -> bool:
     computed = i.op.category == "elementwise" or i.op.tolerance is not Tolerance.EXACT
-    return computed and i.shape.is_array and i.shape.element_type in _WITHOUT_NAN
+    return computed and i.shape.is_array and i.shape.element_type in _INCOMPLETE
 
 
 def _has_special(arguments: Sequence[Array]) -> bool:

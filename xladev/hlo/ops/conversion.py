@@ -115,7 +115,8 @@ OPS: tuple[OpDef, ...] = (
         elementwise=True,
         differences=(
             "NaN becomes a zero in f4e2m1fn, f6e2m3fn and f6e3m2fn, which have none; XLA:CPU's may "
-            "have another sign. The same holds for results of other opcodes in these types.",
+            "have another sign. Zero becomes NaN in f8e8m0fnu, which has none; XLA:CPU gives its "
+            "smallest number. The same holds for results of other opcodes in these types.",
         ),
     ),
     OpDef(

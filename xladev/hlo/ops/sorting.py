@@ -99,6 +99,7 @@ OPS: tuple[OpDef, ...] = (
         differences=(
             "Always stable. A comparator that is no strict weak order, such as LT on floats with "
             "NaN, gives some permutation, not necessarily XLA's.",
+            "XLA:CPU gives numbers that were not there for integers of fewer than eight bits.",
         ),
     ),
     OpDef(

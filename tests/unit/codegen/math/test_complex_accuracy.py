@@ -124,6 +124,10 @@ def test_nothing_overflows_on_the_way() -> None:
     huge = np.array([1e308 + 1e308j, -1e308 + 3e307j])
     np.testing.assert_allclose(unary("sqrt", C128, huge), np.sqrt(huge / 4) * 2, rtol=1e-15)
     np.testing.assert_allclose(binary("divide", C128, huge, huge), [1, 1], rtol=1e-15)
+    edge = np.array([1.7e308 - 1.7e308j, -1.7e308 + 1j])
+    np.testing.assert_allclose(
+        unary("cbrt", C128, edge), 2 * np.exp(np.log(edge / 8) / 3), rtol=1e-12
+    )
     near_edge = np.array([709.9 + 1j])
     assert np.isfinite(unary("exponential", C128, near_edge)).all()
 
