@@ -128,6 +128,16 @@ def test_nothing_overflows_on_the_way() -> None:
     np.testing.assert_allclose(
         unary("cbrt", C128, edge), 2 * np.exp(np.log(edge / 8) / 3), rtol=1e-12
     )
+    tiny = np.array([5e-324 + 5e-324j])
+    np.testing.assert_allclose(unary("cbrt", C128, tiny), np.exp(np.log(tiny) / 3), rtol=1e-12)
+    np.testing.assert_allclose(unary("log", C128, tiny), np.log(tiny), rtol=1e-15)
+    np.testing.assert_allclose(unary("log", C128, edge), np.log(edge), rtol=1e-15)
+    root = binary("power", C128, edge, np.full(2, 0.5 + 0j))
+    np.testing.assert_allclose(root, 2 * np.sqrt(edge / 4), rtol=1e-14)
+    fading = binary("power", C128, np.array([2.2e-308j]), np.array([-2.5 + 1e5j]))
+    assert (fading == 0).all()
+    pole = np.array([1 + 1e-200j, -1 + 5e-324j])
+    np.testing.assert_allclose(unary("atanh", C128, pole), np.arctanh(pole), rtol=1e-15)
     near_edge = np.array([709.9 + 1j])
     assert np.isfinite(unary("exponential", C128, near_edge)).all()
 
