@@ -243,7 +243,8 @@ def _largest(value: Value) -> float:
         return 0.0
     with np.errstate(all="ignore"):
         largest = float(np.max(np.abs(_wide(value))))
-    narrow = np.finfo(np.float64 if value.dtype.itemsize >= 8 else np.float32)
+    part_nbytes = value.dtype.itemsize // (2 if value.dtype.kind == "c" else 1)
+    narrow = np.finfo(np.float64 if part_nbytes >= 8 else np.float32)
     return largest if largest < float(narrow.max) ** 0.5 / 1024 else np.inf
 
 

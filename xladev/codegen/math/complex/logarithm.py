@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
@@ -16,8 +16,6 @@ from xladev.codegen.math.power import emit_pow
 from xladev.codegen.math.roots import emit_cbrt
 
 _Args = Sequence[Pair]
-_UP_LOG2 = 128
-_UP = 2.0**_UP_LOG2
 _FAR = 700.0
 """exp of this is near the end of the range of f64."""
 
@@ -45,14 +43,25 @@ def _near_one(b: FunctionBuilder, h: Value) -> Value:
 
 
 def _log_far(b: FunctionBuilder, z: Pair) -> Value:
-    """log|z| away from 1, also where |z| exceeds the largest f64 or loses digits as a subnormal."""
-    big, small = b.fcmp("ogt", larger(b, z), 2.0**1000), b.fcmp("olt", larger(b, z), 2.0**-900)
-    factor = b.select(big, b.const(z[0].type, 0.5), b.select(small, b.const(z[0].type, _UP), 1.0))
-    h = emit_magnitude(b, (b.fmul(z[0], factor), b.fmul(z[1], factor)))
-    shift = b.select(
-        big, b.const(h.type, c.LN2), b.select(small, b.const(h.type, -_UP_LOG2 * c.LN2), 0.0)
-    )
-    return b.fadd(emit_log(b, [h]), shift)
+    """log|z| away from 1, also where |z| is no normal f64."""
+    h, restore = _magnitude_in_range(b, z)
+    return b.fadd(emit_log(b, [h]), restore(3 * c.LN2, -300 * c.LN2, 0.0))
+
+
+def _magnitude_in_range(b: FunctionBuilder, z: Pair) -> tuple[Value, Callable[..., Value]]:
+    """(h, choose): h is |z|, |z| 2**-3 or |z| 2**300, so that it is neither infinite nor subnormal.
+
+    ``choose(x, y, z)`` is x where |z| was made smaller, y where larger, z where it is h.
+    """
+    size = larger(b, z)
+    large, small = b.fcmp("oge", size, 2.0**1000), b.fcmp("olt", size, 2.0**-1000)
+
+    def choose(if_large: float, if_small: float, otherwise: float) -> Value:
+        rest = b.select(small, b.const(size.type, if_small), otherwise)
+        return b.select(large, if_large, rest)
+
+    factor = choose(2.0**-3, 2.0**300, 1.0)
+    return emit_magnitude(b, (b.fmul(z[0], factor), b.fmul(z[1], factor))), choose
 
 
 def _log(b: FunctionBuilder, args: _Args) -> Pair:
@@ -82,9 +91,10 @@ def _power(b: FunctionBuilder, args: _Args) -> Pair:
     """
     z, (real, imag) = args
     angle = emit_atan2(b, [z[1], z[0]])
-    h = emit_magnitude(b, z)
+    h, restore = _magnitude_in_range(b, z)
     log_h = log_magnitude(b, z)
-    radius = emit_pow(b, [h, real])
+    scaled = emit_pow(b, [restore(2.0**3, 2.0**-300, 1.0), real])
+    radius = b.fmul(emit_pow(b, [h, real]), scaled)
     turn = b.fma(real, angle, b.fmul(imag, log_h))
     shrinking = b.fneg(b.fmul(imag, angle))
     grown = times_circle(b, shrinking, turn)
@@ -110,13 +120,11 @@ def _power_of_zero(b: FunctionBuilder, z: Pair, exponent: Pair, value: Pair) -> 
 
 
 def _cbrt(b: FunctionBuilder, args: _Args) -> Pair:
-    """The principal root: a third of the angle. Magnitudes past the largest f64 are kept small."""
+    """The principal root: a third of the angle."""
     z = args[0]
     angle = b.fdiv(emit_atan2(b, [z[1], z[0]]), 3.0)
-    big = b.fcmp("ogt", larger(b, z), 2.0**1000)
-    factor = b.select(big, b.const(z[0].type, 0.125), 1.0)
-    eighth = emit_magnitude(b, (b.fmul(z[0], factor), b.fmul(z[1], factor)))
-    root = b.fmul(emit_cbrt(b, [eighth]), b.select(big, b.const(z[0].type, 2.0), 1.0))
+    h, restore = _magnitude_in_range(b, z)
+    root = b.fmul(emit_cbrt(b, [h]), restore(2.0, 2.0**-100, 1.0))
     real, imag = times_circle(b, b.const(root.type, 0.0), angle)
     return b.fmul(root, real), b.fmul(root, imag)
 
