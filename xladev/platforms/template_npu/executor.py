@@ -28,6 +28,8 @@ class TemplateNpuExecutor(Executor):
         self.ordinal = ordinal
         with driver_errors(f"npu:{ordinal}"):
             self.device = npu.npu_open(ordinal)
+        self._finalizer = finalize(self, npu.npu_close, self.device)
+        self._finalizer.atexit = False  # buffers may outlive it then
 
     # Tier 1
 
@@ -38,7 +40,9 @@ class TemplateNpuExecutor(Executor):
         return DeviceMemory(self, address, 0, nbytes, memory_space)
 
     def deallocate(self, memory: DeviceMemory) -> None:
-        """Gives it back."""
+        """Gives it back, unless the device is closed and all memory gone."""
+        if not self._finalizer.alive:
+            return
         with driver_errors(f"npu:{self.ordinal}"):
             npu.npu_free(self.device, memory.handle)
 
@@ -90,8 +94,8 @@ class TemplateNpuExecutor(Executor):
         return MemoryStats(in_use, peak, blocks, nbytes_limit=total, nbytes_reserved=total)
 
     def close(self) -> None:
-        """Closes the device."""
-        npu.npu_close(self.device)
+        """Closes the device; otherwise closed with the last reference to the executor."""
+        self._finalizer()
 
     # Beyond the contract
 

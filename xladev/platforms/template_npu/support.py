@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from xladev.compiler.support import YES, Support, no
+from xladev.hlo.dtype import PRED
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.platforms.template_npu.codegen.movement import is_known_combiner
 from xladev.platforms.template_npu.codegen.opcodes import elementwise_refusal, type_number
@@ -22,10 +23,11 @@ MAX_ELEMENTS = (1 << 31) - 1
 
 _STRUCTURE = frozenset({
     "parameter", "constant", "tuple", "get-tuple-element", "after-all", "add-dependency",
+    "opt-barrier",
 })  # fmt: skip
 _MOVEMENT = frozenset({
     "broadcast", "transpose", "reshape", "slice", "reverse", "pad", "concatenate", "iota",
-    "dynamic-slice", "dynamic-update-slice", "gather",
+    "dynamic-slice", "dynamic-update-slice", "gather", "copy",
 })  # fmt: skip
 
 
@@ -74,17 +76,16 @@ def _elementwise(i: HloInstruction) -> str:
 
 def _bitcast_convert(i: HloInstruction) -> str:
     source, target = i.operands[0].shape.element_type, i.shape.element_type
-    if source.bits != target.bits:
+    if PRED in (source, target) and source is not target:
         return f"no bitcast between {source.name} and {target.name}, whose widths differ"
     return ""
 
 
 def _bitcast(i: HloInstruction) -> str:
     source = i.operands[0].shape
-    same = source.element_type is i.shape.element_type and source.size == i.shape.size
-    plain = all(s.layout is None or s == s.without_layout().with_default_layout()
+    plain = all(s == s.without_layout().with_default_layout() or s == s.without_layout()
                 for s in (source, i.shape))  # fmt: skip
-    return "" if same and plain else "no bitcast between layouts or types"
+    return _bitcast_convert(i) if plain else "no bitcast between layouts"
 
 
 def _scalar_computation(computation: HloComputation) -> str:
@@ -151,7 +152,6 @@ _RULES: Mapping[str, Callable[[HloInstruction], str]] = MappingProxyType(
         "scatter": _scatter,
         "dot": _dot,
         "convolution": _convolution,
-        "opt-barrier": lambda i: "" if i.shape.is_array else "opt-barrier of a tuple",
     }
 )
 """Why not, by opcode; empty for yes."""

@@ -91,6 +91,32 @@ PROGRAMS = {
     "conversions": """
         x = f32[100] parameter(0)  h = bf16[100] convert(x)  i = s8[100] convert(h)
         p = pred[100] convert(i)  ROOT u = u16[100] convert(p)""",
+    "copies and barriers": """
+        x = f32[3,4] parameter(0)  c = f32[3,4] copy(x)  t = (f32[3,4], f32[3,4]) tuple(c, x)
+        o = (f32[3,4], f32[3,4]) opt-barrier(t)  a = f32[3,4] get-tuple-element(o), index=0
+        b = f32[3,4] get-tuple-element(o), index=1  ROOT s = f32[3,4] add(a, b)""",
+    "formats without a type": """
+        x = f32[300] parameter(0)  h = f32[300] reduce-precision(x), exponent_bits=5,
+          mantissa_bits=10
+        b = bf16[300] convert(h)  ROOT r = bf16[300] reduce-precision(b), exponent_bits=4,
+          mantissa_bits=3""",
+    "wider and narrower bits": """
+        x = f32[10,3] parameter(0)  n = f32[10,3] negate(x)  h = u16[10,3,2] bitcast-convert(n)
+        i = u16[10,3,2] not(h)  ROOT w = s32[10,3] bitcast-convert(i)""",
+    "iota of many tiles": "ROOT i = s32[90000] iota(), iota_dimension=0",
+    "indices out of range": """
+        x = f32[9,20] parameter(0)  i = s32[] constant(-3)  j = s32[] constant(15)
+        d = f32[3,8] dynamic-slice(x, i, j), dynamic_slice_sizes={3,8}
+        u = f32[9,20] dynamic-update-slice(x, d, j, i)
+        k = s32[4] constant({-1, 8, 9, 200})
+        g = f32[4,20] gather(u, k), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0},
+          index_vector_dim=1, slice_sizes={1,20}
+        ROOT s = f32[9,20] scatter(x, k, g), update_window_dims={1}, inserted_window_dims={0},
+          scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add""",
+    "unsigned indices out of range": """
+        x = f32[9] parameter(0)  k = u32[3] constant({3000000000, 8, 0})
+        ROOT g = f32[3] gather(x, k), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
+          index_vector_dim=1, slice_sizes={1}""",
     "bits": "x = f32[10] parameter(0)  ROOT b = u32[10] bitcast-convert(x)",
     "sum of rows": """
         x = f32[70,900] parameter(0)  z = f32[] constant(1)

@@ -121,10 +121,12 @@ class Expression:
             self._constants[key] = Constant(key[1], self._everywhere, (), bits)
         return self._constants[key]
 
-    def operation(self, opcode: str, function: str, type_: int, *operands: Node) -> Node:
+    def operation(
+        self, opcode: str, function: str, type_: int, *operands: Node, imm: int = 0
+    ) -> Node:
         """A vector instruction."""
         depends = union([o.depends for o in operands], len(self.extents))
-        return Operation(type_, depends, operands, opcode, function)
+        return Operation(type_, depends, operands, opcode, function, imm)
 
     def converted(self, node: Node, type_: int) -> Node:
         """A value in another type."""
@@ -165,8 +167,13 @@ class Expression:
             return self.operation(
                 "binary", "min", type_, self.operation("binary", "max", type_, x, low), high
             )
-        if i.opcode in ("copy", "real", "opt-barrier"):
+        if i.opcode == "real":
             return operands[0]
+        if i.opcode == "imag":
+            return self.constant(0, i.shape.element_type)
+        if i.opcode == "reduce-precision":
+            widths = i["exponent_bits"], min(i["mantissa_bits"], 255)
+            return self.operation("quantize", "", type_, *operands, imm=widths[0] * 256 + widths[1])
         return self.operation(*found, type_, *operands)
 
     def _elementwise(self, i: HloInstruction, at: AccessMap) -> Node:
@@ -222,6 +229,10 @@ def _transpose(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
     )
 
 
+def _same(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
+    return e.node(i.operands[0], at)
+
+
 def _reshape(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
     operand = i.operands[0]
     if operand.shape.dims == i.shape.dims:
@@ -254,9 +265,15 @@ def _iota(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
 
 def _bitcast(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
     source, target = i.operands[0].shape.element_type, i.shape.element_type
-    if source.bits != target.bits:
-        raise NotAffineError
+    if source.bits != target.bits:  # the same bytes, with a dimension more or less
+        return e.load(e.memory.array(i.operands[0]), i, at)
     return e.operation("unary", "copy", number_of(target), e.node(i.operands[0], at))
+
+
+def _bytes(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
+    if i.shape.element_type is i.operands[0].shape.element_type:
+        return _reshape(e, i, at)
+    return e.load(e.memory.array(i.operands[0]), i, at)
 
 
 # Reads at computed indices
@@ -419,7 +436,9 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
         "broadcast": _broadcast,
         "transpose": _transpose,
         "reshape": _reshape,
-        "bitcast": _reshape,
+        "bitcast": _bytes,
+        "copy": _same,
+        "opt-barrier": _same,
         "slice": _slice,
         "reverse": _reverse,
         "iota": _iota,

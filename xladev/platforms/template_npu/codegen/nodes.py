@@ -71,10 +71,11 @@ class Load(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation(Node):
-    """A vector instruction on the operands."""
+    """A vector instruction on the operands, with a number in the word."""
 
     opcode: str = ""
     function: str = ""
+    imm: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

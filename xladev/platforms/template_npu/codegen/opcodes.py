@@ -17,14 +17,14 @@ from xladev.platforms.template_npu.device.functions import vector_function
 UNARY: Mapping[str, str] = MappingProxyType(
     {
         "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh",
-        "atanh": "atanh", "cbrt": "cbrt", "ceil": "ceil", "copy": "copy", "cosh": "cosh",
+        "atanh": "atanh", "cbrt": "cbrt", "ceil": "ceil", "cosh": "cosh",
         "cosine": "cos", "count-leading-zeros": "clz", "erf": "erf", "exp2": "exp2",
         "exponential": "exp", "exponential-minus-one": "expm1", "floor": "floor",
         "is-finite": "is_finite", "log": "log", "log-plus-one": "log1p", "log2": "log2",
         "logistic": "logistic", "negate": "neg", "not": "not", "popcnt": "popcnt",
         "real": "copy", "round-nearest-afz": "round_away", "round-nearest-even": "round_even",
         "rsqrt": "rsqrt", "sign": "sign", "sine": "sin", "sinh": "sinh", "sqrt": "sqrt",
-        "tan": "tan", "tanh": "tanh", "opt-barrier": "copy",
+        "tan": "tan", "tanh": "tanh", "imag": "copy",
     }
 )  # fmt: skip
 BINARY: Mapping[str, str] = MappingProxyType(
@@ -58,6 +58,8 @@ def instruction_of(i: HloInstruction) -> tuple[str, str] | None:
         return "unary", UNARY[opcode]
     if opcode in BINARY:
         return "binary", BINARY[opcode]
+    if opcode == "reduce-precision":
+        return "quantize", ""
     if opcode == "compare":
         total = "total_" if i["type"] == "TOTALORDER" else ""
         return "compare", total + i["direction"].lower()
@@ -74,6 +76,8 @@ def elementwise_refusal(i: HloInstruction) -> str:
     numbers = type_number(source), type_number(result)
     if numbers[0] is None or numbers[1] is None:
         return f"the vector unit has no {source if numbers[0] is None else result}"
+    if found[0] == "quantize":
+        return "" if source.is_float else f"the vector unit has no {i.opcode} of {source.name}"
     if vector_function(*found, *numbers) is None:
         return f"the vector unit has no {i.opcode} of {source.name}"
     return ""

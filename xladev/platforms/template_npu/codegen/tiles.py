@@ -293,7 +293,7 @@ class TileEmitter:
                 types = (source, node.type)
                 if node.function == "copy":  # of bits, whatever they mean
                     types = (node.type, node.type)
-                self.vector(node.opcode, node.function, types, sizes, made, operands)
+                self.vector(node.opcode, node.function, types, sizes, made, operands, node.imm)
             case _:
                 raise CompileError(f"no code for {type(node).__name__}")
 

@@ -20,6 +20,7 @@ from xladev.platforms.template_npu.device.access import Access, Bytes
 from xladev.platforms.template_npu.device.faults import DeviceFault, Fault
 from xladev.platforms.template_npu.device.functions import (
     binary_function,
+    quantizer,
     reduce_lanes,
     vector_function,
 )
@@ -100,6 +101,8 @@ def _vector(step: Step, scratchpad: Bytes, batched: bool) -> Run:
     sources = [_source(i, name, a, scratchpad) for name, a in step.accesses.reads.items()]
     if i.opcode.name == "reduce":
         return _repeated(_reducer(i), out, sources, batched)
+    if i.opcode.name == "quantize":
+        return _repeated(quantizer(i.type, i.scalar("imm")), out, sources, batched)
     run = vector_function(i.opcode.name, i.function_name, i.type, i.result)
     assert run is not None  # the sequencer let it pass
     return _repeated(run, out, sources, batched)

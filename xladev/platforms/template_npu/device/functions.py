@@ -84,6 +84,14 @@ def binary_function(name: str, type_: ElementType) -> Function | None:
     return (_PRED_BINARY if type_.name == "pred" else _INTEGER_BINARY).get(name)
 
 
+def quantizer(type_number: int, imm: int) -> Run:
+    """The code of a quantize instruction of f32 or bf16."""
+    widths = divmod(imm, 256)
+    run = _through_f32(lambda x: numerics.quantize(x, *widths), isa.TYPES[type_number])
+    assert run is not None
+    return run
+
+
 @cache
 def vector_function(opcode: str, function: str, type_number: int, result_number: int) -> Run | None:
     """The code of a vector instruction; None if there is no such instruction."""

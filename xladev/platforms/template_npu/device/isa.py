@@ -215,6 +215,12 @@ OPCODES: tuple[Opcode, ...] = (
         "saturating, NaN as 0; floats round to nearest even.", _VECTOR_CYCLES,
     ),
     Opcode(
+        "quantize", 24, VECTOR, "vector", (), ("src0",), ("dst",),
+        "dst[i] = src0[i] rounded to nearest even as if it had imm // 256 bits of exponent and "
+        "imm % 256 of mantissa; infinite past their range, zero below their normals.",
+        _VECTOR_CYCLES, ("bf16", "f32"),
+    ),
+    Opcode(
         "reduce", 23, VECTOR, "vector", REDUCE, ("src0",), ("dst",),
         "dst[0] = all lanes of src0 combined, as a tree: the upper half of the lanes onto the "
         "lower half, until one is left (of an odd number the middle one waits).", _VECTOR_CYCLES,

@@ -200,6 +200,25 @@ def erf(x: Array) -> Array:
     return np.where(np.isnan(x), x, np.copysign(value, x)).astype(np.float32)
 
 
+def quantize(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
+    """f32 rounded to nearest even as if it had fields of these widths (at most its own, 8 and 23).
+
+    Past the range is infinite, below the least normal is zero; NaN stays.
+    """
+    bits = x.view(np.uint32)
+    dropped = max(0, 23 - mantissa_bits)
+    if dropped:
+        half = np.uint32((1 << (dropped - 1)) - 1)
+        odd = (bits >> np.uint32(dropped)) & np.uint32(1)
+        bits = (bits + half + odd) & np.uint32(0xFFFFFFFF << dropped & 0xFFFFFFFF)
+    if exponent_bits < 8:
+        bias = (1 << (exponent_bits - 1)) - 1
+        sign, exponent = bits & np.uint32(1 << 31), (bits >> np.uint32(23)) & np.uint32(0xFF)
+        bits = np.where(exponent > 127 + bias, sign | np.uint32(0x7F800000), bits)
+        bits = np.where(exponent <= 127 - bias, sign, bits)
+    return np.where(np.isnan(x), x, bits.view(np.float32))
+
+
 def logistic(x: Array) -> Array:
     """1 / (1 + exp(-x)), in f64 as exp(-x) may overflow f32."""
     return (1 / (1 + np.exp(-x.astype(np.float64)))).astype(np.float32)

@@ -97,6 +97,9 @@ def _vector_problem(i: Instruction) -> str:
     name, type_ = i.opcode.name, isa.TYPES[i.type]
     if name in ("fill", "iota"):
         return "" if i.type == i.result else "two element types"
+    if name == "quantize":
+        exponent, _ = divmod(i.scalar("imm"), 256)
+        return "" if i.type == i.result and exponent else "no such format"
     if name == "reduce":
         known = binary_function(i.function_name, type_) is not None
     else:

@@ -6,6 +6,7 @@ import pytest
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.numerics import casts, integers
+from xladev.hlo.numerics.quantize import reduce_precision
 from xladev.hlo.numerics.reals import erf, total_order_key
 from xladev.hlo.ops import binary
 from xladev.platforms.template_npu.device import functions, isa, numerics
@@ -87,6 +88,17 @@ def test_erf_is_within_an_ulp(seed):
     ulp = np.spacing(np.abs(want))
     assert np.all((np.abs(got - want) <= ulp) | np.isnan(want))
     assert np.array_equal(np.isnan(got), np.isnan(want))
+
+
+@pytest.mark.parametrize(
+    ("exponent", "mantissa"), [(5, 10), (8, 7), (4, 3), (1, 0), (8, 23), (3, 30)]
+)
+def test_quantize_is_the_evaluators_reduce_precision(exponent, mantissa, seed):
+    patterns = np.random.default_rng(seed % 2**32).integers(0, 2**32, 20000, np.uint32)
+    x = np.concatenate([patterns.view(np.float32), SPECIAL, SPECIAL * np.float32(1e-3)])
+    with np.errstate(all="ignore"):
+        want = reduce_precision(x, exponent, mantissa)
+        assert equal(numerics.quantize(x, exponent, mantissa), want)
 
 
 def test_total_order_is_the_evaluators():
