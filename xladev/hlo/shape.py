@@ -343,3 +343,25 @@ def _check_layout(shape: Shape, layout: Layout) -> None:
             f"layout {layout} does not fit rank {shape.rank}",
             why="shape_c3: minor_to_major is a permutation of the dimensions",
         )
+    sizes = (
+        layout.tail_padding_alignment, layout.element_bits, layout.memory_space,
+        layout.metadata_prefix_bytes, *(i for s in layout.split_configs for i in s.indices),
+    )  # fmt: skip
+    if min(sizes) < 0:
+        raise ShapeError(
+            f"layout {layout} has a negative size", why="shape_c3: sizes of a layout are at least 0"
+        )
+    if not all(map(_is_tile, layout.tiles)):
+        raise ShapeError(
+            f"layout {layout} has a tile that is none",
+            why="shape_c3: a tile has dimensions, each of at least 0 or combined with the next",
+        )
+    if not all(s.indices and s.dimension >= 0 for s in layout.split_configs):
+        raise ShapeError(
+            f"layout {layout} splits nothing",
+            why="shape_c3: a split names a dimension and the indices where it is cut",
+        )
+
+
+def _is_tile(tile: Tile) -> bool:
+    return bool(tile.dims) and all(d >= 0 or d == COMBINE_DIMENSION for d in tile.dims)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from xladev.hlo.proto.metadata import read_metadata, write_metadata
 from xladev.hlo.proto.shardings import read_sharding, write_sharding
 
 _VISUALIZING: Final = "visualizing_index"
+_WORD: Final = re.compile(r"[A-Za-z_][\w.\-]*", re.ASCII)
 """Name under which the index of the statistic to visualise stands before the others."""
 
 _SYNTHETIC: Final = "synthetic_call"
@@ -96,6 +98,9 @@ def _read_statistics(message: Message | None) -> tuple[tuple[str, float], ...]:
     if message is None:
         return ()
     found = message.children("statistics")
+    for s in found:
+        if not _WORD.fullmatch(s.text("stat_name")):
+            raise s.error(f"a statistic is called {s.text('stat_name')!r}", "its name is a word")
     values = tuple((s.text("stat_name"), s.real("stat_val")) for s in found)
     return (
         ((_VISUALIZING, float(message.integer("stat_index_to_visualize"))), *values)

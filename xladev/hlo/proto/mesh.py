@@ -62,10 +62,13 @@ def _read_axis(message: Message, mesh: Mesh) -> AxisRef:
     if not 0 <= index < len(mesh.axes):
         raise message.error(f"axis {index} is not one of the mesh's {len(mesh.axes)}")
     part = message.child("sub_axis_info")
-    name = mesh.axes[index][0]
+    name, whole = mesh.axes[index]
     if part is None:
         return AxisRef(name)
-    return AxisRef(name, part.integer("pre_size"), part.integer("size"))
+    before, size = part.integer("pre_size"), part.integer("size")
+    if before < 1 or size < 1 or whole % (before * size):
+        raise message.error(f"axis {name!r} of size {whole} has no part ({before}){size}")
+    return AxisRef(name, before, size)
 
 
 def write_axes(axes: Sequence[AxisRef], mesh: Mesh) -> list[bytes]:

@@ -15,6 +15,9 @@ from xladev.hlo.attributes import (
 )
 from xladev.hlo.proto.encode import encode
 from xladev.hlo.proto.message import Message
+from xladev.hlo.shape import MAX_RANK
+
+_MOST_SPATIAL = 10
 
 
 def read_window(message: Message) -> Window:
@@ -55,18 +58,40 @@ def _write_window_dim(dim: WindowDim) -> bytes:
 
 
 def read_conv_dims(message: Message) -> ConvDims:
-    """The dimension numbers in a ``ConvolutionDimensionNumbers``."""
-    return ConvDims(
-        input_batch=message.integer("input_batch_dimension"),
-        input_feature=message.integer("input_feature_dimension"),
-        input_spatial=message.integers("input_spatial_dimensions"),
-        kernel_input_feature=message.integer("kernel_input_feature_dimension"),
-        kernel_output_feature=message.integer("kernel_output_feature_dimension"),
-        kernel_spatial=message.integers("kernel_spatial_dimensions"),
-        output_batch=message.integer("output_batch_dimension"),
-        output_feature=message.integer("output_feature_dimension"),
-        output_spatial=message.integers("output_spatial_dimensions"),
+    """The dimension numbers in a ``ConvolutionDimensionNumbers``.
+
+    Raises:
+        ProtoError: a dimension used twice or of no array, or other spatial dimensions per array.
+    """
+    found = ConvDims(
+        *_conv_positions(message, "input_batch", "input_feature", "input_spatial"),
+        *_conv_positions(
+            message, "kernel_input_feature", "kernel_output_feature", "kernel_spatial"
+        ),
+        *_conv_positions(message, "output_batch", "output_feature", "output_spatial"),
     )
+    counts = {len(d) for d in (found.input_spatial, found.kernel_spatial, found.output_spatial)}
+    if len(counts) > 1 or max(counts) > _MOST_SPATIAL:
+        raise message.error(
+            "operands and result of a convolution differ in their spatial dimensions",
+            f"all have the same number of them, at most {_MOST_SPATIAL}",
+        )
+    return found
+
+
+def _conv_positions(
+    message: Message, first: str, second: str, spatial: str
+) -> tuple[int, int, tuple[int, ...]]:
+    """Where one array of a convolution has its two named dimensions and its spatial ones."""
+    a, b = message.integer(f"{first}_dimension"), message.integer(f"{second}_dimension")
+    rest = message.integers(f"{spatial}_dimensions")
+    places = (a, b, *rest)
+    if len(set(places)) < len(places) or not all(0 <= p < MAX_RANK for p in places):
+        raise message.error(
+            f"{first}, {second} and {spatial} are dimensions {list(places)}",
+            f"they differ, and are at least 0 and below {MAX_RANK}",
+        )
+    return a, b, rest
 
 
 def write_conv_dims(dims: ConvDims) -> bytes:

@@ -325,3 +325,37 @@ def test_a_constants_own_layout_orders_its_bytes_and_nothing_else() -> None:
     read = read_module(module(computation([made], 1)))
     assert read.entry.root["literal"].array.tolist() == [[1, 3], [2, 4]]
     assert parse_module(print_module(read)) == read
+
+
+def convolved(**fields: Any) -> dict[str, bytes]:
+    names = {"input_feature_dimension": 1, "kernel_output_feature_dimension": 1}
+    dims = {**names, "output_feature_dimension": 1, **fields}
+    return {"convolution_dimension_numbers": encode("ConvolutionDimensionNumbers", dims)}
+
+
+def statistics(name: str) -> bytes:
+    return encode("StatisticsViz", {"statistics": [encode("Statistic", {"stat_name": name})]})
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        (convolved(input_spatial_dimensions=(2,)), "differ in their"),
+        (
+            convolved(input_feature_dimension=0),
+            r"dimensions \[0, 0\]",
+        ),
+        (convolved(output_batch_dimension=2**40), r"\[1099511627776"),
+        (
+            convolved(output_batch_dimension=-1),
+            r"dimensions \[-1, 1\]",
+        ),
+        ({"statistics_viz": statistics("")}, "a statistic is called ''"),
+        ({"statistics_viz": statistics("a=b")}, "a statistic is called 'a=b'"),
+    ],
+)
+def test_what_no_text_could_say_is_refused(fields: dict[str, Any], what: str) -> None:
+    bad = instruction("custom-call", 1, 0, custom_call_target="x", **fields)
+    with pytest.raises(XladevError, match=what) as caught:
+        read_module(module(computation([PARAMETER, bad], 1)))
+    assert caught.value.where

@@ -73,6 +73,18 @@ def test_a_tuple_of_many_levels() -> None:
             {"dimensions": (2,), "layout": layout(dim_unique=(False,))},
             "levels and their flags",
         ),
+        *(
+            ({"dimensions": (2,), "layout": layout(minor_to_major=(0,), **fields)}, what)
+            for fields, what in (
+                ({"memory_space": -1}, "negative size"),
+                ({"element_size_in_bits": -4}, "negative size"),
+                ({"tail_padding_alignment_in_elements": -8}, "negative size"),
+                ({"dynamic_shape_metadata_prefix_bytes": -1}, "negative size"),
+                ({"tiles": [b""]}, "a tile that is none"),
+                ({"tiles": [encode("TileProto", {"dimensions": (-3,)})]}, "a tile that is none"),
+                ({"split_configs": [b""]}, "splits nothing"),
+            )
+        ),
         ({"tuple_shapes": [F32_2]}, "1 parts"),
         ({"element_type": "TUPLE", "dimensions": (2,)}, "a tuple has 1 dimensions"),
         ({"element_type": "BUFFER", "tuple_shapes": [F32_2, F32_2]}, "2 parts"),
@@ -121,6 +133,12 @@ def test_an_axis_must_be_of_the_mesh() -> None:
     axis = encode("AxisRefProto", {"mesh_axis_index": 2})
     named = encode("NamedShardingProto", {"replicated_axes": [axis]})
     with pytest.raises(ProtoError, match="axis 2"):
+        read_sharding(message("OpSharding", named_sharding=named))
+    part = encode("AxisRefProto.SubAxis", {"pre_size": 2, "size": 2})
+    small = encode("MeshProto", {"axes": [encode("MeshProto.MeshAxis", {"name": "a", "size": 2})]})
+    axis = encode("AxisRefProto", {"sub_axis_info": part})
+    named = encode("NamedShardingProto", {"mesh": small, "replicated_axes": [axis]})
+    with pytest.raises(ProtoError, match=r"axis 'a' of size 2 has no part \(2\)2"):
         read_sharding(message("OpSharding", named_sharding=named))
     with pytest.raises(ProtoError, match="no axis 'z'"):
         write_axes((AxisRef("z"),), Mesh((("a", 2),)))

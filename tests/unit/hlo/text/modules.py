@@ -313,7 +313,7 @@ def computations(
 
 
 def fresh(draw: Draw, taken: set[str]) -> str:
-    name = draw(names.filter(lambda n: n not in taken))
+    name = draw(names.filter(lambda n: n not in taken and "#" not in n))
     taken.add(name)
     return name
 
