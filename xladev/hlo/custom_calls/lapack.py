@@ -227,8 +227,33 @@ def check_matrices(call: OpCall, ranks: Sequence[int]) -> None:
         call.require(fits, "custom_call_lapack2", f"{target} does not take an operand {shape}")
 
 
-CALLS: tuple[CustomCall, ...] = tuple(
-    _call(f"lapack_{initial}{routine}_ffi", routine, _LETTERS[initial])
-    for routine, (letters, *_) in _ROUTINES.items()
-    for initial in letters
+_SYSTEM = (_VECTOR, _VECTOR, _VECTOR, _MATRIX)
+
+
+def _evaluate_perturbed(
+    _: Evaluation, instruction: InstructionView, operands: tuple[Value, ...]
+) -> Value:
+    """jaxlib's solver of tridiagonal systems that may be singular."""
+    eps = float(np.finfo(operands[0].dtype).eps)
+
+    def routine(_: Config, arrays: Sequence[Array]) -> Sequence[Array]:
+        below, diagonal, above, b = arrays
+        return reduce_matrix.solve_tridiagonal(below, diagonal, above, b, eps=eps)[:1]
+
+    return batched(routine, {}, operands, _SYSTEM, instruction)
+
+
+CALLS: tuple[CustomCall, ...] = (
+    *(
+        _call(f"lapack_{initial}{routine}_ffi", routine, _LETTERS[initial])
+        for routine, (letters, *_) in _ROUTINES.items()
+        for initial in letters
+    ),
+    CustomCall(
+        "tridiagonal_solve_perturbed_ffi",
+        "Solution of tridiagonal systems that may be singular.",
+        _evaluate_perturbed,
+        lambda call: check_matrices(call, _SYSTEM),
+        tolerance=Tolerance.SOLVER,
+    ),
 )

@@ -91,12 +91,16 @@ def _two_sided(block: Array, v: Array, tau: Array) -> Array:
     return reflect(left.conj().swapaxes(1, 2), v, tau.conj()).conj().swapaxes(1, 2)
 
 
-def solve_tridiagonal(below: Array, diagonal: Array, above: Array, b: Array) -> tuple[Array, Array]:
+def solve_tridiagonal(
+    below: Array, diagonal: Array, above: Array, b: Array, *, eps: float | None = None
+) -> tuple[Array, Array]:
     """x with T x = b, by elimination with row exchanges (gtsv).
 
     Args:
         below, diagonal, above: ``[batch, n]``; ``below[0]`` and ``above[n - 1]`` are not read.
         b: ``[batch, n, k]``.
+        eps: where given, pivots smaller than this part of U's largest element become that large,
+            so that singular systems have a solution too.
 
     Returns:
         x, and the number (from 1) of the first zero pivot or 0, s32 ``[batch]``.
@@ -115,15 +119,28 @@ def solve_tridiagonal(below: Array, diagonal: Array, above: Array, b: Array) -> 
         first = np.where(swap[:, None], x[:, k + 1], x[:, k])
         second = np.where(swap[:, None], x[:, k], x[:, k + 1])
         info = np.where((info == 0) & (upper[:, 0] == 0), np.int32(k + 1), info)
-        factor = (lower[:, 0] / upper[:, 0])[:, None]
+        pivot = upper[:, 0] if eps is None else np.where(upper[:, 0] == 0, 1, upper[:, 0])
+        factor = (lower[:, 0] / pivot)[:, None]
         rows[:, k], x[:, k] = upper, first
         rows[:, k + 1, :2] = (lower - factor * upper)[:, 1:]
         x[:, k + 1] = second - factor * first
     if n:
         info = np.where((info == 0) & (rows[:, n - 1, 0] == 0), np.int32(n), info)
+    if n and eps is not None:
+        rows[:, :, 0] = _perturbed(rows, eps)
     for k in reversed(range(n)):
         for ahead in (1, 2):
             if k + ahead < n:
                 x[:, k] -= rows[:, k, ahead, None] * x[:, k + ahead]
         x[:, k] /= rows[:, k, 0, None]
     return x, info
+
+
+def _perturbed(rows: Array, eps: float) -> Array:
+    """The pivots ``rows[:, :, 0]``, tiny ones moved away from zero."""
+    least = eps * np.abs(rows).max((1, 2), keepdims=True)[:, :, 0]
+    least = np.where(least == 0, eps, least)
+    pivots = rows[:, :, 0]
+    sizes = np.abs(pivots)
+    towards = np.where(sizes == 0, 1, pivots / np.where(sizes == 0, 1, sizes))
+    return np.where(sizes < least, towards * least, pivots)

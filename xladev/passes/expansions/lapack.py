@@ -172,6 +172,11 @@ def _gtsv(e: Emitter, _: Config, operands: list[Value]) -> Results:
     return below, diagonal, above, *solve_tridiagonal(e, below, diagonal, above, b)
 
 
+def _perturbed_solve(e: Emitter, _: Config, operands: list[Value]) -> Results:
+    below, diagonal, above, b = operands
+    return solve_tridiagonal(e, below, diagonal, above, b, perturb=True)[:1]
+
+
 _ROUTINES: Mapping[str, tuple[str, Stacked, tuple[int, ...]]] = MappingProxyType(
     {
         # routine: letters, meaning, rank of each operand without batch
@@ -260,6 +265,9 @@ ROUTINES: Mapping[str, Routine] = MappingProxyType(
         },
         "Qr": _on_stacks(_geqrf, (_MATRIX,)),
         "ProductOfElementaryHouseholderReflectors": _on_stacks(_orgqr, (_MATRIX, _VECTOR)),
+        "tridiagonal_solve_perturbed_ffi": _on_stacks(
+            _perturbed_solve, (_VECTOR, _VECTOR, _VECTOR, _MATRIX)
+        ),
         "LuDecomposition": _on_stacks(_lu, (_MATRIX,)),
         "Eigh": _on_stacks(_eigh, (_MATRIX,), eigh_options),
     }

@@ -302,6 +302,16 @@ def test_gtsv_says_which_pivot_is_zero() -> None:
         assert got[4] == want
 
 
+def test_singular_tridiagonal_systems_have_solutions() -> None:
+    """Values of jaxlib 0.12: pivots of zero become epsilon times the largest element, 3."""
+    below, diagonal, above = (np.zeros(4, np.float32) for _ in range(3))
+    below[1], below[3], above[1] = 2, 1, 3
+    b = np.float32([[1], [2], [3], [4]])
+    got = run_call("tridiagonal_solve_perturbed_ffi", of("f32[4,1]"), below, diagonal, above, b)
+    least = 3 * np.finfo(np.float32).eps
+    np.testing.assert_allclose(got[:, 0], [-5, 1 / least, 4, 3 / least], rtol=1e-6)
+
+
 @EACH
 @pytest.mark.parametrize("side", "LR")
 @pytest.mark.parametrize("uplo", "LU")

@@ -203,6 +203,24 @@ def test_tridiagonal_systems(letter: str, seed: int) -> None:
     assert_agree(f"({parts}, s32[2])", f"lapack_{letter}gtsv_ffi", *given, eps=1e5)
 
 
+def singular_systems(t: PrimitiveType) -> list[Any]:
+    """Two systems: rows and columns of zeros beside a cycle of two, and zeros alone."""
+    below, diagonal, above = (np.zeros((2, 4), t.np) for _ in range(3))
+    b = np.arange(16).reshape(2, 4, 2).astype(t.np)
+    below[0, 1], below[0, 3], above[0, 1] = 2, 1, 3
+    return [below, diagonal, above, b]
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_tridiagonal_systems_that_may_be_singular(letter: str, seed: int) -> None:
+    t = LETTERS[letter]
+    target = "tridiagonal_solve_perturbed_ffi"
+    regular = [*(draw(seed + i, t, 2, 5) for i in range(3)), draw(seed + 3, t, 2, 5, 2)]
+    assert_agree(shape(t, 2, 5, 2), target, *regular, eps=1e5)
+    for direct, made in both_results(shape(t, 2, 4, 2), target, *singular_systems(t)):
+        np.testing.assert_allclose(made, direct, rtol=1e-5)
+
+
 NOTHING: list[tuple[str, str, tuple[tuple[int, ...], ...]]] = [
     ("getrf", "(f32[0,3,3], s32[0,3], s32[0])", ((0, 3, 3),)),
     ("getrf", "(f32[2,0,3], s32[2,0], s32[2])", ((2, 0, 3),)),
