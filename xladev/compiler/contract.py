@@ -93,6 +93,15 @@ class Compiler(ABC):
         """
         return row_major(shape.rank)
 
+    def can_share_kernel(self, first: HloInstruction, second: HloInstruction) -> Support:
+        """Whether one kernel may give the results of both, as a fusion whose root is a tuple.
+
+        Asked for kernels (fusions or single instructions) that go over the same elements: readers
+        of one value, or a producer that others need too and its consumer. Either may fold some of
+        the dimensions by a reduce.
+        """
+        return no("the backend has no kernels of several results")
+
     def export(self, executable: Executable, format: str) -> ExportedObject:
         """An ahead-of-time file of ``format`` (``object``).
 

@@ -9,6 +9,7 @@ its root's, groups can never wait for each other in a circle.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -94,7 +95,7 @@ class Fusion:
 
     def _fuse(self, computation: HloComputation) -> HloComputation:
         users = users_of(computation)
-        leader = self._leaders(computation, users)
+        leader = self._leaders(computation, users, _controlled(computation))
         members: dict[HloInstruction, list[HloInstruction]] = {}
         for instruction in computation.instructions:
             members.setdefault(leader[instruction], []).append(instruction)
@@ -111,7 +112,7 @@ class Fusion:
         return _without_dead(fused)
 
     def _leaders(
-        self, computation: HloComputation, users: Users
+        self, computation: HloComputation, users: Users, controlled: AbstractSet[HloInstruction]
     ) -> dict[HloInstruction, HloInstruction]:
         """The root of the group that each instruction belongs to."""
         leader: dict[HloInstruction, HloInstruction] = {}
@@ -119,9 +120,13 @@ class Fusion:
         reads = _Reads()
         with_core: set[HloInstruction] = set()
         for instruction in reversed(computation.instructions):
-            goal = self._common_leader(instruction, users, leader, size, computation.root)
+            alone = instruction is computation.root or instruction in controlled
+            goal = instruction if alone else self._common_leader(instruction, users, leader, size)
             if instruction.opcode in self.epilogues and goal is instruction:
-                goal = self._epilogue_leader(instruction, users[instruction], leader, size, reads)
+                if not alone:
+                    goal = self._epilogue_leader(
+                        instruction, users[instruction], leader, size, reads
+                    )
                 goal = instruction if goal in with_core else goal
                 with_core.add(goal)
             if goal is not instruction and not reads.join(instruction, users[instruction]):
@@ -162,10 +167,9 @@ class Fusion:
         users: Users,
         leader: Mapping[HloInstruction, HloInstruction],
         size: Mapping[HloInstruction, int],
-        root: HloInstruction,
     ) -> HloInstruction:
         readers = users[instruction]
-        if not readers or instruction is root or not is_kernel(instruction):
+        if not readers or not is_kernel(instruction):
             return instruction
         goals = {leader[u] for u in readers}
         if len(goals) != 1:
@@ -179,6 +183,12 @@ class Fusion:
             if not self.can_fuse(instruction, reader):
                 return instruction
         return goal
+
+
+def _controlled(computation: HloComputation) -> set[HloInstruction]:
+    """Instructions with control dependencies: within another's kernel, they would be lost."""
+    found = {p for i in computation.instructions for p in i.note.control_predecessors}
+    return found | {i for i in computation.instructions if i.note.control_predecessors}
 
 
 class _Reads:

@@ -19,7 +19,7 @@ def in_place_pairs(computation: HloComputation) -> frozenset[tuple[int, int]]:
     roots = root.operands if root.opcode == "tuple" else (root,)
     if len({(r.shape.dims, r.shape.minor_to_major) for r in roots}) != 1:
         return frozenset()
-    safe = _read_at_own_index(computation, roots)
+    safe = read_at_own_index(computation, roots)
     return frozenset(
         (result, number)
         for result, r in enumerate(roots)
@@ -42,7 +42,7 @@ def _updated(computation: HloComputation) -> frozenset[tuple[int, int]]:
     return frozenset(pairs)
 
 
-def _read_at_own_index(
+def read_at_own_index(
     computation: HloComputation, roots: tuple[HloInstruction, ...]
 ) -> set[HloInstruction]:
     """Parameters that are read through elementwise opcodes of the roots' dimensions alone."""

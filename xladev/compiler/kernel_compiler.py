@@ -19,6 +19,7 @@ from xladev.compiler.kernel_plan import KernelPlan
 from xladev.compiler.layout import with_row_major_layouts
 from xladev.compiler.leaves import leaf_shapes
 from xladev.compiler.memory_plan import plan_memory
+from xladev.compiler.multi_output_fusion import MultiOutputFusion
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.plan_file import plan_executable
 from xladev.compiler.signature import Alias, Signature
@@ -50,13 +51,17 @@ class KernelCompiler(Compiler):
             CompileError: with the kernel at fault as its place.
         """
         module = without_fusions(with_row_major_layouts(module))
-        fusion = Fusion(self.can_fuse, epilogues=self.epilogues)
-        fused = fusion.run(module) if options.fusion else module
+        fused = self.form_kernels(module) if options.fusion else module
         instrument.dump(f"{module.name}.fused", "hlo", lambda: print_module(fused))
         instrument.dump(f"{module.name}.fused", "dot", lambda: module_to_dot(fused))
         plan = plan_memory(fused, self.workspace_nbytes, honoured_aliases(module), options)
         instrument.dump(f"{module.name}.buffers", "txt", lambda: f"{plan}\n")
         return self.link(plan, self.signature(module, plan, options), options)
+
+    def form_kernels(self, module: HloModule) -> HloModule:
+        """The module with `fusion` instructions where `can_fuse` and `can_share_kernel` allow."""
+        fused = Fusion(self.can_fuse, epilogues=self.epilogues).run(module)
+        return MultiOutputFusion(self.can_share_kernel).run(fused)
 
     def signature(self, module: HloModule, plan: KernelPlan, options: CompileOptions) -> Signature:
         """The outside of the executable that `link` makes."""
@@ -114,6 +119,9 @@ class KernelCompiler(Compiler):
     def _core_opcode(self, spec: KernelSpec) -> str:
         """The opcode that a kernel is built around: its root's, or the one with an epilogue."""
         root = spec.computation.root.opcode
+        results = {i.opcode for i in spec.computation.root.operands}
+        if root == "tuple" and "reduce" in results:
+            return "reduce"
         if root in FAMILIES:
             return root
         opcodes = (i.opcode for i in spec.computation.instructions)

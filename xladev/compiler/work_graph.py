@@ -80,7 +80,7 @@ def work_graph(
     sizes = tuple(padded(x.shape.nbytes) if n in made else 0 for x, n in numbers.items())
     return WorkGraph(
         steps,
-        tuple(_needs(steps, source, ordered)),
+        tuple(_needs(steps, source, _waits(computation, source), ordered)),
         makes,
         tuple(_leaves_read(s, source, numbers) for s in steps),
         sizes,
@@ -153,26 +153,43 @@ def _is_control(i: HloInstruction) -> bool:
 
 
 def _needs(
-    steps: Sequence[HloInstruction], source: Source, ordered: AbstractSet[str]
+    steps: Sequence[HloInstruction],
+    source: Source,
+    waits: Mapping[HloInstruction, frozenset[HloInstruction]],
+    ordered: AbstractSet[str],
 ) -> Iterator[tuple[int, ...]]:
     """Makers of operands, control predecessors, and for what keeps its order the one before it."""
     number = {s: n for n, s in enumerate(steps)}
     before = -1
     for step in steps:
         makers = {leaf.instruction for o in step.operands for leaf in source[o]}
+        makers.update(*(waits.get(o, ()) for o in step.operands), _predecessors(step, source))
         found = {number[m] for m in makers if m in number}
-        for predecessor in step.note.control_predecessors:
-            found.update(number[m] for m in _makers(predecessor, source) if m in number)
         if keeps_order(step, ordered):
             found.update((before,) if before >= 0 else ())
             before = number[step]
         yield tuple(sorted(found))
 
 
-def _makers(i: HloInstruction, source: Source) -> Iterator[HloInstruction]:
-    yield i
-    for leaf in source[i]:
-        yield leaf.instruction
+def _waits(
+    computation: HloComputation, source: Source
+) -> Mapping[HloInstruction, frozenset[HloInstruction]]:
+    """What tuples and their parts wait for by control dependencies, not by their leaves."""
+    found: dict[HloInstruction, frozenset[HloInstruction]] = {}
+    for i in computation.instructions:
+        if i.opcode not in GROUPING:
+            continue
+        waits = {*_predecessors(i, source)}.union(*(found.get(o, ()) for o in i.operands))
+        if waits:
+            found[i] = frozenset(waits)
+    return found
+
+
+def _predecessors(i: HloInstruction, source: Source) -> Iterator[HloInstruction]:
+    for predecessor in i.note.control_predecessors:
+        yield predecessor
+        for leaf in source[predecessor]:
+            yield leaf.instruction
 
 
 def _leaves_read(

@@ -85,3 +85,17 @@ def test_a_kernel_has_one_product() -> None:
     module = with_epilogues(body + "ROOT s = f32[4,6] add(d, e)")
     assert fusions(module) == [2]
     assert sum(i.opcode == "dot" for i in module.entry.instructions) == 1
+
+
+def test_control_dependencies_outlive_fusion() -> None:
+    module = fused("""x = f32[8] parameter(0)
+  y = f32[8] parameter(1)
+  late = f32[8] negate(x), control-predecessors={first}
+  first = f32[8] cosine(y)
+  sum = f32[8] add(first, first)
+  ROOT r = f32[8] multiply(late, sum)""")
+    before = {i: i.note.control_predecessors for i in module.entry.instructions}
+    (late,) = [i for i, found in before.items() if found]
+    assert late.opcode == "negate"
+    assert [p.opcode for p in before[late]] == ["cosine"]
+    assert fusions(module) == [2]

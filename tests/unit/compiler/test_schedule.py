@@ -117,6 +117,26 @@ def test_a_control_dependency_may_name_a_part_of_a_result() -> None:
     assert order.index("b") < order.index("sa")
 
 
+def test_effects_keep_their_order_behind_parts_that_wait() -> None:
+    """The part of the tuple waits for the second effect, which must not overtake the first."""
+    effect = 'custom-call(x), custom_call_target="log", custom_call_has_side_effect=true'
+    module = entry(
+        f"""x = f32[1024] parameter(0)
+  z = f32[] constant(0)
+  e0 = f32[1024] {effect}
+  e1 = f32[1024] {effect}
+  t = (f32[1024]) tuple(x), control-predecessors={{e1}}
+  g = f32[1024] get-tuple-element(t), index=0
+  r = f32[1024] reverse(g), dimensions={{0}}
+  sr = f32[] reduce(r, z), dimensions={{0}}, to_apply=add
+  b = f32[] reduce(e1, sr), dimensions={{0}}, to_apply=add
+  ROOT a = f32[] reduce(e0, b), dimensions={{0}}, to_apply=add""",
+        ADD,
+    )
+    order = names(Schedule().run(module))
+    assert order.index("e0") < order.index("e1") < order.index("r")
+
+
 @pytest.mark.parametrize(
     "step",
     [

@@ -83,22 +83,68 @@ def _rounded(e: ElementalEmitter, i: HloInstruction, held: Elements) -> Elements
 
 def reduce_elements(e: ElementalEmitter, i: HloInstruction, index: Index) -> Elements:
     """One element of each result of a (variadic) reduce."""
-    count = len(i.operands) // 2
-    arrays, inits = i.operands[:count], i.operands[count:]
-    reduced: tuple[int, ...] = i["dimensions"]
-    dims = arrays[0].shape.dims
-    initial = tuple(e.element(init, ()) for init in inits)
+    return reduce_together(e, (i,), index, lambda full: None)
+
+
+def reduce_together(
+    e: ElementalEmitter,
+    reduces: Sequence[HloInstruction],
+    index: Index,
+    visit: Callable[[Index], None],
+) -> Elements:
+    """One element of each result of reduces over the same dimensions, in one loop.
+
+    Args:
+        e: where to emit.
+        reduces: all of operands of the same dimensions, and folding the same of them.
+        index: which element of each result.
+        visit: called within the loop, where it may emit what else belongs to an index of the
+            operands.
+
+    Returns:
+        The results of each reduce, one after another.
+    """
+    dims = reduces[0].operands[0].shape.dims
+    folded: tuple[int, ...] = reduces[0]["dimensions"]
+    folds = [_Fold(e, i) for i in reduces]
 
     def step(inner: Index, held: Elements) -> Elements:
         at = iter(inner)
         kept = iter(index)
-        full = tuple(next(at) if d in reduced else next(kept) for d in range(len(dims)))
-        return combine(held, tuple(e.element(a, full) for a in arrays))
+        full = tuple(next(at) if d in folded else next(kept) for d in range(len(dims)))
+        new = [tuple(e.element(a, full) for a in fold.arrays) for fold in folds]
+        visit(full)
+        after = [
+            fold.combine(part, elements)
+            for fold, part, elements in zip(folds, _parts(folds, held), new, strict=True)
+        ]
+        return tuple(element for elements in after for element in elements)
 
-    combine = accumulation(e, i)
-    extents = [dims[d] for d in range(len(dims)) if d in reduced]
-    fold = _fold_in_parts if _is_long_sum(i, extents) else fold_loop
-    return _rounded(e, i, fold(e, extents, initial, step))
+    initial = tuple(e.element(init, ()) for fold in folds for init in fold.inits)
+    extents = [dims[d] for d in range(len(dims)) if d in folded]
+    in_parts = [
+        _is_long_sum(i, extents)
+        for i, fold in zip(reduces, folds, strict=True)
+        for _ in fold.arrays
+    ]
+    found = _fold_in_parts(e, extents, initial, step, in_parts)
+    parts = zip(reduces, _parts(folds, found), strict=True)
+    return tuple(element for i, part in parts for element in _rounded(e, i, part))
+
+
+class _Fold:
+    """One of the reduces of a loop: what it reads and how it combines."""
+
+    def __init__(self, e: ElementalEmitter, i: HloInstruction) -> None:
+        count = len(i.operands) // 2
+        self.arrays, self.inits = i.operands[:count], i.operands[count:]
+        self.combine = accumulation(e, i)
+
+
+def _parts(folds: Sequence[_Fold], held: Elements) -> list[Elements]:
+    """What is held, apart by reduce."""
+    left = iter(held)
+    return [tuple(next(left) for _ in fold.arrays) for fold in folds]
 
 
 _PART = 1024
@@ -117,18 +163,26 @@ def _fold_in_parts(
     extents: Sequence[int],
     initial: Elements,
     step: Callable[[Index, Elements], Elements],
+    in_parts: Sequence[bool],
 ) -> Elements:
-    """As `fold_loop` with a sum: each part of the last dimension is summed on its own first."""
+    """As `fold_loop`; where ``in_parts``, each part of the last dimension is summed first."""
+    if not any(in_parts):
+        return fold_loop(e, extents, initial, step)
     *outer, last = extents
     whole, rest = divmod(last, _PART)
+
+    def begun(held: Element, sums: bool) -> Element:
+        return e.b.const(real_of(held, "a sum").type, -0.0) if sums else held
+
+    def ended(held: Element, part: Element, sums: bool) -> Element:
+        return e.b.fadd(real_of(held, "a sum"), real_of(part, "a sum")) if sums else part
 
     def added(at: Index, start: IndexValue, count: int, held: Elements) -> Elements:
         def next_term(inner: Index, total: Elements) -> Elements:
             return step((*at, e.at.add(start, inner[0])), total)
 
-        nothing = tuple(e.b.const(x.type, -0.0) for x in flat(held))
-        part = fold_loop(e, (count,), unflat(nothing, held), next_term)
-        return (e.b.fadd(real_of(held[0], "a sum"), real_of(part[0], "a sum")),)
+        part = fold_loop(e, (count,), tuple(map(begun, held, in_parts)), next_term)
+        return tuple(map(ended, held, part, in_parts))
 
     def row(at: Index, held: Elements) -> Elements:
         held = fold_loop(

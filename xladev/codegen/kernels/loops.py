@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xladev.codegen.arrays import IrArray
-from xladev.codegen.elemental.reduction import reduce_elements, reduce_window_elements
+from xladev.codegen.elemental.reduction import (
+    reduce_elements,
+    reduce_together,
+    reduce_window_elements,
+)
 from xladev.codegen.index import Index
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.hlo.ir import HloInstruction
@@ -39,6 +43,39 @@ def emit_reduce(k: KernelBuild) -> None:
             result.store(k.b, index, element)
 
     k.nest_in_layout(k.results[0], body)
+
+
+def emit_results(k: KernelBuild) -> None:
+    """A tuple of results: in one nest with the reduces among them, or as `emit_loops`.
+
+    In one nest, results that are not reduced are stored as the fold comes by.
+    """
+    parts = list(zip(k.root.operands, k.results, strict=True))
+    folds = [part for part in parts if part[0].opcode == "reduce"]
+    stored = [part for part in parts if part[0].opcode != "reduce"]
+    if not _are_one_nest([i for i, _ in folds], [i for i, _ in stored]):
+        emit_loops(k)
+        return
+
+    def visit(full: Index) -> None:
+        elements = [k.e.element(root, full) for root, _ in stored]
+        for (_, result), element in zip(stored, elements, strict=True):
+            result.store(k.b, full, element)
+
+    def body(index: Index) -> None:
+        elements = reduce_together(k.e, [root for root, _ in folds], index, visit)
+        for (_, result), element in zip(folds, elements, strict=True):
+            result.store(k.b, index, element)
+
+    k.nest_in_layout(folds[0][1], body)
+
+
+def _are_one_nest(folds: Sequence[HloInstruction], stored: Sequence[HloInstruction]) -> bool:
+    """True if there are reduces of one result each, and one loop nest goes over all."""
+    if not folds or any(len(i.operands) != 2 for i in folds):
+        return False
+    spaces = {(i.operands[0].shape.dims, tuple(sorted(i["dimensions"]))) for i in folds}
+    return len(spaces) == 1 and {i.shape.dims for i in stored} <= {d for d, _ in spaces}
 
 
 def emit_reduce_window(k: KernelBuild) -> None:

@@ -8,7 +8,12 @@ from types import MappingProxyType
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import KernelEmitter, begin_kernel
 from xladev.codegen.kernels.contraction import emit_dot
-from xladev.codegen.kernels.loops import emit_loops, emit_reduce, emit_reduce_window
+from xladev.codegen.kernels.loops import (
+    emit_loops,
+    emit_reduce,
+    emit_reduce_window,
+    emit_results,
+)
 from xladev.codegen.kernels.sorting import emit_sort, sort_workspace_nbytes
 from xladev.codegen.kernels.updates import (
     emit_dynamic_update_slice,
@@ -26,6 +31,7 @@ KERNEL_EMITTERS: Mapping[str, KernelEmitter] = MappingProxyType(
         "scatter": emit_scatter,
         "select-and-scatter": emit_select_and_scatter,
         "sort": emit_sort,
+        "tuple": emit_results,
     }
 )
 """By opcode of the root; all others are computed element by element."""

@@ -11,9 +11,10 @@ from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
 from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.kernel_plan import KernelPlan
+from xladev.compiler.multi_output_fusion import loop_space
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.signature import Signature
-from xladev.compiler.support import YES, Support
+from xladev.compiler.support import YES, Support, no
 from xladev.errors import OptionError
 from xladev.hlo.ir import HloInstruction
 from xladev.passes.algebraic_simplifier import AlgebraicSimplifier
@@ -86,6 +87,22 @@ class CpuCompiler(KernelCompiler):
 
     def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
         """Whatever the general rule allows."""
+        return YES
+
+    def can_share_kernel(self, first: HloInstruction, second: HloInstruction) -> Support:
+        """Reduces together; loops together if what they share does not stay in the cache.
+
+        Sums of floats run at the latency of an addition, so several at once are nearly free. A
+        loop that also sums is not vectorised, and costs more than the trip to memory that it saves.
+        """
+        spaces = loop_space(first), loop_space(second)
+        folding = {space.folded is not None for space in spaces if space is not None}
+        if folding == {True}:
+            return YES
+        if folding == {True, False}:
+            return no("a loop that sums is not vectorised")
+        if max(first.shape.nbytes, second.shape.nbytes) < self.describe().cache_nbytes:
+            return no("what they share stays in the cache")
         return YES
 
     def workspace_nbytes(self, spec: KernelSpec) -> int:
