@@ -1,10 +1,19 @@
-"""Places buffers with known lifetimes in one arena: best fit in order of time, near-linear."""
+"""Places buffers with known lifetimes in one arena, in order of time or of size."""
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+
+Offsets = npt.NDArray[np.int64]
+
+MOST_BY_SIZE = 2000
+"""Most buffers that are placed in order of size, which is quadratic."""
 
 ALIGNMENT = 64
 """Every buffer starts at a multiple of this many bytes."""
@@ -19,8 +28,16 @@ class Lifetime:
     last: int
 
 
+Placement = Callable[[Sequence[Lifetime]], tuple[list[int], int]]
+"""A way to place buffers; see `place`."""
+
+
 def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     """Offsets of the buffers, so that none overlap while both are needed.
+
+    Best fit in order of time is near-linear, and can leave small buffers where large ones would
+    fit. Where it needs more than lives at once, the largest are placed first instead if that is
+    better.
 
     Args:
         lifetimes: the buffers; order does not matter.
@@ -28,6 +45,53 @@ def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     Returns:
         One offset per buffer, and the size of the arena, in bytes.
     """
+    offsets, nbytes = place_by_time(lifetimes)
+    if nbytes == _most_alive(lifetimes) or len(lifetimes) > MOST_BY_SIZE:
+        return offsets, nbytes
+    others, other_nbytes = place_by_size(lifetimes)
+    return (others, other_nbytes) if other_nbytes < nbytes else (offsets, nbytes)
+
+
+def _most_alive(lifetimes: Sequence[Lifetime]) -> int:
+    """The most bytes needed at any moment: no arena can be smaller."""
+    changes: dict[int, int] = {}
+    for lifetime in lifetimes:
+        nbytes = padded(lifetime.nbytes)
+        changes[lifetime.first] = changes.get(lifetime.first, 0) + nbytes
+        changes[lifetime.last + 1] = changes.get(lifetime.last + 1, 0) - nbytes
+    return max(accumulate(changes[time] for time in sorted(changes)), default=0)
+
+
+def place_by_size(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
+    """As `place`: the largest first, each at the lowest offset where it fits; quadratic."""
+    order = sorted(range(len(lifetimes)), key=lambda n: (-lifetimes[n].nbytes, lifetimes[n].first))
+    first = np.array([lifetimes[n].first for n in order])
+    last = np.array([lifetimes[n].last for n in order])
+    start = np.zeros(len(order), np.int64)
+    end = np.zeros(len(order), np.int64)
+    for at, number in enumerate(order):
+        meets = (first[:at] <= last[at]) & (last[:at] >= first[at])
+        nbytes = padded(lifetimes[number].nbytes)
+        start[at] = _lowest_gap(start[:at][meets], end[:at][meets], nbytes)
+        end[at] = start[at] + nbytes
+    offsets = [0] * len(order)
+    for at, number in enumerate(order):
+        offsets[number] = int(start[at])
+    return offsets, int(end.max(initial=0))
+
+
+def _lowest_gap(start: Offsets, end: Offsets, nbytes: int) -> int:
+    """The lowest offset at which so many bytes lie in none of the taken ranges."""
+    if not len(start):
+        return 0
+    order = np.argsort(start)
+    taken_to = np.concatenate([[0], np.maximum.accumulate(end[order])])
+    gap = np.append(start[order], np.iinfo(np.int64).max) - taken_to
+    return int(taken_to[np.argmax(gap >= nbytes)])
+
+
+def place_by_time(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
+    """As `place`: each in the smallest hole that is free when it is first needed."""
     offsets = [0] * len(lifetimes)
     free = _FreeList()
     ending: list[tuple[int, int]] = []

@@ -95,7 +95,7 @@ class Fusion:
 
     def _fuse(self, computation: HloComputation) -> HloComputation:
         users = users_of(computation)
-        leader = self._leaders(computation, users, _controlled(computation))
+        leader = self._leaders(computation, users, controlled(computation))
         members: dict[HloInstruction, list[HloInstruction]] = {}
         for instruction in computation.instructions:
             members.setdefault(leader[instruction], []).append(instruction)
@@ -185,7 +185,7 @@ class Fusion:
         return goal
 
 
-def _controlled(computation: HloComputation) -> set[HloInstruction]:
+def controlled(computation: HloComputation) -> set[HloInstruction]:
     """Instructions with control dependencies: within another's kernel, they would be lost."""
     found = {p for i in computation.instructions for p in i.note.control_predecessors}
     return found | {i for i in computation.instructions if i.note.control_predecessors}

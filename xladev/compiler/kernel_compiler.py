@@ -54,9 +54,21 @@ class KernelCompiler(Compiler):
         fused = self.form_kernels(module) if options.fusion else module
         instrument.dump(f"{module.name}.fused", "hlo", lambda: print_module(fused))
         instrument.dump(f"{module.name}.fused", "dot", lambda: module_to_dot(fused))
-        plan = plan_memory(fused, self.workspace_nbytes, honoured_aliases(module), options)
+        plan = self._plan(fused, options)
         instrument.dump(f"{module.name}.buffers", "txt", lambda: f"{plan}\n")
         return self.link(plan, self.signature(module, plan, options), options)
+
+    def _plan(self, module: HloModule, options: CompileOptions) -> KernelPlan:
+        limit = options.memory_limit
+        if limit is None:
+            limit = self.describe(options.target).memory_space(0).nbytes
+        return plan_memory(
+            module,
+            self.workspace_nbytes,
+            honoured_aliases(module),
+            schedule=options.schedule,
+            limit_nbytes=limit,
+        )
 
     def form_kernels(self, module: HloModule) -> HloModule:
         """The module with `fusion` instructions where `can_fuse` and `can_share_kernel` allow."""

@@ -1,38 +1,105 @@
-"""The kernel plan of a module of kernels that needs little memory: ordered, then assigned."""
+"""The kernel plan of a module of kernels that needs little memory: ordered, then assigned.
+
+Schedule and rematerialisation count live bytes. What a plan really needs also depends on the holes
+between buffers and on which of them are shared, so plans are made and compared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from xladev import instrument
 from xladev.compiler.buffer_assignment import WorkspaceOf, assign_buffers
 from xladev.compiler.kernel_plan import KernelPlan
-from xladev.compiler.options import CompileOptions
+from xladev.compiler.rematerialization import Rematerialization
 from xladev.compiler.schedule import Schedule
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import print_module
+
+ATTEMPTS = 4
+"""Times that values are recomputed for a tighter limit, until the plan fits the real one."""
+
+_log = instrument.logger("compile")
 
 
 def plan_memory(
     module: HloModule,
     workspace_of: WorkspaceOf,
-    aliases: Sequence[tuple[int, int]],
-    options: CompileOptions,
+    aliases: Sequence[tuple[int, int]] = (),
+    *,
+    schedule: bool = True,
+    limit_nbytes: int | None = None,
 ) -> KernelPlan:
     """The plan of the module in the better of two orders: its own, and the scheduled one.
 
-    A schedule counts live bytes. What an order really needs also depends on the holes between
-    buffers and on which of them are shared, so the plans are made and compared.
+    Args:
+        module: its fusions are made.
+        workspace_of: bytes of workspace per kernel.
+        aliases: pairs (result leaf, parameter leaf) that the launch puts in one buffer.
+        schedule: False to keep the module's order.
+        limit_nbytes: bytes that arguments, results, constants and temporaries should do with; if
+            they do not, values are recomputed. None if there is no limit.
 
     Raises:
         CompileError: an instruction that no kernel can be made of.
     """
-    plan = assign_buffers(module, workspace_of, aliases)
-    if not options.schedule:
-        return plan
-    scheduled = Schedule().run(module)
-    if scheduled is module:
-        return plan
-    instrument.dump(f"{module.name}.scheduled", "hlo", lambda: print_module(scheduled))
-    other = assign_buffers(scheduled, workspace_of, aliases)
-    return min(plan, other, key=lambda p: p.scratch_nbytes)
+
+    def assign(ordered: HloModule) -> KernelPlan:
+        return assign_buffers(ordered, workspace_of, aliases)
+
+    plan = assign(module)
+    if schedule:
+        scheduled = Schedule(workspace_of).run(module)
+        other = plan if scheduled is module else assign(scheduled)
+        if other.scratch_nbytes < plan.scratch_nbytes:
+            module, plan = scheduled, other
+            _dump(module, "scheduled")
+    if limit_nbytes is not None and total_nbytes(plan) > limit_nbytes:
+        repeat = partial(Rematerialization, workspace_of=workspace_of)
+        plan = _within(module, plan, assign, repeat, limit_nbytes)
+    return plan
+
+
+def total_nbytes(plan: KernelPlan) -> int:
+    """Bytes of memory that one run of a plan takes."""
+    aliased = sum(plan.result_nbytes[result] for result, _ in plan.aliases)
+    constants = sum(literal.shape.nbytes for literal in plan.constants)
+    given = sum(plan.argument_nbytes) + sum(plan.result_nbytes) - aliased
+    return given + constants + plan.scratch_nbytes
+
+
+def _within(
+    module: HloModule,
+    plan: KernelPlan,
+    assign: Callable[[HloModule], KernelPlan],
+    repeat: Callable[[int], Rematerialization],
+    limit_nbytes: int,
+) -> KernelPlan:
+    """A plan that recomputes values to keep to the limit; the best one if none does."""
+    best = plan
+    allowed = limit_nbytes - (total_nbytes(plan) - plan.scratch_nbytes)
+    target = allowed
+    for _ in range(ATTEMPTS):
+        changed = repeat(max(target, 0)).run(module)
+        if changed is module:
+            break
+        found = assign(changed)
+        if found.scratch_nbytes < best.scratch_nbytes:
+            best = found
+            _dump(changed, "rematerialized")
+        if best.scratch_nbytes <= allowed:
+            break
+        target -= found.scratch_nbytes - allowed
+    if best.scratch_nbytes > allowed:
+        _log.warning(
+            "%s needs %d bytes of memory, more than %d, and nothing cheap is left to recompute",
+            module.name,
+            total_nbytes(best),
+            limit_nbytes,
+        )
+    return best
+
+
+def _dump(module: HloModule, stage: str) -> None:
+    instrument.dump(f"{module.name}.{stage}", "hlo", lambda: print_module(module))

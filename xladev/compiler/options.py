@@ -45,6 +45,9 @@ class CompileOptions:
     rng_seed: int = _option(0, "start of the hidden state that rng draws from; 64 bits")
     fusion: bool = _option(True, "join producers and consumers into one kernel")
     schedule: bool = _option(True, "order instructions so that less memory is needed at once")
+    memory_limit: int | None = _option(
+        None, "bytes that one run should do with: values are recomputed; unset: the device's"
+    )
     target: str | None = _option(None, "what to generate code for; unset: the device present")
     strict: bool = _option(False, "an instruction that would fall back to the host is an error")
     verify_passes: bool = _option(False, "check the program after each pass", cached=False)
@@ -60,6 +63,8 @@ class CompileOptions:
         _check_range("rng_seed", self.rng_seed, 0, 2**64 - 1)
         if self.threads is not None:
             _check_range("threads", self.threads, 1)
+        if self.memory_limit is not None:
+            _check_range("memory_limit", self.memory_limit, 0)
         if self.device_assignment is not None:
             self._check_assignment(self.device_assignment)
 
@@ -164,6 +169,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "rng_seed": int,
     "fusion": _parse_bool,
     "schedule": _parse_bool,
+    "memory_limit": int,
     "target": str,
     "strict": _parse_bool,
     "verify_passes": _parse_bool,

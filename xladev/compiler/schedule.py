@@ -10,11 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.compiler.buffer_assignment import WorkspaceOf
 from xladev.compiler.fusion import kernel_programs
+from xladev.compiler.kernel_table import kernel_computation
 from xladev.compiler.schedule_orders import backward, depth_first, forward
-from xladev.compiler.work_graph import WorkGraph, live_bytes, ordered_computations, work_graph
+from xladev.compiler.work_graph import (
+    WorkGraph,
+    live_bytes,
+    ordered_computations,
+    runs_computations,
+    work_graph,
+)
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.rebuild import map_computations, postorder
+
+
+def no_workspace(spec: KernelSpec) -> int:
+    """Of a backend whose kernels want none."""
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +38,17 @@ class Schedule:
     Operands, control dependencies, and the order of effects and of communication are kept.
 
     Attributes:
+        workspace_of: bytes of workspace per kernel.
         name: for dumps and timings.
     """
 
+    workspace_of: WorkspaceOf = no_workspace
     name: str = field(default="schedule")
 
     def run(self, module: HloModule) -> HloModule:
         """The module with the same instructions in another order."""
         programs = kernel_programs(module)
-        graphs = WorkGraphs(module)
+        graphs = WorkGraphs(module, self.workspace_of)
 
         def change(computation: HloComputation) -> HloComputation:
             if computation.name not in programs:
@@ -50,7 +66,8 @@ class Schedule:
 class WorkGraphs:
     """Makes the graphs of a module's computations, callees first."""
 
-    def __init__(self, module: HloModule) -> None:
+    def __init__(self, module: HloModule, workspace_of: WorkspaceOf = no_workspace) -> None:
+        self._workspace_of = workspace_of
         self._ordered = ordered_computations(module)
         self._bodies = frozenset(
             i["body"].name
@@ -70,6 +87,8 @@ class WorkGraphs:
         self._peaks[computation.name] = nbytes
 
     def _within(self, step: HloInstruction) -> int:
+        if not runs_computations(step):
+            return self._workspace_of(KernelSpec(step.name, kernel_computation(step)))
         return max((self._peaks.get(c.name, 0) for c in step.called), default=0)
 
 

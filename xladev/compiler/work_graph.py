@@ -19,7 +19,7 @@ from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.passes.effects import acts, communicates
 
 InnerBytes = Callable[[HloInstruction], int]
-"""Most bytes that live at once within what a step calls."""
+"""Bytes that a step needs for itself while it runs: in what it calls, or as a workspace."""
 
 Source = Mapping[HloInstruction, tuple[Leaf, ...]]
 
@@ -38,7 +38,7 @@ class WorkGraph:
         replaces: of a loop's body, leaves of the root and the leaf of the parameter whose place
             each takes; it takes bytes of its own only as long as that one is still read.
         reusable: for each step, pairs (leaf made, leaf read) that may be one buffer.
-        inner: for each step, most bytes that live within what it calls.
+        inner: for each step, bytes that it needs for itself while it runs.
     """
 
     steps: tuple[HloInstruction, ...]
@@ -63,7 +63,7 @@ def work_graph(
     Args:
         computation: one that runs kernels.
         ordered: names of computations whose runs keep their order (`ordered_computations`).
-        inner: most bytes that live within what a step calls.
+        inner: bytes that a step needs for itself while it runs.
         is_loop_body: True if its result takes the place of its parameter.
     """
     source = sources(computation)
@@ -87,7 +87,7 @@ def work_graph(
         frozenset(results),
         replaces,
         tuple(tuple(_reusable(s, source, numbers)) for s in steps),
-        tuple(inner(s) if _is_control(s) else 0 for s in steps),
+        tuple(map(inner, steps)),
     )
 
 
@@ -148,7 +148,8 @@ def _runs(i: HloInstruction) -> bool:
     return i.opcode not in GROUPING and i.opcode not in ("parameter", "constant")
 
 
-def _is_control(i: HloInstruction) -> bool:
+def runs_computations(i: HloInstruction) -> bool:
+    """True for loops, branches and calls."""
     return i.opcode in ("while", "conditional", "call")
 
 
@@ -205,7 +206,7 @@ def _reusable(
     made = [numbers[leaf] for leaf in source[step]]
     if step.opcode == "while":
         yield from zip(made, read, strict=True)
-    elif not _is_control(step) and all(o.shape.is_array for o in step.operands):
+    elif not runs_computations(step) and all(o.shape.is_array for o in step.operands):
         for result, operand in sorted(in_place_pairs(kernel_computation(step))):
             if result < len(made) and read.count(read[operand]) == 1:
                 yield made[result], read[operand]

@@ -7,21 +7,29 @@ import time
 
 import pytest
 
-from xladev.compiler.arena import ALIGNMENT, Lifetime, place
+from xladev.compiler.arena import (
+    ALIGNMENT,
+    Lifetime,
+    Placement,
+    place,
+    place_by_size,
+    place_by_time,
+)
 
 
 def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
     return a[0] < b[1] and b[0] < a[1]
 
 
+@pytest.mark.parametrize("placement", [place, place_by_size, place_by_time])
 @pytest.mark.parametrize("case", range(20))
-def test_live_buffers_never_overlap(case: int) -> None:
+def test_live_buffers_never_overlap(case: int, placement: Placement) -> None:
     draw = random.Random(case)
     lifetimes = [
         Lifetime(draw.randrange(1, 5000), first, first + draw.randrange(0, 30))
         for first in (draw.randrange(100) for _ in range(80))
     ]
-    offsets, size = place(lifetimes)
+    offsets, size = placement(lifetimes)
     for n, (a, x) in enumerate(zip(lifetimes, offsets, strict=True)):
         assert x % ALIGNMENT == 0
         assert x + a.nbytes <= size
@@ -56,3 +64,11 @@ def test_holes_on_both_sides_are_merged() -> None:
     offsets, nbytes = place([*small, kept, whole])
     assert offsets[-1] == 0
     assert nbytes == 4 * 64
+
+
+def test_small_buffers_leave_room_for_large_ones() -> None:
+    """In order of time, the small ones lie where a large one was and is wanted again."""
+    large = [Lifetime(64 * 64, 0, 1), Lifetime(64 * 64, 0, 9), Lifetime(64 * 64, 3, 9)]
+    small = Lifetime(64, 2, 9)
+    assert place_by_time([*large, small])[1] > 129 * 64
+    assert place([*large, small])[1] == 129 * 64
