@@ -58,7 +58,9 @@ def assign_buffers(
         results[result] = arguments[argument]
     walk = _Walk(KernelTable(module), workspace_of)
     drafts = walk.computation(entry, arguments, results, {results[r] for r, _ in aliases})
-    scratch_nbytes = walk.pool.place_temporaries()
+    aliased = {r for r, _ in aliases}
+    free = [b for n, b in enumerate(results) if n not in aliased]
+    scratch_nbytes = walk.pool.place_temporaries(free)
     return KernelPlan(
         name=module.name,
         kernels=tuple(walk.kernels.specs),

@@ -1,7 +1,8 @@
 """Which buffer each leaf of one computation is in, and which one a new leaf may be given.
 
-A leaf is computed straight into the buffer where it is wanted (a program result, a loop's state) if
-nothing reads that buffer's old content afterwards; else into the buffer of an operand that dies.
+A leaf is computed straight into the buffer where it, or what is made in its place, is wanted (a
+program result, a loop's state) if nothing reads that buffer's old content afterwards; else into the
+buffer of an operand that dies.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from xladev.compiler.kernel_plan import Space
 from xladev.compiler.kernel_table import InPlace
 from xladev.compiler.leaves import Leaf, last_uses, sources
+from xladev.compiler.result_places import result_places
 from xladev.compiler.virtual_buffers import VirtualBuffer
 from xladev.hlo.ir import HloComputation, HloInstruction
 
@@ -50,6 +52,8 @@ class BufferFrame:
         self._wanted_in: dict[Leaf, VirtualBuffer] = {}
         for leaf, buffer in zip(self.source[computation.root], results, strict=True):
             self._wanted_in.setdefault(leaf, buffer)
+        for leaf, result in result_places(computation, self.source).items():
+            self._wanted_in[leaf] = self._wanted_in[result]
 
     def buffers(self, instruction: HloInstruction) -> list[VirtualBuffer]:
         """Buffers of an instruction's leaves."""
@@ -86,10 +90,10 @@ class BufferFrame:
     ) -> VirtualBuffer | None:
         """The buffer where the leaf is wanted, if its old content is not needed any more."""
         buffer = self._wanted_in.get(leaf)
-        old = None if buffer is None else self._old_content.get(buffer)
-        if old is None:
-            return buffer
-        if self._last.get(old, -1) > at:
+        if buffer is None:
+            return None
+        old = self._old_content.get(buffer)
+        if old is not None and self._last.get(old, -1) > at:
             return None
         reads = [n for n, b in enumerate(operands) if b is buffer]
         return buffer if all((leaf.number, n) in in_place for n in reads) else None

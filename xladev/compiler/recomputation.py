@@ -62,7 +62,7 @@ def recompute(graph: WorkGraph, repeatable: AbstractSet[int], allowed_nbytes: in
         stale += 1
         if best_cost is None or cost < best_cost:
             best, best_cost, stale = run.order(), cost, 0
-        if peak <= allowed_nbytes or stale > PATIENCE:
+        if not live or peak <= allowed_nbytes or stale > PATIENCE:
             break
         if not run.relieve(live.index(peak), peak - allowed_nbytes):
             break

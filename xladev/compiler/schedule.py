@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.buffer_assignment import WorkspaceOf
-from xladev.compiler.fusion import kernel_programs
+from xladev.compiler.fusion import is_kernel, kernel_programs
 from xladev.compiler.kernel_table import kernel_computation
 from xladev.compiler.schedule_orders import backward, depth_first, forward
 from xladev.compiler.work_graph import (
     WorkGraph,
     live_bytes,
     ordered_computations,
-    runs_computations,
     work_graph,
 )
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
@@ -87,7 +86,7 @@ class WorkGraphs:
         self._peaks[computation.name] = nbytes
 
     def _within(self, step: HloInstruction) -> int:
-        if not runs_computations(step):
+        if is_kernel(step):
             return self._workspace_of(KernelSpec(step.name, kernel_computation(step)))
         return max((self._peaks.get(c.name, 0) for c in step.called), default=0)
 

@@ -6,11 +6,16 @@ turn is touched after the loop, so that lifetimes are intervals.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xladev.compiler.arena import Lifetime, place
 from xladev.compiler.kernel_plan import Slice, Space
 from xladev.hlo.literal import Literal
+
+MOST_HOSTS = 64
+"""Most results that are looked at for one temporary; bounds the time."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,11 +82,18 @@ class BufferPool:
             self._constants[literal] = VirtualBuffer(Space.CONSTANT, index, literal.shape.nbytes)
         return self._constants[literal]
 
-    def place_temporaries(self) -> int:
-        """Gives every temporary its place in the arena; returns the arena's size in bytes."""
-        lifetimes = [Lifetime(t.nbytes, t.first, t.last) for t in self._temporaries]
-        offsets, nbytes = place(lifetimes)
-        for buffer, offset in zip(self._temporaries, offsets, strict=True):
+    def place_temporaries(self, results: Sequence[VirtualBuffer] = ()) -> int:
+        """Gives every temporary its place; returns the size in bytes of the arena.
+
+        Args:
+            results: memory that is there anyway, and free until it is first touched.
+        """
+        guests = lodge(self._temporaries, results)
+        for guest, host in guests.items():
+            self._slices[guest] = Slice(host.space, host.index, 0, guest.nbytes)
+        left = [t for t in self._temporaries if t not in guests]
+        offsets, nbytes = place([Lifetime(t.nbytes, t.first, t.last) for t in left])
+        for buffer, offset in zip(left, offsets, strict=True):
             self._slices[buffer] = Slice(Space.SCRATCH, 0, offset, buffer.nbytes)
         return nbytes
 
@@ -89,3 +101,28 @@ class BufferPool:
         """Where a buffer lies; temporaries must have been placed."""
         found = self._slices.get(buffer)
         return found or Slice(buffer.space, buffer.index, 0, buffer.nbytes)
+
+
+def lodge(
+    temporaries: Iterable[VirtualBuffer], results: Iterable[VirtualBuffer]
+) -> dict[VirtualBuffer, VirtualBuffer]:
+    """Temporaries that may lie in the memory of results which are not there yet, with these.
+
+    The largest are lodged first, each in the smallest result that has room; one at a time.
+    """
+    hosts = sorted((r for r in results if r.first > 0), key=lambda r: r.nbytes)
+    sizes = [host.nbytes for host in hosts]
+    guests: dict[VirtualBuffer, list[VirtualBuffer]] = {host: [] for host in hosts}
+    found: dict[VirtualBuffer, VirtualBuffer] = {}
+    for guest in sorted(temporaries, key=lambda t: -t.nbytes):
+        start = bisect_left(sizes, max(guest.nbytes, 1))
+        for host in hosts[start : start + MOST_HOSTS]:
+            if guest.last < host.first and not any(_meet(guest, g) for g in guests[host]):
+                guests[host].append(guest)
+                found[guest] = host
+                break
+    return found
+
+
+def _meet(a: VirtualBuffer, b: VirtualBuffer) -> bool:
+    return a.first <= b.last and b.first <= a.last

@@ -12,9 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from xladev.compiler.arena import padded
-from xladev.compiler.in_place import in_place_pairs
-from xladev.compiler.kernel_table import kernel_computation
 from xladev.compiler.leaves import GROUPING, Leaf, sources
+from xladev.compiler.result_places import in_place_of, result_places
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.passes.effects import acts, communicates
 
@@ -75,8 +74,11 @@ def work_graph(
     results = [numbers[leaf] for leaf in source[computation.root]]
     state = [numbers[leaf] for p in computation.parameters for leaf in source[p]]
     replaces = dict(zip(results, state, strict=True)) if is_loop_body else {}
+    on_the_way = {numbers[a]: numbers[b] for a, b in result_places(computation, source).items()}
+    if is_loop_body:
+        replaces |= {leaf: replaces[result] for leaf, result in on_the_way.items()}
     makes = tuple(tuple(numbers[leaf] for leaf in source[s]) for s in steps)
-    made = {n for row in makes for n in row} - ({*results} - replaces.keys())
+    made = {n for row in makes for n in row} - ({*results, *on_the_way} - replaces.keys())
     sizes = tuple(padded(x.shape.nbytes) if n in made else 0 for x, n in numbers.items())
     return WorkGraph(
         steps,
@@ -204,9 +206,6 @@ def _reusable(
 ) -> Iterator[tuple[int, int]]:
     read = [numbers[leaf] for o in step.operands for leaf in source[o]]
     made = [numbers[leaf] for leaf in source[step]]
-    if step.opcode == "while":
-        yield from zip(made, read, strict=True)
-    elif not runs_computations(step) and all(o.shape.is_array for o in step.operands):
-        for result, operand in sorted(in_place_pairs(kernel_computation(step))):
-            if result < len(made) and read.count(read[operand]) == 1:
-                yield made[result], read[operand]
+    for result, operand in sorted(in_place_of(step)):
+        if result < len(made) and read.count(read[operand]) == 1:
+            yield made[result], read[operand]

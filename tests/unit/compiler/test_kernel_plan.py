@@ -18,6 +18,7 @@ from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.kernel_plan import KernelPlan, Loop, RunKernel, Space
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.plan_file import plan_executable, read_plan
+from xladev.compiler.schedule import no_workspace
 from xladev.compiler.support import YES, Support
 from xladev.errors import FormatError
 from xladev.hlo.evaluator import HloEvaluator
@@ -307,9 +308,61 @@ lt { p = f32[] parameter(0)
 
 def test_temporaries_share_memory() -> None:
     lines = "\n".join(f"  a{n} = f32[64] reverse(a{n - 1}), dimensions={{0}}" for n in range(1, 30))
-    text = f"HloModule m\nENTRY e {{ a0 = f32[64] parameter(0)\n{lines}\n}}"
+    last = "ROOT s = f32[1] slice(a29), slice={[0:1]}"
+    text = f"HloModule m\nENTRY e {{ a0 = f32[64] parameter(0)\n{lines}\n{last}\n}}"
+    assert assign_buffers(parse_module(text), no_workspace).scratch_nbytes == 2 * 256
+
+
+def test_temporaries_lie_in_results_that_are_not_there_yet() -> None:
+    text = """HloModule m
+ENTRY e { x = f32[64] parameter(0)
+  a = f32[64] reverse(x), dimensions={0}
+  b = f32[64] cosine(a)
+  c = f32[64] reverse(b), dimensions={0}
+  d = f32[64] sine(c)
+  ROOT t = (f32[64], f32[64]) tuple(c, d) }"""
+    check(text, np.arange(64, dtype=np.float32))
     module = parse_module(text)
-    assert assign_buffers(module, lambda spec: 0).scratch_nbytes == 2 * 256
+    plan = assign_buffers(module, no_workspace)
+    assert plan.scratch_nbytes == 0
+    spaces = [b.space for s in plan.steps if isinstance(s, RunKernel) for b in s.buffers]
+    assert set(spaces) == {Space.ARGUMENT, Space.RESULT}
+
+
+def test_temporaries_stay_out_of_donated_arguments() -> None:
+    """The argument is still read when the temporary is made."""
+    text = """HloModule m, input_output_alias={ {1}: (0, {}, may-alias) }
+ENTRY e { x = f32[64] parameter(0)
+  a = f32[64] reverse(x), dimensions={0}
+  b = f32[64] reverse(a), dimensions={0}
+  s = f32[64] add(b, x)
+  r = f32[64] reverse(s), dimensions={0}
+  c = f32[1] slice(r), slice={[0:1]}
+  ROOT t = (f32[1], f32[64]) tuple(c, s) }"""
+    x = np.arange(64, dtype=np.float32)
+    found = run(text, (x,))
+    np.testing.assert_array_equal(found[1], 2 * x)
+    assert assign_buffers(parse_module(text), no_workspace, [(1, 0)]).scratch_nbytes >= 256
+
+
+def test_a_value_on_its_way_to_a_result_lies_there() -> None:
+    """The gradient is read by nobody but the update, element by element."""
+    text = """HloModule m
+ENTRY e { w = f32[64] parameter(0)
+  x = f32[64] parameter(1)
+  g = f32[64] reverse(x), dimensions={0}
+  h = f32[64] sort(g), dimensions={0}, to_apply=lt
+  n = f32[64] subtract(w, h)
+  ROOT t = (f32[64]) tuple(n) }
+lt { p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT c = pred[] compare(p, q), direction=LT }"""
+    x = np.arange(64, dtype=np.float32)
+    check(text, x, x * 7 % 11)
+    last = assign_buffers(parse_module(text), no_workspace).steps[-1]
+    assert isinstance(last, RunKernel)
+    assert last.buffers[1] == last.buffers[2]
+    assert last.buffers[2].space is Space.RESULT
 
 
 def test_in_place_pairs_need_the_same_index() -> None:

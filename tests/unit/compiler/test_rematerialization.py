@@ -183,3 +183,16 @@ def test_kernels_run_as_often_as_they_are_named() -> None:
     plan = assign(Rematerialization(4 * BLOCK).run(module))
     runs = [s.kernel for s in plan.steps if isinstance(s, RunKernel)]
     assert len(runs) > len(set(runs))
+
+
+def test_programs_without_steps_are_left_alone() -> None:
+    module = parse_module("HloModule m\nENTRY e { ROOT x = f32[4] parameter(0) }")
+    assert Rematerialization(-1).run(module) is module
+
+
+def test_tokens_need_no_kernels() -> None:
+    module = parse_module("""HloModule m
+ENTRY e { a = token[] after-all()
+  b = token[] after-all()
+  ROOT c = token[] after-all(a, b) }""")
+    assert Rematerialization(-1).run(module) is module

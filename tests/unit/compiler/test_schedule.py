@@ -203,9 +203,11 @@ def random_graph(seed: int) -> HloModule:
         sizes[name] = size
         lines.append(f"{name} = f32[{size}] {text}")
     kept = source.sample([k for k in sizes if k.startswith("v")], 4)
-    shapes = ", ".join(f"f32[{sizes[k]}]" for k in kept)
-    lines.append(f"ROOT t = ({shapes}) tuple({', '.join(kept)})")
-    return entry("\n".join(["z = f32[] constant(0)", *lines]))
+    for k in kept:
+        lines.append(f"sum_{k} = f32[] reduce({k}, z), dimensions={{0}}, to_apply=add")
+    sums = ", ".join(f"sum_{k}" for k in kept)
+    lines.append(f"ROOT t = (f32[], f32[], f32[], f32[]) tuple({sums})")
+    return entry("\n".join(["z = f32[] constant(0)", *lines]), ADD)
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -1,0 +1,84 @@
+"""Values on their way to a result: each may lie in the result's own memory until then.
+
+A gradient that only the update of its weights reads, element by element, needs no memory of its
+own if the updated weights are a result: it is computed where they will be, and overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from xladev.compiler.in_place import in_place_pairs
+from xladev.compiler.kernel_table import InPlace, kernel_computation
+from xladev.compiler.leaves import GROUPING, Leaf
+from xladev.hlo.ir import HloComputation, HloInstruction
+
+_NOT_IN_PLACE = frozenset({"conditional", "call", "parameter", "constant", "after-all"})
+_NOWHERE_ELSE = frozenset({"parameter", "constant"})
+
+Source = Mapping[HloInstruction, tuple[Leaf, ...]]
+
+
+def in_place_of(i: HloInstruction) -> InPlace:
+    """Pairs (result leaf, operand leaf) for which an instruction may work in place."""
+    if i.opcode in _NOT_IN_PLACE:
+        return frozenset()
+    if i.opcode == "while":
+        return frozenset((n, n) for n, _ in enumerate(i.shape.leaves()))
+    if not all(o.shape.is_array for o in i.operands):
+        return frozenset()
+    return in_place_pairs(kernel_computation(i))
+
+
+def result_places(computation: HloComputation, source: Source) -> Mapping[Leaf, Leaf]:
+    """For leaves that may lie where a leaf of the root is wanted, that leaf.
+
+    Such a leaf is read by one instruction alone, which makes the leaf of the root, or another such
+    one, in its place.
+    """
+    readers = _readers(computation, source)
+    results = dict.fromkeys(source[computation.root])
+    found: dict[Leaf, Leaf] = {}
+    for result in results:
+        leaf: Leaf | None = result
+        while leaf is not None:
+            leaf = next(
+                (
+                    before
+                    for before in _before(leaf, source)
+                    if readers[before] == {leaf.instruction}
+                    and before not in results
+                    and before not in found
+                ),
+                None,
+            )
+            if leaf is not None:
+                found[leaf] = result
+    return found
+
+
+def _readers(computation: HloComputation, source: Source) -> Mapping[Leaf, set[HloInstruction]]:
+    found: dict[Leaf, set[HloInstruction]] = {}
+    for i in computation.instructions:
+        for operand in i.operands if i.opcode not in GROUPING else ():
+            for leaf in source[operand]:
+                found.setdefault(leaf, set()).add(i)
+    return found
+
+
+def _before(leaf: Leaf, source: Source) -> Iterator[Leaf]:
+    """Leaves in whose place the instruction of this one may make it."""
+    i = leaf.instruction
+    pairs = in_place_of(i)
+    read = [x for o in i.operands for x in source[o]]
+    for result, number in sorted(pairs):
+        before = read[number]
+        at = [n for n, x in enumerate(read) if x == before]
+        if (
+            result == leaf.number
+            and before.instruction.opcode not in _NOWHERE_ELSE
+            and before.shape.nbytes == leaf.shape.nbytes
+            and all((result, n) in pairs for n in at)
+            and (len(at) == 1 or i.opcode != "while")
+        ):
+            yield before
