@@ -123,10 +123,8 @@ class Fusion:
             alone = instruction is computation.root or instruction in controlled
             goal = instruction if alone else self._common_leader(instruction, users, leader, size)
             if instruction.opcode in self.epilogues and goal is instruction:
-                if not alone:
-                    goal = self._epilogue_leader(
-                        instruction, users[instruction], leader, size, reads
-                    )
+                readers = () if alone else users[instruction]
+                goal = self._epilogue_leader(instruction, readers, leader, size, reads)
                 goal = instruction if goal in with_core else goal
                 with_core.add(goal)
             if goal is not instruction and not reads.join(instruction, users[instruction]):

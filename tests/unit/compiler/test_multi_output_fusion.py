@@ -248,3 +248,15 @@ def test_the_cpu_joins_reduces_and_large_loops() -> None:
     size = compiler.describe().cache_nbytes
     large = module_of(f"x = f32[{size}] parameter(0)\n ROOT a = f32[{size}] negate(x)").entry.root
     assert compiler.can_share_kernel(large, large)
+
+
+def test_a_product_with_an_epilogue_is_no_loop() -> None:
+    module = module_of("""x = f32[4,4] parameter(0)
+  y = f32[4,4] parameter(1)
+  d = f32[4,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  a = f32[4,4] add(d, x)
+  b = f32[4,4] negate(x)
+  ROOT r = (f32[4,4], f32[4,4]) tuple(a, b)""")
+    fused = Fusion(always, epilogues=frozenset({"dot"})).run(module)
+    assert [len(i["calls"].instructions) for i in fused.entry.instructions if i.called] == [4]
+    assert MultiOutputFusion(always).run(fused) is fused
