@@ -8,103 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xladev.codegen.kernel_spec import KernelSpec
+from tests.unit.compiler.evaluating_backend import EvaluatingCompiler, check, run
 from xladev.compiler.buffer_assignment import assign_buffers
 from xladev.compiler.executable import Executable
 from xladev.compiler.fusion import Fusion
 from xladev.compiler.in_place import in_place_pairs
-from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
-from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.kernel_plan import KernelPlan, Loop, RunKernel, Space
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.plan_file import plan_executable, read_plan
 from xladev.compiler.schedule import no_workspace
-from xladev.compiler.support import YES, Support
 from xladev.errors import FormatError
-from xladev.hlo.evaluator import HloEvaluator
-from xladev.hlo.ir import HloInstruction, HloModule
-from xladev.hlo.proto import read_module, write_module
 from xladev.hlo.text import parse_module
-from xladev.runtime.executor import Kernel
-from xladev.runtime.host_executor import HostExecutor, host_bytes
-from xladev.runtime.loaded_executable import LaunchContext
-from xladev.runtime.memory import DeviceMemory
-from xladev.runtime.plan_executable import load_plan_or_program
-from xladev.runtime.stream import Stream, SynchronousStream
-
-
-class EvaluatingCompiler(KernelCompiler):
-    """Kernels are serialized modules; every family is lowered the same way."""
-
-    def supports(self, instruction: HloInstruction, description: object) -> Support:
-        return YES
-
-    def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
-        return YES
-
-    def lower(self, spec: KernelSpec) -> KernelCode:
-        return KernelCode(spec.name, write_module(HloModule(spec.name, spec.computation)))
-
-
-class EvaluatingExecutor(HostExecutor):
-    """Evaluates kernels; results are written only after all operands were read."""
-
-    def load_kernel(self, code: KernelCode) -> Kernel:
-        return Kernel(code.entry, read_module(code.code))
-
-    def launch_kernel(
-        self,
-        stream: Stream,
-        kernel: Kernel,
-        buffers: Sequence[DeviceMemory],
-        dimensions: LaunchDimensions,
-    ) -> None:
-        module: HloModule = kernel.handle
-        shapes = [p.shape for p in module.entry.parameters]
-        arguments = [
-            host_bytes(b).view(s.element_type.np).reshape(s.dims)
-            for b, s in zip(buffers, shapes, strict=False)
-        ]
-        value = HloEvaluator().run(module, *arguments)
-        results = value if isinstance(value, tuple) else (value,)
-        for result, buffer in zip(results, buffers[len(shapes) :], strict=True):
-            host_bytes(buffer)[:] = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
-
-
-def run(text: str, arguments: Sequence[Any], *, fusion: bool = True) -> list[Any]:
-    module = parse_module(text)
-    executable = EvaluatingCompiler().compile(module, CompileOptions(fusion=fusion))
-    executor = EvaluatingExecutor()
-    loaded = load_plan_or_program(executor, executable)
-    signature = executable.signature
-    inputs = [np.array(a, copy=True) for a in arguments]
-    outputs = [np.zeros(s.dims, s.element_type.np) for s in signature.result_leaves]
-    for alias in signature.aliases:
-        outputs[alias.result] = inputs[alias.parameter]
-    scratch = executor.allocate(max(signature.scratch_nbytes, 1), alignment=64, memory_space=0)
-    host_bytes(scratch)[:] = 0xCD
-
-    def memory(array: Any) -> DeviceMemory:
-        return executor.wrap_host(array.reshape(-1).view(np.uint8))
-
-    context = LaunchContext(tuple(map(memory, inputs)), tuple(map(memory, outputs)), scratch)
-    loaded.launch(SynchronousStream(), context)
-    return outputs
 
 
 def plan_of(text: str) -> KernelPlan:
     module = Fusion(EvaluatingCompiler().can_fuse).run(parse_module(text))
     return assign_buffers(module, lambda spec: 0)
-
-
-def check(text: str, *arguments: Any) -> None:
-    """The plan gives what the evaluator gives, fused or not."""
-    value = HloEvaluator().run(parse_module(text), *arguments)
-    wanted = value if isinstance(value, tuple) else (value,)
-    for fusion in (True, False):
-        found = run(text, arguments, fusion=fusion)
-        for a, b in zip(found, wanted, strict=True):
-            np.testing.assert_array_equal(a, b)
 
 
 X = np.arange(4, dtype=np.float32)
