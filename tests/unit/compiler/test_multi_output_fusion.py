@@ -260,3 +260,27 @@ def test_a_product_with_an_epilogue_is_no_loop() -> None:
     fused = Fusion(always, epilogues=frozenset({"dot"})).run(module)
     assert [len(i["calls"].instructions) for i in fused.entry.instructions if i.called] == [4]
     assert MultiOutputFusion(always).run(fused) is fused
+
+
+def test_long_sums_together_are_as_exact_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums go by parts, an extreme beside them does not; each gives what it gives alone."""
+    size = 3000
+    module = module_of(
+        f"""x = f32[2,{size}] parameter(0)
+  z = f32[] constant(0)
+  n = f32[] constant(-inf)
+  q = f32[2,{size}] multiply(x, x)
+  s = f32[2] reduce(x, z), dimensions={{1}}, to_apply=add
+  t = f32[2] reduce(q, z), dimensions={{1}}, to_apply=add
+  m = f32[2] reduce(x, n), dimensions={{1}}, to_apply=most
+  ROOT r = (f32[2], f32[2], f32[2]) tuple(s, t, m)""",
+        ADD + ADD.replace("add", "most").replace("most(", "maximum("),
+    )
+    x = np.random.default_rng(0).standard_normal((2, size), np.float32)
+    found = []
+    for answer in (YES, no("apart")):
+        monkeypatch.setattr(CpuCompiler, "can_share_kernel", lambda _, a, b, say=answer: say)
+        found.append([r.numpy() for r in client.compile(module, "cpu")(x)])
+    for together, alone in zip(*found, strict=True):
+        np.testing.assert_array_equal(together, alone)
+    np.testing.assert_allclose(found[0][0], x.sum(1, np.float64), rtol=1e-5)
