@@ -21,6 +21,7 @@ from xladev.passes.expansions.comparison import expand_compare
 from xladev.passes.expansions.convolution import expand_convolution
 from xladev.passes.expansions.custom_call import expand_known_target, expand_registered
 from xladev.passes.expansions.dimension_size import (
+    expand_dynamic_reshape,
     expand_get_dimension_size,
     expand_set_dimension_size,
 )
@@ -35,6 +36,7 @@ from xladev.passes.expansions.reduce_window import expand_reduce_window
 from xladev.passes.expansions.scaled_dot import expand_scaled_dot
 from xladev.passes.expansions.scan import expand_scan
 from xladev.passes.expansions.select_and_scatter import expand_select_and_scatter
+from xladev.passes.expansions.shuffle import expand_shuffle
 from xladev.passes.expansions.stochastic_convert import expand_stochastic_convert
 from xladev.passes.expansions.topk import expand_topk
 from xladev.passes.expansions.triangular_solve import expand_triangular_solve
@@ -52,6 +54,7 @@ OWN_EXPANDERS: Mapping[str, tuple[Expander, ...]] = MappingProxyType(
         "convolution": (expand_convolution,),
         "custom-call": (expand_registered, expand_known_target),
         "dot": (expand_dot,),
+        "dynamic-reshape": (expand_dynamic_reshape,),
         "fft": (expand_fft,),
         "gather": (expand_gather,),
         "get-dimension-size": (expand_get_dimension_size,),
@@ -65,6 +68,7 @@ OWN_EXPANDERS: Mapping[str, tuple[Expander, ...]] = MappingProxyType(
         "scatter": (expand_scatter,),
         "select-and-scatter": (expand_select_and_scatter,),
         "set-dimension-size": (expand_set_dimension_size,),
+        "shuffle": (expand_shuffle,),
         "stochastic-convert": (expand_stochastic_convert,),
         "topk": (expand_topk,),
         "triangular-solve": (expand_triangular_solve,),

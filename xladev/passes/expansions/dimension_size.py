@@ -1,4 +1,4 @@
-"""Sizes of dimensions that are not dynamic: asked for, a constant; set, nothing to do.
+"""Sizes of dimensions that are not dynamic: asked for, a constant; set or reshaped to, known.
 
 TensorFlow sets the size of a dimension to its bound after a sort that it cuts short (top-k).
 """
@@ -29,3 +29,14 @@ def expand_set_dimension_size(instruction: HloInstruction) -> HloComputation | N
     if x.shape.is_dynamic or instruction.shape.is_dynamic:
         return None
     return e.build(x)
+
+
+def expand_dynamic_reshape(instruction: HloInstruction) -> HloComputation | None:
+    """A reshape; None where the operand or the result is dynamic.
+
+    Sizes of a result without dynamic dimensions are its bounds: its elements are the operand's.
+    """
+    e, (x, *_) = begin(instruction)
+    if x.shape.is_dynamic or instruction.shape.is_dynamic:
+        return None
+    return e.build(e.reshape(x, instruction.shape.dims))

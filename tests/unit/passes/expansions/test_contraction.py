@@ -101,3 +101,15 @@ def test_convolution_groups(groups: str, labels: str, seed: int) -> None:
         f"window={{size=3x2 stride=1x2 pad=1_1x0_0}}, dim_labels={labels}, {groups}",
         seed,
     )
+
+
+def test_scaled_dot_takes_precisions_of_scales() -> None:
+    """XLA gives one precision for each of the four operands."""
+    text = (
+        "r = f32[2,2] scaled-dot(f32[2,4] x, f32[4,2] y, f32[2,2] s, f32[2,2] t), "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        "operand_precision={highest,highest,default,default}"
+    )
+    module = parse_module(text)
+    dots = [i for i in expanded(module).instructions if i.opcode == "dot"]
+    assert [tuple(i["operand_precision"]) for i in dots] == [("highest", "highest")]

@@ -49,3 +49,9 @@ def test_a_top_k_of_tensorflow_needs_no_host() -> None:
     )
     assert not made.program.fallbacks
     assert np.asarray(made(np.arange(4, dtype=np.float32))).tolist() == [0, 1, 2]
+
+
+def test_a_reshape_to_static_sizes_is_one() -> None:
+    text = "r = f32[3,2] dynamic-reshape(f32[2,3] x, s32[] a, s32[] b)"
+    assert_exact(text, X.reshape(3, 2), X, np.int32(3), np.int32(2))
+    assert expanded(parse_module(text)).root.opcode == "reshape"
