@@ -48,6 +48,20 @@ def _is_narrow(i: HloInstruction) -> bool:
     return i.shape.element_type.bits < 8
 
 
+def _count_differs(i: HloInstruction) -> bool:
+    return _is_narrow(i) or i.shape.element_type.is_signed
+
+
+def _is_f64(i: HloInstruction) -> bool:
+    return i.shape.element_type.component is dt.F64
+
+
+def _sees_layouts(i: HloInstruction) -> bool:
+    """The way of a program to XLA loses layouts, and with them what the bytes mean."""
+    shapes = (i.shape, *(o.shape for o in i.operands))
+    return any(s.minor_to_major != tuple(reversed(range(s.rank))) for s in shapes)
+
+
 def _sort_differs(i: HloInstruction) -> bool:
     """Ties are in some order, and narrow integers are mixed up."""
     return not i["is_stable"] or any(o.shape.element_type.bits < 8 for o in i.operands)
@@ -78,7 +92,9 @@ _RULES: Mapping[str, Callable[[HloInstruction], bool]] = MappingProxyType(
         "stochastic-convert": _to_float,
         "reduce": _reduces_nothing,
         "reduce-window": _window_differs,
-        "count-leading-zeros": _is_narrow,
+        "count-leading-zeros": _count_differs,
+        "bitcast": _sees_layouts,
+        "log-plus-one": _is_f64,
         "popcnt": _is_narrow,
         "sort": _sort_differs,
         "sine": _is_complex,

@@ -37,6 +37,7 @@ def rounded_once(of_reals: Function, of_complexes: Function) -> Function:
     return function
 
 
+_LOG1P = ("XLA:CPU's f64 is off by up to a hundred units in the last place below zero.",)
 _NEAR_ZERO = ("XLA:CPU's complex sine loses digits of the imaginary part near zero.",)
 
 
@@ -81,7 +82,7 @@ OPS: tuple[OpDef, ...] = (
     _op("exponential-minus-one", "exp(x) - 1, accurate near zero.", np.expm1, complexes.expm1),
     _op("log", "Natural logarithm.", np.log, np.log),
     _op("log2", "Logarithm to base two.", np.log2, complexes.log2),
-    _op("log-plus-one", "log(1 + x), accurate near zero.", np.log1p, complexes.log1p),
+    _op("log-plus-one", "log(1 + x), accurate near zero.", np.log1p, complexes.log1p, _LOG1P),
     _op("logistic", "1 / (1 + exp(-x)).", reals.logistic, complexes.logistic),
     _op("sqrt", "Square root.", np.sqrt, np.sqrt),
     _op("rsqrt", "Reciprocal square root.", reals.rsqrt, complexes.rsqrt),

@@ -142,7 +142,7 @@ OPS: tuple[OpDef, ...] = (
         "Number of leading zero bits.",
         rules.INTEGER,
         integers.count_leading_zeros,
-        differences=_NARROW,
+        differences=(*_NARROW, "XLA folds constants that are negative to other counts."),
     ),
     _op(
         "popcnt",
