@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xladev.hlo import dtype as dt
+from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.passes.expansions.emit import Emitter, begin
 
@@ -23,6 +24,17 @@ def expand_compare(instruction: HloInstruction) -> HloComputation | None:
 def total_order_key(e: Emitter, x: HloInstruction) -> HloInstruction:
     """Signed integers in the total order of floats."""
     width = x.shape.element_type.bits
-    bits = e.bitcast_convert(x, _SIGNED[width])
-    flipped = e.elementwise("xor", bits, 2 ** (width - 1) - 1)
-    return e.select(e.compare("LT", bits, 0), flipped, bits)
+    return _flipped(e, e.bitcast_convert(x, _SIGNED[width]))
+
+
+def from_total_order_key(
+    e: Emitter, key: HloInstruction, element_type: PrimitiveType
+) -> HloInstruction:
+    """The floats whose `total_order_key` these are, bit for bit."""
+    return e.bitcast_convert(_flipped(e, key), element_type)
+
+
+def _flipped(e: Emitter, bits: HloInstruction) -> HloInstruction:
+    """Negative numbers in the opposite order; twice is not at all."""
+    others = 2 ** (bits.shape.element_type.bits - 1) - 1
+    return e.select(e.compare("LT", bits, 0), e.elementwise("xor", bits, others), bits)
