@@ -13,7 +13,8 @@ PAGES = [
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 NAMED = re.compile(r"`([a-z_.][a-z0-9_./-]*(?:\.py|\.md|\.toml|/))`")
 LINKED = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
-PLACES = (ROOT / "xladev", ROOT / "docs", ROOT / "tests", ROOT)
+PLATFORMS = tuple(p for p in (ROOT / "xladev" / "platforms").iterdir() if p.is_dir())
+PLACES = (ROOT / "xladev", ROOT / "docs", ROOT / "tests", *PLATFORMS, ROOT)
 ELSEWHERE = {".../proto/"}
 """Names of files of other projects."""
 MADE = "xladev_npu/"
