@@ -26,8 +26,10 @@ from xladev.platforms.template_npu.codegen import (
     reduction,
 )
 from xladev.platforms.template_npu.codegen.command_list import Buffer, CommandList
+from xladev.platforms.template_npu.codegen.expression import Rule
 from xladev.platforms.template_npu.codegen.loops import Destination, Stage
 from xladev.platforms.template_npu.codegen.nodes import Array
+from xladev.platforms.template_npu.codegen.rules import RULES
 
 ALIGNMENT = 64
 MAX_WINDOWS = 255
@@ -108,6 +110,11 @@ class KernelEmitter:
             loops.emit_loop(self, [Destination(i, results[0])])
 
     # What stages ask
+
+    @property
+    def rules(self) -> Mapping[str, Rule]:
+        """See `Memory.rules`."""
+        return RULES
 
     def find(self, instruction: HloInstruction) -> Array | None:
         """See `Memory.find`."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import isqrt, prod
 
 from xladev.hlo.ir import HloInstruction
@@ -219,7 +220,8 @@ def _block_sizes(c: Contraction, limit: int) -> tuple[int, int, int]:
     rows = min(prod(c.rows), side)
     columns = min(prod(c.columns), _tiles(limit // rows))
     rows = min(prod(c.rows), _tiles(limit // columns))
-    return rows, columns, max(1, min(prod(c.depth), _tiles(limit // max(rows, columns))))
+    depth = min(prod(c.depth), _tiles(limit // max(rows, columns)), isa.MAX_LANES)
+    return rows, columns, max(1, depth)
 
 
 def _tiles(size: int) -> int:
@@ -278,18 +280,25 @@ def _tile_strides(row: int, column: int, loops: str) -> tuple[int, ...]:
 def _on_vector(
     tiles: TileEmitter, c: Contraction, sizes: Sizes, values: Values, accumulate: bool
 ) -> None:
-    """One product of a column and a row after the other."""
+    """All products of a part of the block at once, then a sum over lanes."""
     m, n, k = sizes
     total, a, b = values
-    out = Value(total.buffer, total.address, (n * 4, 4))
     types = (c.type, c.type)
-    product = tiles.dense((m, n), (True, True), 4)
-    for at in range(k):
-        left = Value(a.buffer, a.address + at * 4, (k * 4, 0))
-        right = Value(b.buffer, b.address + at * n * 4, (0, 4))
-        if at == 0 and not accumulate:
-            tiles.vector("binary", "mul", types, (m, n), out, (left, right))
-            continue
-        tiles.vector("binary", "mul", types, (m, n), product, (left, right))
-        tiles.vector("binary", "add", types, (m, n), out, (out, product))
-    tiles.slots.give(product.buffer)
+    room = tiles.slots.elements
+    columns = max(1, min(n, room // k))
+    rows = max(1, min(m, room // (columns * k)))
+    for m_at, n_at in product(range(0, m, rows), range(0, n, columns)):
+        part = (min(rows, m - m_at), min(columns, n - n_at), k)
+        left = Value(a.buffer, a.address + m_at * k * 4, (k * 4, 0, 4))
+        right = Value(b.buffer, b.address + n_at * 4, (0, 4, n * 4))
+        out = Value(total.buffer, total.address + (m_at * n + n_at) * 4, (n * 4, 4))
+        products = tiles.dense(part, (True,) * 3, 4)
+        sums = tiles.dense(part[:2], (True,) * 2, 4)
+        tiles.vector("binary", "mul", types, part, products, (left, right))
+        strides = (part[1] * k * 4, k * 4, 4)
+        flat = Value(products.buffer, products.address, strides)
+        tiles.reduce("add", c.type, part, sums if accumulate else out, flat)
+        if accumulate:
+            tiles.vector("binary", "add", types, part[:2], out, (out, sums))
+        tiles.slots.give(products.buffer)
+        tiles.slots.give(sums.buffer)

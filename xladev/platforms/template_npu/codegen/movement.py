@@ -19,10 +19,8 @@ from xladev.platforms.template_npu.codegen.expression import (
     PRED,
     S32,
     Expression,
-    added,
-    dynamic_offset,
-    index_component,
 )
+from xladev.platforms.template_npu.codegen.indexing import added, dynamic_offset, index_component
 from xladev.platforms.template_npu.codegen.loops import (
     Destination,
     Stage,

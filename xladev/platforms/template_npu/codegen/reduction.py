@@ -17,11 +17,10 @@ from xladev.platforms.template_npu.codegen.contraction import unit_row
 from xladev.platforms.template_npu.codegen.expression import (
     F32,
     Expression,
-    accumulates_in_f32,
-    combine,
     name_input,
     number_of,
 )
+from xladev.platforms.template_npu.codegen.folding import accumulates_in_f32, combine
 from xladev.platforms.template_npu.codegen.loops import (
     Stage,
     Store,
@@ -38,7 +37,6 @@ from xladev.platforms.template_npu.codegen.tiles import (
     Value,
     box_sizes,
     boxes,
-    pieces_of_loops,
 )
 from xladev.platforms.template_npu.device import isa
 
@@ -233,18 +231,8 @@ class _Fold:
         type_ = self.operands[0].type
         nbytes = isa.TYPES[type_].nbytes
         made = tiles.dense((rows, 1), (True, True), nbytes)
-        if tiles.commands is not None:
-            row = isa.BY_NAME["reduce"]
-            strides = ((nbytes, 0), (columns * nbytes, nbytes))
-            for counts, ((to, out), (moved, source)) in pieces_of_loops((rows, columns), strides):
-                operands = [
-                    (made.address + to, out), (value.address + moved, source),
-                    (0, (0,) * 4), (0, (0,) * 4),
-                ]  # fmt: skip
-                tiles.commands.emit(
-                    row, row.functions.index(self.function), (type_, type_), counts, operands,
-                    (0,), (value.buffer,), (made.buffer,),
-                )  # fmt: skip
+        out = Value(made.buffer, made.address, (nbytes,))
+        tiles.reduce(self.function, type_, (rows, columns), out, value)
         return _matrix(made, 1, nbytes)
 
     def _added(

@@ -325,6 +325,21 @@ class TileEmitter:
             references += [NOWHERE] * (4 - len(references))
             self.commands.emit(row, number, types, counts, references, (imm,), reads, writes)
 
+    def reduce(
+        self, function: str, type_: int, sizes: tuple[int, ...], made: Value, value: Value
+    ) -> None:
+        """The innermost loop of a value, of at most `isa.MAX_LANES`, folded by the vector unit."""
+        if self.commands is None:
+            return
+        row = isa.BY_NAME["reduce"]
+        number = row.functions.index(function)
+        for counts, placed in pieces_of_loops(sizes, ((*made.strides, 0), value.strides)):
+            (to, out), (moved, source) = placed
+            operands = [(made.address + to, out), (value.address + moved, source), NOWHERE, NOWHERE]
+            self.commands.emit(
+                row, number, (type_, type_), counts, operands, (0,), (value.buffer,), (made.buffer,)
+            )
+
     def iota(self, node: Iota, sizes: tuple[int, ...], made: Value, start: int) -> None:
         """Numbers that grow along each loop."""
         if self.commands is None:
