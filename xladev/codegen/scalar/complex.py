@@ -41,6 +41,32 @@ def _abs(b: FunctionBuilder, args: _Args) -> Value:
     return emit_magnitude(b, (args[0].real, args[0].imag))
 
 
+def _is_nan(b: FunctionBuilder, z: ComplexValue) -> Value:
+    return b.or_(b.fcmp("uno", z.real, z.real), b.fcmp("uno", z.imag, z.imag))
+
+
+def _precedes(b: FunctionBuilder, x: ComplexValue, y: ComplexValue) -> Value:
+    """Whether x comes before y, by real and then by imaginary part."""
+    same = b.and_(b.fcmp("oeq", x.real, y.real), b.fcmp("olt", x.imag, y.imag))
+    return b.or_(b.fcmp("olt", x.real, y.real), same)
+
+
+def _extreme(b: FunctionBuilder, args: _Args, second: Value) -> ComplexValue:
+    """The second number where ``second``; a NaN of the first, then of the second, before all."""
+    x, y = args
+    whole = b.xor(_is_nan(b, x), True)
+    chosen = b.and_(whole, b.or_(second, _is_nan(b, y)))
+    return ComplexValue(b.select(chosen, y.real, x.real), b.select(chosen, y.imag, x.imag))
+
+
+def _maximum(b: FunctionBuilder, args: _Args) -> ComplexValue:
+    return _extreme(b, args, _precedes(b, args[0], args[1]))
+
+
+def _minimum(b: FunctionBuilder, args: _Args) -> ComplexValue:
+    return _extreme(b, args, _precedes(b, args[1], args[0]))
+
+
 def _of_pairs(kernel: PairKernel) -> ComplexEmitter:
     def emit(b: FunctionBuilder, args: _Args) -> ComplexValue:
         return ComplexValue(*kernel(b, [(z.real, z.imag) for z in args]))
@@ -55,6 +81,8 @@ COMPLEX_EMITTERS: Mapping[str, ComplexEmitter] = MappingProxyType(
         "multiply": _multiply,
         "negate": _negate,
         "abs": _abs,
+        "maximum": _maximum,
+        "minimum": _minimum,
         **{opcode: _of_pairs(kernel) for opcode, kernel in COMPLEX_MATH.items()},
     }
 )

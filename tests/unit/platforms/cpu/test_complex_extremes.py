@@ -38,3 +38,18 @@ def test_a_power_whose_factors_leave_the_range_while_it_does_not() -> None:
     want = np.exp(exponent.astype(np.clongdouble) * np.log(wide))
     assert np.all(np.isfinite(got))
     assert np.all(np.abs(got - want) <= 1e-11 * np.abs(want))
+
+
+@pytest.mark.parametrize("opcode", ["maximum", "minimum"])
+def test_extremes_compare_by_parts_and_nan_wins(opcode: str) -> None:
+    nan = float("nan")
+    x = np.array([1 + 2j, 1 + 2j, 3 - 1j, complex(nan, 1), 2, -1j], np.complex64)
+    y = np.array([1 + 3j, 0 + 9j, 3 - 2j, 5, complex(0, nan), 0], np.complex64)
+    text = f"""HloModule m
+    ENTRY e {{ x = c64[6] parameter(0)
+      y = c64[6] parameter(1)
+      ROOT r = c64[6] {opcode}(x, y) }}"""
+    made = compile_for(text.encode(), "cpu")
+    assert not made.program.fallbacks
+    want = compile_for(text.encode(), "interpreter")(x, y)
+    np.testing.assert_array_equal(np.asarray(made(x, y)), np.asarray(want))
