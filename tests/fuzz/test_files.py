@@ -7,12 +7,9 @@ import pytest
 
 from tests.fuzz.files import damaged_executable, damaged_plan, damaged_program
 from tests.fuzz.run_file import devices, sample
+from tests.unit.compiler.evaluating_backend import EvaluatingCompiler, EvaluatingExecutor
 from tests.unit.compiler.subset_backend import subset_registry
-from tests.unit.compiler.test_kernel_plan import (
-    ROTATING_LOOP,
-    EvaluatingCompiler,
-    EvaluatingExecutor,
-)
+from tests.unit.compiler.test_kernel_plan import ROTATING_LOOP
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.program import Program

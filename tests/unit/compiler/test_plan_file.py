@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.compiler.test_kernel_plan import ROTATING_LOOP, EvaluatingCompiler
+from tests.unit.compiler.evaluating_backend import EvaluatingCompiler
+from tests.unit.compiler.test_kernel_plan import ROTATING_LOOP
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.plan_file import MAGIC, read_plan
