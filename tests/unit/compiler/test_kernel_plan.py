@@ -264,6 +264,20 @@ ENTRY e { x = f32[64] parameter(0)
     assert assign_buffers(parse_module(text), no_workspace, [(1, 0)]).scratch_nbytes >= 256
 
 
+def test_a_value_that_others_read_too_is_not_overwritten_on_its_way() -> None:
+    text = """HloModule m
+ENTRY e { x = f32[64] parameter(0)
+  g = f32[64] sort(x), dimensions={0}, to_apply=lt
+  d = f32[64] multiply(g, g)
+  k = f32[64] reverse(g), dimensions={0}
+  l = f32[64] sort(k), dimensions={0}, to_apply=lt
+  ROOT t = (f32[64], f32[64]) tuple(d, l) }
+lt { p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT c = pred[] compare(p, q), direction=LT }"""
+    check(text, np.arange(64, dtype=np.float32) * 7 % 11)
+
+
 def test_a_value_on_its_way_to_a_result_lies_there() -> None:
     """The gradient is read by nobody but the update, element by element."""
     text = """HloModule m
