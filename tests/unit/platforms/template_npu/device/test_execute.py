@@ -33,7 +33,7 @@ def run(text: str | bytes, windows: list[np.ndarray], *, batched: bool = True):
 
 
 def random_vector(draw: random.Random) -> Instruction:
-    name = draw.choice(["unary", "binary", "compare", "select", "convert", "reduce"])
+    name = draw.choice(["unary", "binary", "compare", "select", "convert", "reduce", "quantize"])
     opcode = isa.BY_NAME[name]
     function = draw.randrange(len(opcode.functions)) if opcode.functions else 0
     type_ = draw.randrange(len(isa.TYPES))
@@ -50,7 +50,7 @@ def random_vector(draw: random.Random) -> Instruction:
     )
     if draw.random() < 0.4:  # in place
         operands = (operands[1], *operands[1:])
-    return Instruction(opcode, function, type_, result, counts, operands, (0,))
+    return Instruction(opcode, function, type_, result, counts, operands, (0x50A,))
 
 
 def random_matmul(draw: random.Random) -> Instruction:
@@ -93,8 +93,7 @@ def test_batched_execution_is_bit_for_bit_sequential_execution(seed):
         if faults[0] is None:
             step = cores[0].load(code).schedule.steps[-1]
             kinds[is_batchable(step)] += 1
-    assert kinds[True] > 30  # both ways are taken
-    assert kinds[False] > 30
+    assert min(kinds.values()) > 10  # both ways are taken
 
 
 def test_a_loop_carried_sum_is_sequential():
