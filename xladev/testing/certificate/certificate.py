@@ -18,6 +18,7 @@ from xladev.testing.conformance.status import Status
 FORMAT = 1
 """Version of CERTIFICATE.json."""
 _MOST_BYTES = 64 << 20
+_HINT = "take the file as it was issued, or issue one: xladev certify NAME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def _read(path: Path) -> dict[str, Any]:
             raise _bad(path, "it is too large", f"{path.stat().st_size} bytes")
         data = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as e:
-        raise FormatError(f"cannot read a certificate from {path}", why=str(e)) from e
+        raise FormatError(f"cannot read a certificate from {path}", why=str(e), hint=_HINT) from e
     if not isinstance(data, dict):
         raise _bad(path, "it is no JSON object", type(data).__name__)
     return data
@@ -151,4 +152,4 @@ def _check_agreement(path: Path, found: Certificate) -> None:
 
 
 def _bad(path: Path, what: str, why: str) -> FormatError:
-    return FormatError(f"no valid certificate: {what}", where=str(path), why=why)
+    return FormatError(f"no valid certificate: {what}", where=str(path), why=why, hint=_HINT)

@@ -22,6 +22,7 @@ from xladev.testing.conformance.status import Status
 
 CERTIFICATE = "CERTIFICATE.json"
 STATEMENT = "STATEMENT.md"
+_HINT = "name another folder with --out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def _clear(folder: Path) -> None:
         for name in (CERTIFICATE, STATEMENT):
             (folder / name).unlink(missing_ok=True)
     except OSError as e:
-        raise FormatError(f"cannot write certificates into {folder}", why=str(e)) from e
+        raise FormatError(f"cannot write certificates into {folder}", why=str(e), hint=_HINT) from e
 
 
 def _write(folder: Path, certificate: Certificate) -> None:
@@ -129,4 +130,6 @@ def _write(folder: Path, certificate: Certificate) -> None:
         for name, text in texts.items():
             (folder / name).write_text(text, "utf-8")
     except OSError as e:
-        raise FormatError(f"cannot write a certificate into {folder}", why=str(e)) from e
+        raise FormatError(
+            f"cannot write a certificate into {folder}", why=str(e), hint=_HINT
+        ) from e

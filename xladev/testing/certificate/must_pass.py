@@ -15,6 +15,7 @@ from xladev.errors import FormatError
 from xladev.testing.certificate.levels import LEVELS
 
 FILE = "must_pass.txt"
+_HINT = "it comes with the suite: install xladev anew"
 _HEAD = re.compile(r"suite (\d+(?:\.\d+)*)")
 _LINE = re.compile(r"(\d+) ([a-z0-9_]+::\S+)")
 
@@ -48,15 +49,16 @@ def read_must_pass(folder: Path) -> MustPass:
     try:
         head, *lines = path.read_text("utf-8").splitlines()
     except (OSError, ValueError) as e:
-        raise FormatError(f"cannot read {path}", why=str(e)) from e
+        raise FormatError(f"cannot read {path}", why=str(e), hint=_HINT) from e
     version = _HEAD.fullmatch(head)
     matches = [_LINE.fullmatch(line) for line in lines]
     bad = [line for line, match in zip(lines, matches, strict=True) if not match]
     if version is None or bad:
-        raise FormatError(f"{path} is no must-pass list", why=f"a line is {(bad or [head])[0]!r}")
+        why = f"a line is {(bad or [head])[0]!r}"
+        raise FormatError(f"{path} is no must-pass list", why=why, hint=_HINT)
     levels = {match[2]: int(match[1]) for match in matches if match}
     if not set(levels.values()) <= {level.number for level in LEVELS}:
-        raise FormatError(f"{path} names a level that there is not")
+        raise FormatError(f"{path} names a level that there is not", hint=_HINT)
     return MustPass(version[1], levels, suite_sha256(folder))
 
 

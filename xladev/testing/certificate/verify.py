@@ -71,6 +71,7 @@ def verify_file(path: Path) -> Certificate:
             f"the certificate's results do not give level {certificate.level}",
             where=str(path),
             why=why,
+            hint="it is worth a lower level at best: xladev certify NAME says which",
         )
     _check_report(path.parent / REPORT, certificate)
     return certificate
@@ -93,6 +94,7 @@ def _check_report(report: Path, certificate: Certificate) -> None:
         raise FormatError(
             f"{report} is not the report of the certificate beside it",
             why="its SHA-256 is another",
+            hint="put the report of the same run there, or none",
         )
 
 

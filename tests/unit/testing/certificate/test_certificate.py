@@ -83,8 +83,9 @@ def test_what_is_no_certificate_is_refused(text: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="cannot read"):
+    with pytest.raises(FormatError, match="cannot read") as caught:
         read_certificate(tmp_path / "none.json")
+    assert "xladev certify NAME" in str(caught.value)
 
 
 def test_the_first_line_states_coverage_from_level_2(tmp_path: Path) -> None:
