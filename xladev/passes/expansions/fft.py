@@ -137,18 +137,24 @@ def _digits(
 
 def _roots(n: int, sign: int) -> Complexes:
     """exp(sign 2 pi i j k / n) for all j, k below n."""
-    return _powers(np.outer(np.arange(n), np.arange(n)), n, sign)
+    return powers(np.outer(np.arange(n), np.arange(n)), n, sign)
 
 
 def _twiddles(radix: int, rest: int, sign: int) -> Complexes:
     """exp(sign 2 pi i j k / (radix rest)) as ``[rest, radix]``."""
-    return _powers(np.outer(np.arange(rest), np.arange(radix)), radix * rest, sign)
+    return powers(np.outer(np.arange(rest), np.arange(radix)), radix * rest, sign)
 
 
-def _powers(exponents: npt.NDArray[np.int64], n: int, sign: int) -> Complexes:
-    """exp(sign 2 pi i exponents / n), with exponents reduced first."""
-    angles = 2 * np.pi / n * (exponents % n)
-    return np.cos(angles) + sign * 1j * np.sin(angles)
+def powers(exponents: npt.NDArray[np.int64], n: int, sign: int) -> Complexes:
+    """exp(sign 2 pi i exponents / n), each part rounded once or twice.
+
+    Exponents are split into quarter turns, which are exact, and at most an eighth of a turn.
+    """
+    fourths = 4 * (exponents % n)
+    quarters = (fourths + n // 2) // n
+    angles = np.pi / 2 * ((fourths - quarters * n) / n)
+    roots = (np.cos(angles) + 1j * np.sin(angles)) * np.array([1, 1j, -1, -1j])[quarters % 4]
+    return roots if sign > 0 else roots.conj()
 
 
 def _real_matrix(matrix: Complexes) -> npt.NDArray[np.float64]:
@@ -179,7 +185,7 @@ def _bluestein(e: Emitter, rows: HloInstruction, inverse: bool) -> HloInstructio
     _, n, _ = rows.shape.dims
     sign = 1 if inverse else -1
     points = 1 << (2 * n - 2).bit_length()
-    chirp = _powers(np.arange(n) ** 2, 2 * n, sign)
+    chirp = powers(np.arange(n) ** 2, 2 * n, sign)
     kernel = np.zeros(points, np.complex128)
     kernel[:n] = chirp.conj()
     kernel[points - n + 1 :] = chirp.conj()[:0:-1]

@@ -1,10 +1,11 @@
 """fft as products of matrices, against NumPy's through the direct definition."""
 
+import numpy as np
 import pytest
 
 from tests.unit.passes.expansions.single import assert_near, expanded
 from xladev.hlo.text import parse_module
-from xladev.passes.expansions.fft import LONGEST, expand_fft, factors
+from xladev.passes.expansions.fft import LONGEST, expand_fft, factors, powers
 
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 30, 61, 64, 67, 100, 128, 134, 402, 1000, 1024]
 
@@ -48,3 +49,15 @@ def test_tables_are_bounded() -> None:
     for length in (LONGEST + 1, 1 << 36):
         text = f"r = c64[{length}] fft(c64[{length}] x), fft_type=FFT, fft_length={{{length}}}"
         assert expand_fft(parse_module(text).entry.root) is None
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 17, 61, 97])
+def test_roots_of_unity_are_within_an_ulp(n: int) -> None:
+    """Against a type with more digits where NumPy has one."""
+    exponents = np.arange(3 * n)
+    two_pi = np.longdouble("6.28318530717958647692528676655900577")
+    angles = two_pi * (exponents % n) / n
+    for sign in (1, -1):
+        found = powers(exponents, n, sign)
+        assert np.abs(found.real - np.cos(angles)).max() < 2e-16
+        assert np.abs(found.imag - sign * np.sin(angles)).max() < 2e-16
