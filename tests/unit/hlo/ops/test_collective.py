@@ -285,3 +285,13 @@ def test_no_element_is_scattered_into_no_parts() -> None:
       ROOT r = f32[1,2] reduce-scatter(x), replica_groups={}, dimensions={0}, to_apply=add }"""
     with pytest.raises(VerifyError, match=r"is said to be f32\[1,2\]"):
         verify(parse_module(text))
+
+
+def test_groups_without_members_are_refused() -> None:
+    text = """add { p = f32[] parameter(0)
+      q = f32[] parameter(1)
+      ROOT s = f32[] add(p, q) }
+    ENTRY e { x = f32[4,2] parameter(0)
+      ROOT r = f32[4,2] reduce-scatter(x), replica_groups={{}}, dimensions={0}, to_apply=add }"""
+    with pytest.raises(VerifyError):
+        verify(parse_module(text))
