@@ -32,7 +32,7 @@ BUDGET_US = 300.0
 MOST_GROWTH = 2.0
 """How much the time per instruction may grow from the smallest module to the largest.
 
-Caches of the processor and the collector of garbage account for up to 1.6 here."""
+Caches of the processor and the collector of garbage account for nearly all of it."""
 
 Timed = Callable[[HloModule], object]
 
@@ -173,6 +173,11 @@ computations of their own (`loops`), a bit of everything (`mixed`), reshapes, sl
 ## Each pass alone
 
 On the kind of module where it is slowest, or where it grows.
+
+Most of the growth is Python's collector of garbage, which looks at all that is alive. Measured
+without it at 1,000 and 50,000 instructions: `while-invariant-motion` on `loops` 14.0 and 15.8,
+`call-inliner` on `mixed` 8.2 and 10.7, `cse` on `mixed` 7.1 and 8.5. Tests count calls of functions
+instead (`tests/unit/passes/test_growth.py`): these grow by less than 1.4.
 
 {passes}
 """
