@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ _LARGEST_PRIME = 61
 LONGEST = 1 << 22
 """Most points that are expanded: tables of several times as many numbers become constants."""
 
+_QUARTER_TURN: npt.NDArray[np.float64] = np.array([[0.0, 1.0], [-1.0, 0.0]])
 Complexes = npt.NDArray[np.complex128]
 
 
@@ -122,9 +124,9 @@ def _digits(
         rest //= radix
         outer = batch * n // (radix * rest)
         rows = e.transpose(e.reshape(rows, (outer, radix, rest, 2)), (0, 2, 1, 3))
-        flat = e.reshape(rows, (outer * rest, 2 * radix))
-        matrix = e.table(_real_matrix(_roots(radix, sign)), rows.shape.element_type)
-        rows = e.reshape(e.matmul(flat, matrix), (outer, rest, radix, 2))
+        flat = e.reshape(rows, (outer * rest, radix, 2))
+        small = _folded(e, flat, sign) if radix > _LARGEST_RADIX else _small(e, flat, sign)
+        rows = e.reshape(small, (outer, rest, radix, 2))
         if rest > 1:
             rows = _times(e, rows, _twiddles(radix, rest, sign))
         rows = e.transpose(rows, (0, 2, 1, 3))
@@ -133,6 +135,41 @@ def _digits(
         split = e.reshape(rows, (batch, *radices, 2))
         rows = e.transpose(split, (0, *range(count, 0, -1), count + 1))
     return e.reshape(rows, (batch, n, 2))
+
+
+def _small(e: Emitter, rows: HloInstruction, sign: int) -> HloInstruction:
+    """Transforms ``[batch, n, 2]`` along n by a product with a matrix."""
+    return _mixed(e, rows, _real_matrix(_roots(rows.shape.dims[1], sign)))
+
+
+def _folded(e: Emitter, rows: HloInstruction, sign: int) -> HloInstruction:
+    """The same for odd n, with half the products and rounding.
+
+    With s[j] = x[j] + x[n - j] and d[j] = x[j] - x[n - j] for 0 < j < n / 2, X[k] and X[n - k] are
+    x[0] + sum s[j] cos(2 pi j k / n), plus and minus sign i sum d[j] sin(2 pi j k / n).
+    """
+    batch, n, _ = rows.shape.dims
+    half = n // 2
+    front, back = e.slice_in(rows, 1, 1, half + 1), e.slice_in(rows, 1, half + 1, n)
+    back = e.reverse(back, 1)
+    roots = powers(np.outer(np.arange(1, half + 1), np.arange(half + 1)), n, sign)
+    even = _mixed(e, e.add(front, back), np.kron(roots.real, np.eye(2)))
+    odd = _mixed(e, e.subtract(front, back), np.kron(roots.imag, _QUARTER_TURN))
+    first = e.reshape(e.slice_in(rows, 1, 0, 1), (batch, 2))
+    even = e.add(even, e.broadcast(first, (batch, half + 1, 2), (0, 2)))
+    rest = e.reverse(e.slice_in(e.subtract(even, odd), 1, 1, half + 1), 1)
+    return e.concatenate([e.add(even, odd), rest], 1)
+
+
+def _mixed(
+    e: Emitter, pair: HloInstruction, matrix: npt.NDArray[np.floating[Any]]
+) -> HloInstruction:
+    """``[batch, n, 2]``, flattened, times a matrix, as ``[batch, m, 2]``."""
+    batch, n, _ = pair.shape.dims
+    table = e.table(matrix, pair.shape.element_type)
+    return e.reshape(
+        e.matmul(e.reshape(pair, (batch, 2 * n)), table), (batch, matrix.shape[1] // 2, 2)
+    )
 
 
 def _roots(n: int, sign: int) -> Complexes:
