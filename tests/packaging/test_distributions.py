@@ -109,3 +109,34 @@ def test_two_distributions_on_different_paths(
         assert found["namespace"] is None
         assert {"cpu", "interpreter", "demo"} <= set(found["entries"])
         assert found["version"] == found["metadata"]
+
+
+COLLECT = """
+import os, site, sys
+site.addsitedir(sys.argv[1])
+import pytest
+os.chdir(sys.argv[2])
+sys.exit(pytest.main(["-q", "--co", "-p", "no:cacheprovider", "--pyargs", "xladev.conformance",
+                      "-k", "popcnt or copies"]))
+"""
+
+
+@pytest.mark.parametrize("editable", [False, True], ids=["wheel", "editable"])
+def test_the_conformance_suite_comes_with_xladev(
+    editable: bool, tmp_path: Path, wheels: dict[Path, Path]
+) -> None:
+    place = install(ROOT, editable, tmp_path / "core", wheels)
+    packages = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    code = f"import sys\nsys.path += {packages!r}\n{COLLECT}"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code, place, str(empty)],
+        capture_output=True, text=True, timeout=120,
+        env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTEST_ADDOPTS")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    ids = [line for line in done.stdout.splitlines() if "::" in line]
+    assert "conformance/elementwise_unary.py::popcnt-s32" in ids
+    assert "conformance/memory.py::copies-of-every-size-come-back" in ids
+    assert all(line.startswith("conformance/") for line in ids)
