@@ -167,6 +167,15 @@ PROGRAMS = {
     "integers on the vector unit": """
         x = s32[20,30] parameter(0)  y = s32[30,10] parameter(1)
         ROOT d = s32[20,10] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+    "integers of many blocks": """
+        x = s32[150,300] parameter(0)  y = s32[300,130] parameter(1)
+        ROOT d = s32[150,130] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+    "pred on the vector unit": """
+        x = pred[5,3] parameter(0)  y = pred[3,6] parameter(1)
+        ROOT d = pred[5,6] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
+    "dilated window": """
+        x = f32[30] parameter(0)  z = f32[] constant(1)
+        ROOT r = f32[26] reduce-window(x, z), window={size=3 pad=2_0 rhs_dilate=3}, to_apply=add""",
     "bf16": """
         x = bf16[20,30] parameter(0)  y = bf16[30,10] parameter(1)
         ROOT d = bf16[20,10] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",

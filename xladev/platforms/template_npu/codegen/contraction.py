@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import isqrt, prod
 
 from xladev.hlo.ir import HloInstruction
@@ -280,22 +279,23 @@ def _tile_strides(row: int, column: int, loops: str) -> tuple[int, ...]:
 def _on_vector(
     tiles: TileEmitter, c: Contraction, sizes: Sizes, values: Values, accumulate: bool
 ) -> None:
-    """All products of a part of the block at once, then a sum over lanes."""
+    """All products of some rows of the block at once, then a sum over lanes.
+
+    A row's products fit into a slot, for the right side of the block is as large.
+    """
     m, n, k = sizes
     total, a, b = values
     types = (c.type, c.type)
-    room = tiles.slots.elements
-    columns = max(1, min(n, room // k))
-    rows = max(1, min(m, room // (columns * k)))
-    for m_at, n_at in product(range(0, m, rows), range(0, n, columns)):
-        part = (min(rows, m - m_at), min(columns, n - n_at), k)
-        left = Value(a.buffer, a.address + m_at * k * 4, (k * 4, 0, 4))
-        right = Value(b.buffer, b.address + n_at * 4, (0, 4, n * 4))
-        out = Value(total.buffer, total.address + (m_at * n + n_at) * 4, (n * 4, 4))
+    rows = max(1, min(m, tiles.slots.elements // (n * k)))
+    for at in range(0, m, rows):
+        part = (min(rows, m - at), n, k)
+        left = Value(a.buffer, a.address + at * k * 4, (k * 4, 0, 4))
+        right = Value(b.buffer, b.address, (0, 4, n * 4))
+        out = Value(total.buffer, total.address + at * n * 4, (n * 4, 4))
         products = tiles.dense(part, (True,) * 3, 4)
         sums = tiles.dense(part[:2], (True,) * 2, 4)
         tiles.vector("binary", "mul", types, part, products, (left, right))
-        strides = (part[1] * k * 4, k * 4, 4)
+        strides = (n * k * 4, k * 4, 4)
         flat = Value(products.buffer, products.address, strides)
         tiles.reduce("add", c.type, part, sums if accumulate else out, flat)
         if accumulate:
