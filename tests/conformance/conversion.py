@@ -8,12 +8,16 @@ becomes zero; integers wrap.
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+import numpy as np
+
 from xladev.hlo import dtype as dt
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.dtype import ARRAY_TYPES, PrimitiveType
+from xladev.hlo.ir import HloModule
 from xladev.hlo.shape import array
-from xladev.testing.conformance.case import Case, special
+from xladev.testing.conformance.case import Case, Row, special
 from xladev.testing.conformance.cells import Node, Template, accepts, cells
+from xladev.testing.random_inputs import random_arguments
 
 DIMS = (33, 37)
 COMMON = (
@@ -98,6 +102,14 @@ def stochastic(target: PrimitiveType) -> Template:
     return template
 
 
+def any_bits(module: HloModule, seed: int) -> Sequence[Row]:
+    """Specials, and numbers that random bits of the whole range decide about."""
+    values, small = random_arguments(module, seed)
+    code = np.random.default_rng(seed).bytes(small.nbytes)
+    return [*special(module, seed), [values, np.frombuffer(code, small.dtype).reshape(DIMS)]]
+
+
+STOCHASTIC = (dt.S8, dt.BF16, dt.F16, dt.F8E5M2, dt.F8E4M3FN)
 FORMATS = ((8, 23), (8, 7), (5, 10), (5, 2), (4, 3), (3, 0), (2, 1), (11, 52), (1, 4))
 
 CASES = (
@@ -128,6 +140,9 @@ CASES = (
             inputs=special,
         )
     ),
-    *cells("stochastic-convert", stochastic(dt.S8), suffix="-to-s8", inputs=special),
-    *cells("stochastic-convert", stochastic(dt.BF16), suffix="-to-bf16", inputs=special),
+    *(
+        c
+        for t in STOCHASTIC
+        for c in cells("stochastic-convert", stochastic(t), suffix=f"-to-{t}", inputs=any_bits)
+    ),
 )

@@ -19,7 +19,8 @@ from xladev.codegen.scalar.elements import (
 from xladev.codegen.scalar.floats import EXACT, ROUNDED
 from xladev.codegen.scalar.integers import INTEGER_EMITTERS, PRED_EMITTERS
 from xladev.codegen.scalar.operation import FloatEmitter, GeneralEmitter, Operation
-from xladev.codegen.scalar.precision import emit_reduce_precision, emit_stochastic_convert
+from xladev.codegen.scalar.precision import emit_reduce_precision
+from xladev.codegen.scalar.stochastic import emit_stochastic_convert
 from xladev.codegen.scalar.storage import from_bits, round_to, to_bits
 from xladev.errors import UnsupportedError
 from xladev.hlo.dtype import BF16, F16, Kind, PrimitiveType

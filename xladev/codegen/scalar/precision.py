@@ -1,16 +1,15 @@
-"""reduce-precision and stochastic-convert."""
+"""reduce-precision."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xladev.codegen.llvm import FunctionBuilder, Value, constant, integer
-from xladev.codegen.scalar.convert import emit_convert, float_to_integer
-from xladev.codegen.scalar.elements import Element, compute_type, real_of
+from xladev.codegen.llvm import FunctionBuilder, Value, integer
+from xladev.codegen.scalar.elements import Element, real_of
 from xladev.codegen.scalar.operation import Operation
 from xladev.codegen.scalar.storage import from_bits, round_to, to_bits
-from xladev.errors import CompileError, UnsupportedError
-from xladev.hlo.dtype import F8E5M2, F8E5M2FNUZ, F16, F64
+from xladev.errors import CompileError
+from xladev.hlo.dtype import F8E5M2, F8E5M2FNUZ, F16
 
 # Mantissa and exponent bits by width of the pattern that is reduced.
 _FIELDS = {16: (10, 5), 32: (23, 8), 64: (52, 11)}
@@ -76,31 +75,3 @@ def _fit_exponent(
     underflows = b.icmp("ule", held, (bias - reach) << have_mantissa)
     fitted = b.select(overflows, b.or_(sign, field), bits)
     return b.select(underflows, sign, fitted)
-
-
-def emit_stochastic_convert(
-    b: FunctionBuilder, operation: Operation, args: Sequence[Element]
-) -> Value:
-    """Float to signed integer, rounded up with the probability of the fraction.
-
-    The second operand holds random bits: the magnitude grows by one where they are below the
-    fraction scaled to their width. NaN gives 0; beyond the range clamps. Source: XLA's
-    HloEvaluator, ``kStochasticConvert``.
-    """
-    random = real_of(args[1], "stochastic-convert")
-    # f64 holds every float and fixed-point fraction that matters here exactly.
-    wide = emit_convert(b, args[0], operation.dtype, F64)
-    x = real_of(wide, "stochastic-convert")
-    if not operation.result.is_integral:
-        raise UnsupportedError(f"{operation}: only stochastic-convert to integers has code")
-    type_ = compute_type(operation.result)
-    signed = operation.result.is_signed
-    magnitude = b.fabs(x)
-    whole = b.intrinsic("trunc", magnitude)
-    fraction = b.fsub(magnitude, whole)
-    bits = operation.operands[1].bits
-    scaled = b.fmul(fraction, 2.0**bits)
-    limit = float_to_integer(b, scaled, integer(bits), signed=False)
-    up = b.icmp("ult", random, limit)
-    moved = b.fadd(whole, b.select(up, constant(whole.type, 1.0), 0.0))
-    return float_to_integer(b, b.copysign(moved, x), type_, signed=signed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import ml_dtypes
 import numpy as np
 
 from xladev.hlo import dtype as dt
@@ -95,7 +96,8 @@ def _stochastic_integer(values: Array, random: Array, target: PrimitiveType) -> 
 def _stochastic_float(values: Array, random: Array, target: PrimitiveType) -> Array:
     nearest = narrow(values, target.np)
     back = widen(nearest).astype(np.float64)
-    outward = np.copysign(np.inf, values).astype(target.np)
+    largest = ml_dtypes.finfo(target.np).max  # type: ignore[no-untyped-call]
+    outward = np.copysign(np.float64(largest), values).astype(target.np)  # some have no infinity
     inward = np.nextafter(nearest, np.zeros_like(nearest))
     toward_zero = np.where(np.abs(back) > np.abs(values), inward, nearest)
     away = np.nextafter(toward_zero, outward)

@@ -160,6 +160,9 @@ def test_reduce_precision_of_narrow_types() -> None:
         ("s8", -2.25, -2, -3),
         ("s8", 4.0, 4, 4),
         ("bf16", 1.001953125, 1, 1.0078125),
+        ("f8e4m3fn", 1.03125, 1, 1.125),  # types without infinities have neighbours, too
+        ("f8e4m3fnuz", -1.03125, -1, -1.125),
+        ("f8e4m3fn", 2.0**-11, 0, 2.0**-9),
     ],
 )
 def test_stochastic_convert(target: str, x: float, low: float, high: float) -> None:
