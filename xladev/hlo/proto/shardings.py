@@ -34,6 +34,9 @@ _GROUP_TYPES: Final[Mapping[str, str]] = MappingProxyType(
 def read_sharding(message: Message) -> Sharding:
     """The sharding in an ``OpSharding``; nesting is bounded by the decoder.
 
+    A tuple is its parts: a group or metadata of its own, for which text has no place and which no
+    partitioner looks at, is not read.
+
     Raises:
         ProtoError: unknown type, or device lists that do not fit the tile dimensions.
     """
@@ -41,6 +44,8 @@ def read_sharding(message: Message) -> Sharding:
     if named is not None:
         return _read_named(named)
     kind = _KINDS[message.enum("type")]
+    if kind == "tuple":
+        return Sharding(kind, parts=tuple(map(read_sharding, message.children("tuple_shardings"))))
     group = None
     if message.flag("is_shard_group"):
         group = (_GROUP_KINDS[message.enum("shard_group_type")], message.integer("shard_group_id"))
@@ -52,7 +57,6 @@ def read_sharding(message: Message) -> Sharding:
         tile_dims=message.integers("tile_assignment_dimensions") if tiled else (),
         devices=_read_devices(message) if tiled else (),
         last_tile_dims=_read_last_tile_dims(message) if tiled else (),
-        parts=tuple(map(read_sharding, message.children("tuple_shardings"))),
         shard_group=group,
         metadata=tuple(map(read_metadata, message.children("metadata"))),
     )

@@ -156,6 +156,13 @@ def test_a_maximal_sharding_of_older_writers() -> None:
     assert found == Sharding("maximal", device=3)
 
 
+def test_a_tuple_sharding_is_its_parts() -> None:
+    group = {"is_shard_group": True, "shard_group_type": "AS", "shard_group_id": 1}
+    parts = (encode("OpSharding", {"type": "REPLICATED", **group}),)
+    found = read_sharding(message("OpSharding", type="TUPLE", tuple_shardings=parts, **group))
+    assert found == Sharding("tuple", parts=(Sharding("replicated", shard_group=("shard_as", 1)),))
+
+
 def test_replica_groups_of_older_writers() -> None:
     group = encode("ReplicaGroup", {"replica_ids": (0, 1)})
     assert read_groups(message("HloInstructionProto", replica_groups=[group])) == ReplicaGroups(

@@ -58,5 +58,5 @@ class FaultyPlatform(InterpreterPlatform):
 @hookimpl
 def xladev_platforms():
     return PlatformSpec(
-        "faulty", kind="npu", priority=1, factory=FaultyPlatform, compiler=FaultyCompiler
+        "faulty", kind="dsp", priority=1, factory=FaultyPlatform, compiler=FaultyCompiler
     )
