@@ -165,7 +165,8 @@ def by_name(name: str) -> PrimitiveType:
     """The type spelled ``name`` in HLO text; a ShapeError if there is none."""
     found = BY_NAME.get(name)
     if found is None:
-        raise ShapeError(f"unknown primitive type {name!r:.80}", hint=f"one of {', '.join(BY_NAME)}")
+        known = ", ".join(BY_NAME)
+        raise ShapeError(f"unknown primitive type {name!r:.80}", hint=f"one of {known}")
     return found
 
 
