@@ -8,14 +8,18 @@ temporaries whose lifetimes are then packed into one arena. Where a result goes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.buffer_frame import BufferFrame, Buffers
 from xladev.compiler.in_place import in_place_pairs
 from xladev.compiler.kernel_plan import KernelPlan, Space
-from xladev.compiler.kernel_table import InPlace, KernelTable, kernel_computation
+from xladev.compiler.kernel_table import (
+    InPlace,
+    KernelTable,
+    ProgramKernels,
+    kernel_computation,
+)
 from xladev.compiler.leaves import Leaf, leaf_shapes
 from xladev.compiler.step_drafts import (
     BranchDraft,
@@ -30,20 +34,17 @@ from xladev.hlo.dtype import PRED
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Literal
 
-WorkspaceOf = Callable[[KernelSpec], int]
-"""Bytes of workspace that the backend's kernel wants."""
-
 _NO_PAIRS: InPlace = frozenset()
 
 
 def assign_buffers(
-    module: HloModule, workspace_of: WorkspaceOf, aliases: Sequence[tuple[int, int]] = ()
+    module: HloModule, kernels: ProgramKernels, aliases: Sequence[tuple[int, int]] = ()
 ) -> KernelPlan:
     """The kernel plan of a module whose kernels are single instructions or fusions.
 
     Args:
         module: calls are inlined; only while and conditional run other programs.
-        workspace_of: bytes of workspace per kernel.
+        kernels: of all plans that are tried; those of this one are lowered.
         aliases: pairs (result leaf, parameter leaf) that the launch puts in one buffer.
 
     Raises:
@@ -56,14 +57,14 @@ def assign_buffers(
     results = [VirtualBuffer(Space.RESULT, n, s.nbytes) for n, s in enumerate(outputs)]
     for result, argument in aliases:
         results[result] = arguments[argument]
-    walk = _Walk(KernelTable(module), workspace_of)
+    walk = _Walk(KernelTable(module, kernels))
     drafts = walk.computation(entry, arguments, results, {results[r] for r, _ in aliases})
     aliased = {r for r, _ in aliases}
     free = [b for n, b in enumerate(results) if n not in aliased]
     scratch_nbytes = walk.pool.place_temporaries(free)
     return KernelPlan(
         name=module.name,
-        kernels=tuple(walk.kernels.specs),
+        kernels=tuple(walk.table.specs),
         steps=final_steps(tuple(drafts), walk.pool.slice),
         constants=walk.pool.constants,
         argument_nbytes=tuple(b.nbytes for b in arguments),
@@ -76,10 +77,9 @@ def assign_buffers(
 class _Walk:
     """Goes through all computations that run kernels, in the order in which they run."""
 
-    def __init__(self, kernels: KernelTable, workspace_of: WorkspaceOf) -> None:
-        self.kernels = kernels
+    def __init__(self, table: KernelTable) -> None:
+        self.table = table
         self.pool = BufferPool()
-        self._workspace_of = workspace_of
 
     def computation(
         self,
@@ -166,9 +166,9 @@ class _Walk:
         shared = frozenset(
             (r, o) for r, b in enumerate(results) for o, x in enumerate(operands) if b is x
         )
-        number = self.kernels.number(i, computation, shared)
+        number = self.table.number(i, computation, shared)
         buffers = [*operands, *results]
-        nbytes = self._workspace_of(self.kernels.specs[number])
+        nbytes = self.table.kernels.workspace_nbytes(self.table.specs[number])
         if nbytes:
             buffers.append(self.pool.temporary(nbytes))
         return (KernelDraft(number, tuple(buffers)),)

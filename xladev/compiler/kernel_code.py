@@ -31,9 +31,12 @@ class KernelCode:
         code: bytes in a form that the platform chooses (object code, PTX, a blob, text).
         dimensions: how many instances one launch runs.
         format: what ``code`` is, such as ``elf`` or ``ptx``; for messages and dumps.
+        workspace_nbytes: memory that one launch wants for itself; if any, it is the last buffer.
+            Its contents are arbitrary when the kernel starts, and lost when it ends.
     """
 
     entry: str
     code: bytes = field(repr=False)
     dimensions: LaunchDimensions = LaunchDimensions()
     format: str = ""
+    workspace_nbytes: int = 0

@@ -1,12 +1,12 @@
 """KernelCompiler: the base of backends that write kernels and leave the program to the SDK.
 
-The SDK fuses, assigns buffers and hands over a kernel plan. A backend writes `lower_<family>` per
-kind of kernel, or overrides `link` to turn a whole plan into one native entry.
+The SDK forms kernels, has each lowered once, and assigns buffers. A backend writes
+`lower_<family>` per kind of kernel, or overrides `link` to make one native entry of a whole plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from xladev import instrument
@@ -14,8 +14,10 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.contract import Compiler
 from xladev.compiler.executable import Executable
 from xladev.compiler.fusion import Fusion, without_fusions
+from xladev.compiler.isolation import expect
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_plan import KernelPlan
+from xladev.compiler.kernel_table import ProgramKernels
 from xladev.compiler.layout import with_row_major_layouts
 from xladev.compiler.leaves import leaf_shapes
 from xladev.compiler.memory_plan import plan_memory
@@ -42,10 +44,16 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
 
 
 class KernelCompiler(Compiler):
-    """Compiles by kernels: override `lower_loop` and the families you have, or `link`."""
+    """Compiles by kernels: write `lower_<family>` for the families you have.
+
+    A family's function is called as ``lower_<family>(spec, options)`` and returns a `KernelCode`,
+    with the size of the workspace that the kernel wants, if any. It is called once for each kernel
+    that differs from others (in what it computes, or in which results overwrite operands), before
+    memory is planned, and sometimes for one that the program then does without.
+    """
 
     def compile(self, module: HloModule, options: CompileOptions) -> Executable:
-        """Forms kernels, orders them, assigns buffers, and links.
+        """Forms kernels, lowers and orders them, assigns buffers, and links.
 
         Raises:
             CompileError: with the kernel at fault as its place.
@@ -54,17 +62,21 @@ class KernelCompiler(Compiler):
         fused = self.form_kernels(module) if options.fusion else module
         instrument.dump(f"{module.name}.fused", "hlo", lambda: print_module(fused))
         instrument.dump(f"{module.name}.fused", "dot", lambda: module_to_dot(fused))
-        plan = self._plan(fused, options)
+        kernels = ProgramKernels(lambda spec: self.lower(spec, options))
+        plan = self._plan(fused, kernels, options)
         instrument.dump(f"{module.name}.buffers", "txt", lambda: f"{plan}\n")
-        return self.link(plan, self.signature(module, plan, options), options)
+        codes = tuple(map(kernels.code, plan.kernels))
+        return self.link(plan, codes, self.signature(module, plan, options), options)
 
-    def _plan(self, module: HloModule, options: CompileOptions) -> KernelPlan:
+    def _plan(
+        self, module: HloModule, kernels: ProgramKernels, options: CompileOptions
+    ) -> KernelPlan:
         limit = options.memory_limit
         if limit is None:
             limit = self.describe(options.target).memory_space(0).nbytes
         return plan_memory(
             module,
-            self.workspace_nbytes,
+            kernels,
             honoured_aliases(module),
             schedule=options.schedule,
             limit_nbytes=limit,
@@ -101,21 +113,32 @@ class KernelCompiler(Compiler):
         """
         return frozenset()
 
-    def workspace_nbytes(self, spec: KernelSpec) -> int:
-        """Bytes of memory that the kernel wants for itself while it runs; 0 for none."""
-        return 0
-
-    def link(self, plan: KernelPlan, signature: Signature, options: CompileOptions) -> Executable:
+    def link(
+        self,
+        plan: KernelPlan,
+        codes: Sequence[KernelCode],
+        signature: Signature,
+        options: CompileOptions,
+    ) -> Executable:
         """Makes an Executable of a plan: by default its steps and the code of its kernels.
 
         Such an executable is run step by step by the SDK, through `Executor.load_kernel` and
         `Executor.launch_kernel`.
+
+        Args:
+            plan: kernels, steps, constants, sizes.
+            codes: what `lower` made of each of the plan's kernels.
+            signature: the outside of the executable.
+            options: of the compilation.
         """
-        codes = tuple(self.lower(spec) for spec in plan.kernels)
         return plan_executable(plan, codes, signature)
 
-    def lower(self, spec: KernelSpec) -> KernelCode:
-        """Code of one kernel, by the family of its root."""
+    def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
+        """Code of one kernel, by the family of its root.
+
+        A compiler that writes all code in `link` overrides this one to say what workspace the
+        kernel wants, and leaves the code empty.
+        """
         opcode = self._core_opcode(spec)
         family = FAMILIES.get(opcode, "loop")
         lower = getattr(self, f"lower_{family}", None)
@@ -125,8 +148,9 @@ class KernelCompiler(Compiler):
                 where=f"kernel {spec.name}",
                 why=f"its supports() accepted a kernel of {opcode}",
             )
-        code: KernelCode = lower(spec)
-        return code
+        return expect(
+            lower(spec, options), KernelCode, self.platform, f"KernelCompiler.lower_{family}"
+        )
 
     def _core_opcode(self, spec: KernelSpec) -> str:
         """The opcode that a kernel is built around: its root's, or the one with an epilogue."""

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from xladev import instrument
-from xladev.compiler.buffer_assignment import WorkspaceOf, assign_buffers
+from xladev.compiler.buffer_assignment import assign_buffers
 from xladev.compiler.kernel_plan import KernelPlan
+from xladev.compiler.kernel_table import ProgramKernels
 from xladev.compiler.rematerialization import Rematerialization
 from xladev.compiler.schedule import Schedule
 from xladev.hlo.ir import HloModule
@@ -25,7 +26,7 @@ _log = instrument.logger("compile")
 
 def plan_memory(
     module: HloModule,
-    workspace_of: WorkspaceOf,
+    kernels: ProgramKernels,
     aliases: Sequence[tuple[int, int]] = (),
     *,
     schedule: bool = True,
@@ -35,7 +36,7 @@ def plan_memory(
 
     Args:
         module: its fusions are made.
-        workspace_of: bytes of workspace per kernel.
+        kernels: lowers each kernel once; orders go by the workspaces known so far.
         aliases: pairs (result leaf, parameter leaf) that the launch puts in one buffer.
         schedule: False to keep the module's order.
         limit_nbytes: bytes that arguments, results, constants and temporaries should do with; if
@@ -46,17 +47,17 @@ def plan_memory(
     """
 
     def assign(ordered: HloModule) -> KernelPlan:
-        return assign_buffers(ordered, workspace_of, aliases)
+        return assign_buffers(ordered, kernels, aliases)
 
     plan = assign(module)
     if schedule:
-        scheduled = Schedule(workspace_of).run(module)
+        scheduled = Schedule(kernels.likely_workspace_nbytes).run(module)
         other = plan if scheduled is module else assign(scheduled)
         if other.scratch_nbytes < plan.scratch_nbytes:
             module, plan = scheduled, other
             _dump(module, "scheduled")
     if limit_nbytes is not None and total_nbytes(plan) > limit_nbytes:
-        repeat = partial(Rematerialization, workspace_of=workspace_of)
+        repeat = partial(Rematerialization, workspace_of=kernels.likely_workspace_nbytes)
         plan = _within(module, plan, assign, repeat, limit_nbytes)
     return plan
 

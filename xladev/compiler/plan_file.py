@@ -31,7 +31,7 @@ from xladev.compiler.signature import Signature
 from xladev.errors import FormatError
 from xladev.hlo.physical import physical_nbytes
 
-MAGIC = b"XLPLAN1\0"
+MAGIC = b"XLPLAN2\0"
 _LENGTH = struct.Struct("<Q")
 _START = len(MAGIC) + _LENGTH.size
 
@@ -67,6 +67,7 @@ def plan_executable(
                 "grid": c.dimensions.grid,
                 "block": c.dimensions.block,
                 "shared": c.dimensions.shared_nbytes,
+                "workspace": c.workspace_nbytes,
             }
             for c in codes
         ],
@@ -119,7 +120,8 @@ def _read(data: bytes) -> LinkedPlan:
 
 def _kernel_from_json(data: Any, code: bytes) -> KernelCode:
     dimensions = LaunchDimensions(_dim3(data["grid"]), _dim3(data["block"]), number(data["shared"]))
-    return KernelCode(text(data["entry"]), code, dimensions, text(data["format"]))
+    workspace = number(data["workspace"])
+    return KernelCode(text(data["entry"]), code, dimensions, text(data["format"]), workspace)
 
 
 def _dim3(value: Any) -> Dim3:

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from xladev.compiler.buffer_assignment import WorkspaceOf
 from xladev.compiler.fusion import controlled, kernel_programs
+from xladev.compiler.kernel_table import no_workspace
 from xladev.compiler.leaves import GROUPING, sources
 from xladev.compiler.multi_output_fusion import loop_space
 from xladev.compiler.recomputation import recompute
-from xladev.compiler.schedule import WorkGraphs, no_workspace
+from xladev.compiler.schedule import WorkGraphs, WorkspaceOf
 from xladev.compiler.work_graph import WorkGraph, keeps_order, live_bytes, ordered_computations
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.names import with_unique_names

@@ -7,13 +7,12 @@ the front, greedy from the back, and depth first. Each is near-linear in steps a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.buffer_assignment import WorkspaceOf
 from xladev.compiler.fusion import is_kernel, kernel_programs
-from xladev.compiler.kernel_table import kernel_computation
+from xladev.compiler.kernel_table import kernel_computation, no_workspace
 from xladev.compiler.schedule_orders import backward, depth_first, forward
 from xladev.compiler.work_graph import (
     WorkGraph,
@@ -24,10 +23,8 @@ from xladev.compiler.work_graph import (
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.rebuild import map_computations, postorder
 
-
-def no_workspace(spec: KernelSpec) -> int:
-    """Of a backend whose kernels want none."""
-    return 0
+WorkspaceOf = Callable[[KernelSpec], int]
+"""Bytes of workspace that a kernel is likely to want."""
 
 
 @dataclass(frozen=True, slots=True)

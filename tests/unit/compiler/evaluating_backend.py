@@ -36,7 +36,7 @@ class EvaluatingCompiler(KernelCompiler):
     def can_share_kernel(self, first: HloInstruction, second: HloInstruction) -> Support:
         return YES
 
-    def lower(self, spec: KernelSpec) -> KernelCode:
+    def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
         return KernelCode(spec.name, write_module(HloModule(spec.name, spec.computation)))
 
 

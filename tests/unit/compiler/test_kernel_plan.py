@@ -14,16 +14,16 @@ from xladev.compiler.executable import Executable
 from xladev.compiler.fusion import Fusion
 from xladev.compiler.in_place import in_place_pairs
 from xladev.compiler.kernel_plan import KernelPlan, Loop, RunKernel, Space
+from xladev.compiler.kernel_table import ProgramKernels
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.plan_file import plan_executable, read_plan
-from xladev.compiler.schedule import no_workspace
 from xladev.errors import FormatError
 from xladev.hlo.text import parse_module
 
 
 def plan_of(text: str) -> KernelPlan:
     module = Fusion(EvaluatingCompiler().can_fuse).run(parse_module(text))
-    return assign_buffers(module, lambda spec: 0)
+    return assign_buffers(module, ProgramKernels())
 
 
 X = np.arange(4, dtype=np.float32)
@@ -229,7 +229,7 @@ def test_temporaries_share_memory() -> None:
     lines = "\n".join(f"  a{n} = f32[64] reverse(a{n - 1}), dimensions={{0}}" for n in range(1, 30))
     last = "ROOT s = f32[1] slice(a29), slice={[0:1]}"
     text = f"HloModule m\nENTRY e {{ a0 = f32[64] parameter(0)\n{lines}\n{last}\n}}"
-    assert assign_buffers(parse_module(text), no_workspace).scratch_nbytes == 2 * 256
+    assert assign_buffers(parse_module(text), ProgramKernels()).scratch_nbytes == 2 * 256
 
 
 def test_temporaries_lie_in_results_that_are_not_there_yet() -> None:
@@ -242,7 +242,7 @@ ENTRY e { x = f32[64] parameter(0)
   ROOT t = (f32[64], f32[64]) tuple(c, d) }"""
     check(text, np.arange(64, dtype=np.float32))
     module = parse_module(text)
-    plan = assign_buffers(module, no_workspace)
+    plan = assign_buffers(module, ProgramKernels())
     assert plan.scratch_nbytes == 0
     spaces = [b.space for s in plan.steps if isinstance(s, RunKernel) for b in s.buffers]
     assert set(spaces) == {Space.ARGUMENT, Space.RESULT}
@@ -261,7 +261,7 @@ ENTRY e { x = f32[64] parameter(0)
     x = np.arange(64, dtype=np.float32)
     found = run(text, (x,))
     np.testing.assert_array_equal(found[1], 2 * x)
-    assert assign_buffers(parse_module(text), no_workspace, [(1, 0)]).scratch_nbytes >= 256
+    assert assign_buffers(parse_module(text), ProgramKernels(), [(1, 0)]).scratch_nbytes >= 256
 
 
 def test_a_value_that_others_read_too_is_not_overwritten_on_its_way() -> None:
@@ -292,7 +292,7 @@ lt { p = f32[] parameter(0)
   ROOT c = pred[] compare(p, q), direction=LT }"""
     x = np.arange(64, dtype=np.float32)
     check(text, x, x * 7 % 11)
-    last = assign_buffers(parse_module(text), no_workspace).steps[-1]
+    last = assign_buffers(parse_module(text), ProgramKernels()).steps[-1]
     assert isinstance(last, RunKernel)
     assert last.buffers[1] == last.buffers[2]
     assert last.buffers[2].space is Space.RESULT

@@ -9,10 +9,10 @@ from xladev import client
 from xladev.compiler.buffer_assignment import assign_buffers
 from xladev.compiler.fusion import Fusion
 from xladev.compiler.kernel_plan import KernelPlan, RunKernel
+from xladev.compiler.kernel_table import ProgramKernels
 from xladev.compiler.memory_plan import plan_memory, total_nbytes
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.rematerialization import Rematerialization
-from xladev.compiler.schedule import no_workspace
 from xladev.compiler.support import YES
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
@@ -59,7 +59,7 @@ def fused(text: str) -> HloModule:
 
 
 def assign(module: HloModule) -> KernelPlan:
-    return assign_buffers(module, no_workspace)
+    return assign_buffers(module, ProgramKernels())
 
 
 X = np.linspace(0, 3, 1024, dtype=np.float32)
@@ -71,10 +71,10 @@ def evaluated(module: HloModule) -> np.ndarray:
 
 def test_the_plan_falls_below_the_limit() -> None:
     module = fused(forward_and_back())
-    free = plan_memory(module, no_workspace)
+    free = plan_memory(module, ProgramKernels())
     assert free.scratch_nbytes >= COUNT * BLOCK
     limit = total_nbytes(free) - free.scratch_nbytes + 4 * BLOCK
-    plan = plan_memory(module, no_workspace, limit_nbytes=limit)
+    plan = plan_memory(module, ProgramKernels(), limit_nbytes=limit)
     assert total_nbytes(plan) <= limit
     assert len(plan.steps) > len(free.steps)
     assert len(plan.kernels) == len(free.kernels)
@@ -162,7 +162,7 @@ def test_an_operand_that_must_be_kept_instead_is_no_gain() -> None:
 def test_a_limit_out_of_reach_is_said(caplog: pytest.LogCaptureFixture) -> None:
     module = fused(forward_and_back())
     with caplog.at_level(logging.WARNING, logger="xladev.compile"):
-        plan = plan_memory(module, no_workspace, limit_nbytes=10)
+        plan = plan_memory(module, ProgramKernels(), limit_nbytes=10)
     assert plan.scratch_nbytes < assign(module).scratch_nbytes
     assert "more than 10" in caplog.text
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from xladev.compiler.buffer_assignment import assign_buffers
+from xladev.compiler.kernel_table import ProgramKernels
 from xladev.compiler.schedule import Schedule, WorkGraphs, best_order
 from xladev.compiler.schedule_orders import backward, depth_first, forward
 from xladev.compiler.work_graph import live_bytes
@@ -31,7 +32,7 @@ def names(module: HloModule) -> list[str]:
 
 
 def scratch(module: HloModule) -> int:
-    return assign_buffers(module, lambda spec: 0).scratch_nbytes
+    return assign_buffers(module, ProgramKernels()).scratch_nbytes
 
 
 def wide(count: int) -> HloModule:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.table import workspace_nbytes
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
+from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.kernel_plan import KernelPlan
 from xladev.compiler.multi_output_fusion import loop_space
@@ -105,11 +107,17 @@ class CpuCompiler(KernelCompiler):
             return no("what they share stays in the cache")
         return YES
 
-    def workspace_nbytes(self, spec: KernelSpec) -> int:
-        """What the shared kernels want."""
-        return workspace_nbytes(spec)
+    def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
+        """What the shared kernel wants; `link` writes the code."""
+        return KernelCode(spec.name, b"", workspace_nbytes=workspace_nbytes(spec))
 
-    def link(self, plan: KernelPlan, signature: Signature, options: CompileOptions) -> Executable:
+    def link(
+        self,
+        plan: KernelPlan,
+        codes: Sequence[KernelCode],
+        signature: Signature,
+        options: CompileOptions,
+    ) -> Executable:
         """One object file with all kernels and the entry."""
         text = module_text(plan)
         instrument.dump(plan.name, "ll", lambda: text)

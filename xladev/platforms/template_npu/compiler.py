@@ -13,9 +13,11 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
+from xladev.compiler.options import CompileOptions
 from xladev.compiler.support import YES, Support
 from xladev.errors import OptionError
 from xladev.hlo.ir import HloInstruction
+from xladev.platforms.template_npu.codegen.tiles import DOUBLE, SINGLE
 from xladev.platforms.template_npu.device import isa
 from xladev.platforms.template_npu.device.assembler import disassemble
 from xladev.platforms.template_npu.device.core import DRAM_NBYTES
@@ -37,6 +39,15 @@ _DESCRIPTION = DeviceDescription(
     tile=(isa.TILE, isa.TILE, isa.TILE),
     cache_nbytes=isa.SCRATCHPAD_NBYTES,
 )
+
+
+def buffering_of(options: CompileOptions) -> int:
+    """What ``template_npu.double_buffer=false`` says; options of your own are read like this one.
+
+    Raises:
+        OptionError: it is no boolean.
+    """
+    return DOUBLE if options.extra("template_npu", "double_buffer", True) else SINGLE
 
 
 class TemplateNpuCompiler(KernelCompiler):
@@ -74,17 +85,15 @@ class TemplateNpuCompiler(KernelCompiler):
         """What the emitter applies elementwise instructions to before it is stored."""
         return frozenset(EPILOGUES)
 
-    def workspace_nbytes(self, spec: KernelSpec) -> int:
-        """Arrays between the stages of a kernel."""
-        return emit_kernel(spec).workspace_nbytes
-
     # Families of kernels; all go to the same emitter, which looks at the root itself.
 
-    def lower_loop(self, spec: KernelSpec) -> KernelCode:
-        """Elementwise kernels and data movement."""
-        code = emit_kernel(spec).code
-        instrument.dump(spec.name, "npu.s", lambda: disassemble(code))
-        return KernelCode(spec.name, code, format=CODE_FORMAT)
+    def lower_loop(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
+        """Elementwise kernels and data movement; the workspace holds arrays between stages."""
+        made = emit_kernel(spec, buffering_of(options))
+        instrument.dump(spec.name, "npu.s", lambda: disassemble(made.code))
+        return KernelCode(
+            spec.name, made.code, format=CODE_FORMAT, workspace_nbytes=made.workspace_nbytes
+        )
 
     lower_dot = lower_loop
     lower_convolution = lower_loop

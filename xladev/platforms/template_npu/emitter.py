@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 
 from xladev.codegen.kernel_spec import KernelSpec
@@ -30,6 +29,7 @@ from xladev.platforms.template_npu.codegen.expression import Rule
 from xladev.platforms.template_npu.codegen.loops import Destination, Stage
 from xladev.platforms.template_npu.codegen.nodes import Array
 from xladev.platforms.template_npu.codegen.rules import RULES
+from xladev.platforms.template_npu.codegen.tiles import DOUBLE
 
 ALIGNMENT = 64
 MAX_WINDOWS = 255
@@ -48,14 +48,17 @@ class NpuKernel:
     workspace_nbytes: int
 
 
-@lru_cache(maxsize=256)
-def emit_kernel(spec: KernelSpec) -> NpuKernel:
+def emit_kernel(spec: KernelSpec, buffering: int = DOUBLE) -> NpuKernel:
     """The command list of a kernel.
+
+    Args:
+        spec: the kernel.
+        buffering: slots of the scratchpad for each value of a tile.
 
     Raises:
         CompileError: more buffers than a list has windows.
     """
-    return KernelEmitter(spec).emit()
+    return KernelEmitter(spec, buffering).emit()
 
 
 class KernelEmitter:
@@ -64,10 +67,12 @@ class KernelEmitter:
     Attributes:
         commands: the list.
         spec: the kernel.
+        buffering: see `Stage.buffering`.
     """
 
-    def __init__(self, spec: KernelSpec) -> None:
+    def __init__(self, spec: KernelSpec, buffering: int) -> None:
         self.spec = spec
+        self.buffering = buffering
         self.commands = CommandList()
         count = len(spec.operands) + len(spec.results)
         if count >= MAX_WINDOWS:

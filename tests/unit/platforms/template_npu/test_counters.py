@@ -8,8 +8,7 @@ from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
 from xladev.compiler.options import CompileOptions
 from xladev.errors import ExecutionError
 from xladev.hlo.text import parse_module
-from xladev.platforms.template_npu import emitter, plugin
-from xladev.platforms.template_npu.codegen import loops
+from xladev.platforms.template_npu import plugin
 from xladev.platforms.template_npu.device.assembler import assemble
 from xladev.platforms.template_npu.device.timing import Counters
 from xladev.runtime.registry import Registry, using_registry
@@ -37,7 +36,6 @@ def registry():
 
 def counters(registry, module, *arguments, options=STRICT) -> Counters:
     """What one run does; the device counts all runs."""
-    emitter.emit_kernel.cache_clear()
     program = compile(module, "template_npu", options)
     executor = registry.device("npu:0").executor
     before = executor.counters()
@@ -78,11 +76,11 @@ def test_a_long_array_is_read_once_and_written_once(registry):
     assert found.occupancy["load"] > 0.5
 
 
-def test_double_buffering_pays(registry, monkeypatch):
+def test_double_buffering_pays(registry):
     argument = np.zeros(6553600, np.float32)
     double = counters(registry, LONG, argument)
-    monkeypatch.setattr(loops, "BUFFERING", 1)
-    single = counters(registry, LONG, argument)
+    off = STRICT.with_option("template_npu.double_buffer=false")
+    single = counters(registry, LONG, argument, options=off)
     assert double.cycles < 0.8 * single.cycles
 
 

@@ -145,7 +145,7 @@ def emit_contraction(
     right = Expression(stage, (*c.batch, *c.depth, *c.columns))
     sides = whole(left, c.left(left)), whole(right, c.right(right))
     block = _Blocks(c, *sides, _epilogue(stage, c, core, result, root))
-    dry = planned_slots(stage.commands, lambda tiles: block.run(tiles, 1, dry=True))
+    dry = planned_slots(stage, lambda tiles: block.run(tiles, 1, dry=True))
     block.run(TileEmitter(stage.commands, dry), dry.elements)
 
 

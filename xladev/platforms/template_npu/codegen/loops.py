@@ -17,7 +17,6 @@ from xladev.platforms.template_npu.codegen.expression import Expression, Memory
 from xladev.platforms.template_npu.codegen.nodes import Array, Input, Node, Operation, reachable
 from xladev.platforms.template_npu.codegen.opcodes import instruction_of
 from xladev.platforms.template_npu.codegen.tiles import (
-    BUFFERING,
     Slots,
     TileEmitter,
     Value,
@@ -30,6 +29,11 @@ class Stage(Memory, Protocol):
     """The part of the kernel emitter that stages use."""
 
     commands: CommandList
+
+    @property
+    def buffering(self) -> int:
+        """Slots for each value of a tile: 2 so that the next tile is loaded meanwhile, or 1."""
+        ...
 
     def padded(
         self,
@@ -112,7 +116,7 @@ def emit_stores(stage: Stage, extents: tuple[int, ...], stores: Sequence[Store])
                 tiles.release(root)
 
     dry = tuple(1 for _ in extents)
-    slots = planned_slots(stage.commands, lambda tiles: run(tiles, dry, dry))
+    slots = planned_slots(stage, lambda tiles: run(tiles, dry, dry))
     run(TileEmitter(stage.commands, slots), extents, box_sizes(extents, slots.elements))
 
 
@@ -130,16 +134,16 @@ def emit_store(
     tiles.dma(opcode, function, s.node.type, sizes, value, s.array, position, s.steps, index)
 
 
-def planned_slots(commands: CommandList, dry_run: Callable[[TileEmitter], None]) -> Slots:
-    """As many slots as a stage takes on a tile of a few elements, times `BUFFERING`.
+def planned_slots(stage: Stage, dry_run: Callable[[TileEmitter], None]) -> Slots:
+    """As many slots as a stage takes on a tile of a few elements, times its buffering.
 
     Args:
-        commands: where the slots will be used.
+        stage: where the slots will be used.
         dry_run: runs the stage on such a tile, with an emitter that emits nothing.
     """
     dry = Slots(None, 1)
     dry_run(TileEmitter(None, dry))
-    return Slots(commands, max(1, dry.peak) * BUFFERING)
+    return Slots(stage.commands, max(1, dry.peak) * stage.buffering)
 
 
 def whole(e: Expression, node: Node) -> Node:

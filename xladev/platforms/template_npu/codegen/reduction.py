@@ -69,7 +69,7 @@ def emit_reduce(
     types = [n.type for n in operands]
     stores = _epilogue(stage, core, results, root, extents[0], types)
     fold = _Fold(reducer, operands, stores, extents)
-    slots = planned_slots(stage.commands, lambda tiles: fold.run(tiles, 0))
+    slots = planned_slots(stage, lambda tiles: fold.run(tiles, 0))
     fold.run(TileEmitter(stage.commands, slots), slots.elements)
 
 

@@ -33,8 +33,8 @@ CELL_NBYTES = 64
 CELL_COUNT = 256
 ALIGNMENT = 64
 MAX_TILE = 16384
-BUFFERING = 2
-"""Slots per value; 1 turns double-buffering off."""
+SINGLE, DOUBLE = 1, 2
+"""Slots of the scratchpad for each value of a tile."""
 
 
 @dataclass(frozen=True, slots=True)
