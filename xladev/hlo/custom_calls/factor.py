@@ -65,17 +65,30 @@ def reflector(x: Array) -> tuple[Array, Array, Array]:
     Returns:
         beta, tau and v (with v[0] = 1), such that (1 - tau v v*)* x = beta e0.
     """
-    alpha = x[:, 0]
-    tail = np.linalg.norm(x[:, 1:], axis=1)
-    plain = (tail == 0) & (np.imag(alpha) == 0)
-    norm = np.sqrt(np.square(np.abs(alpha)) + np.square(tail))
+    scale = _scale_of(x)
+    near = x / scale[:, None]
+    alpha = near[:, 0]
+    plain = ~x[:, 1:].any(1) & (np.imag(alpha) == 0)
+    norm = np.hypot(np.abs(alpha), lengths(near[:, 1:]))
     beta: Any = np.where(plain, np.real(alpha), -np.copysign(norm, np.real(alpha)))
     safe = np.where(plain, 1, beta)
     tau = np.where(plain, 0, (safe - alpha) / safe)
-    v = np.array(x)
-    v[:, 1:] /= np.where(plain, 1, alpha - beta)[:, None]
+    v = near / np.where(plain, 1, alpha - beta)[:, None]
     v[:, 0] = 1
-    return beta.astype(x.dtype), tau.astype(x.dtype), v
+    return (beta * scale).astype(x.dtype), tau.astype(x.dtype), v
+
+
+def _scale_of(x: Array) -> Array:
+    """Per vector ``[batch, n]``, the largest element, or where it is no normal number one near."""
+    largest = np.abs(x).max(1, initial=0)
+    limits = np.finfo(largest.dtype)
+    return np.where(largest > 0, np.clip(largest, limits.tiny, limits.max), 1)
+
+
+def lengths(x: Array) -> Array:
+    """Euclidean length of each vector ``[batch, n]``; no square overflows or vanishes (nrm2)."""
+    scale = _scale_of(x)
+    return np.linalg.norm(x / scale[:, None], axis=1) * scale
 
 
 def reflect(matrix: Array, v: Array, tau: Array) -> Array:
@@ -125,8 +138,9 @@ def pivoted_qr_factor(matrix: Array, fixed: Array) -> tuple[Array, Array, Array]
     taus = np.zeros((batch, count), a.dtype)
     every = np.arange(batch)
     for k in range(count):
-        lengths = np.linalg.norm(a[:, k:, k:], axis=1)
-        chosen = k + np.where(held > k, 0, np.argmax(lengths, axis=1))
+        rest = a[:, k:, k:].swapaxes(1, 2)
+        sizes = lengths(rest.reshape(-1, rest.shape[2])).reshape(rest.shape[:2])
+        chosen = k + np.where(held > k, 0, np.argmax(sizes, axis=1))
         a[every, :, k], a[every, :, chosen] = a[every, :, chosen], a[every, :, k]
         order[every, k], order[every, chosen] = order[every, chosen], order[every, k]
         _reduce_column(a, taus, k)

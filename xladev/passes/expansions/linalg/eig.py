@@ -35,9 +35,10 @@ def general_eigen(e: Emitter, a: Value, *, left: bool, right: bool) -> GeneralEi
     element_type = a.shape.element_type
     wide = mx.COMPLEX.get(element_type, element_type)
     found = complex_schur(e, e.convert(usable, wide))
-    values = mx.scaled(e, mx.diagonal(e, found.t), scale, "multiply")
+    values = mx.diagonal(e, found.t)
     if not element_type.is_complex:
         values = _as_of_real_matrices(e, values)
+    values = mx.scaled(e, values, scale, "multiply")
     q = mx.adjoint(e, found.qh)
     turned = e.reverse(mx.adjoint(e, found.t), 1, 2)
     rights = _vectors(e, q, _triangular_vectors(e, found.t)) if right else None

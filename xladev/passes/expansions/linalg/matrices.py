@@ -21,6 +21,8 @@ EPSILON = {dt.F32: 2.0**-23, dt.F64: 2.0**-52}
 """Distance from one to the next number."""
 TINY = {dt.F32: 2.0**-126, dt.F64: 2.0**-1022}
 """The smallest normal number."""
+LARGE = {dt.F32: 2.0**127, dt.F64: 2.0**1023}
+"""The largest power of two."""
 COMPLEX = {dt.F32: dt.C64, dt.F64: dt.C128}
 """The complex type of each real one."""
 
@@ -243,11 +245,11 @@ def square_magnitude(e: Emitter, x: Value) -> Value:
 
 
 def power_of_two_near(e: Emitter, x: Value) -> Value:
-    """The power of two next to each number above zero; one for zero, infinity and NaN."""
-    bits = _EXPONENT_BITS[x.shape.element_type]
-    near = e.op("reduce-precision", x, exponent_bits=bits, mantissa_bits=0)
-    usable = both(e, e.compare("GT", near, 0), e.op("is-finite", near))
-    return e.select(usable, near, 1)
+    """The normal power of two next to each number above zero; one for zero and NaN."""
+    kind = x.shape.element_type
+    near = e.op("reduce-precision", x, exponent_bits=_EXPONENT_BITS[kind], mantissa_bits=0)
+    near = e.elementwise("minimum", e.elementwise("maximum", near, TINY[kind]), LARGE[kind])
+    return e.select(e.compare("GT", x, 0), near, 1)
 
 
 def scale_of(e: Emitter, x: Value) -> Value:
@@ -257,10 +259,14 @@ def scale_of(e: Emitter, x: Value) -> Value:
 
 
 def lengths(e: Emitter, a: Value) -> Value:
-    """Euclidean length of every row, real ``[batch, m]``; no square overflows or vanishes."""
-    scale = power_of_two_near(e, e.reduce(magnitude(e, a), (2,), "maximum", 0))
-    near = e.divide(a, as_type_of(e, down(e, scale, a), a))
-    return e.multiply(e.op("sqrt", e.reduce(square_magnitude(e, near), (2,))), scale)
+    """Euclidean length of every row of matrices, real ``[batch, m]``, or of every vector.
+
+    No square overflows or vanishes.
+    """
+    last = a.shape.rank - 1
+    scale = power_of_two_near(e, e.reduce(magnitude(e, a), (last,), "maximum", 0))
+    near = e.divide(a, as_type_of(e, spread(e, scale, a, *range(last)), a))
+    return e.multiply(e.op("sqrt", e.reduce(square_magnitude(e, near), (last,))), scale)
 
 
 def scaled(e: Emitter, x: Value, by: Value, opcode: str = "divide") -> Value:

@@ -32,26 +32,32 @@ class Reflector(NamedTuple):
 def reflector(e: Emitter, x: Value, at: Value) -> Reflector:
     """The reflector that turns the vectors from element ``at`` on into beta e (larfg).
 
-    Lengths are taken of scaled elements, so that their squares neither overflow nor vanish.
+    The vectors are scaled, and what follows their first element once more, so that no square
+    overflows or vanishes: a vector is left alone only if all that follows is zero.
     """
     number = mx.rows(e, x)
-    tail = e.select(e.compare("GT", number, at), x, 0)
-    alpha = mx.element(e, x, at)
     kept = e.select(e.compare("GE", number, at), x, 0)
+    behind = e.compare("GT", number, at)
     scale = mx.scale_of(e, kept)
-    squares = e.reduce(mx.square_magnitude(e, mx.scaled(e, tail, scale)), (1,))
-    first = mx.square_magnitude(e, mx.scaled(e, alpha, scale))
-    norm = e.multiply(e.op("sqrt", e.add(first, squares)), scale)
-    plain = e.compare("EQ", squares, 0)
+    near = mx.scaled(e, kept, scale)
+    alpha, tail = mx.element(e, near, at), e.select(behind, near, 0)
+    length = mx.lengths(e, tail)
+    squares = e.add(mx.square_magnitude(e, alpha), e.multiply(length, length))
+    plain = _all_zero(e, e.select(behind, x, 0))
     if x.shape.element_type.is_complex:
         plain = mx.both(e, plain, e.compare("EQ", e.op("imag", alpha), 0))
-    real = e.real(alpha)
+    real, norm = e.real(alpha), e.op("sqrt", squares)
     turned = e.select(mx.is_negative(e, real), norm, e.op("negate", norm))
     beta = mx.as_type_of(e, e.select(plain, real, turned), x)
     tau = e.select(plain, 0, e.divide(e.subtract(beta, alpha), e.select(plain, 1, beta)))
     divisor = e.select(plain, 1, e.subtract(alpha, beta))
-    v = e.divide(tail, mx.spread(e, divisor, x, 0))
-    return Reflector(beta, tau, e.select(e.compare("EQ", number, at), 1, v))
+    v = e.select(e.compare("EQ", number, at), 1, e.divide(tail, mx.spread(e, divisor, x, 0)))
+    return Reflector(mx.scaled(e, beta, scale, "multiply"), tau, v)
+
+
+def _all_zero(e: Emitter, x: Value) -> Value:
+    """Which vectors are zero, pred ``[batch]``."""
+    return e.compare("EQ", e.reduce(mx.magnitude(e, x), (1,), "maximum", 0), 0)
 
 
 def reflected(e: Emitter, a: Value, v: Value, tau: Value) -> Value:
