@@ -53,3 +53,11 @@ def test_extremes_compare_by_parts_and_nan_wins(opcode: str) -> None:
     assert not made.program.fallbacks
     want = compile_for(text.encode(), "interpreter")(x, y)
     np.testing.assert_array_equal(np.asarray(made(x, y)), np.asarray(want))
+
+
+def test_a_cube_root_of_an_infinity_at_an_unknown_angle_is_infinite() -> None:
+    nan, inf = float("nan"), float("inf")
+    x = np.array([complex(nan, inf), complex(nan, -inf), complex(inf, nan), complex(nan, 1)])
+    got = np.asarray(compile_for(TEXT.format(n=4, opcode="cbrt").encode(), "cpu")(x))
+    np.testing.assert_array_equal(got.real, [inf, inf, inf, nan])
+    assert np.isnan(got.imag).all()

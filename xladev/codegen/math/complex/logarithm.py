@@ -120,13 +120,14 @@ def _power_of_zero(b: FunctionBuilder, z: Pair, exponent: Pair, value: Pair) -> 
 
 
 def _cbrt(b: FunctionBuilder, args: _Args) -> Pair:
-    """The principal root: a third of the angle."""
+    """The principal root: a third of the angle; inf and NaN where that of an infinity is NaN."""
     z = args[0]
     angle = b.fdiv(emit_atan2(b, [z[1], z[0]]), 3.0)
     h, restore = _magnitude_in_range(b, z)
     root = b.fmul(emit_cbrt(b, [h]), restore(2.0, 2.0**-100, 1.0))
     real, imag = times_circle(b, b.const(root.type, 0.0), angle)
-    return b.fmul(root, real), b.fmul(root, imag)
+    lost = b.and_(b.fcmp("oeq", root, float("inf")), b.fcmp("uno", angle, angle))
+    return b.select(lost, root, b.fmul(root, real)), b.fmul(root, imag)
 
 
 emit_complex_log = shared_pair("log", _log)
