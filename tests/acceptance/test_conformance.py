@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -18,7 +19,10 @@ WHOLE = 240  # cases that a tenth must have at least
 
 @pytest.mark.parametrize("platform", ["cpu", "interpreter"])
 def test_a_tenth_of_the_conformance_suite(
-    platform: str, tmp_path: Path, request: pytest.FixtureRequest
+    platform: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    record_property: Callable[[str, object], None],
 ) -> None:
     part = chosen(request.config.option.part)
     portion = f"--portion={part}/{PARTS}" if part.isdigit() else "--portion=0/1"
@@ -43,3 +47,4 @@ def test_a_tenth_of_the_conformance_suite(
     counts = json.loads((tmp_path / "conformance.json").read_text())["counts"]
     assert counts["pass"] > WHOLE
     assert counts["unsupported"] == counts["fail"] == counts["error"] == 0
+    record_property("counted", f"{counts['pass']} conformance cases on {platform}")

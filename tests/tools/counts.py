@@ -1,7 +1,8 @@
 """Counts passed tests by name, from their `counts` markers, across parts of a run.
 
 `@pytest.mark.counts("programs.{platform}")` adds one to the count "programs.cpu" for each passed
-test whose parameter `platform` is "cpu". The names travel in JUnit's XML as properties.
+test whose parameter `platform` is "cpu". A test that holds many cases says how many passed with
+`record_property("counted", "512 name of the count")`. Both travel in JUnit's XML as properties.
 """
 
 import tomllib
@@ -37,10 +38,20 @@ def read_report(path: Path) -> tuple[Counter[str], Counter[str]]:
         outcomes[outcome] += 1
         if outcome == "passed":
             counts["tests"] += 1
-            counts.update(
-                e.get("value", "") for e in case.iter("property") if e.get("name") == "counts"
-            )
+            counts.update(_counts_of(case))
     return outcomes, counts
+
+
+def _counts_of(case: ElementTree.Element) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for item in case.iter("property"):
+        value = item.get("value", "")
+        if item.get("name") == "counts":
+            found[value] += 1
+        elif item.get("name") == "counted":
+            number, _, name = value.partition(" ")
+            found[name] += int(number)
+    return found
 
 
 def read_ratchet(text: str) -> dict[str, int]:

@@ -20,7 +20,7 @@ def test_program(platform, i):
     if i == 0: pytest.skip("none")
     assert (platform, i) != ("cpu", 1)
 
-def test_plain(): pass
+def test_plain(record_property): record_property("counted", "40 cases on cpu")
 """
 
 
@@ -36,7 +36,9 @@ def test_report_counts_what_passed(pytester: pytest.Pytester, jobs: str) -> None
     pytester.runpytest_subprocess("--junit-xml=report.xml", "-n", jobs)
     outcomes, passed = counts.read_report(pytester.path / "report.xml")
     assert outcomes == {"passed": 4, "failed": 1, "skipped": 2}
-    assert passed == {"tests": 4, "programs.cpu": 1, "programs.interpreter": 2}
+    assert passed == {
+        "tests": 4, "programs.cpu": 1, "programs.interpreter": 2, "cases on cpu": 40
+    }  # fmt: skip
 
 
 def test_shortfall_is_named() -> None:
