@@ -12,7 +12,8 @@ from xladev.compiler.options import CompileOptions
 from xladev.errors import XladevError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Array, Value
-from xladev.testing.noise import allowed_differences, evaluated, leaves
+from xladev.testing.limits import allowed_differences
+from xladev.testing.noise import evaluated, leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,13 @@ def compare_results(
     arguments: Sequence[Value],
     found: Sequence[Array],
     wanted: Sequence[Array],
+    *,
+    coarse_sums: bool = False,
 ) -> Finding | None:
-    """What is wrong with results, given the evaluator's; None if nothing is."""
+    """What is wrong with results, given the evaluator's; None if nothing is.
+
+    ``coarse_sums`` allows sums of narrow floats that were accumulated in these.
+    """
     if len(found) != len(wanted):
         return Finding("number", f"{len(found)} results, want {len(wanted)}")
     for number, (got, want) in enumerate(zip(found, wanted, strict=True)):
@@ -85,7 +91,7 @@ def compare_results(
     unequal = [not equal_elements(g, w).all() for g, w in zip(found, wanted, strict=True)]
     if not any(unequal):
         return None
-    allowed = allowed_differences(module, arguments, wanted)
+    allowed = allowed_differences(module, arguments, wanted, coarse_sums=coarse_sums)
     for number, (got, want, limit) in enumerate(zip(found, wanted, allowed, strict=True)):
         if unequal[number]:
             finding = _difference(got, want, limit, number)

@@ -28,14 +28,9 @@ _ULPS: Mapping[Tolerance, float] = MappingProxyType(
 )
 """Units in the last place that a backend may be off, of the scale that the class names."""
 
-_UNKNOWN = (np.nan, 1.0, np.inf)
-"""What stands for a value that a correct backend may give or not, round by round.
-
-Not every type has a zero.
-"""
-
-ROUNDS = len(_UNKNOWN)
-_FACTOR = 8.0
+_NARROW = 2.0**-10
+"""Epsilon of f16: floats as coarse as that are computed in f32 and rounded once."""
+_F32_EPS = 2.0**-23
 _BLIND = 2.0**30
 """Complex exponentials of products that large have no digit that two ways of rounding share."""
 _PLAIN = HloEvaluator()
@@ -48,6 +43,7 @@ class NoisyEvaluator(HloEvaluator):
     Attributes:
         generator: source of the noise.
         unknown: stands for elements that overflow in between, or mix infinities.
+        coarse_sums: True if sums may be accumulated in the type of the result, however narrow.
         sign: -1 for the mirror image of the noise, so that what is moved off an edge (a branch
             cut, a zero) on one side in one round is moved off it on the other in the next.
     """
@@ -55,6 +51,7 @@ class NoisyEvaluator(HloEvaluator):
     generator: np.random.Generator = field(default_factory=np.random.default_rng)
     unknown: float = np.nan
     sign: float = 1.0
+    coarse_sums: bool = False
 
     def value(self, instruction: HloInstruction, operands: tuple[Value, ...]) -> Value:
         """The value, moved."""
@@ -92,15 +89,16 @@ def _moved(
     tolerance = _tolerance(instruction)
     if tolerance is Tolerance.SUM and not isinstance(value, tuple):
         scale = _sum_scale(evaluator, instruction, value, operands)
-        return _with_noise(evaluator, value, scale, ulps)
+        coarse = evaluator.coarse_sums or _accumulates_narrow(instruction)
+        return _with_noise(evaluator, value, scale, ulps, coarse=coarse)
     if tolerance is Tolerance.SUM or tolerance is Tolerance.SOLVER:
         parts = value if isinstance(value, tuple) else (value,)
         scale = max((_largest(v) for v in (*parts, *operands)), default=0.0)
         moved = tuple(_with_noise(evaluator, v, scale, ulps) for v in parts)
         return moved if isinstance(value, tuple) else moved[0]
-    if not _is_float(value):
+    if not is_float(value):
         return value
-    size = np.abs(_wide(value))
+    size = np.abs(wide(value))
     if value.dtype.kind == "c":
         with np.errstate(all="ignore"):
             size = size * _sharpness(instruction, operands)
@@ -110,6 +108,14 @@ def _moved(
     return _with_noise(evaluator, value, size, ulps)
 
 
+def _accumulates_narrow(instruction: HloInstruction) -> bool:
+    """True for products whose algorithm asks for sums in a float narrower than f32."""
+    if "algorithm" not in instruction.op.by_name:
+        return False
+    kept = str(instruction["algorithm"]).removesuffix("_fast_accum").rpartition("_")[2]
+    return kept in ("f16", "bf16", "f8")
+
+
 def _sharpness(instruction: HloInstruction, operands: tuple[Value, ...]) -> Any:
     """How many times the rounding of a result that of the angle and logarithm on the way counts.
 
@@ -117,9 +123,9 @@ def _sharpness(instruction: HloInstruction, operands: tuple[Value, ...]) -> Any:
     """
     with np.errstate(all="ignore"):
         if instruction.opcode == "exp2":
-            return 1 + np.abs(_wide(operands[0]))
+            return 1 + np.abs(wide(operands[0]))
         if instruction.opcode == "power":
-            base, exponent = map(_wide, operands)
+            base, exponent = map(wide, operands)
             turn = np.abs(exponent) * np.abs(np.log(np.where(base == 0, 1, base)))
             return 1 + np.where(np.isnan(turn), 0.0, turn)
     return 1.0
@@ -152,11 +158,11 @@ def _sum_scale(
     operands: tuple[Value, ...],
 ) -> Any:
     """Sums of absolute terms: infinite where a sum in another order may overflow."""
-    if not _is_float(value):
+    if not is_float(value):
         return 0.0
-    scale = np.maximum(np.abs(_wide(value)), _smallest(value))
+    scale = np.maximum(np.abs(wide(value)), _smallest(value))
     evaluate = instruction.op.evaluate
-    terms = [o for o in operands if _is_float(o)]  # the others are indices and sizes
+    terms = [o for o in operands if is_float(o)]  # the others are indices and sizes
     if evaluate is None or not terms:
         return scale
     if _mixes_infinities(instruction) and not all(map(_is_finite, terms)):
@@ -178,13 +184,13 @@ def _of_sizes(
 ) -> Any:
     """Magnitude of the value that sizes of the terms give; of no other floats, which select."""
     chosen = [
-        size(o) if _is_float(o) and not (number == 0 and "select" in instruction.attrs) else o
+        size(o) if is_float(o) and not (number == 0 and "select" in instruction.attrs) else o
         for number, o in enumerate(operands)
     ]
     evaluate = instruction.op.evaluate
     with np.errstate(all="ignore"):
         total = None if evaluate is None else evaluate(evaluator, instruction, tuple(chosen))
-        return np.abs(_wide(total)) if isinstance(total, np.ndarray) else 0.0
+        return np.abs(wide(total)) if isinstance(total, np.ndarray) else 0.0
 
 
 def _multiplies(computation: HloComputation) -> bool:
@@ -213,7 +219,7 @@ def _leaves_range(
 
 
 def _smallest_normal(value: Value) -> float:
-    if isinstance(value, Bounded) or not _is_float(value):
+    if isinstance(value, Bounded) or not is_float(value):
         return 0.0
     return float(ml_dtypes.finfo(value.dtype).smallest_normal)  # type: ignore[no-untyped-call]
 
@@ -230,40 +236,57 @@ def _mixes_infinities(instruction: HloInstruction) -> bool:
 
 
 def _is_finite(value: Value) -> bool:
-    return bool(np.isfinite(_wide(value)).all())
+    return bool(np.isfinite(wide(value)).all())
 
 
-def _is_float(value: Value) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind not in "iub" and _eps(value) > 0
+def is_float(value: Value) -> bool:
+    """True for arrays of real or complex floats."""
+    return isinstance(value, np.ndarray) and value.dtype.kind not in "iub" and eps_of(value) > 0
 
 
 def _largest(value: Value) -> float:
     """The largest magnitude; infinite where squares of elements would be no ordinary numbers."""
-    if isinstance(value, Bounded) or not _is_float(value) or not value.size:
+    if isinstance(value, Bounded) or not is_float(value) or not value.size:
         return 0.0
     with np.errstate(all="ignore"):
-        largest = float(np.max(np.abs(_wide(value))))
+        largest = float(np.max(np.abs(wide(value))))
     part_nbytes = value.dtype.itemsize // (2 if value.dtype.kind == "c" else 1)
     narrow = np.finfo(np.float64 if part_nbytes >= 8 else np.float32)
     return largest if largest < float(narrow.max) ** 0.5 / 1024 else np.inf
 
 
-def _with_noise(evaluator: NoisyEvaluator, value: Value, scale: Any, ulps: float) -> Value:
+def _with_noise(
+    evaluator: NoisyEvaluator, value: Value, scale: Any, ulps: float, *, coarse: bool = False
+) -> Value:
     """The value moved by some units in the last place of ``scale``; unknown where that is inf."""
-    if isinstance(value, Bounded) or not _is_float(value):
+    if isinstance(value, Bounded) or not is_float(value):
         return value
-    wide = _wide(value)
+    exact = wide(value)
     with np.errstate(all="ignore"):
         vague = np.asarray(scale) > 0 if value.dtype.kind != "c" else True
         least = np.where(vague, _smallest(value), 0.0)
-        step = ulps * np.maximum(scale * _eps(value), least)
-        moved = wide + evaluator.sign * _noise(evaluator.generator, value) * step
-        moved = np.where(np.isfinite(wide) & np.isfinite(step), moved, wide)
+        step = _step(value, scale, least, ulps, coarse)
+        moved = exact + evaluator.sign * _noise(evaluator.generator, value) * step
+        moved = np.where(np.isfinite(exact) & np.isfinite(step), moved, exact)
         moved = np.where(np.isinf(scale), evaluator.unknown, moved)
         return np.asarray(moved.astype(value.dtype))
 
 
-def _eps(value: Array) -> float:
+def _step(value: Array, scale: Any, least: Any, ulps: float, coarse: bool) -> Any:
+    """How far a value may move; a narrow one, computed in f32, by one unit of its own."""
+    if coarse or not is_narrow(value):
+        return ulps * np.maximum(scale * eps_of(value), least)
+    own = eps_of(value) * 2.0 ** np.floor(np.log2(np.abs(wide(value))))
+    return np.maximum(np.maximum(own, least), ulps * _F32_EPS * scale)
+
+
+def is_narrow(value: Array) -> bool:
+    """True for floats so coarse that backends compute in f32 and round once."""
+    return eps_of(value) >= _NARROW
+
+
+def eps_of(value: Array) -> float:
+    """Distance from 1 to the next number; 0 for types without fractions."""
     try:
         return float(ml_dtypes.finfo(value.dtype).eps)  # type: ignore[no-untyped-call]
     except ValueError:
@@ -280,12 +303,13 @@ def _noise(generator: np.random.Generator, value: Array) -> Array:
 
 def _smallest(value: Value) -> float:
     """Smallest positive number of a float type: products underflow in steps of it."""
-    if isinstance(value, Bounded) or not _is_float(value):
+    if isinstance(value, Bounded) or not is_float(value):
         return 0.0
     return float(ml_dtypes.finfo(value.dtype).smallest_subnormal)  # type: ignore[no-untyped-call]
 
 
-def _wide(value: Array) -> Array:
+def wide(value: Array) -> Array:
+    """The same in f64 or c128."""
     return np.asarray(value, np.complex128 if value.dtype.kind == "c" else np.float64)
 
 
@@ -311,44 +335,3 @@ def leaves(value: Value) -> list[Value]:
     if isinstance(value, tuple):
         return [leaf for part in value for leaf in leaves(part)]
     return [] if value is None else [value]
-
-
-def allowed_differences(
-    module: HloModule, arguments: Sequence[Value], wanted: Sequence[Array], seed: int = 0
-) -> list[Array]:
-    """For each result, how far each element may be off; 0 where it must be exact."""
-    spread = [np.zeros(w.shape) for w in wanted]
-    for number in range(ROUNDS):
-        generator = np.random.default_rng((seed, number // 2))
-        evaluator = NoisyEvaluator(
-            generator=generator, unknown=_UNKNOWN[number], sign=-1.0 if number % 2 else 1.0
-        )
-        noisy = evaluated(module, arguments, evaluator)
-        for at, (moved, want) in enumerate(zip(noisy, wanted, strict=True)):
-            with np.errstate(all="ignore"):
-                distance = np.abs(_wide(moved) - _wide(want))
-            moved_off = np.isfinite(_wide(moved)) != np.isfinite(_wide(want))
-            distance = np.where(moved_off, np.inf, np.nan_to_num(distance, nan=0.0, posinf=0.0))
-            spread[at] = np.maximum(spread[at], distance)
-    return [_limit(s, want) for s, want in zip(spread, wanted, strict=True)]
-
-
-def _limit(spread: Array, want: Array) -> Array:
-    """What is allowed, given what moved.
-
-    Where all else in a result moved, noise may by chance have left an element where it was: it is
-    allowed a few units in its own last place.
-    """
-    if not (spread > 0).any() or not _is_float(want):
-        return np.where(spread > 0, _FACTOR * spread, 0.0)
-    missed = np.zeros(spread.shape)
-    if np.median(spread) > 0:
-        size = np.abs(_wide(want))
-        missed = _FACTOR * _eps(want) * np.where(np.isfinite(size), size, 0.0)
-    return np.where(spread > 0, _FACTOR * np.maximum(spread, _smoothed(spread)), missed)
-
-
-def _smoothed(spread: Array) -> float:
-    """The typical spread of a result: noise may by chance have missed one element."""
-    finite = spread[np.isfinite(spread)]
-    return float(np.median(finite)) if finite.size else 0.0

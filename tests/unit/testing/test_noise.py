@@ -8,7 +8,8 @@ import pytest
 from xladev.hlo.literal import Array
 from xladev.hlo.text import parse_module
 from xladev.testing.differential import compare_results
-from xladev.testing.noise import allowed_differences, evaluated
+from xladev.testing.limits import allowed_differences
+from xladev.testing.noise import evaluated
 
 EPS = float(np.finfo(np.float32).eps)
 

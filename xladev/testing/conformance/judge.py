@@ -20,7 +20,8 @@ from xladev.testing.conformance.settings import Settings
 from xladev.testing.conformance.status import Difference, Result, Status
 from xladev.testing.conformance.waivers import Entry
 from xladev.testing.differential import equal_elements
-from xladev.testing.noise import allowed_differences, evaluated, leaves
+from xladev.testing.limits import allowed_differences
+from xladev.testing.noise import evaluated, leaves
 from xladev.testing.wire import pack, unpack
 from xladev.testing.worker import Outcome, Worker
 from xladev.testing.worker import Status as Ending
