@@ -16,6 +16,7 @@ from xladev.compiler.program import Program
 from xladev.compiler.program_file import program_from_bytes, program_to_bytes
 from xladev.errors import FormatError, XladevError
 from xladev.hlo.text import parse_module
+from xladev.runtime.allocator import Allocator
 from xladev.runtime.plan_executable import load_plan_or_program
 from xladev.testing.worker import Status, Worker
 
@@ -79,11 +80,12 @@ def test_plans(seed: int) -> None:
     draw = random.Random(seed)
     made = EvaluatingCompiler().compile(parse_module(ROTATING_LOOP), OPTIONS)
     executor = EvaluatingExecutor()
+    allocator = Allocator(executor, "evaluating", lambda: None)
     read = 0
     for _ in range(COUNT):
         damaged = Executable(made.signature, damaged_plan(made.payload, draw))
         try:
-            load_plan_or_program(executor, damaged)
+            load_plan_or_program(executor, damaged, allocator)
         except XladevError as error:
             clear(error)
         else:

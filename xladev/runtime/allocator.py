@@ -1,4 +1,9 @@
-"""Owned device memory: who holds it, when it is given back, what to say when it runs out."""
+"""Owned device memory: who holds it, when it is given back, what to say when it runs out.
+
+Memory that nobody refers to any more is queued, and given back by the next ordinary call of the
+runtime: garbage collection strikes in any thread, within the vendor's own functions too, and must
+not call the plugin.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ _SHOWN = 8
 
 
 class Buffer:
-    """Device memory that is given back when nobody refers to it any more.
+    """Device memory that is given back some time after nobody refers to it any more.
 
     Attributes:
         memory: the range of bytes.
@@ -97,16 +102,20 @@ class Allocator:
         return Buffer(self, memory, label)
 
     def drop(self, memory: DeviceMemory, label: str) -> None:
-        """Gives memory back, now or, if a plugin's function is running, right after it.
-
-        Called by garbage collection, which may strike in the middle of `allocate`.
-        """
+        """Queues memory to be given back; takes no lock and calls no plugin."""
         self._dropped.append((memory, label))
-        self._drain()
+
+    def give_back(self) -> None:
+        """Deallocates what was dropped, unless another thread is about to."""
+        while self._dropped and self._lock.acquire(blocking=False):
+            try:
+                self._deallocate_dropped()
+            finally:
+                self._lock.release()
 
     def stats(self) -> MemoryStats:
         """What is allocated now."""
-        self._drain()
+        self.give_back()
         return MemoryStats(self._in_use, self._peak, self._count, self._total)
 
     def live(self) -> dict[str, int]:
@@ -126,7 +135,7 @@ class Allocator:
             self._in_use = self._count = 0
 
     def _try(self, nbytes: int, label: str, alignment: int, memory_space: int) -> Buffer:
-        self._drain()
+        self.give_back()
         function = "Executor.allocate"
         with self._lock, plugin_call(self._plugin, function):
             memory = self._executor.allocate(
@@ -134,7 +143,6 @@ class Allocator:
             )
             expect(memory, DeviceMemory, self._plugin, function)
             self._add(memory, label)
-        self._drain()
         return Buffer(self, memory, label)
 
     def _add(self, memory: DeviceMemory, label: str) -> None:
@@ -143,14 +151,6 @@ class Allocator:
         self._peak = max(self._peak, self._in_use)
         self._count += 1
         self._total += 1
-
-    def _drain(self) -> None:
-        """Deallocates what was dropped, unless a plugin's function runs under the lock."""
-        while self._dropped and self._lock.acquire(blocking=False):
-            try:
-                self._deallocate_dropped()
-            finally:
-                self._lock.release()
 
     def _deallocate_dropped(self) -> None:
         while self._dropped:
@@ -166,7 +166,7 @@ class Allocator:
     def _deallocate(self, memory: DeviceMemory) -> None:
         try:
             self._executor.deallocate(memory)
-        except Exception as e:  # noqa: BLE001 (called by garbage collection, has no caller to tell)
+        except Exception as e:  # noqa: BLE001 (whoever called asked for something else)
             error: XladevError = as_error(e, self._plugin, "Executor.deallocate")
             _log.error("memory is lost: %s", error)
 

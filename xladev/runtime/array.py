@@ -150,6 +150,7 @@ class DeviceArray:
     def delete(self) -> None:
         """Gives the memory back, as soon as pending work allows."""
         self.end("it was deleted")
+        self.device.allocator.give_back()
 
     def end(self, why: str) -> None:
         """Makes every later use an error, for donation.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import logging
 import threading
+import time
 from collections import deque
 from typing import Any
 
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.isolation import expect, plugin_call
-from xladev.errors import DeviceLostError, XladevError
+from xladev.errors import DeviceError, DeviceLostError, XladevError
 from xladev.hlo.physical import physical_nbytes
 from xladev.hlo.shape import Shape
 from xladev.runtime.allocator import Allocator, Buffer
@@ -17,6 +19,8 @@ from xladev.runtime.definition_event import DefinitionEvent, Failure
 from xladev.runtime.executor import Executor
 from xladev.runtime.memory import MemoryStats
 from xladev.runtime.stream import Stream
+
+_log = logging.getLogger("xladev.runtime")
 
 MAX_IN_FLIGHT = 32
 """Executions enqueued on one device before the next one waits for the oldest."""
@@ -59,6 +63,7 @@ class Device:
         self._stream: Stream | None = None
         self._pending: deque[tuple[DefinitionEvent, Any]] = deque()
         self._lost: XladevError | None = None
+        self._closed = False
 
     def __repr__(self) -> str:
         return f"<Device {self.name} ({self.description.name})>"
@@ -132,11 +137,11 @@ class Device:
             self._wait_for_oldest()
 
     def sweep(self) -> None:
-        """Lets go of what finished executions kept alive."""
+        """Lets go of what finished executions kept alive, and gives back dropped memory."""
         with self._lock:
             while self._pending and self._pending[0][0].is_ready():
-                event, _ = self._pending.popleft()
-                self.note(event.failure())
+                self.note(self._pending.popleft()[0].failure())
+        self.allocator.give_back()
 
     def synchronize(self) -> None:
         """Blocks until everything enqueued has finished; raises nothing for failed work."""
@@ -144,6 +149,7 @@ class Device:
             self.stream.synchronize()
         while self._pending:
             self._wait_for_oldest()
+        self.allocator.give_back()
 
     def _wait_for_oldest(self) -> None:
         try:
@@ -174,6 +180,12 @@ class Device:
         Raises:
             DeviceLostError: the device needs a reset.
         """
+        if self._closed:
+            raise DeviceError(
+                f"device {self.name} was closed",
+                why="Registry.close, or the end of the process, gave it back",
+                hint="ask the registry for the device again",
+            )
         if self._pending:
             self.sweep()
         lost = self._lost
@@ -203,3 +215,33 @@ class Device:
             self._stream = None
             self._lost = None
             self.allocator.forget_all()
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Gives the device back, once; its arrays are gone. Failures are logged.
+
+        Args:
+            timeout_s: how long pending work is waited for. A device that hangs is closed all the
+                same: the process wants to end.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        try:
+            self._finish(time.monotonic() + timeout_s)
+            with plugin_call(self.name, "Executor.close"):
+                self.executor.close()
+        except XladevError as e:
+            _log.error("device %s was not closed properly: %s", self.name, e)
+
+    def _finish(self, deadline: float) -> None:
+        """Waits for pending work, lets go of everything, and gives all memory back."""
+        while self._pending and self._pending[0][0].wait(max(0.0, deadline - time.monotonic())):
+            self.sweep()
+        if self._pending:
+            _log.error("device %s still works on %d launches", self.name, len(self._pending))
+            self._pending.clear()
+        else:
+            self.allocator.give_back()
+        self._stream = None
+        self.allocator.forget_all()

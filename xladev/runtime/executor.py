@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 class Kernel:
     """A kernel loaded on one executor.
 
+    It is dropped with its program, when no launch of it is pending. There is no call to unload it:
+    what the handle holds is released with its last reference (`weakref.finalize`).
+
     Attributes:
         name: its entry symbol.
         handle: what the platform knows it by.
@@ -48,7 +51,12 @@ class Executor(ABC):
 
     @abstractmethod
     def deallocate(self, memory: DeviceMemory) -> None:
-        """Frees what `allocate` returned; called once, when no pending launch uses it."""
+        """Frees what `allocate` returned; called once, when no pending launch uses it.
+
+        Called from the runtime's own calls (before `allocate`, after a launch, when it
+        synchronizes, counts or closes), never by garbage collection and never beside another
+        `allocate` or `deallocate`.
+        """
 
     @abstractmethod
     def copy_to_device(self, destination: DeviceMemory, source: HostBytes) -> None:
@@ -69,7 +77,7 @@ class Executor(ABC):
         raise self._missing("load")
 
     def load_kernel(self, code: KernelCode) -> Kernel:
-        """Loads one kernel (the per-kernel route).
+        """Loads one kernel (the per-kernel route), once for each program that has it.
 
         Raises:
             UnsupportedError: the backend has not this route.
@@ -144,7 +152,11 @@ class Executor(ABC):
         return
 
     def close(self) -> None:
-        """Gives the device back; nothing is called afterwards."""
+        """Gives the device back; nothing is called afterwards, not even `deallocate`.
+
+        Called by `Registry.close` and at the end of the process, when pending work is done (or
+        did not end within ten seconds); memory that nobody uses was given back before.
+        """
         return
 
     def _missing(self, function: str) -> UnsupportedError:

@@ -116,7 +116,8 @@ class Launchable:
         failure, recorded = self._launch(prepared, run_id, collectives)
         if failure is None and recorded is READY and not upstream:
             return self._as_results(prepared.results, DEFINED)
-        self.device.retain(DefinitionEvent(self.device.name, recorded), prepared)
+        kept = prepared, self.loaded
+        self.device.retain(DefinitionEvent(self.device.name, recorded), kept)
         if failure is not None:
             return self._failed(failure, run_id, collectives)
         defined = DefinitionEvent(self.device.name, recorded, upstream)

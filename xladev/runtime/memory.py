@@ -32,7 +32,8 @@ class DeviceMemory:
 
     Attributes:
         executor: who allocated it.
-        handle: what the platform knows it by: an address, an index, an object.
+        handle: what the platform knows it by: an address, an index, an object; never anything
+            that `Executor.allocate`, `wrap_host` or `from_dlpack` did not give.
         offset: first byte of the range within what ``handle`` means.
         nbytes: length of the range in bytes; 0 is allowed.
         memory_space: index into `DeviceDescription.memory_spaces`.

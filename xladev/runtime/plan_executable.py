@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -10,39 +11,57 @@ from xladev.compiler.executable import Executable
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_plan import Branch, Copy, Loop, RunKernel, Slice, Space, Step
 from xladev.compiler.plan_file import is_plan, read_plan
+from xladev.runtime.allocator import Allocator, Buffer
 from xladev.runtime.executor import Executor, Kernel
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
 from xladev.runtime.memory import DeviceMemory
 from xladev.runtime.stream import Stream
 
 
-def load_plan_or_program(executor: Executor, executable: Executable) -> LoadedExecutable:
+def load_plan_or_program(
+    executor: Executor, executable: Executable, allocator: Allocator
+) -> LoadedExecutable:
     """Loads an executable: a kernel plan by the SDK, anything else by the platform.
+
+    Args:
+        executor: where it will run.
+        executable: what `Compiler.compile` made.
+        allocator: of memory of that executor, for constants.
 
     Raises:
         FormatError: it is damaged, or made for another device.
+        OutOfMemoryError: no room for its constants.
     """
     if is_plan(executable):
-        return PlanExecutable(executor, executable)
+        return PlanExecutable(executor, executable, allocator)
     return executor.load(executable)
 
 
 class PlanExecutable(LoadedExecutable):
     """A plan with its kernels loaded and its constants on the device."""
 
-    def __init__(self, executor: Executor, executable: Executable) -> None:
+    def __init__(self, executor: Executor, executable: Executable, allocator: Allocator) -> None:
         plan = read_plan(executable)
         self._executor = executor
         self._steps = plan.steps
         self._codes = plan.kernels
         self._kernels: tuple[Kernel, ...] = tuple(executor.load_kernel(c) for c in plan.kernels)
-        self._constants = tuple(_on_device(executor, c) for c in plan.constants)
+        upload = partial(_on_device, executor, allocator, executable.signature.name)
+        self._constants = tuple(upload(c) for c in plan.constants)
+        self._empty = upload(b"") if _wants_empty_scratch(executable, plan.steps) else None
 
     def launch(self, stream: Stream, context: LaunchContext) -> None:
         """Enqueues the steps; waits for the stream only where a loop or branch must be decided."""
-        _Launch(self._executor, stream, context, self._constants).run(
-            self._steps, self._kernels, self._codes
-        )
+        scratch = context.scratch
+        if scratch is None and self._empty is not None:
+            scratch = self._empty.memory
+        spaces = {
+            Space.ARGUMENT: context.arguments,
+            Space.RESULT: context.results,
+            Space.SCRATCH: () if scratch is None else (scratch,),
+            Space.CONSTANT: tuple(c.memory for c in self._constants),
+        }
+        _Launch(self._executor, stream, spaces).run(self._steps, self._kernels, self._codes)
 
 
 class _Launch:
@@ -52,18 +71,11 @@ class _Launch:
         self,
         executor: Executor,
         stream: Stream,
-        context: LaunchContext,
-        constants: tuple[DeviceMemory, ...],
+        spaces: Mapping[Space, tuple[DeviceMemory, ...]],
     ) -> None:
         self.executor = executor
         self.stream = stream
-        scratch = () if context.scratch is None else (context.scratch,)
-        self.spaces: dict[Space, tuple[DeviceMemory, ...]] = {
-            Space.ARGUMENT: context.arguments,
-            Space.RESULT: context.results,
-            Space.SCRATCH: scratch,
-            Space.CONSTANT: constants,
-        }
+        self.spaces = spaces
 
     def run(
         self, steps: Sequence[Step], kernels: Sequence[Kernel], codes: Sequence[KernelCode]
@@ -86,10 +98,7 @@ class _Launch:
                     self.run(step.branches[self._chosen(step)], kernels, codes)
 
     def _memory(self, s: Slice) -> DeviceMemory:
-        whole = self.spaces[s.space][s.index] if self.spaces[s.space] else None
-        if whole is None:
-            return DeviceMemory(self.executor, None, 0, 0)
-        return whole.slice(s.offset, s.nbytes)
+        return self.spaces[s.space][s.index].slice(s.offset, s.nbytes)
 
     def _read(self, s: Slice) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
         data = np.empty(s.nbytes, np.uint8)
@@ -110,8 +119,26 @@ class _Launch:
         return index if 0 <= index <= last else last
 
 
-def _on_device(executor: Executor, data: bytes) -> DeviceMemory:
-    memory = executor.allocate(max(len(data), 1), alignment=64, memory_space=0)
+def _wants_empty_scratch(executable: Executable, steps: Sequence[Step]) -> bool:
+    """True if arrays of no bytes lie in a scratch that a launch does not have."""
+    return executable.signature.scratch_nbytes == 0 and any(map(_uses_scratch, steps))
+
+
+def _uses_scratch(step: Step) -> bool:
+    match step:
+        case RunKernel():
+            return any(s.space is Space.SCRATCH for s in step.buffers)
+        case Copy():
+            return Space.SCRATCH in (step.source.space, step.destination.space)
+        case Loop():
+            return any(map(_uses_scratch, (*step.condition, *step.body)))
+        case Branch():
+            return any(_uses_scratch(s) for branch in step.branches for s in branch)
+
+
+def _on_device(executor: Executor, allocator: Allocator, name: str, data: bytes) -> Buffer:
+    buffer = allocator.allocate(len(data), f"constant of {name}", alignment=64, memory_space=0)
     if data:
-        executor.copy_to_device(memory.slice(0, len(data)), np.frombuffer(data, np.uint8))
-    return memory
+        memory = buffer.memory.slice(0, len(data))
+        executor.copy_to_device(memory, np.frombuffer(data, np.uint8))
+    return buffer

@@ -36,7 +36,7 @@ def load_executable(device: Device, executable: Executable) -> LoadedExecutable:
     executable.check_target(device.platform, device.description.target)
     function = "Executor.load"
     with device.call(function):
-        loaded = load_plan_or_program(device.executor, executable)
+        loaded = load_plan_or_program(device.executor, executable, device.allocator)
     return expect(loaded, LoadedExecutable, device.name, function)
 
 

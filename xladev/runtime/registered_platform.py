@@ -15,6 +15,7 @@ from xladev.compiler.isolation import expect, expect_count, plugin_call
 from xladev.errors import DeviceError, XladevError
 from xladev.runtime.device import Device
 from xladev.runtime.executor import Executor
+from xladev.runtime.exit import closed_at_exit
 from xladev.runtime.hookspecs import PlatformSpec
 from xladev.runtime.platform import Platform
 
@@ -163,6 +164,14 @@ class RegisteredPlatform:
         """All its devices, opened; errors as in `device`."""
         return tuple(self.device(i) for i in range(self.device_count()))
 
+    def close(self) -> None:
+        """Closes the devices that are open; they are opened anew when asked for."""
+        with self._lock:
+            devices = tuple(self._devices.values())
+            self._devices.clear()
+        for device in devices:
+            device.close()
+
     def _open(self, ordinal: int) -> Device:
         platform = self.platform
         executor = self._ask(
@@ -172,7 +181,7 @@ class RegisteredPlatform:
         if own is None:
             own = self.describe()
         description = expect(own, DeviceDescription, self.name, "Executor.describe")
-        return Device(self.name, self.kind, ordinal, executor, description)
+        return closed_at_exit(Device(self.name, self.kind, ordinal, executor, description))
 
     def _count_devices(self) -> int | XladevError:
         function = "Platform.visible_device_count"

@@ -57,6 +57,16 @@ class Registry:
             self._platforms[spec.name] = made = RegisteredPlatform(spec, source)
             return made
 
+    def close(self) -> None:
+        """Closes all open devices: pending work is waited for, arrays are gone.
+
+        At the end of the process, devices that are still open are closed without being asked.
+        """
+        with self._lock:
+            platforms = tuple(self._platforms.values())
+        for platform in platforms:
+            platform.close()
+
     def unregister(self, name: str) -> None:
         """Removes a platform; its devices stay usable for those who hold them."""
         with self._lock:

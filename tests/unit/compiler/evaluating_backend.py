@@ -16,6 +16,7 @@ from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.proto import read_module, write_module
 from xladev.hlo.text import parse_module
+from xladev.runtime.allocator import Allocator
 from xladev.runtime.executor import Kernel
 from xladev.runtime.host_executor import HostExecutor, host_bytes
 from xladev.runtime.loaded_executable import LaunchContext
@@ -70,7 +71,9 @@ def run(text: str, arguments: Sequence[Any], **options: Any) -> list[Any]:
     module = parse_module(text)
     executable = EvaluatingCompiler().compile(module, CompileOptions(**options))
     executor = EvaluatingExecutor()
-    loaded = load_plan_or_program(executor, executable)
+    loaded = load_plan_or_program(
+        executor, executable, Allocator(executor, "evaluating", lambda: None)
+    )
     signature = executable.signature
     inputs = [np.array(a, copy=True) for a in arguments]
     outputs = [np.zeros(s.dims, s.element_type.np) for s in signature.result_leaves]

@@ -180,6 +180,13 @@ def test_dropping_an_array_gives_its_memory_back(driver):
     there = put(device, A)
     assert driver.used == A.nbytes
     del there
+    device.sweep()
+    assert driver.used == 0
+
+
+def test_deleting_an_array_gives_its_memory_back_at_once(driver):
+    there = put(null_device(driver, tier=2), A)
+    there.delete()
     assert driver.used == 0
 
 
@@ -190,6 +197,7 @@ def test_plugins_faults_in_copies_are_named(driver):
         PluginError, match=r"'null:0' raised ValueError in Executor\.copy_to_device"
     ):
         put(device, A)
+    device.sweep()
     assert driver.used == 0
     there = put(device, A)
     driver.fail("copy_to_host", ValueError("cable"))

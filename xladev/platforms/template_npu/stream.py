@@ -16,8 +16,6 @@ from xladev.runtime.stream import Endpoint, Stream
 
 def device_range(memory: DeviceMemory) -> npu.DeviceRange:
     """What the driver calls a piece of device memory."""
-    if memory.handle is None:
-        return npu.DeviceRange(0, 0, 0)
     device: int = memory.executor.device  # type: ignore[attr-defined]
     return npu.DeviceRange(device, memory.handle + memory.offset, memory.nbytes)
 

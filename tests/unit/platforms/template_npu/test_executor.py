@@ -34,10 +34,11 @@ def test_a_bad_copy_names_the_device(executors):
         executors[1].copy_to_host(np.empty(DRAM_NBYTES, np.uint8), memory(executors[1]))
 
 
-def test_memory_given_back_after_closing_is_gone_already(executors):
-    held = memory(executors[0])
+def test_closing_twice_is_closing(executors):
     executors[0].close()
-    executors[0].deallocate(held)
+    executors[0].close()
+    with pytest.raises(DeviceError, match="no device"):
+        memory(executors[0])
 
 
 def test_streams_copy_between_devices_in_order(executors):
