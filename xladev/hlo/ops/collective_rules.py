@@ -48,8 +48,6 @@ def _scaled(call: OpCall, at: int, size: int | None, *, grow: bool) -> Shape:
     require_axes(call, "dimensions", call["dimensions"], operand.rank, f"{name}_c1")
     (axis,) = call["dimensions"]
     factor = size if size is not None else _declared_factor(call, at, axis, grow=grow)
-    if factor < 1:
-        call.fail(f"{name}_c1", "a group has no member")
     if not grow and operand.dims[axis] % factor:
         call.fail(f"{name}_c1", f"{operand.dims[axis]} elements do not make {factor} parts")
     extent = operand.dims[axis]

@@ -51,11 +51,13 @@ def check_groups(call: OpCall, *, equal: bool) -> int | None:
 
     Raises:
         ShapeError: ``<op>_groups1`` an id twice, ``_groups2`` a negative id, ``_groups3`` groups
-            of unequal size, ``_groups4`` global ids without a channel.
+            of unequal size, ``_groups4`` global ids without a channel, ``_groups5`` a group
+            without members.
     """
     name = call.op.name.replace("-", "_")
     groups: ReplicaGroups = call["replica_groups"]
     rows = groups.expand()
+    call.require(all(rows), f"{name}_groups5", "a group has no member")
     ids = [i for row in rows for i in row]
     call.require(len(set(ids)) == len(ids), f"{name}_groups1", "a device is in two groups")
     call.require(all(i >= 0 for i in ids), f"{name}_groups2", "device ids must not be negative")
