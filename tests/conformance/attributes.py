@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xladev.hlo import dtype as dt
-from xladev.hlo.attributes import ReplicaGroups, ResultAccuracy
+from xladev.hlo.attributes import OutputAlias, ReplicaGroups, ResultAccuracy
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.opset import OPSET
 from xladev.hlo.shape import array, tuple_of
@@ -251,11 +251,23 @@ def rooted(opcode: str) -> Build:
     return build
 
 
-def threaded(b: HloBuilder) -> Node:
-    part, body = array(dt.F32, (9, 17)), body_of("exponential")
-    more = {"calls": body, "async_execution_thread": "parallel"}
-    made = b.op("async-start", b.parameter(part), shape=tuple_of(tuple_of(part), part), **more)
-    return b.op("async-done", b.op("async-update", made, **more), **more)
+def begun_call(start: dict[str, Any], update: dict[str, Any], thread: str = "") -> Build:
+    """An asynchronous call in three steps, of an array that nothing else reads."""
+
+    def build(b: HloBuilder) -> Node:
+        part, thread_attr = array(dt.F32, (9, 17)), {"async_execution_thread": thread}
+        more = {"calls": body_of("exponential"), **(thread_attr if thread else {})}
+        x = b.op("negate", b.parameter(part))
+        shape = tuple_of(tuple_of(part), part)
+        made = b.op("async-start", x, shape=shape, **more, **start)
+        return b.op("async-done", b.op("async-update", made, **more, **update), **more)
+
+    return build
+
+
+def aliased(operand: tuple[int, ...]) -> dict[str, Any]:
+    """The result lies where an operand does, or a part of it."""
+    return {"output_to_operand_aliasing": (OutputAlias((1,), 0, operand),)}
 
 
 def shuffled(dimensions: Dims, shifts: Dims) -> Build:
@@ -277,7 +289,9 @@ OTHERS: dict[str, tuple[str, Build]] = {
     "scan-two-carries": ("scan", two_carries),
     "reshape-inferred": ("reshape", inferred),
     "call-composite": ("call", composite),
-    "async-start-thread": ("async-start", threaded),
+    "async-start-thread": ("async-start", begun_call({}, {}, "parallel")),
+    "async-start-in-place": ("async-start", begun_call(aliased(()), {})),
+    "async-update-in-place": ("async-update", begun_call({}, aliased((1,)))),
     "shuffle-one": ("shuffle", shuffled((1,), (2,))),
     "shuffle-backwards": ("shuffle", shuffled((0,), (-3,))),
     "get-dimension-size-last": ("get-dimension-size", last_size),

@@ -78,17 +78,22 @@ def simple(opcode: str, dims: Dims, **attrs: Any) -> Template:
     return lambda b, dtype: b.op(opcode, own(b, dtype, dims), **attrs)
 
 
-def ragged(b: HloBuilder, dtype: PrimitiveType) -> Node:
+def ragged_by(number: str, **attrs: Any) -> Template:
     """Each device keeps one row and sends two; where they are written depends on the sender."""
-    x = own(b, dtype, (4, 3))
-    into = b.parameter(array(dtype, (6, 3)))
-    two = array(dt.S32, (2,))
-    number = b.op("convert", b.op("replica-id"), shape=array(dt.S32))
-    at = b.op("broadcast", number, shape=two, dimensions=())
-    offsets, counts = (b.op("constant", literal=_numbers(v), shape=two) for v in ((0, 2), (2, 2)))
-    outputs = b.op("multiply", at, b.op("constant", literal=_numbers((3, 3)), shape=two))
-    attrs = groups((0, 1))
-    return b.op("ragged-all-to-all", x, into, offsets, counts, outputs, counts, **attrs)
+
+    def template(b: HloBuilder, dtype: PrimitiveType) -> Node:
+        x = own(b, dtype, (4, 3), number)
+        into = b.parameter(array(dtype, (12, 3)))
+        two = array(dt.S32, (2,))
+        mine = b.op("convert", b.op(number), shape=array(dt.S32))
+        at = b.op("broadcast", mine, shape=two, dimensions=())
+        starts, sizes, steps = (
+            b.op("constant", literal=_numbers(v), shape=two) for v in ((0, 2), (2, 2), (3, 3))
+        )
+        outputs = b.op("multiply", at, steps)
+        return b.op("ragged-all-to-all", x, into, starts, sizes, outputs, sizes, **attrs)
+
+    return template
 
 
 def _numbers(values: tuple[int, ...]) -> Literal:
@@ -160,7 +165,7 @@ def types() -> Iterator[Case]:
         ("collective-broadcast", simple("collective-broadcast", (9, 5), **groups((1, 0)))),
         ("collective-reduce", all_reduce((9, 5), "add", "collective-reduce", **groups((1, 0)))),
         ("collective-permute", simple("collective-permute", (9,), source_target_pairs=((0, 1),))),
-        ("ragged-all-to-all", ragged),
+        ("ragged-all-to-all", ragged_by("replica-id", **groups((0, 1)))),
         ("all-gather-start", joined("all-gather-start", dimensions=(0,))),
         ("all-gather-done", joined("all-gather-start", dimensions=(0,))),
         ("all-reduce-start", joined("all-reduce-start")),
@@ -197,6 +202,27 @@ def forms() -> Iterator[Case]:
         yield from cells("all-reduce", all_reduce(dims), types=(dt.F32,), suffix=f"-{name}", **TWO)
 
 
+def ragged_forms() -> Iterator[Case]:
+    """Groups of another order, and of partitions instead of replicas."""
+    opcode, few = "ragged-all-to-all", (dt.F32, dt.S32)
+    turned = ragged_by("replica-id", constrain_layout=True, **groups((1, 0)))
+    yield from cells(opcode, turned, types=few, suffix="-turned", **TWO)
+    halves = ragged_by("replica-id", **groups((0, 2), (3, 1)))
+    yield from cells(opcode, halves, types=few, suffix="-halves", **FOUR)
+    split = ragged_by("partition-id", channel_id=1, **groups((0, 1)))
+    yield from cells(opcode, split, types=few, suffix="-partitions", tier=6, partitions=2)
+
+
+def begun_slices(b: HloBuilder, dtype: PrimitiveType) -> Node:
+    """Two rows of each device are written into the other's array."""
+    x, into = own(b, dtype, (5,)), b.parameter(array(dtype, (4,)))
+    starts = [b.op("tuple", b.op("constant", literal=literal_of(n, dt.S32), shape=array(dt.S32)))
+              for n in (3, 1)]  # fmt: skip
+    made = b.op("collective-permute-start", x, into, *starts, slice_sizes=((2,),),
+                source_target_pairs=((0, 1), (1, 0)))  # fmt: skip
+    return b.op("collective-permute-done", made)
+
+
 def numbers(b: HloBuilder) -> Node:
     """Replica and partition of each of four devices."""
     return b.op("tuple", b.op("replica-id"), b.op("partition-id"))
@@ -211,6 +237,9 @@ def across_partitions(b: HloBuilder) -> Node:
 CASES = (
     *types(),
     *forms(),
+    *ragged_forms(),
+    *cells("collective-permute-start", begun_slices, types=(dt.F32, dt.S32), suffix="-slices",
+           **TWO),
     *cells("shuffle", shuffle),
     *cells("replica-id", number("replica-id"), types=(dt.U32,), **TWO),
     *cells("partition-id", number("partition-id"), types=(dt.U32,), tier=6, partitions=2),

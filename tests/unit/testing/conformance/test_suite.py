@@ -21,10 +21,6 @@ UNVARIED = {
     "custom-call.batch_group_count", "custom-call.to_apply", "custom-call.called_computations",
     "custom-call.output_to_operand_aliasing", "custom-call.padding_type", "custom-call.literal",
     "custom-call.operand_precision", "custom-call.schedule",
-    # not yet
-    "ragged-all-to-all.channel_id", "ragged-all-to-all.replica_groups",
-    "ragged-all-to-all.constrain_layout", "async-start.output_to_operand_aliasing",
-    "async-update.output_to_operand_aliasing", "collective-permute-start.slice_sizes",
 }  # fmt: skip
 KNOWN = (
     "BackwardInputLowPaddingLessThanHighPadding", "ReduceR1_16KP1_F32_To_R0",
