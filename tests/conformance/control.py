@@ -107,6 +107,34 @@ def turns() -> Iterator[Case]:
         yield from cells("while", loop(count), types=(dt.F32, dt.S32), suffix=f"-{count}-turns")
 
 
+def up_to_a_parameter(b: HloBuilder) -> Node:
+    """(i, x) becomes (i + 1, x reversed) while i is below a limit that only the run knows."""
+    shape = array(dt.F32, SIZES)
+    state = tuple_of(array(dt.S32), array(dt.S32), shape)
+    below = HloBuilder("condition")
+    whole = below.parameter(state)
+    i, limit = (below.op("get-tuple-element", whole, index=n) for n in range(2))
+    condition = below.build(below.op("compare", i, limit, direction="LT"))
+    body = HloBuilder("body")
+    whole = body.parameter(state)
+    i, limit, x = (body.op("get-tuple-element", whole, index=n) for n in range(3))
+    following = body.op("add", i, body.constant(1, dt.S32))
+    turn = body.build(body.op("tuple", following, limit, body.op("reverse", x, dimensions=(1,))))
+    start = b.op("tuple", b.constant(0, dt.S32), b.parameter(array(dt.S32)), b.parameter(shape))
+    return b.op("while", start, condition=condition, body=turn)
+
+
+def limited_turns() -> Iterator[Case]:
+    x = np.arange(45, dtype=np.float32).reshape(SIZES)
+    for limit in (-1, 0, 1, 4):
+        count = max(limit, 0)
+        want = (np.int32(count), np.int32(limit), x[:, ::-1] if count % 2 else x)
+        yield Case(
+            f"while-to-limit-{limit}".replace("--", "-minus-"), up_to_a_parameter, "while", "f32",
+            inputs=given([np.int32(limit), x]), expected=want,
+        )  # fmt: skip
+
+
 NEWTON = """HloModule newton
 turn { state = (f32[], f32[], s32[]) parameter(0)
   x = f32[] get-tuple-element(state), index=0
@@ -250,6 +278,7 @@ TEXTS = {
 CASES = (
     *cells("while", loop(3)),
     *turns(),
+    *limited_turns(),
     *cells("conditional", by_truth),
     *cells("conditional", by_index(3), suffix="-of-three", types=(dt.F32, dt.S8, dt.PRED)),
     *selections(),

@@ -10,6 +10,9 @@ from xladev.client import CompiledModule
 from xladev.compiler.program_file import program_from_bytes, program_to_bytes
 from xladev.errors import XladevError
 from xladev.runtime.array import put
+from xladev.runtime.device import Device
+from xladev.runtime.loaded_executable import LaunchContext
+from xladev.runtime.plan_executable import load_plan_or_program
 from xladev.testing.conformance.case import checks_of
 from xladev.testing.conformance.probe import Probe
 
@@ -25,6 +28,19 @@ ENTRY e { x = s32[4099]{0} parameter(0)
   i = s32[4099]{0} iota(), iota_dimension=0
   p = s32[4099]{0} multiply(x, i)
   ROOT r = s32[4099]{0} add(p, x) }"""
+ELEMENTWISE = """HloModule elementwise
+ENTRY e { x = f32[N]{0} parameter(0)
+  y = s32[N]{0} parameter(1)
+  n = f32[N]{0} negate(x)
+  t = f32[N]{0} tanh(n)
+  r = s32[N]{0} reverse(y), dimensions={0}
+  ROOT all = (f32[N]{0}, f32[N]{0}, s32[N]{0}) tuple(n, t, r) }"""
+SORTED = """HloModule sorted
+least { a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT m = pred[] compare(a, b), direction=LT }
+ENTRY e { x = s32[N]{0} parameter(0)
+  ROOT s = s32[N]{0} sort(x), dimensions={0}, to_apply=least }"""
 X = np.linspace(-1, 1, 297, dtype=np.float32).reshape(9, 33)
 W = np.linspace(1, -1, 561, dtype=np.float32).reshape(33, 17)
 
@@ -132,6 +148,66 @@ def check_without_fusion_results_agree(probe: Probe) -> None:
     want, found = (values(probe.compile(LAYER, fusion=f)(X, W)) for f in (True, False))
     close = all(np.allclose(a, b, rtol=1e-5, atol=1e-5) for a, b in zip(want, found, strict=True))
     probe.require(close, "fusion=false gives other results")
+
+
+GUARD = 256
+
+
+class Guarded:
+    """Memory of a device between two pieces that nobody may write.
+
+    Attributes:
+        memory: the piece in the middle.
+    """
+
+    def __init__(self, device: Device, nbytes: int) -> None:
+        alignment = device.description.memory_space(0).alignment
+        self._before = -(-GUARD // alignment) * alignment
+        self._buffer = device.allocate_nbytes(self._before + nbytes + GUARD, "guarded")
+        self._executor = device.executor
+        self._sent = np.random.default_rng(nbytes).integers(0, 256, self._nbytes, np.uint8)
+        self._executor.copy_to_device(self._buffer.memory.slice(0, self._nbytes), self._sent)
+        self.memory = self._buffer.memory.slice(self._before, nbytes)
+
+    @property
+    def _nbytes(self) -> int:
+        return self._buffer.memory.nbytes
+
+    def is_intact(self) -> bool:
+        """True if nothing around the piece has changed."""
+        found = np.empty(self._nbytes, np.uint8)
+        self._executor.copy_to_host(found, self._buffer.memory.slice(0, self._nbytes))
+        end = self._before + self.memory.nbytes
+        same = found == self._sent
+        return bool(same[: self._before].all() and same[end:].all())
+
+
+def launch_guarded(compiled: CompiledModule) -> bool:
+    """Launches the first executable between guards; True if they are intact."""
+    device, executable = compiled.devices[0], compiled.program.executables[0]
+    signature = executable.signature
+    if signature.platform != device.platform:
+        return True  # it runs on the host
+    loaded = load_plan_or_program(device.executor, executable)
+    arguments = [Guarded(device, s.nbytes) for s in signature.argument_shapes]
+    results = [Guarded(device, s.nbytes) for s in signature.result_shapes]
+    scratch = [Guarded(device, n) for n in [signature.scratch_nbytes] if n]
+    context = LaunchContext(
+        tuple(a.memory for a in arguments),
+        tuple(r.memory for r in results),
+        scratch[0].memory if scratch else None,
+    )
+    loaded.launch(device.stream, context)
+    device.stream.synchronize()
+    return all(piece.is_intact() for piece in (*arguments, *results, *scratch))
+
+
+def check_a_launch_writes_its_results_and_nothing_beside_them(probe: Probe) -> None:
+    for text in (ELEMENTWISE, SORTED):
+        for count in (16, 100, 257, 1024, 4096):
+            compiled = probe.compile(text.replace("[N]", f"[{count}]"))
+            what = f"a launch on {count} elements wrote past a buffer"
+            probe.require(launch_guarded(compiled), what)
 
 
 def together(count: int, work: Callable[[int], None]) -> list[BaseException]:

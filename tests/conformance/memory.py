@@ -83,9 +83,14 @@ def check_alignment_is_kept(probe: Probe) -> None:
     wanted = device.description.memory_space(0).alignment
     for nbytes in (1, 3, 100, 4097):
         memory = device.allocate_nbytes(nbytes, "alignment").memory
+        view = device.executor.host_view(memory)
         if isinstance(memory.handle, int):
             where = memory.handle + memory.offset
-            probe.require(where % wanted == 0, f"{nbytes} bytes at {where}, not at {wanted}")
+        elif view is not None:
+            where = view.__array_interface__["data"][0]
+        else:
+            continue
+        probe.require(where % wanted == 0, f"{nbytes} bytes at {where}, not at {wanted}")
 
 
 def check_parts_of_a_buffer_are_copied_alone(probe: Probe) -> None:
@@ -163,6 +168,15 @@ def check_copies_between_devices(probe: Probe) -> None:
     probe.require(np.array_equal(there.numpy(), sent), "device to device")
     back = to_device(there, first)
     probe.require(np.array_equal(back.numpy(), sent), "and back")
+
+
+def check_devices_have_memories_of_their_own(probe: Probe) -> None:
+    held = []
+    for number, device in enumerate(probe.some_devices(2)):
+        held += [(put(device, np.full(1000, 10 * number + n, np.int32)), n) for n in range(3)]
+    for at, (array_, n) in enumerate(held):
+        want = 10 * (at // 3) + n
+        probe.require(bool((array_.numpy() == want).all()), "one device writes another's memory")
 
 
 CASES = tuple(checks_of(__name__, 1, globals()))
