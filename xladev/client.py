@@ -21,6 +21,7 @@ from xladev.hlo.shape import Shape
 from xladev.runtime.array import DeviceArray
 from xladev.runtime.device import Device
 from xladev.runtime.device_name import parse_device_name
+from xladev.runtime.loaded_executable import NativeEntry
 from xladev.runtime.loaded_program import load_program
 from xladev.runtime.registered_platform import RegisteredPlatform
 from xladev.runtime.registry import Registry, current_registry
@@ -80,6 +81,28 @@ def compile(
     program = compile_module(module, target, options, lambda: _hosts(registry, chosen))
     first = None if platform is None else parse_device_name(platform).ordinal
     return CompiledModule(program, _program_devices(chosen, program, options, first))
+
+
+def load_compiled(
+    program: Program, platform: str, assignment: Sequence[Sequence[int]]
+) -> CompiledModule:
+    """A program that was compiled before, on devices of a platform.
+
+    Args:
+        program: made for the platform.
+        platform: its name.
+        assignment: ordinals of devices, one row per replica, one column per partition.
+
+    Raises:
+        FormatError: the program is damaged, or was made for another platform or target.
+        DeviceError: there are too few devices.
+    """
+    rows = tuple(tuple(row) for row in assignment)
+    options = CompileOptions(
+        num_replicas=len(rows), num_partitions=len(rows[0]), device_assignment=rows
+    )
+    chosen = current_registry().platform(platform)
+    return CompiledModule(program, _program_devices(chosen, program, options, None))
 
 
 def _hosts(registry: Registry, target: RegisteredPlatform) -> tuple[CompileTarget, ...]:
@@ -200,6 +223,31 @@ class CompiledModule:
         if self._together is None:
             return [self._nest(self._launchables[0].execute(rows[0], donate=donated))]
         return [self._nest(row) for row in self._together.execute(rows, donate=donated)]
+
+    def execute_leaves(
+        self, rows: Sequence[Sequence[Any]], donate: Iterable[int] = ()
+    ) -> list[tuple[DeviceArray, ...]]:
+        """Runs the program on arrays that are flattened already, for front ends.
+
+        Args:
+            rows: for each of `devices`, one array for each of `Signature.parameter_leaves`.
+            donate: numbers of leaves that are not needed any more, the same on every device.
+
+        Returns:
+            For each device, one array for each of `Signature.result_leaves`.
+
+        Raises:
+            ArgumentError: wrong number, shape or dtype of arguments on a device.
+        """
+        donated = tuple(donate)
+        if self._together is None:
+            return [self._launchables[0].execute(rows[0], donate=donated)]
+        return list(self._together.execute(rows, donate=donated))
+
+    @property
+    def native_entry(self) -> NativeEntry | None:
+        """The C entry point of a program of one device that is one piece of native code."""
+        return None if self._together else self._launchables[0].loaded.native_entry
 
     # Arguments and results
 

@@ -43,6 +43,7 @@ OUTSIDE = {
     "cupy": ("platforms/cuda",),
     "jax": ("frontends/jax", "testing"),
     "jaxlib": ("frontends/jax", "frontends/stablehlo", "testing"),
+    "xladev_pjrt": ("frontends/jax",),
     "torch": ("frontends/torch",),
     "tensorflow": ("frontends/tensorflow",),
     "onnx": ("frontends/onnx",),

@@ -1,0 +1,275 @@
+/* Clients, their devices, memories and topology: answers from what the engine told once. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim.h"
+
+/* Notes that a client pins to a memory, by key. */
+typedef struct Note {
+    struct Note *next;
+    const Memory *memory;
+    const void *key;
+    void *data;
+    void (*free)(void *);
+} Note;
+
+static Note *notes;
+static pthread_mutex_t notes_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *get_user_data(Memory *memory, const void *key) {
+    pthread_mutex_lock(&notes_lock);
+    Note *note = notes;
+    while (note && !(note->memory == memory && note->key == key)) note = note->next;
+    void *data = note ? note->data : NULL;
+    pthread_mutex_unlock(&notes_lock);
+    return data;
+}
+
+static void set_user_data(Memory *memory, const void *key, void *data, void (*release)(void *)) {
+    pthread_mutex_lock(&notes_lock);
+    Note *note = notes;
+    while (note && !(note->memory == memory && note->key == key)) note = note->next;
+    Note before = note ? *note : (Note){0};
+    if (!note) {
+        note = malloc(sizeof *note);
+        if (!note) abort();
+        note->next = notes;
+        notes = note;
+    }
+    *note = (Note){note->next, memory, key, data, release};
+    pthread_mutex_unlock(&notes_lock);
+    if (before.free && before.data) before.free(before.data);
+}
+
+static const PJRT_Memory_FunctionTable memory_functions = {
+    sizeof memory_functions, NULL, sizeof(Memory), get_user_data, set_user_data};
+
+static void fill_device(Client *client, int index) {
+    Device *device = &client->devices[index];
+    device->client = client;
+    device->record = &client->record->devices[index];
+    device->index = index;
+    device->self = device;
+    device->memory.functions = &memory_functions;
+    device->memory.device = device;
+    device->memory_address = &device->memory;
+    snprintf(device->memory.text, sizeof device->memory.text, "%s memory of %s",
+             device->record->memory_kind, device->record->name);
+    client->device_list[index] = device;
+    client->memory_list[index] = &device->memory;
+}
+
+static Client *make_client(PyObject *told) {
+    Client *client = calloc(1, sizeof *client);
+    if (!client) abort();
+    client->python = python_ref(py.PyTuple_GetItem(told, 0));
+    client->record = py.PyLong_AsVoidPtr(py.PyTuple_GetItem(told, 1));
+    size_t count = client->record->num_devices;
+    client->devices = calloc(count + 1, sizeof *client->devices);
+    client->device_list = calloc(count + 1, sizeof *client->device_list);
+    client->memory_list = calloc(count + 1, sizeof *client->memory_list);
+    client->topology.client = client;
+    for (size_t i = 0; i < count; i++) fill_device(client, (int)i);
+    return client;
+}
+
+/* The create option ``platform``; the caller's names are not zero-terminated. */
+static PyObject *platform_option(const PJRT_NamedValue *options, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (options[i].type == PJRT_NamedValue_kString && options[i].name_size == 8 &&
+            !memcmp(options[i].name, "platform", 8))
+            return py.PyUnicode_FromStringAndSize(
+                options[i].string_value, (ssize_t)options[i].value_size);
+    return py.PyUnicode_FromStringAndSize("", 0);
+}
+
+static Error *open_client(
+    const PJRT_NamedValue *options, size_t count, Client **client) {
+    const char *problem = python_start();
+    if (problem) return error_new(PJRT_Error_Code_UNAVAILABLE, "%s", problem);
+    PythonScope scope;
+    if (!python_enter(&scope))
+        return error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down");
+    PyObject *told =
+        python_call(engine.open_client, python_tuple(1, platform_option(options, count)));
+    Error *error = told ? NULL : error_from_python();
+    if (told) {
+        *client = make_client(told);
+        py.Py_DecRef(told);
+    }
+    python_leave(&scope);
+    return error;
+}
+
+IMPLEMENT(Client_Create) {
+    return open_client(args->create_options, args->num_options, &args->client);
+}
+
+/* Buffers and executables may outlive their client, and point to its devices: it stays. */
+IMPLEMENT(Client_Destroy) {
+    (void)args;
+    return NULL;
+}
+
+#define TEXT(function, object, field, size_field, text) \
+    IMPLEMENT(function) {                               \
+        args->field = (text);                           \
+        args->size_field = strlen(args->field);         \
+        return NULL;                                    \
+    }
+
+TEXT(Client_PlatformName, client, platform_name, platform_name_size,
+     args->client->record->platform_name)
+TEXT(Client_PlatformVersion, client, platform_version, platform_version_size,
+     args->client->record->platform_version)
+TEXT(TopologyDescription_PlatformName, topology, platform_name, platform_name_size,
+     args->topology->client->record->platform_name)
+TEXT(TopologyDescription_PlatformVersion, topology, platform_version, platform_version_size,
+     args->topology->client->record->platform_version)
+TEXT(DeviceDescription_Kind, device_description, device_kind, device_kind_size,
+     args->device_description->record->kind)
+TEXT(DeviceDescription_DebugString, device_description, debug_string, debug_string_size,
+     args->device_description->record->debug_string)
+TEXT(DeviceDescription_ToString, device_description, to_string, to_string_size,
+     args->device_description->record->name)
+TEXT(Memory_Kind, memory, kind, kind_size, args->memory->device->record->memory_kind)
+TEXT(Memory_DebugString, memory, debug_string, debug_string_size, args->memory->text)
+TEXT(Memory_ToString, memory, to_string, to_string_size, args->memory->text)
+
+#define ANSWER(function, field, value) \
+    IMPLEMENT(function) {              \
+        args->field = (value);         \
+        return NULL;                   \
+    }
+
+ANSWER(Client_ProcessIndex, process_index, 0)
+ANSWER(Client_TopologyDescription, topology, &args->client->topology)
+ANSWER(Device_GetDescription, device_description, args->device)
+ANSWER(Device_IsAddressable, is_addressable, true)
+ANSWER(Device_LocalHardwareId, local_hardware_id, args->device->index)
+ANSWER(Device_DefaultMemory, memory, &args->device->memory)
+ANSWER(DeviceDescription_Id, id, (int)args->device_description->record->id)
+ANSWER(DeviceDescription_ProcessIndex, process_index, 0)
+ANSWER(Memory_Id, id, args->memory->device->index)
+ANSWER(Memory_Kind_Id, kind_id, 0)
+
+#define LIST(function, list, count, first, length) \
+    IMPLEMENT(function) {                          \
+        args->list = (first);                      \
+        args->count = (length);                    \
+        return NULL;                               \
+    }
+
+LIST(Client_Devices, devices, num_devices, args->client->device_list,
+     args->client->record->num_devices)
+LIST(Client_AddressableDevices, addressable_devices, num_addressable_devices,
+     args->client->device_list, args->client->record->num_devices)
+LIST(Client_AddressableMemories, addressable_memories, num_addressable_memories,
+     args->client->memory_list, args->client->record->num_devices)
+LIST(TopologyDescription_GetDeviceDescriptions, descriptions, num_descriptions,
+     args->topology->client->device_list, args->topology->client->record->num_devices)
+LIST(TopologyDescription_Attributes, attributes, num_attributes, NULL, 0)
+LIST(DeviceDescription_Attributes, attributes, num_attributes,
+     args->device_description->record->attributes,
+     args->device_description->record->num_attributes)
+LIST(Device_AddressableMemories, memories, num_memories, &args->device->memory_address, 1)
+LIST(Memory_AddressableByDevices, devices, num_devices, &args->memory->device->self, 1)
+
+static void keep_attributes(void *attributes) { (void)attributes; }
+
+IMPLEMENT(Device_GetAttributes) {
+    args->attributes = args->device->record->attributes;
+    args->num_attributes = args->device->record->num_attributes;
+    args->device_attributes = args->device;
+    args->attributes_deleter = keep_attributes;
+    return NULL;
+}
+
+static Error *look_up(Client *client, int64_t id, Device **device) {
+    for (size_t i = 0; i < client->record->num_devices; i++)
+        if (client->devices[i].record->id == id) {
+            *device = &client->devices[i];
+            return NULL;
+        }
+    return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "platform %s has no device %lld",
+                     client->record->platform_name, (long long)id);
+}
+
+IMPLEMENT(Client_LookupDevice) { return look_up(args->client, args->id, &args->device); }
+
+IMPLEMENT(Client_LookupAddressableDevice) {
+    return look_up(args->client, args->local_hardware_id, &args->addressable_device);
+}
+
+IMPLEMENT(Client_DefaultDeviceAssignment) {
+    size_t needed = (size_t)args->num_replicas * (size_t)args->num_partitions;
+    size_t present = args->client->record->num_devices;
+    if (needed > args->default_assignment_size || needed > present)
+        return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+                         "%zu devices are wanted and platform %s has %zu", needed,
+                         args->client->record->platform_name, present);
+    for (size_t i = 0; i < needed; i++)
+        args->default_assignment[i] = (int)args->client->devices[i].record->id;
+    return NULL;
+}
+
+IMPLEMENT(TopologyDescription_Create) {
+    Client *client = NULL;
+    Error *error = open_client(args->create_options, args->num_options, &client);
+    if (!error) args->topology = &client->topology;
+    return error;
+}
+
+IMPLEMENT(TopologyDescription_Destroy) {
+    (void)args;
+    return NULL;
+}
+
+IMPLEMENT(TopologyDescription_Fingerprint) {
+    uint64_t hash = 14695981039346656037u; /* FNV-1a, of all that programs depend on */
+    const ClientRecord *record = args->topology->client->record;
+    const char *texts[] = {record->platform_name, record->platform_version};
+    for (int i = 0; i < 2; i++)
+        for (const char *c = texts[i]; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    args->fingerprint = hash;
+    return NULL;
+}
+
+/* Device memory that Python allocated is counted there, what the shim allocated here. */
+IMPLEMENT(Device_MemoryStats) {
+    Device *device = args->device;
+    PythonScope scope;
+    if (!python_enter(&scope))
+        return error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down");
+    PyObject *told = python_call(
+        engine.memory_stats,
+        python_tuple(2, python_ref(device->client->python), py.PyLong_FromLongLong(device->index)));
+    Error *error = told ? NULL : error_from_python();
+    int64_t numbers[4] = {0};
+    for (int i = 0; told && i < 4; i++)
+        numbers[i] = py.PyLong_AsLongLong(py.PyTuple_GetItem(told, i));
+    if (told) py.Py_DecRef(told);
+    python_leave(&scope);
+    if (error) return error;
+    args->bytes_in_use = numbers[0] + device->nbytes_in_use;
+    args->peak_bytes_in_use = numbers[1] + device->peak_nbytes;
+    args->num_allocs = numbers[2] + device->allocations;
+    args->largest_alloc_size = device->largest_nbytes;
+    args->bytes_limit = numbers[3];
+    args->peak_bytes_in_use_is_set = args->num_allocs_is_set = true;
+    args->largest_alloc_size_is_set = device->largest_nbytes > 0;
+    args->bytes_limit_is_set = numbers[3] > 0;
+    args->bytes_reserved_is_set = args->peak_bytes_reserved_is_set = false;
+    args->bytes_reservable_limit_is_set = args->largest_free_block_bytes_is_set = false;
+    args->pool_bytes_is_set = args->peak_pool_bytes_is_set = false;
+    if (HAS_FIELD(args, peak_allocated_bytes_is_set)) args->peak_allocated_bytes_is_set = false;
+    return NULL;
+}
+
+IMPLEMENT(Device_ClearMemoryStats) {
+    args->device->peak_nbytes = args->device->nbytes_in_use;
+    args->device->largest_nbytes = 0;
+    return NULL;
+}

@@ -1,0 +1,344 @@
+/* Execution: at once by the program's native entry, else by the engine, else later by the worker. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim.h"
+
+void program_hold(Executable *program);
+void program_release(Executable *program);
+
+/* One execution: on each device a row of arguments and of results. */
+typedef struct {
+    Executable *program;
+    size_t num_devices, num_arguments, num_results;
+    Device **devices;
+    uint8_t *donated; /* for each argument of a row */
+    Event *done;      /* of all results */
+    Value **results;
+    Value *arguments[];
+} Execution;
+
+static size_t argument_count(const Execution *run) { return run->num_devices * run->num_arguments; }
+static size_t result_count(const Execution *run) { return run->num_devices * run->num_results; }
+
+static void execution_free(Execution *run) {
+    for (size_t i = 0; i < argument_count(run); i++) value_unref(run->arguments[i]);
+    for (size_t i = 0; i < result_count(run); i++) value_unref(run->results[i]);
+    event_unref(run->done);
+    program_release(run->program);
+    free(run->devices);
+    free(run);
+}
+
+static void finish(Execution *run, Error *error) {
+    event_set(run->done, error);
+    execution_free(run);
+}
+
+/* The first failure among the arguments; they are ready. */
+static Error *argument_error(const Execution *run) {
+    for (size_t i = 0; i < argument_count(run); i++) {
+        Error *error = event_error(run->arguments[i]->ready);
+        if (error) return error;
+    }
+    return NULL;
+}
+
+/* By the native entry */
+
+enum { FEW = 32 };
+
+/* True if nobody else sees the memory, so that a result may take it. */
+static bool is_exclusive(const Value *value) {
+    return value->refs == 1 && !value->array && value->block->refs == 1 && value->block->writable &&
+           value->block->device;
+}
+
+static Error *make_results(Execution *run, void **arguments, void **results) {
+    const ProgramRecord *record = run->program->record;
+    Device *device = run->devices[0];
+    for (size_t i = 0; i < run->num_results; i++) {
+        int64_t parameter = record->alias ? record->alias[i] : -1;
+        Value *given = parameter < 0 ? NULL : run->arguments[parameter];
+        if (given && run->donated[parameter] && is_exclusive(given)) {
+            run->results[i]->block = block_ref(given->block);
+        } else {
+            run->results[i]->block = block_allocate(device, record->output_nbytes[i]);
+            if (!run->results[i]->block)
+                return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
+                                 "Out of memory allocating %zu bytes for a result of %s; %lld bytes "
+                                 "are in use on %s", record->output_nbytes[i], record->name,
+                                 (long long)device->nbytes_in_use, device->record->name);
+            if (given)
+                memcpy(run->results[i]->block->data, given->block->data, record->output_nbytes[i]);
+        }
+        results[i] = run->results[i]->block->data;
+        if (given) arguments[parameter] = results[i];
+    }
+    return NULL;
+}
+
+static Error *call_entry(Execution *run, void **arguments, void **results) {
+    const ProgramRecord *record = run->program->record;
+    for (size_t i = 0; i < run->num_arguments; i++)
+        arguments[i] = run->arguments[i]->block->data;
+    Error *error = make_results(run, arguments, results);
+    if (error) return error;
+    Block *scratch = record->scratch_nbytes
+                         ? block_allocate(run->devices[0], record->scratch_nbytes)
+                         : NULL;
+    if (record->scratch_nbytes && !scratch)
+        return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
+                         "Out of memory allocating %zu bytes of scratch for %s",
+                         record->scratch_nbytes, record->name);
+    int status = record->entry(NULL, arguments, results, scratch ? scratch->data : NULL);
+    block_unref(scratch);
+    if (!status) return NULL;
+    return error_new(PJRT_Error_Code_INTERNAL, "program %s failed with status %d", record->name,
+                     status);
+}
+
+static Error *execute_natively(Execution *run) {
+    void *few[2 * FEW];
+    size_t count = run->num_arguments + run->num_results;
+    void **pointers = count <= 2 * FEW ? few : malloc(count * sizeof *pointers);
+    if (!pointers) abort();
+    Error *error = call_entry(run, pointers, pointers + run->num_arguments);
+    if (pointers != few) free(pointers);
+    return error;
+}
+
+/* By the engine */
+
+static PyObject *argument_arrays(Execution *run) {
+    const ProgramRecord *record = run->program->record;
+    PyObject *rows = py.PyTuple_New((ssize_t)run->num_devices);
+    for (size_t d = 0; rows && d < run->num_devices; d++) {
+        PyObject *row = py.PyTuple_New((ssize_t)run->num_arguments);
+        const int64_t *dims = record->parameter_dims;
+        for (size_t i = 0; i < run->num_arguments; i++) {
+            Value *value = run->arguments[d * run->num_arguments + i];
+            PyObject *array = value_array(run->devices[d], value, record->parameter_types[i], dims,
+                                          record->parameter_ranks[i]);
+            dims += record->parameter_ranks[i];
+            if (!array) {
+                py.Py_DecRef(row);
+                py.Py_DecRef(rows);
+                return NULL;
+            }
+            py.PyTuple_SetItem(row, (ssize_t)i, python_ref(array));
+        }
+        py.PyTuple_SetItem(rows, (ssize_t)d, row);
+    }
+    return rows;
+}
+
+static PyObject *donated_numbers(const Execution *run) {
+    size_t count = 0, at = 0;
+    for (size_t i = 0; i < run->num_arguments; i++) count += run->donated[i];
+    PyObject *numbers = py.PyTuple_New((ssize_t)count);
+    for (size_t i = 0; numbers && i < run->num_arguments; i++)
+        if (run->donated[i])
+            py.PyTuple_SetItem(numbers, (ssize_t)at++, py.PyLong_FromLongLong((long long)i));
+    return numbers;
+}
+
+/* Takes what the engine made: a row of (array, address, nbytes) for each device. */
+static void take_results(Execution *run, PyObject *rows) {
+    for (size_t d = 0; d < run->num_devices; d++) {
+        PyObject *row = py.PyTuple_GetItem(rows, (ssize_t)d);
+        for (size_t i = 0; i < run->num_results; i++)
+            value_adopt(run->results[d * run->num_results + i], py.PyTuple_GetItem(row, (ssize_t)i));
+    }
+}
+
+/* Ends the execution here, or leaves that to the engine, which sets the event later. */
+static void execute_by_python(Execution *run) {
+    PythonScope scope;
+    if (!python_enter(&scope)) {
+        finish(run, error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down"));
+        return;
+    }
+    PyObject *rows = argument_arrays(run);
+    event_ref(run->done);
+    PyObject *told =
+        rows ? python_call(engine.execute,
+                           python_tuple(4, python_ref(run->program->python), rows,
+                                        donated_numbers(run), py.PyLong_FromVoidPtr(run->done)))
+             : NULL;
+    Error *error = told ? NULL : error_from_python();
+    bool is_done = true;
+    if (told) {
+        take_results(run, py.PyTuple_GetItem(told, 0));
+        is_done = py.PyLong_AsLongLong(py.PyTuple_GetItem(told, 1));
+        py.Py_DecRef(told);
+    }
+    python_leave(&scope);
+    if (!is_done) {
+        execution_free(run); /* the engine holds the event */
+        return;
+    }
+    event_unref(run->done);
+    finish(run, error);
+}
+
+static void execute(Execution *run) {
+    Error *error = argument_error(run);
+    if (error)
+        finish(run, error);
+    else if (run->program->record->entry)
+        finish(run, execute_natively(run));
+    else
+        execute_by_python(run);
+}
+
+static void wait_and_execute(void *argument) {
+    Execution *run = argument;
+    for (size_t i = 0; i < argument_count(run); i++) event_wait(run->arguments[i]->ready);
+    execute(run);
+}
+
+/* From handles to values */
+
+static Error *mismatch(const ProgramRecord *record, size_t index, const Buffer *buffer) {
+    return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+                     "argument %zu of %s has type %d and %zu bytes; the program takes type %d and "
+                     "%zu bytes", index, record->name, buffer->type, buffer->nbytes,
+                     record->parameter_types[index], record->parameter_nbytes[index]);
+}
+
+static Error *take_arguments(Execution *run, const PJRT_LoadedExecutable_Execute_Args *args) {
+    const ProgramRecord *record = run->program->record;
+    for (size_t d = 0; d < run->num_devices; d++)
+        for (size_t i = 0; i < run->num_arguments; i++) {
+            Buffer *buffer = args->argument_lists[d][i];
+            bool is_token = record->parameter_types[i] == PJRT_Buffer_Type_TOKEN;
+            if (!is_token && ((int)buffer->type != record->parameter_types[i] ||
+                              buffer->nbytes != record->parameter_nbytes[i]))
+                return mismatch(record, i, buffer);
+            Value *value = buffer_value(buffer);
+            if (!value)
+                return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+                                 "Buffer has been deleted or donated.");
+            run->arguments[d * run->num_arguments + i] = value;
+        }
+    return NULL;
+}
+
+static void find_donated(Execution *run, const PJRT_ExecuteOptions *options) {
+    const uint8_t *offered = run->program->record->donated;
+    for (size_t i = 0; offered && i < run->num_arguments; i++) run->donated[i] = offered[i];
+    for (size_t i = 0; options && i < options->num_non_donatable_input_indices; i++) {
+        int64_t index = options->non_donatable_input_indices[i];
+        if (index >= 0 && (size_t)index < run->num_arguments) run->donated[index] = 0;
+    }
+}
+
+/* Ends donated buffers: the execution keeps their values. A buffer passed twice is an error. */
+static Error *end_donated(Execution *run, const PJRT_LoadedExecutable_Execute_Args *args) {
+    for (size_t d = 0; d < run->num_devices; d++)
+        for (size_t i = 0; i < run->num_arguments; i++) {
+            if (!run->donated[i]) continue;
+            Value *value = run->arguments[d * run->num_arguments + i];
+            for (size_t j = 0; j < run->num_arguments; j++)
+                if (j != i && run->arguments[d * run->num_arguments + j] == value)
+                    return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
+                                     "Attempt to donate the same buffer twice in Execute() "
+                                     "(arguments %zu and %zu of %s)", i, j,
+                                     run->program->record->name);
+        }
+    for (size_t d = 0; d < run->num_devices; d++)
+        for (size_t i = 0; i < run->num_arguments; i++)
+            if (run->donated[i]) value_unref(buffer_take(args->argument_lists[d][i]));
+    return NULL;
+}
+
+static Execution *execution_new(Executable *program, size_t num_devices) {
+    const ProgramRecord *record = program->record;
+    size_t arguments = num_devices * record->num_parameters;
+    size_t results = num_devices * record->num_outputs;
+    Execution *run = calloc(
+        1, sizeof *run + (arguments + results) * sizeof(Value *) + record->num_parameters);
+    if (!run) abort();
+    run->program = program;
+    program_hold(program);
+    run->num_devices = num_devices;
+    run->num_arguments = record->num_parameters;
+    run->num_results = record->num_outputs;
+    run->results = run->arguments + arguments;
+    run->donated = (uint8_t *)(run->results + results);
+    return run;
+}
+
+static void place(Execution *run, Device *device) {
+    run->devices = malloc(run->num_devices * sizeof *run->devices);
+    if (!run->devices) abort();
+    for (size_t d = 0; d < run->num_devices; d++)
+        run->devices[d] = device ? device : run->program->devices[d];
+}
+
+static void give_results(Execution *run, const PJRT_LoadedExecutable_Execute_Args *args) {
+    const ProgramRecord *record = run->program->record;
+    for (size_t d = 0; d < run->num_devices; d++) {
+        const int64_t *dims = record->output_dims;
+        for (size_t i = 0; i < run->num_results; i++) {
+            Value *value = value_new(NULL, NULL, event_ref(run->done));
+            run->results[d * run->num_results + i] = value_ref(value);
+            args->output_lists[d][i] = buffer_new(
+                run->devices[d], record->output_types[i], dims, record->output_ranks[i], value);
+            dims += record->output_ranks[i];
+        }
+        if (args->device_complete_events) args->device_complete_events[d] = event_ref(run->done);
+    }
+}
+
+static bool can_run_now(const Execution *run) {
+    for (size_t i = 0; i < argument_count(run); i++)
+        if (!event_is_ready(run->arguments[i]->ready)) return false;
+    return run->program->record->is_short || worker_is_current();
+}
+
+static Error *check(const PJRT_LoadedExecutable_Execute_Args *args) {
+    const ProgramRecord *record = args->executable->record;
+    size_t devices = record->num_replicas * record->num_partitions;
+    if (args->executable->deleted)
+        return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "Execute() of %s, which was deleted",
+                         record->name);
+    if (args->num_args != record->num_parameters)
+        return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "%s takes %zu arguments, not %zu",
+                         record->name, record->num_parameters, args->num_args);
+    if (args->num_devices != devices)
+        return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "%s runs on %zu devices, not %zu",
+                         record->name, devices, args->num_devices);
+    if (args->execute_device && args->execute_device != args->executable->devices[0])
+        return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "%s was compiled for %s, not for %s",
+                         record->name, args->executable->devices[0]->record->name,
+                         args->execute_device->record->name);
+    return NULL;
+}
+
+IMPLEMENT(LoadedExecutable_Execute) {
+    Error *error = check(args);
+    if (error) return error;
+    Execution *run = execution_new(args->executable, args->num_devices);
+    error = take_arguments(run, args);
+    if (!error) {
+        find_donated(run, args->options);
+        error = end_donated(run, args);
+    }
+    if (error) {
+        for (size_t i = 0; i < argument_count(run); i++)
+            if (run->arguments[i]) value_unref(run->arguments[i]);
+        program_release(run->program);
+        free(run);
+        return error;
+    }
+    run->done = event_new();
+    place(run, args->execute_device);
+    give_results(run, args);
+    if (can_run_now(run))
+        execute(run);
+    else
+        worker_enqueue(run->devices[0], wait_and_execute, run);
+    return NULL;
+}

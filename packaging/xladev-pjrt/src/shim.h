@@ -1,0 +1,192 @@
+/* What lies behind the handles of the PJRT C API, and what the parts of the shim ask of each other.
+ *
+ * Everything that a client asks about often, or at a moment when no Python may run, is answered
+ * from these structs. Python is entered to open a client, to compile, for transfers of memory that
+ * the host cannot address, and to execute programs without a native entry.
+ */
+#ifndef XLADEV_SHIM_H
+#define XLADEV_SHIM_H
+
+#include <stdatomic.h>
+
+#include "pjrt_args.h"
+#include "python.h"
+
+typedef PJRT_Error Error;
+typedef PJRT_Event Event;
+typedef PJRT_Client Client;
+typedef PJRT_Device Device;
+typedef PJRT_Memory Memory;
+typedef PJRT_Executable Executable;
+typedef PJRT_Buffer Buffer;
+
+/* Errors and events: error.c, event.c */
+
+Error *error_new(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+Error *error_copy(int code, const char *message, size_t size);
+void error_free(Error *error);
+int error_code(const Error *error);
+const char *error_message(const Error *error);
+/* The pending Python exception as an error; clears it. The interpreter lock is held. */
+Error *error_from_python(void);
+
+extern Event ready_event; /* ready, without error, never freed */
+Event *event_new(void);
+Event *event_ref(Event *event);
+void event_unref(Event *event);
+bool event_is_ready(const Event *event);
+/* A copy of the error of a ready event; NULL if there is none. */
+Error *event_error(const Event *event);
+/* Makes it ready, takes over `error`, runs what waits for it. */
+void event_set(Event *event, Error *error);
+void event_wait(Event *event);
+typedef void (*Callback)(Error *error, void *argument);
+/* Calls back once, now or when ready, with an error that the callee frees. */
+void event_on_ready(Event *event, Callback callback, void *argument);
+
+/* Clients, devices and memories: client.c */
+
+/* Filled by xladev.frontends.jax.records; field for field the same there. */
+typedef struct {
+    int64_t id;
+    const char *kind, *debug_string, *name, *memory_kind;
+    const PJRT_NamedValue *attributes;
+    size_t num_attributes;
+} DeviceRecord;
+
+typedef struct {
+    const char *platform_name, *platform_version;
+    bool host_addressable; /* programs find arrays at addresses that the host can read and write */
+    size_t num_devices;
+    const DeviceRecord *devices;
+} ClientRecord;
+
+struct PJRT_Memory {
+    const PJRT_Memory_FunctionTable *functions; /* first: part of the interface */
+    Device *device;
+    char text[64];
+};
+
+struct PJRT_Device {
+    Client *client;
+    const DeviceRecord *record;
+    int index;
+    Memory memory;
+    Memory *memory_address;
+    Device *self;
+    struct Worker *worker;
+    _Atomic int64_t nbytes_in_use, peak_nbytes, largest_nbytes, allocations;
+};
+
+struct PJRT_TopologyDescription {
+    Client *client;
+};
+
+struct PJRT_Client {
+    PyObject *python; /* the engine's client, and the record with all it points to */
+    const ClientRecord *record;
+    Device *devices;
+    Device **device_list;
+    Memory **memory_list;
+    PJRT_TopologyDescription topology;
+};
+
+/* Values and buffers: value.c, buffer.c */
+
+/* Memory that the host can address, shared by whoever refers to it. */
+typedef struct {
+    _Atomic int refs;
+    void *data;
+    size_t nbytes;
+    bool writable;             /* false: somebody outside may look at it */
+    Device *device;            /* counts it, if allocated here */
+    PyObject *owner;           /* what keeps it alive, if made by Python */
+    Event *released;           /* set when nobody uses it any more; a host buffer of the caller's */
+    void (*on_delete)(void *data, void *argument);
+    void *on_delete_argument;
+} Block;
+
+/* One array, computed or not; buffers and pending executions refer to it. */
+typedef struct {
+    _Atomic int refs;
+    Block *block;    /* set once it is launched, where memory is host-addressable */
+    PyObject *array; /* the DeviceArray, where there is one */
+    Event *ready;
+} Value;
+
+struct PJRT_Buffer {
+    Value *value; /* NULL once deleted or donated */
+    Value *held;  /* while references from outside exist */
+    int external_references;
+    Device *device;
+    PJRT_Buffer_Type type;
+    size_t nbytes, rank;
+    int64_t dims[]; /* dims, then minor to major */
+};
+
+size_t type_nbytes(PJRT_Buffer_Type type);
+Block *block_allocate(Device *device, size_t nbytes);
+Block *block_ref(Block *block);
+void block_unref(Block *block);
+Value *value_new(Block *block, PyObject *array, Event *ready);
+Value *value_ref(Value *value);
+void value_unref(Value *value);
+/* Gives a value what the engine made: (DeviceArray, its address or 0, its size). */
+void value_adopt(Value *value, PyObject *made);
+Buffer *buffer_new(
+    Device *device, PJRT_Buffer_Type type, const int64_t *dims, size_t rank, Value *value);
+/* The value of a live buffer, to be unreferenced; NULL if it is deleted. */
+Value *buffer_value(Buffer *buffer);
+/* Deletes the buffer; its value, to be unreferenced, or NULL if it was deleted before. */
+Value *buffer_take(Buffer *buffer);
+/* The DeviceArray of a value, made where it has none; borrowed. The interpreter lock is held. */
+PyObject *value_array(Device *device, Value *value, int type, const int64_t *dims, size_t rank);
+
+/* Programs: program.c, execute.c */
+
+typedef int (*NativeEntry)(void *context, void **arguments, void **results, void *scratch);
+
+/* Filled by xladev.frontends.jax.records; field for field the same there. */
+typedef struct {
+    const char *name, *fingerprint, *optimized, *compile_options, *device_assignment;
+    size_t name_size, fingerprint_size, optimized_size, compile_options_size;
+    size_t device_assignment_size;
+    size_t num_replicas, num_partitions, num_parameters, num_outputs;
+    const int *device_ids; /* num_replicas * num_partitions indices of devices, by replica */
+    const int *parameter_types, *output_types;
+    const size_t *parameter_nbytes, *output_nbytes, *output_ranks;
+    const int64_t *parameter_dims, *output_dims;
+    const size_t *parameter_ranks;
+    const uint8_t *donated;       /* for each parameter: the program offers to end it */
+    const int64_t *alias;         /* for each output: the parameter whose memory it takes, or -1 */
+    NativeEntry entry;            /* NULL: executed by Python */
+    size_t scratch_nbytes;
+    double flops, nbytes_accessed, transcendentals;
+    int64_t code_nbytes, argument_nbytes, result_nbytes, alias_nbytes;
+    bool is_short; /* runs in the caller's thread where its arguments are there */
+} ProgramRecord;
+
+struct PJRT_Executable {
+    _Atomic int refs;
+    atomic_bool deleted;
+    Client *client;
+    PyObject *python;
+    const ProgramRecord *record;
+    Device **devices;
+    PJRT_LogicalDeviceIds *logical_ids;
+    const char **memory_kinds; /* as many as outputs or parameters, whichever are more */
+    size_t *memory_kind_sizes;
+    PJRT_NamedValue costs[3];
+};
+
+/* One thread per device runs what does not run at once, in order: worker.c */
+typedef void (*Work)(void *argument);
+void worker_enqueue(Device *device, Work work, void *argument);
+bool worker_is_current(void);
+void workers_drain(void);
+
+#define IMPLEMENT(name) PJRT_Error *shim_##name(PJRT_##name##_Args *args)
+#define HAS_FIELD(args, field) \
+    ((args)->struct_size >= offsetof(__typeof__(*(args)), field) + sizeof((args)->field))
+
+#endif

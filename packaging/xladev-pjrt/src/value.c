@@ -1,0 +1,273 @@
+/* Blocks of memory, values in them, and buffers, which are a client's names for values. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim.h"
+
+enum { ALIGNMENT = 64 };
+
+/* Guards which value a buffer has; held for a few instructions. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+size_t type_nbytes(PJRT_Buffer_Type type) {
+    static const unsigned char sizes[PJRT_Buffer_Type_COUNT] = {
+        0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 2, 8, 16, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1};
+    return (unsigned)type < PJRT_Buffer_Type_COUNT ? sizes[type] : 0;
+}
+
+static void raise_to(_Atomic int64_t *peak, int64_t value) {
+    int64_t before = *peak;
+    while (before < value && !atomic_compare_exchange_weak(peak, &before, value)) {
+    }
+}
+
+Block *block_allocate(Device *device, size_t nbytes) {
+    size_t rounded = (nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (rounded < nbytes) return NULL;
+    void *data = aligned_alloc(ALIGNMENT, rounded ? rounded : ALIGNMENT);
+    Block *block = data ? calloc(1, sizeof *block) : NULL;
+    if (!block) {
+        free(data);
+        return NULL;
+    }
+    *block = (Block){.refs = 1, .data = data, .nbytes = nbytes, .writable = true, .device = device};
+    device->allocations++;
+    raise_to(&device->largest_nbytes, (int64_t)nbytes);
+    raise_to(&device->peak_nbytes, device->nbytes_in_use += (int64_t)nbytes);
+    return block;
+}
+
+Block *block_ref(Block *block) {
+    if (block) block->refs++;
+    return block;
+}
+
+void block_unref(Block *block) {
+    if (!block || --block->refs) return;
+    if (block->on_delete) block->on_delete(block->data, block->on_delete_argument);
+    if (block->released) {
+        event_set(block->released, NULL);
+        event_unref(block->released);
+    }
+    if (block->device) {
+        block->device->nbytes_in_use -= (int64_t)block->nbytes;
+        block->device->allocations--;
+        free(block->data);
+    }
+    python_release(block->owner);
+    free(block);
+}
+
+Value *value_new(Block *block, PyObject *array, Event *ready) {
+    Value *value = calloc(1, sizeof *value);
+    if (!value) abort();
+    *value = (Value){.refs = 1, .block = block, .array = array, .ready = ready};
+    return value;
+}
+
+Value *value_ref(Value *value) {
+    value->refs++;
+    return value;
+}
+
+void value_unref(Value *value) {
+    if (!value || --value->refs) return;
+    python_release(value->array);
+    block_unref(value->block);
+    event_unref(value->ready);
+    free(value);
+}
+
+Buffer *buffer_new(
+    Device *device, PJRT_Buffer_Type type, const int64_t *dims, size_t rank, Value *value) {
+    Buffer *buffer = malloc(sizeof *buffer + 2 * rank * sizeof *dims);
+    if (!buffer) abort();
+    *buffer = (Buffer){.value = value, .device = device, .type = type, .rank = rank};
+    buffer->nbytes = type_nbytes(type);
+    for (size_t i = 0; i < rank; i++) {
+        buffer->dims[i] = dims[i];
+        buffer->dims[rank + i] = (int64_t)(rank - 1 - i);
+        buffer->nbytes *= (size_t)dims[i];
+    }
+    return buffer;
+}
+
+Value *buffer_value(Buffer *buffer) {
+    pthread_mutex_lock(&lock);
+    Value *value = buffer->value ? value_ref(buffer->value) : NULL;
+    pthread_mutex_unlock(&lock);
+    return value;
+}
+
+Value *buffer_take(Buffer *buffer) {
+    pthread_mutex_lock(&lock);
+    Value *value = buffer->value;
+    buffer->value = NULL;
+    pthread_mutex_unlock(&lock);
+    return value;
+}
+
+void value_adopt(Value *value, PyObject *made) {
+    value->array = python_ref(py.PyTuple_GetItem(made, 0));
+    void *address = py.PyLong_AsVoidPtr(py.PyTuple_GetItem(made, 1));
+    if (!address) return;
+    Block *block = calloc(1, sizeof *block);
+    if (!block) abort();
+    *block = (Block){.refs = 1, .data = address, .owner = python_ref(value->array)};
+    block->nbytes = (size_t)py.PyLong_AsLongLong(py.PyTuple_GetItem(made, 2));
+    value->block = block;
+}
+
+static void release_block(PyObject *capsule) {
+    block_unref(py.PyCapsule_GetPointer(capsule, NULL));
+}
+
+PyObject *value_array(Device *device, Value *value, int type, const int64_t *dims, size_t rank) {
+    if (value->array) return value->array;
+    PyObject *capsule = py.PyCapsule_New(block_ref(value->block), NULL, release_block);
+    value->array = python_call(
+        engine.view,
+        python_tuple(6, python_ref(device->client->python), py.PyLong_FromLongLong(device->index),
+                     py.PyLong_FromVoidPtr(value->block->data), py.PyLong_FromLongLong(type),
+                     python_dims(dims, rank), capsule));
+    return value->array;
+}
+
+IMPLEMENT(Buffer_Destroy) {
+    Buffer *buffer = args->buffer;
+    value_unref(buffer->value);
+    value_unref(buffer->held);
+    free(buffer);
+    return NULL;
+}
+
+IMPLEMENT(Buffer_Delete) {
+    value_unref(buffer_take(args->buffer));
+    return NULL;
+}
+
+IMPLEMENT(Buffer_IsDeleted) {
+    args->is_deleted = !args->buffer->value;
+    return NULL;
+}
+
+IMPLEMENT(Buffer_ElementType) {
+    args->type = args->buffer->type;
+    return NULL;
+}
+
+IMPLEMENT(Buffer_Dimensions) {
+    args->dims = args->buffer->dims;
+    args->num_dims = args->buffer->rank;
+    return NULL;
+}
+
+IMPLEMENT(Buffer_UnpaddedDimensions) {
+    args->unpadded_dims = args->buffer->dims;
+    args->num_dims = args->buffer->rank;
+    return NULL;
+}
+
+IMPLEMENT(Buffer_DynamicDimensionIndices) {
+    args->dynamic_dim_indices = NULL;
+    args->num_dynamic_dims = 0;
+    return NULL;
+}
+
+IMPLEMENT(Buffer_GetMemoryLayout) {
+    Buffer *buffer = args->buffer;
+    memset(&args->layout, 0, sizeof args->layout);
+    args->layout.struct_size = sizeof args->layout;
+    args->layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+    args->layout.tiled.struct_size = sizeof args->layout.tiled;
+    args->layout.tiled.minor_to_major = buffer->dims + buffer->rank;
+    args->layout.tiled.minor_to_major_size = buffer->rank;
+    return NULL;
+}
+
+IMPLEMENT(Buffer_OnDeviceSizeInBytes) {
+    args->on_device_size_in_bytes = args->buffer->nbytes;
+    return NULL;
+}
+
+IMPLEMENT(Buffer_Device) {
+    args->device = args->buffer->device;
+    return NULL;
+}
+
+IMPLEMENT(Buffer_Memory) {
+    args->memory = &args->buffer->device->memory;
+    return NULL;
+}
+
+/* Elements of fewer than 8 bits are packed by those who read memory as a CPU client's. */
+static bool is_packed(PJRT_Buffer_Type type) {
+    return type == PJRT_Buffer_Type_S4 || type == PJRT_Buffer_Type_U4 ||
+           type == PJRT_Buffer_Type_S2 || type == PJRT_Buffer_Type_U2 ||
+           type == PJRT_Buffer_Type_F4E2M1FN;
+}
+
+IMPLEMENT(Buffer_IsOnCpu) {
+    Buffer *buffer = args->buffer;
+    args->is_on_cpu = buffer->device->client->record->host_addressable && !is_packed(buffer->type);
+    return NULL;
+}
+
+static Error *deleted(void) {
+    return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
+}
+
+IMPLEMENT(Buffer_ReadyEvent) {
+    Value *value = buffer_value(args->buffer);
+    if (!value) return deleted();
+    args->event = event_ref(value->ready);
+    value_unref(value);
+    return NULL;
+}
+
+/* The address of a buffer, which is waited for. */
+static Error *find_address(Buffer *buffer, void **address) {
+    Value *value = buffer_value(buffer);
+    if (!value) return deleted();
+    event_wait(value->ready);
+    Error *error = event_error(value->ready);
+    if (!error && !value->block)
+        error = error_new(PJRT_Error_Code_UNIMPLEMENTED, "memory of %s has no host address",
+                          buffer->device->record->name);
+    if (!error) *address = value->block->data;
+    value_unref(value);
+    return error;
+}
+
+IMPLEMENT(Buffer_UnsafePointer) {
+    void *address = NULL;
+    Error *error = find_address(args->buffer, &address);
+    args->buffer_pointer = (uintptr_t)address;
+    return error;
+}
+
+IMPLEMENT(Buffer_OpaqueDeviceMemoryDataPointer) {
+    return find_address(args->buffer, &args->device_memory_ptr);
+}
+
+IMPLEMENT(Buffer_IncreaseExternalReferenceCount) {
+    Buffer *buffer = args->buffer;
+    pthread_mutex_lock(&lock);
+    bool is_live = buffer->held || buffer->value;
+    if (is_live && !buffer->external_references++ && !buffer->held)
+        buffer->held = value_ref(buffer->value);
+    pthread_mutex_unlock(&lock);
+    return is_live ? NULL : deleted();
+}
+
+IMPLEMENT(Buffer_DecreaseExternalReferenceCount) {
+    Buffer *buffer = args->buffer;
+    pthread_mutex_lock(&lock);
+    bool is_last = buffer->external_references && !--buffer->external_references;
+    Value *held = is_last ? buffer->held : NULL;
+    if (is_last) buffer->held = NULL;
+    pthread_mutex_unlock(&lock);
+    value_unref(held);
+    return NULL;
+}

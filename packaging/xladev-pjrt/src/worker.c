@@ -1,0 +1,111 @@
+/* One thread per device runs, in order, what does not run in its caller's thread. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "shim.h"
+
+typedef struct Task {
+    struct Task *next;
+    Work work;
+    void *argument;
+} Task;
+
+typedef struct Worker {
+    struct Worker *next;
+    Task *first, **last;
+    bool is_busy;
+} Worker;
+
+/* Guards all queues; held for a few instructions. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static Worker *workers;
+static __thread bool is_worker;
+
+/* Keeps a thread state for Python between tasks: making one takes microseconds. */
+static void attach_to_python(void) {
+    PythonScope scope;
+    if (python_enter(&scope)) py.PyEval_SaveThread();
+}
+
+static void *run(void *argument) {
+    Worker *worker = argument;
+    is_worker = true;
+    attach_to_python();
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        while (!worker->first) pthread_cond_wait(&changed, &lock);
+        Task *task = worker->first;
+        worker->first = task->next;
+        if (!worker->first) worker->last = &worker->first;
+        worker->is_busy = true;
+        pthread_mutex_unlock(&lock);
+        task->work(task->argument);
+        free(task);
+        pthread_mutex_lock(&lock);
+        worker->is_busy = false;
+        pthread_cond_broadcast(&changed);
+    }
+    return NULL;
+}
+
+/* A child of fork has none of its parent's threads: new ones are started when needed. */
+static void after_fork(void) {
+    pthread_mutex_init(&lock, NULL);
+    pthread_cond_init(&changed, NULL);
+    for (Worker *worker = workers; worker; worker = worker->next) {
+        worker->first = NULL;
+        worker->last = NULL;
+        worker->is_busy = false;
+    }
+}
+
+static void start(Worker *worker) {
+    pthread_t thread;
+    worker->last = &worker->first;
+    if (pthread_create(&thread, NULL, run, worker)) abort();
+    pthread_detach(thread);
+}
+
+static Worker *add_worker(void) {
+    if (!workers) pthread_atfork(NULL, NULL, after_fork);
+    Worker *worker = calloc(1, sizeof *worker);
+    if (!worker) abort();
+    worker->next = workers;
+    return workers = worker;
+}
+
+void worker_enqueue(Device *device, Work work, void *argument) {
+    Task *task = malloc(sizeof *task);
+    if (!task) abort();
+    *task = (Task){NULL, work, argument};
+    pthread_mutex_lock(&lock);
+    if (!device->worker) device->worker = add_worker();
+    if (!device->worker->last) start(device->worker);
+    *device->worker->last = task;
+    device->worker->last = &task->next;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+bool worker_is_current(void) { return is_worker; }
+
+static bool is_idle(void) {
+    for (Worker *worker = workers; worker; worker = worker->next)
+        if (worker->first || worker->is_busy) return false;
+    return true;
+}
+
+static void wait_until_idle(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    while (!is_idle()) pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+void workers_drain(void) { python_without_lock(wait_until_idle, NULL); }
+
+/* Called by the engine before it shuts the shim down. */
+__attribute__((visibility("default"))) void xladev_drain(void) {
+    if (!is_worker) workers_drain();
+}

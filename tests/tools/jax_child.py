@@ -1,0 +1,78 @@
+"""Programs that use JAX on xladev's platforms, each in a process of its own.
+
+They need jax and a C compiler; where one is missing, tests skip and say which.
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "packaging/xladev-pjrt"
+_BEGIN = "from xladev.frontends.jax import initialize; initialize()\nimport jax, jax.numpy as jnp\n"
+
+
+@cache
+def jax_python() -> str:
+    """A Python that has jax and can use this one's packages: this one, or XLADEV_ORACLE_PYTHON."""
+    if importlib.util.find_spec("jax"):
+        return sys.executable
+    named = os.environ.get("XLADEV_ORACLE_PYTHON", "")
+    ask = "import jax, sys; print(*sys.version_info[:2])"
+    answer = named and subprocess.run([named, "-c", ask], capture_output=True, text=True).stdout
+    if not answer or tuple(map(int, answer.split())) != sys.version_info[:2]:
+        pytest.skip("jax is not installed: pip install 'xladev[jax]'")
+    return named
+
+
+@cache
+def library() -> Path:
+    """The shim, compiled once in a session; or a skip without sources or compiler."""
+    if not PACKAGE.is_dir() or not shutil.which(os.environ.get("CC", "cc").split()[0]):
+        pytest.skip("needs packaging/xladev-pjrt and a C compiler")
+    folder = ROOT / "build" / "pjrt" / str(os.getpid())
+    folder.mkdir(parents=True, exist_ok=True)
+    build = [sys.executable, str(PACKAGE / "hatch_build.py"), str(folder)]
+    done = subprocess.run(build, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr, f"the compiler warns: {done.stderr}"
+    return Path(done.stdout.strip())
+
+
+def environment(platform: str) -> dict[str, str]:
+    """The variables of a process that runs JAX on a platform."""
+    paths = [str(ROOT), *(p for p in sys.path if p.endswith("-packages"))]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "XLADEV_PJRT_LIBRARY": str(library()),
+        "JAX_PLATFORMS": platform,
+    }
+
+
+def run_jax(
+    code: str, platform: str = "xladev_cpu", timeout_s: float = 240, **variables: str
+) -> str:
+    """What a program prints; a failure if it does not end well.
+
+    Args:
+        code: Python; jax and jnp are imported.
+        platform: what JAX_PLATFORMS says.
+        timeout_s: after so many seconds it is stopped.
+        variables: of its environment.
+    """
+    done = subprocess.run(
+        [jax_python(), "-X", "faulthandler", "-c", _BEGIN + code],
+        env=environment(platform) | variables,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -1,0 +1,1 @@
+"""Front ends: programs of other frameworks on xladev's platforms; each imports only its own."""

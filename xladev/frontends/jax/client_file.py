@@ -1,0 +1,58 @@
+"""A compiled program as bytes: the client's options, the source, and the program's own file.
+
+Little endian: magic, length of the head (u32), head (JSON), options, source, program. The program's
+file is checked by `compiler.program_file`; loading it is running code, as its documentation says.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+
+from xladev.client import load_compiled
+from xladev.compiler.json_values import DAMAGE, number_rows, numbers, parse_json, shown
+from xladev.compiler.program_file import program_from_bytes, program_to_bytes
+from xladev.errors import FormatError
+from xladev.frontends.jax.platform_client import PlatformClient
+from xladev.frontends.jax.program import JaxProgram
+
+MAGIC = b"XLADEVJ\1"
+_LENGTH = struct.Struct("<I")
+
+
+def write(program: JaxProgram) -> bytes:
+    """The bytes of a program."""
+    parts = (program.options, program.source, program_to_bytes(program.compiled.program))
+    head = json.dumps({"sizes": [len(p) for p in parts], "rows": program.rows}).encode()
+    return b"".join((MAGIC, _LENGTH.pack(len(head)), head, *parts))
+
+
+def read(client: PlatformClient, data: bytes) -> JaxProgram:
+    """The program that `write` wrote, on devices of ``client``.
+
+    Raises:
+        FormatError: damaged, or made by another version, or for another platform.
+    """
+    try:
+        rows, (options, source, file) = _split(data)
+    except (struct.error, *DAMAGE) as error:
+        raise FormatError("damaged serialized executable", why=shown(error)) from error
+    compiled = load_compiled(program_from_bytes(file), client.platform, rows)
+    return JaxProgram(compiled, source, options, rows)
+
+
+def _split(data: bytes) -> tuple[tuple[tuple[int, ...], ...], tuple[bytes, bytes, bytes]]:
+    if not data.startswith(MAGIC):
+        raise FormatError("these bytes are no executable of xladev's PJRT plugin")
+    (length,) = _LENGTH.unpack_from(data, len(MAGIC))
+    at = len(MAGIC) + _LENGTH.size
+    head = parse_json(data[at : at + length])
+    at += length
+    parts: list[bytes] = []
+    for size in numbers(head["sizes"]):
+        parts.append(data[at : at + size])
+        at += size
+    if at != len(data) or len(parts) != 3:
+        raise FormatError("damaged serialized executable", why="it is cut or too long")
+    rows = tuple(tuple(row) for row in number_rows(head["rows"]))
+    return rows, (parts[0], parts[1], parts[2])

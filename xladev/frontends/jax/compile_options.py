@@ -1,0 +1,125 @@
+"""CompileOptionsProto: what a PJRT client says about how to compile.
+
+Source: the messages CompileOptionsProto and ExecutableBuildOptionsProto of XLA's
+`xla/pjrt/proto/compile_options.proto`, and DeviceAssignmentProto of `xla/xla_data.proto`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xladev.errors import ProtoError
+from xladev.hlo.proto.wire import read_uint64, varint
+
+Fields = Iterator[tuple[int, int | bytes]]
+
+_BUILD_OPTIONS = 3
+_REPLICAS, _PARTITIONS, _ASSIGNMENT = 4, 5, 9
+_COMPUTATION_DEVICES, _DEVICE_IDS = 3, 1
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+@dataclass(frozen=True, slots=True)
+class JaxOptions:
+    """The part that xladev heeds.
+
+    Attributes:
+        num_replicas: as in `CompileOptions`.
+        num_partitions: as in `CompileOptions`.
+        devices: ids of devices, one row per replica, one column per partition; empty: the first.
+    """
+
+    num_replicas: int = 1
+    num_partitions: int = 1
+    devices: tuple[tuple[int, ...], ...] = ()
+
+
+def read_options(data: bytes) -> JaxOptions:
+    """The options in a serialized CompileOptionsProto.
+
+    Raises:
+        ProtoError: the bytes are damaged.
+    """
+    try:
+        return _read(data)
+    except IndexError as error:
+        raise ProtoError(
+            "damaged compile options", why="the message ends within a field"
+        ) from error
+
+
+def _read(data: bytes) -> JaxOptions:
+    build = _last(data, _BUILD_OPTIONS)
+    if not isinstance(build, bytes):
+        return JaxOptions()
+    replicas = _last(build, _REPLICAS) or 1
+    partitions = _last(build, _PARTITIONS) or 1
+    assignment = _last(build, _ASSIGNMENT)
+    if not isinstance(replicas, int) or not isinstance(partitions, int):
+        raise ProtoError("damaged compile options", why="a count is no number")
+    if not isinstance(assignment, bytes):
+        return JaxOptions(replicas, partitions)
+    columns = [_device_ids(v) for f, v in _fields(assignment) if f == _COMPUTATION_DEVICES]
+    if len(columns) != partitions or any(len(column) != replicas for column in columns):
+        raise ProtoError("damaged compile options", why="the device assignment lacks devices")
+    return JaxOptions(replicas, partitions, tuple(zip(*columns, strict=True)))
+
+
+def write_device_assignment(devices: tuple[tuple[int, ...], ...]) -> bytes:
+    """A serialized DeviceAssignmentProto; ``devices`` as in `JaxOptions`."""
+    columns = list(zip(*devices, strict=True))
+    parts = [b"\x08" + varint(len(devices)), b"\x10" + varint(len(columns))]
+    for column in columns:
+        ids = b"".join(b"\x08" + varint(i) for i in column)
+        parts.append(b"\x1a" + varint(len(ids)) + ids)
+    return b"".join(parts)
+
+
+def _device_ids(message: int | bytes) -> tuple[int, ...]:
+    if not isinstance(message, bytes):
+        raise ProtoError("damaged compile options", why="a device list is no message")
+    found: list[int] = []
+    for field, value in _fields(message):
+        if field != _DEVICE_IDS:
+            continue
+        found.extend([value] if isinstance(value, int) else _packed(value))
+    return tuple(found)
+
+
+def _packed(data: bytes) -> Iterator[int]:
+    at = 0
+    while at < len(data):
+        value, at = read_uint64(data, at)
+        yield value
+
+
+def _last(data: bytes, wanted: int) -> int | bytes | None:
+    values = [value for field, value in _fields(data) if field == wanted]
+    return values[-1] if values else None
+
+
+def _fields(data: bytes) -> Fields:
+    """Number and value of each field: a varint, or the bytes of anything else."""
+    at = 0
+    while at < len(data):
+        tag, at = read_uint64(data, at)
+        kind = tag & 7
+        if kind == _VARINT:
+            value, at = read_uint64(data, at)
+            yield tag >> 3, value
+            continue
+        if kind == _BYTES:
+            length, at = read_uint64(data, at)
+        elif kind in (_FIXED64, _FIXED32):
+            length = 8 if kind == _FIXED64 else 4
+        else:
+            raise ProtoError("damaged compile options", why=f"wire type {kind} does not exist")
+        if at + length > len(data):
+            raise _cut()
+        yield tag >> 3, data[at : at + length]
+        at += length
+
+
+def _cut() -> ProtoError:
+    return ProtoError("damaged compile options", why="the message ends within a field")

@@ -1,0 +1,192 @@
+"""The functions that the shim calls: everything about a PJRT client that takes Python.
+
+They are called with the interpreter's lock, from any thread. Arguments and results are plain
+numbers, bytes and addresses. What they raise becomes a PJRT error (`describe_error`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from xladev import client as xla
+from xladev.compiler.options import CompileOptions
+from xladev.errors import (
+    ArgumentError,
+    DeviceError,
+    DeviceLostError,
+    OptionError,
+    OutOfMemoryError,
+    UnsupportedError,
+    XladevError,
+)
+from xladev.frontends.jax import client_file
+from xladev.frontends.jax.compile_options import read_options
+from xladev.frontends.jax.conversion import MLIR, read_program
+from xladev.frontends.jax.element_types import type_of
+from xladev.frontends.jax.host_memory import strided_array, writable_array
+from xladev.frontends.jax.library import load as load_library
+from xladev.frontends.jax.platform_client import PlatformClient
+from xladev.frontends.jax.program import Described, JaxProgram, described
+from xladev.hlo.shape import array as array_shape
+from xladev.runtime.array import DeviceArray, put, to_device
+
+_INVALID_ARGUMENT, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED = 3, 8, 12
+_INTERNAL, _UNAVAILABLE = 13, 14
+
+_CODES: Mapping[type[BaseException], int] = MappingProxyType(
+    {
+        OutOfMemoryError: _RESOURCE_EXHAUSTED,
+        MemoryError: _RESOURCE_EXHAUSTED,
+        DeviceLostError: _UNAVAILABLE,
+        UnsupportedError: _UNIMPLEMENTED,
+        ArgumentError: _INVALID_ARGUMENT,
+        OptionError: _INVALID_ARGUMENT,
+        DeviceError: _INVALID_ARGUMENT,
+    }
+)
+
+
+def describe_error(error: BaseException) -> tuple[int, str]:
+    """Status code and text of an exception."""
+    code = next((c for kind, c in _CODES.items() if isinstance(error, kind)), _INTERNAL)
+    if isinstance(error, XladevError):
+        notes = [n for n in getattr(error, "__notes__", ()) if not n.startswith("When it happened")]
+        return code, "\n".join([str(error), *notes])
+    return code, f"{type(error).__name__}: {error}"
+
+
+def open_client(platform: str) -> tuple[PlatformClient, int]:
+    """A platform and the address of its record; empty means that of highest priority."""
+    opened = PlatformClient(platform)
+    return opened, opened.address
+
+
+def memory_stats(client: PlatformClient, index: int) -> tuple[int, int, int, int]:
+    """Bytes in use, peak, allocations and limit (0: unknown) of a device."""
+    stats = client.device(index).memory_stats()
+    limit = stats.nbytes_limit or 0
+    return stats.nbytes_in_use, stats.peak_nbytes, stats.allocations, limit
+
+
+# Programs
+
+
+def compile(
+    client: PlatformClient, code: bytes, form: str, options: bytes
+) -> tuple[JaxProgram, int]:
+    """A program for devices of a client, and the address of its record."""
+    wanted = read_options(options)
+    first = tuple(range(wanted.num_replicas * wanted.num_partitions))
+    rows = wanted.devices or tuple(
+        first[r * wanted.num_partitions : (r + 1) * wanted.num_partitions]
+        for r in range(wanted.num_replicas)
+    )
+    module = read_program(code, form)
+    chosen = _compile_options(rows)
+    compiled = xla.compile(module, client.platform, chosen)
+    program = JaxProgram(compiled, code if form == MLIR else b"", options, rows)
+    return program, program.address
+
+
+def _compile_options(rows: tuple[tuple[int, ...], ...]) -> CompileOptions:
+    data = CompileOptions.from_environment().to_json()
+    data |= {"num_replicas": len(rows), "num_partitions": len(rows[0]), "device_assignment": rows}
+    return CompileOptions.from_json(data)
+
+
+def serialize(program: JaxProgram) -> bytes:
+    """A program as bytes, for `load`."""
+    return client_file.write(program)
+
+
+def load(client: PlatformClient, data: bytes) -> tuple[JaxProgram, int]:
+    """The program that `serialize` wrote, on the devices it was compiled for."""
+    program = client_file.read(client, data)
+    return program, program.address
+
+
+# Arrays
+
+
+def view(
+    client: PlatformClient, index: int, address: int, number: int, dims: tuple[int, ...],
+    owner: object,
+) -> DeviceArray:  # fmt: skip
+    """An array of a device over host memory; ``owner`` keeps the memory alive."""
+    shape = array_shape(type_of(number), dims).with_default_layout()
+    host = writable_array(address, shape, owner)
+    return put(client.device(index), host, shape, alias=True)
+
+
+def from_host(
+    client: PlatformClient, index: int, address: int, number: int, dims: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> DeviceArray:  # fmt: skip
+    """An array of a device with a copy of host memory; strides in bytes."""
+    host = strided_array(address, type_of(number), dims, strides)
+    return put(client.device(index), host.copy(order="C"))
+
+
+def to_host(
+    array: DeviceArray, address: int, number: int, dims: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
+    """Copies an array to host memory; strides in bytes."""
+    if array.nbytes:
+        np.copyto(strided_array(address, type_of(number), dims, strides), array.numpy())
+
+
+def copy(array: DeviceArray, client: PlatformClient, index: int) -> Described:
+    """The array on a device, with its address and size."""
+    made = to_device(array, client.device(index)).block_until_ready()
+    return described(made, with_address=client.host_addressable)
+
+
+# Execution
+
+
+def execute(
+    program: JaxProgram,
+    rows: Sequence[Sequence[DeviceArray]],
+    donate: Sequence[int],
+    event: int,
+) -> tuple[tuple[tuple[Described, ...], ...], int]:
+    """Runs a program.
+
+    Args:
+        program: what to run.
+        rows: for each device its arguments.
+        donate: numbers of arguments that end.
+        event: the shim's event, to be set when results are ready, if they are not on return.
+
+    Returns:
+        For each device its results, and 1 if they are ready, 0 if the event will be set.
+
+    Raises:
+        XladevError: the execution failed.
+    """
+    results = program.execute(rows, donate)
+    arrays = [array for row in results for array in row]
+    pending = next((a.event for a in arrays if not a.is_ready()), None)
+    if pending is None:
+        for array in arrays:
+            array.block_until_ready()
+    addressable = program.host_addressable
+    rows_of_results = tuple(
+        tuple(described(a, with_address=addressable) for a in row) for row in results
+    )
+    if pending is not None:
+        pending.on_ready(lambda error: _set_event(event, error))
+    return rows_of_results, int(pending is None)
+
+
+def _set_event(event: int, error: XladevError | None) -> None:
+    library = load_library()
+    if error is None:
+        library.xladev_event_set(event, 0, None, 0)
+        return
+    code, text = describe_error(error)
+    data = text.encode()
+    library.xladev_event_set(event, code, data, len(data))

@@ -1,0 +1,51 @@
+"""Registers xladev's platforms with JAX."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+from functools import cache
+
+from xladev.errors import PluginError
+from xladev.frontends.jax import adapter
+from xladev.frontends.jax.library import library_path, load
+from xladev.frontends.jax.platform_names import jax_platform_names
+
+_log = logging.getLogger("xladev.jax")
+
+PRIORITY = -100
+"""Below JAX's own CPU: never the default, unless JAX_PLATFORMS says so."""
+
+
+@cache
+def register_platforms() -> None:
+    """Registers a JAX platform for each xladev platform; once in a process.
+
+    Raises:
+        PluginError: the library of xladev-pjrt is missing, and JAX_PLATFORMS asks for it.
+    """
+    names = jax_platform_names()
+    try:
+        path = str(library_path())
+        prepare_exit()
+    except PluginError as error:
+        if set(os.environ.get("JAX_PLATFORMS", "").split(",")) & set(names):
+            raise
+        _log.debug("JAX does without xladev: %s", error)
+        return
+    for jax_name, platform in names.items():
+        adapter.register_platform(jax_name, path, {"platform": platform or ""}, PRIORITY)
+        adapter.add_rules(jax_name)
+
+
+@cache
+def prepare_exit() -> None:
+    """Lets pending work end before the interpreter exits, and nothing enter it afterwards."""
+    library = load()
+
+    def leave() -> None:
+        library.xladev_drain()
+        library.xladev_shut_down()
+
+    atexit.register(leave)
