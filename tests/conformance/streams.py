@@ -89,13 +89,17 @@ def check_one_stream_waits_for_another(probe: Probe) -> None:
     first, second = own_stream(probe), own_stream(probe)
     device = probe.device
     memory = device.allocate_nbytes(1 << 22, "wait").memory.slice(0, 1 << 22)
-    sent, found = np.full(1 << 22, 7, np.uint8), np.zeros(1 << 22, np.uint8)
-    first.copy(memory, np.zeros(1 << 22, np.uint8))
-    first.copy(memory, sent)
-    second.wait(first.record())
-    second.copy(found, memory)
-    second.synchronize()
-    probe.require(bool((found == 7).all()), "a stream did not wait for the event of another")
+    zeros, sent = np.zeros(1 << 22, np.uint8), np.full(1 << 22, 7, np.uint8)
+    for turn in range(8):
+        found = zeros.copy()
+        for _ in range(20):  # so long that a stream that does not wait is too early
+            first.copy(memory, zeros)
+        first.copy(memory, sent)
+        second.wait(first.record())
+        second.copy(found, memory)
+        second.synchronize()
+        right = bool((found == 7).all())
+        probe.require(right, "a stream did not wait for the event of another", f"turn {turn}")
 
 
 def check_callbacks_are_called_once(probe: Probe) -> None:
