@@ -4,6 +4,9 @@ The entry reads a counter once (`rng-get-and-update-state`), which makes the fir
 `rng` draws bits from the state that it is handed (`rng-bit-generator`, Philox). Loops, branches and
 calls take the state with their operands and give it back with their results. So no iteration draws
 the numbers of another, nothing in a loop is special, and numbers follow from the counter alone.
+
+A condition that draws cannot give the state back. Its loop is rotated: the condition is called once
+before the loop and at the end of each iteration, and the loop goes by the answer that it carries.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.names import with_unique_names
 from xladev.hlo.ops.control import branch_attributes, branches
 from xladev.hlo.rebuild import with_operands
-from xladev.hlo.shape import array, tuple_of
+from xladev.hlo.shape import Shape, array, tuple_of
 from xladev.passes.expansions.emit import Emitter
 from xladev.passes.expansions.random_numbers import normal, uniform
 from xladev.passes.pass_ import HloModulePass
@@ -33,7 +36,7 @@ _HANDS_ON = frozenset({"while", "conditional", "call"})
 class RngExpander(HloModulePass):
     """Replaces `rng` in the entry and in what it calls by Philox on an explicit state.
 
-    What the condition of a loop or a computation of scalars draws is left alone.
+    What a computation of scalars draws is left alone.
     """
 
     name = "rng-expander"
@@ -65,14 +68,7 @@ def _draws(instruction: HloInstruction, drawing: set[HloComputation]) -> bool:
         return True
     if instruction.opcode not in _HANDS_ON:
         return False
-    return any(c in drawing for c in _receivers(instruction))
-
-
-def _receivers(instruction: HloInstruction) -> tuple[HloComputation, ...]:
-    """Called computations that may take and give the state."""
-    if instruction.opcode == "while":
-        return (instruction["body"],)
-    return instruction.called
+    return any(c in drawing for c in instruction.called)
 
 
 class _Threading:
@@ -129,10 +125,8 @@ class _Threading:
         operands = tuple([self._made[o] for o in instruction.operands])
         if instruction.opcode == "rng":
             return self._drawn(instruction, operands)
-        if instruction.opcode in _HANDS_ON:
-            taking = [c for c in _receivers(instruction) if c in self.changed]
-            if taking:
-                return self._handed_on(instruction, operands)
+        if any(c in self.changed for c in instruction.called):
+            return self._handed_on(instruction, operands)
         return self._e.append(self._after(with_operands(instruction, operands), instruction))
 
     def _after(self, copy: HloInstruction, original: HloInstruction) -> HloInstruction:
@@ -168,16 +162,31 @@ class _Threading:
             made = self._choice(instruction, operands)
         else:
             made = self._call(instruction, operands)
-        result, self._state = self._e.parts(made)
+        result, self._state = self._e.parts(made)[:2]
         return result
 
     def _with_state(self, operand: HloInstruction) -> HloInstruction:
         return self._e.op("tuple", operand, self._state)
 
     def _loop(self, loop: HloInstruction, operand: HloInstruction) -> HloInstruction:
+        body = self.changed.get(loop["body"]) or _untouched(loop["body"])
+        drawing = self.changed.get(loop["condition"])
+        if drawing is not None:
+            return self._rotated(operand, drawing, body)
         condition = _first_of_pair(loop["condition"])
-        body = self.changed[loop["body"]]
         return self._e.op("while", self._with_state(operand), condition=condition, body=body)
+
+    def _rotated(
+        self, operand: HloInstruction, condition: HloComputation, body: HloComputation
+    ) -> HloInstruction:
+        """A loop on (operand, state, whether to go on)."""
+        going_on, state = self._e.parts(
+            self._e.op("call", self._with_state(operand), to_apply=condition)
+        )
+        start = self._e.op("tuple", operand, state, going_on)
+        return self._e.op(
+            "while", start, condition=_third(start.shape), body=_then_asked(body, condition)
+        )
 
     def _choice(self, choice: HloInstruction, operands: Sequence[HloInstruction]) -> HloInstruction:
         """Branches that draw nothing give the state back as it was."""
@@ -199,6 +208,23 @@ def _first_of_pair(computation: HloComputation) -> HloComputation:
     e = Emitter(f"{computation.name}.first")
     pair = e.parameter(tuple_of(computation.parameters[0].shape, STATE))
     return e.build(e.op("call", e.parts(pair)[0], to_apply=computation))
+
+
+def _third(shape: Shape) -> HloComputation:
+    """The third part of a tuple."""
+    e = Emitter("goes_on")
+    return e.build(e.parts(e.parameter(shape))[2])
+
+
+def _then_asked(body: HloComputation, condition: HloComputation) -> HloComputation:
+    """The body of a rotated loop: an iteration, then the condition of the next."""
+    e = Emitter(f"{body.name}.asked")
+    pair = body.parameters[0].shape
+    operand, state, _ = e.parts(e.parameter(tuple_of(*pair.tuple_shapes, array(dt.PRED))))
+    after = e.op("call", e.op("tuple", operand, state), to_apply=body)
+    result = e.parts(after)[0]
+    going_on, state = e.parts(e.op("call", after, to_apply=condition))
+    return e.build(e.op("tuple", result, state, going_on))
 
 
 def _untouched(computation: HloComputation) -> HloComputation:

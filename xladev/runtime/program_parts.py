@@ -68,13 +68,15 @@ class ProgramParts:
         program: what was loaded.
         devices: one for each of `Program.platforms`.
         procedures: the program's, callees before callers.
-        counter: its random state, the only thing that runs leave behind.
+        counter: its random state.
+        evaluations: how often the evaluator ran a region, so that it draws anew in each. These two
+            are all that runs leave behind.
     """
 
     def __init__(self, program: Program, devices: Sequence[Device]) -> None:
         self.program = program
         self.devices = tuple(devices)
-        self.counter = RandomCounter()
+        self.counter, self.evaluations = RandomCounter(), RandomCounter()
         self.procedures = tuple(map(LoadedProcedure, program.procedures))
         by_name = dict(zip(program.platforms, devices, strict=True))
         self._executables: list[LoadedExecutable | None] = []

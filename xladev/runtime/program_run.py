@@ -165,7 +165,8 @@ class ProgramRun:
         arrays = [self._read(frame, slot) for slot in thunk.arguments]
         counter("program.launches.evaluator")
         with trace_scope(signature.name, "region", device="evaluator"):
-            evaluator = HloEvaluator(self._context.replica, self._context.partition)
+            who = self._context.replica, self._context.partition
+            evaluator = HloEvaluator(*who, seed=self._loaded.evaluations.advanced(who, 1))
             module = self._loaded.module(thunk.executable)
             results = evaluate(evaluator, module, signature, arrays)
         for slot, array in zip(thunk.results, results, strict=True):

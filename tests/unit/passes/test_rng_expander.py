@@ -128,3 +128,45 @@ def test_what_draws_nothing_is_left_alone() -> None:
     assert_unchanged(
         RngExpander(), "HloModule m\nENTRY e { x = f32[] parameter(0)  ROOT r = f32[] negate(x) }"
     )
+
+
+GEOMETRIC = """
+HloModule m
+cond { a = (s32[], f32[2]) parameter(0)  z = f32[] constant(0)  o = f32[] constant(1)
+  u = f32[] rng(z, o), distribution=rng_uniform  t = f32[] constant(0.1)
+  ROOT p = pred[] compare(u, t), direction=GT }
+body { b = (s32[], f32[2]) parameter(0)  i = s32[] get-tuple-element(b), index=0
+  v = f32[2] get-tuple-element(b), index=1
+  k = s32[] constant(1)  j = s32[] add(i, k)  ROOT n = (s32[], f32[2]) tuple(j, v) }
+ENTRY main { s = s32[] parameter(0)  x = f32[2] parameter(1)
+  y = (s32[], f32[2]) tuple(s, x)
+  w = (s32[], f32[2]) while(y), condition=cond, body=body
+  ROOT r = s32[] get-tuple-element(w), index=0 }
+"""
+
+
+def test_the_condition_of_a_loop_draws_anew_before_each_iteration() -> None:
+    module = expanded(GEOMETRIC)
+    given = np.array(0, np.int32), np.zeros(2, np.float32)
+    turns = [int(HloEvaluator(seed=seed).run(module, *given)) for seed in range(60)]
+    assert 5 < np.mean(turns) < 16, "tries until one in ten succeeds: 9 fail on average"
+    assert len(set(turns)) > 10
+
+
+def test_a_condition_and_a_body_that_draw_share_no_numbers() -> None:
+    body = "v = f32[2] get-tuple-element(b), index=1"
+    drawing = f"""{body}.old  q = f32[] constant(0)  h = f32[] constant(1)
+  d = f32[] rng(q, h), distribution=rng_uniform  v = f32[2] broadcast(d), dimensions={{}}"""
+    text = GEOMETRIC.replace(
+        body,
+        drawing.replace("index=1.old", "index=1").replace("v = f32[2] get", "v.old = f32[2] get"),
+    ).replace("ROOT r = s32[] get-tuple-element(w), index=0", "ROOT r = (s32[], f32[2]) copy(w)")
+    module = expanded(text)
+    found = set()
+    for seed in range(40):
+        turns, last = HloEvaluator(seed=seed).run(
+            module, np.array(0, np.int32), np.full(2, -1, np.float32)
+        )
+        assert (turns == 0) == (last[0] == -1)
+        found.add(float(last[0]))
+    assert len(found) > 30

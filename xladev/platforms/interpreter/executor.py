@@ -10,6 +10,7 @@ from xladev.hlo.proto import read_module
 from xladev.runtime.evaluation import evaluate_bytes
 from xladev.runtime.host_executor import HostExecutor, host_bytes
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
+from xladev.runtime.random_counter import RandomCounter
 from xladev.runtime.stream import Stream
 
 
@@ -28,11 +29,13 @@ class EvaluatedExecutable(LoadedExecutable):
     def __init__(self, signature: Signature, module: HloModule) -> None:
         self._signature = signature
         self._module = module
+        self._runs = RandomCounter()
 
     def launch(self, stream: Stream, context: LaunchContext) -> None:
-        """Evaluates now, in the calling thread."""
+        """Evaluates now, in the calling thread; scalar computations draw anew in each run."""
+        who = context.replica, context.partition
         evaluate_bytes(
-            HloEvaluator(replica=context.replica, partition=context.partition),
+            HloEvaluator(*who, seed=self._runs.advanced(who, 1)),
             self._module,
             self._signature,
             [host_bytes(memory) for memory in context.arguments],
