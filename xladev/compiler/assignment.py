@@ -15,10 +15,11 @@ from xladev.compiler.description import DeviceDescription
 from xladev.compiler.isolation import expect, plugin_call
 from xladev.compiler.program import Fallback
 from xladev.compiler.support import YES, Support, no
-from xladev.errors import UnsupportedError, XladevError
+from xladev.errors import EvaluationError, UnsupportedError, XladevError
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.ops.rules import compatible
 from xladev.hlo.shape import Layout, Shape, check_shape
+from xladev.hlo.valued import no_value
 
 SDK = "sdk"
 """Device name of control flow and collectives that the SDK runs."""
@@ -221,21 +222,29 @@ class _Assigner:
         for target in self.hosts:
             if self._support(target, instruction):
                 return _Choice(target.name, answer.reason)
-        if instruction.op.evaluate is not None:
+        refusal = no_value(instruction)
+        if refusal is None:
             return _Choice(EVALUATOR, answer.reason)
-        raise self._nobody(instruction)
+        raise self._nobody(instruction, refusal)
 
-    def _nobody(self, instruction: HloInstruction) -> UnsupportedError:
+    def _nobody(self, instruction: HloInstruction, last: EvaluationError) -> UnsupportedError:
         reasons = [
             f"{target.name}: {self._support(target, instruction).reason}"
             for target in (self._target, *self.hosts)
         ]
-        reasons.append(f"evaluator: {instruction.op.exempt or 'the opcode has no evaluation'}")
+        reasons.append(f"evaluator: {last.what}" + (f", {last.why}" if last.why else ""))
         return UnsupportedError(
-            f"no platform runs {instruction.opcode}",
+            f"no platform runs {_kind_of(instruction)}",
             where=repr(instruction),
             why="; ".join(reasons),
+            hint=last.hint,
         )
+
+
+def _kind_of(instruction: HloInstruction) -> str:
+    if instruction.opcode != "custom-call":
+        return instruction.opcode
+    return f"custom call {instruction['custom_call_target']!r}"
 
 
 _RUN_BY_SDK = CONTROL_OPCODES | COLLECTIVE_OPCODES | DEVICE_NUMBER_OPCODES | {RANDOM_STATE_OPCODE}

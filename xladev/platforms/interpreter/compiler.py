@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xladev import __version__
-from xladev.compiler.assignment import exchanges
+from xladev.compiler.assignment import RANDOM_STATE_OPCODE, exchanges
 from xladev.compiler.contract import Compiler
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
@@ -13,6 +13,7 @@ from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloInstruction, HloModule, reachable
 from xladev.hlo.proto import write_module
 from xladev.hlo.shape import Shape
+from xladev.hlo.valued import no_value
 
 _DESCRIPTION = DeviceDescription(
     name="NumPy interpreter",
@@ -21,6 +22,7 @@ _DESCRIPTION = DeviceDescription(
     memory_spaces=(MemorySpace(host_addressable=True),),
     dlpack_device_type=1,
 )
+_HIDDEN_STATE = frozenset({"rng", RANDOM_STATE_OPCODE})
 
 
 class InterpreterCompiler(Compiler):
@@ -35,10 +37,14 @@ class InterpreterCompiler(Compiler):
         return __version__
 
     def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
-        """Yes if it, and all that it calls, has a value."""
-        inner = (i for c in instruction.called for c in reachable(c) for i in c.instructions)
-        refusals = (answer for i in (instruction, *inner) if not (answer := _has_value(i)))
-        return next(refusals, YES)
+        """Yes if it, and all that it calls, has a value that no run before it decides."""
+        if instruction.opcode in _HIDDEN_STATE:
+            return no("the state behind it outlives a run; the SDK keeps it")
+        within = (i for c in instruction.called for c in reachable(c) for i in c.instructions)
+        if any(map(exchanges, (instruction, *within))):
+            return no("values of other devices are exchanged by the SDK")
+        missing = no_value(instruction)
+        return YES if missing is None else no(missing.why or missing.what)
 
     def compile(self, module: HloModule, options: CompileOptions) -> Executable:
         """The module's serialized proto, with row-major arrays outside."""
@@ -54,11 +60,3 @@ class InterpreterCompiler(Compiler):
 
 def _row_major(shape: Shape) -> Shape:
     return shape.without_layout().with_default_layout()
-
-
-def _has_value(instruction: HloInstruction) -> Support:
-    if exchanges(instruction):
-        return no("values of other devices are exchanged by the SDK")
-    if instruction.op.evaluate is None and instruction.opcode != "parameter":
-        return no(instruction.op.exempt or "the opcode has no evaluation")
-    return YES
