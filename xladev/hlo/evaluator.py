@@ -21,6 +21,9 @@ from xladev.hlo.vectorize import apply_elementwise
 MAX_CALL_DEPTH = 200
 """Deepest nesting of calls that is run; deeper programs are refused, not crashed on."""
 
+_MAY_ACT = frozenset({"control", "fusion", "io", "collective", "async", "random", "dynamic"})
+"""Categories of opcodes that may do more than give an array."""
+
 
 @dataclass(frozen=True, slots=True)
 class HloEvaluator:
@@ -95,6 +98,8 @@ class HloEvaluator:
     def value(self, instruction: HloInstruction, operands: tuple[Value, ...]) -> Value:
         """Value of one instruction that is no parameter, of these operands."""
         evaluate = instruction.op.evaluate
+        if _is_empty(instruction):
+            return np.zeros(instruction.shape.dims, instruction.shape.element_type.np)
         if evaluate is None:
             raise EvaluationError(
                 f"{instruction.opcode} has no value here",
@@ -116,6 +121,14 @@ class HloEvaluator:
                 why=str(error),
                 hint="sizes known at run time alone may contradict each other",
             ) from error
+
+
+def _is_empty(instruction: HloInstruction) -> bool:
+    """True for an array without elements that does nothing else: its sizes may be enormous."""
+    shape = instruction.shape
+    if not shape.is_array or shape.size or shape.dynamic:
+        return False
+    return instruction.op.category not in _MAY_ACT
 
 
 def _last_uses(computation: HloComputation) -> dict[HloInstruction, int]:

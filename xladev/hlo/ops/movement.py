@@ -232,6 +232,8 @@ def _evaluate_iota(
 ) -> Value:
     del evaluation, operands
     shape, axis = instruction.shape, instruction["iota_dimension"]
+    if not shape.size:
+        return np.zeros(shape.dims, shape.element_type.np)
     with np.errstate(all="ignore"):
         counted = convert(np.arange(shape.dims[axis], dtype=np.int64), shape.element_type)
     return broadcast(counted, (axis,), shape.dims)

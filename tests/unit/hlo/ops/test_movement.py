@@ -137,3 +137,7 @@ def test_concatenate_and_iota_rules() -> None:
     assert_rejected("concatenate_c4", "concatenate", "f32[2,3]", "f32[2]", dimensions=(1,))
     assert_rejected("iota_c1", "iota", to="f32[2]", iota_dimension=1)
     assert_rejected("iota_c2", "iota", to="pred[2]", iota_dimension=0)
+
+
+def test_iota_without_elements_takes_no_memory() -> None:
+    assert run("iota", iota_dimension=0, shape=of("f32[1000000000000000,0]")).size == 0
