@@ -23,9 +23,13 @@ from xladev.codegen.scalar.precision import emit_reduce_precision
 from xladev.codegen.scalar.stochastic import emit_stochastic_convert
 from xladev.codegen.scalar.storage import from_bits, round_to, to_bits
 from xladev.errors import UnsupportedError
-from xladev.hlo.dtype import BF16, F16, Kind, PrimitiveType
+from xladev.hlo.dtype import BF16, F8E8M0FNU, F16, Kind, PrimitiveType
 
 _Args = Sequence[Element]
+
+_LEAST_SCALE = 2.0**-127
+_NEVER_ZERO = frozenset({"multiply", "divide"})
+"""Opcodes that give no zero of scales, which are positive; in f32, where they run, some vanish."""
 
 FLOAT_EMITTERS: Mapping[str, FloatEmitter] = MappingProxyType({**EXACT, **ROUNDED, **MATH})
 
@@ -77,6 +81,8 @@ def _emit_float(b: FunctionBuilder, operation: Operation, values: Sequence[Value
     if emitter is None:
         raise _unsupported(operation)
     result = emitter(b, values)
+    if operation.dtype is F8E8M0FNU and operation.opcode in _NEVER_ZERO:
+        result = b.intrinsic("maximum", result, _LEAST_SCALE)
     if operation.opcode in EXACT and operation.dtype in (F16, BF16):
         return result
     return round_to(b, result, operation.dtype)

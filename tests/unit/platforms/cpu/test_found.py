@@ -85,6 +85,16 @@ ENTRY e {
   s = f32[4] negate(q)
   ROOT t = (f32[<=2,3], f32[4]) tuple(p, s)
 }""",
+    "products and quotients below all of f8e8m0fnu": """
+ENTRY e {
+  t = f32[2] constant({1.7014118e38, 1})
+  h = f8e8m0fnu[2] convert(t)
+  o = f32[2] constant({5.877472e-39, 5.877472e-39})
+  l = f8e8m0fnu[2] convert(o)
+  p = f8e8m0fnu[2] multiply(l, l)
+  q = f8e8m0fnu[2] divide(l, h)
+  ROOT r = (f8e8m0fnu[2], f8e8m0fnu[2]) tuple(p, q)
+}""",
     "imaginary part in a type without zero": """
 ENTRY e {
   p = f8e8m0fnu[3] parameter(0)
