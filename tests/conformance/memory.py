@@ -82,7 +82,8 @@ def check_alignment_is_kept(probe: Probe) -> None:
     device = probe.device
     wanted = device.description.memory_space(0).alignment
     for nbytes in (1, 3, 100, 4097):
-        memory = device.allocate_nbytes(nbytes, "alignment").memory
+        held = device.allocate_nbytes(nbytes, "alignment")
+        memory = held.memory
         view = device.executor.host_view(memory)
         if isinstance(memory.handle, int):
             where = memory.handle + memory.offset

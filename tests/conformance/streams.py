@@ -1,5 +1,6 @@
-"""Tier 4, streams and events: order, events, waiting, failures that belong to values."""
+"""Tier 4, streams and events: order, overlap, events, waiting; poisoning.py has failures."""
 
+import gc
 import threading
 import time
 
@@ -12,6 +13,7 @@ from xladev.testing.conformance.case import checks_of
 from xladev.testing.conformance.probe import Probe
 
 ROWS = 4096
+LARGE = 1 << 22
 CHAIN = """HloModule chain
 turn { s = (s32[], f32[64,64]{1,0}) parameter(0)
   i = s32[] get-tuple-element(s), index=0
@@ -88,7 +90,8 @@ def check_events_stay_ready(probe: Probe) -> None:
 def check_one_stream_waits_for_another(probe: Probe) -> None:
     first, second = own_stream(probe), own_stream(probe)
     device = probe.device
-    memory = device.allocate_nbytes(1 << 22, "wait").memory.slice(0, 1 << 22)
+    held = device.allocate_nbytes(1 << 22, "wait")
+    memory = held.memory.slice(0, 1 << 22)
     zeros, sent = np.zeros(1 << 22, np.uint8), np.full(1 << 22, 7, np.uint8)
     for turn in range(8):
         found = zeros.copy()
@@ -100,6 +103,132 @@ def check_one_stream_waits_for_another(probe: Probe) -> None:
         second.synchronize()
         right = bool((found == 7).all())
         probe.require(right, "a stream did not wait for the event of another", f"turn {turn}")
+
+
+def check_an_event_of_an_idle_stream_becomes_ready(probe: Probe) -> None:
+    event = own_stream(probe).record()
+    probe.require(event.wait(10.0), "an event of a stream without work never became ready")
+    probe.require(event.is_ready(), "an event that was waited for is not ready")
+    probe.require(event.error() is None, "an event of no work holds an error")
+
+
+def check_waiting_for_an_own_or_a_ready_event_goes_on(probe: Probe) -> None:
+    stream = own_stream(probe)
+    early = stream.record()
+    for _ in range(20):
+        stream.wait(stream.record())
+        stream.wait(early)
+    probe.require(stream.record().wait(10.0), "a stream that waited for its own event hangs")
+
+
+def check_streams_that_wait_for_each_other_in_turns_go_on(probe: Probe) -> None:
+    """Two streams pass one buffer to and fro; each adds a byte behind those of the other."""
+    first, second = own_stream(probe), own_stream(probe)
+    held = probe.device.allocate_nbytes(64, "turns")
+    memory = held.memory
+    sent = [np.full(1, n + 1, np.uint8) for n in range(64)]
+    found = np.zeros(64, np.uint8)
+    for n, one in enumerate(sent):
+        mine, other = (first, second) if n % 2 == 0 else (second, first)
+        mine.copy(memory.slice(n, 1), one)
+        other.wait(mine.record())
+    first.copy(found, memory.slice(0, 64))
+    probe.require(first.record().wait(20.0), "streams that wait for each other in turns hang")
+    probe.require(bool((found == np.arange(1, 65)).all()), "a turn was overtaken", str(found))
+
+
+def check_many_streams_wait_for_one_and_one_for_many(probe: Probe) -> None:
+    source, sink = own_stream(probe), own_stream(probe)
+    streams = [own_stream(probe) for _ in range(6)]
+    size = 1 << 20
+    held = probe.device.allocate_nbytes(7 * size, "fan")
+    memory = held.memory
+    sent, found = np.full(size, 9, np.uint8), np.zeros(6 * size, np.uint8)
+    source.copy(memory.slice(0, size), np.zeros(size, np.uint8))
+    source.copy(memory.slice(0, size), sent)
+    begun = source.record()
+    for n, stream in enumerate(streams):
+        stream.wait(begun)
+        stream.copy(memory.slice((n + 1) * size, size), memory.slice(0, size))
+        sink.wait(stream.record())
+    sink.copy(found, memory.slice(size, 6 * size))
+    sink.synchronize()
+    probe.require(bool((found == 9).all()), "a copy ran before what it waits for")
+
+
+def check_events_outlive_their_stream(probe: Probe) -> None:
+    stream = own_stream(probe)
+    held = probe.device.allocate_nbytes(ROWS, "outlive")
+    memory = held.memory
+    found = np.zeros(ROWS, np.uint8)
+    stream.copy(memory.slice(0, ROWS), np.full(ROWS, 5, np.uint8))
+    stream.copy(found, memory.slice(0, ROWS))
+    event = stream.record()
+    del stream
+    gc.collect()
+    probe.require(event.wait(10.0), "an event is lost with its stream")
+    probe.require(bool((found == 5).all()), "work is lost with its stream")
+
+
+def check_waiting_no_time_at_all_does_not_block(probe: Probe) -> None:
+    stream = own_stream(probe)
+    held = probe.device.allocate_nbytes(LARGE, "poll")
+    memory = held.memory
+    sent = np.zeros(LARGE, np.uint8)
+    for _ in range(8):
+        stream.copy(memory.slice(0, LARGE), sent)
+    event = stream.record()
+    polled = [event.wait(0.0) for _ in range(3)]
+    probe.require(event.wait(60.0), "copies never end")
+    probe.require(all(isinstance(p, bool) for p in polled), f"Event.wait gave {polled}")
+    probe.require(event.wait(0.0) is True, "a ready event is not ready when asked without waiting")
+
+
+def check_streams_work_independently(probe: Probe) -> None:
+    """A short copy ends while another stream is busy, once at least in growing trials."""
+    busy, other = own_stream(probe), own_stream(probe)
+    if busy.is_synchronous:
+        return  # none is ever busy
+    device = probe.device
+    busy_held = device.allocate_nbytes(LARGE, "busy")
+    large = busy_held.memory.slice(0, LARGE)
+    short_held = device.allocate_nbytes(64, "short")
+    small = short_held.memory.slice(0, 64)
+    sent, few = np.zeros(LARGE, np.uint8), np.zeros(64, np.uint8)
+    pending = False
+    for count in (16, 64, 256, 1024):
+        for _ in range(count):
+            busy.copy(large, sent)
+        end = busy.record()
+        pending = pending or not end.is_ready()
+        other.copy(small, few)
+        other.synchronize()
+        overtaken = not end.is_ready()
+        busy.synchronize()
+        if overtaken:
+            return
+    if not pending:
+        return  # copies end before they are asked about
+    probe.fail("a stream waits for the work of another one", "64 bytes took as long as 4 GiB")
+
+
+def check_copies_and_launches_overlap_in_any_order(probe: Probe) -> None:
+    """Launches on the runtime's stream, copies on another; neither disturbs the other."""
+    compiled, stream = probe.compile(ADD_ONE), own_stream(probe)
+    held = probe.device.allocate_nbytes(50 * ROWS, "beside")
+    memory = held.memory
+    x = put(probe.device, np.zeros(1000, np.int32))
+    sent = [np.full(ROWS, n, np.uint8) for n in range(50)]
+    found = [np.zeros(ROWS, np.uint8) for _ in sent]
+    for n, (out, into) in enumerate(zip(sent, found, strict=True)):
+        part = memory.slice(n * ROWS, ROWS)
+        stream.copy(part, out)
+        x = compiled(x)
+        stream.copy(into, part)
+    stream.synchronize()
+    probe.require(bool((np.asarray(x) == 50).all()), "launches beside copies do not add up")
+    for out, into in zip(sent, found, strict=True):
+        probe.require(np.array_equal(out, into), "a copy beside launches went wrong")
 
 
 def check_callbacks_are_called_once(probe: Probe) -> None:
@@ -151,7 +280,7 @@ def check_reading_waits_for_the_value(probe: Probe) -> None:
     probe.require(first.is_ready(), "a value that was read is not ready")
 
 
-def check_a_failed_value_poisons_what_follows(probe: Probe) -> None:
+def check_a_deleted_argument_is_an_error(probe: Probe) -> None:
     """A deleted argument is an error, and the next launch works."""
     compiled = probe.compile(ADD_ONE)
     x = put(probe.device, np.zeros(1000, np.int32))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -53,6 +54,13 @@ class Probe:
         if platform.device_count() < count and platform.provide_devices(count) < count:
             raise NotOffered(f"{count} devices; the platform has {platform.device_count()}")
         return tuple(platform.device(ordinal) for ordinal in range(count))
+
+    @staticmethod
+    def live_nbytes(device: Device) -> int:
+        """Bytes allocated on a device, when garbage is gone and nothing is pending."""
+        gc.collect()
+        device.synchronize()
+        return device.memory_stats().nbytes_in_use
 
     def compile(self, module: HloModule | str, **options: Any) -> CompiledModule:
         """A module, or HLO text, compiled for the backend."""
