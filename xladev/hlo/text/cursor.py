@@ -162,6 +162,14 @@ class Cursor:
             self.fail(f"integer {number} does not fit 64 signed bits", start)
         return number
 
+    def signed32(self, what: str = "an integer") -> int:
+        """Takes an integer that fits a signed 32-bit field, as of a line or a column."""
+        start = self.start
+        number = self.integer(what)
+        if not -(2**31) <= number < 2**31:
+            self.fail(f"integer {number} does not fit 32 signed bits", start)
+        return number
+
     def boolean(self) -> bool:
         """Takes ``true`` or ``false``, or 1 or 0."""
         value = {"true": True, "false": False, "1": True, "0": False}.get(self.value)

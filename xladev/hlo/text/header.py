@@ -185,7 +185,7 @@ def _parse_record(cursor: Cursor, names: tuple[str, ...]) -> tuple[int, ...]:
     while not cursor.sees("}"):
         name = cursor.word("a field of a stack frame table")
         cursor.expect("=")
-        values[name] = cursor.signed()
+        values[name] = cursor.signed32()
         cursor.accept(",")
     if sorted(values) != sorted(names):
         cursor.fail(f"a row has {', '.join(names)}", start)

@@ -24,10 +24,12 @@ _METADATA: dict[str, Callable[[Cursor], Any]] = {
     **dict.fromkeys(
         (
             "source_line", "source_end_line", "source_column", "source_end_column",
-            "stack_frame_id", "size_of_generated_code_in_bytes",
-            "size_of_memory_working_set_in_bytes",
+            "stack_frame_id",
         ),
-        Cursor.signed,
+        Cursor.signed32,
+    ),
+    **dict.fromkeys(
+        ("size_of_generated_code_in_bytes", "size_of_memory_working_set_in_bytes"), Cursor.signed
     ),
     "profile_type": parse_ints,
     "preserve_layout": Cursor.boolean,

@@ -301,6 +301,11 @@ def test_errors_in_long_lines_show_a_part_of_them() -> None:
         ("HloModule", "name of the module"),
         ("HloModule m", "no computations"),
         ("HloModule m, is_schedule=true\n" + entry(P), "unknown header field"),
+        (
+            "HloModule m\nFileNames\n1 \"a\"\nFunctionNames\n1 \"f\"\nFileLocations\n1 "
+            "{file_name_id=1 function_name_id=1 line=2147483648 end_line=1 column=1 end_column=1}",
+            "does not fit 32 signed bits",
+        ),
         ("HloModule m, replica_count=1, replica_count=2\n" + entry(P), "twice"),
         ("ENTRY a { x = f32[] constant(1) } ENTRY b { y = f32[] constant(1) }", "marked ENTRY"),
         ("a { x = f32[] constant(1) } a { y = f32[] constant(1) }", "defined twice"),
