@@ -44,8 +44,8 @@ _INTEGER_UNARY: Mapping[str, Function] = MappingProxyType(
 _FLOAT_BINARY: Mapping[str, Function] = MappingProxyType(
     {
         "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
-        "rem": np.fmod, "pow": np.power, "max": numerics.maximum, "min": numerics.minimum,
-        "atan2": np.arctan2,
+        "rem": np.fmod, "pow": numerics.power, "max": numerics.maximum, "min": numerics.minimum,
+        "atan2": numerics.arctangent,
     }
 )  # fmt: skip
 _INTEGER_BINARY: Mapping[str, Function] = MappingProxyType(

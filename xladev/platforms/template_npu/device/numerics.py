@@ -222,3 +222,13 @@ def quantize(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
 def logistic(x: Array) -> Array:
     """1 / (1 + exp(-x)), in f64 as exp(-x) may overflow f32."""
     return (1 / (1 + np.exp(-x.astype(np.float64)))).astype(np.float32)
+
+
+def power(x: Array, y: Array) -> Array:
+    """x to the power y, in f64: NumPy's f32 differs by an ulp with where the lanes lie."""
+    return np.power(x.astype(np.float64), y.astype(np.float64)).astype(np.float32)
+
+
+def arctangent(y: Array, x: Array) -> Array:
+    """The angle of (x, y), in f64 as `power`."""
+    return np.arctan2(y.astype(np.float64), x.astype(np.float64)).astype(np.float32)
