@@ -18,8 +18,8 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.errors import CompileError
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.template_npu.codegen import (
-    contraction,
     convolution,
+    dot,
     loops,
     movement,
     reduction,
@@ -189,7 +189,7 @@ STAGES: Mapping[str, Callable[[Stage, HloInstruction, Sequence[Array]], None]] =
 
 EPILOGUES = MappingProxyType(
     {
-        "dot": contraction.emit_dot,
+        "dot": dot.emit_dot,
         "convolution": convolution.emit_convolution,
         "reduce": reduction.emit_reduce,
     }

@@ -1,8 +1,8 @@
 """Convolution as a sum of products: the window is part of the left side's access map.
 
 The coordinates of an element of the input are those of the output times the stride, plus those in
-the window times its dilation; "image to columns" so happens in the strides of DMA descriptors, and
-nothing is copied but padding.
+the window times its dilation. Where windows overlap, a block's input is loaded once, and the matrix
+unit reads it at each offset through its strides; nothing is copied but padding.
 
 What a vendor replaces: all of it, if their hardware convolves.
 """
@@ -16,11 +16,13 @@ from xladev.hlo.attributes import ConvDims, WindowDim
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.template_npu.codegen.access_map import AccessMap, Row
 from xladev.platforms.template_npu.codegen.contraction import (
+    MATRIX_TYPES,
     Contraction,
-    emit_contraction,
-    product_type,
+    Sliding,
     unit_row,
 )
+from xladev.platforms.template_npu.codegen.contraction_stage import emit_contraction
+from xladev.platforms.template_npu.codegen.dot import product_type
 from xladev.platforms.template_npu.codegen.expression import Expression
 from xladev.platforms.template_npu.codegen.loops import Stage
 from xladev.platforms.template_npu.codegen.nodes import Array, Node
@@ -91,10 +93,25 @@ class _Convolution:
             right=self.right,
             result=self.result(),
             type=product_type(self.core),
+            windows=self.sliding,
+        )
+
+    @property
+    def sliding(self) -> tuple[Sliding, ...]:
+        """Windows whose positions overlap: the input is read once for all of them."""
+        if product_type(self.core) not in MATRIX_TYPES:
+            return ()
+        return tuple(
+            Sliding(1 + n, n, w.stride, w.window_dilation)
+            for n, w in enumerate(self.window)
+            if w.stride < w.size
         )
 
     def left(self, e: Expression) -> Node:
-        """The input over (group, image, positions, window, input feature)."""
+        """The input over (group, image, positions, window, input feature).
+
+        Where the window slides, positions are those in the input and the window is 1.
+        """
         rank = len(e.extents)
         by_batch = self.core["batch_group_count"] > 1
         rows = [_NO_ROW] * len(self.dims)
@@ -105,12 +122,14 @@ class _Convolution:
             unit_row(rank - 1, rank), unit_row(0, rank, 0 if by_batch else self.inputs)
         )
         count = len(self.window)
+        sliding = {s.depth for s in self.sliding}
         for n, (axis, w) in enumerate(zip(self.d.input_spatial, self.window, strict=True)):
             offset = unit_row(2 + count + n, rank, w.window_dilation)
-            rows[axis] = _sum(unit_row(2 + n, rank, w.stride), offset)
-        position, steps = AccessMap(e.extents, tuple(rows)).position(self.dims)
+            position = unit_row(2 + n, rank, 1 if n in sliding else w.stride)
+            rows[axis] = position if n in sliding else _sum(position, offset)
+        start, steps = AccessMap(e.extents, tuple(rows)).position(self.dims)
         dtype = self.core.operands[0].shape.element_type
-        node = e.load_at(self.array, dtype, position, steps)
+        node = e.load_at(self.array, dtype, start, steps)
         return e.converted(node, product_type(self.core))
 
     def right(self, e: Expression) -> Node:

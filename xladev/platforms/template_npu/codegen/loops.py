@@ -95,7 +95,7 @@ def emit_loop(stage: Stage, destinations: Sequence[Destination]) -> None:
 def store_of(e: Expression, root: HloInstruction, at: AccessMap, array: Array) -> Store:
     """An instruction stored in row-major order."""
     position, steps = at.position(root.shape.dims)
-    return Store(e.node(root, at), array, position, steps)
+    return Store(spread(e, e.node(root, at)), array, position, steps)
 
 
 def emit_stores(stage: Stage, extents: tuple[int, ...], stores: Sequence[Store]) -> None:
@@ -141,9 +141,14 @@ def planned_slots(stage: Stage, dry_run: Callable[[TileEmitter], None]) -> Slots
         stage: where the slots will be used.
         dry_run: runs the stage on such a tile, with an emitter that emits nothing.
     """
+    return Slots(stage.commands, slot_count(dry_run) * stage.buffering)
+
+
+def slot_count(dry_run: Callable[[TileEmitter], None]) -> int:
+    """Slots that a run takes at once; at least 1."""
     dry = Slots(None, 1)
     dry_run(TileEmitter(None, dry))
-    return Slots(stage.commands, max(1, dry.peak) * stage.buffering)
+    return max(1, dry.peak)
 
 
 def whole(e: Expression, node: Node) -> Node:
@@ -152,6 +157,12 @@ def whole(e: Expression, node: Node) -> Node:
     if node.depends == depends and not isinstance(node, Input):
         return node
     return Operation(node.type, depends, (node,), "unary", "copy")
+
+
+def spread(e: Expression, node: Node) -> Node:
+    """A value to be stored: DMA is slow where it reads one element over and over."""
+    missing = any(n > 1 and not d for n, d in zip(e.extents, node.depends, strict=True))
+    return whole(e, node) if missing else node
 
 
 def core_of(root: HloInstruction, cores: AbstractSet[str]) -> HloInstruction | None:

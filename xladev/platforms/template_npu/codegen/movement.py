@@ -27,6 +27,7 @@ from xladev.platforms.template_npu.codegen.loops import (
     Store,
     emit_loop,
     emit_stores,
+    spread,
 )
 from xladev.platforms.template_npu.codegen.nodes import Array, Node
 from xladev.platforms.template_npu.codegen.opcodes import COMBINERS
@@ -45,7 +46,7 @@ def padded_dims(dims: tuple[int, ...], padding: Padding) -> tuple[int, ...]:
 
 
 def emit_pad(stage: Stage, i: HloInstruction, results: Sequence[Array]) -> None:
-    """The padding value everywhere, then the operand over it."""
+    """The padding value around the operand, or everywhere before it if it is also within."""
     operand, value = i.operands
     padding = [(p.low, p.high, p.interior) for p in i["padding"]]
     emit_padded(stage, operand, value, padding, results[0])
@@ -61,10 +62,11 @@ def emit_padded(
     """An operand with padding; a value of None is zero."""
     dtype = operand.shape.element_type
     dims = padded_dims(operand.shape.dims, padding)
-    around = Expression(stage, dims)
-    filler = around.constant(0, dtype) if value is None else around.node(value, AccessMap(dims, ()))
-    position, steps = identity(dims).position(dims)
-    emit_stores(stage, dims, [Store(filler, result, position, steps)])
+    for corner, sizes in _margins(operand.shape.dims, dims, padding):
+        e = Expression(stage, sizes)
+        filler = e.constant(0, dtype) if value is None else e.node(value, AccessMap(sizes, ()))
+        place = identity(sizes).scaled(corner, [1] * len(corner), sizes)
+        emit_stores(stage, sizes, [Store(spread(e, filler), result, *place.position(dims))])
     first, extents = _kept(operand.shape.dims, dims, padding)
     inside = Expression(stage, extents)
     at = identity(extents)
@@ -72,6 +74,22 @@ def emit_padded(
     starts = [low + f * (step + 1) for (low, _, step), f in zip(padding, first, strict=True)]
     placed = at.scaled(starts, [step + 1 for _, _, step in padding], extents)
     emit_stores(stage, extents, [Store(node, result, *placed.position(dims))])
+
+
+def _margins(
+    source: tuple[int, ...], dims: tuple[int, ...], padding: Padding
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Starts and sizes of the boxes around an operand; one box of everything if it has holes."""
+    rank = len(dims)
+    if any(low < 0 or high < 0 or step for low, high, step in padding):
+        return [((0,) * rank, dims)]
+    made: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    lows = tuple(low for low, _, _ in padding)
+    for d, (low, high, _) in enumerate(padding):
+        for start, size in ((0, low), (low + source[d], high)):
+            starts = (*lows[:d], start, *(0,) * (rank - d - 1))
+            made.append((starts, (*source[:d], size, *dims[d + 1 :])))
+    return [box for box in made if 0 not in box[1]]
 
 
 def _kept(

@@ -32,6 +32,8 @@ from xladev.platforms.template_npu.device import isa
 CELL_NBYTES = 64
 CELL_COUNT = 256
 ALIGNMENT = 64
+SLOT_ROOM = isa.SCRATCHPAD_NBYTES - CELL_COUNT * CELL_NBYTES
+"""Bytes of the scratchpad that slots may take."""
 MAX_TILE = 16384
 SINGLE, DOUBLE = 1, 2
 """Slots of the scratchpad for each value of a tile."""
@@ -85,16 +87,21 @@ def box_sizes(extents: Sequence[int], limit: int) -> tuple[int, ...]:
 class Slots:
     """Equal pieces of the scratchpad, and small cells for values that a whole stage shares.
 
+    Args:
+        commands: where they will be used; None to count only.
+        count: of slots.
+        reserved_nbytes: bytes that the stage keeps for itself, at the end of the scratchpad.
+
     Attributes:
         elements: how many elements of any type one slot holds.
         peak: most slots that were taken at once.
     """
 
-    def __init__(self, commands: CommandList | None, count: int) -> None:
+    def __init__(self, commands: CommandList | None, count: int, reserved_nbytes: int = 0) -> None:
         self.peak = self._taken = 0
         self._cells = 0
         self._commands = commands
-        room = isa.SCRATCHPAD_NBYTES - CELL_COUNT * CELL_NBYTES
+        room = SLOT_ROOM - reserved_nbytes
         nbytes = min(room // count // ALIGNMENT * ALIGNMENT, 4 * MAX_TILE)
         self.elements = nbytes // 4
         first = CELL_COUNT * CELL_NBYTES
@@ -114,6 +121,10 @@ class Slots:
         if self._commands is None:
             return Buffer(0)
         raise CompileError("a tile needs more scratchpad than was planned")
+
+    def reserved(self, offset: int) -> Buffer:
+        """The reserved bytes from ``offset`` on, counted from the end of the scratchpad."""
+        return self._buffer(isa.SCRATCHPAD_NBYTES - offset)
 
     def give(self, buffer: Buffer) -> None:
         """Frees a slot."""
