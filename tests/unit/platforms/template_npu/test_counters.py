@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from benchmarks.npu_counters import PAGE, line, measure, nbytes, program_counters
+from benchmarks.npu_programs import LEAST_NBYTES, PROGRAMS
 from xladev.client import compile
 from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
 from xladev.compiler.options import CompileOptions
@@ -103,3 +105,44 @@ def test_a_fault_poisons_its_event_and_names_the_instruction(registry):
     assert error.code == "NPU_UNINITIALIZED"
     assert "instruction 1: unary.neg.f32" in str(error)
     assert later.error() is None
+
+
+# What is known of a list without running it
+
+MOST_RATIO = {
+    "dense layer, square": 1.4,
+    "dense layer, many rows": 1.21,
+    "dense layer, bf16": 1.9,
+    "convolution 3x3, bias, relu": 3.7,
+    "softmax": 3.01,
+    "layer norm": 3.01,
+}
+"""Bytes moved over the least possible; 1 where none is given. docs/reference/npu-counters.md
+says why."""
+
+
+def test_what_is_known_of_a_list_is_what_a_run_does(registry):
+    arguments = dense_arguments()
+    assert counters(registry, DENSE, *arguments) == program_counters(DENSE, STRICT)
+
+
+@pytest.mark.rotating
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_of_a_hundred_scratchpads(name):
+    found = measure(name, PROGRAMS[name])
+    module = PROGRAMS[name].module("m")
+    shapes = [i.shape for i in module.entry.instructions if i.shape.is_array]
+    assert max(s.nbytes for s in shapes) >= LEAST_NBYTES
+    assert 1 <= found.ratio <= MOST_RATIO.get(name, 1.001)
+    apart, single = found.off
+    assert nbytes(apart) >= found.moved_nbytes
+    assert apart.cycles >= found.full.cycles
+    assert single.cycles > found.full.cycles
+    assert line(found) in PAGE.read_text("utf-8"), "python -m benchmarks.npu_counters --write"
+
+
+def test_a_layer_of_a_hundred_scratchpads_is_right(registry):
+    program = compile(PROGRAMS["dense layer, many rows"].module("m"), "template_npu", STRICT)
+    draw = np.random.default_rng(0)
+    x, w, b = (draw.standard_normal(s, np.float32) for s in ((102400, 64), (64, 64), (64,)))
+    np.testing.assert_allclose(program(x, w, b), np.maximum(x @ w + b, 0), rtol=1e-4, atol=1e-4)
