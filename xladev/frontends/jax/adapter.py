@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from xladev.errors import CompileError, UnsupportedError
+from xladev.frontends.jax.callbacks import NUMBER, TARGET, Callback
 
-# Primitives whose rules for JAX's CPU give plain HLO, or calls of LAPACK by name, which xladev
-# knows (`xladev/hlo/custom_calls/lapack.py`).
+# Primitives whose rules for JAX's CPU give plain HLO, or call by name what xladev knows: LAPACK
+# (`xladev/hlo/custom_calls/lapack.py`) and Python (`callbacks.py`).
 _CPU_RULES = (
-    "cholesky", "eig", "eigh", "geqp3", "geqrf", "hessenberg", "householder_product", "lu",
-    "ormqr", "schur", "svd", "symmetric_product", "triangular_solve", "tridiagonal",
-    "tridiagonal_solve",
+    "check", "cholesky", "debug_callback", "debug_print", "eig", "eigh", "geqp3", "geqrf",
+    "hessenberg", "householder_product", "lu", "ormqr", "schur", "svd", "symmetric_product",
+    "triangular_solve", "tridiagonal", "tridiagonal_solve",
 )  # fmt: skip
 
 
@@ -37,6 +39,89 @@ def add_rules(platform: str) -> None:
     for primitive, rule in list(rules["cpu"].items()):
         if primitive.name in _CPU_RULES and primitive not in rules[platform]:
             rules[platform][primitive] = rule
+
+
+def keep_host_platform() -> None:
+    """Lets JAX open its own CPU too where JAX_PLATFORMS leaves it out.
+
+    Arguments of callbacks and arrays of NumPy's DLPack live there; it stays second to the others.
+    """
+    from jax._src import config
+
+    named = config.jax_platforms.value
+    if named and "cpu" not in named.split(","):
+        config.update("jax_platforms", f"{named},cpu")
+
+
+def add_callbacks(platforms: Collection[str]) -> None:
+    """Makes pure_callback, io_callback, debug.callback and debug.print work on JAX platforms."""
+    from jax._src import callback as jax_callback
+
+    own = jax_callback.emit_python_callback
+
+    def emit(ctx: Any, callback: Any, token: Any, operands: Any, *rest: Any, **named: Any) -> Any:
+        if not set(ctx.module_context.platforms) & set(platforms):
+            return own(ctx, callback, token, operands, *rest, **named)
+        return _emit_callback(ctx, callback, token, list(operands), *rest, **named)
+
+    jax_callback.emit_python_callback = emit
+
+
+def _emit_callback(
+    ctx: Any,
+    callback: Any,
+    token: Any,
+    operands: list[Any],
+    operand_avals: Sequence[Any],
+    result_avals: Sequence[Any],
+    *,
+    has_side_effect: bool,
+    **_: Any,
+) -> tuple[Any, Any, Any]:
+    """Emits a call of `callbacks.TARGET`; takes and gives what JAX's own function does."""
+    import jax
+    import numpy as np
+    from jax._src import core
+
+    held = Callback(_checked(callback, result_avals), passes_token=token is not None)
+    ctx.module_context.add_keepalive(held)
+    if token is not None:
+        operands = [token, *operands]
+        ctx = ctx.replace(
+            avals_in=[core.abstract_token, *ctx.avals_in],
+            avals_out=[core.abstract_token, *ctx.avals_out],
+        )
+    lower = jax.ffi.ffi_lowering(TARGET, has_side_effect=has_side_effect)
+    results = list(lower(ctx, *operands, **{NUMBER: np.uint64(held.number)}))
+    return (results, None, held) if token is None else (results[1:], results[0], held)
+
+
+def _checked(callback: Any, result_avals: Sequence[Any]) -> Callable[..., Sequence[Any]]:
+    """The callback, with results as arrays of the shapes and dtypes that the program expects."""
+    import numpy as np
+    from jax._src import dtypes
+
+    canonical = getattr(dtypes, "canonicalize_value", lambda value: value)
+
+    def call(*arguments: Any) -> Sequence[Any]:
+        values = callback(*arguments)
+        if len(values) != len(result_avals):
+            raise RuntimeError(
+                "Mismatched number of outputs from callback. "
+                f"Expected: {len(result_avals)}, Actual: {len(values)}"
+            )
+        arrays = tuple(canonical(np.asarray(value)) for value in values)
+        for i, (array, aval) in enumerate(zip(arrays, result_avals, strict=True)):
+            for what in ("shape", "dtype"):
+                wanted, actual = getattr(aval, what), getattr(array, what)
+                if wanted != actual:
+                    raise RuntimeError(
+                        f"Incorrect output {what} for return value #{i}: "
+                        f"Expected: {wanted}, Actual: {actual}"
+                    )
+        return arrays
+
+    return call
 
 
 def module_bytecode(artifact: bytes) -> bytes:

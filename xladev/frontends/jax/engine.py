@@ -23,15 +23,19 @@ from xladev.errors import (
     XladevError,
 )
 from xladev.frontends.jax import client_file
+from xladev.frontends.jax.callbacks import custom_calls, used_callbacks
 from xladev.frontends.jax.compile_options import read_options
 from xladev.frontends.jax.conversion import MLIR, read_program
-from xladev.frontends.jax.element_types import type_of
+from xladev.frontends.jax.element_types import TOKEN_NUMBER, type_of
 from xladev.frontends.jax.host_memory import strided_array, writable_array
 from xladev.frontends.jax.library import load as load_library
 from xladev.frontends.jax.platform_client import PlatformClient
 from xladev.frontends.jax.program import Described, JaxProgram, described
+from xladev.hlo.custom_calls.registry import known
+from xladev.hlo.ir import HloModule
 from xladev.hlo.shape import array as array_shape
 from xladev.runtime.array import DeviceArray, put, to_device
+from xladev.runtime.registry import current_registry
 
 _INVALID_ARGUMENT, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED = 3, 8, 12
 _INTERNAL, _UNAVAILABLE = 13, 14
@@ -85,10 +89,31 @@ def compile(
         for r in range(wanted.num_replicas)
     )
     module = read_program(code, form)
+    refuse_unknown_calls(module, client)
     chosen = _compile_options(rows)
     compiled = xla.compile(module, client.platform, chosen)
     program = JaxProgram(compiled, code if form == MLIR else b"", options, rows)
+    program.held = used_callbacks(module)
     return program, program.address
+
+
+def refuse_unknown_calls(module: HloModule, client: PlatformClient) -> None:
+    """Refuses calls of C functions that neither xladev nor the platform knows.
+
+    Raises:
+        UnsupportedError: naming the first.
+    """
+    platform = current_registry().platform(client.platform)
+    for call in custom_calls(module):
+        target = call["custom_call_target"]
+        if known(target) is None and not platform.compiler.supports(call, platform.describe()):
+            raise UnsupportedError(
+                f"nobody knows the function {target!r}",
+                where=call.name,
+                why="jax.ffi.ffi_call calls C functions that were registered with XLA's own CPU or "
+                "GPU; they are not found here",
+                hint=f"give {target!r} a meaning with xladev.hlo.custom_calls.registry.register",
+            )
 
 
 def _compile_options(rows: tuple[tuple[int, ...], ...]) -> CompileOptions:
@@ -114,8 +139,10 @@ def load(client: PlatformClient, data: bytes) -> tuple[JaxProgram, int]:
 def view(
     client: PlatformClient, index: int, address: int, number: int, dims: tuple[int, ...],
     owner: object,
-) -> DeviceArray:  # fmt: skip
-    """An array of a device over host memory; ``owner`` keeps the memory alive."""
+) -> DeviceArray | None:  # fmt: skip
+    """An array of a device over host memory, kept alive by ``owner``; None for a token."""
+    if number == TOKEN_NUMBER:
+        return None
     shape = array_shape(type_of(number), dims).with_default_layout()
     host = writable_array(address, shape, owner)
     return put(client.device(index), host, shape, alias=True)

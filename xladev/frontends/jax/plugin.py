@@ -8,7 +8,7 @@ import os
 from functools import cache
 
 from xladev.errors import PluginError
-from xladev.frontends.jax import adapter
+from xladev.frontends.jax import adapter, callbacks
 from xladev.frontends.jax.library import library_path, load
 from xladev.frontends.jax.platform_names import jax_platform_names
 
@@ -34,6 +34,9 @@ def register_platforms() -> None:
             raise
         _log.debug("JAX does without xladev: %s", error)
         return
+    callbacks.register()
+    adapter.add_callbacks(names)
+    adapter.keep_host_platform()
     for jax_name, platform in names.items():
         adapter.register_platform(jax_name, path, {"platform": platform or ""}, PRIORITY)
         adapter.add_rules(jax_name)

@@ -36,6 +36,7 @@ class JaxProgram:
 
     Attributes:
         host_addressable: True if results have addresses.
+        held: what the program needs as long as it lives.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class JaxProgram:
         rows: tuple[tuple[int, ...], ...],
     ) -> None:
         self.host_addressable = compiled.devices[0].description.host_addressable
+        self.held: Sequence[object] = ()
         self.compiled = compiled
         self.source = source
         self.options = options
