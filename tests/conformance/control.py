@@ -275,6 +275,42 @@ TEXTS = {
     "branch-in-loop": (BRANCH_IN_LOOP, "while"), "scan-with-dot": (SCANNED, "while"),
 }  # fmt: skip
 
+
+def choosing(dtype: PrimitiveType, count: int) -> HloComputation:
+    """Of three scalars: a conditional on the first of them, by truth or by number."""
+    b = HloBuilder("choosing")
+    selector, x, y = (b.parameter(array(t)) for t in (dt.S32, dtype, dtype))
+    called = []
+    for opcode in ("negate", "copy", "abs", "sign", "ceil")[:count]:
+        inner = HloBuilder(opcode)
+        called.append(inner.build(inner.op(opcode, inner.parameter(array(dtype)))))
+    if count == 2:
+        truth = b.op("compare", selector, b.constant(1, dt.S32), direction="LT")
+        return b.build(b.op("conditional", truth, x, y, true_computation=called[0],
+                            false_computation=called[1]))  # fmt: skip
+    operands = [x if n % 2 else y for n in range(count)]
+    return b.build(b.op("conditional", selector, *operands, branch_computations=tuple(called)))
+
+
+def chosen_by_element(count: int) -> Template:
+    def template(b: HloBuilder, dtype: PrimitiveType) -> Node:
+        operands = [b.parameter(array(t, (33,))) for t in (dt.S32, dtype, dtype)]
+        return b.op("map", *operands, dimensions=(0,), to_apply=choosing(dtype, count))
+
+    return template
+
+
+def element_choices() -> Iterator[Case]:
+    """Conditionals on single elements; a number out of range takes the last branch."""
+    selectors = np.arange(33, dtype=np.int32) - 9
+    x = np.linspace(-2, 2, 33, dtype=np.float32)
+    for count in (2, 3, 5):
+        yield Case(
+            f"map-of-conditional-{count}", lambda b, n=count: chosen_by_element(n)(b, dt.F32),
+            "conditional", "f32", inputs=given([selectors, x, x[::-1] * 3]),
+        )  # fmt: skip
+
+
 CASES = (
     *cells("while", loop(3)),
     *turns(),
@@ -282,6 +318,7 @@ CASES = (
     *cells("conditional", by_truth),
     *cells("conditional", by_index(3), suffix="-of-three", types=(dt.F32, dt.S8, dt.PRED)),
     *selections(),
+    *element_choices(),
     *cells("call", called("call")),
     *cells("fusion", called("fusion"), tier=3),
     Case("call-depth-20", deep_calls, "call", "f32"),

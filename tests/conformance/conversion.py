@@ -79,6 +79,10 @@ def bitcasts() -> Iterator[Case]:
         yield from cells(
             "bitcast-convert", bitcast(target), types=wanted, suffix=f"-to-{target}", inputs=special
         )
+    for source, target in ((dt.C64, dt.C128), (dt.C128, dt.C64)):
+        yield from cells(
+            "bitcast-convert", bitcast(target), types=(source,), suffix=f"-to-{target}"
+        )
 
 
 def to_same(b: HloBuilder, dtype: PrimitiveType) -> Node:

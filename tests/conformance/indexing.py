@@ -132,6 +132,8 @@ GATHERS: dict[str, Template] = {
     "scalar-index": gather((33, 5), (), offset_dims=(0,), collapsed_slice_dims=(0,),
                            start_index_map=(0,), index_vector_dim=0, slice_sizes=(1, 5)),
     "no-indices": take(33, 17, 0),
+    "empty-vectors": gather((5, 3), (4, 0), offset_dims=(1, 2), collapsed_slice_dims=(),
+                            start_index_map=(), index_vector_dim=1, slice_sizes=(2, 3)),
 }  # fmt: skip
 
 
@@ -172,6 +174,8 @@ SCATTERS: dict[str, Template] = {
     "rows-implicit": scatter((33, 5), (9,), (9, 5), update_window_dims=(1,),
                              inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,),
                              index_vector_dim=1),
+    "empty-vectors": scatter((5, 3), (4, 0), (4, 5, 3), update_window_dims=(1, 2),
+                             scatter_dims_to_operand_dims=(), index_vector_dim=1),
     "elements": scatter((9, 17), (20, 2), (20,), inserted_window_dims=(0, 1),
                         scatter_dims_to_operand_dims=(0, 1), index_vector_dim=1),
     "elements-swapped": scatter((9, 17), (20, 2), (20,), inserted_window_dims=(0, 1),

@@ -7,13 +7,15 @@ any order; extremes, logic and integers are exact.
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import WindowDim
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.dtype import FLOATS, INTEGERS, PrimitiveType
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.shape import Layout, array
-from xladev.testing.conformance.case import Case, ordinary, special
+from xladev.testing.conformance.case import Case, given, ordinary, special
 from xladev.testing.conformance.cells import Node, Template, cells, combine, scalar_computation
 
 Dims = tuple[int, ...]
@@ -57,6 +59,21 @@ def reductions() -> Iterator[Case]:
         made = reduce((5, 6, 17), (1,), "add", order)
         name = "".join(map(str, order))
         yield from cells("reduce", made, types=(dt.F32,), suffix=f"-layout-{name}")
+
+
+def long_sums() -> Iterator[Case]:
+    """Sums that stagnate, or drift off, where the sum so far is kept in too few digits."""
+    for dtype, count, value in (
+        (dt.BF16, 4099, 1.0),
+        (dt.F16, 4099, 1.0),
+        (dt.F32, 1_000_003, 0.1),
+    ):
+        terms = np.full(count, value, dtype.np)
+        yield Case(
+            f"reduce-{dtype}-add-{count}-alike",
+            lambda b, t=dtype, n=count: reduce((n,), (0,), "add")(b, t), "reduce", dtype.name,
+            ("accuracy",), inputs=given([terms, dtype.np.type(0)]),
+        )  # fmt: skip
 
 
 def windowed(window: Window, sizes: Dims, opcode: str = "") -> Template:
@@ -228,6 +245,7 @@ TOPKS: dict[str, Template] = {
 CASES = (
     *cells("reduce", reduce((9, 33), (1,)), inputs=special),
     *reductions(),
+    *long_sums(),
     *cells("reduce-window", windowed(*WINDOWS["same3x3"])),
     *windows(),
     *cells("select-and-scatter", chosen(*POOLS["pool2x2"])),
