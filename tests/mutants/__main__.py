@@ -1,8 +1,8 @@
 """Mutants of the backends, by hand: the conformance suite has to catch them.
 
-    python -m tests.mutants map                 which case runs which line (10 minutes, kept)
+    python -m tests.mutants map                 which case runs which line; 10 minutes, kept
     python -m tests.mutants mechanical          run the 300; goes on where it stopped
-    python -m tests.mutants handmade            run the 40 (a minute)
+    python -m tests.mutants handmade            run the others; 4 minutes
     python -m tests.mutants mechanical --only ID [--deep]
     python -m tests.mutants mechanical --again survived
 
@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from fnmatch import fnmatch
 
 from tests.mutants.campaign import ROUNDS, Verdict, mutant_worker, run_site, traced
-from tests.mutants.lines import CACHE, GOOD, PLATFORMS, load_map, map_path, save_map
+from tests.mutants.lines import CACHE, GOOD, PLATFORMS, known_results, load_map, map_path, save_map
 from tests.mutants.results import HANDMADE, Entry, current, read_mechanical, write_mechanical
 from tests.tools.must_pass import collected
 
@@ -40,16 +40,17 @@ def main() -> int:
 
 
 def make_maps(options: argparse.Namespace) -> int:
-    """Trace the whole suite."""
-    names = sorted(collected())
+    """Trace the suite, or cases that are new if the source is as it was."""
+    suite = collected()
     for platform in [options.platform] if options.platform else PLATFORMS:
-        results = []
+        results = [r for r in known_results(platform) if r["id"] in suite]
+        names = sorted(suite.keys() - {r["id"] for r in results})
         with mutant_worker() as worker:
             for batch in traced(worker, platform, names):
                 results += batch
-                print(f"{platform}: {len(results)} of {len(names)} cases", flush=True)
+                print(f"{platform}: {len(results)} of {len(suite)} cases", flush=True)
         save_map(platform, results)
-        shutil.rmtree(CACHE / f"trace-{platform}")
+        shutil.rmtree(CACHE / f"trace-{platform}", ignore_errors=True)
         bad = [r["id"] for r in results if r["status"] not in GOOD]
         print(f"{platform}: {len(bad)} cases are not good without any mutant: {bad[:9]}")
     return 0

@@ -182,6 +182,27 @@ def map_path(platform: str) -> Path:
     return CACHE / f"lines-{platform}.npz"
 
 
+def known_results(platform: str) -> list[dict[str, Any]]:
+    """What `save_map` was given, if the source has not changed since; else nothing."""
+    if not map_path(platform).is_file():
+        return []
+    known, source = _read(platform)
+    if source != source_digest():
+        return []
+    found: list[dict[str, Any]] = []
+    for row, name in enumerate(known.cases):
+        lines: dict[str, list[int]] = {}
+        for column in np.flatnonzero(known.ran[row]):
+            file, _, number = known.lines[column].rpartition(":")
+            lines.setdefault(file, []).append(int(number))
+        status = "pass" if known.on_device[row] else "fallback"
+        found.append({
+            "id": name, "opcode": known.opcodes[row], "seconds": known.seconds[row],
+            "status": status, "lines": lines,
+        })  # fmt: skip
+    return found
+
+
 def save_map(platform: str, results: Sequence[dict[str, Any]]) -> None:
     """Writes what a traced run of the suite gave."""
     good = [r for r in results if r["status"] in GOOD and "lines" in r]
@@ -210,10 +231,16 @@ def load_map(platform: str) -> LineMap:
     Raises:
         FileNotFoundError: none was made.
     """
+    known, source = _read(platform)
+    if source != source_digest():
+        print(f"the map of {platform} is older than the source: python -m tests.mutants map")
+    return known
+
+
+def _read(platform: str) -> tuple[LineMap, str]:
+    """A map, and what it is a map of."""
     with np.load(map_path(platform)) as stored:
         facts = json.loads(stored["facts"].tobytes())
         ran = np.unpackbits(stored["ran"], axis=1, count=len(facts["lines"])).astype(np.bool_)
-    if facts["source"] != source_digest():
-        print(f"the map of {platform} is older than the source: python -m tests.mutants map")
     names = ("cases", "opcodes", "seconds", "on_device", "lines")
-    return LineMap(**{name: tuple(facts[name]) for name in names}, ran=ran)
+    return LineMap(**{name: tuple(facts[name]) for name in names}, ran=ran), facts["source"]
