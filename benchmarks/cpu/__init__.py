@@ -1,0 +1,1 @@
+"""The CPU backend against its peers: ``python -m benchmarks.cpu``."""

@@ -1,0 +1,121 @@
+"""XLA:CPU through JAX: functions by `jax.jit`, files by its client; also makes HLO of functions."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cpu.child import Clock, Job, Prepared, serve, touch
+from benchmarks.cpu.wire import Array
+
+
+class Jax:
+    """XLA's CPU backend; it takes as many threads as the process has processors."""
+
+    def __init__(self) -> None:
+        flags = os.environ.get("XLA_FLAGS", "")
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count=4".strip()
+        import jax
+
+        from benchmarks.cpu.functions import jax_functions
+
+        self._jax = jax
+        self._functions = jax_functions.FUNCTIONS
+
+    def versions(self) -> dict[str, str]:
+        """Of JAX and jaxlib."""
+        import jaxlib
+
+        return {"jax": self._jax.__version__, "jaxlib": jaxlib.__version__}
+
+    def prepare(self, job: Job) -> Prepared:
+        """Compiles, and puts the arguments on the device."""
+        if job.kind == "program":
+            with self._jax.enable_x64(True):
+                return self._file(job)
+        return self._function(job)
+
+    def _function(self, job: Job) -> Prepared:
+        jax = self._jax
+        arguments = [jax.device_put(a, jax.devices()[0]) for a in job.inputs]
+        function = jax.jit(self._functions[job.kind](job.parameters), keep_unused=True)
+        lowered = function.lower(*arguments)
+        clock = Clock()
+        compiled = lowered.compile()
+        compile_s = clock.read()
+        if job.hlo is not None and not job.hlo.exists():
+            _write(job.hlo, lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
+        function(*arguments)
+
+        def call() -> list[Array]:
+            return _read(jax.tree.leaves(function(*arguments)))
+
+        memory = _memory(compiled.memory_analysis())
+        return Prepared(call, lambda kept: list(kept), memory, compile_s)
+
+    def _file(self, job: Job) -> Prepared:
+        from jax._src import xla_bridge
+        from jaxlib import _jax
+
+        if job.hlo is None:
+            raise ValueError("a program is a file")
+        proto = job.hlo.read_bytes()
+        client = xla_bridge.get_backend("cpu")
+        count = int(job.parameters.get("devices", 1))
+        devices = client.local_devices()[:count]
+        options = _jax.CompileOptions()
+        if count > 1:
+            options.num_partitions = count
+            options.executable_build_options.num_partitions = count
+            options.executable_build_options.use_spmd_partitioning = True
+            assignment = np.arange(count).reshape(1, count)
+            options.device_assignment = _jax.DeviceAssignment.create(assignment)
+        program = _jax.mlir.hlo_to_stablehlo(proto)
+        clock = Clock()
+        executable = client.compile_and_load(program, _jax.DeviceList(tuple(devices)), options)
+        compile_s = clock.read()
+        arguments = self._arguments(job.inputs, devices)
+
+        def call() -> list[Array]:
+            rows = executable.execute_sharded(arguments).disassemble_into_single_device_arrays()
+            return _read([row[0] for row in rows])
+
+        memory = _memory(executable.get_compiled_memory_stats())
+        return Prepared(call, lambda kept: list(kept), memory, compile_s)
+
+    def _arguments(self, inputs: list[Array], devices: Any) -> list[Any]:
+        jax = self._jax
+        if len(devices) == 1:
+            return [jax.device_put(a, devices[0]) for a in inputs]
+        mesh = jax.sharding.Mesh(np.array(devices), ("x",))
+        everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+        return [jax.device_put(a, everywhere) for a in inputs]
+
+
+def _read(results: list[Any]) -> list[Array]:
+    arrays = [np.asarray(r) for r in results]
+    touch(arrays)
+    return arrays
+
+
+def _memory(stats: Any) -> dict[str, int]:
+    return {
+        "temporary": stats.temp_size_in_bytes,
+        "results": stats.output_size_in_bytes,
+        "aliased": stats.alias_size_in_bytes,
+    }
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all."""
+    temporary = path.with_suffix(f".{os.getpid()}.{time.monotonic_ns()}")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+
+
+if __name__ == "__main__":
+    serve(Jax)

@@ -1,0 +1,67 @@
+"""xladev itself, on the platform ``cpu``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cpu.child import Clock, Job, Prepared, Refused, serve, touch
+from benchmarks.cpu.wire import Array
+from xladev.runtime.array import put
+
+
+class Xladev:
+    """Compiles the row's HLO; arguments are arrays of the device."""
+
+    def __init__(self) -> None:
+        import xladev
+
+        self._xladev = xladev
+
+    def versions(self) -> dict[str, str]:
+        """Of xladev and of the code generator."""
+        import llvmlite
+
+        return {"xladev": self._xladev.__version__, "llvmlite": llvmlite.__version__}
+
+    def prepare(self, job: Job) -> Prepared:
+        """Compiles, and copies the arguments to the device."""
+        if job.hlo is None:
+            raise Refused("no HLO was made of it")
+        module = self._xladev.load(job.hlo)
+        clock = Clock()
+        compiled = self._xladev.compile(module, "cpu")
+        compile_s = clock.read()
+        arguments: list[Any] = job.inputs
+        if len(compiled.devices) == 1:
+            arguments = [put(compiled.devices[0], a) for a in job.inputs]
+
+        def call() -> list[Array]:
+            results = [a.numpy() for a in _leaves(compiled(*arguments))]
+            touch(results)
+            return results
+
+        return Prepared(call, lambda kept: list(kept), memory(compiled), compile_s)
+
+
+def memory(compiled: Any) -> dict[str, int]:
+    """Bytes of scratch, of results, and of results that may take an argument's place."""
+    signature = compiled.program.signature
+    shapes = signature.result_shapes
+    return {
+        "temporary": sum(e.signature.scratch_nbytes for e in compiled.program.executables),
+        "results": sum(shape.nbytes for shape in shapes),
+        "aliased": sum(shapes[a.result].nbytes for a in signature.aliases),
+    }
+
+
+def _leaves(result: Any) -> list[Any]:
+    if isinstance(result, tuple):
+        return [leaf for part in result for leaf in _leaves(part)]
+    return [] if result is None else [result]
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    serve(Xladev)
