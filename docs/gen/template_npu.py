@@ -26,6 +26,16 @@ xladev run program.hlo --platform npu
 It has not got every element type or opcode on purpose: what it refuses runs on the host, and
 `xladev run --stats` says why. Two devices are visible; programs that want more get more.
 
+All exported programs of the tests give the right results on it, with 99.9% and more of their
+floating-point work on the device, but for two: f16 (99.5%), and a transform of complex numbers
+(17%). `python -m tests.tools.device_share template_npu` says so, program by program, with the
+reasons. `examples/mnist_softmax/train.py --platform npu` trains to 95.8% in 500 steps. What it
+moves and how long it takes: [counters](npu-counters.md). Options of its own:
+
+| option | default | does |
+|---|---|---|
+| `template_npu.double_buffer` | true | loads the next tile while one is computed |
+
 ## Files, and what a vendor replaces
 
 | file | job | a vendor replaces |

@@ -302,7 +302,7 @@ def test_errors_in_long_lines_show_a_part_of_them() -> None:
         ("HloModule m", "no computations"),
         ("HloModule m, is_schedule=true\n" + entry(P), "unknown header field"),
         (
-            "HloModule m\nFileNames\n1 \"a\"\nFunctionNames\n1 \"f\"\nFileLocations\n1 "
+            'HloModule m\nFileNames\n1 "a"\nFunctionNames\n1 "f"\nFileLocations\n1 '
             "{file_name_id=1 function_name_id=1 line=2147483648 end_line=1 column=1 end_column=1}",
             "does not fit 32 signed bits",
         ),
