@@ -7,6 +7,7 @@ arguments ignore that: NaN, infinities, extremes, random bits, indices out of bo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,6 +17,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from xladev.errors import ArgumentError
 from xladev.hlo.dtype import ARRAY_TYPES, PRED, Kind, PrimitiveType
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule, reachable
 from xladev.hlo.literal import Value
@@ -90,13 +92,28 @@ def random_arguments(module: HloModule, seed: int = 0, *, wild: bool = False) ->
         module: a program; dynamic dimensions get a random size.
         seed: fixes the values.
         wild: any bits that a program can be given, wherever its meaning is defined for them.
+
+    Raises:
+        ArgumentError: there is no memory for arrays that large.
     """
     generator = np.random.default_rng(seed)
     limits = parameter_limits(module.entry)
 
-    def draw(shape: Shape, limit: Limits) -> Value:
-        if shape.is_dynamic:
-            shape = _live_shape(generator, shape)
+    def draw(declared: Shape, limit: Limits) -> Value:
+        shape = _live_shape(generator, declared) if declared.is_dynamic else declared
+        try:
+            return drawn(shape, limit)
+        except MemoryError as error:
+            raise ArgumentError(
+                f"random numbers for {declared} take too much memory",
+                where=module.name,
+                why=f"{shape} has {shape.nbytes} bytes: {error}",
+                hint="give the arguments, or make the program smaller",
+            ) from error
+
+    def drawn(shape: Shape, limit: Limits) -> Value:
+        if 16 * shape.size > sys.maxsize:  # NumPy refuses it with a ValueError that says less
+            raise MemoryError(f"{shape.size} elements")
         if wild and not limit.positive_definite and generator.random() < 0.7:
             return wild_array(generator, shape)
         return random_array(generator, shape, limit)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xladev.errors import ArgumentError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
 from xladev.testing.random_inputs import random_arguments
@@ -65,3 +66,10 @@ def test_a_seed_fixes_the_numbers() -> None:
         "uint8",
         "float8_e4m3fn",
     ]
+
+
+@pytest.mark.parametrize("size", [2**50, 2**62])
+def test_what_does_not_fit_memory_is_refused(size: int) -> None:
+    module = parse_module(f"ENTRY e {{ ROOT p = f32[{size}] parameter(0) }}")
+    with pytest.raises(ArgumentError, match="take too much memory"):
+        random_arguments(module)
