@@ -9,8 +9,9 @@ from xladev.errors import ArgumentError
 from xladev.runtime.registry import current_registry
 from xladev.runtime.tiers import TIERS, Tier
 from xladev.testing.certificate.certificate import Certificate
-from xladev.testing.certificate.issue import CERTIFICATE, STATEMENT, Outcome, issue
+from xladev.testing.certificate.issue import CERTIFICATE, Outcome, issue
 from xladev.testing.certificate.levels import LEVELS
+from xladev.testing.certificate.statement import STATEMENT
 from xladev.testing.certificate.verify import run_sample, verify_file
 
 

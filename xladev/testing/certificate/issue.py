@@ -14,14 +14,13 @@ from xladev.testing.certificate.certificate import FORMAT, Certificate, statemen
 from xladev.testing.certificate.installation import Backend, inspect_backend, refuse_bent
 from xladev.testing.certificate.levels import Level, level_of
 from xladev.testing.certificate.must_pass import MustPass, read_must_pass
-from xladev.testing.certificate.statement import statement_text
+from xladev.testing.certificate.statement import STATEMENT, statement_text
 from xladev.testing.certificate.suite_run import Request, SuiteRun, run_suite
 from xladev.testing.certificate.verdict import coverage, level_reached, objections
 from xladev.testing.conformance.location import suite_folder
 from xladev.testing.conformance.status import Status
 
 CERTIFICATE = "CERTIFICATE.json"
-STATEMENT = "STATEMENT.md"
 _HINT = "name another folder with --out"
 
 

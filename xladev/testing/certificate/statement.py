@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from xladev.testing.certificate.certificate import Certificate
 from xladev.testing.certificate.levels import level_of
 
+STATEMENT = "STATEMENT.md"
+
 _DOES_NOT_PROVE = """\
 Whoever holds the device issued this, with nobody looking on. The digest in CERTIFICATE.json finds
 damage and careless edits; it is no signature, and who rewrites the file can compute it anew. Run

@@ -76,8 +76,7 @@ def run_suite(request: Request) -> SuiteRun:
         check=False,
     )
     try:
-        data = json.loads(report.read_text("utf-8"))
-        results = [Result.from_json(case) for case in data["cases"]]
+        return read_report(report)
     except (OSError, ValueError, KeyError, TypeError) as e:
         shown = "\n".join((done.stdout or "").splitlines()[-_TAIL:])
         raise ExecutionError(
@@ -85,6 +84,16 @@ def run_suite(request: Request) -> SuiteRun:
             why=f"pytest ended with {done.returncode}: {e}\n{shown}".rstrip(),
             hint="pytest --pyargs xladev.conformance --backend=" + request.backend,
         ) from e
+
+
+def read_report(report: Path) -> SuiteRun:
+    """What a conformance.json says.
+
+    Raises:
+        OSError, ValueError, KeyError, TypeError: it is none.
+    """
+    data = json.loads(report.read_text("utf-8"))
+    results = [Result.from_json(case) for case in data["cases"]]
     return SuiteRun({r.id: r for r in results}, data["declarations"], report)
 
 

@@ -15,7 +15,9 @@ from xladev.testing.certificate.certificate import Certificate, read_certificate
 from xladev.testing.certificate.installation import refuse_bent
 from xladev.testing.certificate.levels import LEVELS, level_of
 from xladev.testing.certificate.must_pass import read_must_pass
-from xladev.testing.certificate.suite_run import REPORT, Request, run_suite
+from xladev.testing.certificate.statement import STATEMENT, statement_text
+from xladev.testing.certificate.suite_run import REPORT, Request, read_report, run_suite
+from xladev.testing.certificate.verdict import coverage
 from xladev.testing.conformance.location import suite_folder
 
 _PASSED = frozenset(("pass", "fallback", "waived"))
@@ -46,7 +48,7 @@ def verify_file(path: Path) -> Certificate:
 
     Raises:
         FormatError: it is malformed, altered or contradicts itself; it is of another suite; its
-            results do not give its level; or the report beside it is another.
+            results do not give its level; or the report or the statement beside it is another's.
     """
     certificate = read_certificate(path)
     must_pass = read_must_pass(suite_folder())
@@ -74,6 +76,7 @@ def verify_file(path: Path) -> Certificate:
             hint="it is worth a lower level at best: xladev certify NAME says which",
         )
     _check_report(path.parent / REPORT, certificate)
+    _check_statement(path.parent / STATEMENT, certificate)
     return certificate
 
 
@@ -90,12 +93,33 @@ def _check_report(report: Path, certificate: Certificate) -> None:
     """The report is needed by nobody, but one that lies beside the certificate must be its own."""
     if not report.is_file():
         return
+    found = certificate.coverage
     if hashlib.sha256(report.read_bytes()).hexdigest() != certificate.report_sha256:
-        raise FormatError(
-            f"{report} is not the report of the certificate beside it",
-            why="its SHA-256 is another",
-            hint="put the report of the same run there, or none",
-        )
+        raise _not_its_own(report, "report", "its SHA-256 is another")
+    try:
+        run = read_report(report)
+    except (ValueError, KeyError, TypeError) as e:
+        raise _not_its_own(report, "report", f"it cannot be read: {e}") from e
+    results = {case: result.status.value for case, result in run.results.items()}
+    if results != certificate.results or coverage(list(run.results.values())) != found:
+        raise _not_its_own(report, "report", "its cases give other results or another coverage")
+
+
+def _check_statement(path: Path, certificate: Certificate) -> None:
+    """The statement follows from the certificate, to the letter."""
+    if not path.is_file():
+        return
+    if path.read_text("utf-8", errors="replace") != statement_text(certificate):
+        raise _not_its_own(path, "statement", "its text is not what the certificate gives")
+
+
+def _not_its_own(path: Path, kind: str, why: str) -> FormatError:
+    return FormatError(
+        f"{path.name} is not the {kind} of the certificate beside it",
+        where=str(path),
+        why=why,
+        hint=f"put the {kind} of the same run there, or none",
+    )
 
 
 def run_sample(certificate: Certificate, count: int, seed: int) -> tuple[Sampled, ...]:

@@ -1,6 +1,7 @@
 """Verifying: against the suite that is here, the level's floors, the report, and a sample."""
 
 import hashlib
+import json
 import math
 import tomllib
 from dataclasses import replace
@@ -13,8 +14,9 @@ from xladev.errors import ArgumentError, FormatError
 from xladev.testing.certificate import verify
 from xladev.testing.certificate.certificate import Certificate, statement
 from xladev.testing.certificate.levels import level_of
+from xladev.testing.certificate.statement import statement_text
 from xladev.testing.certificate.suite_run import Request, SuiteRun
-from xladev.testing.conformance.status import Status
+from xladev.testing.conformance.status import Result, Status
 
 
 @pytest.fixture
@@ -70,14 +72,55 @@ def test_coverage_below_the_floor_is_refused(made: Certificate, tmp_path: Path) 
         verify.verify_file(written(replace(made, coverage=nothing, statement=text), tmp_path))
 
 
+def with_report(made: Certificate, folder: Path, *results: Result) -> Certificate:
+    """The certificate with a report beside it, whose hash it knows."""
+    found = {"cases": [r.to_json() for r in results], "declarations": {}}
+    report = folder / "conformance.json"
+    report.write_text(json.dumps(found))
+    return replace(made, report_sha256=hashlib.sha256(report.read_bytes()).hexdigest())
+
+
 def test_the_report_beside_it_must_be_its_own(made: Certificate, tmp_path: Path) -> None:
-    report = tmp_path / "conformance.json"
-    report.write_text("{}")
-    path = written(made, tmp_path)
-    with pytest.raises(FormatError, match="is not the report"):
-        verify.verify_file(path)
-    own = replace(made, report_sha256=hashlib.sha256(b"{}").hexdigest())
+    own = with_report(made, tmp_path, *samples.RESULTS)
     assert verify.verify_file(written(own, tmp_path)) == own
+    with pytest.raises(FormatError, match="is not the report .*\n.*\n.*SHA-256"):
+        verify.verify_file(written(made, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        (samples.CHECK, samples.ADD),
+        (samples.CHECK, samples.ADD, samples.with_status(samples.DOT, Status.FAIL)),
+        (samples.CHECK, replace(samples.ADD, device_work=9), samples.DOT),
+        (),
+    ],
+)
+def test_a_report_that_says_otherwise_is_noticed_behind_a_fitting_hash(
+    results: tuple[Result, ...], made: Certificate, tmp_path: Path
+) -> None:
+    other = with_report(made, tmp_path, *results)
+    with pytest.raises(FormatError, match="other results or another coverage"):
+        verify.verify_file(written(other, tmp_path))
+
+
+def test_what_is_no_report_is_noticed_behind_a_fitting_hash(
+    made: Certificate, tmp_path: Path
+) -> None:
+    (tmp_path / "conformance.json").write_text("{}")
+    own = replace(made, report_sha256=hashlib.sha256(b"{}").hexdigest())
+    with pytest.raises(FormatError, match="cannot be read"):
+        verify.verify_file(written(own, tmp_path))
+
+
+def test_the_statement_beside_it_must_be_its_own(made: Certificate, tmp_path: Path) -> None:
+    path = written(made, tmp_path)
+    page = tmp_path / "STATEMENT.md"
+    page.write_text(statement_text(made))
+    verify.verify_file(path)
+    page.write_text(statement_text(made).replace("25.0%", "95.0%"))
+    with pytest.raises(FormatError, match="is not the statement"):
+        verify.verify_file(path)
 
 
 def test_a_sample_finds_what_does_not_hold(
