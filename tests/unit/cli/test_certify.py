@@ -1,5 +1,6 @@
 """`xladev certify`: its errors, its exit codes, and what it says next."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,10 @@ def small_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, ob
 
     def run(request: Request) -> SuiteRun:
         report = request.folder / "conformance.json"
-        report.write_text("{}")
-        return SuiteRun({c: r for c, r in results.items() if r.tier <= request.levels}, {}, report)
+        chosen = {c: r for c, r in results.items() if r.tier <= request.levels}
+        cases = [r.to_json() for r in chosen.values()]
+        report.write_text(json.dumps({"cases": cases, "declarations": {}}))
+        return SuiteRun(chosen, {}, report)
 
     for module in (issue, verify):
         monkeypatch.setattr(module, "suite_folder", lambda: tmp_path / "suite")
