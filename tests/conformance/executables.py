@@ -188,7 +188,7 @@ def launch_guarded(compiled: CompiledModule) -> bool:
     signature = executable.signature
     if signature.platform != device.platform:
         return True  # it runs on the host
-    loaded = load_plan_or_program(device.executor, executable)
+    loaded = load_plan_or_program(device.executor, executable, device.allocator)
     arguments = [Guarded(device, s.nbytes) for s in signature.argument_shapes]
     results = [Guarded(device, s.nbytes) for s in signature.result_shapes]
     scratch = [Guarded(device, n) for n in [signature.scratch_nbytes] if n]

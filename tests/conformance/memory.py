@@ -1,10 +1,13 @@
 """Tier 1, memory: allocation, copies of every size and type, parts, donation, leaks."""
 
 import gc
+import mmap
+from pathlib import Path
 
 import numpy as np
 
 from xladev.errors import OutOfMemoryError, XladevError
+from xladev.hlo.builder import HloBuilder
 from xladev.hlo.dtype import ARRAY_TYPES, F32
 from xladev.hlo.shape import Layout, array
 from xladev.runtime.array import put, to_device
@@ -137,6 +140,57 @@ def check_nothing_leaks(probe: Probe) -> None:
     after = device.memory_stats()
     grown = after.nbytes_in_use - before.nbytes_in_use
     probe.require(grown <= 0, f"50 launches left {grown} bytes allocated")
+
+
+def resident_nbytes() -> int:
+    """Memory of this process; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * mmap.PAGESIZE
+
+
+def check_launches_do_not_grow_the_process(probe: Probe) -> None:
+    """300 results of 1 MiB, one live at a time."""
+    compiled = probe.compile(NEGATE.replace("1000", "262144"))
+    x = put(probe.device, np.zeros(1 << 18, np.float32))
+    for turn in range(320):
+        if turn == 20:
+            before = resident_nbytes()
+        np.asarray(compiled(x))
+    grown = resident_nbytes() - before
+    probe.require(grown < 100 << 20, f"300 launches grew the process by {grown >> 20} MiB")
+
+
+def check_compiling_does_not_grow_the_process(probe: Probe) -> None:
+    """60 programs with a constant of 2 MiB, dropped after one launch."""
+    rng = np.random.default_rng(0)
+    for turn in range(65):
+        if turn == 5:
+            gc.collect()
+            before = resident_nbytes()
+        b = HloBuilder("constants")
+        held = b.constant(rng.standard_normal(1 << 19).astype(np.float32))
+        x = b.parameter(array(F32, (1 << 19,)))
+        np.asarray(probe.compile(b.module(b.op("add", x, held)))(np.zeros(1 << 19, np.float32)))
+    gc.collect()
+    grown = resident_nbytes() - before
+    probe.require(grown < 60 << 20, f"60 compilations grew the process by {grown >> 20} MiB")
+
+
+def check_results_that_do_not_fit_are_an_error_and_no_end(probe: Probe) -> None:
+    """A program whose result has 2**50 bytes is refused, or runs out of memory; others run."""
+    text = """HloModule huge
+ENTRY e { x = f32[] parameter(0)
+  ROOT r = f32[1048576,268435456] broadcast(x), dimensions={} }"""
+    try:
+        np.asarray(probe.compile(text)(np.float32(1)))
+    except XladevError:
+        found = np.asarray(probe.compile(NEGATE)(np.ones(1000, np.float32)))
+        probe.require(bool((found == -1).all()), "the launch after one that did not fit")
+        return
+    probe.fail("a program with a result of 2**50 bytes ran")
 
 
 def check_arguments_that_are_not_donated_stay(probe: Probe) -> None:

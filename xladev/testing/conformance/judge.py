@@ -67,7 +67,7 @@ class Judge:
         head = {"check": check.function, "backend": self.settings.backend}
         answer = _answer(self.worker.call(pack(head), self._seconds(check)), ())
         blank = replace(blank, seconds=answer.facts.get("seconds", 0.0))
-        return _refused(blank, answer) if "problem" in answer.facts else blank
+        return _refused(blank, answer) if "problem" in answer.facts else _tidy(blank, answer)
 
     # Programs
 
@@ -94,6 +94,7 @@ class Judge:
             verdict = _refused(blank, answer)
         else:
             verdict = self._compared(case, blank, module, rows, wanted, answer.results)
+            verdict = _tidy(verdict, answer)
         if verdict.status.is_good or self.settings.report is None:
             return verdict
         return self._saved(verdict, module, rows, wanted)
@@ -221,6 +222,15 @@ def _refused(blank: Result, answer: Answer) -> Result:
     kind, what = answer.facts["kind"], answer.facts["problem"]
     status = kinds.get(kind, Status.FAIL)
     return replace(blank, status=status, detail=what, declared=kind == "not-offered")
+
+
+def _tidy(verdict: Result, answer: Answer) -> Result:
+    """The verdict, if all memory was given back; a leak is a failure."""
+    leaked = answer.facts.get("leaked_nbytes", 0)
+    if not leaked or not verdict.status.is_good:
+        return verdict
+    what = f"leaked {leaked} bytes of device memory: they are still allocated after the case"
+    return replace(verdict, status=Status.FAIL, detail=what)
 
 
 def _type_problem(got: Sequence[Array], want: Sequence[Array], run: int) -> str:

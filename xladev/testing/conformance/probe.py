@@ -55,12 +55,12 @@ class Probe:
             raise NotOffered(f"{count} devices; the platform has {platform.device_count()}")
         return tuple(platform.device(ordinal) for ordinal in range(count))
 
-    @staticmethod
-    def live_nbytes(device: Device) -> int:
-        """Bytes allocated on a device, when garbage is gone and nothing is pending."""
+    def live_nbytes(self, *devices: Device) -> int:
+        """Bytes allocated on some devices, when garbage is gone and nothing is pending on any."""
         gc.collect()
-        device.synchronize()
-        return device.memory_stats().nbytes_in_use
+        for device in self.devices:
+            device.synchronize()
+        return sum(device.memory_stats().nbytes_in_use for device in devices)
 
     def compile(self, module: HloModule | str, **options: Any) -> CompiledModule:
         """A module, or HLO text, compiled for the backend."""
