@@ -1,50 +1,71 @@
-"""Writes the must-pass list of the conformance suite, or says what is out of date.
+"""Writes the lists of the conformance suite, or says which are out of date.
 
-    python -m tests.tools.must_pass           write tests/conformance/must_pass.txt
-    python -m tests.tools.must_pass --check   exit with 1 if it is not what the cases give
+    python -m tests.tools.must_pass           write must_pass.txt and single_op.txt
+    python -m tests.tools.must_pass --check   exit with 1 if they are not what the cases give
 
 A case belongs to the level of its tier. The version on the first line is kept; who changes what a
 published list asks for raises it by hand.
 """
 
 import sys
+from collections.abc import Callable
+from functools import cache
 
 from xladev.errors import FormatError
-from xladev.testing.certificate.must_pass import FILE, list_text, read_must_pass
-from xladev.testing.conformance.case import load_cases
+from xladev.testing.certificate import must_pass
+from xladev.testing.conformance import single_op
+from xladev.testing.conformance.case import AnyCase, load_cases
 from xladev.testing.conformance.location import is_case_file, suite_folder
 
 
-def collected() -> dict[str, int]:
-    """Tier by id of every case of the suite."""
+@cache
+def collected() -> dict[str, AnyCase]:
+    """Every case of the suite by id."""
     files = sorted(p for p in suite_folder().iterdir() if is_case_file(p))
-    return {f"{path.stem}::{case.name}": case.tier for path in files for case in load_cases(path)}
+    return {f"{path.stem}::{case.name}": case for path in files for case in load_cases(path)}
 
 
-def current_text() -> str:
-    """What the file should hold."""
-    return list_text(_version(), collected())
+def must_pass_text() -> str:
+    """What must_pass.txt should hold."""
+    version = _version(lambda: must_pass.read_must_pass(suite_folder()).version)
+    return must_pass.list_text(version, {i: case.tier for i, case in collected().items()})
 
 
-def _version() -> str:
+def single_op_text() -> str:
+    """What single_op.txt should hold."""
+    version = _version(lambda: single_op.read_single_op(suite_folder()).version)
+    return single_op.list_text(version, collected())
+
+
+LISTS: dict[str, Callable[[], str]] = {
+    must_pass.FILE: must_pass_text,
+    single_op.FILE: single_op_text,
+}
+"""What each file should hold."""
+
+
+def _version(read: Callable[[], str]) -> str:
     try:
-        return read_must_pass(suite_folder()).version
+        return read()
     except FormatError:
         return "1"
 
 
 def main() -> int:
     """Write or check."""
-    path = suite_folder() / FILE
-    text = current_text()
-    if path.is_file() and path.read_text("utf-8") == text:
-        return 0
-    if "--check" in sys.argv[1:]:
-        print(f"{FILE} is out of date: python -m tests.tools.must_pass")
-        return 1
-    path.write_text(text, "utf-8")
-    print(f"{FILE}: {text.count(chr(10)) - 1} cases")
-    return 0
+    stale = [name for name, text in LISTS.items() if _present(name) != text()]
+    for name in stale:
+        if "--check" in sys.argv[1:]:
+            print(f"{name} is out of date: python -m tests.tools.must_pass")
+        else:
+            (suite_folder() / name).write_text(LISTS[name](), "utf-8")
+            print(f"{name}: {_present(name).count(chr(10)) - 1} cases")
+    return 1 if stale and "--check" in sys.argv[1:] else 0
+
+
+def _present(name: str) -> str:
+    path = suite_folder() / name
+    return path.read_text("utf-8") if path.is_file() else ""
 
 
 if __name__ == "__main__":

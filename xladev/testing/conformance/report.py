@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 from collections import Counter
@@ -12,22 +11,29 @@ from pathlib import Path
 from typing import Any
 
 from xladev import __version__
+from xladev.testing.certificate.must_pass import read_must_pass
 from xladev.testing.conformance.location import suite_folder
 from xladev.testing.conformance.matrix import matrix_of
 from xladev.testing.conformance.report_html import html_page
 from xladev.testing.conformance.report_markdown import markdown
 from xladev.testing.conformance.settings import Settings
+from xladev.testing.conformance.single_op import read_single_op, share_of
 from xladev.testing.conformance.status import Result, Status
 from xladev.testing.conformance.summary import coverage_text, next_step, succeeded
 
-FORMAT = 1
+FORMAT = 2
 """Version of conformance.json."""
 
 
 def report_data(results: Sequence[Result], settings: Settings) -> dict[str, Any]:
-    """What `conformance.json` holds."""
+    """What `conformance.json` holds.
+
+    Raises:
+        FormatError: the suite's own lists are damaged.
+    """
     ordered = sorted(results, key=lambda r: r.id)
     counts = Counter(r.status for r in ordered)
+    suite = read_must_pass(suite_folder())
     return {
         "format": FORMAT,
         "backend": settings.backend,
@@ -36,29 +42,24 @@ def report_data(results: Sequence[Result], settings: Settings) -> dict[str, Any]
         "xladev": __version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "suite": suite_digest(),
+        "suite": suite.sha256,
+        "suite_version": suite.version,
         "case_seed": settings.seed,
         "tighten": settings.tighten,
         "declarations": settings.declarations.to_json(),
         "counts": {s.value: counts[s] for s in Status},
         "coverage": coverage_text(ordered),
+        "single_op": share_of(ordered, read_single_op(suite_folder())).to_json(),
         "next": next_step(ordered, settings),
         "cases": [r.to_json() for r in ordered],
     }
-
-
-def suite_digest() -> str:
-    """SHA-256 over names and contents of the suite's files."""
-    digest = hashlib.sha256()
-    for path in sorted(suite_folder().glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 def write_report(folder: Path, results: Sequence[Result], settings: Settings) -> list[Path]:
     """Writes the report in each format; their paths.
 
     Raises:
+        FormatError: the suite's own lists are damaged.
         OSError: the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from xladev.runtime.tiers import TIERS
+from xladev.testing.conformance.location import suite_folder
 from xladev.testing.conformance.settings import Settings
+from xladev.testing.conformance.single_op import read_single_op, share_of
 from xladev.testing.conformance.status import Result, Status
 
 _COLUMNS = tuple(Status)
@@ -29,6 +31,9 @@ def summary_lines(results: Sequence[Result], settings: Settings) -> Iterator[str
     total = Counter(r.status for r in results)
     yield _row("all", [str(total[s] or "-") for s in _COLUMNS])
     yield coverage_text(results)
+    share = share_of(results, read_single_op(suite_folder()))
+    if share.run:
+        yield str(share)
     yield f"next: {next_step(results, settings)}"
 
 
