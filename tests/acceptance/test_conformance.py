@@ -17,9 +17,8 @@ ROOT = Path(__file__).parents[2]
 PLUGIN = "xladev.testing.conformance.plugin"
 LEAST = {"cpu": 240, "interpreter": 240, "template_npu": 100}
 """Cases of a tenth that must pass on the device alone."""
-
-
-LEAST_SHARE = 0.85  # of single-opcode cases that the template must run on its device
+LEAST_SHARE = 0.85
+"""Of single-opcode cases, that the template must run on its device."""
 
 
 def certified(platform: str, folder: Path, part: str) -> dict[str, Any]:
