@@ -159,7 +159,7 @@ class Bench:
         inputs = self._work / "inputs" / f"{row.stem}.npz"
         if not inputs.exists():
             arrays = (
-                _file_inputs(self._folder, row.name)
+                file_inputs(self._folder, row.name)
                 if row.kind == PROGRAM
                 else made(row.name, INPUTS[row.kind](row.parameters))
             )
@@ -216,7 +216,7 @@ def _prepared(reply: Message) -> PeerResult:
     )
 
 
-def _file_inputs(folder: Path, name: str) -> list[Array]:
+def file_inputs(folder: Path, name: str) -> list[Array]:
     """The arguments stored beside a program, of the dtypes that its module wants."""
     from xladev.hlo.load import load
 
