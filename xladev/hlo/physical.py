@@ -6,6 +6,7 @@ elements of fewer than 8 bits, the first one in the low bits of a byte.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import ceil, prod
 from typing import Any
 
@@ -19,6 +20,7 @@ HostArray = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
 
+@lru_cache(maxsize=4096)
 def physical_nbytes(shape: Shape) -> int:
     """Bytes that one array takes under its layout, padding included; 0 for tokens.
 
@@ -31,6 +33,7 @@ def physical_nbytes(shape: Shape) -> int:
     return ceil(count * _packed_bits(shape) / 8)
 
 
+@lru_cache(maxsize=4096)
 def is_plain(shape: Shape) -> bool:
     """True if memory holds exactly the C-order host array: row-major, no tiles, no packing."""
     layout = shape.layout
@@ -68,6 +71,8 @@ def unpack(data: Bytes, shape: Shape) -> HostArray:
         shape: array shape; dynamic dimensions at their bounds.
     """
     data = data[: physical_nbytes(shape)]
+    if is_plain(shape):
+        return data.view(shape.element_type.np).reshape(shape.dims)
     counts = _dims_by_tile(shape)
     if _is_packed(shape):
         data = _unpack_bits(data, _packed_bits(shape), prod(counts[-1]))

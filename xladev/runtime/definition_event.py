@@ -154,6 +154,8 @@ class DefinitionEvent(Event):
             XladevError: the execution, or one it depends on, failed.
             ExecutionError: not ready within ``timeout_s`` seconds.
         """
+        if self._settled and self._failure is None:
+            return
         if not self.wait(timeout_s):
             raise ExecutionError(f"not ready after {timeout_s} s", where=self.origin or None)
         error = self.error()

@@ -10,6 +10,7 @@ import numpy as np
 from xladev.compiler.executable import Executable
 from xladev.errors import ExecutionError, FormatError
 from xladev.platforms.cpu.engine import LoadedObject, target_name
+from xladev.platforms.cpu.free_memory import FreeMemory
 from xladev.platforms.cpu.linker import CONSTANTS, ENTRY
 from xladev.platforms.cpu.payload import ALIGNMENT, CpuPayload
 from xladev.runtime.host_executor import HostExecutor, host_address
@@ -27,6 +28,30 @@ class CpuExecutor(HostExecutor):
 
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
+        self._free = FreeMemory()
+
+    def allocate(self, nbytes: int, *, alignment: int, memory_space: int) -> DeviceMemory:
+        """Memory freed before, or new; contents are arbitrary.
+
+        Raises:
+            MemoryError: there is no more.
+        """
+        kept = self._free.take(nbytes, alignment)
+        if kept is not None:
+            return kept
+        try:
+            return super().allocate(nbytes, alignment=alignment, memory_space=memory_space)
+        except MemoryError:
+            self._free.clear()
+        return super().allocate(nbytes, alignment=alignment, memory_space=memory_space)
+
+    def deallocate(self, memory: DeviceMemory) -> None:
+        """Keeps the memory for what is allocated next."""
+        self._free.give(memory)
+
+    def close(self) -> None:
+        """Lets go of kept memory."""
+        self._free.clear()
 
     def load(self, executable: Executable) -> LoadedExecutable:
         """Links the object code into this process."""
@@ -69,7 +94,7 @@ class CpuLoadedExecutable(LoadedExecutable):
 
 
 def _table(buffers: Sequence[DeviceMemory]) -> ctypes.Array[ctypes.c_void_p]:
-    return (ctypes.c_void_p * len(buffers))(*(host_address(b) for b in buffers))
+    return (ctypes.c_void_p * len(buffers))(*[b.handle.address + b.offset for b in buffers])
 
 
 def _aligned(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
