@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.compile import compile_module
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.program import Program
+from xladev.compiler.program_cache import compile_through
+from xladev.compiler.store import store_of_environment
 from xladev.errors import ArgumentError, DeviceError, OptionError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import load as _load_module
@@ -78,7 +81,12 @@ def compile(
     registry = current_registry()
     chosen = registry.platform(platform)
     target = CompileTarget(chosen.name, chosen.compiler, chosen.describe(options.target))
-    program = compile_module(module, target, options, lambda: _hosts(registry, chosen))
+    store = store_of_environment()
+    hosts = partial(_hosts, registry, chosen)
+    targets = (target, *hosts()) if store else (target,)
+    program = compile_through(
+        store, module, targets, options, lambda: compile_module(module, target, options, hosts)
+    )
     first = None if platform is None else parse_device_name(platform).ordinal
     return CompiledModule(program, _program_devices(chosen, program, options, first))
 

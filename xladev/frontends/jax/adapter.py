@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -27,6 +28,9 @@ def register_platform(name: str, library: str, options: dict[str, str], priority
     if known is not None:
         known.add(name)
     xla_bridge.register_plugin(name, library_path=library, options=options, priority=priority)
+    # Where nobody asked for it, a platform that cannot be opened is no error.
+    factories = xla_bridge._backend_factories
+    factories[name] = dataclasses.replace(factories[name], fail_quietly=True)
 
 
 def add_rules(platform: str) -> None:

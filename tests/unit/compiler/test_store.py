@@ -1,0 +1,136 @@
+"""The on-disk cache: what goes wrong around it never gives wrong bytes, and never an error."""
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xladev
+from xladev.compiler.program_cache import is_cacheable, program_key
+from xladev.compiler.store import MAGIC, Store, entry_key
+from xladev.hlo.custom_calls import registry
+from xladev.hlo.custom_calls.definition import CustomCall
+
+TEXT = "ENTRY e { p = f32[4] parameter(0)  ROOT r = f32[4] add(p, p) }"
+
+
+def _store(tmp_path: Path, **limits: int) -> Store:
+    return Store(tmp_path / "cache", **limits)
+
+
+def _file(store: Store) -> Path:
+    (path,) = store.folder.glob("*.entry")
+    return path
+
+
+def test_keys_keep_parts_apart() -> None:
+    assert entry_key("ab", "c") != entry_key("a", "bc") != entry_key("a", b"bc", "")
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    assert store.read("k") is None
+    assert store.write("k", b"data") and store.read("k") == b"data"
+    assert store.folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("damage", [b"", MAGIC, b"XX", None])
+def test_damage_counts_as_absent(tmp_path: Path, damage: bytes | None) -> None:
+    store = _store(tmp_path)
+    store.write("k", b"data")
+    path = _file(store)
+    path.write_bytes(path.read_bytes()[:-1] + b"!" if damage is None else damage)
+    assert store.read("k") is None
+    assert not path.exists()
+    assert store.write("k", b"again") and store.read("k") == b"again"
+
+
+def test_folder_of_others_is_not_used(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    store.write("k", b"data")
+    store.folder.chmod(0o770)
+    assert store.read("k") is None
+    assert not store.write("k", b"more")
+
+
+def test_disk_that_refuses_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    store = _store(tmp_path)
+    monkeypatch.setattr(os, "replace", refuse)
+    assert not store.write("k", b"data")
+    assert list(store.folder.iterdir()) == []
+    (tmp_path / "file").touch()
+    assert not Store(tmp_path / "file" / "below").write("k", b"data")
+
+
+def test_oldest_entries_go(tmp_path: Path) -> None:
+    store = _store(tmp_path, limit_nbytes=400)
+    for number in range(8):
+        store.write(str(number), bytes(60))
+        os.utime(store.folder / f"{number}.entry", (number, number))
+    assert store.read("0") is None
+    assert store.read("7") == bytes(60)
+    assert sum(p.stat().st_size for p in store.folder.iterdir()) <= 400
+
+
+def test_concurrent_writers_leave_whole_entries(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    wrong: list[bytes] = []
+
+    def work(letter: bytes) -> None:
+        for _ in range(50):
+            store.write("k", letter * 5000)
+            found = store.read("k")
+            if found is None or len(set(found)) != 1 or len(found) != 5000:
+                wrong.append(found or b"")
+
+    threads = [threading.Thread(target=work, args=(c,)) for c in (b"a", b"b", b"c")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("platform", ["cpu", "interpreter"])
+def test_program_comes_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
+    monkeypatch.setenv("XLADEV_CACHE", str(tmp_path / "cache"))
+    module = xladev.parse(TEXT)
+    first = xladev.compile(module, platform)
+    monkeypatch.setattr("xladev.client.compile_module", None)
+    again = xladev.compile(module, platform)
+    assert again.program == first.program
+    value = np.arange(4, dtype=np.float32)
+    assert again(value).numpy().tolist() == [0, 2, 4, 6]
+    _file(Store(tmp_path / "cache")).write_bytes(b"damaged")
+    with pytest.raises(TypeError):  # compiled again, which is not possible any more
+        xladev.compile(module, platform)
+
+
+def test_options_and_modules_have_keys_of_their_own() -> None:
+    options = xladev.CompileOptions()
+    module = xladev.parse(TEXT)
+    keys = {
+        program_key(module, (), options),
+        program_key(module, (), xladev.CompileOptions(optimization_level=0)),
+        program_key(xladev.parse(TEXT.replace("add", "multiply")), (), options),
+    }
+    assert len(keys) == 3
+    same = program_key(xladev.parse(TEXT), (), xladev.CompileOptions(dump_filter="x"))
+    assert same in keys
+
+
+def test_what_only_this_process_knows_is_not_kept() -> None:
+    text = TEXT.replace("add(p, p)", 'custom-call(p), custom_call_target="mine"')
+    assert is_cacheable(xladev.parse(text))
+    registry.register(CustomCall("mine", "Mine.", lambda _, __, values: values[0]))
+    try:
+        assert not is_cacheable(xladev.parse(text))
+    finally:
+        registry.unregister("mine")

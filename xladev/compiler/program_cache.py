@@ -1,0 +1,88 @@
+"""Compiled programs in the on-disk cache."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+from xladev import __version__
+from xladev.compiler.assignment import CompileTarget
+from xladev.compiler.options import CompileOptions
+from xladev.compiler.program import Program
+from xladev.compiler.program_file import PROGRAM_VERSION, program_from_bytes, program_to_bytes
+from xladev.compiler.store import Store, entry_key
+from xladev.errors import XladevError
+from xladev.hlo.custom_calls.registry import BUILT_IN, known
+from xladev.hlo.ir import HloModule
+from xladev.hlo.proto import write_module
+from xladev.instrument import logger
+
+_log = logger("cache")
+
+
+def compile_through(
+    store: Store | None,
+    module: HloModule,
+    targets: Sequence[CompileTarget],
+    options: CompileOptions,
+    compile_now: Callable[[], Program],
+) -> Program:
+    """The program from the store, or else compiled and kept there.
+
+    Args:
+        store: None means that there is no cache.
+        module: what is compiled.
+        targets: the platform wanted and those that may help it.
+        options: how.
+        compile_now: compiles it.
+
+    Raises:
+        XladevError: `compile_now` raised it.
+    """
+    if store is None or not is_cacheable(module):
+        return compile_now()
+    key = program_key(module, targets, options)
+    program = _kept(store, key)
+    if program is None:
+        program = compile_now()
+        store.write(key, program_to_bytes(program))
+    return program
+
+
+def is_cacheable(module: HloModule) -> bool:
+    """False if the module calls what this process gave a meaning, which another may not have."""
+    return not any(
+        instruction.opcode == "custom-call"
+        and known(target := instruction["custom_call_target"]) is not BUILT_IN.get(target)
+        for computation in module.computations
+        for instruction in computation.instructions
+    )
+
+
+def program_key(
+    module: HloModule, targets: Sequence[CompileTarget], options: CompileOptions
+) -> str:
+    """What a program depends on: module, options, backends with their versions, xladev's own."""
+    backends = [
+        (target.name, target.description.target, target.compiler.version()) for target in targets
+    ]
+    return entry_key(
+        "program",
+        f"{__version__} {PROGRAM_VERSION}",
+        options.cache_key(),
+        json.dumps(backends),
+        write_module(module),
+    )
+
+
+def _kept(store: Store, key: str) -> Program | None:
+    """The program of an entry; None, and the entry goes, if it cannot be read."""
+    data = store.read(key)
+    if data is None:
+        return None
+    try:
+        return program_from_bytes(data)
+    except XladevError as error:
+        _log.warning("a cached program cannot be read, and is compiled again: %s", error)
+        store.remove(key)
+        return None
