@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from xladev.codegen.kernels.table import emit_kernel
-from xladev.codegen.llvm import I8, I32, I64, PTR, FunctionBuilder, ModuleBuilder, Parameter, Value
+from xladev.codegen.llvm import (
+    I8,
+    I32,
+    I64,
+    PTR,
+    VOID,
+    FunctionBuilder,
+    ModuleBuilder,
+    Parameter,
+    Value,
+)
 from xladev.compiler.kernel_plan import (
     Branch,
     Copy,
@@ -26,49 +37,84 @@ CONSTANTS = "xladev_constants"
 """Array of pointers to the constants, filled when the code is loaded."""
 
 
+MOST_STEPS = 64
+"""Most steps in one function: LLVM's time for a block grows faster than its length."""
+
+
 def module_text(plan: KernelPlan) -> str:
     """LLVM assembly of a whole plan."""
     module = ModuleBuilder(plan.name, target_traits())
     for spec in plan.kernels:
         emit_kernel(module, spec)
-    _Entry(module, plan).emit()
+    constants = module.pointer_array(CONSTANTS, max(len(plan.constants), 1))
+    names = ("context", "arguments", "results", "scratch")
+    entry = module.function(ENTRY, I32, [Parameter(PTR, name) for name in names])
+    _Steps(_Plan(module, plan, constants), entry, entry.arguments[1:]).emit(plan.steps)
+    entry.ret(entry.const(I32, 0))
     return str(module)
 
 
-class _Entry:
-    def __init__(self, module: ModuleBuilder, plan: KernelPlan) -> None:
-        self.plan = plan
-        names = ("context", "arguments", "results", "scratch")
-        self.b: FunctionBuilder = module.function(ENTRY, I32, [Parameter(PTR, n) for n in names])
-        _, self.arguments, self.results, self.scratch = self.b.arguments
-        self.constants = module.pointer_array(CONSTANTS, max(len(plan.constants), 1))
+@dataclass(slots=True)
+class _Plan:
+    """What the functions of one plan share."""
 
-    def emit(self) -> None:
-        self._steps(self.plan.steps)
-        self.b.ret(self.b.const(I32, 0))
+    module: ModuleBuilder
+    plan: KernelPlan
+    constants: Value
+    functions: int = 0
 
-    def _steps(self, steps: Sequence[Step]) -> None:
-        for step in steps:
-            match step:
-                case RunKernel():
-                    pointers = [self._pointer(s) for s in step.buffers]
-                    self.b.call_void(self.plan.kernels[step.kernel].name, *pointers)
-                case Copy():
-                    self.b.copy_bytes(
-                        self._pointer(step.destination),
-                        self._pointer(step.source),
-                        step.source.nbytes,
-                    )
-                case Loop():
-                    self._loop(step)
-                case Branch():
-                    self._branch(step)
+    def part(self) -> FunctionBuilder:
+        """A new function for some of the steps."""
+        self.functions += 1
+        parameters = [Parameter(PTR, name) for name in ("arguments", "results", "scratch")]
+        name = f"{ENTRY}.{self.functions}"
+        return self.module.function(
+            name, VOID, parameters, linkage="internal", attributes="noinline"
+        )
+
+
+class _Steps:
+    """Writes steps into one function, and long runs of them into functions that it calls."""
+
+    def __init__(self, around: _Plan, b: FunctionBuilder, memory: Sequence[Value]) -> None:
+        self.around = around
+        self.b = b
+        self.memory = memory
+        self.arguments, self.results, self.scratch = memory
+
+    def emit(self, steps: Sequence[Step]) -> None:
+        """Runs the steps, one after the other."""
+        if len(steps) <= MOST_STEPS:
+            for step in steps:
+                self._step(step)
+            return
+        for start in range(0, len(steps), MOST_STEPS):
+            part = self.around.part()
+            _Steps(self.around, part, part.arguments).emit(steps[start : start + MOST_STEPS])
+            part.ret()
+            self.b.call_void(part.name, *self.memory)
+
+    def _step(self, step: Step) -> None:
+        match step:
+            case RunKernel():
+                pointers = [self._pointer(s) for s in step.buffers]
+                self.b.call_void(self.around.plan.kernels[step.kernel].name, *pointers)
+            case Copy():
+                self.b.copy_bytes(
+                    self._pointer(step.destination),
+                    self._pointer(step.source),
+                    step.source.nbytes,
+                )
+            case Loop():
+                self._loop(step)
+            case Branch():
+                self._branch(step)
 
     def _pointer(self, s: Slice) -> Value:
         tables = {
             Space.ARGUMENT: self.arguments,
             Space.RESULT: self.results,
-            Space.CONSTANT: self.constants,
+            Space.CONSTANT: self.around.constants,
         }
         table = tables.get(s.space)
         if table is None:
@@ -78,11 +124,11 @@ class _Entry:
 
     def _loop(self, step: Loop) -> None:
         def condition(_: Sequence[Value]) -> Value:
-            self._steps(step.condition)
+            self.emit(step.condition)
             return self.b.icmp("ne", self.b.load(I8, self._pointer(step.predicate)), 0)
 
         def body(_: Sequence[Value]) -> Sequence[Value]:
-            self._steps(step.body)
+            self.emit(step.body)
             return ()
 
         self.b.while_loop((), condition, body)
@@ -93,4 +139,4 @@ class _Entry:
             index = self.b.resize(chosen, I64, signed=False)
         else:
             index = self.b.resize(self.b.load(I32, self._pointer(step.selector)), I64, signed=True)
-        self.b.switch(index, [partial(self._steps, steps) for steps in step.branches])
+        self.b.switch(index, [partial(self.emit, steps) for steps in step.branches])
