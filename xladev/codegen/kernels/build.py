@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from xladev.codegen.arrays import IrArray
@@ -10,8 +11,9 @@ from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.indexing import INDEXING_RULES
 from xladev.codegen.elemental.movement import MOVEMENT_RULES
 from xladev.codegen.elemental.rules import ELEMENT_RULES
-from xladev.codegen.index import Index
+from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.tiling import Tile
 from xladev.codegen.llvm import PTR, VOID, FunctionBuilder, ModuleBuilder, Parameter, Value
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloComputation, HloInstruction
@@ -64,6 +66,44 @@ class KernelBuild:
             body(tuple(at[d] for d in range(len(order))))
 
         self.nest([array.shape.dims[d] for d in order], logical)
+
+    def nest_in_tiles(self, array: IrArray, tile: Tile, body: Callable[[Index], None]) -> None:
+        """As `nest_in_layout`, but in tiles of two dimensions."""
+        order = tuple(reversed(array.shape.minor_to_major))
+        dims = array.shape.dims
+        steps = {tile.crossed: tile.crossed_size, tile.inner: tile.inner_size}
+
+        def tiles(left: tuple[int, ...], at: dict[int, IndexValue]) -> None:
+            """Goes over whole dimensions, and in steps over tiled ones, which come again."""
+            if not left:
+                self._in_tile(at, steps, dims, body)
+                return
+            step = steps.get(left[0], 1)
+            if dims[left[0]] == 1:
+                tiles(left[1:], {**at, left[0]: 0})
+                return
+            with self.b.loop(0, dims[left[0]], step) as start, self.e.scope():
+                tiles(left[1:], {**at, left[0]: start})
+
+        tiles(order, {})
+
+    def _in_tile(
+        self,
+        at: dict[int, IndexValue],
+        steps: Mapping[int, int],
+        dims: tuple[int, ...],
+        body: Callable[[Index], None],
+    ) -> None:
+        """The loops within a tile that begins at ``at``; the last tile may be smaller."""
+        with ExitStack() as nest:
+            for d, size in steps.items():
+                start = self.e.at.value(at[d])
+                stop = self.b.add(start, size)
+                if dims[d] % size:
+                    stop = self.b.intrinsic("smin", stop, dims[d])
+                at = {**at, d: nest.enter_context(self.b.loop(start, stop))}
+                nest.enter_context(self.e.scope())
+            body(tuple(at[d] for d in range(len(dims))))
 
     def copy(self, source: IrArray, destination: IrArray) -> None:
         """Copies an array of the same dimensions."""

@@ -12,6 +12,7 @@ from xladev.codegen.elemental.reduction import (
 )
 from xladev.codegen.index import Index
 from xladev.codegen.kernels.build import KernelBuild
+from xladev.codegen.kernels.tiling import tile_of
 from xladev.hlo.ir import HloInstruction
 
 
@@ -32,7 +33,12 @@ def _emit_group(k: KernelBuild, members: Sequence[tuple[HloInstruction, IrArray]
         for (_, result), element in zip(members, elements, strict=True):
             result.store(k.b, index, element)
 
-    k.nest_in_layout(members[0][1], body)
+    array = members[0][1]
+    tile = tile_of([root for root, _ in members], array.shape)
+    if tile is None:
+        k.nest_in_layout(array, body)
+    else:
+        k.nest_in_tiles(array, tile, body)
 
 
 def emit_reduce(k: KernelBuild) -> None:
