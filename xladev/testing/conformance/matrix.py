@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -34,14 +35,14 @@ class Matrix:
     Attributes:
         rows: opcodes, in the order of the opset.
         verdicts: worst status of each cell that was run.
-        counts: cases run in each cell.
+        counts: cases run in each cell, by status.
         wanted: cells that the suite has cases for.
         exempt: why an opcode has no row of cells.
     """
 
     rows: tuple[str, ...]
     verdicts: Mapping[Cell, Status]
-    counts: Mapping[Cell, int]
+    counts: Mapping[Cell, Counter[Status]]
     wanted: frozenset[Cell]
     exempt: Mapping[str, str]
 
@@ -66,7 +67,7 @@ def matrix_of(results: Iterable[Result]) -> Matrix:
     return Matrix(
         tuple(OPSET),
         {cell: worst(statuses) for cell, statuses in found.items()},
-        {cell: len(statuses) for cell, statuses in found.items()},
+        {cell: Counter(statuses) for cell, statuses in found.items()},
         suite_cells(),
         {name: op.exempt for name, op in OPSET.items() if op.exempt and name != "parameter"},
     )

@@ -10,13 +10,16 @@ from typing import Any
 from xladev.runtime.tiers import TIERS
 from xladev.testing.conformance.matrix import COLUMNS, Matrix
 from xladev.testing.conformance.report_markdown import fallback_reasons
+from xladev.testing.conformance.single_op import share_text
 from xladev.testing.conformance.status import Result, Status
 
 _SLOWEST = 20
+_SHOWN_FAILURES = 20
+"""Failures after which groups of them are folded."""
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8882;
-  --pass: #2e9e5b; --fallback: #d99a1c; --unsupported: #8a8f98; --expected-failure: #a178c9;
-  --waived: #5b8fd0; --fail: #d43f3a; --error: #8b1a16; }
+  --pass: #23834a; --fallback: #a86f00; --unsupported: #6f757e; --expected-failure: #8a5fb8;
+  --waived: #3f78bd; --fail: #d43f3a; --error: #8b1a16; }
 body { font: 14px/1.45 system-ui, sans-serif; margin: 2rem auto;
   max-width: 92rem; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
@@ -26,11 +29,17 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 table.plain td, table.plain th { border-bottom: 1px solid var(--line); vertical-align: top; }
 code, pre { font: 12px/1.4 ui-monospace, monospace; }
 pre { white-space: pre-wrap; margin: .2rem 0; }
-.scroll { overflow-x: auto; }
+.scroll { overflow: auto; max-height: 90vh; }
+details { margin: .4rem 0; } summary { cursor: pointer; font-weight: 600; }
+article { border-bottom: 1px solid var(--line); padding: .35rem 0; overflow-wrap: anywhere; }
 table.matrix { font-size: 11px; } table.matrix td { padding: 0; border: 1px solid var(--line); }
-table.matrix td.c { width: 1.7rem; height: 1.15rem; text-align: center; color: #fff; }
-table.matrix th.t { writing-mode: vertical-rl; transform: rotate(180deg); padding: .3rem 0; }
+table.matrix td.c { width: 1.9rem; height: 1.15rem; text-align: center;
+  white-space: nowrap; color: #fff; }
+table.matrix th.t { position: sticky; top: 0; z-index: 1; background: Canvas; padding: .3rem 0;
+  vertical-align: bottom; text-align: center; }
+table.matrix th.t span { writing-mode: vertical-rl; transform: rotate(180deg); }
 table.matrix th.o { position: sticky; left: 0; background: Canvas; white-space: nowrap; }
+table.matrix th.x { left: 0; z-index: 2; }
 table.matrix td.missing { outline: 2px solid var(--fail); outline-offset: -2px; color: inherit; }
 table.matrix td.none { background: var(--soft); border-color: transparent; }
 table.matrix tr.family th { text-align: left; padding-top: .6rem; }
@@ -50,11 +59,14 @@ def html_page(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -
 
 def _body(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> Iterator[str]:
     kind, word = ("good", "passed") if data["succeeded"] else ("bad", "failed")
-    yield f"<h1>Conformance of {escape(data['backend'])}: <b class={kind}>{word}</b></h1>"
+    heading = f"Conformance of {escape(data['backend'])}: <b class={kind}>{word}</b>"
+    yield f"<h1>{heading}{_reach(results) if data['succeeded'] else ''}</h1>"
     yield (
         f"<p>{len(results)} cases, xladev {escape(data['xladev'])}, {escape(data['date'])}, suite "
-        f"<code>{data['suite'][:12]}</code>, case seed {data['case_seed']}, "
-        f"tolerance &times; {data['tighten']}.<br>{escape(data['coverage'].capitalize())}.</p>"
+        f"{data['suite_version']} (<code>{data['suite'][:12]}</code>), case seed "
+        f"{data['case_seed']}, tolerance &times; {data['tighten']}.<br>"
+        f"{escape(data['coverage'].capitalize())}; {escape(share_text(data['single_op']))}. "
+        f"{_work(results)}</p>"
     )
     yield f"<p><b>Next:</b> {escape(data['next'])}</p>"
     yield from _tiers(results)
@@ -63,6 +75,18 @@ def _body(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> It
     yield from _host(results)
     yield from _slowest(results)
     yield from _declared(data["declarations"])
+
+
+def _reach(results: Sequence[Result]) -> str:
+    """How much ran on the device alone: a success on the host says little of a device."""
+    single = [r.status is Status.PASS for r in results if r.opcode]
+    return f", {100 * sum(single) / len(single):.0f}% on the device alone" if single else ""
+
+
+def _work(results: Sequence[Result]) -> str:
+    device, host = sum(r.device_work for r in results), sum(r.host_work for r in results)
+    share = f"{100 * device / (device + host):.1f}%" if device + host else "none"
+    return f"Floating-point work on the device: {share}."
 
 
 def _tiers(results: Sequence[Result]) -> Iterator[str]:
@@ -78,24 +102,34 @@ def _failures(results: Sequence[Result]) -> Iterator[str]:
     failed = [r for r in results if not r.status.is_good]
     if not failed:
         return
-    yield f"<h2>{len(failed)} failures</h2><div class=scroll>"
-    yield "<table class=plain><tr><th>case<th>first difference<th>pattern<th>run it again</tr>"
+    yield f"<h2>{len(failed)} failures</h2>"
+    groups: dict[str, list[Result]] = {}
     for r in failed:
-        first, pattern = _difference(r)
-        yield (
-            f"<tr><td><code>{escape(r.id)}</code><td>{first}<td>{escape(pattern)}"
-            f"<td><pre>{escape(r.reproduce)}</pre></tr>"
-        )
-    yield "</table></div>"
+        groups.setdefault(r.opcode or r.file, []).append(r)
+    shown = 0
+    for name, alike in sorted(groups.items(), key=lambda g: -len(g[1])):
+        opened = " open" if shown < _SHOWN_FAILURES else ""
+        shown += len(alike)
+        yield f"<details{opened}><summary>{escape(name)}: {len(alike)}</summary>"
+        yield from (_failure(r) for r in alike)
+        yield "</details>"
+
+
+def _failure(result: Result) -> str:
+    first, pattern = _difference(result)
+    pattern = f" &mdash; <b>{escape(pattern)}</b>" if pattern else ""
+    again = f"<pre>{escape(result.reproduce)}</pre>" if result.reproduce else ""
+    return f"<article><b><code>{escape(result.id)}</code></b>{pattern}<br>{first}{again}</article>"
 
 
 def _difference(result: Result) -> tuple[str, str]:
     found = result.difference
     if found is None:
-        return f"<pre>{escape(result.detail)}</pre>", result.status.value
+        pattern = result.status.value if result.status is Status.ERROR else ""
+        return f"<pre>{escape(result.detail)}</pre>", pattern
     text = (
         f"{found.bad} of {found.size} elements of result {found.result}, first at "
-        f"<code>{list(found.first)}</code>:<br>got <code>{escape(found.got)}</code>, want "
+        f"<code>{list(found.first)}</code>: got <code>{escape(found.got)}</code>, want "
         f"<code>{escape(found.want)}</code> &plusmn; {found.allowed:.3g}"
     )
     return text, found.pattern
@@ -106,11 +140,12 @@ def _matrix(matrix: Matrix) -> Iterator[str]:
     yield f"<h2>Opcode &times; element type: {done} of {wanted} cells were run</h2><p class=key>"
     yield from (f"<span class={s.value}>{s.value}</span>" for s in Status)
     yield (
-        "A number counts the cases. A red frame is an empty cell: the suite has cases, none was "
-        "run, or it has none for the opcode. Grey: the opcode does not take the type.</p>"
+        "A number counts the cases; 2/9: two of nine have the verdict of the colour, the worst "
+        "one, and the others are better. A red frame is an empty cell: the suite has cases, none "
+        "was run, or it has none for the opcode. Grey: the opcode does not take the type.</p>"
     )
-    heads = "".join(f"<th class=t>{t}" for t in COLUMNS)
-    yield f"<div class=scroll><table class=matrix><tr><th>{heads}</tr>"
+    heads = "".join(f"<th class=t><span>{t}</span>" for t in COLUMNS)
+    yield f'<div class=scroll><table class=matrix><tr><th class="t x">{heads}</tr>'
     for opcode in matrix.rows:
         if opcode in matrix.exempt:
             why = escape(matrix.exempt[opcode])
@@ -125,8 +160,10 @@ def _cell(matrix: Matrix, opcode: str, dtype: str) -> str:
     status = matrix.verdicts.get((opcode, dtype))
     title = f"{opcode} {dtype}"
     if status is not None:
-        count = matrix.counts[opcode, dtype]
-        return f'<td class="c {status.value}" title="{title}: {status.value}">{count}'
+        counts = matrix.counts[opcode, dtype]
+        text = f"{counts[status]}/{counts.total()}" if len(counts) > 1 else str(counts.total())
+        every = ", ".join(f"{n} {s.value}" for s, n in counts.most_common())
+        return f'<td class="c {status.value}" title="{title}: {every}">{text}'
     if (opcode, dtype) in matrix.wanted:
         return f'<td class="c missing" title="{title}: not run">'
     if opcode in matrix.bare:
@@ -174,4 +211,4 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]], numbers: Sequenc
         return f"<tr>{''.join(made)}</tr>"
 
     body = "".join(row("td", r) for r in rows)
-    return f"<table class=plain>{row('th', heads)}{body}</table>"
+    return f"<div class=scroll><table class=plain>{row('th', heads)}{body}</table></div>"

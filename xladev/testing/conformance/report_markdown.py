@@ -8,6 +8,7 @@ from typing import Any
 
 from xladev.runtime.tiers import TIERS
 from xladev.testing.conformance.matrix import COLUMNS, Matrix
+from xladev.testing.conformance.single_op import share_text
 from xladev.testing.conformance.status import Result, Status
 
 _MOST_FAILURES = 50
@@ -31,10 +32,10 @@ def _lines(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> I
     verdict = "passed" if data["succeeded"] else "FAILED"
     yield f"# Conformance of {data['backend']}: {verdict}"
     yield ""
-    yield f"xladev {data['xladev']}, {data['date']}, suite {data['suite'][:12]}, "
-    yield f"case seed {data['case_seed']}, tolerance x {data['tighten']}."
+    yield f"xladev {data['xladev']}, {data['date']}, suite {data['suite_version']} "
+    yield f"({data['suite'][:12]}), case seed {data['case_seed']}, tolerance x {data['tighten']}."
     yield ""
-    yield f"{data['coverage'].capitalize()}."
+    yield f"{data['coverage'].capitalize()}; {share_text(data['single_op'])}."
     yield f"Next: {data['next']}"
     yield ""
     yield from _tiers(results)

@@ -68,12 +68,14 @@ class DeviceShare:
             "share": round(self.share, 4),
         }
 
-    def __str__(self) -> str:
-        return (
-            f"on the device alone: {self.on_device} of {self.run} single-opcode cases in "
-            f"{', '.join(TYPES)} ({100 * self.share:.1f}%; list {self.listed.version}, "
-            f"{len(self.listed.cases)} cases)"
-        )
+
+def share_text(data: Mapping[str, Any]) -> str:
+    """What `DeviceShare.to_json` says, in words."""
+    return (
+        f"of those in {', '.join(TYPES)}, {data['on_device']} of {data['run']} "
+        f"({100 * data['share']:.1f}%; list {data['version']}: {data['cases']} cases, "
+        f"{data['sha256'][:12]})"
+    )
 
 
 def read_single_op(folder: Path) -> SingleOpList:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from xladev.runtime.tiers import TIERS
 from xladev.testing.conformance.location import suite_folder
 from xladev.testing.conformance.settings import Settings
-from xladev.testing.conformance.single_op import read_single_op, share_of
+from xladev.testing.conformance.single_op import read_single_op, share_of, share_text
 from xladev.testing.conformance.status import Result, Status
 
 _COLUMNS = tuple(Status)
@@ -33,7 +33,7 @@ def summary_lines(results: Sequence[Result], settings: Settings) -> Iterator[str
     yield coverage_text(results)
     share = share_of(results, read_single_op(suite_folder()))
     if share.run:
-        yield str(share)
+        yield share_text(share.to_json())
     yield f"next: {next_step(results, settings)}"
 
 
@@ -63,7 +63,8 @@ def next_step(results: Sequence[Result], settings: Settings) -> str:
     refused = Counter(_reason(r) for r in results if r.status is Status.FALLBACK)
     if refused:
         reason, count = refused.most_common(1)[0]
-        return f"{count} cases ran on the host; the commonest reason: {reason}"
+        cases = "1 case" if count == 1 else f"{count} cases"
+        return f"{cases} ran on the host for the commonest reason: {reason}"
     return "nothing is left; keep it so: run the suite on each change"
 
 

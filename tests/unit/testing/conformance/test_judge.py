@@ -145,7 +145,7 @@ def test_the_summary_says_what_to_do_next() -> None:
     assert "device coverage: 1 of 3 single-opcode cases" in lines[-2]
     good = [r for r in results() if r.status.is_good]
     assert (
-        "1 cases ran on the host; the commonest reason: no abs"
+        "1 case ran on the host for the commonest reason: no abs"
         in list(summary_lines(good, Settings("npu")))[-1]
     )
 
@@ -176,6 +176,15 @@ def test_reports_show_everything(tmp_path: Path) -> None:
         assert words in markdown
         assert words.lower() in page.text.lower()
     assert "<1>" in page.text
+    assert "device alone" not in page.text, "a failed run boasts of its coverage"
     data = report_data(results(), settings)
     assert data["counts"]["fail"] == 1
     assert data["suite"] == json.loads(paths[0].read_text())["suite"]
+
+
+def test_a_success_says_how_much_of_it_was_the_devices(tmp_path: Path) -> None:
+    good = [r for r in results() if r.status.is_good]
+    extra = Result("a::other", Status.PASS, "abs", "f32")
+    page = Page(write_report(tmp_path, [*good, extra], Settings("npu"))[2].read_text())
+    assert "passed, 67% on the device alone" in page.text
+    assert "1/2" in page.text, "one of two cases of the cell ran on the host"
