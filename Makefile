@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup mnist test lint types format docs full ratchet wheel clean
+.PHONY: help setup setup-jax mnist test lint types format docs full ratchet wheel clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ $(VENV)/.ready-%: pyproject.toml
 	@touch '$@'
 
 setup: $(VENV)/.ready-run  ## Install xladev into .venv
+
+setup-jax: $(VENV)/.ready-jax  ## Install xladev, JAX and the library between them into .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check ./packaging/xladev-pjrt
 
 mnist: $(VENV)/.ready-run  ## Train softmax regression on handwritten digits (the main job)
 	@$(BIN)/python examples/mnist_softmax/train.py $(ARGS)
