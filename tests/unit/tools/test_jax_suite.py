@@ -42,4 +42,5 @@ def test_each_test_has_a_result(suite: Suite) -> None:
     assert suite.log("some_test").read_text() == before
     assert jax_suite.counts(suite, "some_test") == (6, 3)
     why = jax_suite.failures(suite, "some_test")
-    assert {jax_suite.reason(r) for r in why.values()} == {"ValueError: bad N", "crashed", "timed out"}
+    reasons = {jax_suite.reason(record) for record in why.values()}
+    assert reasons == {"ValueError: bad N", "crashed", "timed out"}
