@@ -6,6 +6,8 @@ of one device of an evaluation, and says what the modes are.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from xladev.errors import EvaluationError
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.groups import GroupMode, group_mode
@@ -50,12 +52,14 @@ def _resolved(listed: Groups, mode: GroupMode, replicas: int, partitions: int) -
 
 
 def _check(instruction: HloInstruction, groups: Groups, replicas: int, partitions: int) -> None:
-    members = [device for group in groups for device in group]
-    count = replicas * partitions
-    if len(set(members)) == len(members) and all(0 <= m < count for m in members):
+    uses = Counter(device for group in groups for device in group)
+    present = range(replicas * partitions)
+    wrong = sorted(device for device, count in uses.items() if count > 1 or device not in present)
+    if not wrong:
         return
+    some = ", ".join(map(str, wrong[:8])) + (", ..." if len(wrong) > 8 else "")
     raise EvaluationError(
-        f"{instruction.opcode} names devices {sorted(members)}",
+        f"{instruction.opcode} names devices that are not there, or twice: {some}",
         where=repr(instruction),
         why=f"the execution has {replicas} replicas of {partitions} partitions",
         hint="set num_replicas and num_partitions in CompileOptions",
