@@ -13,7 +13,7 @@ from xladev.hlo.builder import HloBuilder
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.shape import Shape, array, tuple_of
-from xladev.testing.conformance.case import Case, given
+from xladev.testing.conformance.case import Build, Case, given
 from xladev.testing.conformance.cells import Node, Template, cells, scalar_computation
 
 SIZES = (5, 9)
@@ -311,6 +311,49 @@ def element_choices() -> Iterator[Case]:
         )  # fmt: skip
 
 
+def greater(numbers: tuple[int, int, int]) -> HloComputation:
+    """The greater of two, by a conditional: these branch numbers where less, equal, greater."""
+    b = HloBuilder("greater")
+    scalar = array(dt.F32)
+    x, y = b.parameter(scalar), b.parameter(scalar)
+    less, equal, more = (b.constant(n, dt.S32) for n in numbers)
+    either = b.op("select", b.op("compare", x, y, direction="LT"), less, equal)
+    number = b.op("select", b.op("compare", x, y, direction="GT"), more, either)
+    branches = tuple(branch("copy", scalar) for _ in range(4))
+    return b.build(b.op("conditional", number, x, y, x, y, branch_computations=branches))
+
+
+def reduced_by_choice(numbers: tuple[int, int, int]) -> Build:
+    def build(b: HloBuilder) -> Node:
+        x, init = b.parameter(array(dt.F32, (7, 33))), b.parameter(array(dt.F32))
+        return b.op("reduce", x, init, dimensions=(1,), to_apply=greater(numbers))
+
+    return build
+
+
+def by_truth_alone(b: HloBuilder) -> Node:
+    scalar = array(dt.F32)
+    inner = HloBuilder("greater")
+    x, y = inner.parameter(scalar), inner.parameter(scalar)
+    p = inner.op("compare", x, y, direction="GT")
+    body = inner.build(inner.op("conditional", p, x, y, true_computation=branch("copy", scalar),
+                                false_computation=branch("copy", scalar)))  # fmt: skip
+    x, init = b.parameter(array(dt.F32, (7, 33))), b.parameter(scalar)
+    return b.op("reduce", x, init, dimensions=(1,), to_apply=body)
+
+
+def choices_of_reducers() -> Iterator[Case]:
+    """Conditionals within a reducer; numbers out of range mean the last branch."""
+    yield Case("reduce-by-conditional-truth", by_truth_alone, "conditional", "f32")
+    yield Case("reduce-by-conditional-truth-unchanged", by_truth_alone, "conditional", "f32",
+               options=("optimization_level=0",))  # fmt: skip
+    for numbers in ((1, 0, 2), (3, 1, 0), (-7, 99, 2)):
+        name = "reduce-by-conditional" + "".join(f"-{n}" for n in numbers).replace("--", "-minus-")
+        yield Case(name, reduced_by_choice(numbers), "conditional", "f32")
+        yield Case(f"{name}-unchanged", reduced_by_choice(numbers), "conditional", "f32",
+                   options=("optimization_level=0",))  # fmt: skip
+
+
 CASES = (
     *cells("while", loop(3)),
     *turns(),
@@ -319,6 +362,7 @@ CASES = (
     *cells("conditional", by_index(3), suffix="-of-three", types=(dt.F32, dt.S8, dt.PRED)),
     *selections(),
     *element_choices(),
+    *choices_of_reducers(),
     *cells("call", called("call")),
     *cells("fusion", called("fusion"), tier=3),
     Case("call-depth-20", deep_calls, "call", "f32"),
