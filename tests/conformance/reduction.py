@@ -76,6 +76,50 @@ def long_sums() -> Iterator[Case]:
         )  # fmt: skip
 
 
+def by_size(b: HloBuilder, x: Node, y: Node) -> Node:
+    """The one of greater size; of equal ones the greater."""
+    bx, by = b.op("abs", x), b.op("abs", y)
+    larger = b.op("compare", bx, by, direction="GT")
+    equal = b.op("compare", bx, by, direction="EQ")
+    other = b.op("select", equal, b.op("maximum", x, y), y)
+    return b.op("select", larger, x, other)
+
+
+def largest_size(b: HloBuilder, x: Node, y: Node) -> Node:
+    """A maximum, but not of the parameters."""
+    return b.op("maximum", b.op("abs", x), b.op("abs", y))
+
+
+def both_ends(b: HloBuilder, *values: Node) -> Node:
+    low, high, x, y = values
+    return b.op("tuple", b.op("minimum", low, x), b.op("maximum", high, y))
+
+
+CUSTOM = {"by-size": by_size, "largest-size": largest_size}
+
+
+def custom() -> Iterator[Case]:
+    """Reducers of several instructions, and of one array twice; over one element, too."""
+    for name, body in CUSTOM.items():
+        for dims in ((7, 33), (33, 7), (5, 1), (3, 1030)):
+
+            def build(b: HloBuilder, body: Any = body, dims: Dims = dims) -> Node:
+                reducer = scalar_computation(body, (dt.F32, dt.F32), "custom")
+                x, init = b.parameter(array(dt.F32, dims)), b.constant(0.0, dt.F32)
+                return b.op("reduce", x, init, dimensions=(1,), to_apply=reducer)
+
+            yield Case(f"reduce-{name}-{dims[0]}x{dims[1]}", build, "reduce", "f32")
+    for size in (1, 2, 33):
+
+        def twice(b: HloBuilder, size: int = size) -> Node:
+            reducer = scalar_computation(both_ends, (dt.F32,) * 4, "ends")
+            x = b.parameter(array(dt.F32, (5, size)))
+            inits = (b.constant(9.0, dt.F32), b.constant(-9.0, dt.F32))
+            return b.op("reduce", x, x, *inits, dimensions=(1,), to_apply=reducer)
+
+        yield Case(f"reduce-ends-of-{size}", twice, "reduce", "f32", ("variadic",))
+
+
 def windowed(window: Window, sizes: Dims, opcode: str = "") -> Template:
     def template(b: HloBuilder, dtype: PrimitiveType) -> Node:
         x, init = b.parameter(array(dtype, sizes)), b.parameter(array(dtype))
@@ -246,6 +290,7 @@ CASES = (
     *cells("reduce", reduce((9, 33), (1,)), inputs=special),
     *reductions(),
     *long_sums(),
+    *custom(),
     *cells("reduce-window", windowed(*WINDOWS["same3x3"])),
     *windows(),
     *cells("select-and-scatter", chosen(*POOLS["pool2x2"])),

@@ -12,7 +12,7 @@ from tests.mutants.lines import BATCH, CACHE, LineMap
 from tests.mutants.sites import ROOT, Site
 from xladev.testing.worker import Outcome, Status, Worker
 
-ROUNDS = (8, 40, 250)
+ROUNDS = (8, 40, 100)
 """Cases that a mutant meets: few at first, more if it survives them."""
 
 CALL_SECONDS = 900.0
@@ -90,12 +90,12 @@ def chosen_cases(site: Site, known: LineMap, seed: int = 0) -> list[str]:
     draw = random.Random(f"{seed} {site.id}")
     for members in groups.values():
         draw.shuffle(members)
-        members.sort(key=lambda n: known.seconds[n] > 0.5)
+        members.sort(key=lambda n: (not known.on_device[n], known.seconds[n] > 0.5))
     text = (ROOT / site.file).read_text("utf-8").splitlines()[site.line - 1]
-    order = sorted(
-        groups, key=lambda o: (f'"{o}"' not in text, -len(groups[o]) / sizes[o], draw.random())
-    )
-    return [known.cases[n] for n in _in_turn([groups[o] for o in order])]
+    order = sorted(groups, key=lambda o: (-len(groups[o]) / sizes[o], draw.random()))
+    named = [groups[o][:12] for o in order if f'"{o}"' in text]
+    numbers = [*_in_turn(named), *_in_turn([groups[o] for o in order])]
+    return list(dict.fromkeys(known.cases[n] for n in numbers))
 
 
 def _in_turn(lists: Sequence[list[int]]) -> Iterator[int]:
