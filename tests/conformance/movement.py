@@ -4,6 +4,7 @@ Nothing is computed, so results are exact in every type; NaN payloads may change
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import PadDim, SliceDim
@@ -174,9 +175,47 @@ def wide_iota() -> Build:
     return lambda b: b.op("iota", shape=array(dt.U8, (3, 600)), iota_dimension=1)
 
 
+CHAINS: dict[str, tuple[str, dict[str, Any]]] = {
+    "reverse": ("reverse", {"dimensions": (1,)}),
+    "reverse-both": ("reverse", {"dimensions": (0, 1)}),
+    "strided-slice": ("slice", {"slice": (SliceDim(0, 6, 2), SliceDim(1, 35, 3))}),
+    "narrow-slice": ("slice", {"slice": (SliceDim(0, 6, 1), SliceDim(5, 17, 1))}),
+    "transpose": ("transpose", {"dimensions": (1, 0)}),
+}
+
+
+def reshaped_chain(opcode: str, attrs: dict[str, Any], flat: bool) -> Template:
+    """Moved, reshaped, and computed with: in one kernel if the backend can."""
+
+    def template(b: HloBuilder, dtype: PrimitiveType) -> Node:
+        moved = b.op(opcode, b.parameter(array(dtype, (6, 35))), **attrs)
+        rows, columns = moved.shape.dims
+        dims = (rows * columns,) if flat else (columns, 1, rows)
+        reshaped = b.op("reshape", moved, shape=array(dtype, dims))
+        return b.op("add", reshaped, reshaped)
+
+    return template
+
+
+def part_of_reshape(b: HloBuilder, dtype: PrimitiveType) -> Node:
+    """Rows of the result go over the ends of the operand's, and its columns seem to fit them."""
+    reshaped = b.op("reshape", b.parameter(array(dtype, (9, 7))), shape=array(dtype, (7, 9)))
+    part = b.op("slice", reshaped, slice=(SliceDim(0, 7, 1), SliceDim(0, 5, 1)))
+    return b.op("add", part, part)
+
+
+def chains() -> Iterator[Case]:
+    yield from cells("reshape", part_of_reshape, types=(dt.F32, dt.S32), suffix="-and-slice")
+    for name, (opcode, attrs) in CHAINS.items():
+        for kind in ("flat", "other"):
+            made = reshaped_chain(opcode, attrs, kind == "flat")
+            yield from cells("reshape", made, types=(dt.F32, dt.S32), suffix=f"-{kind}-of-{name}")
+
+
 CASES = (
     *(c for o, template in CELLS.items() for c in cells(o, template, inputs=special)),
     *varied(),
+    *chains(),
     Case("iota-u8-wraps", wide_iota(), "iota", "u8"),
     Case(
         "iota-bf16-rounds",

@@ -118,6 +118,8 @@ def custom() -> Iterator[Case]:
             return b.op("reduce", x, x, *inits, dimensions=(1,), to_apply=reducer)
 
         yield Case(f"reduce-ends-of-{size}", twice, "reduce", "f32", ("variadic",))
+        yield Case(f"reduce-ends-of-{size}-unchanged", twice, "reduce", "f32", ("variadic",),
+                   options=("optimization_level=0",))  # fmt: skip
 
 
 def windowed(window: Window, sizes: Dims, opcode: str = "") -> Template:
