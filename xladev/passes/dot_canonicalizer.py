@@ -17,10 +17,24 @@ def _can_be_canonical(dot: HloInstruction) -> bool:
     return len(dot.operands) == 2 and not is_canonical(dot)
 
 
-def _rule(least_reuse: int) -> RewriteRule:
+def _is_canonical_in_either_order(dot: HloInstruction) -> bool:
+    """True if each operand has the batch dimensions first, then two of which one is summed over."""
+    dims = DotDims.of(dot)
+    batch = tuple(range(len(dims.lhs_batch)))
+    return (dims.lhs_batch, dims.rhs_batch) == (batch, batch) and all(
+        o.shape.rank == len(batch) + 2 and len(contracting) == 1
+        for o, contracting in zip(
+            dot.operands, (dims.lhs_contracting, dims.rhs_contracting), strict=True
+        )
+    )
+
+
+def _rule(least_reuse: int, either_order: bool) -> RewriteRule:
     @rewrite(m.Opcode("dot").where(_can_be_canonical, "a dot of dense operands in another form"))
     def canonicalize_dot(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
         """Any dot is a canonical one around transposes and reshapes."""
+        if either_order and _is_canonical_in_either_order(root):
+            return None
         if least_reuse and any(reuse < least_reuse for reuse in _reuses(root)):
             return None
         return canonical_dot(r, root, *root.operands)
@@ -50,13 +64,16 @@ class DotCanonicalizer(HloModulePass):
     This is for pipelines of backends: the default one does the opposite (see transpose folding).
 
     Attributes:
+        either_order: a dot stays if its operands are matrices, whichever of their dimensions comes
+            first.
         least_reuse: a dot stays if it would use the elements of an operand that has to be
             transposed less often than this; 0 to let none stay.
     """
 
     name = "dot-canonicalizer"
     least_reuse: int = 0
+    either_order: bool = False
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""
-        return RuleSet([_rule(self.least_reuse)], only_static=True).run(module)
+        return RuleSet([_rule(self.least_reuse, self.either_order)], only_static=True).run(module)

@@ -1,4 +1,4 @@
-"""Dot as loops whose innermost one runs along contiguous memory, where types allow."""
+"""Dot: in register tiles where that pays, else in loops along contiguous memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from xladev.codegen.elemental.contraction import accumulation_type, multiply_add
 from xladev.codegen.index import Index
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.loops import emit_loops
+from xladev.codegen.kernels.matmul import emit_tiled_dot, product_of
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.elements import Element
@@ -13,7 +14,11 @@ from xladev.hlo.ir import HloInstruction
 
 
 def emit_dot(k: KernelBuild) -> None:
-    """Row by row: result[i, :] += lhs[i, k] * rhs[k, :]; element by element otherwise."""
+    """In tiles; or row by row, result[i, :] += lhs[i, k] * rhs[k, :]; or element by element."""
+    product = product_of(k.root)
+    if product is not None:
+        emit_tiled_dot(k, product)
+        return
     if not _is_row_wise(k.root):
         emit_loops(k)
         return

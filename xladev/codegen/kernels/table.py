@@ -14,6 +14,7 @@ from xladev.codegen.kernels.loops import (
     emit_reduce_window,
     emit_results,
 )
+from xladev.codegen.kernels.matmul import dot_workspace_nbytes
 from xladev.codegen.kernels.sorting import emit_sort, sort_workspace_nbytes
 from xladev.codegen.kernels.updates import (
     emit_dynamic_update_slice,
@@ -37,7 +38,7 @@ KERNEL_EMITTERS: Mapping[str, KernelEmitter] = MappingProxyType(
 """By opcode of the root; all others are computed element by element."""
 
 WORKSPACES: Mapping[str, Callable[[KernelSpec], int]] = MappingProxyType(
-    {"sort": sort_workspace_nbytes}
+    {"dot": dot_workspace_nbytes, "sort": sort_workspace_nbytes}
 )
 
 

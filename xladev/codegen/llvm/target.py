@@ -14,12 +14,14 @@ class TargetTraits:
         data_layout: LLVM data layout string; empty likewise.
         has_half_conversion: half <-> float conversion is an instruction (x86 F16C, aarch64, PTX).
             Where it is not, LLVM would call a runtime library, so bit arithmetic is emitted.
+        vector_nbytes: bytes of the widest vector register.
         function_attributes: attributes of every function defined.
     """
 
     triple: str = ""
     data_layout: str = ""
     has_half_conversion: bool = True
+    vector_nbytes: int = 16
     function_attributes: tuple[str, ...] = ("nounwind", '"no-trapping-math"="true"')
 
 

@@ -25,7 +25,7 @@ from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
-from xladev.platforms.cpu.engine import compile_text, host_cpu, target_name
+from xladev.platforms.cpu.engine import compile_text, host_cpu, target_name, vector_nbytes
 from xladev.platforms.cpu.linker import module_text
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.support import cpu_supports
@@ -36,7 +36,7 @@ LEAST_REUSE = 4
 _PIPELINE = HloPassPipeline(
     "cpu",
     (
-        DotCanonicalizer(LEAST_REUSE),
+        DotCanonicalizer(LEAST_REUSE, either_order=True),
         ReduceWindowRewriter(),
         AlgebraicSimplifier(),
         CommonSubexpressionElimination(),
@@ -67,7 +67,7 @@ class CpuCompiler(KernelCompiler):
             target=target_name(),
             memory_spaces=(MemorySpace("host", host_addressable=True),),
             cores=os.cpu_count() or 1,
-            vector_nbytes=_vector_nbytes(),
+            vector_nbytes=vector_nbytes(),
             dlpack_device_type=1,
         )
 
@@ -124,11 +124,3 @@ class CpuCompiler(KernelCompiler):
         code = compile_text(plan.name, text, options.optimization_level)
         constants = tuple(literal.bits() for literal in plan.constants)
         return Executable(signature, CpuPayload(constants, code).to_bytes())
-
-
-def _vector_nbytes() -> int:
-    features = host_cpu()[1].split(",")
-    for feature, nbytes in (("+avx512f", 64), ("+avx", 32)):
-        if feature in features:
-            return nbytes
-    return 16

@@ -47,7 +47,15 @@ def target_traits() -> TargetTraits:
     features = host_cpu()[1].split(",")
     triple = llvm.get_process_triple()
     has_half = "+f16c" in features or triple.startswith("aarch64")
-    return TargetTraits(triple=triple, has_half_conversion=has_half)
+    return TargetTraits(triple=triple, has_half_conversion=has_half, vector_nbytes=vector_nbytes())
+
+
+@cache
+def vector_nbytes() -> int:
+    """Bytes of the widest vector register of this machine."""
+    features = host_cpu()[1].split(",")
+    widths = (("+avx512f", 64), ("+avx", 32))
+    return next((nbytes for feature, nbytes in widths if feature in features), 16)
 
 
 def _target_machine(optimization_level: int) -> llvm.TargetMachine:

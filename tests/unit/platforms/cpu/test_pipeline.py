@@ -22,9 +22,16 @@ ENTRY main { a = f32[3,200] parameter(0)  c = f32[] constant(0)
 def product(rows: int) -> str:
     return f"""
     HloModule m
-    ENTRY main {{ x = f32[{rows},16] parameter(0)  y = f32[24,16] parameter(1)
-      ROOT d = f32[{rows},24] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}} }}
-    """
+    ENTRY main {{ x = f32[{rows},2,8] parameter(0)  y = f32[24,2,8] parameter(1)
+      ROOT d = f32[{rows},24] dot(x, y), lhs_contracting_dims={{1,2}}, rhs_contracting_dims={{1,2}}
+    }}"""
+
+
+MATRICES = """
+HloModule m
+ENTRY main { x = f32[16,40] parameter(0)  y = f32[24,16] parameter(1)
+  ROOT d = f32[40,24] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={1} }
+"""
 
 
 def prepared(text: str) -> HloModule:
@@ -38,9 +45,14 @@ def test_products_are_canonical_where_that_pays(rows: int, seed: int) -> None:
     (dot,) = (i for i in prepared(product(rows)).entry.instructions if i.opcode == "dot")
     assert is_canonical(dot) == (rows >= LEAST_REUSE)
     rng = np.random.default_rng(seed)
-    x, y = rng.standard_normal((rows, 16), np.float32), rng.standard_normal((24, 16), np.float32)
+    x, y = (rng.standard_normal((n, 2, 8), np.float32) for n in (rows, 24))
     run = xladev.compile(parse_module(product(rows)), "cpu")
-    np.testing.assert_allclose(np.asarray(run(x, y)), x @ y.T, rtol=1e-4, atol=1e-5)
+    wanted = x.reshape(rows, 16) @ y.reshape(24, 16).T
+    np.testing.assert_allclose(np.asarray(run(x, y)), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_matrices_are_not_transposed() -> None:
+    assert opcodes(prepared(MATRICES)) == opcodes(parse_module(MATRICES))
 
 
 def test_accumulations_need_no_windows(seed: int) -> None:

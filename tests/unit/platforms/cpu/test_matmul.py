@@ -1,0 +1,130 @@
+"""Matrix products in register tiles, against NumPy in f64."""
+
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xladev
+from xladev.codegen.kernels.matmul import LEAST_REUSE, ROW_BLOCK, product_of
+from xladev.hlo.text import parse_module
+from xladev.platforms.cpu import linker
+from xladev.platforms.cpu.engine import target_traits
+
+DTYPES: dict[str, Any] = {
+    "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16,
+    "s8": np.int8, "s32": np.int32, "u32": np.uint32,
+}  # fmt: skip
+ROUNDING = {"f32": 1e-5, "f64": 1e-14, "bf16": 1e-2, "f16": 2e-3}
+
+
+def text(
+    m: int, k: int, n: int, dtype: str, out: str, batch: tuple[int, ...], turned: tuple[int, int]
+) -> str:
+    """A product; operands that are turned have the dimension that is summed over elsewhere."""
+    shapes = ((k, m) if turned[0] else (m, k), (n, k) if turned[1] else (k, n), (m, n))
+    x, y, d = (",".join(map(str, (*batch, *s))) for s in shapes)
+    first = len(batch)
+    batches = ",".join(map(str, range(first)))
+    return f"""
+    HloModule m
+    ENTRY main {{ x = {dtype}[{x}] parameter(0)  y = {dtype}[{y}] parameter(1)
+      ROOT d = {out}[{d}] dot(x, y), lhs_batch_dims={{{batches}}}, rhs_batch_dims={{{batches}}},
+        lhs_contracting_dims={{{first + 1 - turned[0]}}},
+        rhs_contracting_dims={{{first + turned[1]}}}
+    }}"""
+
+
+def check(
+    seed: int, m: int, k: int, n: int, dtype: str = "f32", out: str = "", *,
+    batch: tuple[int, ...] = (), turned: tuple[int, int] = (0, 0),
+) -> None:  # fmt: skip
+    """Compiles, runs and compares a product that is done in tiles."""
+    out = out or dtype
+    module = parse_module(text(m, k, n, dtype, out, batch, turned))
+    assert product_of(module.entry.root) is not None
+    rng = np.random.default_rng(seed)
+    arguments = []
+    for parameter in module.entry.parameters:
+        shape = parameter.shape.dims
+        drawn = (
+            rng.integers(0 if dtype[0] == "u" else -9, 9, shape)
+            if dtype[0] in "su"
+            else rng.standard_normal(shape)
+        )
+        arguments.append(drawn.astype(DTYPES[dtype]))
+    got = np.asarray(xladev.compile(module, "cpu")(*arguments))
+    x, y = (a.astype(np.float64) for a in arguments)
+    wanted = (x.swapaxes(-1, -2) if turned[0] else x) @ (y.swapaxes(-1, -2) if turned[1] else y)
+    if dtype[0] in "su":
+        np.testing.assert_array_equal(got, wanted.astype(np.int64).astype(DTYPES[out]))
+        return
+    bound = ROUNDING[out] * float(np.abs(wanted).max())
+    np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("m", [LEAST_REUSE, 8, 9, ROW_BLOCK + 9])
+@pytest.mark.parametrize("n", [8, 31, 32, 65])
+def test_edges_of_tiles_and_blocks(m: int, n: int, seed: int) -> None:
+    check(seed, m, 67, n)
+
+
+@pytest.mark.parametrize("turned", [(0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("m", [7, ROW_BLOCK + 1])
+def test_operands_in_either_order(m: int, turned: tuple[int, int], seed: int) -> None:
+    check(seed, m, 33, 35, turned=turned)
+
+
+@pytest.mark.parametrize("turned", [(0, 0), (1, 1)])
+@pytest.mark.parametrize("n", [1, 3, 7])
+def test_few_columns_become_rows(n: int, turned: tuple[int, int], seed: int) -> None:
+    check(seed, 100, 40, n, turned=turned)
+    check(seed, 100, 40, n, batch=(2,), turned=turned)
+
+
+@pytest.mark.parametrize("batch", [(3,), (2, 2)])
+def test_batches(batch: tuple[int, ...], seed: int) -> None:
+    check(seed, 17, 20, 33, batch=batch)
+    check(seed, 17, 20, 33, "bf16", batch=batch, turned=(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out"),
+    [("f64", ""), ("bf16", ""), ("bf16", "f32"), ("f16", ""), ("s8", "s32"), ("s32", ""),
+     ("u32", "")],
+)  # fmt: skip
+def test_types(dtype: str, out: str, seed: int) -> None:
+    check(seed, 21, 30, 37, dtype, out)
+    check(seed, 1 if dtype == "bf16" else 4, 70, 64, dtype, out, turned=(0, 1))
+
+
+@pytest.mark.parametrize("nbytes", [16, 32, 64])
+def test_processors_with_other_vectors(
+    nbytes: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traits = replace(target_traits(), vector_nbytes=nbytes)
+    monkeypatch.setattr(linker, "target_traits", lambda: traits)
+    check(seed, 19, 25, 50)
+    check(seed, 19, 25, 50, "f64", turned=(1, 0))
+
+
+def test_nans_and_infinities_stay_in_their_row_and_column() -> None:
+    x, y = np.ones((9, 24), np.float32), np.ones((24, 40), np.float32)
+    x[2, 3], y[5, 33] = np.nan, np.inf
+    got = np.asarray(
+        xladev.compile(parse_module(text(9, 24, 40, "f32", "f32", (), (0, 0))), "cpu")(x, y)
+    )
+    assert np.isnan(got[2]).all()
+    rest = np.delete(got, 2, axis=0)
+    assert np.isinf(rest[:, 33]).all()
+    assert (np.delete(rest, 33, axis=1) == 24).all()
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "dtype"), [(4, 4, 4, "f32"), (2, 64, 64, "f32"), (64, 64, 64, "c64")]
+)
+def test_what_is_not_done_in_tiles(m: int, k: int, n: int, dtype: str) -> None:
+    module = parse_module(text(m, k, n, dtype, dtype, (), (0, 0)))
+    assert product_of(module.entry.root) is None
