@@ -8,6 +8,10 @@ from types import MappingProxyType
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import KernelEmitter, begin_kernel
 from xladev.codegen.kernels.contraction import emit_dot
+from xladev.codegen.kernels.convolution import (
+    convolution_workspace_nbytes,
+    emit_convolution,
+)
 from xladev.codegen.kernels.loops import (
     emit_loops,
     emit_reduce,
@@ -25,6 +29,7 @@ from xladev.codegen.llvm import ModuleBuilder
 
 KERNEL_EMITTERS: Mapping[str, KernelEmitter] = MappingProxyType(
     {
+        "convolution": emit_convolution,
         "dot": emit_dot,
         "dynamic-update-slice": emit_dynamic_update_slice,
         "reduce": emit_reduce,
@@ -38,7 +43,11 @@ KERNEL_EMITTERS: Mapping[str, KernelEmitter] = MappingProxyType(
 """By opcode of the root; all others are computed element by element."""
 
 WORKSPACES: Mapping[str, Callable[[KernelSpec], int]] = MappingProxyType(
-    {"dot": dot_workspace_nbytes, "sort": sort_workspace_nbytes}
+    {
+        "convolution": convolution_workspace_nbytes,
+        "dot": dot_workspace_nbytes,
+        "sort": sort_workspace_nbytes,
+    }
 )
 
 

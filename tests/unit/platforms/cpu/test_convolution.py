@@ -1,0 +1,83 @@
+"""Convolutions in register tiles, against the evaluator."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xladev
+from xladev.codegen.kernels import convolution
+from xladev.codegen.kernels.convolution import convolution_of
+from xladev.hlo.evaluator import HloEvaluator
+from xladev.hlo.text import parse_module
+
+NHWC, NCHW, MIXED = "b01f_01io->b01f", "bf01_oi01->bf01", "f01b_i01o->01bf"
+
+
+def text(
+    base: str, filters: str, result: str, window: str, labels: str, extra: str = "",
+    dtype: str = "f32",
+) -> str:  # fmt: skip
+    return f"""
+    HloModule m
+    ENTRY main {{ x = {dtype}[{base}] parameter(0)  w = {dtype}[{filters}] parameter(1)
+      ROOT y = {dtype}[{result}] convolution(x, w), window={{{window}}},
+        dim_labels={labels}{extra} }}
+    """
+
+
+CASES = {
+    "padded": text("2,9,8,5", "3,3,5,20", "2,9,8,20", "size=3x3 pad=1_1x1_1", NHWC),
+    "strided": text("2,11,9,3", "3,2,3,40", "2,5,4,40", "size=3x2 stride=2x2", NHWC),
+    "channels first": text("2,5,9,8", "18,5,3,3", "2,18,7,6", "size=3x3", NCHW),
+    "dilated base": text(
+        "1,5,5,4", "3,3,4,16", "1,9,9,16", "size=3x3 pad=1_1x1_1 lhs_dilate=2x2", NHWC
+    ),
+    "dilated window": text("1,9,9,4", "3,3,4,16", "1,5,5,16", "size=3x3 rhs_dilate=2x2", NHWC),
+    "reversed window": text("1,9,9,4", "3,3,4,16", "1,7,7,16", "size=3x3 rhs_reversal=1x1", NHWC),
+    "filter gradient": text("4,6,6,3", "4,4,4,20", "3,3,3,20", "size=4x4", MIXED),
+    "groups": text(
+        "2,6,6,8", "3,3,4,12", "2,4,4,12", "size=3x3", NHWC, ", feature_group_count=2"
+    ),
+    "one dimension": text("3,17,6", "4,6,33", "3,14,33", "size=4", "b0f_0io->b0f"),
+    "points": text("2,4,4,20", "1,1,20,34", "2,4,4,34", "size=1x1", NHWC),
+    "bf16": text("2,7,7,6", "3,3,6,20", "2,5,5,20", "size=3x3", NHWC, dtype="bf16"),
+}  # fmt: skip
+DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
+
+
+def check(hlo: str, seed: int) -> None:
+    module = parse_module(hlo)
+    rng = np.random.default_rng(seed)
+    shapes = [p.shape for p in module.entry.parameters]
+    arguments = [rng.standard_normal(s.dims).astype(s.element_type.np) for s in shapes]
+    wanted = np.asarray(HloEvaluator().run(module, *arguments), np.float64)
+    got = np.asarray(xladev.compile(module, "cpu")(*arguments)).astype(np.float64)
+    bound = (1e-2 if "bf16" in hlo else 1e-5) * float(np.abs(wanted).max())
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_in_one_block(name: str, seed: int) -> None:
+    assert convolution_of(parse_module(CASES[name]).entry.root) is not None
+    check(CASES[name], seed)
+
+
+@pytest.mark.parametrize("name", ["padded", "channels first", "groups", "bf16"])
+def test_in_several_blocks(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution, "BLOCK_NBYTES", 1)
+    monkeypatch.setattr(convolution, "LEAST_BLOCK", 16)
+    check(CASES[name], seed)
+
+
+@pytest.mark.parametrize(
+    "hlo",
+    [
+        text("1,6,6,8", "3,3,1,8", "1,4,4,8", "size=3x3", NHWC, ", feature_group_count=8"),
+        text("4,6,6,8", "3,3,8,8", "2,4,4,8", "size=3x3", NHWC, ", batch_group_count=2"),
+        text("1,6,6,8", "3,3,8,2", "1,4,4,2", "size=3x3", NHWC),
+    ],
+    ids=["depthwise", "groups of the batch", "two features"],
+)
+def test_what_is_done_element_by_element(hlo: str, seed: int) -> None:
+    assert convolution_of(parse_module(hlo).entry.root) is None
+    check(hlo, seed)
