@@ -24,11 +24,15 @@ from xladev.hlo.shape import Shape
 from xladev.runtime.array import DeviceArray
 from xladev.runtime.device import Device
 from xladev.runtime.device_name import parse_device_name
+from xladev.runtime.interruption import interruptible
 from xladev.runtime.loaded_executable import NativeEntry
 from xladev.runtime.loaded_program import load_program
 from xladev.runtime.registered_platform import RegisteredPlatform
 from xladev.runtime.registry import Registry, current_registry
 from xladev.runtime.replicas import ReplicatedLaunchable
+
+LONG_WORK = 10**10
+"""Floating-point operations, some seconds of one thread, from which on calls can be interrupted."""
 
 Result = Any
 """A DeviceArray, None for a token, or a tuple of results: nested as the HLO result is."""
@@ -169,6 +173,7 @@ class CompiledModule:
         self._launchables = tuple(
             load_program(program, (device, *others)) for device in self.devices
         )
+        self._is_long = sum(count for _, count in program.work_counts) >= LONG_WORK
         self._together: ReplicatedLaunchable | None = None
         if len(self.devices) > 1:
             platform = current_registry().platform(self.devices[0].platform).platform
@@ -197,13 +202,28 @@ class CompiledModule:
 
         Raises:
             ArgumentError: wrong number, shape or dtype, naming the parameter.
+            KeyboardInterrupt: Ctrl-C, in the main thread, while a program of `LONG_WORK` or more
+                runs; it goes on behind, and what was donated to it is gone.
         """
         leaves = self._flatten(arguments)
         donated = self._donated(donate)
-        if self._together is None:
-            return self._nest(self._launchables[0].execute(leaves, donate=donated))
-        rows = self._together.execute([leaves] * len(self.devices), donate=donated)
+        rows = self._execute([leaves] * len(self.devices), donated)
         return self._nest(rows[0])
+
+    def _execute(
+        self, rows: Sequence[Sequence[Any]], donate: tuple[int, ...]
+    ) -> Sequence[tuple[DeviceArray, ...]]:
+        """Runs the program; so that Ctrl-C ends the wait, if it may take long."""
+        if self._is_long:
+            return interruptible(lambda: self._execute_now(rows, donate))
+        return self._execute_now(rows, donate)
+
+    def _execute_now(
+        self, rows: Sequence[Sequence[Any]], donate: tuple[int, ...]
+    ) -> Sequence[tuple[DeviceArray, ...]]:
+        if self._together is None:
+            return [self._launchables[0].execute(rows[0], donate=donate)]
+        return self._together.execute(rows, donate=donate)
 
     def run_on_devices(
         self, arguments: Sequence[Sequence[Any]], donate: bool | Iterable[int] = False
@@ -227,10 +247,7 @@ class CompiledModule:
                 where=self._place,
             )
         rows = [self._flatten(row) for row in arguments]
-        donated = self._donated(donate)
-        if self._together is None:
-            return [self._nest(self._launchables[0].execute(rows[0], donate=donated))]
-        return [self._nest(row) for row in self._together.execute(rows, donate=donated)]
+        return [self._nest(row) for row in self._execute(rows, self._donated(donate))]
 
     def execute_leaves(
         self, rows: Sequence[Sequence[Any]], donate: Iterable[int] = ()
@@ -247,10 +264,7 @@ class CompiledModule:
         Raises:
             ArgumentError: wrong number, shape or dtype of arguments on a device.
         """
-        donated = tuple(donate)
-        if self._together is None:
-            return [self._launchables[0].execute(rows[0], donate=donated)]
-        return list(self._together.execute(rows, donate=donated))
+        return list(self._execute(rows, tuple(donate)))
 
     @property
     def native_entry(self) -> NativeEntry | None:

@@ -219,6 +219,7 @@ class DeviceArray:
         data = view(self.device, buffer.memory, self.hlo_shape)
         if data is None:
             value = download(self.device, buffer.memory, self.hlo_shape)
+            self.check_live()  # donated meanwhile, it may have been overwritten
         else:
             value = unpack(self._shown(buffer, data), self.hlo_shape)
         return live_part(value, self.hlo_shape, self._read_sizes()) if self._sizes else value

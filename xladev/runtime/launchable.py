@@ -7,6 +7,7 @@ until the launch is over, and turns failures into poisoned results.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -183,12 +184,20 @@ class Launchable:
             self.loaded.launch(self.device.stream, context)
         except (Exception, SystemExit) as e:  # noqa: BLE001 (it belongs to the results)
             failure = self._failure(e, "LoadedExecutable.launch")
+        except BaseException:
+            self._wait_for_pending()
+            raise
         try:
             event = expect(self.device.stream.record(), Event, self.device.name, "Stream.record")
         except Exception as e:  # noqa: BLE001 (it belongs to the results)
             self.device.stream.synchronize()
             return failure or self._failure(e, "Stream.record"), None
         return failure, event
+
+    def _wait_for_pending(self) -> None:
+        """Blocks until nothing uses the buffers of a launch that Ctrl-C ended on its way."""
+        with contextlib.suppress(Exception):
+            self.device.stream.synchronize()
 
     def _failure(self, raised: BaseException, function: str) -> Failure:
         """Why the results are not there; also tells the device, which may be lost."""

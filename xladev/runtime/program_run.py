@@ -258,6 +258,7 @@ class ProgramRun:
             if shared is not None:
                 return shared
         self._write(frame, thunk.result, self._to_host(value, source))
+        self._keep(target.platform, value)  # a pending copy may still read it
         return frame.values[thunk.result]
 
     def _shared(self, value: Value, source: Slot, target: Slot) -> Value | None:
