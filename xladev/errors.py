@@ -188,11 +188,3 @@ class FormatError(XladevError):
     code = "FORMAT"
     rule = "a file is read only if it is whole and of this version"
     advice = "compile the program again"
-
-
-class StoreError(XladevError):
-    """The on-disk cache cannot be used."""
-
-    code = "STORE"
-    rule = "the cache is a folder that only its owner may write"
-    advice = "delete the folder; what was in it is compiled again"

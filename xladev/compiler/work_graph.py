@@ -150,11 +150,6 @@ def _runs(i: HloInstruction) -> bool:
     return i.opcode not in GROUPING and i.opcode not in ("parameter", "constant")
 
 
-def runs_computations(i: HloInstruction) -> bool:
-    """True for loops, branches and calls."""
-    return i.opcode in ("while", "conditional", "call")
-
-
 def _needs(
     steps: Sequence[HloInstruction],
     source: Source,

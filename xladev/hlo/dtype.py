@@ -170,14 +170,6 @@ def by_name(name: str) -> PrimitiveType:
     return found
 
 
-def by_number(number: int) -> PrimitiveType:
-    """The type numbered ``number`` in ``xla_data.proto``; a ShapeError if there is none."""
-    found = BY_NUMBER.get(number)
-    if found is None:
-        raise ShapeError(f"unknown primitive type number {number}")
-    return found
-
-
 def by_numpy(dtype: Any) -> PrimitiveType:
     """The type whose host arrays have this NumPy dtype; a ShapeError if there is none."""
     found = _BY_NUMPY.get(np.dtype(dtype).newbyteorder("="))

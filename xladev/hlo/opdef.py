@@ -189,7 +189,8 @@ class OpDef:
         attrs: its attributes, in printing order.
         infer: checks a call and gives the result shape.
         evaluate: its meaning in NumPy; None where ``exempt`` says why.
-        category: chapter of the reference page and of the conformance suite.
+        category: chapter of the reference page and of the conformance suite; it also says whether
+            a result without elements needs no evaluation (`hlo/evaluator.py`).
         elementwise: True if each result element depends on the same element of each operand.
         side_effect: True if it may not be removed, merged or reordered.
         tolerance: how closely a backend must agree with the evaluator.

@@ -71,11 +71,6 @@ class Layout:
     physical_shape: Shape | None = None
     metadata_prefix_bytes: int = 0
 
-    @property
-    def is_row_major(self) -> bool:
-        """True if the last dimension is minor and nothing else is said."""
-        return self == row_major(len(self.minor_to_major))
-
     def __str__(self) -> str:
         from_dims = ",".join(map(str, self.minor_to_major))
         extras = "".join(self._extras())

@@ -45,13 +45,6 @@ def from_bits(type_: IrType, pattern: int) -> Value:
     return Value(_spread(type_, _hex_double(number)), type_)
 
 
-def lanes_constant(type_: IrType, numbers: tuple[float | int, ...]) -> Value:
-    """A vector constant with one number per lane."""
-    scalar = type_.scalar()
-    items = ", ".join(f"{scalar} {_scalar_text(scalar, number)}" for number in numbers)
-    return Value(f"<{items}>", type_)
-
-
 def poison(type_: IrType) -> Value:
     """A value of no content, to insert lanes into."""
     return Value("poison", type_)
