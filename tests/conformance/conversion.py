@@ -15,7 +15,7 @@ from xladev.hlo.builder import HloBuilder
 from xladev.hlo.dtype import ARRAY_TYPES, PrimitiveType
 from xladev.hlo.ir import HloModule
 from xladev.hlo.shape import array
-from xladev.testing.conformance.case import Case, Row, special
+from xladev.testing.conformance.case import Case, Row, given, special
 from xladev.testing.conformance.cells import Node, Template, accepts, cells
 from xladev.testing.random_inputs import random_arguments
 
@@ -113,7 +113,23 @@ def any_bits(module: HloModule, seed: int) -> Sequence[Row]:
     return [*special(module, seed), [values, np.frombuffer(code, small.dtype).reshape(DIMS)]]
 
 
-STOCHASTIC = (dt.S8, dt.BF16, dt.F16, dt.F8E5M2, dt.F8E4M3FN)
+STOCHASTIC = (dt.S8, dt.BF16, dt.F16, dt.F8E5M2, dt.F8E4M3FN, dt.F8E8M0FNU)
+
+
+def beyond_largest() -> Case:
+    """Between the largest power of two and the next one, which the type has not got."""
+    sizes = np.linspace(1, 1.49, 50) * 2.0**127
+    x = np.repeat(sizes.astype(np.float32), 5)
+    bits = np.tile(np.array([0, 1, 2**30, 2**31, 2**32 - 1], np.uint32), 50)
+
+    def build(b: HloBuilder) -> Node:
+        operands = b.parameter(array(dt.F32, x.shape)), b.parameter(array(dt.U32, x.shape))
+        return b.op("stochastic-convert", *operands, shape=array(dt.F8E8M0FNU, x.shape))
+
+    return Case("stochastic-convert-beyond-f8e8m0fnu", build, "stochastic-convert", "f32",
+                inputs=given([x, bits]))  # fmt: skip
+
+
 FORMATS = ((8, 23), (8, 7), (5, 10), (5, 2), (4, 3), (3, 0), (2, 1), (11, 52), (1, 4))
 
 CASES = (
@@ -132,6 +148,7 @@ CASES = (
     ),
     *cells("bitcast-convert", to_same, suffix="-same", inputs=special),
     *bitcasts(),
+    beyond_largest(),
     *cells("reduce-precision", reduced(5, 2), inputs=special),
     *(
         c

@@ -95,7 +95,13 @@ def both_ends(b: HloBuilder, *values: Node) -> Node:
     return b.op("tuple", b.op("minimum", low, x), b.op("maximum", high, y))
 
 
-CUSTOM = {"by-size": by_size, "largest-size": largest_size}
+def by_bits(b: HloBuilder, x: Node, y: Node) -> Node:
+    """The one whose bits are the greater integer."""
+    bits = [b.op("bitcast-convert", value, shape=array(dt.S32)) for value in (x, y)]
+    return b.op("bitcast-convert", b.op("maximum", *bits), shape=array(dt.F32))
+
+
+CUSTOM = {"by-size": by_size, "largest-size": largest_size, "by-bits": by_bits}
 
 
 def custom() -> Iterator[Case]:
