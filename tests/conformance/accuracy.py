@@ -17,7 +17,7 @@ from xladev.hlo.literal import Array
 from xladev.hlo.opdef import Tolerance
 from xladev.hlo.opset import OPSET
 from xladev.testing.conformance.case import Case, Inputs, Row
-from xladev.testing.conformance.cells import accepts, elementwise
+from xladev.testing.conformance.cells import accepts, elementwise, of_type
 
 COUNT = 256
 INEXACT = (Tolerance.FUNCTION, Tolerance.ROUNDED)
@@ -102,7 +102,7 @@ def cases(opcodes: Sequence[str], count: int, types: Sequence[PrimitiveType]) ->
         if not accepts(template, dtype) or (dtype.is_complex and opcode in WITH_POLES):
             continue
         runs = of_two if count == 2 else of_parts if dtype.is_complex else of_one
-        yield Case(f"{opcode}-{dtype}-by-binade", lambda b, t=template, d=dtype: t(b, d), opcode,
+        yield Case(f"{opcode}-{dtype}-by-binade", of_type(template, dtype), opcode,
                    dtype.name, ("accuracy",), inputs=runs(dtype))  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from xladev.hlo.builder import HloBuilder
 from xladev.hlo.opset import OPSET
 from xladev.hlo.shape import array, tuple_of
 from xladev.testing.conformance.case import Build, Case, given
-from xladev.testing.conformance.cells import Node, combine, elementwise
+from xladev.testing.conformance.cells import Node, combine, elementwise, of_type
 from xladev.testing.conformance.windows import convolution, features_last
 
 Dims = tuple[int, ...]
@@ -25,7 +25,7 @@ FUNCTIONS = tuple(n for n, op in OPSET.items() if "result_accuracy" in op.by_nam
 def accuracies() -> Iterator[Case]:
     for opcode in FUNCTIONS:
         made = elementwise(opcode, 1, (9, 17), result_accuracy=ResultAccuracy(mode="highest"))
-        yield Case(f"{opcode}-highest-accuracy", lambda b, t=made: t(b, dt.F32), opcode, "f32",
+        yield Case(f"{opcode}-highest-accuracy", of_type(made, dt.F32), opcode, "f32",
                    ("attributes",))  # fmt: skip
 
 
@@ -69,8 +69,8 @@ def scaled_with(**attrs: Any) -> Build:
     return build
 
 
-BEST = {"operand_precision": ("highest", "highest")}
-EXACT = {"algorithm": "dot_f32_f32_f32"}
+BEST: dict[str, Any] = {"operand_precision": ("highest", "highest")}
+EXACT: dict[str, Any] = {"algorithm": "dot_f32_f32_f32"}
 PRODUCTS: dict[str, tuple[str, Build]] = {
     "dot-f32-algorithm": ("dot", dot_by("dot_f32_f32_f32")),
     "dot-f32-any-algorithm": ("dot", dot_by("dot_unset")),
@@ -160,11 +160,11 @@ def collective(opcode: str, number: str = "replica-id", **attrs: Any) -> Build:
     return build
 
 
-PAIR = {"replica_groups": ReplicaGroups(((1, 0),))}
-LAYOUT = {"constrain_layout": True}
-CHANNEL = {"channel_id": 1}
-SHARED = {"use_global_device_ids": True, "channel_id": 1}
-ROWS = {"dimensions": (0,)}
+PAIR: dict[str, Any] = {"replica_groups": ReplicaGroups(((1, 0),))}
+LAYOUT: dict[str, Any] = {"constrain_layout": True}
+CHANNEL: dict[str, Any] = {"channel_id": 1}
+SHARED: dict[str, Any] = {"use_global_device_ids": True, "channel_id": 1}
+ROWS: dict[str, Any] = {"dimensions": (0,)}
 DONE = {"all-gather-start": "all-gather-done", "all-reduce-start": "all-reduce-done",
         "collective-permute-start": "collective-permute-done"}  # fmt: skip
 
@@ -244,7 +244,8 @@ def permuted_slices(b: HloBuilder) -> Node:
 def rooted(opcode: str) -> Build:
     def build(b: HloBuilder) -> Node:
         root = b.constant(np.array([1], np.int32))
-        more = {"to_apply": combine("add", dt.F32)} if opcode == "collective-reduce" else {}
+        summed: dict[str, Any] = {"to_apply": combine("add", dt.F32)}
+        more = summed if opcode == "collective-reduce" else {}
         return b.op(opcode, own(b, "replica-id", 4, 6), root, has_dynamic_root=True,
                     replica_groups=ReplicaGroups(((0, 1),)), **more)  # fmt: skip
 

@@ -150,8 +150,8 @@ def wrapped(steps: int) -> Template:
 
 COMMON = (dt.F32, dt.S32, dt.BF16)
 RING: Pairs = ((0, 1), (1, 2), (2, 3), (3, 0))
-TWO = {"tier": 6, "replicas": 2}
-FOUR = {"tier": 6, "replicas": 4}
+TWO: dict[str, Any] = {"tier": 6, "replicas": 2}
+FOUR: dict[str, Any] = {"tier": 6, "replicas": 4}
 HALVES = groups((0, 2), (3, 1))
 GLOBAL = {**HALVES, "channel_id": 1, "use_global_device_ids": True}
 

@@ -14,7 +14,7 @@ from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.shape import Shape, array, tuple_of
 from xladev.testing.conformance.case import Build, Case, given
-from xladev.testing.conformance.cells import Node, Template, cells, scalar_computation
+from xladev.testing.conformance.cells import Node, Template, cells, of_type, scalar_computation
 
 SIZES = (5, 9)
 
@@ -306,7 +306,7 @@ def element_choices() -> Iterator[Case]:
     x = np.linspace(-2, 2, 33, dtype=np.float32)
     for count in (2, 3, 5):
         yield Case(
-            f"map-of-conditional-{count}", lambda b, n=count: chosen_by_element(n)(b, dt.F32),
+            f"map-of-conditional-{count}", of_type(chosen_by_element(count), dt.F32),
             "conditional", "f32", inputs=given([selectors, x, x[::-1] * 3]),
         )  # fmt: skip
 

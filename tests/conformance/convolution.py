@@ -13,7 +13,7 @@ from xladev.hlo.builder import HloBuilder
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.shape import Layout, array
 from xladev.testing.conformance.case import Case, special
-from xladev.testing.conformance.cells import Node, Template, cells
+from xladev.testing.conformance.cells import Node, Template, cells, of_type
 from xladev.testing.conformance.windows import (
     convolution,
     features_last,
@@ -28,12 +28,13 @@ def conv(x: Dims, kernel: Dims, form: Any = None, layout: Dims = (), **attrs: An
     def template(b: HloBuilder, dtype: PrimitiveType) -> Node:
         shapes = [array(dtype, d, layout=Layout(layout) if layout else None) for d in (x, kernel)]
         numbers = labels(form) if isinstance(form, str) else features_last(len(x) - 2)
-        return convolution(b, *(b.parameter(s) for s in shapes), numbers, **attrs)
+        operand, weights = (b.parameter(s) for s in shapes)
+        return convolution(b, operand, weights, numbers, **attrs)
 
     return template
 
 
-SAME = {"padding": "SAME"}
+SAME: dict[str, Any] = {"padding": "SAME"}
 TYPED: dict[str, Template] = {
     "ForwardPassConvolution_3x3x256_256_OutputZ_Iota": conv((1, 3, 3, 256), (2, 2, 256, 256)),
     "Convolve_1x1x1x2_1x1x1x2_Valid": conv((1, 1, 1, 2), (1, 1, 1, 2), "bf01_oi01->bf01"),
@@ -95,23 +96,26 @@ ONE_D = (
 """Input features, output features, batch, window, elements."""
 
 
+WINDOWS_1D: dict[str, dict[str, Any]] = {
+    "lhs-dilated-full": {"padding": [(3, 3)], "base": (2,)},
+    "lhs-dilated-none": {"padding": [(0, 0)], "base": (3,)},
+    "lhs-dilated-half": {"padding": [(1, 2)], "base": (2,)},
+    "lhs-dilated-strided": {"padding": [(2, 2)], "base": (2,), "stride": (3,)},
+    "both-dilated": {"padding": [(2, 3)], "base": (2,), "dilation": (2,)},
+    "rhs-dilated": {"dilation": (2,)},
+    "rhs-dilated-padded": {"padding": [(3, 3)], "dilation": (3,)},
+    "padded": {"padding": [(5, 4)]},
+    "padded-strided": {"padding": [(1, 1)], "stride": (2,)},
+    "negative-padding": {"padding": [(-2, -1)]},
+}
+
+
 def one_dimensional() -> Iterator[Case]:
     for features, outputs, batch, window, elements in ONE_D:
         made = conv((batch, elements, features), (window, features, outputs))
         name = f"-1d-{features}-{outputs}-{batch}-{window}-{elements}"
         yield from cells("convolution", made, types=(dt.F32, dt.F16), suffix=name)
-    for name, attrs in {
-        "lhs-dilated-full": {"padding": [(3, 3)], "base": (2,)},
-        "lhs-dilated-none": {"padding": [(0, 0)], "base": (3,)},
-        "lhs-dilated-half": {"padding": [(1, 2)], "base": (2,)},
-        "lhs-dilated-strided": {"padding": [(2, 2)], "base": (2,), "stride": (3,)},
-        "both-dilated": {"padding": [(2, 3)], "base": (2,), "dilation": (2,)},
-        "rhs-dilated": {"dilation": (2,)},
-        "rhs-dilated-padded": {"padding": [(3, 3)], "dilation": (3,)},
-        "padded": {"padding": [(5, 4)]},
-        "padded-strided": {"padding": [(1, 1)], "stride": (2,)},
-        "negative-padding": {"padding": [(-2, -1)]},
-    }.items():
+    for name, attrs in WINDOWS_1D.items():
         made = conv((2, 11, 3), (4, 3, 5), **attrs)
         yield from cells("convolution", made, types=(dt.F32, dt.F16), suffix=f"-1d-{name}")
 
@@ -146,7 +150,7 @@ def of_truth(b: HloBuilder) -> Node:
         b.parameter(array(dt.PRED, (3, 3, 2, 5))),
     )
     wide = [b.op("convert", v, shape=array(dt.F32, v.shape.dims)) for v in (x, kernel)]
-    return convolution(b, *wide, features_last(2))
+    return convolution(b, wide[0], wide[1], features_last(2))
 
 
 def with_bias(spatial: int, b: HloBuilder) -> Node:
@@ -189,7 +193,7 @@ CELL = conv((2, 5, 6, 3), (3, 2, 3, 4), padding=[(1, 1), (0, 1)], stride=(2, 1))
 def named(table: dict[str, Template], types: Sequence[PrimitiveType]) -> Iterator[Case]:
     for name, made in table.items():
         for dtype in types:
-            yield Case(f"{name}_{dtype}", partial(made, dtype=dtype), "convolution", dtype.name,
+            yield Case(f"{name}_{dtype}", of_type(made, dtype), "convolution", dtype.name,
                        ("conv",))  # fmt: skip
 
 

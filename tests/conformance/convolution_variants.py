@@ -13,7 +13,7 @@ import numpy as np
 
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.literal import Array
-from xladev.testing.conformance.case import Case, given, ordinary
+from xladev.testing.conformance.case import Build, Case, given, ordinary
 from xladev.testing.conformance.cells import Node
 from xladev.testing.conformance.windows import (
     convolution,
@@ -33,7 +33,7 @@ class Variant:
     kernel: Dims
     values: Sequence[float] | Array | None = None
     weights: Sequence[float] | Array | None = None
-    want: Sequence[float] | None = None
+    want: Sequence[float] | Array | None = None
     window: dict[str, Any] = field(default_factory=dict)
     last: bool = False
     backward: str = ""
@@ -235,7 +235,7 @@ VARIANTS = {
 }  # fmt: skip
 
 
-def program(v: Variant):
+def program(v: Variant) -> Build:
     spatial = len(v.input) - 2
     dims = features_last(spatial) if v.last else features_first(spatial)
 

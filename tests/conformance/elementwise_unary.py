@@ -11,8 +11,8 @@ from xladev.hlo import dtype as dt
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.opset import OPSET
 from xladev.hlo.shape import Layout, array
-from xladev.testing.conformance.case import Case, special
-from xladev.testing.conformance.cells import Node, cells, elementwise
+from xladev.testing.conformance.case import Build, Case, special
+from xladev.testing.conformance.cells import Node, cells, elementwise, of_type
 
 DIMS = (33, 37)
 UNARY = tuple(
@@ -41,14 +41,16 @@ def shapes() -> Iterator[Case]:
             program = elementwise(opcode, 1, dims)
             yield Case(
                 f"{opcode}-{dtype}-{name}",
-                lambda b, program=program, dtype=dtype: program(b, dtype),
+                of_type(program, dtype),
                 opcode,
                 dtype.name,
                 ("shape",),
             )
 
 
-def laid_out(opcode: str, dims: tuple[int, ...], source: Layout | None, target: Layout | None):
+def laid_out(
+    opcode: str, dims: tuple[int, ...], source: Layout | None, target: Layout | None
+) -> Build:
     def program(b: HloBuilder) -> Node:
         x = b.parameter(array(dt.F32, dims, layout=source))
         return b.op(opcode, x, shape=array(dt.F32, dims, layout=target))

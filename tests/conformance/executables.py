@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def check_a_program_is_saved_and_loaded(probe: Probe) -> None:
 def check_a_truncated_program_is_refused(probe: Probe) -> None:
     data = program_to_bytes(probe.compile(LAYER).program)
     for length in (0, 1, 8, len(data) // 2, len(data) - 1):
-        refused(probe, lambda n=length: program_from_bytes(data[:n]), f"{length} bytes of it")
+        refused(probe, partial(program_from_bytes, data[:length]), f"{length} bytes of it")
 
 
 def check_a_damaged_program_is_refused(probe: Probe) -> None:
@@ -89,7 +90,7 @@ def check_a_damaged_program_is_refused(probe: Probe) -> None:
     for at in range(0, len(data), max(len(data) // 40, 1)):
         changed = bytearray(data)
         changed[at] ^= 0x55
-        refused(probe, lambda c=bytes(changed): program_from_bytes(c), f"byte {at} changed")
+        refused(probe, partial(program_from_bytes, bytes(changed)), f"byte {at} changed")
 
 
 def check_another_platforms_executable_is_refused(probe: Probe) -> None:

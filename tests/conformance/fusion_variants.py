@@ -5,6 +5,7 @@ that does not must open them. What is varied is what XLA's own suites of the sam
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from xladev.testing.conformance.cells import Node, combine
 
 Body = Callable[..., Node]
 Dims = tuple[int, ...]
-F = np.float32
+F: Any = np.float32
+INT: Any = np.int32
 
 
 def fused(shapes: Sequence[Shape], body: Body, kind: str = "kLoop") -> Build:
@@ -145,8 +147,8 @@ PLAIN: dict[str, tuple[Build, Sequence[Array] | None, Array | None]] = {
         fused((f32(3), f32(2, 3)), into_addition), [F([1, -2, 3]), F([[-1, 0, 4], [6, 5, 4]])],
         F([[0, -2, 7], [7, 3, 7]]),
     ),
-    "BroadcastNegate": (fused((s32(),), negated_spread), [np.int32(1)], np.int32([-1, -1])),
-    "ReshapeToScalar": (fused((s32(1, 1),), reshape()), [np.int32([[5]])], np.int32(5)),
+    "BroadcastNegate": (fused((s32(),), negated_spread), [INT(1)], INT([-1, -1])),
+    "ReshapeToScalar": (fused((s32(1, 1),), reshape()), [INT([[5]])], INT(5)),
     "Reshape_3by2_1by2by3": (fused((s32(3, 2),), reshape(1, 2, 3)), None, None),
     "Reshape_1by2by3_3by2": (fused((s32(1, 2, 3),), reshape(3, 2)), None, None),
     "Reshape_1by1by1_": (fused((s32(1, 1, 1),), reshape()), None, None),
@@ -154,31 +156,31 @@ PLAIN: dict[str, tuple[Build, Sequence[Array] | None, Array | None]] = {
     "Reshape__": (fused((s32(),), reshape()), None, None),
     "Reshape_3by3_3by3": (fused((s32(3, 3),), reshape(3, 3)), None, None),
     "ReshapeNegate": (
-        fused((s32(4),), then_negate(reshape(2, 2))), [np.int32([1, 2, 3, 4])],
-        np.int32([[-1, -2], [-3, -4]]),
+        fused((s32(4),), then_negate(reshape(2, 2))), [INT([1, 2, 3, 4])],
+        INT([[-1, -2], [-3, -4]]),
     ),
     "Transpose_2by3": (fused((s32(2, 3),), transpose), None, None),
     "Transpose_3by3": (fused((s32(3, 3),), transpose), None, None),
     "TransposeNegate": (
-        fused((s32(2, 2),), then_negate(transpose)), [np.int32([[1, 2], [3, 4]])],
-        np.int32([[-1, -3], [-2, -4]]),
+        fused((s32(2, 2),), then_negate(transpose)), [INT([[1, 2], [3, 4]])],
+        INT([[-1, -3], [-2, -4]]),
     ),
-    "Reverse": (fused((s32(3),), reverse), [np.int32([1, 2, 3])], np.int32([3, 2, 1])),
+    "Reverse": (fused((s32(3),), reverse), [INT([1, 2, 3])], INT([3, 2, 1])),
     "ReverseNegate": (
-        fused((s32(3),), then_negate(reverse)), [np.int32([1, 2, 3])], np.int32([-3, -2, -1])
+        fused((s32(3),), then_negate(reverse)), [INT([1, 2, 3])], INT([-3, -2, -1])
     ),
     "SliceNegate": (
-        fused((s32(4),), then_negate(every_other)), [np.int32([1, 2, 3, 4])], np.int32([-1, -3])
+        fused((s32(4),), then_negate(every_other)), [INT([1, 2, 3, 4])], INT([-1, -3])
     ),
     "DynamicSliceNegate": (
-        fused((s32(4),), then_negate(two_from_one)), [np.int32([1, 2, 3, 4])], np.int32([-2, -3])
+        fused((s32(4),), then_negate(two_from_one)), [INT([1, 2, 3, 4])], INT([-2, -3])
     ),
-    "FusionReduce": (fused((), counted, "kInput"), (), np.int32(496)),
+    "FusionReduce": (fused((), counted, "kInput"), (), INT(496)),
     "ReduceImplicitBroadcast": (
-        fused((s32(4),), minus_total), [np.int32([1, 2, 4, 8])], np.int32(-15)
+        fused((s32(4),), minus_total), [INT([1, 2, 4, 8])], INT(-15)
     ),
     "FusionReduceWindow": (
-        fused((s32(3, 3),), window_products), [NINE], np.int32([[462, 2145], [24871, 62491]])
+        fused((s32(3, 3),), window_products), [NINE], INT([[462, 2145], [24871, 62491]])
     ),
     "SharedConstant": (fused((f32(1),), shared_constant), [F([0])], F([0])),
     "Fibonacci": (fused((f32(5), f32(5)), fibonacci), [np.ones(5, F), np.ones(5, F)],

@@ -1,6 +1,7 @@
 """Tier 5, integration: DLPack in and out, memory statistics, descriptions."""
 
 import gc
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,7 +20,8 @@ def check_arrays_leave_through_dlpack(probe: Probe) -> None:
         if array.__dlpack_device__()[0] != 1:
             continue
         probe.require(
-            np.array_equal(np.from_dlpack(array), sent), f"{np.dtype(dtype)} through DLPack"
+            np.array_equal(np.from_dlpack(cast(Any, array)), sent),
+            f"{np.dtype(dtype)} through DLPack",
         )
 
 
@@ -34,7 +36,7 @@ def check_exported_memory_outlives_its_array(probe: Probe) -> None:
     array = put(probe.device, np.arange(1000, dtype=np.int32))
     if array.__dlpack_device__()[0] != 1:
         return
-    shown = np.from_dlpack(array)
+    shown = np.from_dlpack(cast(Any, array))
     del array
     gc.collect()
     for n in range(10):

@@ -17,7 +17,7 @@ from xladev.testing.conformance.cells import Node, Template, cells
 Dims = tuple[int, ...]
 
 
-def one(opcode: str, dims: Dims, result: Dims | None = None, **attrs: object) -> Template:
+def one(opcode: str, dims: Dims, result: Dims | None = None, **attrs: Any) -> Template:
     """An opcode of one array; the result's sizes only where they are not inferred."""
 
     def template(b: HloBuilder, dtype: PrimitiveType) -> Node:
@@ -110,7 +110,7 @@ PADS = {
     "to-one-element": ((3, 4), (-2, -2, 1), (-3, -3, 2)),
     "to-one-hole": ((2, 5), (-1, -1, 1), (0, 0, 0)), "of-one": ((1, 1), (3, 0, 2), (0, 2, 1)),
 }  # fmt: skip
-CONCATENATIONS = {
+CONCATENATIONS: dict[str, tuple[Any, ...]] = {
     "one": (0, (3, 4)), "two": (0, (3, 17), (5, 17)), "minor": (1, (5, 16), (5, 1), (5, 33)),
     "middle": (1, (2, 3, 5), (2, 1, 5), (2, 4, 5)), "empty": (0, (0, 3), (2, 3), (0, 3)),
     "many": (0, *((n, 3) for n in range(1, 18))), "vector": (0, (1,), (1024,), (7,)),
@@ -142,10 +142,10 @@ def varied() -> Iterator[Case]:
         yield from _some("slice", sliced(dims, *parts), name)
     for name, (dims, *padding) in PADS.items():
         yield from _some("pad", pad(dims, *padding), name)
-    for name, (at, *operands) in CONCATENATIONS.items():
-        yield from _some("concatenate", concatenate(at, *operands), name)
-    for name, (dims, at) in IOTAS.items():
-        yield from _some("iota", iota(dims, at), name)
+    for name, (axis, *operands) in CONCATENATIONS.items():
+        yield from _some("concatenate", concatenate(axis, *operands), name)
+    for name, (dims, axis) in IOTAS.items():
+        yield from _some("iota", iota(dims, axis), name)
     for source, target in COPIES:
         made = laid_out("copy", source, target, SIZES[len(source)])
         yield from _some("copy", made, f"{source}-to-{target}")

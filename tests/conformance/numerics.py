@@ -16,7 +16,7 @@ from xladev.hlo.literal import Array
 from xladev.hlo.opset import OPSET
 from xladev.hlo.shape import array
 from xladev.testing.conformance.case import Build, Case, given
-from xladev.testing.conformance.cells import Node, accepts, elementwise
+from xladev.testing.conformance.cells import Node, accepts, elementwise, of_type
 
 UNARY = tuple(
     n for n, op in OPSET.items()
@@ -86,7 +86,7 @@ def binary() -> Iterator[Case]:
         for opcode in opcodes:
             template = elementwise(opcode, 2, (256, 256))
             yield Case(
-                f"{opcode}-{dtype}-pairs", lambda b, t=template, d=dtype: t(b, d), opcode,
+                f"{opcode}-{dtype}-pairs", of_type(template, dtype), opcode,
                 dtype.name, ("exhaustive",), inputs=given(both),
             )  # fmt: skip
 

@@ -29,7 +29,7 @@ def dot(
             b.parameter(array(dtype, dims, layout=Layout(order) if order else None))
             for dims, order in zip((lhs, rhs), orders, strict=True)
         ]
-        numbers = {
+        numbers: dict[str, Any] = {
             "lhs_contracting_dims": contract[0], "rhs_contracting_dims": contract[1],
             "lhs_batch_dims": batch[0], "rhs_batch_dims": batch[1],
         }  # fmt: skip

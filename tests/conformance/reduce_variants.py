@@ -178,7 +178,7 @@ def predicates() -> Iterator[Case]:
 
 
 def log_of(b: HloBuilder, sizes: Dims, layout: Dims | None = None) -> Node:
-    return b.op("log", b.parameter(array(dt.F32, sizes, layout=layout and Layout(layout))))
+    return b.op("log", b.parameter(array(dt.F32, sizes, layout=Layout(layout) if layout else None)))
 
 
 def elementwise_111x50(b: HloBuilder) -> Node:

@@ -16,7 +16,14 @@ from xladev.hlo.dtype import FLOATS, INTEGERS, PrimitiveType
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.shape import Layout, array
 from xladev.testing.conformance.case import Case, given, ordinary, special
-from xladev.testing.conformance.cells import Node, Template, cells, combine, scalar_computation
+from xladev.testing.conformance.cells import (
+    Node,
+    Template,
+    cells,
+    combine,
+    of_type,
+    scalar_computation,
+)
 
 Dims = tuple[int, ...]
 Window = tuple[WindowDim, ...]
@@ -71,7 +78,7 @@ def long_sums() -> Iterator[Case]:
         terms = np.full(count, value, dtype.np)
         yield Case(
             f"reduce-{dtype}-add-{count}-alike",
-            lambda b, t=dtype, n=count: reduce((n,), (0,), "add")(b, t), "reduce", dtype.name,
+            of_type(reduce((count,), (0,), "add"), dtype), "reduce", dtype.name,
             ("accuracy",), inputs=given([terms, dtype.np.type(0)]),
         )  # fmt: skip
 

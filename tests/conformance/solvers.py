@@ -105,7 +105,7 @@ def norm(kind: str, dims: Dims, feature: int, epsilon: float = 0.01) -> Template
     """Variances are made positive first."""
 
     def template(b: HloBuilder, dtype: PrimitiveType) -> Node:
-        attrs = {"epsilon": epsilon, "feature_index": feature}
+        attrs: dict[str, Any] = {"epsilon": epsilon, "feature_index": feature}
         vector = array(dtype, (dims[feature],))
         x = b.parameter(array(dtype, dims))
         if kind == "training":

@@ -73,7 +73,7 @@ class Case:
     tags: tuple[str, ...] = ()
     tier: int = 2
     inputs: Inputs = ordinary
-    expected: tuple[Array, ...] | None = None
+    expected: tuple[Array | np.generic, ...] | None = None
     options: tuple[str, ...] = ()
     timeout_s: float = 120.0
     replicas: int = 1

@@ -48,7 +48,7 @@ def cells(
     for dtype in taken:
         yield Case(
             f"{opcode}-{dtype}{suffix}",
-            _of_type(template, dtype),
+            of_type(template, dtype),
             opcode,
             dtype.name,
             ("cell", *tags),
@@ -58,7 +58,8 @@ def cells(
         )
 
 
-def _of_type(template: Template, dtype: PrimitiveType) -> Build:
+def of_type(template: Template, dtype: PrimitiveType) -> Build:
+    """What builds the template's program for one element type."""
     return lambda b: template(b, dtype)
 
 

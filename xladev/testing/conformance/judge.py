@@ -124,7 +124,7 @@ class Judge:
         found: Sequence[Sequence[Array]],
     ) -> Result:
         for run, (row, want, got) in enumerate(zip(rows, wanted, found, strict=True)):
-            known = want if case.expected is None else case.expected
+            known = want if case.expected is None else [np.asarray(x) for x in case.expected]
             problem = _type_problem(got, known, run)
             if problem:
                 return replace(blank, status=Status.FAIL, detail=problem)
