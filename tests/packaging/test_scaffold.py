@@ -42,6 +42,37 @@ def test_a_whole_backend_starts_green(clean: Environment, tmp_path: Path) -> Non
     assert "ran on the host" not in shown["xladev run"]
 
 
+@pytest.mark.rotating
+@pytest.mark.parametrize(("kind", "level"), [(("--minimal",), 1), ((), 6)])
+def test_what_is_scaffolded_is_certified(
+    kind: tuple[str, ...], level: int, clean: Environment, tmp_path: Path
+) -> None:
+    for folder, command in (
+        (tmp_path, ("xladev", "new", "my_npu", *kind)),
+        (tmp_path / "my_npu", ("pip", "install", ".")),
+    ):
+        code, shown = clean.run(*command, cwd=folder)
+        assert code == 0, shown
+    code, shown = clean.run(
+        "xladev",
+        "certify",
+        "my_npu",
+        "--level",
+        str(level),
+        "--quiet",
+        cwd=tmp_path,
+        timeout_s=1500,
+    )
+    assert code == 0, shown
+    assert f"my_npu reaches level {level}" in shown
+    file = "certificate/CERTIFICATE.json"
+    code, shown = clean.run("xladev", "certify", "--verify", file, "--sample", "20", cwd=tmp_path)
+    assert code == 0, shown
+    assert "20 of 20 cases hold" in shown
+    page = (tmp_path / "certificate" / "STATEMENT.md").read_text("utf-8")
+    assert "installed from a working tree" not in page
+
+
 def steps(environment: Environment, folder: Path, *new: str) -> dict[str, str]:
     """Runs the command, and then what it says comes next; the output by command."""
     project = folder / "my_npu"

@@ -8,6 +8,8 @@ before a block may say something else:
     <!-- file: PATH -->           it is written to a file
     <!-- more of file: PATH -->   it is added to a file
     <!-- in file: PATH -->        it must be what the file holds
+    <!-- methods in file: PATH -->  its methods replace those of the file's first class, or join it
+    <!-- imports in file: PATH -->  it is put after the file's imports
 """
 
 import re
@@ -15,7 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 FENCE = re.compile(r"^```(\S*)\s*$")
-NOTE = re.compile(r"^<!-- (not run|file|more of file|in file): (.+) -->$")
+NOTE = re.compile(
+    r"^<!-- (not run|file|more of file|in file|methods in file|imports in file): (.+) -->$"
+)
 RUNS = ("python", "console")
 
 FILES = {
@@ -30,6 +34,26 @@ with open({path!r}, "a") as file:
     "in file": """\
 from pathlib import Path
 assert Path({path!r}).read_text() == {text!r}, {path!r} + " holds something else"
+""",
+    "methods in file": """\
+import ast
+from pathlib import Path
+new, lines = {text!r}, Path({path!r}).read_text().splitlines(keepends=True)
+changed = next(n for n in ast.parse("".join(lines)).body if isinstance(n, ast.ClassDef))
+names = [n.name for n in ast.parse("class C:\\n" + new).body[0].body]
+for old in reversed(changed.body):
+    if getattr(old, "name", None) in names:
+        lines[old.lineno - 1 : old.end_lineno] = [""] * (old.end_lineno - old.lineno + 1)
+head, rest = "".join(lines[: changed.end_lineno]), "".join(lines[changed.end_lineno :])
+Path({path!r}).write_text(head.rstrip() + "\\n\\n" + new + rest)
+""",
+    "imports in file": """\
+import ast
+from pathlib import Path
+lines = Path({path!r}).read_text().splitlines(keepends=True)
+imports = [n for n in ast.parse("".join(lines)).body if isinstance(n, ast.ImportFrom)]
+lines.insert(imports[-1].end_lineno, {text!r})
+Path({path!r}).write_text("".join(lines))
 """,
 }
 

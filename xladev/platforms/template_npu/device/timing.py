@@ -1,6 +1,6 @@
 """How many cycles an instruction takes, and what a list did in all: deterministic counters.
 
-What a vendor replaces: by their own cost model, or by reading the hardware's counters.
+What a vendor replaces: all of it, by their own cost model, or by reading the hardware's counters.
 """
 
 from __future__ import annotations
