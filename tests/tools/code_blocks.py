@@ -8,7 +8,7 @@ before a block may say something else:
     <!-- file: PATH -->           it is written to a file
     <!-- more of file: PATH -->   it is added to a file
     <!-- in file: PATH -->        it must be what the file holds
-    <!-- methods in file: PATH -->  its methods replace those of the file's first class, or join it
+    <!-- methods in file: PATH -->  methods of its class replace those of the file's first class
     <!-- imports in file: PATH -->  it is put after the file's imports
 """
 
@@ -40,7 +40,9 @@ import ast
 from pathlib import Path
 new, lines = {text!r}, Path({path!r}).read_text().splitlines(keepends=True)
 changed = next(n for n in ast.parse("".join(lines)).body if isinstance(n, ast.ClassDef))
-names = [n.name for n in ast.parse("class C:\\n" + new).body[0].body]
+methods = [n for n in ast.parse(new).body[0].body if isinstance(n, ast.FunctionDef)]
+names = [n.name for n in methods]
+new = "".join(new.splitlines(keepends=True)[methods[0].lineno - 1 :])
 for old in reversed(changed.body):
     if getattr(old, "name", None) in names:
         lines[old.lineno - 1 : old.end_lineno] = [""] * (old.end_lineno - old.lineno + 1)

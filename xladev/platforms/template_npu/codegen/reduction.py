@@ -1,7 +1,8 @@
 """Reduce: each tile is folded as a tree, tiles one after the other, and the epilogue is fused.
 
 A reducer that the vector unit knows takes one instruction for up to 1,024 lanes; any other is
-applied to halves of the tile until one element is left.
+applied to halves of the tile until one element is left. A tile lies in the scratchpad as it does in
+DRAM, reduced dimensions innermost or outermost, for DMA is slow at transposing.
 
 What a vendor replaces: the folding, if their unit reduces otherwise.
 """
@@ -9,6 +10,7 @@ What a vendor replaces: the folding, if their unit reduces otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from xladev.hlo.ir import HloComputation, HloInstruction
@@ -29,7 +31,14 @@ from xladev.platforms.template_npu.codegen.loops import (
     store_of,
     whole,
 )
-from xladev.platforms.template_npu.codegen.nodes import Array, Input, Node, Operation, reachable
+from xladev.platforms.template_npu.codegen.nodes import (
+    Array,
+    Input,
+    Load,
+    Node,
+    Operation,
+    reachable,
+)
 from xladev.platforms.template_npu.codegen.opcodes import REDUCERS
 from xladev.platforms.template_npu.codegen.tiles import (
     Box,
@@ -120,6 +129,7 @@ class _Fold:
         self.store_roots = [s.node for s in stores]
         self.store_order = reachable(self.store_roots)
         self.kept, self.reduced = extents
+        self.kept_inside = _runs_along_kept(self.order, len(self.kept))
         self.function = _known_function(reducer) if len(operands) == 1 else ""
         pair = Expression(None, (2, 2))  # type: ignore[arg-type]
         names = [(side, n) for side in range(2) for n in range(len(operands))]
@@ -136,8 +146,12 @@ class _Fold:
         if not limit:
             kept, reduced = tuple(1 for _ in kept), tuple(min(n, _DRY_EXTENT) for n in reduced)
             lanes, limit = 1, prod(reduced)
-        inner = box_sizes(reduced, limit)
-        outer = box_sizes(kept, max(1, limit // max(prod(inner), 1)))
+        if self.kept_inside:
+            outer = box_sizes(kept, max(1, min(limit, lanes)))
+            inner = box_sizes(reduced, max(1, limit // prod(outer)))
+        else:
+            inner = box_sizes(reduced, limit)
+            outer = box_sizes(kept, max(1, limit // max(prod(inner), 1)))
         inner_boxes = list(boxes(reduced, inner))
         if lanes == 1:
             inner_boxes *= 2
@@ -151,21 +165,25 @@ class _Fold:
     def _tile(self, tiles: TileEmitter, box: Box, part: Box, lanes: int) -> list[Value]:
         """The operands of one tile, folded to one element for each kept one."""
         whole_box = Box((*box.origin, *part.origin), (*box.sizes, *part.sizes))
+        first, rank = len(box.sizes), len(whole_box.sizes)
+        tiles.order = (*range(first, rank), *range(first)) if self.kept_inside else ()
         values = tiles.run(self.order, self.operands, whole_box, {})
+        tiles.order = ()
         rows, columns = prod(box.sizes), prod(part.sizes)
         flat = [
-            _matrix(v, columns, isa.TYPES[o.type].nbytes)
+            self._flat(v, rows, columns, isa.TYPES[o.type].nbytes)
             for v, o in zip(values, self.operands, strict=True)
         ]
         held = [tiles.taken.pop(o, None) for o in dict.fromkeys(self.operands)]
         owned = [b for b in held if b is not None]
-        while columns > (lanes if self.function else 1):
+        function = "" if self.kept_inside else self.function  # its lanes are the columns
+        while columns > (lanes if function else 1):
             folded = self._halved(tiles, flat, rows, columns)
             for buffer in owned:
                 tiles.slots.give(buffer)
             flat, owned = folded, [v.buffer for v in folded]
             columns -= columns // 2
-        if self.function:
+        if function:
             made = self._lanes(tiles, flat[0], rows, columns)
             for buffer in owned:
                 tiles.slots.give(buffer)
@@ -176,6 +194,12 @@ class _Fold:
                 tiles.slots.give(buffer)
             return copies
         return flat
+
+    def _flat(self, value: Value, rows: int, columns: int, nbytes: int) -> Value:
+        """A tile as rows and columns."""
+        if not self.kept_inside:
+            return _matrix(value, columns, nbytes)
+        return Value(value.buffer, value.address, (nbytes, rows * nbytes))
 
     def _copy(self, tiles: TileEmitter, v: Value, rows: int, number: int) -> Value:
         type_ = self.operands[number].type
@@ -195,34 +219,47 @@ class _Fold:
         made: list[Value] = []
         for value, low, operand in zip(values, combined, self.operands, strict=True):
             nbytes = isa.TYPES[operand.type].nbytes
-            out = _matrix(tiles.dense((rows, left), (True, True), nbytes), left, nbytes)
-            types = (operand.type, operand.type)
-            tiles.vector("unary", "copy", types, (rows, half), out, (low,))
-            middle, at = _moved(value, half * nbytes), _moved(out, half * nbytes)
-            tiles.vector("unary", "copy", types, (rows, 1), at, (middle,))
+            new = tiles.dense((rows * left,), (True,), nbytes)
+            out = self._flat(new, rows, left, nbytes)
+            self._copied_into(tiles, operand.type, out, low, (rows, half))
+            middle = _moved(value, half * value.strides[1])
+            at = _moved(out, half * out.strides[1])
+            self._copied_into(tiles, operand.type, at, middle, (rows, 1))
             tiles.slots.give(low.buffer)
             made.append(out)
         return made
+
+    def _copied_into(
+        self, tiles: TileEmitter, type_: int, out: Value, source: Value, sizes: tuple[int, int]
+    ) -> None:
+        values = self._turned(out), self._turned(source)
+        turned = sizes[::-1] if self.kept_inside else sizes
+        tiles.vector("unary", "copy", (type_, type_), turned, values[0], (values[1],))
+
+    def _turned(self, value: Value) -> Value:
+        """Rows and columns as the vector unit goes over them, what is contiguous innermost."""
+        return replace(value, strides=value.strides[::-1]) if self.kept_inside else value
 
     def _combined(
         self, tiles: TileEmitter, values: list[Value], rows: int, columns: int, half: int
     ) -> list[Value]:
         inputs: dict[object, Value] = {}
-        for n, (value, operand) in enumerate(zip(values, self.operands, strict=True)):
+        for n, value in enumerate(values):
             inputs[0, n] = value
-            nbytes = isa.TYPES[operand.type].nbytes
-            inputs[1, n] = _moved(value, (columns - half) * nbytes)
+            inputs[1, n] = _moved(value, (columns - half) * value.strides[1])
         return self._pair(tiles, inputs, rows, half)
 
     def _pair(
         self, tiles: TileEmitter, inputs: dict[object, Value], rows: int, columns: int
     ) -> list[Value]:
         """The reducer on two sets of values; in slots of their own."""
-        made = tiles.run(self.pair_order, self.pair_roots, Box((0, 0), (rows, columns)), inputs)
+        sizes = (columns, rows) if self.kept_inside else (rows, columns)
+        given = {name: self._turned(value) for name, value in inputs.items()}
+        made = tiles.run(self.pair_order, self.pair_roots, Box((0, 0), sizes), given)
         for root in self.pair_roots:
             tiles.taken.pop(root)
         return [
-            _matrix(v, columns, isa.TYPES[r.type].nbytes)
+            self._flat(v, rows, columns, isa.TYPES[r.type].nbytes)
             for v, r in zip(made, self.pair_roots, strict=True)
         ]
 
@@ -264,6 +301,14 @@ class _Fold:
             tiles.release(root)
         for total in totals:
             tiles.slots.give(total.buffer)
+
+
+def _runs_along_kept(nodes: Sequence[Node], kept: int) -> bool:
+    """True if neighbours in DRAM are neighbours along a kept dimension, in the first array."""
+    for node in nodes:
+        if isinstance(node, Load) and all(node.depends):
+            return any(abs(step) == 1 for step in node.steps[:kept])
+    return False
 
 
 def _matrix(value: Value, columns: int, nbytes: int) -> Value:

@@ -214,11 +214,20 @@ def _without_ones(
 
 
 class TileEmitter:
-    """Emits the instructions of tiles; values that depend on no iteration variable are kept."""
+    """Emits the instructions of tiles; values that depend on no iteration variable are kept.
+
+    Attributes:
+        commands: where to; None for a dry run.
+        slots: the scratchpad.
+        order: iteration variables from slowest to fastest, as values of nodes lie in their slots;
+            empty for the order in which they come.
+        taken: slots of the nodes whose values are held.
+    """
 
     def __init__(self, commands: CommandList | None, slots: Slots) -> None:
         self.commands = commands
         self.slots = slots
+        self.order: tuple[int, ...] = ()
         self._kept: dict[Node, Value] = {}
         self.taken: dict[Node, Buffer] = {}
 
@@ -284,9 +293,9 @@ class TileEmitter:
         if owner is not None:
             self.taken[owner] = buffer
         own = tuple(n if d else 1 for n, d in zip(sizes, depends, strict=True))
-        strides = tuple(
-            s * nbytes if n > 1 else 0 for s, n in zip(element_strides(own), own, strict=True)
-        )
+        order = self.order or range(len(own))
+        steps = dict(zip(order, element_strides(tuple(own[j] for j in order)), strict=True))
+        strides = tuple(steps[j] * nbytes if n > 1 else 0 for j, n in enumerate(own))
         return Value(buffer, buffer.address, strides)
 
     def _fill(self, node: Node, made: Value, operands: list[Value], box: Box) -> None:
@@ -327,6 +336,9 @@ class TileEmitter:
         number = row.functions.index(function) if row.functions else 0
         used = (made, *operands)
         columns = tuple(v.strides for v in used)
+        if self.order:
+            sizes = tuple(sizes[j] for j in self.order)
+            columns = tuple(tuple(c[j] for j in self.order) for c in columns)
         reads, writes = [v.buffer for v in operands], (made.buffer,)
         for counts, placed in pieces(sizes, columns, isa.MAX_LANES):
             references = [
@@ -404,7 +416,11 @@ class TileEmitter:
         number = row.functions.index(function) if row.functions else 0
         nbytes = isa.TYPES[type_].nbytes
         index_strides = index.strides if index else (0,) * len(sizes)
-        columns = (value.strides, index_strides, tuple(s * nbytes for s in steps))
+        columns: tuple[tuple[int, ...], ...] = (
+            value.strides, index_strides, tuple(s * nbytes for s in steps)
+        )  # fmt: skip
+        if index is None:
+            sizes, columns = _fastest_inside(sizes, columns)
         start = array.offset + position * nbytes
         is_load = row.engine == isa.LOAD
         reads = [array.window if is_load else value.buffer]
@@ -421,6 +437,15 @@ class TileEmitter:
             self.commands.emit(
                 row, number, (type_, type_), counts, references, scalars, reads, writes
             )
+
+
+def _fastest_inside(
+    sizes: tuple[int, ...], columns: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """The loops of a copy in the order of DRAM: what is contiguous there is the innermost."""
+    steps = columns[-1]
+    order = sorted(range(len(sizes)), key=lambda j: (steps[j] != 0, -abs(steps[j])))
+    return tuple(sizes[j] for j in order), tuple(tuple(c[j] for j in order) for c in columns)
 
 
 def _dot(a: Sequence[int], b: Sequence[int]) -> int:
