@@ -1,0 +1,127 @@
+"""What must not crash a process: exceptions, threads, exits, forks, memory, in a process each."""
+
+import pytest
+
+from tests.tools.jax_child import run_jax
+
+PLATFORMS = ("xladev_cpu", "template_npu")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_buffers_die_while_an_exception_is_in_flight(platform: str) -> None:
+    run_jax(
+        """
+f = jax.jit(lambda x: x * 2)
+x = jnp.arange(100.0)
+def fails():
+    held = [f(x) for _ in range(5)]
+    raise KeyError('in flight')
+for _ in range(50):
+    try:
+        fails()
+    except KeyError as error:
+        assert error.args == ('in flight',)
+""",
+        platform,
+    )
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_eight_threads(platform: str) -> None:
+    run_jax(
+        """
+import gc, threading
+import numpy as np
+f = jax.jit(lambda x: x * 2 + 1)
+loop = jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda i, c: c + i, x))
+x = jnp.arange(64.0)
+f(x), loop(x)
+wrong = []
+def work(number):
+    for i in range(40):
+        y = loop(f(f(x) + number))
+        if i % 10 == 0:
+            gc.collect()
+            expected = (np.arange(64) * 2 + 1 + number) * 2 + 4
+            if np.asarray(y).tolist() != expected.tolist():
+                wrong.append(number)
+threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+assert not wrong, wrong
+""",
+        platform,
+    )
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_exit_with_live_arrays_and_pending_work(platform: str) -> None:
+    run_jax(
+        """
+x = jnp.ones((120, 120))
+loop = jax.jit(lambda x: jax.lax.fori_loop(0, 20, lambda i, c: c @ c / 120, x))
+kept = [loop(x) for _ in range(3)]
+jax.debug.callback(lambda v: None, x)
+""",
+        platform,
+    )
+
+
+def test_failures_poison_what_is_computed_from_them() -> None:
+    run_jax(
+        """
+def fails(x):
+    raise ValueError('on purpose')
+shape = jax.ShapeDtypeStruct((4,), jnp.float32)
+bad = jax.jit(lambda x: jax.pure_callback(fails, shape, x) * 2)
+loop = jax.jit(lambda x: jax.lax.fori_loop(0, 50, lambda i, c: c * 1.5, x))
+y = loop(bad(loop(jnp.ones(4)))) + 1
+for _ in range(2):
+    try:
+        y.block_until_ready()
+    except jax.errors.JaxRuntimeError as error:
+        assert 'on purpose' in str(error), error
+    else:
+        raise SystemExit('nothing was raised')
+assert loop(jnp.zeros(4)).tolist() == [0.0] * 4
+"""
+    )
+
+
+def test_child_of_fork_runs_what_is_compiled() -> None:
+    shown = run_jax(
+        """
+import os, warnings
+import numpy as np
+warnings.simplefilter('ignore')
+x = jnp.ones((50, 50))
+f = jax.jit(lambda x: x * 2)
+loop = jax.jit(lambda x: jax.lax.fori_loop(0, 9, lambda i, c: c @ c / 50, x))
+loop(x).block_until_ready(), f(x).block_until_ready()
+child = os.fork()
+if not child:
+    print(np.asarray(f(x))[0, 0], np.asarray(loop(x))[0, 0], flush=True)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    )
+    assert shown == "2.0 1.0\n"
+
+
+@pytest.mark.serial
+def test_memory_stays_flat() -> None:
+    run_jax(
+        """
+def resident_kb():
+    return int(open('/proc/self/statm').read().split()[1]) * 4
+f = jax.jit(lambda x, y: (x + y, x * y))
+x = jnp.arange(1000.0)
+for _ in range(2000):
+    f(x, x)
+before = resident_kb()
+for _ in range(100000):
+    f(x, x)
+grown = resident_kb() - before
+assert grown < 2000, f'{grown} kB'
+"""
+    )
