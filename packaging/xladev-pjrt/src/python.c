@@ -37,8 +37,8 @@ static void *open_library(void) {
 }
 
 static const char *find_functions(void) {
-    void *library = dlsym(RTLD_DEFAULT, "Py_IsInitialized") ? RTLD_DEFAULT : open_library();
-    if (!library && library != RTLD_DEFAULT)
+    void *library = RTLD_DEFAULT;
+    if (!dlsym(library, "Py_IsInitialized") && !(library = open_library()))
         return "there is no Python in this process and no shared libpython on the library path; "
                "set XLADEV_LIBPYTHON to one, and PYTHONHOME and PYTHONPATH if it needs them";
 #define FIND(result, name, parameters) \
