@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,14 @@ class CustomBuildHook(BuildHookInterface[Any]):
     """Puts the compiled library into the wheel, and its machine into the wheel's name."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compiles, and tags the wheel for any Python of this machine."""
+        """Compiles, and tags the wheel for any Python of this machine.
+
+        The library lies among the sources only where these are installed as they are (editable).
+        """
         root = Path(self.root)
-        compile_library(root, root / "xladev_pjrt")
+        folder = root / "xladev_pjrt" if version == "editable" else Path(tempfile.mkdtemp())
+        made = compile_library(root, folder)
+        build_data["force_include"][str(made)] = f"xladev_pjrt/{LIBRARY}"
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{platform}"
