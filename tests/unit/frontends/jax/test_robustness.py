@@ -125,3 +125,34 @@ grown = resident_kb() - before
 assert grown < 2000, f'{grown} kB'
 """
     )
+
+
+def test_backend_that_raises_leaves_the_process_usable() -> None:
+    run_jax(
+        """
+from xladev.platforms.cpu.compiler import CpuCompiler
+from xladev.platforms.template_npu.executor import TemplateNpuExecutor
+def fails(*_, **__):
+    raise ZeroDivisionError('planted')
+def expect(call):
+    try:
+        jax.block_until_ready(call())
+    except jax.errors.JaxRuntimeError as error:
+        assert 'planted' in str(error), error
+    else:
+        raise SystemExit('nothing was raised')
+x = jnp.arange(4.0)
+link, CpuCompiler.link = CpuCompiler.link, fails
+expect(lambda: jax.jit(lambda x: x * 3)(x))
+CpuCompiler.link = link
+assert jax.jit(lambda x: x * 3)(x)[1] == 3
+npu = jax.device_put(x, jax.devices('template_npu')[0])
+f = jax.jit(lambda x: x * 5)
+jax.block_until_ready(f(npu))
+launch, TemplateNpuExecutor.launch_kernel = TemplateNpuExecutor.launch_kernel, fails
+expect(lambda: f(npu))
+TemplateNpuExecutor.launch_kernel = launch
+assert f(npu)[1] == 5
+""",
+        "xladev_cpu,template_npu",
+    )
