@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,12 +18,16 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
 import xladev
+from benchmarks.cpu.child import Clock
+from benchmarks.cpu.machine import machine
 from benchmarks.cpu.measure import file_inputs
+from benchmarks.cpu.report import table
 from xladev.client import CompiledModule
 from xladev.platforms.cpu.linker import ENTRY
 from xladev.platforms.cpu.payload import CpuPayload
@@ -122,17 +127,86 @@ def _library(name: str) -> str:
     return name.partition(".so")[0]
 
 
-def profile(path: Path, seconds: float) -> list[str]:
-    """Lines of a table: what, share in percent."""
+CLASSES = (
+    ("Python", r"Python|libffi|_ctypes"),
+    ("libc and kernel", r"libc|kernel|vdso|ld-linux|NumPy"),
+    ("convolution", r"conv"),
+    ("dot", r"dot|matmul|einsum|fft"),
+    ("sort", r"sort|top_k|argmax"),
+    ("scatter", r"scatter"),
+    ("gather", r"gather"),
+    ("reduce", r"reduce"),
+    ("other loops", r""),
+)
+"""Title and regular expression of each column; the first that matches counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where a program spends its time.
+
+    Attributes:
+        name: of the program.
+        us: microseconds of CPU time per call.
+        shares: percent of all samples, by kernel or library, largest first.
+    """
+
+    name: str
+    us: float
+    shares: tuple[tuple[str, float], ...]
+
+    def by_class(self) -> dict[str, float]:
+        """Percent by title of `CLASSES`."""
+        sums = dict.fromkeys((title for title, _ in CLASSES), 0.0)
+        for name, share in self.shares:
+            sums[next(title for title, pattern in CLASSES if re.search(pattern, name))] += share
+        return sums
+
+
+def profile(path: Path, seconds: float) -> Profile:
+    """Compiles a program, runs it for some seconds and counts."""
     compiled = xladev.compile(path, "cpu")
     inputs = file_inputs(path.parent, path.stem)
     one = len(compiled.devices) == 1
     arguments = [put(compiled.devices[0], a) for a in inputs] if one else inputs
     for _ in range(3):
         compiled(*arguments)
+    clock, calls = Clock(), 20
+    for _ in range(calls):
+        compiled(*arguments)
+    us = clock.read()[1] / calls * 1e6
     found = samples(compiled, arguments, seconds)
     whole = max(found.total(), 1)
-    return [f"{100 * n / whole:5.1f}% {name}" for name, n in found.most_common(12)]
+    shares = tuple((name, 100 * n / whole) for name, n in found.most_common())
+    return Profile(path.stem, us, shares)
+
+
+PAGE = """\
+# Where programs spend their time on the CPU
+
+<!-- Written by `python -m benchmarks.cpu.profile --write PAGE NAME.pb...`. -->
+
+Percent of CPU time by what runs: Python between call and native code, the C library and the
+operating system (copies, fresh memory), and kernels by what their names say. The time is that of
+one call, arguments on the device, results not read.
+
+Measured on {machine}, load average {load:.1f}.
+
+{table}
+"""
+
+
+def page(profiles: Sequence[Profile]) -> str:
+    """All profiles as a table."""
+    titles = [title for title, _ in CLASSES]
+    rows: list[list[str]] = []
+    for p in profiles:
+        shares = [f"{share:.0f}" if share >= 0.5 else "" for share in p.by_class().values()]
+        kernel = next((n for n, _ in p.shares if re.match(r"k\d+\.", n)), "")
+        rows.append([p.name, f"{p.us:.0f} us", *shares, f"`{kernel}`" if kernel else ""])
+    head = ["", "one call", *titles, "largest kernel"]
+    text = table(head, rows)
+    return PAGE.format(machine=machine(), load=os.getloadavg()[0], table=text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -140,10 +214,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("programs", nargs="+", type=Path, help="NAME.pb, beside NAME.npz")
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--write", type=Path, help="the page to write")
     options = parser.parse_args(arguments)
+    profiles: list[Profile] = []
     for path in options.programs:
-        print(f"\n{path.stem}")
-        print("\n".join(f"  {line}" for line in profile(path, options.seconds)), flush=True)
+        profiles.append(profile(path, options.seconds))
+        print(f"\n{path.stem}: {profiles[-1].us:.0f} us")
+        for name, share in profiles[-1].shares[:12]:
+            print(f"  {share:5.1f}% {name}", flush=True)
+    if options.write:
+        options.write.write_text(page(profiles))
     return 0
 
 
