@@ -12,6 +12,7 @@ from xladev.errors import OptionError
 def root():
     root = logging.getLogger("xladev")
     before = (root.level, root.handlers[:], root.propagate)
+    root.handlers = []  # other tests may have left some
     yield root
     root.level, root.handlers, root.propagate = before
 
