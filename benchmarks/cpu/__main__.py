@@ -62,6 +62,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--row-s", type=float, default=_PLAN.row_s)
     parser.add_argument("--timeout-s", type=float, default=_PLAN.timeout_s)
     parser.add_argument("--work", type=Path, default=Path("build/benchmarks-cpu"))
+    parser.add_argument("--only-write", action="store_true", help="measure nothing")
     parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
     parser.add_argument("--write", type=Path, help="the page to write; plots go beside it")
     return parser.parse_args(arguments)
@@ -162,14 +163,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shutil.rmtree(options.work / "rows", ignore_errors=True)
     store = Store(options.work / "rows")
     rows = wanted_rows(options)
-    versions, left_out = measure_all(rows, options, store)
+    nothing = dict[str, str](), dict[str, str]()
+    versions, left_out = nothing if options.only_write else measure_all(rows, options, store)
     known = options.work / "peers.json"
     before = json.loads(known.read_text()) if known.exists() else [{}, {}]
     versions, left_out = before[0] | versions, left_out or before[1]
     known.write_text(json.dumps([versions, left_out]))
-    loaded = (store.load(row, int(t)) for t in options.threads.split(",") for row in rows)
+    loaded = [store.load(row, int(t)) for t in options.threads.split(",") for row in rows]
     results = [result for result in loaded if result is not None]
-    facts = Facts(machine(), versions, left_out, options.clock)
+    named = {result.name for result in results}
+    not_measured = tuple(row.name for row in rows if row.name not in named)
+    facts = Facts(machine(), versions, left_out, not_measured, options.clock)
     if options.write:
         write(results, facts, options.write)
     else:

@@ -36,6 +36,8 @@ from xladev.runtime.array import put
 _HEADER = Struct("<40xQ10xHHH")  # of the file: section headers' offset, size, count, names
 _SECTION = Struct("<II4Q2I2Q")
 _SYMBOL = Struct("<IBBHQQ")
+START_S = (0.5, 1.0, 2.0, 4.0)
+"""Seconds that perf is given to start; on a busy machine it is late, and there are no samples."""
 _SYMBOL_TABLE, _FUNCTION = 2, 2
 
 
@@ -86,6 +88,18 @@ def write_map(compiled: CompiledModule) -> None:
 def samples(compiled: CompiledModule, arguments: Sequence[object], seconds: float) -> Counter[str]:
     """Samples by kernel; what lies in libraries counts under their names."""
     write_map(compiled)
+    found: Counter[str] = Counter()
+    for wait in START_S:
+        found = _sampled(compiled, arguments, seconds, wait)
+        if found:
+            break
+    return found
+
+
+def _sampled(
+    compiled: CompiledModule, arguments: Sequence[object], seconds: float, wait: float
+) -> Counter[str]:
+    """Samples of one run of perf, which has so many seconds to start."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "perf.data"
         perf = subprocess.Popen(
@@ -93,7 +107,7 @@ def samples(compiled: CompiledModule, arguments: Sequence[object], seconds: floa
             + ["-p", str(os.getpid())],
             stderr=subprocess.DEVNULL,
         )
-        time.sleep(0.3)
+        time.sleep(wait)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             compiled(*arguments)

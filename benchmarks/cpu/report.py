@@ -20,12 +20,14 @@ class Facts:
         machine: processor, memory, Python, date, commit.
         versions: by peer.
         left_out: why, by peer.
+        not_measured: rows that nobody has run yet.
         clock: ``cpu``, ``wall``, or ``auto``: CPU time for one thread, wall time for more.
     """
 
     machine: str
     versions: dict[str, str] = field(default_factory=dict[str, str])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
+    not_measured: tuple[str, ...] = ()
     clock: str = "auto"
 
     def clock_of(self, threads: int) -> str:
@@ -74,7 +76,7 @@ def page(results: Sequence[RowResult], facts: Facts, plots: Sequence[str] = ()) 
             some = [r for r in rows if (r.threads, r.family) == (threads, family)]
             if some:
                 sections.append(_family(some, facts))
-    sections += [_compile_times(rows), _memory(rows), _left_out(rows)]
+    sections += [_compile_times(rows), _memory(rows), _left_out(rows), _not_measured(facts)]
     return PAGE.format(
         cap=CAP,
         machine=facts.machine,
@@ -214,6 +216,12 @@ def _left_out(rows: Sequence[RowResult]) -> str:
         if (said := _failure(peer))
     ]
     return "## Failures and differences\n\n" + "\n".join(lines) if lines else ""
+
+
+def _not_measured(facts: Facts) -> str:
+    if not facts.not_measured:
+        return ""
+    return "## Not measured\n\nRows without figures: " + ", ".join(facts.not_measured) + "."
 
 
 def _failure(peer: PeerResult) -> str:

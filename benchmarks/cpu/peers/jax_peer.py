@@ -84,8 +84,10 @@ class Jax:
 
         def call() -> list[Array]:
             # What the module donates is gone after each call; xladev copies it itself.
-            for number in taken:
-                arguments[number] = self._jax.device_put(job.inputs[number], devices[0])
+            if taken:
+                with self._jax.enable_x64(True):
+                    for number in taken:
+                        arguments[number] = self._jax.device_put(job.inputs[number], devices[0])
             rows = executable.execute_sharded(arguments).disassemble_into_single_device_arrays()
             return _read([row[0] for row in rows])
 
