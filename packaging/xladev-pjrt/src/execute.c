@@ -152,6 +152,26 @@ static void take_results(Execution *run, PyObject *rows) {
     }
 }
 
+/* Lets the engine set the event of results that are not there yet; they have been taken. */
+static Error *hand_over_event(Execution *run, PyObject *pending) {
+    event_ref(run->done);
+    PyObject *told = python_call(
+        engine.notify, python_tuple(2, python_ref(pending), py.PyLong_FromVoidPtr(run->done)));
+    if (told) {
+        py.Py_DecRef(told);
+        return NULL;
+    }
+    event_unref(run->done);
+    return error_from_python();
+}
+
+static PyObject *ask_engine(Execution *run) {
+    PyObject *rows = argument_arrays(run);
+    if (!rows) return NULL;
+    return python_call(engine.execute, python_tuple(3, python_ref(run->program->python), rows,
+                                                    donated_numbers(run)));
+}
+
 /* Ends the execution here, or leaves that to the engine, which sets the event later. */
 static void execute_by_python(Execution *run) {
     PythonScope scope;
@@ -159,27 +179,21 @@ static void execute_by_python(Execution *run) {
         finish(run, error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down"));
         return;
     }
-    PyObject *rows = argument_arrays(run);
-    event_ref(run->done);
-    PyObject *told =
-        rows ? python_call(engine.execute,
-                           python_tuple(4, python_ref(run->program->python), rows,
-                                        donated_numbers(run), py.PyLong_FromVoidPtr(run->done)))
-             : NULL;
+    PyObject *told = ask_engine(run);
     Error *error = told ? NULL : error_from_python();
-    bool is_done = true;
+    bool is_pending = false;
     if (told) {
         take_results(run, py.PyTuple_GetItem(told, 0));
-        is_done = py.PyLong_AsLongLong(py.PyTuple_GetItem(told, 1));
+        PyObject *events = py.PyTuple_GetItem(told, 1);
+        is_pending = py.PyTuple_Size(events) > 0;
+        if (is_pending) error = hand_over_event(run, py.PyTuple_GetItem(events, 0));
         py.Py_DecRef(told);
     }
     python_leave(&scope);
-    if (!is_done) {
-        execution_free(run); /* the engine holds the event */
-        return;
-    }
-    event_unref(run->done);
-    finish(run, error);
+    if (is_pending && !error)
+        execution_free(run);
+    else
+        finish(run, error);
 }
 
 static void execute(Execution *run) {

@@ -58,7 +58,7 @@ extern PythonApi py;
 /* The functions of xladev.frontends.jax.engine that the shim calls. */
 #define ENGINE_FUNCTIONS(F) \
     F(open_client) F(compile) F(load) F(serialize) F(from_host) F(to_host) F(copy) F(view) \
-    F(execute) F(memory_stats) F(describe_error)
+    F(execute) F(notify) F(memory_stats) F(describe_error)
 
 typedef struct {
 #define DECLARE(name) PyObject *name;

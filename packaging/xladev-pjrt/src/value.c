@@ -126,11 +126,15 @@ static void release_block(PyObject *capsule) {
 PyObject *value_array(Device *device, Value *value, int type, const int64_t *dims, size_t rank) {
     if (value->array) return value->array;
     PyObject *capsule = py.PyCapsule_New(block_ref(value->block), NULL, release_block);
-    value->array = python_call(
+    PyObject *made = python_call(
         engine.view,
         python_tuple(6, python_ref(device->client->python), py.PyLong_FromLongLong(device->index),
                      py.PyLong_FromVoidPtr(value->block->data), py.PyLong_FromLongLong(type),
                      python_dims(dims, rank), capsule));
+    if (!value->array)
+        value->array = made;
+    else if (made)
+        py.Py_DecRef(made); /* another thread was faster while Python ran */
     return value->array;
 }
 

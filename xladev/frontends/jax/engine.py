@@ -35,6 +35,7 @@ from xladev.hlo.custom_calls.registry import known
 from xladev.hlo.ir import HloModule
 from xladev.hlo.shape import array as array_shape
 from xladev.runtime.array import DeviceArray, put, to_device
+from xladev.runtime.definition_event import DefinitionEvent
 from xladev.runtime.registry import current_registry
 
 _INVALID_ARGUMENT, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED = 3, 8, 12
@@ -175,21 +176,17 @@ def copy(array: DeviceArray, client: PlatformClient, index: int) -> Described:
 
 
 def execute(
-    program: JaxProgram,
-    rows: Sequence[Sequence[DeviceArray]],
-    donate: Sequence[int],
-    event: int,
-) -> tuple[tuple[tuple[Described, ...], ...], int]:
+    program: JaxProgram, rows: Sequence[Sequence[DeviceArray]], donate: Sequence[int]
+) -> tuple[tuple[tuple[Described, ...], ...], tuple[DefinitionEvent, ...]]:
     """Runs a program.
 
     Args:
         program: what to run.
         rows: for each device its arguments.
         donate: numbers of arguments that end.
-        event: the shim's event, to be set when results are ready, if they are not on return.
 
     Returns:
-        For each device its results, and 1 if they are ready, 0 if the event will be set.
+        For each device its results; and the event to `notify` of, if they are not there yet.
 
     Raises:
         XladevError: the execution failed.
@@ -204,9 +201,12 @@ def execute(
     rows_of_results = tuple(
         tuple(described(a, with_address=addressable) for a in row) for row in results
     )
-    if pending is not None:
-        pending.on_ready(lambda error: _set_event(event, error))
-    return rows_of_results, int(pending is None)
+    return rows_of_results, () if pending is None else (pending,)
+
+
+def notify(pending: DefinitionEvent, event: int) -> None:
+    """Sets the shim's event when ``pending`` is ready; called when the shim has the results."""
+    pending.on_ready(lambda error: _set_event(event, error))
 
 
 def _set_event(event: int, error: XladevError | None) -> None:
