@@ -16,7 +16,7 @@ from xladev.codegen.scalar import convert, elementwise, formats, integers, stora
 from xladev.compiler import layout
 from xladev.hlo import dtype as dt
 from xladev.platforms.cpu.compiler import CpuCompiler
-from xladev.platforms.cpu.linker import _Entry
+from xladev.platforms.cpu.linker import _Steps
 
 # Arithmetic
 
@@ -187,7 +187,7 @@ def _last_left_out(right: Any, self: Any, array: Any, body: Any) -> Any:
 
 
 def _body_first(right: Any, self: Any, step: Any) -> None:
-    self._steps(step.body)
+    self.emit(step.body)
     right(self, step)
 
 
@@ -198,7 +198,7 @@ def _first_when_outside(right: Any, self: Any, step: Any) -> None:
     index = self.b.load(I32, self._pointer(step.selector))
     inside = self.b.icmp("ult", index, len(step.branches))
     index = self.b.resize(self.b.select(inside, index, 0), I64, signed=True)
-    return self.b.switch(index, [lambda s=s: self._steps(s) for s in step.branches])
+    return self.b.switch(index, [lambda s=s: self.emit(s) for s in step.branches])
 
 
 def _without_copies(right: Any, self: Any, plan: Any, signature: Any, options: Any) -> Any:
@@ -279,8 +279,8 @@ MUTANTS = (
                  cases=("executables::a-launch-writes-*",)),
     _cpu("a kernel leaves out its last column",
          method(build.KernelBuild, "nest_in_layout", _last_left_out), "add"),
-    _cpu("a loop runs its body before it asks", method(_Entry, "_loop", _body_first), "while"),
-    _cpu("a branch out of range is the first one", method(_Entry, "_branch", _first_when_outside),
+    _cpu("a loop runs its body before it asks", method(_Steps, "_loop", _body_first), "while"),
+    _cpu("a branch out of range is the first one", method(_Steps, "_branch", _first_when_outside),
          "conditional"),
     _cpu("copies between kernels are dropped", method(CpuCompiler, "link", _without_copies),
          "copy", "while", "tuple"),

@@ -8,7 +8,7 @@ from tests.differential.planted import entry, function
 from tests.mutants.wrong import Plant, WrongBackend, everywhere, method
 from xladev.compiler.support import YES
 from xladev.platforms.template_npu import emitter
-from xladev.platforms.template_npu.codegen import contraction, indexing, movement, nodes, tiles
+from xladev.platforms.template_npu.codegen import dot, indexing, movement, nodes, products, tiles
 from xladev.platforms.template_npu.codegen.command_list import CommandList
 from xladev.platforms.template_npu.codegen.expression import S32
 from xladev.platforms.template_npu.compiler import TemplateNpuCompiler
@@ -64,7 +64,7 @@ def _whole_tiles(size: int) -> Any:
 def _narrow_product(core: Any) -> int:
     """Floats are multiplied in bf16."""
     found = _product_type(core)
-    return contraction._BF16 if isa.TYPES[found].name == "f32" else found
+    return dot._BF16 if isa.TYPES[found].name == "f32" else found
 
 
 def _reversed_results(stage: Any, core: Any, results: Any, root: Any) -> None:
@@ -141,9 +141,9 @@ def _supports_everything(self: Any, instruction: Any, description: Any) -> Any:
     return YES
 
 
-_boxes, _segments = tiles.boxes, contraction._segments
+_boxes, _segments = tiles.boxes, products._segments
 _emit_reduce = emitter.EPILOGUES["reduce"]
-_product_type, _emit_padded = contraction.product_type, movement.emit_padded
+_product_type, _emit_padded = dot.product_type, movement.emit_padded
 
 
 def _npu(name: str, plant: Plant, *opcodes: str, cases: tuple[str, ...] = ()) -> WrongBackend:
@@ -158,7 +158,7 @@ MUTANTS = (
     _npu("stores go one element past the end", method(CommandList, "emit", _stores_more), "add"),
     _npu("sums over the depth start anew", method(CommandList, "emit", _forgets_sums), "dot"),
     _npu("a product drops what is no whole tile",
-         function(contraction, "_segments", _whole_tiles), "dot"),
+         function(products, "_segments", _whole_tiles), "dot"),
     _npu("f32 is multiplied in bf16", everywhere(_product_type, _narrow_product),
          "dot", "convolution"),
     _npu("results of one reduce come in reverse",
