@@ -216,7 +216,9 @@ def summary(function: Function, blocks: Sequence[Block]) -> str:
     """One line about a function: how many results differ, how far, and what is wrong."""
     unequal, bad = sum(b.unequal for b in blocks), sum(b.bad for b in blocks)
     worst = max(blocks, key=lambda b: b.worst_ulps)
-    line = f"{function.name}: {len(blocks) << BLOCK_BITS} inputs, {unequal} differ from the evaluator"
+    line = (
+        f"{function.name}: {len(blocks) << BLOCK_BITS} inputs, {unequal} differ from the evaluator"
+    )
     if worst.worst_ulps:
         line += f", at most {worst.worst_ulps} ulp (at {_number(worst.worst_at)})"
     first = next((b for b in blocks if b.bad), None)
