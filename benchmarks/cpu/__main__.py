@@ -173,6 +173,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = [result for result in loaded if result is not None]
     named = {result.name for result in results}
     not_measured = tuple(row.name for row in rows if row.name not in named)
+    timed = {name for r in results for name, peer in r.peers.items() if peer.wall}
+    left_out |= dict.fromkeys(versions.keys() - timed, "it took part in none of these rows")
+    versions = {name: said for name, said in versions.items() if name in timed}
     facts = Facts(machine(), versions, left_out, not_measured, options.clock)
     if options.write:
         write(results, facts, options.write)

@@ -144,7 +144,7 @@ def _library(name: str) -> str:
 CLASSES = (
     ("Python", r"Python|libffi|_ctypes"),
     ("libc and kernel", r"libc|kernel|vdso|ld-linux|NumPy"),
-    ("convolution", r"conv"),
+    ("convolution", r"conv(?!ert)"),
     ("dot", r"dot|matmul|einsum|fft"),
     ("sort", r"sort|top_k|argmax"),
     ("scatter", r"scatter"),
