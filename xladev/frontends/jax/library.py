@@ -11,6 +11,8 @@ from pathlib import Path
 from xladev.errors import PluginError
 
 VARIABLE = "XLADEV_PJRT_LIBRARY"
+INTERFACE = 1
+"""What the library's xladev_interface must return."""
 
 
 def library_path() -> Path:
@@ -51,7 +53,7 @@ def load() -> ctypes.CDLL:
     """The library in this process; Python's lock is free while its functions run.
 
     Raises:
-        PluginError: there is none, or the system cannot load it.
+        PluginError: there is none, the system cannot load it, or it is of another release.
     """
     path = library_path()
     try:
@@ -63,6 +65,13 @@ def load() -> ctypes.CDLL:
             hint="build it again on this machine: python -m pip install --force-reinstall "
             "--no-binary :all: xladev-pjrt",
         ) from error
+    found = library.xladev_interface() if hasattr(library, "xladev_interface") else 0
+    if found != INTERFACE:
+        raise PluginError(
+            f"{path} speaks interface {found}",
+            why=f"this xladev speaks interface {INTERFACE}",
+            hint="install xladev and xladev-pjrt of the same release",
+        )
     library.xladev_event_set.argtypes = [
         ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t,
     ]  # fmt: skip

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools import jax_child
 from xladev.errors import PluginError
 from xladev.frontends.jax import library
 from xladev.frontends.jax.platform_names import jax_name, jax_platform_names
@@ -17,6 +18,14 @@ def test_variable_names_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     (tmp_path / "mine.so").write_bytes(b"no library")
     assert library.library_path() == tmp_path / "mine.so"
     with pytest.raises(PluginError, match="cannot be loaded"):
+        library.load.__wrapped__()
+
+
+def test_library_of_another_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(library.VARIABLE, str(jax_child.library()))
+    library.load.__wrapped__()
+    monkeypatch.setattr(library, "INTERFACE", 1000)
+    with pytest.raises(PluginError, match="speaks interface"):
         library.load.__wrapped__()
 
 
