@@ -109,6 +109,9 @@ class _Engines:
 
     An unloaded library leaves 9 KB in its engine, and an engine takes 150 KB and a millisecond. So
     many libraries share one, which goes when all of them have gone.
+
+    JITLink lays the sections of an object side by side. The older linker maps each on its own, and
+    where no room is left nearby, offsets overflow and the process is aborted.
     """
 
     def __init__(self, share: int) -> None:
@@ -122,7 +125,7 @@ class _Engines:
         with self._lock:
             if self._engine is None or not self._left:
                 _initialize()
-                self._engine = llvm.create_lljit_compiler(_target_machine(2))
+                self._engine = llvm.create_lljit_compiler(_target_machine(2), use_jit_link=True)
                 self._left = self._share
             self._left -= 1
             return self._engine
