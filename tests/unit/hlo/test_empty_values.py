@@ -9,6 +9,7 @@ from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
 
 N = 10**12
+M = 10**8
 COMPARE = """{ a = f32[] parameter(0)  b = f32[] parameter(1)
   ROOT r = pred[] compare(a, b), direction=GE }"""
 ADD = "{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }"
@@ -16,10 +17,10 @@ CASES = {
     "reduce-window": f"""p = f32[0,{N}] parameter(0)  z = f32[] constant(0)
       ROOT r = f32[0,{N}] reduce-window(p, z), window={{size=1x{N} pad=0_0x{N - 1}_0}},
       to_apply={ADD}""",
-    "cholesky": f"""p = f32[0,{N},{N}] parameter(0)
-      ROOT r = f32[0,{N},{N}] cholesky(p), lower=true""",
-    "triangular-solve": f"""p = f32[0,{N},{N}] parameter(0)
-      ROOT r = f32[0,{N},{N}] triangular-solve(p, p), left_side=true, lower=true,
+    "cholesky": f"""p = f32[0,{M},{M}] parameter(0)
+      ROOT r = f32[0,{M},{M}] cholesky(p), lower=true""",
+    "triangular-solve": f"""p = f32[0,{M},{M}] parameter(0)
+      ROOT r = f32[0,{M},{M}] triangular-solve(p, p), left_side=true, lower=true,
       unit_diagonal=false, transpose_a=NO_TRANSPOSE""",
     "select-and-scatter": f"""p = f32[0,{N}] parameter(0)  z = f32[] constant(0)
       ROOT r = f32[0,{N}] select-and-scatter(p, p, z), window={{size=1x1}}, select={COMPARE},
