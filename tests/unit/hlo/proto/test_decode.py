@@ -1,14 +1,13 @@
 """The decoder: what it accepts, what it refuses, and that it says where."""
 
 import math
-import time
 import tracemalloc
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tools.growth import growth
 from xladev.errors import ProtoError
 from xladev.hlo.proto.decode import MAX_DEPTH, decode
 from xladev.hlo.proto.encode import encode
@@ -182,18 +181,8 @@ def test_time_and_memory_grow_with_the_bytes(piece: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 250 * len(data)
-    times = [_seconds(bytes.fromhex(piece) * n) for n in (20_000, 40_000, 80_000)]
-    assert all(b < 4 * a + 0.05 for a, b in pairwise(times)), times
-
-
-def _seconds(data: bytes) -> float:
-    """CPU time of the fastest of three runs, which others on the machine do not lengthen."""
-    times: list[float] = []
-    for _ in range(3):
-        start = time.process_time()
-        decode(data, MODULE)
-        times.append(time.process_time() - start)
-    return min(times)
+    units = bytes.fromhex(piece)
+    assert growth(lambda data: decode(data, MODULE), lambda n: units * n, 10_000, 80_000) < 4
 
 
 @given(st.binary(max_size=200))
