@@ -257,8 +257,8 @@ class ProgramRun:
             shared = self._shared(value, source, target)
             if shared is not None:
                 return shared
-        self._write(frame, thunk.result, self._to_host(value, source), value)
-        self._keep(target.platform, value)  # a pending copy may still read it
+        self._write(frame, thunk.result, self._to_host(value, source))
+        self._keep(target.platform, value)  # or its memory is given to others before it was read
         return frame.values[thunk.result]
 
     def _shared(self, value: Value, source: Slot, target: Slot) -> Value | None:
@@ -291,10 +291,8 @@ class ProgramRun:
             return unpack(data, slot.shape)
         return download(device, value.memory, slot.shape)
 
-    def _write(
-        self, frame: _Frame, number: int, array: HostArray | None, owner: object = None
-    ) -> None:
-        """Fills a slot with a host array, which may be the memory of another value, its owner."""
+    def _write(self, frame: _Frame, number: int, array: HostArray | None) -> None:
+        """Fills a slot with a host array."""
         slot = frame.procedure.slots[number]
         value = self._allocate(frame, number)
         frame.values[number] = value
@@ -302,7 +300,6 @@ class ProgramRun:
             return
         data = pack(array, slot.shape)
         self._copy_bytes(slot.platform, value.memory, data)
-        self._keep(slot.platform, owner)  # or its memory is given to others before it was read
 
     def _copy_bytes(self, platform: int, memory: DeviceMemory, data: HostArray) -> None:
         device = self._devices[platform]

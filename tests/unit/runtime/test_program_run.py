@@ -1,4 +1,4 @@
-"""ProgramRun: memory that pending work uses outlives a run that fails."""
+"""ProgramRun: memory lives as long as pending work uses it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ import threading
 import numpy as np
 import pytest
 
-from tests.unit.compiler.subset_backend import Subset, SubsetLoaded, subset_registry
+from tests.unit.compiler.subset_backend import (
+    Subset,
+    SubsetExecutor,
+    SubsetLoaded,
+    WorkerStream,
+    subset_registry,
+)
 from xladev import client
 from xladev.compiler.options import CompileOptions
 from xladev.errors import ExecutionError
 from xladev.hlo.text import parse_module
+from xladev.platforms.interpreter.executor import InterpreterExecutor
+from xladev.runtime.host_executor import host_bytes
 
 TWO_REGIONS = """HloModule m
 inner { p = f32[4] parameter(0)
@@ -51,3 +59,50 @@ def test_pending_work_keeps_its_memory_when_a_later_launch_raises(monkeypatch):
         result.device.synchronize()
     assert subset.launches == 1
     assert problems == []
+
+
+class LazyStream(WorkerStream):
+    """Does nothing before the host waits for it: as late as an asynchronous device may be."""
+
+    def __init__(self):
+        super().__init__()
+        self.pending = []
+
+    def submit(self, job):
+        self.pending.append(job)
+
+    def record(self):
+        event = super().record()
+        self.synchronize()
+        return event
+
+    def synchronize(self):
+        for job in self.pending:
+            super().submit(job)
+        self.pending.clear()
+        done = threading.Event()
+        super().submit(done.set)
+        done.wait()
+
+
+TWO_HOST_REGIONS = """HloModule m
+ENTRY e { x = f32[64] parameter(0)
+  c = f32[64] cosine(x)
+  n = f32[64] negate(c)
+  s = f32[64] sine(x), control-predecessors={n}
+  ROOT r = (f32[64], f32[64]) tuple(n, s) }
+"""
+
+
+def test_a_host_value_outlives_its_pending_upload(monkeypatch):
+    monkeypatch.setattr(SubsetExecutor, "create_stream", lambda self: LazyStream())
+    monkeypatch.setattr(
+        InterpreterExecutor, "deallocate", lambda self, memory: host_bytes(memory).fill(0xDD)
+    )
+    x = np.linspace(0, 1, 64, dtype=np.float32)
+    with subset_registry(Subset(lambda i: i.opcode == "negate", asynchronous=True)):
+        module = parse_module(TWO_HOST_REGIONS)
+        executable = client.compile(module, "subset", CompileOptions(optimization_level=0))
+        n, s = (result.numpy() for result in executable(x))
+    np.testing.assert_allclose(n, -np.cos(x), rtol=1e-6)
+    np.testing.assert_allclose(s, np.sin(x), rtol=1e-6)
