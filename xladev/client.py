@@ -27,6 +27,7 @@ from xladev.runtime.device_name import parse_device_name
 from xladev.runtime.interruption import interruptible
 from xladev.runtime.loaded_executable import NativeEntry
 from xladev.runtime.loaded_program import load_program
+from xladev.runtime.platform_options import check_platform_options
 from xladev.runtime.registered_platform import RegisteredPlatform
 from xladev.runtime.registry import Registry, current_registry
 from xladev.runtime.replicas import ReplicatedLaunchable
@@ -77,12 +78,14 @@ def compile(
         UnsupportedError: nobody runs an instruction, or strict and something falls back.
         CompileError: the backend could not compile it.
         DeviceError: no such platform, or it has too few devices.
+        OptionError: an option of a platform that it has not got.
     """
     if not isinstance(module, HloModule):
         module = load(module)
     if options is None:
         options = CompileOptions.from_environment()
     registry = current_registry()
+    check_platform_options(options, registry.platforms())
     chosen = registry.platform(platform)
     target = CompileTarget(chosen.name, chosen.compiler, chosen.describe(options.target))
     store = store_of_environment()

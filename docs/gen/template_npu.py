@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
+from xladev.compiler.contract import Compiler
 from xladev.platforms.template_npu.device import faults, isa
 from xladev.platforms.template_npu.driver import library
 
@@ -34,7 +35,7 @@ moves and how long it takes: [counters](npu-counters.md). Options of its own:
 
 | option | default | does |
 |---|---|---|
-| `template_npu.double_buffer` | true | loads the next tile while one is computed |
+{options}
 
 ## Files, and what a vendor replaces
 
@@ -109,6 +110,7 @@ def render() -> str:
 
     return HEAD.format(
         priority=xladev_platforms().priority,
+        options="\n".join(_option_rows(xladev_platforms().make_compiler())),
         files="\n".join(_file_rows()),
         machine=_paragraphs(isa.__doc__ or "")[1],
         scratchpad=isa.SCRATCHPAD_NBYTES // 1024,
@@ -131,6 +133,12 @@ def render() -> str:
         faults="\n".join(_fault_rows()),
         driver=_driver(),
     )
+
+
+def _option_rows(compiler: Compiler) -> Iterator[str]:
+    for option in compiler.platform_options() or ():
+        default = str(option.default).lower()
+        yield f"| `template_npu.{option.key}` | {default} | {option.doc} |"
 
 
 def _paragraphs(doc: str) -> tuple[str, str]:

@@ -16,8 +16,10 @@ from xladev.errors import UnsupportedError
 from xladev.hlo.shape import Layout, Shape, row_major
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from xladev.compiler.executable import Executable
-    from xladev.compiler.options import CompileOptions
+    from xladev.compiler.options import CompileOptions, PlatformOption
     from xladev.hlo.ir import HloInstruction, HloModule
     from xladev.passes.pipeline import HloPassPipeline
 
@@ -51,6 +53,13 @@ class Compiler(ABC):
     def version(self) -> str:
         """Version of the code generator; part of every cache key."""
         return ""
+
+    def platform_options(self) -> Sequence[PlatformOption] | None:
+        """The options of the platform's own; others are refused, with the names of near ones.
+
+        None leaves them unchecked: a spelling error in one goes unnoticed.
+        """
+        return None
 
     # Tier 2
 
@@ -116,6 +125,10 @@ class Compiler(ABC):
 
 class HostOnlyCompiler(Compiler):
     """The compiler of a tier-1 backend: memory only, every instruction runs on the host."""
+
+    def platform_options(self) -> Sequence[PlatformOption]:
+        """None at all."""
+        return ()
 
     def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
         """No to everything."""

@@ -1,7 +1,7 @@
 """CompileOptions: everything that changes how a program is compiled, in one frozen value.
 
-Options come, later ones winning, from defaults, `XLADEV_FLAGS` ("fusion=false cpu.vector=16"),
-`XLADEV_STRICT=1` and `--option key=value`. A key with a dot is one platform's own (`cpu.vector`).
+Options come, later ones winning, from defaults, `XLADEV_FLAGS` ("fusion=false npu.unroll=4"),
+`XLADEV_STRICT=1` and `--option key=value`. A key with a dot is one platform's own (`npu.unroll`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,21 @@ from xladev.errors import OptionError
 Assignment = tuple[tuple[int, ...], ...]
 Scalar = bool | int | float | str
 Extras = Mapping[str, Scalar] | tuple[tuple[str, Scalar], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformOption:
+    """An option that only one platform has.
+
+    Attributes:
+        key: its name, without the platform's.
+        default: its value where none is given; another value must be of the same type.
+        doc: one line: what it does.
+    """
+
+    key: str
+    default: Scalar
+    doc: str
 
 
 def _option(default: Any, doc: str, *, cached: bool = True) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from xladev.compiler.contract import Compiler
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.isolation import expect, expect_count, plugin_call
+from xladev.compiler.options import PlatformOption
 from xladev.errors import DeviceError, XladevError
 from xladev.runtime.device import Device
 from xladev.runtime.executor import Executor
@@ -104,6 +105,19 @@ class RegisteredPlatform:
         """
         compiler = self.compiler
         return self._ask("Compiler.describe", lambda: compiler.describe(target), DeviceDescription)
+
+    def options(self) -> tuple[PlatformOption, ...] | None:
+        """The options of its own, from the compiler, without a driver; None if it does not say.
+
+        Raises:
+            XladevError: the compiler failed.
+        """
+        compiler, function = self.compiler, "Compiler.platform_options"
+        found = self._ask(function, compiler.platform_options, object)
+        if found is None:
+            return None
+        rows = tuple(expect(found, Sequence, self.name, function))
+        return tuple(expect(row, PlatformOption, self.name, function) for row in rows)
 
     def device_count(self) -> int:
         """Number of visible devices; asked once.

@@ -105,7 +105,9 @@ def test_devices_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_options_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["options"]) == 0
-    assert "strict" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "strict" in shown
+    assert "template_npu.double_buffer" in shown
 
 
 @pytest.mark.parametrize(
@@ -115,6 +117,7 @@ def test_options_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["opt"], "no file was given"),
         (["run", "{program}", "--platform", "tpu"], "tpu"),
         (["run", "{program}", "--option", "fuson=1"], "fusion"),
+        (["run", "{program}", "--option", "template_npu.dubble_buffer=1"], "double_buffer"),
         (["run", "{program}", "--iterations", "0"], "at least 1"),
         (["run", "{program}", "--inputs", "{program}"], "cannot read arrays"),
         (["opt", "{program}", "--passes", "csee"], "cse"),

@@ -14,7 +14,7 @@ from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.kernel_plan import KernelPlan
 from xladev.compiler.multi_output_fusion import loop_space
-from xladev.compiler.options import CompileOptions
+from xladev.compiler.options import CompileOptions, PlatformOption
 from xladev.compiler.signature import Signature
 from xladev.compiler.support import YES, Support, no
 from xladev.errors import OptionError
@@ -74,6 +74,10 @@ class CpuCompiler(KernelCompiler):
     def version(self) -> str:
         """Processor features, which change the code."""
         return ":".join(host_cpu())
+
+    def platform_options(self) -> tuple[PlatformOption, ...]:
+        """None at all."""
+        return ()
 
     def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
         """Whatever the tables of emitters have code for."""

@@ -7,7 +7,7 @@ from xladev.compiler.assignment import RANDOM_STATE_OPCODE, exchanges
 from xladev.compiler.contract import Compiler
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
-from xladev.compiler.options import CompileOptions
+from xladev.compiler.options import CompileOptions, PlatformOption
 from xladev.compiler.signature import Signature
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloInstruction, HloModule, reachable
@@ -35,6 +35,10 @@ class InterpreterCompiler(Compiler):
     def version(self) -> str:
         """The evaluator's."""
         return __version__
+
+    def platform_options(self) -> tuple[PlatformOption, ...]:
+        """None at all."""
+        return ()
 
     def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
         """Yes if it, and all that it calls, has a value that no run before it decides."""

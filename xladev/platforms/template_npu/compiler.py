@@ -13,7 +13,7 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
-from xladev.compiler.options import CompileOptions
+from xladev.compiler.options import CompileOptions, PlatformOption
 from xladev.compiler.support import YES, Support
 from xladev.errors import OptionError
 from xladev.hlo.ir import HloInstruction
@@ -41,13 +41,17 @@ _DESCRIPTION = DeviceDescription(
 )
 
 
+DOUBLE_BUFFER = PlatformOption("double_buffer", True, "load the next tile while one is computed")
+
+
 def buffering_of(options: CompileOptions) -> int:
     """What ``template_npu.double_buffer=false`` says; options of your own are read like this one.
 
     Raises:
         OptionError: it is no boolean.
     """
-    return DOUBLE if options.extra("template_npu", "double_buffer", True) else SINGLE
+    wanted = options.extra("template_npu", DOUBLE_BUFFER.key, DOUBLE_BUFFER.default)
+    return DOUBLE if wanted else SINGLE
 
 
 class TemplateNpuCompiler(KernelCompiler):
@@ -71,6 +75,10 @@ class TemplateNpuCompiler(KernelCompiler):
     def version(self) -> str:
         """Version of the instruction set, which changes the code."""
         return TARGET
+
+    def platform_options(self) -> tuple[PlatformOption, ...]:
+        """Written ``template_npu.KEY=VALUE``; any other is refused."""
+        return (DOUBLE_BUFFER,)
 
     def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
         """Whatever the stages have code for."""
