@@ -31,6 +31,14 @@ def jax_python() -> str:
     return named
 
 
+def require_modules(*names: str) -> None:
+    """Skips the test where that Python lacks one of these modules."""
+    ask = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
+    for name in names:
+        if subprocess.run([jax_python(), "-c", ask, name]).returncode:
+            pytest.skip(f"{name} is not installed: pip install 'xladev[jax-examples]'")
+
+
 @cache
 def library() -> Path:
     """The shim, compiled once in a session; or a skip without sources or compiler."""
