@@ -182,6 +182,25 @@ class ExecutionError(XladevError):
     advice = "run on platform `interpreter` to see whether program or device is at fault"
 
 
+class FileError(XladevError):
+    """A file that cannot be read or written."""
+
+    code = "FILE"
+    rule = "the file system allows it"
+    advice = "check the path"
+
+    @staticmethod
+    def of(doing: str, path: object, error: OSError) -> FileError:
+        """The error for ``doing`` (such as ``cannot read``) a path.
+
+        Args:
+            doing: what failed, before the path.
+            path: as the user named it.
+            error: what the operating system said.
+        """
+        return FileError(f"{doing} {path}", where=str(path), why=error.strerror or str(error))
+
+
 class FormatError(XladevError):
     """A file of xladev's own formats that is damaged or of another version."""
 

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 from xladev.client import load
-from xladev.errors import FormatError
+from xladev.errors import ArgumentError, FileError
+from xladev.hlo.ir import HloModule
+from xladev.hlo.load import is_text, read_file
 from xladev.hlo.proto import write_module
 from xladev.hlo.text import print_module
 
@@ -21,24 +23,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    module = load(arguments.file)
-    wanted = arguments.to or ("proto" if arguments.file.suffix in (".hlo", ".txt") else "text")
-    data = write_module(module) if wanted == "proto" else print_module(module).encode()
+    source = read_file(arguments.file)
+    wanted = arguments.to or ("proto" if is_text(source) else "text")
+    data = contents(load(source), wanted)
+    write_output(arguments.output, data)
     if arguments.output is not None:
-        write_file(arguments.output, data)
         print(f"{arguments.output}: {wanted}, {len(data)} bytes", file=sys.stderr)
-    elif wanted == "proto" and sys.stdout.isatty():
-        raise FormatError("a serialized proto is not for a terminal", hint="name a file with -o")
+    return 0
+
+
+def contents(module: HloModule, form: str) -> bytes:
+    """A module as ``text`` or as ``proto``."""
+    return write_module(module) if form == "proto" else print_module(module).encode()
+
+
+def write_output(path: Path | None, data: bytes) -> None:
+    """Writes to a file, or without one to standard output.
+
+    Raises:
+        FileError: the file cannot be written.
+        ArgumentError: a proto would go to a terminal.
+    """
+    if path is not None:
+        write_file(path, data)
+    elif sys.stdout.isatty() and not is_text(data):
+        raise ArgumentError(
+            "a serialized proto is not for a terminal",
+            why="its bytes are no text",
+            hint="name a file with -o",
+        )
     else:
         sys.stdout.buffer.write(data)
-    return 0
 
 
 def write_file(path: Path, data: bytes) -> None:
     """Writes a whole file or nothing.
 
     Raises:
-        FormatError: it cannot be written.
+        FileError: it cannot be written.
     """
     temporary = path.with_name(path.name + ".part")
     try:
@@ -46,4 +68,4 @@ def write_file(path: Path, data: bytes) -> None:
         temporary.replace(path)
     except OSError as e:
         temporary.unlink(missing_ok=True)
-        raise FormatError(f"cannot write {path}", why=str(e)) from e
+        raise FileError.of("cannot write", path, e) from e

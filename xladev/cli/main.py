@@ -51,11 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         configure_logging(parsed.log)
         code: int = parsed.run(parsed)
+        print(end="", flush=True)  # or what cannot be written is an error only at exit
         return code
     except BrokenPipeError:
         sys.stderr.close()
         return 0
-    except XladevError as error:
+    except (XladevError, OSError) as error:
         if parsed.traceback:
             raise
         print(f"xladev: error: {error}", file=sys.stderr)

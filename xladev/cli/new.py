@@ -54,7 +54,7 @@ def write_project(folder: Path, texts: Mapping[str, str]) -> None:
     """Writes a text into each path under ``folder``.
 
     Raises:
-        FormatError: a file or folder cannot be written.
+        FileError: a file or folder cannot be written.
     """
     for path, text in texts.items():
         target = folder / path

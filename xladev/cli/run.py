@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xladev.cli.output import print_json, print_table, progress
+from xladev.cli.output import check_least, print_json, print_table, progress
 from xladev.client import CompiledModule, compile, load
 from xladev.compiler.options import CompileOptions
 from xladev.errors import ArgumentError
@@ -46,8 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.iterations < 1:
-        raise ArgumentError(f"--iterations {arguments.iterations}", why="at least 1")
+    check_least("--iterations", arguments.iterations, 1)
+    check_least("--seed", arguments.seed, 0)
+    check_least("--rtol", 0.0 if arguments.rtol is None else arguments.rtol, 0)
     options = CompileOptions.from_environment().with_options(arguments.option)
     if arguments.strict:
         options = options.with_option("strict")

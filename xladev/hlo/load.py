@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from xladev.errors import XladevError
+from xladev.errors import FileError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.proto import read_module
 from xladev.hlo.text import parse_module
@@ -21,9 +21,9 @@ def load(source: str | Path | bytes) -> HloModule:
 
     Raises:
         ProtoError, ParseError: malformed contents.
-        XladevError: the file cannot be read.
+        FileError: the file cannot be read.
     """
-    data = source if isinstance(source, bytes) else _read(Path(source))
+    data = source if isinstance(source, bytes) else read_file(Path(source))
     return parse_module(data.decode()) if is_text(data) else read_module(data)
 
 
@@ -39,14 +39,13 @@ def is_text(data: bytes) -> bool:
     return True
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """The contents of a file.
+
+    Raises:
+        FileError: it cannot be read.
+    """
     try:
         return path.read_bytes()
     except OSError as e:
-        raise XladevError(
-            f"cannot read {path}",
-            where=str(path),
-            why=e.strerror or str(e),
-            hint="check the path",
-            code="FILE",
-        ) from e
+        raise FileError.of("cannot read", path, e) from e

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 from xladev.errors import DeviceError, PluginError, XladevError
 from xladev.runtime.device import Device
@@ -195,11 +196,13 @@ def _devices_or_none(platform: RegisteredPlatform) -> tuple[Device, ...]:
 
 def _unknown_device(name: str, known: tuple[str, ...]) -> DeviceError:
     """The error for a name that no platform or kind has."""
+    near = get_close_matches(name, known, n=1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
     return DeviceError(
         f"no platform or kind is called {name!r}",
         where=f"device name {name!r}",
         why=f"there are {', '.join(known)}" if known else "no plugin is installed",
-        hint="`xladev doctor` shows which plugins were found and which failed",
+        hint=f"{meant}`xladev doctor` shows which plugins were found and which failed",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xladev.errors import ArgumentError, FormatError
+from xladev.errors import ArgumentError, FileError, FormatError
 from xladev.hlo import dtype as dt
 from xladev.hlo.literal import Array
 from xladev.hlo.shape import Shape
@@ -29,6 +29,7 @@ def read_arrays(path: Path, prefix: str, shapes: Sequence[Shape]) -> list[Any] |
         The values, nested as the shapes are; None if the file has no such array.
 
     Raises:
+        FileError: the file cannot be read.
         FormatError: no npz file.
         ArgumentError: too few or too many arrays, or one that does not fit its shape.
     """
@@ -48,8 +49,15 @@ def _stored(path: Path, prefix: str) -> list[Array]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return [stored[key] for key in sorted(stored) if key.startswith(prefix)]
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as e:
-        raise FormatError(f"cannot read arrays from {path}", why=str(e)) from e
+    except OSError as e:
+        raise FileError.of("cannot read arrays from", path, e) from e
+    except (ValueError, zipfile.BadZipFile, EOFError) as e:
+        raise FormatError(
+            f"cannot read arrays from {path}",
+            where=str(path),
+            why="it is no npz file of plain arrays, or damaged",
+            hint="numpy.savez(path, in_0000=..., out_0000=...) writes such a file",
+        ) from e
 
 
 def _fitted(array: Array, shape: Shape, path: Path) -> Array:
@@ -84,14 +92,14 @@ def save_arrays(path: Path, inputs: Sequence[Any], outputs: Sequence[Any]) -> No
     """Writes arguments and results to an npz file.
 
     Raises:
-        FormatError: it cannot be written.
+        FileError: it cannot be written.
     """
     named = {f"in_{n:04d}": _storable(a) for n, a in enumerate(inputs) if a is not None}
     named |= {f"out_{n:04d}": _storable(a) for n, a in enumerate(outputs)}
     try:
         np.savez(path, **named)  # type: ignore[arg-type]
     except OSError as e:
-        raise FormatError(f"cannot write {path}", why=str(e)) from e
+        raise FileError.of("cannot write", path, e) from e
 
 
 def _storable(value: Any) -> Array:

@@ -171,7 +171,7 @@ class Campaign:
         """Writes program and arguments; the command that repeats what is wrong."""
         self.out.mkdir(parents=True, exist_ok=True)
         text, arrays = self.out / f"{name}.hlo", self.out / f"{name}.npz"
-        text.write_text(print_module(module))
+        text.write_text(print_module(module), "utf-8")
         save_arrays(arrays, _flat(arguments), [])
         if kind.startswith("xla-"):
             chosen = "".join(f" --{k} {v}" for k, v in _options(self.task))

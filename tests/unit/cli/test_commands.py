@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import json
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 
 from xladev.cli.main import main
+from xladev.hlo.load import is_text
 
 PROGRAM = """HloModule scale
 ENTRY e {
@@ -116,9 +120,16 @@ def test_options_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "no/such/file"], "cannot read"),
         (["opt"], "no file was given"),
         (["run", "{program}", "--platform", "tpu"], "tpu"),
+        (["run", "{program}", "--platform", "template_np"], "did you mean 'template_npu'"),
         (["run", "{program}", "--option", "fuson=1"], "fusion"),
         (["run", "{program}", "--option", "template_npu.dubble_buffer=1"], "double_buffer"),
-        (["run", "{program}", "--iterations", "0"], "at least 1"),
+        (["run", "{program}", "--iterations", "0"], "--iterations is 0"),
+        (["run", "{program}", "--seed", "-1"], "--seed is -1"),
+        (["run", "{program}", "--rtol", "nan"], "--rtol is nan"),
+        (["run", "{program}", "--check", "no/such.npz"], "[FILE] cannot read arrays from no/such"),
+        (["run", "{program}", "--save", "no/such/x.npz"], "[FILE] cannot write no/such/x.npz"),
+        (["convert", "{program}", "-o", "no/such/x"], "[FILE] cannot write no/such/x"),
+        (["opt", "{program}", "--rounds", "0"], "--rounds is 0"),
         (["run", "{program}", "--inputs", "{program}"], "cannot read arrays"),
         (["opt", "{program}", "--passes", "csee"], "cse"),
     ],
@@ -131,3 +142,21 @@ def test_errors_say_what_and_what_next(
     shown = capsys.readouterr().err
     assert says in shown
     assert "Traceback" not in shown
+
+
+class FullDisk(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_an_error_and_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.redirect_stdout(FullDisk()):
+        assert main(["options"]) == 2
+    assert capsys.readouterr().err.startswith("xladev: error: ")
+
+
+def test_what_a_file_is_says_its_contents(program: Path, tmp_path: Path) -> None:
+    unnamed, other = tmp_path / "unnamed", tmp_path / "other"
+    unnamed.write_text(PROGRAM)
+    assert main(["convert", str(unnamed), "-o", str(other)]) == 0
+    assert not is_text(other.read_bytes())
