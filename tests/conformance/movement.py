@@ -212,10 +212,30 @@ def chains() -> Iterator[Case]:
             yield from cells("reshape", made, types=(dt.F32, dt.S32), suffix=f"-{kind}-of-{name}")
 
 
+TILED_BITCASTS = {
+    "from-tiles": ("f32[5,7]{1,0:T(4,2)}", "f32[64]"),
+    "to-tiles": ("f32[24]", "f32[3,5]{0,1:T(2,2)(2,1)}"),
+    "between-tiles": ("s32[9,20]{1,0:T(4,8)}", "s32[12,24]{0,1:T(8,4)}"),
+    "tiles-to-bytes": ("bf16[5,7]{1,0:T(8,16)(2,1)}", "u8[256]"),
+    "packed-to-bytes": ("s4[3,5]{0,1:E(4)}", "u8[8]"),
+    "bytes-to-packed": ("u8[8]", "s4[3,5]{0,1:E(4)}"),
+}
+
+
+def tiled_bitcasts() -> Iterator[Case]:
+    """Bytes of layouts in tiles, or of several elements to a byte; what fills tiles up is zero."""
+    for name, (source, target) in TILED_BITCASTS.items():
+        text = (
+            f"HloModule m\nENTRY e {{ x = {source} parameter(0)\n ROOT r = {target} bitcast(x) }}"
+        )
+        yield Case(f"bitcast-{name}", text, "bitcast", source.partition("[")[0], inputs=special)
+
+
 CASES = (
     *(c for o, template in CELLS.items() for c in cells(o, template, inputs=special)),
     *varied(),
     *chains(),
+    *tiled_bitcasts(),
     Case("iota-u8-wraps", wide_iota(), "iota", "u8"),
     Case(
         "iota-bf16-rounds",

@@ -16,6 +16,7 @@ from xladev.compiler.assignment import (
     control_computations,
     is_run_by_sdk,
 )
+from xladev.errors import XladevError
 from xladev.hlo.ir import (
     HloComputation,
     HloInstruction,
@@ -76,7 +77,7 @@ class _Expansion:
         if _is_dynamic(instruction):
             return None
         for expander in found:
-            computation = expander(instruction)
+            computation = _expansion_by(expander, instruction)
             if computation is not None:
                 computation = self.expand(computation, depth - 1)
                 if self._is_supported(computation, depth):
@@ -92,6 +93,14 @@ class _Expansion:
         if instruction.opcode in CONTROL_OPCODES and depth:
             return all(self._is_supported(c, depth - 1) for c in instruction.called)
         return is_run_by_sdk(instruction)
+
+
+def _expansion_by(expander: Expander, instruction: HloInstruction) -> HloComputation | None:
+    """What the expander gives; its errors, such as an array too large to be, say at which place."""
+    try:
+        return expander(instruction)
+    except XladevError as error:
+        raise error.at(f"the expansion of {instruction}") from None
 
 
 def _is_dynamic(instruction: HloInstruction) -> bool:

@@ -29,8 +29,8 @@ def physical_nbytes(shape: Shape) -> int:
     """
     if not shape.is_array:
         return 0
-    count = prod(_tiled_dims(shape))
-    return ceil(count * _packed_bits(shape) / 8)
+    count = prod(dims_by_tile(shape)[-1])
+    return ceil(count * packed_bits(shape) / 8)
 
 
 @lru_cache(maxsize=4096)
@@ -40,7 +40,7 @@ def is_plain(shape: Shape) -> bool:
     return layout is None or (
         layout.minor_to_major == tuple(range(shape.rank - 1, -1, -1))
         and not layout.tiles
-        and not _is_packed(shape)
+        and not is_packed(shape)
     )
 
 
@@ -56,11 +56,11 @@ def pack(array: HostArray, shape: Shape) -> Bytes:
         UnsupportedError: a layout without a dense form.
     """
     _check(array, shape)
-    laid = array.transpose(_major_to_minor(shape))
-    for tile in _tiles(shape):
+    laid = array.transpose(major_to_minor(shape))
+    for tile in tiles_of(shape):
         laid = _tile(laid, tile)
     flat = np.ascontiguousarray(laid).reshape(-1).view(np.uint8)
-    return _pack_bits(flat, _packed_bits(shape)) if _is_packed(shape) else flat
+    return _pack_bits(flat, packed_bits(shape)) if is_packed(shape) else flat
 
 
 def unpack(data: Bytes, shape: Shape) -> HostArray:
@@ -73,13 +73,13 @@ def unpack(data: Bytes, shape: Shape) -> HostArray:
     data = data[: physical_nbytes(shape)]
     if is_plain(shape):
         return data.view(shape.element_type.np).reshape(shape.dims)
-    counts = _dims_by_tile(shape)
-    if _is_packed(shape):
-        data = _unpack_bits(data, _packed_bits(shape), prod(counts[-1]))
+    counts = dims_by_tile(shape)
+    if is_packed(shape):
+        data = _unpack_bits(data, packed_bits(shape), prod(counts[-1]))
     laid: HostArray = data.view(shape.element_type.np).reshape(counts[-1])
-    for tile, dims in zip(reversed(_tiles(shape)), reversed(counts[:-1]), strict=True):
+    for tile, dims in zip(reversed(tiles_of(shape)), reversed(counts[:-1]), strict=True):
         laid = _untile(laid, tile, dims)
-    order = _major_to_minor(shape)
+    order = major_to_minor(shape)
     return laid.transpose([order.index(i) for i in range(shape.rank)])
 
 
@@ -88,11 +88,17 @@ def _check(array: HostArray, shape: Shape) -> None:
         raise LiteralError(f"{array.dtype}{list(array.shape)} does not fit shape {shape}")
 
 
-def _major_to_minor(shape: Shape) -> tuple[int, ...]:
+def major_to_minor(shape: Shape) -> tuple[int, ...]:
+    """The dimensions in the order of memory, the slowest first."""
     return shape.minor_to_major[::-1]
 
 
-def _tiles(shape: Shape) -> tuple[tuple[int, ...], ...]:
+def tiles_of(shape: Shape) -> tuple[tuple[int, ...], ...]:
+    """The layout's tiles, in elements, each cutting what the ones before left.
+
+    Raises:
+        UnsupportedError: a layout without a dense form.
+    """
     layout = shape.layout
     if layout is None:
         return ()
@@ -106,14 +112,14 @@ def _tiles(shape: Shape) -> tuple[tuple[int, ...], ...]:
 
 
 def _tiled_dims(shape: Shape) -> tuple[int, ...]:
-    return _dims_by_tile(shape)[-1]
+    return dims_by_tile(shape)[-1]
 
 
-def _dims_by_tile(shape: Shape) -> list[tuple[int, ...]]:
+def dims_by_tile(shape: Shape) -> list[tuple[int, ...]]:
     """Physical dimensions, major first, before and after each tile."""
-    dims = tuple(shape.dims[i] for i in _major_to_minor(shape))
+    dims = tuple(shape.dims[i] for i in major_to_minor(shape))
     result = [dims]
-    for tile in _tiles(shape):
+    for tile in tiles_of(shape):
         dims = _dims_after(dims, tile)
         result.append(dims)
     return result
@@ -134,13 +140,15 @@ def _tile(array: HostArray, tile: tuple[int, ...]) -> HostArray:
     padding = [(0, 0)] * first + [(0, -d % t) for d, t in zip(inner, tile, strict=True)]
     padded = np.pad(array, padding) if any(map(any, padding)) else array
     split = [n for d, t in zip(padded.shape[first:], tile, strict=True) for n in (d // t, t)]
-    return padded.reshape(array.shape[:first] + tuple(split)).transpose(_split_order(first, tile))
+    return padded.reshape(array.shape[:first] + tuple(split)).transpose(
+        split_order(first, len(tile))
+    )
 
 
 def _untile(array: HostArray, tile: tuple[int, ...], dims: tuple[int, ...]) -> HostArray:
     """The array of ``dims`` that `_tile` cut."""
     first = array.ndim - 2 * len(tile)
-    order = _split_order(first, tile)
+    order = split_order(first, len(tile))
     merged = array.transpose([order.index(i) for i in range(array.ndim)])
     counts = array.shape[first : first + len(tile)]
     whole = merged.reshape(array.shape[:first] + _times(counts, tile))
@@ -148,9 +156,9 @@ def _untile(array: HostArray, tile: tuple[int, ...], dims: tuple[int, ...]) -> H
     return whole[tuple(slice(d) for d in padded_dims)].reshape(dims)
 
 
-def _split_order(first: int, tile: tuple[int, ...]) -> list[int]:
-    """Outer dimensions, then tile counts, then tile sizes."""
-    ends = range(first, first + 2 * len(tile))
+def split_order(first: int, rank: int) -> list[int]:
+    """Of dimensions each cut into count and size: the first ones whole, then counts, then sizes."""
+    ends = range(first, first + 2 * rank)
     return [*range(first), *ends[0::2], *ends[1::2]]
 
 
@@ -158,9 +166,9 @@ def _times(counts: tuple[int, ...], tile: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n * t for n, t in zip(counts, tile, strict=True))
 
 
-def _packed_bits(shape: Shape) -> int:
+def packed_bits(shape: Shape) -> int:
     """Bits of one element in memory."""
-    if not _is_packed(shape):
+    if not is_packed(shape):
         return shape.element_type.host_nbytes * 8
     bits = shape.layout.element_bits if shape.layout else 0
     if bits not in (1, 2, 4):
@@ -168,7 +176,8 @@ def _packed_bits(shape: Shape) -> int:
     return bits
 
 
-def _is_packed(shape: Shape) -> bool:
+def is_packed(shape: Shape) -> bool:
+    """True if the layout gives an element fewer bits than it has on the host."""
     bits = shape.layout.element_bits if shape.layout else 0
     return 0 < bits < 8 and bits < shape.element_type.host_nbytes * 8
 

@@ -16,6 +16,7 @@ from xladev.passes.expansions.batch_norm import (
     expand_batch_norm_inference,
     expand_batch_norm_training,
 )
+from xladev.passes.expansions.bitcast import expand_bitcast
 from xladev.passes.expansions.cholesky import expand_cholesky
 from xladev.passes.expansions.comparison import expand_compare
 from xladev.passes.expansions.convolution import expand_convolution
@@ -49,6 +50,7 @@ OWN_EXPANDERS: Mapping[str, tuple[Expander, ...]] = MappingProxyType(
         "batch-norm-grad": (expand_batch_norm_grad,),
         "batch-norm-inference": (expand_batch_norm_inference,),
         "batch-norm-training": (expand_batch_norm_training,),
+        "bitcast": (expand_bitcast,),
         "cholesky": (expand_cholesky,),
         "compare": (expand_compare,),
         "convolution": (expand_convolution,),

@@ -6,6 +6,8 @@ import contextlib
 import errno
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,12 @@ def program(tmp_path: Path) -> Path:
     path = tmp_path / "scale.hlo"
     path.write_text(PROGRAM)
     return path
+
+
+def test_the_package_is_the_command() -> None:
+    called = [sys.executable, "-m", "xladev", "devices", "--json"]
+    shown = subprocess.run(called, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert json.loads(shown)
 
 
 def test_run_prints_results(program: Path, capsys: pytest.CaptureFixture[str]) -> None:

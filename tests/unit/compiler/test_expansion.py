@@ -9,6 +9,7 @@ from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.expansion import expand_rejected
 from xladev.compiler.options import CompileOptions
+from xladev.errors import ShapeError
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
@@ -98,6 +99,15 @@ def test_an_expansion_that_never_ends_is_given_up():
 
     found = opcodes(expanded(lambda i: i.opcode != "tan", {"tan": (again,)}))
     assert found.count("tan") == 2 and "negate" not in found
+
+
+def test_what_an_expander_raises_says_where():
+    def too_large(instruction):
+        raise ShapeError("that many bytes are no array")
+
+    with pytest.raises(ShapeError) as caught:
+        expanded(lambda i: i.opcode != "tan", {"tan": (too_large,)})
+    assert "tan(x)" in caught.value.where
 
 
 def test_programs_with_expansions_give_the_same():

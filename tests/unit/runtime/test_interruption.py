@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ ENTRY e { z = f32[] constant(0)  i = f32[1048576,1048576] iota(), iota_dimension
   ROOT r = f32[] reduce(i, z), dimensions={0,1}, to_apply={ a = f32[] parameter(0)
     b = f32[] parameter(1)  ROOT s = f32[] add(a, b) } }'''
 run = xladev.compile(TEXT.encode(), "cpu")
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     run()
@@ -66,6 +68,15 @@ def test_other_threads_call_at_once() -> None:
     assert seen == [thread]
 
 
+@pytest.fixture
+def _ctrl_c() -> Iterator[None]:
+    """Python's own answer to SIGINT, which a shell's background jobs are started to ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c")
 def test_the_wait_ends_and_the_call_goes_on() -> None:
     ended = threading.Event()
 
