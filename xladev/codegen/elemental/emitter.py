@@ -60,6 +60,15 @@ class ElementalEmitter:
         yield
         self._made.pop()
 
+    def scopes(self) -> int:
+        """How many scopes are open, for `leave`."""
+        return len(self._made)
+
+    def leave(self, count: int) -> None:
+        """Closes all scopes but ``count``, and forgets elements made in the last of them."""
+        del self._made[count:]
+        self._made[-1].clear()
+
     def element(self, instruction: HloInstruction, index: Index) -> Element:
         """One element of an array instruction.
 
@@ -77,6 +86,14 @@ class ElementalEmitter:
     def operand(self, instruction: HloInstruction, number: int, index: Index) -> Element:
         """One element of an operand."""
         return self.element(instruction.operands[number], index)
+
+    def single(self, instruction: HloInstruction, index: Index) -> Element:
+        """One element to be used as an index, or part of one."""
+        return self.element(instruction, index)
+
+    def operand_index(self, operand: HloInstruction, index: Index) -> Index:
+        """Where an elementwise instruction at ``index`` reads an operand."""
+        return index if operand.shape.rank == len(index) else ()
 
     def _emit(self, instruction: HloInstruction, index: Index) -> Element:
         held = self.scalars.get(instruction)
@@ -97,10 +114,7 @@ class ElementalEmitter:
         )
 
     def _elementwise(self, instruction: HloInstruction, index: Index) -> Element:
-        operands = [
-            self.element(o, index if o.shape.rank == len(index) else ())
-            for o in instruction.operands
-        ]
+        operands = [self.element(o, self.operand_index(o, index)) for o in instruction.operands]
         return emit_elementwise(
             self.b,
             instruction.opcode,

@@ -39,10 +39,10 @@ def clamped_starts(
 
 def _start(e: ElementalEmitter, starts: tuple[HloInstruction, ...], dimension: int) -> Value:
     if len(starts) == 1 and starts[0].shape.rank == 1:
-        element = e.element(starts[0], (dimension,))
+        element = e.single(starts[0], (dimension,))
         return signed_index(e, element, starts[0].shape.element_type)
     start = starts[dimension]
-    return signed_index(e, e.element(start, ()), start.shape.element_type)
+    return signed_index(e, e.single(start, ()), start.shape.element_type)
 
 
 def _dynamic_slice(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
@@ -104,7 +104,7 @@ def index_vector(
     found: dict[int, Value] = {}
     for number, dimension in enumerate(targets):
         at = (*batch[:vector_dim], number, *batch[vector_dim:])
-        element = e.element(indices, at[: indices.shape.rank])
+        element = e.single(indices, at[: indices.shape.rank])
         found[dimension] = signed_index(e, element, indices.shape.element_type)
     return found
 

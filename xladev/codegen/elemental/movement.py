@@ -103,6 +103,9 @@ def _pad(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
     inside: list[Value | bool] = []
     mapped: list[IndexValue] = []
     for x, size, p in zip(index, i.operands[0].shape.dims, i["padding"], strict=True):
+        if not (p.low or p.high or p.interior):
+            mapped.append(x)
+            continue
         step = p.interior + 1
         shifted = e.at.sub(x, p.low)
         extent = (size - 1) * step + 1 if size else 0

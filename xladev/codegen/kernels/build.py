@@ -11,6 +11,7 @@ from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.indexing import INDEXING_RULES
 from xladev.codegen.elemental.movement import MOVEMENT_RULES
 from xladev.codegen.elemental.rules import ELEMENT_RULES
+from xladev.codegen.elemental.vectors import NotInVectorsError
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.tiling import Tile
@@ -104,6 +105,17 @@ class KernelBuild:
                 at = {**at, d: nest.enter_context(self.b.loop(start, stop))}
                 nest.enter_context(self.e.scope())
             body(tuple(at[d] for d in range(len(dims))))
+
+    def attempt(self, emit: Callable[[], None]) -> bool:
+        """Runs code that emits vectors; False, and nothing is emitted, where that cannot be."""
+        mark, held = self.b.mark(), self.e.scopes()
+        try:
+            emit()
+        except NotInVectorsError:
+            self.b.reset(mark)
+            self.e.leave(held)
+            return False
+        return True
 
     def copy(self, source: IrArray, destination: IrArray) -> None:
         """Copies an array of the same dimensions."""

@@ -12,7 +12,9 @@ from xladev.codegen.elemental.reduction import (
 )
 from xladev.codegen.index import Index
 from xladev.codegen.kernels.build import KernelBuild
+from xladev.codegen.kernels.reduction import emit_folds
 from xladev.codegen.kernels.tiling import tile_of
+from xladev.codegen.kernels.vectors import emit_in_vectors
 from xladev.hlo.ir import HloInstruction
 
 
@@ -35,14 +37,16 @@ def _emit_group(k: KernelBuild, members: Sequence[tuple[HloInstruction, IrArray]
 
     array = members[0][1]
     tile = tile_of([root for root, _ in members], array.shape)
-    if tile is None:
-        k.nest_in_layout(array, body)
-    else:
+    if tile is not None:
         k.nest_in_tiles(array, tile, body)
+    elif not emit_in_vectors(k, members):
+        k.nest_in_layout(array, body)
 
 
 def emit_reduce(k: KernelBuild) -> None:
-    """Reduce with any number of operands."""
+    """Reduce with any number of operands: in vectors, or element by element."""
+    if emit_folds(k, [(k.root, k.results[0])], []):
+        return
 
     def body(index: Index) -> None:
         for result, element in zip(k.results, reduce_elements(k.e, k.root, index), strict=True):
@@ -61,6 +65,8 @@ def emit_results(k: KernelBuild) -> None:
     stored = [part for part in parts if part[0].opcode != "reduce"]
     if not _are_one_nest([i for i, _ in folds], [i for i, _ in stored]):
         emit_loops(k)
+        return
+    if emit_folds(k, folds, stored):
         return
 
     def visit(full: Index) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from xladev.codegen.llvm.types import PTR, VOID, IrType
 from xladev.codegen.llvm.values import Operand, Value, constant
@@ -22,6 +22,15 @@ class Symbols(Protocol):
     ) -> Value:
         """Address of a constant array, made once per name."""
         ...
+
+
+class Mark(NamedTuple):
+    """A point in the body of a function that is being written."""
+
+    lines: int
+    allocas: int
+    block: str
+    terminated: bool
 
 
 class Emitter:
@@ -75,6 +84,15 @@ class Emitter:
                 f"@{self.name} returns {value.type if value else VOID}, declared {self.result}"
             )
         self.terminate(f"ret {value}" if value else "ret void")
+
+    def mark(self) -> Mark:
+        """Where the body is now, for `reset`."""
+        return Mark(len(self._lines), len(self._allocas), self.block, self._terminated)
+
+    def reset(self, mark: Mark) -> None:
+        """Forgets what was emitted since a mark; none of its values may be used."""
+        del self._lines[mark.lines :], self._allocas[mark.allocas :]
+        self.block, self._terminated = mark.block, mark.terminated
 
     def reserve(self) -> int:
         """Reserves a line to be written later by `fill`: a phi whose latch is not known yet."""

@@ -1,0 +1,154 @@
+"""Loops and folds in vectors: the evaluator's results, whatever the width of the vectors."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.table import emit_kernel
+from xladev.codegen.llvm import ModuleBuilder
+from xladev.hlo.evaluator import HloEvaluator
+from xladev.hlo.ir import HloModule
+from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.engine import LoadedObject, compile_text, target_traits
+
+FOLD = """HloModule fold
+combine {{ a = {t}[] parameter(0)
+  b = {t}[] parameter(1)
+  ROOT c = {t}[] {op}(a, b) }}
+ENTRY e {{ p = {t}[{dims}]{layout} parameter(0)
+  first = {t}[] constant({first})
+  ROOT r = {t}[{result}] reduce(p, first), dimensions={{{over}}}, to_apply=combine }}"""
+
+SIZES = [
+    ((40,), (0,)),
+    ((1000,), (0,)),
+    ((70000,), (0,)),
+    ((3, 700), (1,)),
+    ((700, 3), (0,)),
+    ((700, 19), (0,)),
+    ((33, 2100), (0,)),
+    ((6, 50, 70), (1,)),
+    ((6, 50, 70), (0, 2)),
+    ((6, 50, 70), (0, 1)),
+    ((9, 10, 11, 12), (0, 2)),
+    ((9, 10, 11, 12), (1, 3)),
+    ((1, 300, 1, 40), (1,)),
+    ((3, 9001, 8), (1,)),
+]
+DTYPES = {"f32": ("add", "0.5"), "f64": ("multiply", "1"), "s32": ("maximum", "-7"),
+          "bf16": ("add", "0"), "u8": ("add", "3"), "pred": ("or", "false"),
+          "s16": ("minimum", "9")}  # fmt: skip
+
+
+def run(module: HloModule, *arguments: np.ndarray, nbytes: int = 64) -> list[np.ndarray]:
+    """Results of a module's entry as one kernel, for vectors of ``nbytes``."""
+    spec = KernelSpec("kernel", module.entry)
+    builder = ModuleBuilder("m", replace(target_traits(), vector_nbytes=nbytes))
+    emit_kernel(builder, spec)
+    code = LoadedObject("m", compile_text("m", str(builder), 2), ("kernel",))
+    results = [np.empty(s.dims, s.element_type.np) for s in spec.results]
+    pointers = [a.ctypes.data for a in (*arguments, *results)]
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))
+    kind(code.address("kernel"))(*pointers)
+    return results
+
+
+def fold(dtype: str, sizes: tuple[int, ...], over: tuple[int, ...], layout: str = "") -> HloModule:
+    op, first = DTYPES[dtype]
+    kept = [n for d, n in enumerate(sizes) if d not in over]
+    words = {"dims": sizes, "result": kept, "over": over}
+    joined = {name: ",".join(map(str, numbers)) for name, numbers in words.items()}
+    return parse_module(FOLD.format(t=dtype, op=op, first=first, layout=layout, **joined))
+
+
+def numbers(module: HloModule, seed: int = 3) -> np.ndarray:
+    shape = module.entry.parameters[0].shape
+    generator = np.random.default_rng(seed)
+    if shape.element_type.is_float:
+        return generator.uniform(0.9, 1.1, shape.dims).astype(shape.element_type.np)
+    return generator.integers(0, 2, shape.dims).astype(shape.element_type.np)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("sizes", "over"), SIZES)
+def test_a_fold_agrees_with_the_evaluator(
+    dtype: str, sizes: tuple[int, ...], over: tuple[int, ...]
+) -> None:
+    module = fold(dtype, sizes, over)
+    x = numbers(module)
+    (found,) = run(module, x)
+    want = HloEvaluator().run(module, x)
+    close = {"f32": 3e-6, "f64": 1e-12, "bf16": 8e-3}.get(dtype, 0)
+    np.testing.assert_allclose(found.astype(np.float64), np.asarray(want, np.float64), rtol=close)
+
+
+@pytest.mark.parametrize(("sizes", "over"), SIZES)
+def test_bits_do_not_depend_on_the_width(sizes: tuple[int, ...], over: tuple[int, ...]) -> None:
+    module = fold("f32", sizes, over)
+    x = numbers(module)
+    bits = [run(module, x, nbytes=n)[0].tobytes() for n in (16, 32, 64)]
+    assert bits[0] == bits[1] == bits[2]
+
+
+def test_a_fold_is_of_any_layout() -> None:
+    module = fold("f32", (64, 96), (1,), layout="{0,1}")
+    x = numbers(module)
+    (found,) = run(module, np.asfortranarray(x).T.copy())
+    np.testing.assert_allclose(found, x.astype(np.float64).sum(1) + 0.5, rtol=1e-6)
+
+
+LOOPS = {
+    "row": "r = f32[30,70] add(p, broadcast)",
+    "slice": "r = f32[20,50] slice(p), slice={[3:23], [11:61]}",
+    "strided": "r = f32[30,35] slice(p), slice={[0:30], [1:70:2]}",
+    "reverse": "r = f32[30,70] reverse(p), dimensions={1}",
+    "upside_down": "r = f32[30,70] reverse(p), dimensions={0}",
+    "pad": "r = f32[35,70] pad(p, one), padding=2_3x0_0",
+    "pad_row": "r = f32[30,75] pad(p, one), padding=0_0x2_3",
+    "holes": "r = f32[30,1105] pad(p, one), padding=0_0x0_0_15",
+    "split": "r = f32[30,7,10] reshape(p)",
+    "split_evenly": "r = f32[32,4,16] reshape(q)",
+    "merge": "r = f32[2100] reshape(p)",
+    "transpose": "r = f32[70,30] transpose(p), dimensions={1,0}",
+    "concatenate": "r = f32[60,70] concatenate(p, broadcast), dimensions={0}",
+    "side_by_side": "r = f32[30,140] concatenate(p, broadcast), dimensions={1}",
+    "iota": "r = s32[30,70] iota(), iota_dimension=1",
+    "iota_of_rows": "r = f32[30,70] iota(), iota_dimension=0",
+    "long_iota": "r = s64[70] iota(), iota_dimension=0",
+    "dynamic": "r = f32[20,50] dynamic-slice(p, n, n), dynamic_slice_sizes={20,50}",
+    "update": "r = f32[30,70] dynamic-update-slice(p, part, n, n)",
+    "gather": "r = f32[5,70] gather(p, rows), offset_dims={1}, collapsed_slice_dims={0}, "
+    "start_index_map={0}, index_vector_dim=1, slice_sizes={1,70}",
+    "gather_columns": "r = f32[30,5] gather(p, rows), offset_dims={0}, collapsed_slice_dims={1}, "
+    "start_index_map={1}, index_vector_dim=1, slice_sizes={30,1}",
+    "bits": "r = s32[30,70] bitcast-convert(p)",
+    "compare": "r = pred[30,70] compare(p, broadcast), direction=LT",
+}
+LOOP = """HloModule loop
+ENTRY e {{ p = f32[30,70] parameter(0)
+  v = f32[70] parameter(1)
+  q = f32[32,64] parameter(2)
+  rows = s32[5] parameter(3)
+  part = f32[4,9] parameter(4)
+  n = s32[] constant(7)
+  one = f32[] constant(1.5)
+  broadcast = f32[30,70] broadcast(v), dimensions={{1}}
+  ROOT {root} }}"""
+
+
+@pytest.mark.parametrize("nbytes", [16, 64])
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_agrees_with_the_evaluator(name: str, nbytes: int) -> None:
+    module = parse_module(LOOP.format(root=LOOPS[name]))
+    draw = np.random.default_rng(11).uniform
+    arguments = [
+        draw(-9, 9, p.shape.dims).astype(p.shape.element_type.np) for p in module.entry.parameters
+    ]
+    (found,) = run(module, *arguments, nbytes=nbytes)
+    want = HloEvaluator().run(module, *arguments)
+    np.testing.assert_array_equal(found, np.asarray(want))

@@ -1,0 +1,292 @@
+"""Vectors of neighbouring elements, by the same rules that compute one element.
+
+One coordinate of an index moves: lane i stands for that coordinate plus i. All index arithmetic is
+done for lane 0, and `VectorIndexMath` follows what moves. Where lanes would not be neighbours in
+memory, or a condition would differ among them, `NotInVectorsError` is raised, and whoever asked
+computes element by element instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import gcd
+from types import MappingProxyType
+
+from xladev.codegen.arrays import IrArray, element_strides
+from xladev.codegen.elemental.emitter import ElementalEmitter, ElementRule
+from xladev.codegen.elemental.indexing import INDEXING_RULES
+from xladev.codegen.elemental.movement import MOVEMENT_RULES
+from xladev.codegen.index import Index, IndexMath, IndexValue
+from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value, vector
+from xladev.codegen.scalar.convert import emit_convert
+from xladev.codegen.scalar.elements import ComplexValue, Element
+from xladev.codegen.scalar.storage import from_bits, load_element, to_bits
+from xladev.errors import UnsupportedError
+from xladev.hlo import dtype as dt
+from xladev.hlo.ir import HloInstruction
+from xladev.hlo.shape import Shape
+
+
+class NotInVectorsError(UnsupportedError):
+    """These elements are not neighbours: they must be computed one by one."""
+
+
+class VectorIndexMath(IndexMath):
+    """Index arithmetic on the coordinates of lane 0, which knows which of them move."""
+
+    def __init__(self, b: FunctionBuilder, lanes: int) -> None:
+        super().__init__(b)
+        self.lanes = lanes
+        self._moving: dict[Value, int] = {}
+        self._multiples: dict[Value, int] = {}
+
+    def start(self, x: Value, multiple_of: int) -> None:
+        """Declares a coordinate that moves by one from lane to lane."""
+        self._moving[x] = multiple_of
+
+    def is_multiple(self, x: Value, of: int) -> None:
+        """Declares what divides a coordinate that does not move."""
+        self._multiples[x] = of
+
+    def moves(self, x: IndexValue) -> bool:
+        """True if the coordinate differs from lane to lane."""
+        return isinstance(x, Value) and x in self._moving
+
+    def _divisor(self, x: IndexValue) -> int:
+        if isinstance(x, int):
+            return abs(x)
+        return self._moving.get(x) or self._multiples.get(x, 1)
+
+    def _note(self, result: IndexValue, moves: bool, divisor: int) -> IndexValue:
+        if isinstance(result, Value) and result not in self._moving:
+            (self._moving if moves else self._multiples)[result] = divisor
+        return result
+
+    def add(self, x: IndexValue, y: IndexValue) -> IndexValue:
+        """Sum; at most one of the two moves."""
+        if self.moves(x) and self.moves(y):
+            raise NotInVectorsError("lanes two elements apart")
+        total = super().add(x, y)
+        return self._note(
+            total, self.moves(x) or self.moves(y), gcd(self._divisor(x), self._divisor(y))
+        )
+
+    def sub(self, x: IndexValue, y: IndexValue) -> IndexValue:
+        """Difference of what may move and what does not."""
+        if self.moves(y):
+            raise NotInVectorsError("lanes that go backwards")
+        difference = super().sub(x, y)
+        return self._note(difference, self.moves(x), gcd(self._divisor(x), self._divisor(y)))
+
+    def mul(self, x: IndexValue, y: IndexValue) -> IndexValue:
+        """Product; what moves may be multiplied by 0 and 1 alone."""
+        product = super().mul(x, y)
+        if self.moves(x) or self.moves(y):
+            if isinstance(product, Value) and not self.moves(product):
+                raise NotInVectorsError("lanes that are apart")
+            return product
+        return self._note(product, False, self._divisor(x) * self._divisor(y))
+
+    def _is_aligned(self, x: IndexValue, y: int) -> bool:
+        return y % self.lanes == 0 and self._divisor(x) % self.lanes == 0
+
+    def div(self, x: IndexValue, y: int) -> IndexValue:
+        """Quotient; of what moves only where all lanes have the same."""
+        if self.moves(x) and y != 1 and not self._is_aligned(x, y):
+            raise NotInVectorsError("lanes in different rows")
+        return super().div(x, y)
+
+    def rem(self, x: IndexValue, y: int) -> IndexValue:
+        """Remainder; of what moves only where lanes stay neighbours."""
+        if self.moves(x) and y != 1 and not self._is_aligned(x, y):
+            raise NotInVectorsError("lanes in different rows")
+        return self._note(super().rem(x, y), self.moves(x), gcd(self._divisor(x), y))
+
+    def within(self, x: IndexValue, low: int, high: int) -> Value | bool:
+        """As for one element; not of what moves."""
+        if self.moves(x):
+            raise NotInVectorsError("a condition that differs from lane to lane")
+        return super().within(x, low, high)
+
+    def clamp(self, x: IndexValue, low: int, high: int) -> IndexValue:
+        """As for one element; not of what moves."""
+        if self.moves(x) and low != high:
+            raise NotInVectorsError("a limit to what moves")
+        return super().clamp(x, low, high)
+
+
+def splat(b: FunctionBuilder, element: Element, lanes: int) -> Element:
+    """The element in every lane."""
+    if isinstance(element, ComplexValue):
+        return ComplexValue(_splat(b, element.real, lanes), _splat(b, element.imag, lanes))
+    return _splat(b, element, lanes)
+
+
+def _splat(b: FunctionBuilder, value: Value, lanes: int) -> Value:
+    if value.lanes == lanes:
+        return value
+    if value.text.startswith("%"):
+        return b.splat(value, lanes)
+    return Value(f"splat ({value})", vector(value.type, lanes))
+
+
+def position(at: IndexMath, shape: Shape, index: Index) -> IndexValue:
+    """Where an element, or lane 0, lies in a dense array, in elements from its base."""
+    kept = tuple(0 if size == 1 else i for i, size in zip(index, shape.dims, strict=True))
+    return at.strided(kept, element_strides(shape))
+
+
+class VectorEmitter(ElementalEmitter):
+    """Emits vectors of elements whose indices differ in one coordinate that moves.
+
+    Attributes:
+        single: emits what is the same in all lanes.
+        lanes: length of the vectors.
+    """
+
+    at: VectorIndexMath
+
+    def __init__(
+        self, single: ElementalEmitter, lanes: int, rules: Mapping[str, ElementRule] | None = None
+    ) -> None:
+        super().__init__(single.b, VECTOR_RULES if rules is None else rules, single.arrays)
+        self.single_emitter = single
+        self.lanes = lanes
+        self.at = VectorIndexMath(single.b, lanes)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """See `ElementalEmitter.scope`."""
+        with self.single_emitter.scope(), super().scope():
+            yield
+
+    def single(self, instruction: HloInstruction, index: Index) -> Element:
+        """An element that is the same in all lanes, once."""
+        if any(self.at.moves(x) for x in index):
+            raise NotInVectorsError(f"{instruction.opcode} gives each lane its own index")
+        return self.single_emitter.element(instruction, index)
+
+    def _emit(self, instruction: HloInstruction, index: Index) -> Element:
+        if not any(self.at.moves(x) for x in index):
+            return splat(self.b, self.single_emitter.element(instruction, index), self.lanes)
+        arrays = self.arrays.get(instruction)
+        if arrays is not None:
+            return self.load(arrays[0], index)
+        rule = self.rules.get(instruction.opcode)
+        if rule is not None:
+            return splat(self.b, rule(self, instruction, index), self.lanes)
+        if instruction.op.elementwise:
+            return self._elementwise(instruction, index)
+        raise NotInVectorsError(f"{instruction.opcode} is computed element by element")
+
+    def offset(self, array: IrArray, index: Index) -> IndexValue:
+        """Position of lane 0 in an array."""
+        return position(self.at, array.shape, index)
+
+    def load(self, array: IrArray, index: Index) -> Element:
+        """Reads neighbours."""
+        offset = self.offset(array, index)
+        if not self.at.moves(offset):
+            return splat(self.b, array.load_linear(self.b, offset), self.lanes)
+        dtype = array.shape.element_type
+        return load_element(
+            self.b, array.base, offset, dtype, lanes=self.lanes, metadata=array.metadata
+        )
+
+
+def is_row_major(shape: Shape) -> bool:
+    """True if elements lie in memory in the order of their indices."""
+    return shape.minor_to_major == tuple(range(shape.rank - 1, -1, -1))
+
+
+class FlatEmitter(VectorEmitter):
+    """Emits vectors of elements at one row-major position that all arrays have in common.
+
+    Its indices have one coordinate, the position, whatever the rank.
+    """
+
+    def __init__(self, single: ElementalEmitter, lanes: int) -> None:
+        super().__init__(single, lanes, _FLAT_RULES)
+
+    def offset(self, array: IrArray, index: Index) -> IndexValue:
+        """The position itself."""
+        if not is_row_major(array.shape):
+            raise NotInVectorsError("an array in another order")
+        return index[0]
+
+    def _elementwise(self, instruction: HloInstruction, index: Index) -> Element:
+        dims = instruction.shape.dims
+        if any(o.shape.rank and o.shape.dims != dims for o in instruction.operands):
+            raise NotInVectorsError("operands of other dimensions")
+        return super()._elementwise(instruction, index)
+
+    def operand_index(self, operand: HloInstruction, index: Index) -> Index:
+        """The position, or none for a scalar."""
+        return index if operand.shape.rank else ()
+
+
+def _vector_iota(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    x, dtype = index[i["iota_dimension"]], i.shape.element_type
+    if not isinstance(e, VectorEmitter):
+        raise NotInVectorsError("a vector of one element")
+    if not e.at.moves(x):
+        return e.single_emitter.element(i, index)
+    start = e.at.value(x)
+    if i.shape.dims[i["iota_dimension"]] < 2**31 and dtype.bits != 64:
+        first = e.b.splat(e.b.resize(start, I32, signed=True), e.lanes)
+        lanes = e.b.add(first, e.b.lane_numbers(e.lanes, I32))
+        return lanes if dtype is dt.S32 else emit_convert(e.b, lanes, dt.S32, dtype)
+    lanes = e.b.add(e.b.splat(start, e.lanes), e.b.lane_numbers(e.lanes, I64))
+    return (
+        lanes if dtype.is_integral and dtype.bits == 64 else emit_convert(e.b, lanes, dt.S64, dtype)
+    )
+
+
+def _same_width(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    source, target = i.operands[0].shape.element_type, i.shape.element_type
+    if source.bits != target.bits:
+        raise NotInVectorsError("elements of another width")
+    return from_bits(e.b, to_bits(e.b, e.operand(i, 0, index), source), target)
+
+
+def _same_position(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    shapes = (i.shape, i.operands[0].shape)
+    if any(not is_row_major(s) for s in shapes):
+        raise NotInVectorsError("elements in another order")
+    return e.operand(i, 0, index if shapes[1].rank else ())
+
+
+def _flat_broadcast(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    """Of one element, or of as many as there are."""
+    source = i.operands[0].shape
+    if source.size == 1:
+        return e.operand(i, 0, (0,) * source.rank)
+    if source.size != i.shape.size or tuple(sorted(i["dimensions"])) != i["dimensions"]:
+        raise NotInVectorsError("a broadcast of rows or columns")
+    return e.operand(i, 0, index)
+
+
+VECTOR_RULES: Mapping[str, ElementRule] = MappingProxyType(
+    {
+        **{
+            name: MOVEMENT_RULES[name]
+            for name in (
+                "broadcast", "transpose", "reshape", "copy", "opt-barrier", "reverse", "slice",
+                "pad", "concatenate", "bitcast",
+            )
+        },
+        **INDEXING_RULES,
+        "iota": _vector_iota,
+        "bitcast-convert": _same_width,
+    }
+)  # fmt: skip
+"""The rules that hold for vectors too, by opcode."""
+
+_FLAT_RULES: Mapping[str, ElementRule] = MappingProxyType(
+    {
+        **dict.fromkeys(("reshape", "copy", "opt-barrier", "bitcast"), _same_position),
+        "broadcast": _flat_broadcast,
+        "bitcast-convert": _same_width,
+    }
+)

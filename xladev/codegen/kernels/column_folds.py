@@ -1,0 +1,224 @@
+"""Folds across rows: one accumulator for each column, in memory that stays in the nearest cache.
+
+Rows are read along memory, some of them at once: their elements are combined by halves before they
+go to the accumulator, which saves trips to it and digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from xladev.codegen.arrays import IrArray
+from xladev.codegen.elemental.vectors import NotInVectorsError, position
+from xladev.codegen.index import IndexValue
+from xladev.codegen.kernels.build import KernelBuild
+from xladev.codegen.kernels.fold_space import FoldSpace
+from xladev.codegen.kernels.folds import Fold
+from xladev.codegen.kernels.vectors import lanes_for, store_at
+from xladev.codegen.llvm import I64, FunctionBuilder, Value, vector
+from xladev.codegen.scalar.elements import Element, real_of
+
+Places = tuple[IndexValue, ...]
+
+BLOCK = 1024
+"""Columns that are folded at once."""
+MOST_CHAIN = 1024
+"""Most additions to one accumulator: rounding grows with their number."""
+GROUPS = ((12, 8), (24, 4))
+"""Rows read at once, by the instructions in a kernel; one where there are more."""
+
+
+def emit_column_folds(
+    k: KernelBuild, space: FoldSpace, folds: Sequence[Fold], results: Sequence[IrArray]
+) -> None:
+    """Folds whose innermost axis stays."""
+    _ColumnFolds(k, space, folds, results).emit()
+
+
+class _ColumnFolds:
+    """Writes the loops of one kernel."""
+
+    def __init__(
+        self, k: KernelBuild, space: FoldSpace, folds: Sequence[Fold], results: Sequence[IrArray]
+    ) -> None:
+        self.k, self.b, self.space, self.folds, self.results = k, k.b, space, folds, results
+        self.columns = space.axes[-1].extent
+        self.block = min(BLOCK, self.columns)
+        self.lanes = lanes_for(k, self.columns)
+        if self.lanes == 1:
+            raise NotInVectorsError("too few columns for vectors")
+        self.e = space.emitter(self.lanes)
+        size = len(k.spec.computation.instructions)
+        self.group = next((rows for most, rows in GROUPS if size <= most), 1)
+        self.folded = [axis.extent for axis in space.axes if axis.folded]
+
+    def emit(self) -> None:
+        """All results."""
+        kept = [axis.extent for axis in self.space.axes[:-1] if not axis.folded]
+        self.k.nest(kept, self._blocks)
+
+    def _blocks(self, outer: Places) -> None:
+        with self.b.loop(0, self.columns, self.block) as first, self.e.scope():
+            self.e.at.is_multiple(first, self.block)
+            totals = self._buffers()
+            block = _Block(self, outer, first)
+            initial = [self.k.e.element(fold.reduce.operands[1], ()) for fold in self.folds]
+            block.fill(totals, [real_of(x, "a fold in vectors") for x in initial])
+            self._over(block, (), self.folded, totals)
+            block.store(totals)
+
+    def _buffers(self) -> list[Value]:
+        return [self.b.alloca(fold.type, self.block, align=64) for fold in self.folds]
+
+    def _over(
+        self, block: _Block, at: Places, extents: Sequence[int], held: Sequence[Value]
+    ) -> None:
+        """Combines accumulators with all rows of the remaining folded axes."""
+        if prod(extents) <= MOST_CHAIN * self.group:
+            self._rows(block, at, extents, (0, extents[-1]), held)
+            return
+        parts = self._buffers()
+
+        def part(rows: Callable[[], None]) -> None:
+            block.fill(parts, [fold.start(1) for fold in self.folds])
+            rows()
+            block.add(held, parts)
+
+        if len(extents) > 1:
+            with self.b.loop(0, extents[0]) as x, self.e.scope():
+                part(lambda: self._over(block, (*at, x), extents[1:], parts))
+            return
+        size = MOST_CHAIN * self.group
+        whole = extents[0] // size * size
+        with self.b.loop(0, whole, size) as x, self.e.scope():
+            part(lambda: self._rows(block, at, extents, (x, size), parts))
+        if whole < extents[0]:
+            part(lambda: self._rows(block, at, extents, (whole, extents[0] - whole), parts))
+
+    def _rows(
+        self,
+        block: _Block,
+        at: Places,
+        extents: Sequence[int],
+        rows: tuple[IndexValue, int],
+        held: Sequence[Value],
+    ) -> None:
+        """Some rows of the innermost folded axis, at every place of those around it."""
+        if len(extents) > 1:
+            with self.b.loop(0, extents[0]) as x, self.e.scope():
+                self._rows(block, (*at, x), extents[1:], rows, held)
+            return
+        start, count = rows
+        whole = count // self.group * self.group
+        base, end, stop = (self.k.e.at.value(self.k.e.at.add(start, n)) for n in (0, whole, count))
+        if whole:
+            with self.b.loop(base, end, self.group) as row, self.e.scope():
+                group = [self.k.e.at.add(row, n) for n in range(self.group)]
+                block.fold([(*at, r) for r in group], held)
+        if whole < count:
+            with self.b.loop(end, stop) as row, self.e.scope():
+                block.fold([(*at, row)], held)
+
+
+class _Block:
+    """Loops over the columns of one block: vectors, then those that are left."""
+
+    def __init__(self, around: _ColumnFolds, outer: Places, first: Value) -> None:
+        self.around, self.outer, self.first = around, outer, first
+        self.b: FunctionBuilder = around.b
+        self.width: Value = self.b.const(I64, around.block)
+        if around.columns % around.block:
+            left = self.b.sub(self.b.const(I64, around.columns), first)
+            self.width = self.b.intrinsic("smin", left, around.block)
+
+    def _columns(self, body: Callable[[Value, int], None]) -> None:
+        """Runs ``body(column, lanes)``."""
+        around = self.around
+        lanes = around.lanes
+        no_rest = around.columns % lanes == 0
+        end = self.width if no_rest else self.b.and_(self.width, -lanes)
+        with self.b.loop(0, end, lanes) as column, around.e.scope():
+            around.e.at.start(column, lanes)
+            body(column, lanes)
+        if not no_rest:
+            with self.b.loop(end, self.width) as column, around.k.e.scope():
+                body(column, 1)
+
+    def fill(self, buffers: Sequence[Value], elements: Sequence[Value]) -> None:
+        """Stores one element for each fold in every column."""
+
+        def body(column: Value, lanes: int) -> None:
+            for fold, buffer, element in zip(self.around.folds, buffers, elements, strict=True):
+                place = self.b.element_address(buffer, column, fold.type)
+                self.b.store(self.b.splat(element, lanes), place)
+
+        self._columns(body)
+
+    def _held(self, fold: Fold, buffer: Value, column: Value, lanes: int) -> tuple[Value, Value]:
+        place = self.b.element_address(buffer, column, fold.type)
+        return place, self.b.load(vector(fold.type, lanes), place)
+
+    def add(self, totals: Sequence[Value], parts: Sequence[Value]) -> None:
+        """Combines accumulators with others."""
+
+        def body(column: Value, lanes: int) -> None:
+            for fold, total, part in zip(self.around.folds, totals, parts, strict=True):
+                place, held = self._held(fold, total, column, lanes)
+                _, more = self._held(fold, part, column, lanes)
+                self.b.store(fold.combine(self.b, held, more), place)
+
+        self._columns(body)
+
+    def fold(self, rows: Sequence[Places], buffers: Sequence[Value]) -> None:
+        """Combines accumulators with the elements of some rows."""
+
+        def body(column: Value, lanes: int) -> None:
+            for fold, buffer in zip(self.around.folds, buffers, strict=True):
+                new = [self._element(fold, row, column, lanes) for row in rows]
+                place, held = self._held(fold, buffer, column, lanes)
+                self.b.store(fold.combine(self.b, held, _by_halves(self.b, fold, new)), place)
+
+        self._columns(body)
+
+    def _places(self, folded: Places, last: IndexValue) -> Places:
+        outer, inner = iter(self.outer), iter(folded)
+        axes = self.around.space.axes[:-1]
+        return (*(next(inner) if axis.folded else next(outer) for axis in axes), last)
+
+    def _element(self, fold: Fold, row: Places, column: Value, lanes: int) -> Element:
+        space, operand = self.around.space, fold.reduce.operands[0]
+        if lanes == 1:
+            single = self.around.k.e
+            places = self._places(row, single.at.add(self.first, column))
+            return single.element(operand, space.dims_at(single.at, places))
+        e = self.around.e
+        places = self._places(row, e.at.add(self.first, column))
+        return e.element(operand, space.vector_index(e, places))
+
+    def store(self, totals: Sequence[Value]) -> None:
+        """Stores the results."""
+        around = self.around
+        nowhere = (0,) * len(around.folded)
+
+        def body(column: Value, lanes: int) -> None:
+            at = around.k.e.at if lanes == 1 else around.e.at
+            places = self._places(nowhere, at.add(self.first, column))
+            for fold, total, result in zip(around.folds, totals, around.results, strict=True):
+                _, held = self._held(fold, total, column, lanes)
+                element = fold.rounded(self.b, held)
+                index = around.space.result_index(at, places, fold)
+                if lanes == 1:
+                    result.store(self.b, index, element)
+                else:
+                    store_at(around.k, result, position(at, result.shape, index), element)
+
+        self._columns(body)
+
+
+def _by_halves(b: FunctionBuilder, fold: Fold, elements: Sequence[Element]) -> Element:
+    left = list(elements)
+    while len(left) > 1:
+        half = len(left) // 2
+        left = [fold.combine(b, x, y) for x, y in zip(left[:half], left[half:], strict=True)]
+    return left[0]

@@ -1,0 +1,223 @@
+"""Folds along rows: vectors of accumulators, combined at the end of the row.
+
+The number of accumulators depends on the program alone, and they are combined in the order of their
+lanes, so results are the same bits whatever the width of the machine's vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xladev.codegen.arrays import IrArray
+from xladev.codegen.elemental.vectors import NotInVectorsError
+from xladev.codegen.index import IndexValue
+from xladev.codegen.kernels.build import KernelBuild
+from xladev.codegen.kernels.fold_space import FoldSpace
+from xladev.codegen.kernels.folds import Fold
+from xladev.codegen.kernels.vectors import LEAST_LANES, Member, element_nbytes, store_at
+from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.scalar.elements import Element, real_of
+
+Places = tuple[IndexValue, ...]
+
+MOST_NBYTES = 256
+"""Bytes of one set of accumulators: four of the widest vectors hide the latency of additions."""
+FEW_NBYTES = 64
+"""Bytes for short rows and long expressions."""
+SHORT_ROW = 8
+"""Rows shorter than this many sets of accumulators are short."""
+LONG_EXPRESSION = 24
+"""Instructions in a kernel whose loop is not to be written several times."""
+MOST_CHAIN = 1024
+"""Most terms that one accumulator takes: rounding grows with their number."""
+
+
+def emit_row_folds(
+    k: KernelBuild,
+    space: FoldSpace,
+    folds: Sequence[Fold],
+    results: Sequence[IrArray],
+    stored: Sequence[Member],
+) -> None:
+    """Folds whose innermost axis is folded; also stores elements as it comes by them."""
+    _RowFolds(k, space, folds, results, stored).emit()
+
+
+class _RowFolds:
+    """Writes the loops of one kernel."""
+
+    def __init__(
+        self,
+        k: KernelBuild,
+        space: FoldSpace,
+        folds: Sequence[Fold],
+        results: Sequence[IrArray],
+        stored: Sequence[Member],
+    ) -> None:
+        self.k, self.b, self.space = k, k.b, space
+        self.folds, self.results, self.stored = folds, results, stored
+        self.extent = space.axes[-1].extent
+        nbytes = element_nbytes(k)
+        self.terms = self._terms(nbytes)
+        self.lanes = min(max(k.b.module.target.vector_nbytes // nbytes, 1), self.terms)
+        if self.lanes < LEAST_LANES:
+            raise NotInVectorsError("rows too short for vectors")
+        self.e = space.emitter(self.lanes)
+
+    def _terms(self, nbytes: int) -> int:
+        """Accumulators of one fold: those that fit, fewer where rows are short."""
+        light = len(self.k.spec.computation.instructions) <= LONG_EXPRESSION
+        most, few = MOST_NBYTES // nbytes, FEW_NBYTES // nbytes
+        if light and self.extent >= SHORT_ROW * most:
+            return most
+        return min(few, 1 << (self.extent.bit_length() - 1))
+
+    def emit(self) -> None:
+        """All results."""
+        kept = [axis.extent for axis in self.space.axes if not axis.folded]
+        folded = [axis.extent for axis in self.space.axes if axis.folded]
+
+        def result(outer: Places) -> None:
+            initial = [self._initial(fold) for fold in self.folds]
+            totals = self._over(outer, (), folded, initial)
+            places = self._places(outer, (0,) * len(folded))
+            for fold, total, array in zip(self.folds, totals, self.results, strict=True):
+                index = self.space.result_index(self.k.e.at, places, fold)
+                array.store(self.b, index, fold.rounded(self.b, total))
+
+        self.k.nest(kept, result)
+
+    def _initial(self, fold: Fold) -> Value:
+        return real_of(self.k.e.element(fold.reduce.operands[1], ()), "a fold in vectors")
+
+    def _places(self, kept: Places, folded: Places) -> Places:
+        outer, inner = iter(kept), iter(folded)
+        return tuple(next(inner) if axis.folded else next(outer) for axis in self.space.axes)
+
+    def _over(
+        self, outer: Places, at: Places, extents: Sequence[int], held: Sequence[Value]
+    ) -> Sequence[Value]:
+        """Combines what is held with all elements of the remaining folded axes."""
+        chain = prod(extents[:-1]) * -(-extents[-1] // self.terms)
+        if chain <= MOST_CHAIN:
+            return self._block(outer, at, extents, (0, extents[-1]), held)
+        if len(extents) > 1:
+            with self.b.carried_loop(0, extents[0], initial=held) as loop, self.e.scope():
+                loop.carry(*self._over(outer, (*at, loop.index), extents[1:], loop.values))
+            return loop.values
+        part = MOST_CHAIN * self.terms
+        whole = extents[0] // part * part
+        with self.b.carried_loop(0, whole, part, initial=held) as loop, self.e.scope():
+            self.e.at.is_multiple(loop.index, part)
+            loop.carry(*self._block(outer, at, extents, (loop.index, part), loop.values))
+        if whole == extents[0]:
+            return loop.values
+        return self._block(outer, at, extents, (whole, extents[0] - whole), loop.values)
+
+    def _block(
+        self,
+        outer: Places,
+        at: Places,
+        extents: Sequence[int],
+        row: tuple[IndexValue, int],
+        held: Sequence[Value],
+    ) -> Sequence[Value]:
+        """One set of accumulators for all these elements, and their total."""
+        copies = self.terms // self.lanes
+        rest = row[1] % self.terms
+        state = [fold.start(self.lanes) for fold in self.folds for _ in range(copies)]
+        state += [fold.start(1) for fold in self.folds] if rest else []
+        final = self._nested(outer, at, extents[:-1], row, state)
+        totals = list(held)
+        for n, fold in enumerate(self.folds):
+            together = _together(self.b, fold, final[n * copies : (n + 1) * copies])
+            totals[n] = fold.combine(self.b, totals[n], together)
+            if rest:
+                last = final[len(self.folds) * copies + n]
+                totals[n] = fold.combine(self.b, totals[n], last)
+        return totals
+
+    def _nested(
+        self,
+        outer: Places,
+        at: Places,
+        extents: Sequence[int],
+        row: tuple[IndexValue, int],
+        state: Sequence[Value],
+    ) -> Sequence[Value]:
+        if not extents:
+            return self._row(outer, at, row, state)
+        with self.b.carried_loop(0, extents[0], initial=state) as loop, self.e.scope():
+            inner = (*at, loop.index)
+            loop.carry(*self._nested(outer, inner, extents[1:], row, loop.values))
+        return loop.values
+
+    def _row(
+        self, outer: Places, at: Places, row: tuple[IndexValue, int], state: Sequence[Value]
+    ) -> Sequence[Value]:
+        """Vectors of one row into the accumulators, then its last elements one by one."""
+        start, count = row
+        whole = count // self.terms * self.terms
+        vectors = len(self.folds) * (self.terms // self.lanes)
+        base = self.k.e.at.value(start)
+        end = self.k.e.at.value(self.e.at.add(start, whole))
+        with self.b.carried_loop(base, end, self.terms, initial=state[:vectors]) as loop:
+            self.e.at.start(loop.index, self.terms)
+            loop.carry(*self._vectors(outer, (*at, loop.index), loop.values))
+        if whole == count:
+            return loop.values
+        stop = self.k.e.at.value(self.e.at.add(start, count))
+        with self.b.carried_loop(end, stop, initial=state[vectors:]) as last, self.k.e.scope():
+            places = self._places(outer, (*at, last.index))
+            index = self.space.dims_at(self.k.e.at, places)
+            self._store_single(index)
+            last.carry(
+                *(
+                    fold.combine(self.b, held, self.k.e.element(fold.reduce.operands[0], index))
+                    for fold, held in zip(self.folds, last.values, strict=True)
+                )
+            )
+        return (*loop.values, *last.values)
+
+    def _vectors(self, outer: Places, at: Places, held: Sequence[Value]) -> Sequence[Value]:
+        """All accumulators once; copy c of each fold takes the vector ``c * lanes`` further on."""
+        copies = self.terms // self.lanes
+        after = list(held)
+        for c in range(copies):
+            with self.e.scope():
+                moved = self.e.at.add(at[-1], c * self.lanes)
+                index = self.space.vector_index(self.e, self._places(outer, (*at[:-1], moved)))
+                self._store_vectors(index)
+                for n, fold in enumerate(self.folds):
+                    new = self.e.element(fold.reduce.operands[0], index)
+                    place = n * copies + c
+                    after[place] = fold.combine(self.b, after[place], new)
+        return after
+
+    def _store_vectors(self, index: tuple[IndexValue, ...]) -> None:
+        elements = [self.e.element(root, index) for root, _ in self.stored]
+        for (_, result), element in zip(self.stored, elements, strict=True):
+            store_at(self.k, result, self.e.offset(result, index), element)
+
+    def _store_single(self, index: tuple[IndexValue, ...]) -> None:
+        elements: list[Element] = [self.k.e.element(root, index) for root, _ in self.stored]
+        for (_, result), element in zip(self.stored, elements, strict=True):
+            result.store(self.b, index, element)
+
+
+def _together(b: FunctionBuilder, fold: Fold, vectors: Sequence[Value]) -> Value:
+    """All lanes as one element: lane n with lane n + half, and so on by halves."""
+    left = list(vectors)
+    while len(left) > 1:
+        half = len(left) // 2
+        left = [fold.combine(b, x, y) for x, y in zip(left[:half], left[half:], strict=True)]
+    total = left[0]
+    while total.lanes > 1:
+        half = total.lanes // 2
+        low = b.shuffle(total, total, tuple(range(half)))
+        high = b.shuffle(total, total, tuple(range(half, 2 * half)))
+        if half == 1:
+            low, high = b.extract(total, 0), b.extract(total, 1)
+        total = fold.combine(b, low, high)
+    return total
