@@ -52,6 +52,11 @@ def _count_differs(i: HloInstruction) -> bool:
     return _is_narrow(i) or i.shape.element_type.is_signed
 
 
+def _is_half(i: HloInstruction) -> bool:
+    """A float narrower than f32: XLA rounds after each step."""
+    return i.shape.element_type.bits < 32
+
+
 def _is_f64(i: HloInstruction) -> bool:
     return i.shape.element_type.component is dt.F64
 
@@ -87,6 +92,7 @@ _RULES: Mapping[str, Callable[[HloInstruction], bool]] = MappingProxyType(
         "collective-reduce": _always,
         "set-dimension-size": _always,
         "batch-norm-training": _always,
+        "batch-norm-inference": _is_half,
         "batch-norm-grad": _always,
         "power": _is_integral,
         "stochastic-convert": _to_float,
