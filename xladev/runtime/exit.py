@@ -1,10 +1,14 @@
-"""Devices that are open when the process ends are closed, so that drivers hear of it."""
+"""Devices that are open when the process ends are closed, so that drivers hear of it.
+
+Plugins release handles by `weakref.finalize`, whose finalizers run at exit too. They must run
+later: pending work is waited for by those very handles.
+"""
 
 from __future__ import annotations
 
 import atexit
 import os
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from xladev.runtime.device import Device
 
@@ -19,7 +23,8 @@ def closed_at_exit(device: Device) -> Device:
     if _process != os.getpid():
         _process = os.getpid()
         _open.clear()
-        atexit.register(_close_all, _process)
+        finalize(device, int).detach()  # the first one registers them all with atexit
+        atexit.register(_close_all, _process)  # what is registered last runs first
     _open.add(device)
     return device
 

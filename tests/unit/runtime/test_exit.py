@@ -106,6 +106,30 @@ def test_the_end_of_the_process_closes_and_that_of_a_child_does_not():
     assert done.stdout == "closed by True\n", done.stderr
 
 
+PENDING = """
+    import weakref
+    from tests.unit.runtime.null_device import Driver, NullEvent, null_spec
+    from xladev.runtime.definition_event import DefinitionEvent
+    from xladev.runtime.registry import Registry
+    assert not weakref.finalize._registered_with_atexit
+    registry = Registry(find=lambda: ())
+    registry.register(null_spec(Driver(), 4))
+    device = registry.device("null:0")
+    event = device.stream.record()
+    weakref.finalize(event, print, "released")
+    NullEvent.wait = lambda self, timeout_s: print("waited") or True
+    NullEvent.is_ready = lambda self: False
+    device.retain(DefinitionEvent(device.name, event), ())
+"""
+
+
+def test_what_a_plugin_releases_at_exit_outlives_the_wait_for_pending_work():
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PENDING)], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "waited\nreleased\n", done.stderr
+
+
 def test_devices_are_not_kept_open_by_waiting_for_the_end():
     registry, device = opened(Driver(), tier=1)
     seen = weakref.ref(device)
