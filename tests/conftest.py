@@ -1,12 +1,15 @@
-"""What every test may use: the seed, exported programs, StableHLO's cases, parts of the suite."""
+"""What every test may use: the seed, exported programs, StableHLO's cases, parts of the suite.
 
+The conformance suite passes here too, in environments of vendors that have pytest and no more.
+"""
+
+import importlib.util
 import os
 import random
 import tempfile
 import zipfile
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 from tests.tools import counts, parts
@@ -29,6 +32,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Fix the seed once, so that xdist's workers share it with the process that reports it."""
     if config.option.seed is None:
         config.option.seed = random.SystemRandom().randrange(2**32)
+    if importlib.util.find_spec("hypothesis") is not None:
+        _configure_hypothesis()
+
+
+def _configure_hypothesis() -> None:
+    import hypothesis
+
     hypothesis.settings.register_profile("xladev", deadline=None, print_blob=True)
     hypothesis.settings.load_profile("xladev")
 

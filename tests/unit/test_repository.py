@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,9 @@ def test_a_planted_long_function_is_found() -> None:
 def test_no_large_files() -> None:
     large = {str(p.relative_to(ROOT)): p.stat().st_size for p in tracked()}
     assert {name: size for name, size in large.items() if size > MAX_BYTES} == {}
+
+
+def test_vendors_can_collect_the_suite_without_what_the_other_tests_need() -> None:
+    seen = "import sys, tests.conftest; print('hypothesis' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", seen], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
