@@ -134,6 +134,14 @@ class OptionError(XladevError):
     advice = "`xladev options` lists names, types and meanings"
 
 
+class UsageError(XladevError):
+    """A command that was called wrongly."""
+
+    code = "USAGE"
+    rule = "a command takes what its --help says"
+    advice = "`xladev COMMAND --help`"
+
+
 class ArgumentError(XladevError):
     """Arguments of wrong number, shape, dtype or state."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from xladev.errors import ArgumentError
+from xladev.cli.output import check_least
+from xladev.errors import UsageError
 from xladev.runtime.registry import current_registry
 from xladev.runtime.tiers import TIERS, Tier
 from xladev.testing.certificate.certificate import Certificate
@@ -36,9 +37,16 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.verify is not None:
         return _verify(arguments)
     if arguments.name is None:
-        raise ArgumentError("no platform was named", hint="xladev certify NAME")
+        raise UsageError("no platform was named", hint="xladev certify NAME")
     if arguments.sample is not None:
-        raise ArgumentError("--sample goes with --verify", hint="xladev certify --verify FILE")
+        raise UsageError("--sample goes with --verify", hint="xladev certify --verify FILE")
+    check_least("--seed", arguments.seed, 0)
+    if not 0 < arguments.tighten <= 1:
+        raise UsageError(
+            f"--tighten is {arguments.tighten}",
+            why="it is above 0 and at most 1",
+            hint="looser tolerances are waivers: --waivers FILE",
+        )
     outcome = issue(
         current_registry(),
         arguments.name,
@@ -83,7 +91,7 @@ def _print_objections(outcome: Outcome, arguments: argparse.Namespace) -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     if arguments.name is not None or arguments.level is not None:
-        raise ArgumentError("--verify takes platform and level from the certificate")
+        raise UsageError("--verify takes platform and level from the certificate")
     certificate = verify_file(arguments.verify)
     print(certificate.statement)
     print("digest, suite, level and counts agree")

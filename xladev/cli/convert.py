@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from xladev.client import load
-from xladev.errors import ArgumentError, FileError
+from xladev.errors import FileError, UsageError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import is_text, read_file
 from xladev.hlo.proto import write_module
@@ -42,12 +42,12 @@ def write_output(path: Path | None, data: bytes) -> None:
 
     Raises:
         FileError: the file cannot be written.
-        ArgumentError: a proto would go to a terminal.
+        UsageError: a proto would go to a terminal.
     """
     if path is not None:
         write_file(path, data)
     elif sys.stdout.isatty() and not is_text(data):
-        raise ArgumentError(
+        raise UsageError(
             "a serialized proto is not for a terminal",
             why="its bytes are no text",
             hint="name a file with -o",

@@ -9,7 +9,7 @@ from pathlib import Path
 from xladev.cli.convert import write_file
 from xladev.cli.scaffold.names import Names, checked_names
 from xladev.cli.scaffold.template import FULL, MINIMAL, project_files
-from xladev.errors import ArgumentError
+from xladev.errors import UsageError
 from xladev.runtime.registry import Registry, current_registry
 
 
@@ -39,15 +39,15 @@ def _taken(registry: Registry) -> set[str]:
 
 
 def _check_empty(folder: Path) -> None:
-    """Raises ArgumentError if the folder cannot become a project without losing something."""
+    """Raises UsageError if the folder cannot become a project without losing something."""
     if folder.is_dir() and any(folder.iterdir()):
-        raise ArgumentError(
+        raise UsageError(
             f"{folder} is not empty",
             why="nothing that exists is written over",
             hint="name another folder with --into",
         )
     if folder.exists() and not folder.is_dir():
-        raise ArgumentError(f"{folder} is a file", hint="name a folder with --into")
+        raise UsageError(f"{folder} is a file", hint="name a folder with --into")
 
 
 def write_project(folder: Path, texts: Mapping[str, str]) -> None:
@@ -61,7 +61,7 @@ def write_project(folder: Path, texts: Mapping[str, str]) -> None:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as e:
-            raise ArgumentError(f"cannot make the folder {target.parent}", why=str(e)) from e
+            raise UsageError(f"cannot make the folder {target.parent}", why=str(e)) from e
         write_file(target, text.encode())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from xladev.cli.convert import contents, write_output
 from xladev.cli.output import check_least, print_table
 from xladev.client import load
-from xladev.errors import ArgumentError
+from xladev.errors import UsageError
 from xladev.hlo.text import print_module
 from xladev.hlo.verifier import verify
 from xladev.passes.pipeline import HloPassPipeline, Instrumentation, timing_table
@@ -37,7 +37,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print_table(rows)
         return 0
     if arguments.file is None:
-        raise ArgumentError("no file was given", hint="xladev opt FILE --passes cse,dce")
+        raise UsageError("no file was given", hint="xladev opt FILE --passes cse,dce")
     check_least("--rounds", arguments.rounds, 1)
     module = load(arguments.file)
     around = Instrumentation(check=verify, text=print_module)

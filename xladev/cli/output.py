@@ -10,18 +10,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from xladev.errors import OptionError
+from xladev.errors import UsageError
 
 
 def check_least(option: str, value: float, least: int) -> None:
     """Refuses a number that is too small, or none.
 
     Raises:
-        OptionError: it is less than ``least``, or nan.
+        UsageError: it is less than ``least``, or nan.
     """
     if not value >= least:
-        why = f"it is a number from {least} on"
-        raise OptionError(f"{option} is {value}", why=why, hint="`xladev COMMAND --help`")
+        raise UsageError(f"{option} is {value}", why=f"it is a number from {least} on")
 
 
 def print_json(data: Any) -> None:

@@ -82,7 +82,11 @@ def _inputs(
     if found is None and arguments.inputs is None:
         return random_arguments(module, arguments.seed)
     if found is None:
-        raise ArgumentError(f"{path} has no arrays called in_*", where=str(path))
+        raise ArgumentError(
+            f"{path} has no arrays called in_*",
+            where=str(path),
+            hint="arrays are called in_0000, in_0001, ...; without --inputs, random ones are used",
+        )
     return found
 
 
@@ -116,7 +120,11 @@ def _problems(
     if arguments.check is not None:
         wanted = read_arrays(arguments.check, "out_", (compiled.program.signature.result,))
         if wanted is None:
-            raise ArgumentError(f"{arguments.check} has no arrays called out_*")
+            raise ArgumentError(
+                f"{arguments.check} has no arrays called out_*",
+                where=str(arguments.check),
+                hint="arrays are called out_0000, out_0001, ...; `xladev run --save` writes them",
+            )
         problems[str(arguments.check)] = _compared(results, _flat(wanted), arguments.rtol)
     if arguments.against is not None:
         problems[arguments.against] = _against(module, compiled, results, inputs, arguments)

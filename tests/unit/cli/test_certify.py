@@ -82,6 +82,8 @@ def test_a_sample_that_does_not_hold_is_exit_code_1(
         ([], "no platform was named"),
         (["none"], "no platform or kind"),
         (["cpu", "--level", "9"], "no level 9"),
+        (["cpu", "--tighten", "3"], "--tighten is 3.0"),
+        (["cpu", "--seed", "-3"], "--seed is -3"),
         (["cpu", "--sample", "3"], "--sample goes with --verify"),
         (["cpu", "--verify", "x"], "from the certificate"),
         (["--verify", "no/such/file"], "cannot read a certificate"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from xladev.errors import ArgumentError
+from xladev.errors import UsageError
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _LONGEST = 40
@@ -54,18 +54,18 @@ def checked_names(platform: str, kind: str, vendor: str, taken: Iterable[str]) -
         taken: platforms that are installed.
 
     Raises:
-        ArgumentError: a name that cannot be one, or that is taken.
+        UsageError: a name that cannot be one, or that is taken.
     """
     _check_word("platform name", platform)
     _check_word("kind", kind)
     if platform in _OURS or platform in taken:
-        raise ArgumentError(
+        raise UsageError(
             f"the name {platform!r} is taken",
             why="a platform that is installed, or a part of xladev, has it",
             hint="choose another; `xladev devices` lists the platforms that are installed",
         )
     if not vendor.isprintable() or set(vendor) & set("\"\\'<>") or not vendor.strip():
-        raise ArgumentError(
+        raise UsageError(
             f"{vendor!r} cannot be the vendor",
             why="it is written into pyproject.toml",
             hint="one line without quotation marks, backslashes or angle brackets",
@@ -77,7 +77,7 @@ def _check_word(what: str, word: str) -> None:
     if _NAME.fullmatch(word) and len(word) <= _LONGEST:
         return
     better = re.sub(r"[^a-z0-9]+", "_", word.lower()).strip("_0123456789")[:_LONGEST].strip("_")
-    raise ArgumentError(
+    raise UsageError(
         f"{word!r} is no {what}",
         why="it becomes part of a Python package and of a distribution's name: a lower-case "
         f"letter, then letters, digits and single underscores, at most {_LONGEST} in all",

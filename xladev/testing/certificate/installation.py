@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 
-from xladev.errors import ArgumentError, DeviceError
+from xladev.errors import DeviceError, UsageError
 from xladev.runtime.diagnosis import Diagnosis, PlatformDiagnosis, diagnose
 from xladev.runtime.registry import Registry
 from xladev.runtime.tiers import TIERS
@@ -82,11 +82,11 @@ def refuse_bent(environment: Mapping[str, str] = os.environ) -> None:
     """Refuses variables under which a certificate would say something else.
 
     Raises:
-        ArgumentError: one is set.
+        UsageError: one is set.
     """
     found = [name for name in _BENDING if environment.get(name)]
     if found:
-        raise ArgumentError(
+        raise UsageError(
             f"{', '.join(found)} set: no certificate",
             why="it changes how programs are compiled or which cases run",
             hint=f"env {' '.join(f'-u {name}' for name in found)} xladev certify ...",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xladev.errors import ArgumentError
+from xladev.errors import UsageError
 from xladev.runtime.tiers import TIERS
 
 _FLOORS = {1: (0.0, 0.0), 2: (0.01, 0.01), 3: (0.05, 0.10), 4: (0.10, 0.25), 5: (0.25, 0.50)}
@@ -40,10 +40,10 @@ def level_of(number: int) -> Level:
     """The level of a number.
 
     Raises:
-        ArgumentError: there is none.
+        UsageError: there is none.
     """
     if not 1 <= number <= len(LEVELS):
-        raise ArgumentError(
+        raise UsageError(
             f"there is no level {number}",
             why=", ".join(f"{level.number} is {level.name}" for level in LEVELS),
         )

@@ -54,7 +54,7 @@ def _rows(c: Certificate) -> Iterator[tuple[str, str]]:
 def _declarations(c: Certificate) -> Iterator[str]:
     entries = [(kind, entry) for kind, listed in c.declarations.items() for entry in listed]
     if not entries:
-        yield "Nothing: no waivers, no expected failures, nothing unsupported."
+        yield "Nothing: no waivers, no expected failures, nothing called unsupported."
     for kind, entry in entries:
         factor = f", {entry['tolerance']:g} times the tolerance" if "tolerance" in entry else ""
         yield f"- {kind.replace('_', ' ')} `{entry['id']}`{factor}: {entry['reason']}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from xladev.errors import ArgumentError, FormatError
+from xladev.errors import FormatError, UsageError
 from xladev.testing.certificate.certificate import Certificate, read_certificate
 from xladev.testing.certificate.installation import refuse_bent
 from xladev.testing.certificate.levels import LEVELS, level_of
@@ -131,11 +131,11 @@ def run_sample(certificate: Certificate, count: int, seed: int) -> tuple[Sampled
         seed: of the choice; the inputs are those of the certificate.
 
     Raises:
-        ArgumentError: a count below 1, or variables that bend the outcome.
+        UsageError: a count below 1, or variables that bend the outcome.
         XladevError: the suite could not be run.
     """
     if count < 1:
-        raise ArgumentError(f"a sample of {count} cases", why="at least 1")
+        raise UsageError(f"a sample of {count} cases", why="at least 1")
     refuse_bent()
     cases = sorted(certificate.results)
     chosen = sorted(random.Random(seed).sample(cases, min(count, len(cases))))

@@ -81,7 +81,11 @@ def read_declarations(path: Path) -> Declarations:
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
-        raise FormatError(f"cannot read the declarations in {path}", why=str(e)) from e
+        raise FormatError(
+            f"cannot read the declarations in {path}",
+            why=str(e),
+            hint="docs/how-to/publish-and-certify.md shows such a file",
+        ) from e
     unknown = data.keys() - _KEYS
     if unknown:
         raise FormatError(

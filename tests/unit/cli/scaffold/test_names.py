@@ -3,7 +3,7 @@
 import pytest
 
 from xladev.cli.scaffold.names import checked_names
-from xladev.errors import ArgumentError
+from xladev.errors import UsageError
 
 
 def test_derived_names() -> None:
@@ -20,23 +20,23 @@ def test_derived_names() -> None:
     ],
 )  # fmt: skip
 def test_a_name_that_is_none_is_refused_with_a_better_one(name: str, better: str) -> None:
-    with pytest.raises(ArgumentError, match="is no platform name") as caught:
+    with pytest.raises(UsageError, match="is no platform name") as caught:
         checked_names(name, "npu", "v", taken=())
     assert (caught.value.hint or "").split()[-1] == better
 
 
 @pytest.mark.parametrize("name", ["cpu", "cuda", "xladev"])
 def test_taken_names_are_refused(name: str) -> None:
-    with pytest.raises(ArgumentError, match="is taken"):
+    with pytest.raises(UsageError, match="is taken"):
         checked_names(name, "npu", "v", taken={"cpu"})
 
 
 def test_the_kind_is_a_word() -> None:
-    with pytest.raises(ArgumentError, match="'N P U' is no kind"):
+    with pytest.raises(UsageError, match="'N P U' is no kind"):
         checked_names("a", "N P U", "v", taken=())
 
 
 @pytest.mark.parametrize("vendor", ['A "B"', "a\nb", "a\\b", " ", "<a>"])
 def test_a_vendor_that_would_break_a_file_is_refused(vendor: str) -> None:
-    with pytest.raises(ArgumentError, match="cannot be the vendor"):
+    with pytest.raises(UsageError, match="cannot be the vendor"):
         checked_names("a", "npu", vendor, taken=())

@@ -14,7 +14,7 @@ from tests.unit.testing.certificate.samples import (
     suite,
     with_status,
 )
-from xladev.errors import ArgumentError
+from xladev.errors import UsageError
 from xladev.testing.certificate.levels import level_of
 from xladev.testing.certificate.verdict import coverage, level_reached, objections
 from xladev.testing.conformance.status import Result, Status
@@ -85,5 +85,5 @@ def test_no_level_is_reached_by_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [0, 7, -1])
 def test_there_are_six_levels(number: int) -> None:
-    with pytest.raises(ArgumentError, match="no level"):
+    with pytest.raises(UsageError, match="no level"):
         level_of(number)

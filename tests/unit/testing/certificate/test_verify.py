@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.testing.certificate import samples
-from xladev.errors import ArgumentError, FormatError
+from xladev.errors import FormatError, UsageError
 from xladev.testing.certificate import verify
 from xladev.testing.certificate.certificate import Certificate, statement
 from xladev.testing.certificate.levels import level_of
@@ -148,7 +148,7 @@ def test_a_sample_finds_what_does_not_hold(
 
 
 def test_a_sample_has_a_case(made: Certificate) -> None:
-    with pytest.raises(ArgumentError, match="at least 1"):
+    with pytest.raises(UsageError, match="at least 1"):
         verify.run_sample(made, 0, seed=0)
 
 
