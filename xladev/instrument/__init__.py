@@ -4,6 +4,7 @@ from xladev.instrument.counters import collect_counters, counter, counters
 from xladev.instrument.dump import dump, dumping, dumping_to
 from xladev.instrument.log import LOGGERS, configure_logging, logger
 from xladev.instrument.trace import Trace, TraceEvent, trace_event, trace_scope, tracing
+from xladev.instrument.watching import watchers_address
 
 __all__ = [
     "LOGGERS",
@@ -20,4 +21,5 @@ __all__ = [
     "trace_event",
     "trace_scope",
     "tracing",
+    "watchers_address",
 ]

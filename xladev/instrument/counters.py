@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from xladev.instrument.watching import watched
+
 _lock = threading.Lock()
 _open: tuple[Counter[str], ...] = ()
 
@@ -34,7 +36,8 @@ def collect_counters() -> Iterator[Mapping[str, int]]:
     with _lock:
         _open = (*_open, counts)
     try:
-        yield counts
+        with watched():
+            yield counts
     finally:
         with _lock:
             _open = tuple(c for c in _open if c is not counts)

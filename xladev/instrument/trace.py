@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from xladev.instrument.watching import watched
+
 _NO_ARGS: Mapping[str, Any] = {}
 
 
@@ -89,6 +91,7 @@ def tracing() -> Iterator[Trace]:
     outer, trace = _trace, Trace()
     _trace = trace
     try:
-        yield trace
+        with watched():
+            yield trace
     finally:
         _trace = outer

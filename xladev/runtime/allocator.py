@@ -11,26 +11,27 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
+from weakref import WeakSet
 
 from xladev.compiler.isolation import as_error, expect, plugin_call
 from xladev.errors import OutOfMemoryError, XladevError
+from xladev.runtime.buffer import Buffer
 from xladev.runtime.executor import Executor
+from xladev.runtime.ledger import COUNT, ELSEWHERE, IN_USE, PEAK, TOTAL, Account, Ledger
 from xladev.runtime.memory import DeviceMemory, MemoryStats
 
 _log = logging.getLogger("xladev.runtime")
 _SHOWN = 8
 
 
-class Buffer:
-    """Device memory that is given back some time after nobody refers to it any more.
-
-    Attributes:
-        memory: the range of bytes.
-        label: what it holds, for messages, such as ``result 0 of jit_step f32[8,8]``.
-        host_owner: the host array whose memory it is; None if it was allocated.
-    """
+class AllocatedBuffer(Buffer):
+    """Memory of an allocator, or of a host array."""
 
     __slots__ = ("__weakref__", "_allocator", "_generation", "host_owner", "label", "memory")
+
+    memory: DeviceMemory
+    label: str
+    host_owner: object
 
     def __init__(
         self, allocator: Allocator, memory: DeviceMemory, label: str, host_owner: object = None
@@ -43,7 +44,7 @@ class Buffer:
 
     @property
     def is_gone(self) -> bool:
-        """True if a reset of the device has taken the memory away."""
+        """See `Buffer.is_gone`."""
         return self._generation != self._allocator.generation
 
     def __del__(self) -> None:
@@ -58,6 +59,10 @@ class Allocator:
         executor: whose memory.
         plugin: name for error messages.
         make_room: called when memory runs out, before the second and last attempt.
+
+    Attributes:
+        generation: how often a reset of the device has taken all memory away.
+        account: what native code has in use beside; see `register`.
     """
 
     def __init__(self, executor: Executor, plugin: str, make_room: Callable[[], None]) -> None:
@@ -69,6 +74,8 @@ class Allocator:
         self._live: Counter[tuple[str, int]] = Counter()
         self._in_use = self._peak = self._count = self._total = 0
         self.generation = 0
+        self.account = Account()
+        self._ledgers: WeakSet[Ledger] = WeakSet()
 
     def allocate(self, nbytes: int, label: str, *, alignment: int, memory_space: int) -> Buffer:
         """Memory of ``nbytes`` bytes.
@@ -96,10 +103,15 @@ class Allocator:
             host_owner: the host array that it is; None if `Executor.deallocate` gives it back.
         """
         if host_owner is not None:
-            return Buffer(self, memory, label, host_owner)
+            return AllocatedBuffer(self, memory, label, host_owner)
         with self._lock:
             self._add(memory, label)
-        return Buffer(self, memory, label)
+        return AllocatedBuffer(self, memory, label)
+
+    def register(self, ledger: Ledger) -> None:
+        """Counts what native code hands out and writes down in a ledger and in `account`."""
+        with self._lock:
+            self._ledgers.add(ledger)
 
     def drop(self, memory: DeviceMemory, label: str) -> None:
         """Queues memory to be given back; takes no lock and calls no plugin."""
@@ -116,7 +128,13 @@ class Allocator:
     def stats(self) -> MemoryStats:
         """What is allocated now."""
         self.give_back()
-        return MemoryStats(self._in_use, self._peak, self._count, self._total)
+        words = self.account.words
+        return MemoryStats(
+            self._in_use + words[IN_USE],
+            max(self._peak, words[PEAK]),
+            self._count + words[COUNT],
+            self._total + words[TOTAL],
+        )
 
     def live(self) -> dict[str, int]:
         """Live bytes by label, largest first."""
@@ -124,6 +142,8 @@ class Allocator:
         with self._lock:
             for (label, nbytes), count in self._live.items():
                 sums[label] += nbytes * count
+            for ledger in self._ledgers:
+                sums.update(dict(ledger.live()))
         return dict(sums.most_common())
 
     def forget_all(self) -> None:
@@ -133,6 +153,10 @@ class Allocator:
             self._dropped.clear()
             self._live.clear()
             self._in_use = self._count = 0
+            self.account.forget_all(self.generation)
+            self.account.words[ELSEWHERE] = 0
+            for ledger in self._ledgers:
+                ledger.forget_all()
 
     def _try(self, nbytes: int, label: str, alignment: int, memory_space: int) -> Buffer:
         self.give_back()
@@ -143,12 +167,14 @@ class Allocator:
             )
             expect(memory, DeviceMemory, self._plugin, function)
             self._add(memory, label)
-        return Buffer(self, memory, label)
+        return AllocatedBuffer(self, memory, label)
 
     def _add(self, memory: DeviceMemory, label: str) -> None:
         self._live[label, memory.nbytes] += 1
         self._in_use += memory.nbytes
-        self._peak = max(self._peak, self._in_use)
+        words = self.account.words
+        words[ELSEWHERE] = self._in_use
+        self._peak = max(self._peak, self._in_use + words[IN_USE])
         self._count += 1
         self._total += 1
 
@@ -160,6 +186,7 @@ class Allocator:
             if not self._live[key]:
                 del self._live[key]
             self._in_use -= memory.nbytes
+            self.account.words[ELSEWHERE] = self._in_use
             self._count -= 1
             self._deallocate(memory)
 
@@ -173,11 +200,12 @@ class Allocator:
     def _out_of_memory(self, nbytes: int, label: str, first: XladevError) -> OutOfMemoryError:
         live = list(self.live().items())
         shown = [f"{size} bytes {name}" for name, size in live[:_SHOWN]]
+        in_use = self._in_use + self.account.words[IN_USE]
         rest = [f"and {len(live) - _SHOWN} more"] if len(live) > _SHOWN else []
         return OutOfMemoryError(
             f"cannot allocate {nbytes} bytes for {label}",
             where=first.where,
-            why=f"{first.why or first.what}; {self._in_use} bytes are in use: "
+            why=f"{first.why or first.what}; {in_use} bytes are in use: "
             + ("; ".join(shown + rest) or "none by xladev"),
             hint="delete or donate arrays, or use smaller batches",
         )

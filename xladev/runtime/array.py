@@ -12,7 +12,7 @@ import numpy as np
 from xladev.errors import ArgumentError, DeviceLostError
 from xladev.hlo.physical import HostArray, physical_nbytes, unpack
 from xladev.hlo.shape import Shape
-from xladev.runtime.allocator import Buffer
+from xladev.runtime.buffer import Buffer
 from xladev.runtime.definition_event import DEFINED, DefinitionEvent
 from xladev.runtime.device import Device
 from xladev.runtime.memory import HostBytes
@@ -77,7 +77,7 @@ class DeviceArray:
         self.event = event
         self._buffer = buffer
         self._sizes = sizes
-        self._view: weakref.ref[_View] | None = None
+        self._view: weakref.ref[_View | HostArray] | None = None
         self._why_gone = ""
 
     # What it is
@@ -215,6 +215,12 @@ class DeviceArray:
             XladevError: the execution, or one it depends on, failed.
             ArgumentError: the array was deleted or donated.
         """
+        buffer = self._buffer
+        value = None if buffer is None else buffer.show(self)
+        return self._read() if value is None else value
+
+    def _read(self) -> HostArray:
+        """The value by way of Python, whatever kind of memory it lies in."""
         buffer = self._ready_buffer()
         data = view(self.device, buffer.memory, self.hlo_shape)
         if data is None:
@@ -287,6 +293,8 @@ class DeviceArray:
             if self._why_gone:
                 raise self._gone()
             shown = None if self._view is None else self._view()
+            if isinstance(shown, np.ndarray):
+                return shown.reshape(-1).view(np.uint8)
             if shown is None:
                 shown = _View(buffer, data)
                 self._view = weakref.ref(shown)

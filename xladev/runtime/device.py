@@ -6,6 +6,7 @@ import gc
 import logging
 import threading
 import time
+from array import array
 from collections import deque
 from typing import Any
 
@@ -14,7 +15,8 @@ from xladev.compiler.isolation import expect, plugin_call
 from xladev.errors import DeviceError, DeviceLostError, XladevError
 from xladev.hlo.physical import physical_nbytes
 from xladev.hlo.shape import Shape
-from xladev.runtime.allocator import Allocator, Buffer
+from xladev.runtime.allocator import Allocator
+from xladev.runtime.buffer import Buffer
 from xladev.runtime.definition_event import DefinitionEvent, Failure
 from xladev.runtime.executor import Executor
 from xladev.runtime.memory import MemoryStats
@@ -42,6 +44,8 @@ class Device:
         executor: the plugin's side of it.
         description: what it is.
         allocator: its memory.
+        clear: one signed 64-bit integer, which native code reads: 1 while the device is open, not
+            lost, and has nothing pending, so that a launch need not look at it.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Device:
         self._pending: deque[tuple[DefinitionEvent, Any]] = deque()
         self._lost: XladevError | None = None
         self._closed = False
+        self.clear = array("q", [1])
 
     def __repr__(self) -> str:
         return f"<Device {self.name} ({self.description.name})>"
@@ -113,6 +118,12 @@ class Device:
     def _note_error(self, error: XladevError) -> None:
         if isinstance(error, DeviceLostError):
             self._lost = self._lost or error
+            self._look()
+
+    def _look(self) -> None:
+        """Brings `clear` up to date."""
+        with self._lock:
+            self.clear[0] = not (self._closed or self._lost or self._pending)
 
     def join(self, event: DefinitionEvent) -> None:
         """Makes later work of the stream wait for ``event``; on the host if of another platform."""
@@ -132,6 +143,7 @@ class Device:
         if event.is_ready():
             return
         self._pending.append((event, objects))
+        self._look()
         self.sweep()
         while len(self._pending) > MAX_IN_FLIGHT:
             self._wait_for_oldest()
@@ -141,6 +153,7 @@ class Device:
         with self._lock:
             while self._pending and self._pending[0][0].is_ready():
                 self.note(self._pending.popleft()[0].failure())
+            self._look()
         self.allocator.give_back()
 
     def synchronize(self) -> None:
@@ -214,6 +227,7 @@ class Device:
             self._pending.clear()
             self._stream = None
             self._lost = None
+            self._look()
             self.allocator.forget_all()
 
     def close(self, timeout_s: float = 10.0) -> None:
@@ -227,6 +241,7 @@ class Device:
             if self._closed:
                 return
             self._closed = True
+            self._look()
         try:
             self._finish(time.monotonic() + timeout_s)
             with plugin_call(self.name, "Executor.close"):

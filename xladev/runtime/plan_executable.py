@@ -11,7 +11,8 @@ from xladev.compiler.executable import Executable
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_plan import Branch, Copy, Loop, RunKernel, Slice, Space, Step
 from xladev.compiler.plan_file import is_plan, read_plan
-from xladev.runtime.allocator import Allocator, Buffer
+from xladev.runtime.allocator import Allocator
+from xladev.runtime.buffer import Buffer
 from xladev.runtime.executor import Executor, Kernel
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
 from xladev.runtime.memory import DeviceMemory

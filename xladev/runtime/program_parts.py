@@ -18,7 +18,7 @@ from xladev.hlo.ir import HloModule
 from xladev.hlo.physical import unpack
 from xladev.hlo.proto import read_module
 from xladev.hlo.shape import Shape
-from xladev.runtime.allocator import Buffer
+from xladev.runtime.buffer import Buffer
 from xladev.runtime.device import Device
 from xladev.runtime.loaded_executable import LoadedExecutable
 from xladev.runtime.plan_executable import load_plan_or_program

@@ -33,7 +33,7 @@ from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.physical import HostArray, is_plain, pack, unpack
 from xladev.hlo.shape import Shape
 from xladev.instrument import counter, trace_scope
-from xladev.runtime.allocator import Buffer
+from xladev.runtime.buffer import Buffer
 from xladev.runtime.collective_run import run_collective
 from xladev.runtime.device import Device
 from xladev.runtime.evaluation import evaluate

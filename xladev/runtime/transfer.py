@@ -12,7 +12,7 @@ from xladev.hlo import dtype as dt
 from xladev.hlo.physical import HostArray, is_plain, pack, physical_nbytes, unpack
 from xladev.hlo.shape import Shape, array
 from xladev.instrument import counter
-from xladev.runtime.allocator import Buffer
+from xladev.runtime.buffer import Buffer
 from xladev.runtime.device import Device
 from xladev.runtime.memory import DeviceMemory, HostBytes
 
