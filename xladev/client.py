@@ -5,6 +5,7 @@ The only place that joins compiler and runtime.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from xladev.hlo.shape import Shape
 from xladev.runtime.array import DeviceArray
 from xladev.runtime.device import Device
 from xladev.runtime.device_name import parse_device_name
+from xladev.runtime.door import Door
 from xladev.runtime.interruption import interruptible
 from xladev.runtime.loaded_executable import NativeEntry
 from xladev.runtime.loaded_program import load_program
@@ -31,6 +33,9 @@ from xladev.runtime.platform_options import check_platform_options
 from xladev.runtime.registered_platform import RegisteredPlatform
 from xladev.runtime.registry import Registry, current_registry
 from xladev.runtime.replicas import ReplicatedLaunchable
+
+CALLS_BEFORE_DOOR = 2
+"""A program that is called more often than this gets a way to its native code without Python."""
 
 LONG_WORK = 10**10
 """Floating-point operations, some seconds of one thread, from which on calls can be interrupted."""
@@ -177,6 +182,8 @@ class CompiledModule:
             load_program(program, (device, *others)) for device in self.devices
         )
         self._is_long = sum(count for _, count in program.work_counts) >= LONG_WORK
+        self._calls = itertools.count(1)
+        self._door: Door | None = None
         self._together: ReplicatedLaunchable | None = None
         if len(self.devices) > 1:
             platform = current_registry().platform(self.devices[0].platform).platform
@@ -208,10 +215,30 @@ class CompiledModule:
             KeyboardInterrupt: Ctrl-C, in the main thread, while a program of `LONG_WORK` or more
                 runs; it goes on behind, and what was donated to it is gone.
         """
+        if donate is False and self._door is not None:
+            made = self._door(*arguments)
+            if made is not None:
+                return made
+        return self._call(arguments, donate)
+
+    def _call(self, arguments: Sequence[Any], donate: bool | Iterable[int]) -> Result:
+        """Runs the program by way of Python, whatever the arguments are."""
         leaves = self._flatten(arguments)
         donated = self._donated(donate)
         rows = self._execute([leaves] * len(self.devices), donated)
+        if not donated and next(self._calls) == CALLS_BEFORE_DOOR:
+            self._door = self._open_door()
         return self._nest(rows[0])
+
+    def _open_door(self) -> Door | None:
+        """A shorter way for calls with plain arguments; None if the program has none."""
+        signature = self.program.signature
+        if self._together is not None or self._is_long:
+            return None
+        result = signature.result
+        if any(s.is_tuple for s in (*signature.parameters, *result.tuple_shapes)):
+            return None
+        return self._launchables[0].open_door(is_bare=not result.is_tuple)
 
     def _execute(
         self, rows: Sequence[Sequence[Any]], donate: tuple[int, ...]

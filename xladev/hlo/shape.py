@@ -301,6 +301,12 @@ TOKEN_SHAPE = Shape(dt.TOKEN)
 OPAQUE_SHAPE = Shape(dt.OPAQUE)
 
 
+@lru_cache(maxsize=4096)
+def interned(shape: Shape) -> Shape:
+    """One object for all equal shapes, unless thousands of others came between."""
+    return shape
+
+
 def check_shape(shape: Shape, depth: int = 0) -> None:
     """Checks one shape and its parts.
 

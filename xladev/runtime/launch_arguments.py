@@ -10,9 +10,9 @@ import numpy as np
 
 from xladev.compiler.signature import Signature
 from xladev.errors import ArgumentError
-from xladev.hlo.shape import Shape
-from xladev.runtime.allocator import Buffer
+from xladev.hlo.shape import Shape, interned
 from xladev.runtime.array import DeviceArray, put
+from xladev.runtime.buffer import Buffer
 from xladev.runtime.definition_event import DEFINED, DefinitionEvent
 from xladev.runtime.device import Device
 from xladev.runtime.transfer import host_array
@@ -70,12 +70,15 @@ class Parameters:
     Args:
         device: where the program runs.
         signature: what it takes.
+
+    Attributes:
+        shapes: of the parameter leaves, with layout; interned.
     """
 
     def __init__(self, device: Device, signature: Signature) -> None:
         self._device = device
         self._name = signature.name
-        self._shapes = tuple(s.with_default_layout() for s in signature.parameter_leaves)
+        self.shapes = tuple(interned(s.with_default_layout()) for s in signature.parameter_leaves)
 
     def take(
         self, arguments: Sequence[Any], donate: Donated = (), *, alone: bool = True
@@ -92,11 +95,11 @@ class Parameters:
             ArgumentError: wrong number, dtype, shape or device of arguments, or a deleted array.
             OutOfMemoryError: no room for a copy.
         """
-        if len(arguments) != len(self._shapes):
+        if len(arguments) != len(self.shapes):
             raise ArgumentError(
-                f"{self._name} takes {len(self._shapes)} arrays, not {len(arguments)}",
+                f"{self._name} takes {len(self.shapes)} arrays, not {len(arguments)}",
                 where=f"program {self._name}",
-                why=f"it takes {', '.join(s.to_string(layout=False) for s in self._shapes)}",
+                why=f"it takes {', '.join(s.to_string(layout=False) for s in self.shapes)}",
             )
         arrays = tuple(self._array(i, a, donate) for i, a in enumerate(arguments))
         if donate:
@@ -113,7 +116,7 @@ class Parameters:
         )
 
     def _array(self, index: int, argument: Any, donate: Donated) -> DeviceArray:
-        shape = self._shapes[index]
+        shape = self.shapes[index]
         label = f"parameter {index} of {self._name}"
         if not shape.is_array:
             return DeviceArray(self._device, shape, self._device.allocate(shape, label), DEFINED)
@@ -128,7 +131,11 @@ class Parameters:
                 why=f"the program runs on {self._device.name}",
                 hint="copy it with to_device(array, device)",
             )
-        return argument if argument.hlo_shape == shape else self._converted(argument, shape, label)
+        if argument.hlo_shape is not shape:
+            if argument.hlo_shape != shape:
+                return self._converted(argument, shape, label)
+            argument.hlo_shape = shape  # by this object a door knows it the next time
+        return argument
 
     def _converted(self, argument: DeviceArray, shape: Shape, label: str) -> DeviceArray:
         """The argument in the layout or bounds that the program takes, through the host."""

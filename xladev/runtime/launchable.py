@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,17 +18,20 @@ from xladev.compiler.isolation import as_error, expect
 from xladev.compiler.signature import Signature
 from xladev.errors import ExecutionError, XladevError
 from xladev.hlo.physical import physical_nbytes
+from xladev.hlo.shape import interned
 from xladev.instrument import counter, trace_scope
-from xladev.runtime.allocator import Buffer
 from xladev.runtime.array import DeviceArray
+from xladev.runtime.buffer import Buffer
 from xladev.runtime.collectives import Collectives
 from xladev.runtime.definition_event import DEFINED, DefinitionEvent, Failure
 from xladev.runtime.device import Device, memory_space
+from xladev.runtime.door import Allocation, Door, Doorway
 from xladev.runtime.event import READY, Event
 from xladev.runtime.launch_arguments import Donated, LaunchArguments, Parameters
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
 from xladev.runtime.memory import DeviceMemory
 
+_log = logging.getLogger("xladev.runtime")
 _run_ids = itertools.count(1)
 
 
@@ -61,7 +65,7 @@ class Launchable:
         self.loaded = loaded
         name = signature.name
         self._parameters = Parameters(device, signature)
-        self._results = tuple(s.with_default_layout() for s in signature.result_leaves)
+        self._results = tuple(interned(s.with_default_layout()) for s in signature.result_leaves)
         self._result_buffers = tuple(
             (physical_nbytes(shape), f"result {i} of {name}", memory_space(shape))
             for i, shape in enumerate(signature.result_shapes)
@@ -101,6 +105,44 @@ class Launchable:
         counter("runtime.launches")
         with trace_scope(self.signature.name, "launch", device=self.device.name, run_id=run):
             return self._execute(given, run, collectives)
+
+    def open_door(self, *, is_bare: bool) -> Door | None:
+        """What does ordinary launches in native code; None if there is nothing of the kind.
+
+        Args:
+            is_bare: see `Doorway`.
+        """
+        shapes = (*self._parameters.shapes, *self._results)
+        if not all(s.is_array and not s.is_dynamic and not memory_space(s) for s in shapes):
+            return None
+        if not self.device.stream.is_synchronous:
+            return None
+        function = "LoadedExecutable.open_door"
+        try:
+            return self.loaded.open_door(self._doorway(is_bare))
+        except Exception as e:  # noqa: BLE001 (there is another way)
+            _log.error("%s", as_error(e, self.device.name, function))
+            return None
+
+    def _doorway(self, is_bare: bool) -> Doorway:
+        scratch = self.signature.scratch_nbytes
+        shapes = self.signature.argument_shapes, self.signature.result_shapes
+        sizes = [[physical_nbytes(shape) for shape in row] for row in shapes]
+        return Doorway(
+            self.device,
+            self.device.clear,
+            self.device.allocator.account,
+            self.device.allocator.register,
+            self._parameters.shapes,
+            self._results,
+            tuple(Allocation(max(n, 1), label) for n, label, _ in self._result_buffers),
+            Allocation(scratch, self._scratch_label) if scratch else None,
+            tuple(
+                (a.result, a.parameter, min(sizes[0][a.parameter], sizes[1][a.result]))
+                for a in self.signature.aliases
+            ),
+            is_bare,
+        )
 
     def _execute(
         self,

@@ -10,6 +10,7 @@ from xladev.runtime.memory import DeviceMemory
 
 if TYPE_CHECKING:
     from xladev.runtime.collectives import Collectives
+    from xladev.runtime.door import Door, Doorway
     from xladev.runtime.stream import Stream
 
 
@@ -67,4 +68,12 @@ class LoadedExecutable(ABC):
     @property
     def native_entry(self) -> NativeEntry | None:
         """The C entry point of this executable; None if it has none."""
+        return None
+
+    def open_door(self, doorway: Doorway) -> Door | None:
+        """A function that does ordinary launches in native code; None if there is none.
+
+        Asked for when a program is called again and again, of one device whose stream is
+        synchronous. `runtime.door` says what an ordinary launch is.
+        """
         return None

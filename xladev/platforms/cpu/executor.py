@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
 
 import numpy as np
 
 from xladev.compiler.executable import Executable
 from xladev.errors import ExecutionError, FormatError
+from xladev.platforms.cpu.block_pool import BlockPool, Flush
+from xladev.platforms.cpu.door import open_door
 from xladev.platforms.cpu.engine import LoadedObject, target_name
 from xladev.platforms.cpu.free_memory import FreeMemory
 from xladev.platforms.cpu.linker import CONSTANTS, ENTRY
+from xladev.platforms.cpu.native_door import native_door
 from xladev.platforms.cpu.payload import ALIGNMENT, CpuPayload
+from xladev.runtime.door import Door, Doorway
 from xladev.runtime.host_executor import HostExecutor, host_address
+from xladev.runtime.ledger import Account
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable, NativeEntry
 from xladev.runtime.memory import DeviceMemory
 from xladev.runtime.stream import Stream
@@ -29,6 +35,8 @@ class CpuExecutor(HostExecutor):
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
         self._free = FreeMemory()
+        self._pool: BlockPool | None = None
+        self._lock = threading.Lock()
 
     def allocate(self, nbytes: int, *, alignment: int, memory_space: int) -> DeviceMemory:
         """Memory freed before, or new; contents are arbitrary.
@@ -43,6 +51,8 @@ class CpuExecutor(HostExecutor):
             return super().allocate(nbytes, alignment=alignment, memory_space=memory_space)
         except MemoryError:
             self._free.clear()
+            if self._pool is not None:
+                self._pool.clear()
         return super().allocate(nbytes, alignment=alignment, memory_space=memory_space)
 
     def deallocate(self, memory: DeviceMemory) -> None:
@@ -52,17 +62,33 @@ class CpuExecutor(HostExecutor):
     def close(self) -> None:
         """Lets go of kept memory."""
         self._free.clear()
+        if self._pool is not None:
+            self._pool.close()
 
     def load(self, executable: Executable) -> LoadedExecutable:
         """Links the object code into this process."""
         executable.check_target("cpu", target_name())
-        return CpuLoadedExecutable(executable)
+        return CpuLoadedExecutable(executable, self)
+
+    def block_pool(self, account: Account, flush: Flush) -> BlockPool:
+        """The memory of results of native code, which takes the place of what is kept here.
+
+        Args:
+            account: of this device's allocator.
+            flush: see `BlockPool`.
+        """
+        self._free.clear()
+        with self._lock:
+            if self._pool is None:
+                self._pool = BlockPool(self, account, flush)
+            return self._pool
 
 
 class CpuLoadedExecutable(LoadedExecutable):
     """Native code of one program."""
 
-    def __init__(self, executable: Executable) -> None:
+    def __init__(self, executable: Executable, executor: CpuExecutor) -> None:
+        self._executor = executor
         try:
             payload = CpuPayload.from_bytes(executable.payload)
         except FormatError as error:
@@ -91,6 +117,14 @@ class CpuLoadedExecutable(LoadedExecutable):
     def native_entry(self) -> NativeEntry:
         """The entry that `launch` calls."""
         return NativeEntry(self._object.address(ENTRY), self)
+
+    def open_door(self, doorway: Doorway) -> Door | None:
+        """A door, unless this Python or this NumPy is one that native code does not know."""
+        native = native_door()
+        if native is None:
+            return None
+        pool = self._executor.block_pool(doorway.account, native.flush)
+        return open_door(native, pool, doorway, self._object.address(ENTRY), self)
 
 
 def _table(buffers: Sequence[DeviceMemory]) -> ctypes.Array[ctypes.c_void_p]:

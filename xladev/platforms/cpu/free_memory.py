@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 
 from xladev.runtime.host_executor import host_address
@@ -12,7 +13,7 @@ KEPT_NBYTES = 1 << 28
 
 
 class FreeMemory:
-    """Freed host memory by size. Calls come one at a time (see `Executor.deallocate`).
+    """Freed host memory by size. Thread-safe.
 
     Measured: a training step with 2 MB of results spends a third of its time in the kernel, on
     pages that are given back and mapped again with every launch.
@@ -22,31 +23,35 @@ class FreeMemory:
         self._limit = limit
         self._by_size: dict[int, deque[DeviceMemory]] = {}
         self._nbytes = 0
+        self._lock = threading.Lock()
 
     def give(self, memory: DeviceMemory) -> None:
         """Keeps memory that nobody uses any more, unless it is too large."""
         if memory.nbytes > self._limit:
             return
-        self._nbytes += memory.nbytes
-        self._by_size.setdefault(memory.nbytes, deque()).append(memory)
-        while self._nbytes > self._limit:
-            self._drop_one()
+        with self._lock:
+            self._nbytes += memory.nbytes
+            self._by_size.setdefault(memory.nbytes, deque()).append(memory)
+            while self._nbytes > self._limit:
+                self._drop_one()
 
     def take(self, nbytes: int, alignment: int) -> DeviceMemory | None:
         """Kept memory of exactly that size, the last freed first; None if there is none."""
-        found = self._by_size.get(nbytes)
-        if not found or host_address(found[-1]) % alignment:
-            return None
-        self._nbytes -= nbytes
-        memory = found.pop()
-        if not found:
-            del self._by_size[nbytes]
-        return memory
+        with self._lock:
+            found = self._by_size.get(nbytes)
+            if not found or host_address(found[-1]) % alignment:
+                return None
+            self._nbytes -= nbytes
+            memory = found.pop()
+            if not found:
+                del self._by_size[nbytes]
+            return memory
 
     def clear(self) -> None:
         """Lets go of everything."""
-        self._by_size.clear()
-        self._nbytes = 0
+        with self._lock:
+            self._by_size.clear()
+            self._nbytes = 0
 
     def _drop_one(self) -> None:
         """Lets go of the oldest of the size that was first kept."""

@@ -1,0 +1,222 @@
+"""What lives and dies behind the door: counts, memory, devices, threads, programs."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+from tests.unit.platforms.cpu.door.samples import (
+    ADD,
+    FIVE_TO_THREE,
+    WITH_SCRATCH,
+    X,
+    Y,
+    opened,
+    went_through,
+)
+from xladev import instrument
+from xladev.client import compile
+from xladev.errors import ArgumentError, DeviceError, DeviceLostError, XladevError
+from xladev.platforms.cpu.block_pool import KEPT_NBYTES
+from xladev.platforms.cpu.door import MOST_ARRAYS, WRAP_ALIGNMENT
+from xladev.runtime.definition_event import Failure
+
+# Who watches, and what is counted
+
+
+def test_traces_and_counters_see_every_launch():
+    program = opened(ADD, X, Y)
+    with instrument.collect_counters() as counts:
+        assert not went_through(program(X, Y))
+        with instrument.tracing() as trace:
+            program(X, Y)
+        program(X, Y)
+    assert counts["runtime.launches"] == 3
+    assert [e.name for e in trace.events if e.category == "launch"] == ["plus"]
+    assert went_through(program(X, Y))
+
+
+def test_statistics_are_the_same_by_either_way(way):
+    program = opened(WITH_SCRATCH, np.eye(64, dtype=np.float32))
+    device, x = program.devices[0], np.eye(64, dtype=np.float32)
+    scratch = program.program.executables[0].signature.scratch_nbytes
+    device.memory_stats()
+    before = device.memory_stats()
+    assert (before.nbytes_in_use, before.allocations) == (0, 0)
+    kept = [program(x) for _ in range(3)]
+    during = device.memory_stats()
+    assert (during.nbytes_in_use, during.allocations) == (3 * x.nbytes, 3)
+    assert during.total_allocations == before.total_allocations + 6
+    assert during.peak_nbytes == 3 * x.nbytes + scratch
+    assert device.allocator.live() == {"result 0 of scratch": 3 * x.nbytes}
+    del kept
+    assert device.memory_stats().nbytes_in_use == 0
+    assert device.allocator.live() == {}
+
+
+def test_kept_memory_is_bounded_and_let_go():
+    count = KEPT_NBYTES // 4 // 3
+    source = f"ENTRY e {{\n  x = f32[{count}] parameter(0)\n  ROOT r = f32[{count}] negate(x)\n}}"
+    value = np.zeros(count, np.float32)
+    program = opened(source.encode(), value)
+    pool = program.devices[0].executor._pool
+    results = [program(value) for _ in range(5)]
+    assert pool.kept_nbytes == 0
+    del results
+    assert 0 < pool.kept_nbytes <= KEPT_NBYTES
+    pool.clear()
+    assert pool.kept_nbytes == 0
+    assert went_through(program(value))
+
+
+def test_no_memory_goes_the_long_way_and_says_so():
+    """A result of more bytes than there are addresses: only planting it gets so far."""
+    program = opened(ADD, X, Y)
+    bucket = next(b for b in program.devices[0].executor._pool._buckets.values())
+    program.devices[0].executor._pool.clear()
+    bucket.nbytes = 1 << 62
+    assert not went_through(program(X, Y))
+    assert program.devices[0].memory_stats().nbytes_in_use == 0
+    bucket.nbytes = 24
+    assert went_through(program(X, Y))
+
+
+# The life of devices
+
+
+def test_closed_devices_refuse(way, registry):
+    program = opened(ADD, X, Y)
+    result, shown = program(X, Y), program(X, Y).numpy()
+    registry.close()
+    with pytest.raises(DeviceError, match="was closed"):
+        program(X, Y)
+    for use in (result.numpy, result.check_live, result.block_until_ready):
+        with pytest.raises(XladevError, match="went with its device"):
+            use()
+    np.testing.assert_array_equal(shown, X + Y)
+
+
+def test_lost_devices_refuse_until_they_are_reset(way):
+    program = opened(ADD, X, Y)
+    device, result = program.devices[0], program(X, Y)
+    device.note(Failure(DeviceLostError("planted").at("cpu:0"), "cpu:0"))
+    with pytest.raises(DeviceLostError):
+        program(X, Y)
+    device.reset()
+    with pytest.raises(DeviceLostError, match="went with its device"):
+        program(result, Y)
+    del result
+    assert device.memory_stats().allocations == 0
+    again = program(X, Y)
+    assert went_through(again) == (way == "door")
+    np.testing.assert_array_equal(again.numpy(), X + Y)
+    assert device.memory_stats().allocations == 1
+
+
+# Threads and leaks
+
+
+def test_many_threads_at_once(way):
+    program = opened(FIVE_TO_THREE, *[np.zeros(4, np.float32)] * 5)
+    problems: list[str] = []
+
+    def work(number: int) -> None:
+        vectors = [np.full(4, number + i, np.float32) for i in range(5)]
+        want = [(2 * number + 1), (number + 2) * (number + 3), 4]
+        for _ in range(300 if way == "door" else 30):
+            x, y, z = program(*vectors)
+            x, _, _ = program(x, z, z, z, y)  # x + z
+            got = [int(a.numpy()[3]) for a in (x, y, z)]
+            if got != [want[0] + want[2], *want[1:]]:
+                problems.append(f"{number}: {got}")
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert program.devices[0].memory_stats().allocations == 0
+
+
+def test_arrays_changed_meanwhile_by_another_thread(way):
+    """What comes out is undefined; that it comes out is not."""
+    program, stop = opened(ADD, X, Y), threading.Event()
+    changing = X.copy()
+    shared = [program(X, Y)]
+
+    def change() -> None:
+        while not stop.is_set():
+            changing[...] += 1
+            changing.shape = (3, 2)
+            changing.shape = (2, 3)
+            with contextlib.suppress(ArgumentError):
+                shared[0].delete()
+            shared[0] = program(X, Y)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(2000 if way == "door" else 100):
+            with contextlib.suppress(ArgumentError):
+                assert program(changing, shared[0]).numpy().shape == (2, 3)
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_calls_leave_nothing_behind():
+    vectors = [np.full(4, i, np.float32) for i in range(5)]
+    program = opened(FIVE_TO_THREE, *vectors)
+    device = program.devices[0]
+    shape = program(*vectors)[0].hlo_shape
+    watched = [*vectors, vectors[0].dtype, device, shape, None, (), ""]
+
+    def soak() -> None:
+        for _ in range(2000):
+            x, y, _ = program(*vectors)
+            program(x, y, x, y, x)[2].numpy()
+        for _ in range(20):
+            with pytest.raises(ArgumentError):
+                program(*vectors[:4], vectors[0][::2])
+
+    soak()
+    gc.collect()
+    before = [sys.getrefcount(o) for o in watched], sys.getallocatedblocks()
+    soak()
+    gc.collect()
+    after = [sys.getrefcount(o) for o in watched], sys.getallocatedblocks()
+    assert all(abs(a - b) < 50 for a, b in zip(after[0], before[0], strict=True))
+    assert after[1] - before[1] < 500
+    assert device.memory_stats().allocations == 0
+
+
+def test_programs_and_their_doors_are_collected():
+    program = opened(ADD, X, Y)
+    loaded = weakref.ref(program._launchables[0].loaded)
+    result = program(X, Y)
+    del program
+    gc.collect()
+    assert loaded() is None
+    np.testing.assert_array_equal(result.numpy(), X + Y)
+
+
+def test_programs_of_too_many_arrays_have_no_door():
+    names = "\n".join(f"  p{i} = f32[] parameter({i})" for i in range(MOST_ARRAYS))
+    source = f"ENTRY e {{\n{names}\n  ROOT r = f32[] add(p0, p1)\n}}"
+    values = [np.float32(1)] * MOST_ARRAYS
+    program = opened(source.encode(), *values)
+    assert program._door is None
+    assert float(program(*values)) == 2
+
+
+def test_numpy_arrays_are_wrapped_where_the_description_says():
+    device = compile(ADD, "cpu").devices[0]
+    assert device.description.memory_spaces[0].wrap_alignment == WRAP_ALIGNMENT
+    assert device.description.memory_spaces[0].alignment == 64

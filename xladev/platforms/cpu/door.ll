@@ -1,0 +1,621 @@
+; The door: from the arguments of a Python call to the kernels of a program, and back with arrays.
+;
+; door.py fills the globals and the tables, and says what every field means to Python. All of this
+; runs with the interpreter lock, which therefore guards the free blocks and the counts; only the
+; program itself runs without. Nothing here raises for what it does not like: the door returns
+; None, and the caller goes the long way, which does the same and finds words for it.
+
+%Object = type { i64, ptr }                  ; count of references, type
+%Parameter = type { ptr, ptr, i64, ptr }     ; dtype (null: no NumPy arrays), shape, rank, dims
+%Result = type { ptr, ptr, i64, ptr, ptr, i64, ptr }
+        ; bucket, shape, kind in the ledger, its live count, and as for parameters dtype, rank, dims
+%Alias = type { i64, i64, i64 }              ; result, parameter, bytes
+%Plan = type { i64, ptr, i64, ptr, i64, ptr, ptr, ptr, ptr, ptr, ptr, ptr, i64 }
+        ; 0 count and 1 table of parameters, 2, 3 of results, 4, 5 of aliases, 6 scratch (a Result,
+        ; or null), 7 entry, 8 ledger, 9 device, 10 clear, 11 account, 12 whether a result comes bare
+%Bucket = type { ptr, i64, ptr, ptr }        ; first free block, bytes of each, next bucket, pool
+%Pool = type { ptr, i64, i64, ptr }          ; account, bytes kept, most of those, first bucket
+%Block = type { i64, ptr, ptr, ptr, ptr, i64, ptr, i64, ptr, ptr }
+        ; 0, 1 as Object, 2 next free, 3 bucket, 4 ledger, 5 kind, 6 its Result, 7 generation,
+        ; 8 the DeviceMemory made of it or null, 9 where the memory is: 128 bytes after the block
+%Account = type { i64, i64, i64, i64, i64, i64 }
+        ; bytes in use, their peak, live blocks, blocks ever, generation, bytes in use elsewhere
+
+@None = global ptr null
+@empty_text = global ptr null
+@empty_tuple = global ptr null
+@defined = global ptr null                   ; the event of values that are there
+@watchers = global ptr null
+@ndarray = global ptr null                   ; types, compared by identity
+@int = global ptr null
+@device_array = global ptr null
+@weak_reference = global ptr null
+@allocated_buffer = global ptr null
+@device_memory = global ptr null
+@host_memory = global ptr null
+@block = global ptr null
+@new_ndarray = global ptr null               ; PyArray_NewFromDescr, PyArray_SetBaseObject
+@set_base = global ptr null
+@ndarray_data = global i64 0                 ; offsets of fields
+@ndarray_rank = global i64 0
+@ndarray_dims = global i64 0
+@ndarray_dtype = global i64 0
+@ndarray_flags = global i64 0
+@array_buffer = global i64 0
+@array_device = global i64 0
+@array_event = global i64 0
+@array_shape = global i64 0
+@array_sizes = global i64 0
+@array_view = global i64 0
+@array_why = global i64 0
+@buffer_generation = global i64 0
+@buffer_memory = global i64 0
+@memory_handle = global i64 0
+@memory_offset = global i64 0
+@host_address = global i64 0
+
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+declare ptr @PyLong_AsVoidPtr(ptr)
+declare i64 @PyLong_AsLongLong(ptr)
+declare ptr @PyType_GenericAlloc(ptr, i64)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare ptr @PyWeakref_NewRef(ptr, ptr)
+declare ptr @PyWeakref_GetObject(ptr)
+declare i32 @posix_memalign(ptr, i64, i64)
+declare i32 @madvise(ptr, i64, i32)
+declare void @free(ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
+; How often the device was reset.
+define internal i64 @generation(ptr %plan) alwaysinline {
+  %account.at = getelementptr %Plan, ptr %plan, i64 0, i32 11
+  %account = load ptr, ptr %account.at
+  %generation.at = getelementptr %Account, ptr %account, i64 0, i32 4
+  %generation = load i64, ptr %generation.at
+  ret i64 %generation
+}
+
+; -- Arguments: the address of each, or null ------------------------------------------------------
+
+define internal ptr @field(ptr %object, ptr %offset.at) alwaysinline {
+  %offset = load i64, ptr %offset.at
+  %at = getelementptr i8, ptr %object, i64 %offset
+  %value = load ptr, ptr %at
+  ret ptr %value
+}
+
+define internal i1 @is_a(ptr %object, ptr %type.at) alwaysinline {
+begin:
+  %there = icmp ne ptr %object, null
+  br i1 %there, label %look, label %no
+
+look:
+  %wanted = load ptr, ptr %type.at
+  %at = getelementptr %Object, ptr %object, i64 0, i32 1
+  %type = load ptr, ptr %at
+  %same = icmp eq ptr %type, %wanted
+  ret i1 %same
+
+no:
+  ret i1 false
+}
+
+; A NumPy array of the parameter's dtype and dims, contiguous, at a multiple of 16 bytes.
+define internal ptr @numpy_address(ptr %array, ptr %parameter) {
+begin:
+  %wanted = load ptr, ptr %parameter
+  %dtype = call ptr @field(ptr %array, ptr @ndarray_dtype)
+  %same.dtype = icmp eq ptr %dtype, %wanted
+  br i1 %same.dtype, label %ranks, label %no
+
+ranks:
+  %rank.offset = load i64, ptr @ndarray_rank
+  %rank.at = getelementptr i8, ptr %array, i64 %rank.offset
+  %rank.short = load i32, ptr %rank.at
+  %rank = sext i32 %rank.short to i64
+  %wanted.rank.at = getelementptr %Parameter, ptr %parameter, i64 0, i32 2
+  %wanted.rank = load i64, ptr %wanted.rank.at
+  %same.rank = icmp eq i64 %rank, %wanted.rank
+  %flags.offset = load i64, ptr @ndarray_flags
+  %flags.at = getelementptr i8, ptr %array, i64 %flags.offset
+  %flags = load i32, ptr %flags.at
+  %contiguous = trunc i32 %flags to i1
+  %flat = and i1 %same.rank, %contiguous
+  br i1 %flat, label %sizes, label %no
+
+sizes:
+  %dims = call ptr @field(ptr %array, ptr @ndarray_dims)
+  %wanted.dims.at = getelementptr %Parameter, ptr %parameter, i64 0, i32 3
+  %wanted.dims = load ptr, ptr %wanted.dims.at
+  br label %next
+
+next:
+  %index = phi i64 [ 0, %sizes ], [ %after, %compare ]
+  %end = icmp eq i64 %index, %rank
+  br i1 %end, label %place, label %compare
+
+compare:
+  %dim.at = getelementptr i64, ptr %dims, i64 %index
+  %dim = load i64, ptr %dim.at
+  %wanted.dim.at = getelementptr i64, ptr %wanted.dims, i64 %index
+  %wanted.dim = load i64, ptr %wanted.dim.at
+  %after = add i64 %index, 1
+  %same.dim = icmp eq i64 %dim, %wanted.dim
+  br i1 %same.dim, label %next, label %no
+
+place:
+  %data = call ptr @field(ptr %array, ptr @ndarray_data)
+  %number = ptrtoint ptr %data to i64
+  %low = and i64 %number, 15
+  %aligned = icmp eq i64 %low, 0
+  %address = select i1 %aligned, ptr %data, ptr null
+  ret ptr %address
+
+no:
+  ret ptr null
+}
+
+; A DeviceArray of the device, in the parameter's shape, computed and not deleted; its buffer is
+; stored, as it must be kept meanwhile.
+define internal ptr @device_address(ptr %array, ptr %parameter, ptr %plan, ptr %owner.at) {
+begin:
+  %shape = call ptr @field(ptr %array, ptr @array_shape)
+  %wanted.at = getelementptr %Parameter, ptr %parameter, i64 0, i32 1
+  %wanted = load ptr, ptr %wanted.at
+  %same.shape = icmp eq ptr %shape, %wanted
+  %device = call ptr @field(ptr %array, ptr @array_device)
+  %own.at = getelementptr %Plan, ptr %plan, i64 0, i32 9
+  %own = load ptr, ptr %own.at
+  %same.device = icmp eq ptr %device, %own
+  %event = call ptr @field(ptr %array, ptr @array_event)
+  %defined = load ptr, ptr @defined
+  %computed = icmp eq ptr %event, %defined
+  %why = call ptr @field(ptr %array, ptr @array_why)
+  %empty = load ptr, ptr @empty_text
+  %live = icmp eq ptr %why, %empty
+  %fits = and i1 %same.shape, %same.device
+  %usable = and i1 %computed, %live
+  %good = and i1 %fits, %usable
+  br i1 %good, label %look, label %no
+
+look:
+  %buffer = call ptr @field(ptr %array, ptr @array_buffer)
+  store ptr %buffer, ptr %owner.at
+  %generation = call i64 @generation(ptr %plan)
+  %is.block = call i1 @is_a(ptr %buffer, ptr @block)
+  br i1 %is.block, label %block.own, label %other
+
+block.own:
+  %made.at = getelementptr %Block, ptr %buffer, i64 0, i32 7
+  %made = load i64, ptr %made.at
+  %there = icmp eq i64 %made, %generation
+  %data.at = getelementptr %Block, ptr %buffer, i64 0, i32 9
+  %data = load ptr, ptr %data.at
+  %block.address = select i1 %there, ptr %data, ptr null
+  ret ptr %block.address
+
+other:
+  %is.buffer = call i1 @is_a(ptr %buffer, ptr @allocated_buffer)
+  br i1 %is.buffer, label %buffer.own, label %no
+
+buffer.own:
+  %address = call ptr @buffer_address(ptr %buffer, i64 %generation)
+  ret ptr %address
+
+no:
+  ret ptr null
+}
+
+; Where the memory of an AllocatedBuffer is: address of its handle, and its offset.
+define internal ptr @buffer_address(ptr %buffer, i64 %generation) {
+begin:
+  %memory = call ptr @field(ptr %buffer, ptr @buffer_memory)
+  %is.memory = call i1 @is_a(ptr %memory, ptr @device_memory)
+  br i1 %is.memory, label %in.memory, label %no
+
+in.memory:
+  %handle = call ptr @field(ptr %memory, ptr @memory_handle)
+  %is.host = call i1 @is_a(ptr %handle, ptr @host_memory)
+  br i1 %is.host, label %in.handle, label %no
+
+in.handle:
+  %made = call ptr @field(ptr %buffer, ptr @buffer_generation)
+  %offset = call ptr @field(ptr %memory, ptr @memory_offset)
+  %base = call ptr @field(ptr %handle, ptr @host_address)
+  %int.1 = call i1 @is_a(ptr %made, ptr @int)
+  %int.2 = call i1 @is_a(ptr %offset, ptr @int)
+  %int.3 = call i1 @is_a(ptr %base, ptr @int)
+  %ints = and i1 %int.1, %int.2
+  %all.ints = and i1 %ints, %int.3
+  br i1 %all.ints, label %numbers, label %no
+
+numbers:
+  %birth = call i64 @PyLong_AsLongLong(ptr %made)
+  %there = icmp eq i64 %birth, %generation
+  br i1 %there, label %sum, label %no
+
+sum:
+  %start = call i64 @PyLong_AsLongLong(ptr %base)
+  %skip = call i64 @PyLong_AsLongLong(ptr %offset)
+  %number = add i64 %start, %skip
+  %address = inttoptr i64 %number to ptr
+  ret ptr %address
+
+no:
+  ret ptr null
+}
+
+; Addresses of all arguments, and the buffers that must be kept (null for NumPy's, which the caller
+; keeps); false if the long way must be gone.
+define internal i1 @addresses(ptr %plan, ptr %values, i64 %count, ptr %table, ptr %owners) {
+begin:
+  %parameters.at = getelementptr %Plan, ptr %plan, i64 0, i32 1
+  %parameters = load ptr, ptr %parameters.at
+  br label %next
+
+next:
+  %index = phi i64 [ 0, %begin ], [ %after, %found ]
+  %end = icmp eq i64 %index, %count
+  br i1 %end, label %yes, label %one
+
+one:
+  %value.at = getelementptr ptr, ptr %values, i64 %index
+  %value = load ptr, ptr %value.at
+  %owner.at = getelementptr ptr, ptr %owners, i64 %index
+  store ptr null, ptr %owner.at
+  %parameter = getelementptr %Parameter, ptr %parameters, i64 %index
+  %is.numpy = call i1 @is_a(ptr %value, ptr @ndarray)
+  br i1 %is.numpy, label %numpy, label %other
+
+numpy:
+  %numpy.address = call ptr @numpy_address(ptr %value, ptr %parameter)
+  br label %both
+
+other:
+  %is.device = call i1 @is_a(ptr %value, ptr @device_array)
+  br i1 %is.device, label %device, label %no
+
+device:
+  %device.address = call ptr @device_address(ptr %value, ptr %parameter, ptr %plan, ptr %owner.at)
+  br label %both
+
+both:
+  %address = phi ptr [ %numpy.address, %numpy ], [ %device.address, %device ]
+  %ok = icmp ne ptr %address, null
+  br i1 %ok, label %found, label %no
+
+found:
+  %place = getelementptr ptr, ptr %table, i64 %index
+  store ptr %address, ptr %place
+  %after = add i64 %index, 1
+  br label %next
+
+yes:
+  ret i1 true
+
+no:
+  ret i1 false
+}
+
+; Refers to each of some objects, or gives the references back; nulls are passed over.
+define internal void @hold(ptr %objects, i64 %count, i1 %release) {
+begin:
+  br label %next
+
+next:
+  %index = phi i64 [ 0, %begin ], [ %after, %passed ]
+  %end = icmp eq i64 %index, %count
+  br i1 %end, label %done, label %one
+
+one:
+  %at = getelementptr ptr, ptr %objects, i64 %index
+  %object = load ptr, ptr %at
+  %after = add i64 %index, 1
+  %none = icmp eq ptr %object, null
+  br i1 %none, label %passed, label %some
+
+some:
+  br i1 %release, label %give, label %take
+
+take:
+  call void @Py_IncRef(ptr %object)
+  br label %passed
+
+give:
+  call void @Py_DecRef(ptr %object)
+  br label %passed
+
+passed:
+  br label %next
+
+done:
+  ret void
+}
+
+; -- Results --------------------------------------------------------------------------------------
+
+; Blocks for all results; if there is no memory, false and nulls from there on.
+define internal i1 @take_all(ptr %plan, i64 %count, ptr %blocks) {
+begin:
+  %bytes = mul i64 %count, 8
+  call void @llvm.memset.p0.i64(ptr %blocks, i8 0, i64 %bytes, i1 false)
+  %results.at = getelementptr %Plan, ptr %plan, i64 0, i32 3
+  %results = load ptr, ptr %results.at
+  br label %next
+
+next:
+  %index = phi i64 [ 0, %begin ], [ %after, %taken ]
+  %end = icmp eq i64 %index, %count
+  br i1 %end, label %yes, label %one
+
+one:
+  %result = getelementptr %Result, ptr %results, i64 %index
+  %block = call ptr @take(ptr %result, ptr %plan)
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %no, label %taken
+
+taken:
+  %at = getelementptr ptr, ptr %blocks, i64 %index
+  store ptr %block, ptr %at
+  %after = add i64 %index, 1
+  br label %next
+
+yes:
+  ret i1 true
+
+no:
+  ret i1 false
+}
+
+; A DeviceArray over a block, whose reference it takes; null with an error set if there is no room.
+define internal ptr @array(ptr %plan, ptr %block, i64 %index) {
+begin:
+  %type = load ptr, ptr @device_array
+  %made = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
+  %failed = icmp eq ptr %made, null
+  br i1 %failed, label %done, label %fill
+
+fill:
+  %buffer.offset = load i64, ptr @array_buffer
+  %buffer.at = getelementptr i8, ptr %made, i64 %buffer.offset
+  store ptr %block, ptr %buffer.at
+  %results.at = getelementptr %Plan, ptr %plan, i64 0, i32 3
+  %results = load ptr, ptr %results.at
+  %shape.at = getelementptr %Result, ptr %results, i64 %index, i32 1
+  %shape = load ptr, ptr %shape.at
+  call void @set(ptr %made, ptr @array_shape, ptr %shape)
+  %device.at = getelementptr %Plan, ptr %plan, i64 0, i32 9
+  %device = load ptr, ptr %device.at
+  call void @set(ptr %made, ptr @array_device, ptr %device)
+  %event = load ptr, ptr @defined
+  call void @set(ptr %made, ptr @array_event, ptr %event)
+  %sizes = load ptr, ptr @empty_tuple
+  call void @set(ptr %made, ptr @array_sizes, ptr %sizes)
+  %view = load ptr, ptr @None
+  call void @set(ptr %made, ptr @array_view, ptr %view)
+  %why = load ptr, ptr @empty_text
+  call void @set(ptr %made, ptr @array_why, ptr %why)
+  br label %done
+
+done:
+  ret ptr %made
+}
+
+define internal void @set(ptr %object, ptr %offset.at, ptr %value) alwaysinline {
+  call void @Py_IncRef(ptr %value)
+  %offset = load i64, ptr %offset.at
+  %at = getelementptr i8, ptr %object, i64 %offset
+  store ptr %value, ptr %at
+  ret void
+}
+
+; A tuple of DeviceArrays over the blocks, whose references it takes, even if it fails.
+define internal ptr @arrays(ptr %plan, i64 %count, ptr %blocks) {
+begin:
+  %tuple = call ptr @PyTuple_New(i64 %count)
+  %failed = icmp eq ptr %tuple, null
+  br i1 %failed, label %drop, label %next
+
+next:
+  %index = phi i64 [ 0, %begin ], [ %after, %set ]
+  %end = icmp eq i64 %index, %count
+  br i1 %end, label %done, label %one
+
+one:
+  %block.at = getelementptr ptr, ptr %blocks, i64 %index
+  %block = load ptr, ptr %block.at
+  %array = call ptr @array(ptr %plan, ptr %block, i64 %index)
+  %none = icmp eq ptr %array, null
+  br i1 %none, label %undo, label %set
+
+set:
+  store ptr null, ptr %block.at
+  %ok = call i32 @PyTuple_SetItem(ptr %tuple, i64 %index, ptr %array)
+  %after = add i64 %index, 1
+  br label %next
+
+undo:
+  call void @Py_DecRef(ptr %tuple)
+  br label %drop
+
+drop:
+  call void @hold(ptr %blocks, i64 %count, i1 true)
+  ret ptr null
+
+done:
+  ret ptr %tuple
+}
+
+; -- The door -------------------------------------------------------------------------------------
+
+; Without donation, a result that takes the place of an argument begins as a copy of it.
+define internal void @copy_aliased(ptr %plan, ptr %table, ptr %results) {
+begin:
+  %count.at = getelementptr %Plan, ptr %plan, i64 0, i32 4
+  %count = load i64, ptr %count.at
+  %aliases.at = getelementptr %Plan, ptr %plan, i64 0, i32 5
+  %aliases = load ptr, ptr %aliases.at
+  br label %next
+
+next:
+  %index = phi i64 [ 0, %begin ], [ %after, %one ]
+  %end = icmp eq i64 %index, %count
+  br i1 %end, label %done, label %one
+
+one:
+  %alias = getelementptr %Alias, ptr %aliases, i64 %index
+  %result = load i64, ptr %alias
+  %parameter.at = getelementptr %Alias, ptr %alias, i64 0, i32 1
+  %parameter = load i64, ptr %parameter.at
+  %nbytes.at = getelementptr %Alias, ptr %alias, i64 0, i32 2
+  %nbytes = load i64, ptr %nbytes.at
+  %to.at = getelementptr ptr, ptr %results, i64 %result
+  %to = load ptr, ptr %to.at
+  %from.at = getelementptr ptr, ptr %table, i64 %parameter
+  %from = load ptr, ptr %from.at
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %nbytes, i1 false)
+  store ptr %to, ptr %from.at
+  %after = add i64 %index, 1
+  br label %next
+
+done:
+  ret void
+}
+
+; Where the memory of each of some blocks is.
+define internal void @places(ptr %blocks, i64 %count, ptr %table) {
+begin:
+  br label %next
+
+next:
+  %index = phi i64 [ 0, %begin ], [ %after, %one ]
+  %end = icmp eq i64 %index, %count
+  br i1 %end, label %done, label %one
+
+one:
+  %at = getelementptr ptr, ptr %blocks, i64 %index
+  %block = load ptr, ptr %at
+  %data.at = getelementptr %Block, ptr %block, i64 0, i32 9
+  %data = load ptr, ptr %data.at
+  %place = getelementptr ptr, ptr %table, i64 %index
+  store ptr %data, ptr %place
+  %after = add i64 %index, 1
+  br label %next
+
+done:
+  ret void
+}
+
+; True if the program ran well. Nothing is left in the owners, scratch or not.
+define internal i1 @run(ptr %plan, ptr %table, i64 %count, ptr %owners, ptr %blocks, i64 %results) {
+begin:
+  %scratch.place = alloca ptr
+  store ptr null, ptr %scratch.place
+  %places = alloca ptr, i64 %results
+  %scratch.at = getelementptr %Plan, ptr %plan, i64 0, i32 6
+  %scratch = load ptr, ptr %scratch.at
+  %wanted = icmp ne ptr %scratch, null
+  br i1 %wanted, label %take, label %launch
+
+take:
+  %block = call ptr @take(ptr %scratch, ptr %plan)
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %fail, label %taken
+
+taken:
+  store ptr %block, ptr %scratch.place
+  %data.at = getelementptr %Block, ptr %block, i64 0, i32 9
+  %data = load ptr, ptr %data.at
+  br label %launch
+
+launch:
+  %memory = phi ptr [ null, %begin ], [ %data, %taken ]
+  call void @places(ptr %blocks, i64 %results, ptr %places)
+  call void @hold(ptr %owners, i64 %count, i1 false)
+  %entry.at = getelementptr %Plan, ptr %plan, i64 0, i32 7
+  %entry = load ptr, ptr %entry.at
+  %thread = call ptr @PyEval_SaveThread()
+  call void @copy_aliased(ptr %plan, ptr %table, ptr %places)
+  %status = call i32 %entry(ptr null, ptr %table, ptr %places, ptr %memory)
+  call void @PyEval_RestoreThread(ptr %thread)
+  call void @hold(ptr %owners, i64 %count, i1 true)
+  call void @hold(ptr %scratch.place, i64 1, i1 true)
+  %well = icmp eq i32 %status, 0
+  ret i1 %well
+
+fail:
+  ret i1 false
+}
+
+; The built-in function: self holds the address of a Plan. Returns the results; None if they must
+; be had the long way, as if nothing had happened.
+define ptr @door(ptr %self, ptr %values, i64 %count) {
+begin:
+  %plan = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %wanted = load i64, ptr %plan
+  %complete = icmp eq i64 %wanted, %count
+  %clear.at = getelementptr %Plan, ptr %plan, i64 0, i32 10
+  %clear.word = load ptr, ptr %clear.at
+  %clear = load i64, ptr %clear.word
+  %is.clear = icmp eq i64 %clear, 1
+  %watchers.word = load ptr, ptr @watchers
+  %watchers = load i64, ptr %watchers.word
+  %unwatched = icmp eq i64 %watchers, 0
+  %free = and i1 %is.clear, %unwatched
+  %good = and i1 %complete, %free
+  br i1 %good, label %arguments, label %long.way
+
+arguments:
+  %table = alloca ptr, i64 %count
+  %owners = alloca ptr, i64 %count
+  %results.at = getelementptr %Plan, ptr %plan, i64 0, i32 2
+  %results = load i64, ptr %results.at
+  %fit = call i1 @addresses(ptr %plan, ptr %values, i64 %count, ptr %table, ptr %owners)
+  br i1 %fit, label %memory, label %long.way
+
+memory:
+  %blocks = alloca ptr, i64 %results
+  %room = call i1 @take_all(ptr %plan, i64 %results, ptr %blocks)
+  br i1 %room, label %launch, label %give.up
+
+launch:
+  %well = call i1 @run(ptr %plan, ptr %table, i64 %count, ptr %owners, ptr %blocks, i64 %results)
+  br i1 %well, label %wrap, label %give.up
+
+wrap:
+  %bare.at = getelementptr %Plan, ptr %plan, i64 0, i32 12
+  %bare.word = load i64, ptr %bare.at
+  %bare = icmp ne i64 %bare.word, 0
+  br i1 %bare, label %single, label %several
+
+single:
+  %block = load ptr, ptr %blocks
+  %array = call ptr @array(ptr %plan, ptr %block, i64 0)
+  %failed = icmp eq ptr %array, null
+  br i1 %failed, label %drop, label %done
+
+drop:
+  call void @Py_DecRef(ptr %block)
+  ret ptr null
+
+done:
+  ret ptr %array
+
+several:
+  %tuple = call ptr @arrays(ptr %plan, i64 %results, ptr %blocks)
+  ret ptr %tuple
+
+give.up:
+  call void @hold(ptr %blocks, i64 %results, i1 true)
+  br label %long.way
+
+long.way:
+  %none = load ptr, ptr @None
+  call void @Py_IncRef(ptr %none)
+  ret ptr %none
+}

@@ -1,0 +1,137 @@
+"""NativeBlock: a Buffer whose memory lies behind the object itself; native code makes and frees it.
+
+Its type is made through the C API, since native code must be what frees it: the layout is `%Block`
+of `door.ll`. A free block goes back to the pool with its memory, so that the next launch finds
+both in three loads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xladev.runtime.buffer import Buffer
+from xladev.runtime.host_executor import HostMemory
+from xladev.runtime.ledger import GENERATION
+from xladev.runtime.memory import DeviceMemory
+
+if TYPE_CHECKING:
+    from xladev.platforms.cpu.block_pool import BlockPool
+    from xladev.runtime.ledger import Ledger
+
+HEADER_NBYTES = 128
+"""Bytes of a block before its memory, which begins at a multiple of 64 like the block."""
+
+
+class NativeBlock(Buffer):
+    """What blocks are to Python; only `block_type` has the fields.
+
+    The DeviceMemory is made when Python asks for it, and goes when the block becomes free.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _ledger: Ledger
+        _kind: int
+        _generation: int
+        _memory: DeviceMemory | None
+        _address: int
+
+    @property
+    def memory(self) -> DeviceMemory:
+        """See `Buffer.memory`."""
+        return self._memory or self._make_memory()
+
+    @property
+    def label(self) -> str:
+        """See `Buffer.label`."""
+        return self._ledger.labels[self._kind]
+
+    @property
+    def host_owner(self) -> None:
+        """None: it was allocated."""
+
+    @property
+    def is_gone(self) -> bool:
+        """See `Buffer.is_gone`."""
+        return self._generation != self._pool.account.words[GENERATION]
+
+    @property
+    def _pool(self) -> BlockPool:
+        home: Any = self._ledger.owner
+        pool: BlockPool = home.pool
+        return pool
+
+    def _make_memory(self) -> DeviceMemory:
+        nbytes = self._ledger.sizes[self._kind]
+        handle = HostMemory(np.asarray(_Range(self._address, nbytes)))
+        memory = DeviceMemory(self._pool.executor, handle, 0, nbytes)
+        own: Any = self  # its type has the field, though this class has not
+        own._memory = memory
+        return memory
+
+
+class _Range:
+    """Bytes at an address, for NumPy; the block keeps them."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.__array_interface__ = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 3,
+        }
+
+
+class _Member(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t),
+                ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]  # fmt: skip
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = [("slot", ctypes.c_int), ("function", ctypes.c_void_p)]
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int),
+                ("flags", ctypes.c_uint), ("slots", ctypes.POINTER(_Slot))]  # fmt: skip
+
+
+_OBJECT, _INTEGER, _READ_ONLY = 6, 19, 1  # T_OBJECT, T_PYSSIZET, READONLY of structmember.h
+_DEALLOC, _MEMBERS = 52, 72  # Py_tp_dealloc, Py_tp_members of typeslots.h
+_FLAGS = (1 << 18) | (1 << 7)  # Py_TPFLAGS_DEFAULT, and DISALLOW_INSTANTIATION
+_FIELDS = (
+    (b"_ledger", _OBJECT, 32, _READ_ONLY),
+    (b"_kind", _INTEGER, 40, _READ_ONLY),
+    (b"_generation", _INTEGER, 56, _READ_ONLY),
+    (b"_memory", _OBJECT, 64, 0),
+    (b"_address", _INTEGER, 72, _READ_ONLY),
+)
+"""Fields of `%Block` that Python reads."""
+
+
+def block_type(drop: int) -> type[NativeBlock]:
+    """The type of blocks; for the life of the process.
+
+    Args:
+        drop: address of ``void drop(PyObject *)``, which frees one.
+    """
+    members = (_Member * (len(_FIELDS) + 1))(*[_Member(*field, None) for field in _FIELDS])
+    members_slot = _Slot(_MEMBERS, ctypes.addressof(members))
+    slots = (_Slot * 3)(_Slot(_DEALLOC, drop), members_slot, _Slot(0, None))
+    spec = _Spec(b"xladev.platforms.cpu.native_block.NativeBlock", HEADER_NBYTES, 0, _FLAGS, slots)
+    make = ctypes.pythonapi.PyType_FromSpecWithBases
+    make.restype = ctypes.py_object
+    make.argtypes = (ctypes.POINTER(_Spec), ctypes.py_object)
+    made: type[NativeBlock] = make(spec, (NativeBlock,))
+    _KEPT.extend((members, slots, spec, made))
+    return made
+
+
+_KEPT: list[Any] = []
+"""What the interpreter refers to without holding it."""

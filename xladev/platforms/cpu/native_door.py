@@ -1,0 +1,143 @@
+"""The native code behind all doors, made once in a process: compiled, and told where things are."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xladev.instrument import watchers_address
+from xladev.platforms.cpu.block_pool import Flush
+from xladev.platforms.cpu.engine import LoadedObject, compile_text
+from xladev.platforms.cpu.native_block import NativeBlock, block_type
+from xladev.platforms.cpu.object_layouts import UnknownLayout, field_offsets
+from xladev.runtime.allocator import AllocatedBuffer
+from xladev.runtime.array import DeviceArray
+from xladev.runtime.definition_event import DEFINED
+from xladev.runtime.host_executor import HostMemory
+from xladev.runtime.memory import DeviceMemory
+
+_log = logging.getLogger("xladev.runtime")
+_lock = threading.Lock()
+_FOLDER = Path(__file__).parent
+_PARTS = ("door.ll", "blocks.ll", "show.ll")
+_OPTIMIZATION_LEVEL = 0
+"""Compiles in 10 ms; the next level takes 80, and saves 0.07 us of a call."""
+
+_KNOWN: dict[str, Any] = {
+    "None": None,
+    "empty_text": "",
+    "empty_tuple": (),
+    "defined": DEFINED,
+    "ndarray": np.ndarray,
+    "int": int,
+    "weak_reference": weakref.ref,
+    "device_array": DeviceArray,
+    "allocated_buffer": AllocatedBuffer,
+    "device_memory": DeviceMemory,
+    "host_memory": HostMemory,
+}
+"""Objects that `door.ll` knows by address."""
+
+
+_NEW_FROM_DESCR, _SET_BASE_OBJECT = 94, 282
+"""Indices of functions in NumPy's C API, which a major version of NumPy keeps."""
+
+
+class _Method(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p),
+                ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]  # fmt: skip
+
+
+_FASTCALL, _ONE_ARGUMENT = 0x80, 0x8  # METH_FASTCALL and METH_O of methodobject.h
+
+
+@dataclass(frozen=True, slots=True)
+class NativeDoor:
+    """What the code offers to Python.
+
+    Attributes:
+        method: the built-in function that all doors are, each with a plan of its own.
+        flush: frees all blocks that the pool at an address keeps.
+    """
+
+    method: _Method
+    flush: Flush
+
+    def function(self, plan: int, owner: object) -> Callable[..., Any]:
+        """The door of the plan at an address; ``owner`` lives as long as it does."""
+        return _function(self.method, plan, owner)
+
+
+def _function(method: _Method, bound: object, owner: object) -> Callable[..., Any]:
+    make = ctypes.pythonapi.PyCMethod_New
+    make.restype = ctypes.py_object
+    make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
+    made: Callable[..., Any] = make(ctypes.addressof(method), bound, owner, None)
+    return made
+
+
+def native_door() -> NativeDoor | None:
+    """The code; None where objects are laid out in a way that it was not written for."""
+    with _lock:
+        return _make()
+
+
+@cache
+def _make() -> NativeDoor | None:
+    try:
+        offsets = field_offsets()
+    except UnknownLayout as reason:
+        _log.info("calls of compiled programs go through Python: %s is unknown", reason)
+        return None
+    code = _load(offsets)
+    method = _Method(b"door", code.address("door"), _FASTCALL, None)
+    flush = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(code.address("flush"))
+    return NativeDoor(method, flush)
+
+
+def _load(offsets: dict[str, int]) -> LoadedObject:
+    """The code in this process, for good: objects may outlive everything that refers to it."""
+    text = "".join((_FOLDER / name).read_text("utf-8") for name in _PARTS)
+    own = ("block", "watchers", "new_ndarray", "set_base", "door", "drop", "flush", "show")
+    names = (*_KNOWN, *offsets, *own)
+    code = LoadedObject("door", compile_text("door", text, _OPTIMIZATION_LEVEL), names)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
+    pointers = {name: id(value) for name, value in _KNOWN.items()}
+    pointers["block"] = id(_block_type(code))
+    pointers["watchers"] = watchers_address()
+    pointers["new_ndarray"] = _numpy_function(_NEW_FROM_DESCR)
+    pointers["set_base"] = _numpy_function(_SET_BASE_OBJECT)
+    for name, number in (*pointers.items(), *offsets.items()):
+        ctypes.c_size_t.from_address(code.address(name)).value = number
+    return code
+
+
+def _block_type(code: LoadedObject) -> type[NativeBlock]:
+    """The type of blocks, with its methods."""
+    made = block_type(code.address("drop"))
+    method = _Method(b"show", code.address("show"), _ONE_ARGUMENT, None)
+    _KEPT.append(method)
+    made.show = _function(method, None, None)  # type: ignore[method-assign]
+    return made
+
+
+def _numpy_function(index: int) -> int:
+    """The address of a function of NumPy's C API."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype = ctypes.c_void_p
+    pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    table = pointer(np._core.multiarray._ARRAY_API, None)  # type: ignore[attr-defined]
+    return ctypes.c_size_t.from_address(table + 8 * index).value
+
+
+_KEPT: list[_Method] = []
+"""What the interpreter refers to without holding it."""
