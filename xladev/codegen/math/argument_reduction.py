@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xladev.codegen.llvm import DOUBLE, I64, I128, FunctionBuilder, Value
+from xladev.codegen.llvm import DOUBLE, FLOAT, I32, I64, I128, FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
 from xladev.codegen.math.scaling import nearest_integer, power_of_two
 
@@ -63,6 +63,28 @@ def reduce_angle(b: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
 
     r, low, quadrant = b.branch(b.any(large), replaced, lambda: medium)
     return r, low, quadrant
+
+
+def reduce_angle_single(b: FunctionBuilder, x: Value) -> tuple[Value, Value]:
+    """(r, quadrant) of an f32, with r rounded to f32 once; quadrant is i32.
+
+    In f64 two parts of pi/2 are enough: no f32 below 2**20 is nearer than 2**-27 to a multiple.
+    """
+    wide = b.refloat(x, DOUBLE)
+    large = b.fcmp("ogt", b.fabs(wide), _MEDIUM)
+    whole, count = nearest_integer(b, wide, c.TWO_OVER_PI)
+    medium = b.fma(whole, -c.HALF_PI[1], b.fma(whole, -c.HALF_PI[0], wide))
+
+    def replaced() -> Sequence[Value]:
+        def reduce_lane(bits: Sequence[Value]) -> Sequence[Value]:
+            r, _, quadrant = _reduce_large(b, bits[0])
+            return r, quadrant
+
+        parts = b.by_lane(reduce_lane, [b.bitcast(wide, I64)], (DOUBLE, I64))
+        return [b.select(large, new, old) for new, old in zip(parts, (medium, count), strict=True)]
+
+    r, quadrant = b.branch(b.any(large), replaced, lambda: (medium, count))
+    return b.refloat(r, FLOAT), b.resize(quadrant, I32, signed=False)
 
 
 def _reduce_medium(b: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:

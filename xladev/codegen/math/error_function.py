@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
-from xladev.codegen.math.exponential import scaled_exp
-from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared
+from xladev.codegen.math.exponential import exp_normal_single, scaled_exp
+from xladev.codegen.math.shared import MathEmitter, horner, shared
 
 _Args = Sequence[Value]
-_ONE_FROM = 6.0
-"""erf is 1 to the last place of f64 from here on."""
+_ONE_FROM, _ONE_FROM_SINGLE = 6.0, 4.0
+"""erf is 1 to the last place of f64, and of f32, from here on."""
 
 
 def _erf(
@@ -38,8 +38,15 @@ def _erfc(
     return b.fdiv(b.fmul(falling, horner(b, t, table)), b.fma(x, 2.0, 1.0))
 
 
-emit_erf = shared(
-    "erf",
-    in_double(_erf(c.ERF_F32, c.ERFCX_F32, c.EXP_F32)),
-    _erf(c.ERF_F64, c.ERFCX_F64, c.EXP_F64),
-)
+def _erf_single(b: FunctionBuilder, args: _Args) -> Value:
+    """As in f64, with erfc(x) = exp(P(x - 2.5)) on [1, 4]; beyond, erf is 1 to the last place."""
+    x = b.fabs(args[0])
+    z = b.fmul(x, x)
+    near = b.fma(x, horner(b, z, (c.ERF_IN_F32[0] - 1.0, *c.ERF_IN_F32[1:])), x)
+    bounded = b.select(b.fcmp("ogt", x, _ONE_FROM_SINGLE), _ONE_FROM_SINGLE, x)
+    logarithm = horner(b, b.fsub(bounded, 2.5), c.LOG_ERFC_IN_F32)
+    far = b.fsub(1.0, exp_normal_single(b, logarithm))
+    return b.copysign(b.select(b.fcmp("olt", x, 1.0), near, far), args[0])
+
+
+emit_erf = shared("erf", _erf_single, _erf(c.ERF_F64, c.ERFCX_F64, c.EXP_F64))

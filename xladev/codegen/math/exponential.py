@@ -7,15 +7,24 @@ exact but for subnormal results.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
+from xladev.codegen.math.double_double import fast_sum
 from xladev.codegen.math.scaling import nearest_integer, power_of_two, scale
 from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared
 
 _Args = Sequence[Value]
 _LOWEST, _HIGHEST = -746.0, 710.5
 """Beyond these exp is 0 and infinity in f64, halved results included."""
+_LOWEST_SINGLE, _HIGHEST_SINGLE = -104.5, 89.0
+"""The same in f32."""
+_MINUS_ONE = MappingProxyType({"float": (-18.0, 89.0), "double": (-40.0, 709.9)})
+"""Below the first, exp(x) - 1 is -1 to the last place; at the second it is infinite."""
+_LN2 = MappingProxyType(
+    {"float": (c.LN2_HIGH_SINGLE, c.LN2_LOW_SINGLE), "double": (c.LN2_HIGH, c.LN2_LOW)}
+)
 
 
 def clamp_exponent(b: FunctionBuilder, x: Value, low: float, high: float) -> Value:
@@ -25,11 +34,13 @@ def clamp_exponent(b: FunctionBuilder, x: Value, low: float, high: float) -> Val
 
 
 def reduce_by_log2(b: FunctionBuilder, x: Value, low: Value | None = None) -> tuple[Value, Value]:
-    """(r, n) with x + low = n log(2) + r; n is i64."""
+    """(r, n) with x + low = n log(2) + r; n is an integer as wide as x."""
+    high_part, low_part = _LN2[x.type.element]
     whole, n = nearest_integer(b, x, c.LOG2_E)
-    r = b.fma(whole, -c.LN2_HIGH, x)
-    tail = b.fmul(whole, -c.LN2_LOW) if low is None else b.fma(whole, -c.LN2_LOW, low)
-    return b.fadd(r, tail), n
+    r = b.fma(whole, -high_part, x)
+    if low is None:
+        return b.fma(whole, -low_part, r), n
+    return b.fadd(r, b.fma(whole, -low_part, low)), n
 
 
 def exp_minus_one_of(b: FunctionBuilder, r: Value, table: Sequence[float]) -> Value:
@@ -67,6 +78,25 @@ def _exp(table: Sequence[float]) -> MathEmitter:
     return lambda b, args: scaled_exp(b, args[0], table)
 
 
+def exp_single(b: FunctionBuilder, x: Value) -> Value:
+    """exp(x) in f32, within 0.9 units in the last place."""
+    bounded = clamp_exponent(b, x, _LOWEST_SINGLE, _HIGHEST_SINGLE)
+    return scale(b, *_mantissa_single(b, bounded))
+
+
+def exp_normal_single(b: FunctionBuilder, x: Value) -> Value:
+    """exp(x) in f32 where it is a normal number: -87 <= x <= 88; of NaN, some NaN."""
+    mantissa, n = _mantissa_single(b, x)
+    return b.fmul(mantissa, power_of_two(b, n))
+
+
+def _mantissa_single(b: FunctionBuilder, x: Value) -> tuple[Value, Value]:
+    """(exp(r), n) with x = n log(2) + r; the rounding error of 1 + r is added back."""
+    r, n = reduce_by_log2(b, x)
+    lead, lost = fast_sum(b, 1.0, r)
+    return b.fadd(lead, b.fma(b.fmul(r, r), horner(b, r, c.EXP_IN_F32), lost)), n
+
+
 def _exp2(table: Sequence[float]) -> MathEmitter:
     def emit(b: FunctionBuilder, args: _Args) -> Value:
         x = clamp_exponent(b, args[0], -1080.0, 1025.0)
@@ -78,12 +108,11 @@ def _exp2(table: Sequence[float]) -> MathEmitter:
 
 
 def expm1(b: FunctionBuilder, x: Value, table: Sequence[float]) -> Value:
-    """exp(x) - 1 in f64: 2**n (exp(r) - 1) + (2**n - 1), the second term exact where it matters.
+    """exp(x) - 1: 2**n (exp(r) - 1) + (2**n - 1), the second term exact where it matters.
 
-    Below -40 the result is -1 to the last place; above 709.8 it overflows in the last doubling,
-    which keeps the scale itself finite.
+    It overflows in the last doubling, which keeps the scale itself finite.
     """
-    bounded = clamp_exponent(b, x, -40.0, 709.9)
+    bounded = clamp_exponent(b, x, *_MINUS_ONE[x.type.element])
     r, n = reduce_by_log2(b, bounded)
     part = exp_minus_one_of(b, r, table)
     half = power_of_two(b, b.sub(n, 1))
@@ -107,7 +136,20 @@ def _logistic(table: Sequence[float]) -> MathEmitter:
     return emit
 
 
-emit_exp = shared("exp", in_double(_exp(c.EXP_F32)), _exp(c.EXP_F64))
+def _logistic_single(b: FunctionBuilder, args: _Args) -> Value:
+    """As in f64, and what sum and quotient lost added back, by e / (1 + e) = 1 - 1 / (1 + e)."""
+    x = args[0]
+    e = exp_single(b, b.fneg(b.fabs(x)))
+    falls = b.fcmp("olt", x, 0.0)
+    numerator = b.select(falls, e, 1.0)
+    whole, lost = fast_sum(b, 1.0, e)
+    quotient = b.fdiv(numerator, whole)
+    residual = b.fma(b.fneg(quotient), lost, b.fma(b.fneg(quotient), whole, numerator))
+    inverse = b.select(falls, b.fsub(1.0, quotient), quotient)
+    return b.fma(residual, inverse, quotient)
+
+
+emit_exp = shared("exp", lambda b, args: exp_single(b, args[0]), _exp(c.EXP_F64))
 emit_exp2 = shared("exp2", in_double(_exp2(c.EXP2_F32)), _exp2(c.EXP2_F64))
-emit_expm1 = shared("expm1", in_double(_expm1(c.EXP_F32)), _expm1(c.EXP_F64))
-emit_logistic = shared("logistic", in_double(_logistic(c.EXP_F32)), _logistic(c.EXP_F64))
+emit_expm1 = shared("expm1", _expm1(c.EXP_IN_F32), _expm1(c.EXP_F64))
+emit_logistic = shared("logistic", _logistic_single, _logistic(c.EXP_F64))

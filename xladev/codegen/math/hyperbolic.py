@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
-from xladev.codegen.math.exponential import expm1, scaled_exp
+from xladev.codegen.math.exponential import exp_normal_single, expm1, scaled_exp
 from xladev.codegen.math.logarithm import log1p
 from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared
 from xladev.codegen.math.trigonometric import keep_zero
@@ -57,6 +57,17 @@ def _tanh(table: Sequence[float]) -> MathEmitter:
     return emit
 
 
+def _tanh_single(b: FunctionBuilder, args: _Args) -> Value:
+    """A polynomial up to 5/8, then 1 - 2 / (exp(2|x|) + 1); 1 to the last place beyond 9.1."""
+    x = b.fabs(args[0])
+    z = b.fmul(x, x)
+    near = b.fma(b.fmul(z, horner(b, z, c.TANH_IN_F32)), x, x)
+    bounded = b.select(b.fcmp("ogt", x, 9.1), 9.1, x)
+    rising = exp_normal_single(b, b.fadd(bounded, bounded))
+    far = b.fsub(1.0, b.fdiv(2.0, b.fadd(rising, 1.0)))
+    return b.copysign(b.select(b.fcmp("olt", x, 0.625), near, far), args[0])
+
+
 def _asinh(table: Sequence[float]) -> MathEmitter:
     """log1p(x + x**2 / (1 + sqrt(1 + x**2))), and log1p(x) + log(2) when x is big."""
 
@@ -103,7 +114,7 @@ def _atanh(table: Sequence[float]) -> MathEmitter:
 
 emit_cosh = shared("cosh", in_double(_cosh(c.EXP_F32)), _cosh(c.EXP_F64))
 emit_sinh = shared("sinh", in_double(_sinh(c.EXP_F32, c.SINH_F32)), _sinh(c.EXP_F64, c.SINH_F64))
-emit_tanh = shared("tanh", in_double(_tanh(c.EXP_F32)), _tanh(c.EXP_F64))
+emit_tanh = shared("tanh", _tanh_single, _tanh(c.EXP_F64))
 emit_asinh = shared("asinh", in_double(_asinh(c.LOG_F32)), _asinh(c.LOG_F64))
 emit_acosh = shared("acosh", in_double(_acosh(c.LOG_F32)), _acosh(c.LOG_F64))
 emit_atanh = shared("atanh", in_double(_atanh(c.LOG_F32)), _atanh(c.LOG_F64))

@@ -7,10 +7,11 @@ leading term f.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
+from xladev.codegen.math.double_double import fast_sum
 from xladev.codegen.math.scaling import split_mantissa
 from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared
 
@@ -44,6 +45,25 @@ def log_finite(
     return b.fma(k, c.LN2_HIGH, b.fsub(f, t))
 
 
+def _log_finite_single(b: FunctionBuilder, x: Value, error: Value | None = None) -> Value:
+    """As `log_finite`, in f32: f - f**2 / 2 + f**3 P(f), and the sum with k log(2) in two parts."""
+    m, k = split_mantissa(b, x)
+    f = b.fsub(m, 1.0)
+    z = b.fmul(f, f)
+    t = b.fmul(b.fmul(f, z), horner(b, f, c.LOG_IN_F32))
+    t = b.fma(k, c.LN2_LOW_SINGLE, t)
+    if error is not None:
+        t = b.fadd(t, b.fdiv(error, x))
+    t = b.fma(z, -0.5, t)
+    near, near_rest = fast_sum(b, f, t)
+    total, rest = fast_sum(b, b.fmul(k, c.LN2_HIGH_SINGLE), near)
+    return b.fadd(total, b.fadd(rest, near_rest))
+
+
+def _log_single(b: FunctionBuilder, args: _Args) -> Value:
+    return with_specials(b, args[0], _log_finite_single(b, args[0]))
+
+
 def with_specials(b: FunctionBuilder, x: Value, result: Value) -> Value:
     """Logarithm of 0, infinity, negative numbers and NaN."""
     result = b.select(b.fcmp("oeq", x, _INFINITY), _INFINITY, result)
@@ -69,11 +89,19 @@ def _log2(table: Sequence[float]) -> MathEmitter:
 
 def log1p(b: FunctionBuilder, x: Value, table: Sequence[float]) -> Value:
     """log(1 + x) in f64: the logarithm of the rounded sum, corrected by its rounding error."""
+    return _log1p_by(b, x, lambda u, error: log_finite(b, u, table, error))
+
+
+def _log1p_single(b: FunctionBuilder, args: _Args) -> Value:
+    return _log1p_by(b, args[0], lambda u, error: _log_finite_single(b, u, error))
+
+
+def _log1p_by(b: FunctionBuilder, x: Value, log: Callable[[Value, Value], Value]) -> Value:
     u = b.fadd(x, 1.0)
     larger = b.fsub(u, x)
     error = b.fadd(b.fsub(x, b.fsub(u, larger)), b.fsub(1.0, larger))
     huge = b.fcmp("oge", x, 2.0**60)
-    result = log_finite(b, u, table, b.select(huge, 0.0, error))
+    result = log(u, b.select(huge, 0.0, error))
     result = with_specials(b, u, result)
     return b.select(b.fcmp("oeq", x, 0.0), x, result)
 
@@ -82,6 +110,6 @@ def _log1p(table: Sequence[float]) -> MathEmitter:
     return lambda b, args: log1p(b, args[0], table)
 
 
-emit_log = shared("log", in_double(_log(c.LOG_F32)), _log(c.LOG_F64))
+emit_log = shared("log", _log_single, _log(c.LOG_F64))
 emit_log2 = shared("log2", in_double(_log2(c.LOG_F32)), _log2(c.LOG_F64))
-emit_log1p = shared("log1p", in_double(_log1p(c.LOG_F32)), _log1p(c.LOG_F64))
+emit_log1p = shared("log1p", _log1p_single, _log1p(c.LOG_F64))

@@ -13,8 +13,17 @@ _Args = Sequence[Value]
 
 
 def emit_rsqrt(b: FunctionBuilder, args: _Args) -> Value:
-    """1 / sqrt(x): two correctly rounded steps; -0 gives -inf."""
-    return b.fdiv(1.0, b.sqrt(args[0]))
+    """1 / sqrt(x) and a step of Newton's, whose residual 1 - x y**2 is exact to a few bits.
+
+    Where the quotient is no finite number other than 0, it is the result: -0 gives -inf.
+    """
+    x = args[0]
+    y = b.fdiv(1.0, b.sqrt(x))
+    product = b.fmul(x, y)
+    error = b.fma(x, y, b.fneg(product))
+    residual = b.fma(b.fneg(error), y, b.fma(b.fneg(product), y, 1.0))
+    better = b.fma(b.fmul(y, 0.5), residual, y)
+    return b.select(b.fcmp("uno", residual, residual), y, better)
 
 
 def _split_by_thirds(b: FunctionBuilder, x: Value) -> tuple[Value, Value]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
-from xladev.codegen.math.argument_reduction import reduce_angle
+from xladev.codegen.math.argument_reduction import reduce_angle, reduce_angle_single
 from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared
 
 _Args = Sequence[Value]
@@ -71,6 +71,23 @@ def _cos(tables: _Tables) -> MathEmitter:
     return emit
 
 
+def _both_single(b: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
+    r, quadrant = reduce_angle_single(b, x)
+    z = b.fmul(r, r)
+    sine = b.fma(b.fmul(z, r), horner(b, z, c.SIN_IN_F32), r)
+    cosine = b.fma(z, b.fma(z, horner(b, z, c.COS_IN_F32), -0.5), 1.0)
+    return sine, cosine, quadrant
+
+
+def _sin_single(b: FunctionBuilder, args: _Args) -> Value:
+    return keep_zero(b, args[0], _turned(b, *_both_single(b, args[0])))
+
+
+def _cos_single(b: FunctionBuilder, args: _Args) -> Value:
+    sine, cosine, quadrant = _both_single(b, args[0])
+    return _turned(b, sine, cosine, b.add(quadrant, 1))
+
+
 def _tan(tables: _Tables) -> MathEmitter:
     def emit(b: FunctionBuilder, args: _Args) -> Value:
         sine, cosine, quadrant = _both(b, args[0], tables)
@@ -87,6 +104,6 @@ def keep_zero(b: FunctionBuilder, x: Value, result: Value) -> Value:
     return b.select(b.fcmp("oeq", x, 0.0), x, result)
 
 
-emit_sin = shared("sin", in_double(_sin(_SINGLE)), _sin(_DOUBLE))
-emit_cos = shared("cos", in_double(_cos(_SINGLE)), _cos(_DOUBLE))
+emit_sin = shared("sin", _sin_single, _sin(_DOUBLE))
+emit_cos = shared("cos", _cos_single, _cos(_DOUBLE))
 emit_tan = shared("tan", in_double(_tan(_SINGLE)), _tan(_DOUBLE))

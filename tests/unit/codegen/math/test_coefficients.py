@@ -46,11 +46,17 @@ with mp.workdps(150):
     _atanh_square = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * SLACK
     _TABLES: dict[str, tuple[Function, Any, Any]] = {
         "EXP": (lambda r: (mp.exp(r) - 1 - r) / r**2, -_half_log2, _half_log2),
+        "EXP_IN": (lambda r: (mp.exp(r) - 1 - r) / r**2, -_half_log2, _half_log2),
         "EXP2": (lambda r: (mpf(2) ** r - 1) / r, -mpf("0.50001"), mpf("0.50001")),
         "LOG": (
             in_square(lambda s, z: (mp.log((1 + s) / (1 - s)) / s - 2) / z),
             mpf(10) ** -30,
             _atanh_square,
+        ),
+        "LOG_IN": (
+            lambda f: (mp.log(1 + f) - f + f * f / 2) / f**3,
+            mp.sqrt(mpf(1) / 2) - 1 - mpf("1e-6"),
+            mp.sqrt(2) - 1 + mpf("1e-6"),
         ),
         "ATANH_TAIL": (
             in_square(lambda s, z: (mp.atanh(s) / s - 1 - z / 3 - z * z / 5) / z**3),
@@ -67,6 +73,21 @@ with mp.workdps(150):
             mpf(10) ** -20,
             (mp.pi / 4) ** 2 * SLACK,
         ),
+        "SIN_IN": (
+            in_square(lambda r, z: (mp.sin(r) / r - 1) / z),
+            mpf(10) ** -30,
+            (mp.pi / 4) ** 2 * SLACK,
+        ),
+        "COS_IN": (
+            in_square(lambda r, z: (mp.cos(r) - 1 + z / 2) / z**2),
+            mpf(10) ** -20,
+            (mp.pi / 4) ** 2 * SLACK,
+        ),
+        "TANH_IN": (
+            in_square(lambda r, z: (mp.tanh(r) / r - 1) / z),
+            mpf(10) ** -30,
+            mpf("0.625") ** 2 * SLACK,
+        ),
         "ASIN": (
             in_square(lambda r, z: (mp.asin(r) / r - 1) / z),
             mpf(10) ** -30,
@@ -79,6 +100,12 @@ with mp.workdps(150):
         ),
         "SINH": (in_square(lambda r, z: (mp.sinh(r) / r - 1) / z), mpf(10) ** -30, SLACK),
         "ERF": (in_square(lambda r, z: mp.erf(r) / r), mpf(10) ** -30, SLACK),
+        "ERF_IN": (in_square(lambda r, z: mp.erf(r) / r), mpf(10) ** -30, SLACK),
+        "LOG_ERFC_IN": (
+            lambda u: mp.log(mp.erfc(u + mpf("2.5"))),
+            -mpf("1.5") * SLACK,
+            mpf("1.5") * SLACK,
+        ),
         "ERFCX": (erfcx, -mpf(3) / 7, mpf(7) / 17),
         "CBRT": (mp.cbrt, mpf(1), mpf(8)),
     }
