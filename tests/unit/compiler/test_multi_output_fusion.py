@@ -244,7 +244,11 @@ def test_the_cpu_joins_reduces_and_large_loops() -> None:
     assert compiler.can_share_kernel(first, second)
     small = module_of("x = f32[8] parameter(0)\n ROOT a = f32[8] negate(x)").entry.root
     assert not compiler.can_share_kernel(small, small)
-    assert not compiler.can_share_kernel(small, first)
+    assert compiler.can_share_kernel(small, first)
+    last = "x = f32[8] parameter(0)\n z = f32[] constant(0)\n ROOT r = f32[] reduce(x, z), "
+    last += "dimensions={0}, to_apply=add"
+    in_order = module_of(last, ADD.replace("add(a, b)", "subtract(a, b)")).entry.root
+    assert not compiler.can_share_kernel(small, in_order)
     size = compiler.describe().cache_nbytes
     large = module_of(f"x = f32[{size}] parameter(0)\n ROOT a = f32[{size}] negate(x)").entry.root
     assert compiler.can_share_kernel(large, large)

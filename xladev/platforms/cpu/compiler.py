@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.folds import fold_of
 from xladev.codegen.kernels.table import workspace_nbytes
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
@@ -96,17 +97,18 @@ class CpuCompiler(KernelCompiler):
         return YES
 
     def can_share_kernel(self, first: HloInstruction, second: HloInstruction) -> Support:
-        """Reduces together; loops together if what they share does not stay in the cache.
+        """Reduces together, with the loops that go their way where they are folded in vectors.
 
-        Sums of floats run at the latency of an addition, so several at once are nearly free. A
-        loop that also sums is not vectorised, and costs more than the trip to memory that it saves.
+        Loops together if what they share does not stay in the cache. A loop that also folds single
+        elements is in no vectors, and costs more than the trip to memory that it saves.
         """
         spaces = loop_space(first), loop_space(second)
         folding = {space.folded is not None for space in spaces if space is not None}
         if folding == {True}:
             return YES
         if folding == {True, False}:
-            return no("a loop that sums is not vectorised")
+            folded = all(map(_is_folded_in_vectors, (first, second)))
+            return YES if folded else no("a loop that folds single elements is in no vectors")
         if max(first.shape.nbytes, second.shape.nbytes) < self.describe().cache_nbytes:
             return no("what they share stays in the cache")
         return YES
@@ -128,3 +130,9 @@ class CpuCompiler(KernelCompiler):
         code = compile_text(plan.name, text, options.optimization_level)
         constants = tuple(literal.bits() for literal in plan.constants)
         return Executable(signature, CpuPayload(constants, code).to_bytes())
+
+
+def _is_folded_in_vectors(kernel: HloInstruction) -> bool:
+    """False for a reduction whose elements are folded one by one."""
+    root = kernel["calls"].root if kernel.opcode == "fusion" else kernel
+    return root.opcode != "reduce" or fold_of(root) is not None
