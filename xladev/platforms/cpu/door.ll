@@ -41,6 +41,8 @@
 @ndarray_dims = global i64 0
 @ndarray_dtype = global i64 0
 @ndarray_flags = global i64 0
+@dtype_order = global i64 0
+@dtype_number = global i64 0
 @array_buffer = global i64 0
 @array_device = global i64 0
 @array_event = global i64 0
@@ -111,7 +113,27 @@ begin:
   %wanted = load ptr, ptr %parameter
   %dtype = call ptr @field(ptr %array, ptr @ndarray_dtype)
   %same.dtype = icmp eq ptr %dtype, %wanted
-  br i1 %same.dtype, label %ranks, label %no
+  br i1 %same.dtype, label %ranks, label %equals
+
+equals:                                      ; unpickled arrays have dtypes of their own
+  %any = icmp ne ptr %wanted, null
+  br i1 %any, label %orders, label %no
+
+orders:
+  %order.offset = load i64, ptr @dtype_order
+  %order.at = getelementptr i8, ptr %dtype, i64 %order.offset
+  %order = load i8, ptr %order.at
+  %wanted.order.at = getelementptr i8, ptr %wanted, i64 %order.offset
+  %wanted.order = load i8, ptr %wanted.order.at
+  %same.order = icmp eq i8 %order, %wanted.order
+  %number.offset = load i64, ptr @dtype_number
+  %number.at = getelementptr i8, ptr %dtype, i64 %number.offset
+  %dtype.number = load i32, ptr %number.at
+  %wanted.number.at = getelementptr i8, ptr %wanted, i64 %number.offset
+  %wanted.number = load i32, ptr %wanted.number.at
+  %same.number = icmp eq i32 %dtype.number, %wanted.number
+  %equal = and i1 %same.order, %same.number
+  br i1 %equal, label %ranks, label %no
 
 ranks:
   %rank.offset = load i64, ptr @ndarray_rank

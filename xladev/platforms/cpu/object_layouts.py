@@ -25,6 +25,7 @@ TYPE_OFFSET = 8
 
 _WORD = 8
 _NDARRAY = {"data": 16, "rank": 24, "dims": 32, "dtype": 56, "flags": 64}
+_DTYPE = {"order": 26, "number": 28}
 _CONTIGUOUS, _WRITEABLE = 0x1, 0x400
 _PYTHONS = ((3, 11), (3, 12), (3, 13))
 _NUMPY = "2"
@@ -58,7 +59,9 @@ def field_offsets() -> dict[str, int]:
     """
     _check_interpreter()
     _check_ndarray()
+    _check_dtype()
     offsets = {f"ndarray_{name}": offset for name, offset in _NDARRAY.items()}
+    offsets.update({f"dtype_{name}": offset for name, offset in _DTYPE.items()})
     for cls, slots in _SLOTS.items():
         found = _slot_offsets(cls, tuple(slots.values()))
         offsets.update({name: found[slot] for name, slot in slots.items()})
@@ -91,6 +94,15 @@ def _check_ndarray() -> None:
         flags = _half_word(sample, _NDARRAY["flags"])
         _expect(bool(flags & _CONTIGUOUS) == sample.flags.c_contiguous, "NumPy's flags")
         _expect(bool(flags & _WRITEABLE) == sample.flags.writeable, "NumPy's flags")
+
+
+def _check_dtype() -> None:
+    """Reads what tells dtypes apart: the numbers of their types, and the order of bytes."""
+    for name in ("f4", ">f4", "i8", "?", "c16", "e"):
+        sample = np.dtype(name)
+        order = ctypes.c_char.from_address(id(sample) + _DTYPE["order"]).value
+        _expect(order.decode("latin-1") == sample.byteorder, "NumPy's order of bytes")
+        _expect(_half_word(sample, _DTYPE["number"]) == sample.num, "NumPy's numbers of types")
 
 
 def _samples() -> list[np.ndarray[Any, np.dtype[Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import gc
 from collections.abc import Callable
 from typing import Any
@@ -167,6 +168,8 @@ class Convertible:
 
 ODD: dict[str, tuple[Callable[[], Any], bool]] = {
     "plain": (lambda: X.copy(), True),
+    "unpickled, with a dtype of its own": (lambda: pickle.loads(pickle.dumps(X)), True),
+    "of a dtype with metadata": (lambda: X.astype(np.dtype("f4", metadata={"a": 1})), True),
     "read-only": (lambda: read_only(X), True),
     "a slice of whole rows": (lambda: np.concatenate([Y, Y, X, Y])[4:6], False),
     "a subclass": (lambda: X.copy().view(Named), False),
