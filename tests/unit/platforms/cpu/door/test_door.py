@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import pickle
 import gc
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -23,13 +23,13 @@ from tests.unit.platforms.cpu.door.samples import (
     opened,
     went_through,
 )
-from xladev.client import CALLS_BEFORE_DOOR, compile
+from xladev.client import CALLS_BEFORE_DOOR, CompiledModule, compile
 from xladev.errors import ArgumentError, XladevError
 from xladev.platforms.cpu import executor as cpu_executor
 from xladev.platforms.cpu.door import WRAP_ALIGNMENT
 from xladev.platforms.cpu.native_door import native_door
 from xladev.runtime.array import DeviceArray, put
-from xladev.runtime.definition_event import DefinitionEvent, Failure
+from xladev.runtime.definition_event import DEFINED, DefinitionEvent, Failure
 
 
 def test_a_door_opens_after_some_calls():
@@ -202,7 +202,9 @@ WRONG: dict[str, Callable[[], Any]] = {
     "another shape": lambda: X.T.copy(),
     "another rank": lambda: X.reshape(6),
     "one dimension more": lambda: X.reshape(1, 2, 3),
-    "no dimension": lambda: np.float32(1),
+    "no dimension": lambda: np.array(1, np.float32),
+    "only the first dimension": lambda: np.zeros(2, np.float32),
+    "a NumPy scalar": lambda: np.float32(1),
     "objects": lambda: X.astype(object),
     "a structure": lambda: np.zeros((2, 3), [("x", np.float32)]),
     "text": lambda: "x",
@@ -241,6 +243,61 @@ def test_empty_arrays(way):
     result = program(program(value))
     assert result.numpy().shape == (0, 3)
     assert result.buffer is not None and result.buffer.memory.nbytes == 1
+
+
+def test_an_empty_array_among_others(way):
+    source = b"""ENTRY e {
+  x = f32[2,3] parameter(0)
+  y = f32[0,3] parameter(1)
+  ROOT r = f32[2,3] negate(x)
+}"""
+    empty = np.zeros((0, 3), np.float32)
+    program = opened(source, X, empty)
+    for value in (empty, put(program.devices[0], empty)):
+        np.testing.assert_array_equal(program(X, value).numpy(), -X)
+        np.testing.assert_array_equal(program(X, value).numpy(), -X)
+
+
+LACKING = {
+    "_buffer": (False, False),
+    "device": (False, True),
+    "event": (False, False),
+    "hlo_shape": (False, False),
+    "_sizes": (True, False),
+    "_view": (True, False),
+    "_why_gone": (False, False),
+}
+"""Whether an array goes through the door, and is shown, without that slot."""
+
+
+@pytest.mark.parametrize("slot", LACKING)
+def test_arrays_that_lack_a_part(slot):
+    """Nobody makes them; they must not take the process with them."""
+    program = opened(ADD, X, Y)
+    whole: Any = program(X, Y)
+    broken = whole.with_event(DEFINED)
+    delattr(broken, slot)
+    shown = whole._buffer.show(broken)
+    assert (_through_door(program, broken), shown is not None) == LACKING[slot]
+
+
+def _through_door(program: CompiledModule, *arguments: Any) -> bool:
+    assert program._door is not None
+    return program._door(*arguments, Y) is not None
+
+
+@pytest.mark.parametrize("slot", ["memory", "_generation"])
+def test_buffers_that_lack_a_part(slot):
+    program = opened(ADD, X, Y)
+    there = put(program.devices[0], X, program(X, Y).hlo_shape)
+    assert _through_door(program, there)
+    buffer: Any = there._buffer
+    kept = getattr(buffer, slot)
+    delattr(buffer, slot)
+    assert not _through_door(program, there)
+    setattr(buffer, slot, "text")
+    assert not _through_door(program, there)
+    setattr(buffer, slot, kept)
 
 
 # Arrays of the device
@@ -311,7 +368,7 @@ def test_poison_is_passed_on(way):
 def test_arrays_of_another_device_are_refused(way, registry):
     program = opened(ADD, X, Y)
     registry.platform("cpu").provide_devices(2)
-    other = put(registry.device("cpu:1"), X)
+    other = put(registry.device("cpu:1"), X, program(X, Y).hlo_shape)
     with pytest.raises(ArgumentError, match="lives on cpu:1"):
         program(other, Y)
 

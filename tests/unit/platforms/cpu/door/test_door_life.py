@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import subprocess
 import sys
+import textwrap
 import threading
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -220,3 +223,64 @@ def test_numpy_arrays_are_wrapped_where_the_description_says():
     device = compile(ADD, "cpu").devices[0]
     assert device.description.memory_spaces[0].wrap_alignment == WRAP_ALIGNMENT
     assert device.description.memory_spaces[0].alignment == 64
+
+
+# Processes
+
+
+def run(script: str) -> subprocess.CompletedProcess[str]:
+    """A Python of its own that has the program ``add``, called three times."""
+    prelude = """
+import os, numpy as np
+from tests.unit.platforms.cpu.door.samples import ADD, X, Y, opened, went_through
+add = opened(ADD, X, Y)
+assert went_through(add(X, Y))
+"""
+    return subprocess.run(
+        [sys.executable, "-c", prelude + textwrap.dedent(script)],
+        capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[5],
+    )  # fmt: skip
+
+
+def test_the_door_works_in_a_forked_child():
+    ran = run("""
+        kept = [add(X, Y) for _ in range(3)]
+        child = os.fork()
+        if not child:
+            result = add(kept[0], Y)
+            assert went_through(result)
+            np.testing.assert_array_equal(result.numpy(), X + 2 * Y)
+            kept.clear()
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert went_through(add(kept[1], Y))
+    """)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_arrays_and_views_may_be_the_last_to_go():
+    ran = run("""
+        import sys
+        class Late:
+            def __init__(self):
+                self.me, self.result, self.shown = self, add(X, Y), add(X, Y).numpy()
+            def __del__(self):
+                print(self.shown.item(0), self.result.device.name)
+        late, everywhere = Late(), [add(X, Y) for _ in range(100)]
+        sys.kept, np.kept = add(X, Y), add(X, Y).numpy()
+    """)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout in ("0.5 cpu:0\n", "")
+
+
+def test_calls_at_the_end_of_the_process():
+    ran = run("""
+        import atexit, threading
+        atexit.register(lambda: print(add(X, Y).numpy().sum()))
+        def work():
+            while True:
+                add(X, add(X, Y)).numpy()
+        for _ in range(3):
+            threading.Thread(target=work, daemon=True).start()
+    """)
+    assert ran.returncode == 0, ran.stderr
