@@ -44,7 +44,7 @@ Result = Any
 """A DeviceArray, None for a token, or a tuple of results: nested as the HLO result is."""
 
 
-def load(source: str | Path | bytes) -> HloModule:
+def load(source: str | Path | bytes | bytearray | memoryview) -> HloModule:
     """A module from a file, or from its contents.
 
     Args:
@@ -89,6 +89,12 @@ def compile(
         module = load(module)
     if options is None:
         options = CompileOptions.from_environment()
+    if not isinstance(options, CompileOptions):
+        raise OptionError(
+            f"options are {type(options).__name__}",
+            why="they are one CompileOptions",
+            hint="CompileOptions(fusion=False), or CompileOptions().with_option('fusion=false')",
+        )
     registry = current_registry()
     check_platform_options(options, registry.platforms())
     chosen = registry.platform(platform)

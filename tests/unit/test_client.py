@@ -50,11 +50,29 @@ def platform(request):
 # Loading
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: xladev.load(ADD), "xladev.parse"),
+        (lambda: xladev.load([1]), "list cannot be loaded"),
+        (lambda: xladev.compile(None), "NoneType cannot be loaded"),
+        (lambda: xladev.load("a\0b"), "cannot read"),
+        (lambda: xladev.parse(ADD.encode()), "not bytes"),
+        (lambda: xladev.compile(ADD.encode(), 5), "5 is no device name"),
+        (lambda: xladev.compile(ADD.encode(), None, {"fusion": False}), "options are dict"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_with_what_is_wanted(call, message):
+    with pytest.raises(XladevError, match=message):
+        call()
+
+
 def test_load_takes_paths_and_contents_of_both_kinds(tmp_path: Path):
     module = parse_module(ADD)
     (tmp_path / "a").write_text(ADD)
     (tmp_path / "b").write_bytes(write_module(module))
-    for source in (tmp_path / "a", str(tmp_path / "b"), ADD.encode(), write_module(module)):
+    data = write_module(module)
+    for source in (tmp_path / "a", str(tmp_path / "b"), ADD.encode(), data, bytearray(data)):
         assert xladev.load(source) == module
 
 

@@ -72,6 +72,10 @@ class CompileOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "extras", _checked_extras(self.extras))
+        if isinstance(self.dump_to, os.PathLike):
+            object.__setattr__(self, "dump_to", os.fspath(self.dump_to))
+        for f in fields(self):
+            _check_type(f.name, getattr(self, f.name), f.default)
         _check_range("optimization_level", self.optimization_level, 0, 3)
         _check_range("num_replicas", self.num_replicas, 1)
         _check_range("num_partitions", self.num_partitions, 1)
@@ -193,6 +197,9 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
+_TEXTS = frozenset(key for key, parser in _PARSERS.items() if parser is str)
+
+
 def _parse(key: str, text: str) -> Any:
     parser = _PARSERS.get(key)
     if parser is None:
@@ -214,9 +221,12 @@ def _parse_scalar(text: str) -> Scalar:
 
 def _checked_extras(extras: Extras) -> tuple[tuple[str, Scalar], ...]:
     """Sorted pairs, so that equal options hash alike."""
-    pairs = dict(extras)
+    try:
+        pairs = dict(extras)
+    except (TypeError, ValueError) as e:
+        raise OptionError(f"extras are {extras!r}", why="they are values by platform.key") from e
     for key, value in pairs.items():
-        platform, dot, name = key.partition(".")
+        platform, dot, name = str(key).partition(".")
         if not (platform and dot and name and isinstance(value, (bool, int, float, str))):
             raise OptionError(
                 f"platform option {key!r} is {value!r}",
@@ -229,6 +239,14 @@ def _unknown_option(key: str) -> OptionError:
     close = get_close_matches(key, OPTION_DOCS, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(OPTION_DOCS)}"
     return OptionError(f"unknown option {key!r}", hint=hint)
+
+
+def _check_type(name: str, value: Any, default: Any) -> None:
+    """Refuses what is no text or no truth value where that is wanted: "false" counts as true."""
+    if type(default) is bool and type(value) is not bool:
+        raise OptionError(f"option {name} is {value!r}", why="it must be True or False")
+    if name in _TEXTS and not (value is default or isinstance(value, str)):
+        raise OptionError(f"option {name} is {value!r}", why="it must be text")
 
 
 def _check_range(name: str, value: Any, low: int, high: int | None = None) -> None:

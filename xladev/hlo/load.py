@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from xladev.errors import FileError
+from xladev.errors import ArgumentError, FileError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.proto import read_module
 from xladev.hlo.text import parse_module
 
 _SPACE = b"\t\n\v\f\r"
 _LOOKED_AT = 4096
+_WANTED = "a module is loaded from a path or from bytes"
 
 
-def load(source: str | Path | bytes) -> HloModule:
+def load(source: str | Path | bytes | bytearray | memoryview) -> HloModule:
     """A module from a file, or from its contents.
 
     Args:
         source: a path; or the bytes of a serialized HloModuleProto or of HLO text.
 
     Raises:
+        ArgumentError: neither.
         ProtoError, ParseError: malformed contents.
         FileError: the file cannot be read.
     """
-    data = source if isinstance(source, bytes) else read_file(Path(source))
+    data = _contents(source)
     return parse_module(data.decode()) if is_text(data) else read_module(data)
+
+
+def _contents(source: object) -> bytes:
+    """The bytes that a user means by a path or by bytes."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return bytes(source)
+    if isinstance(source, str) and "\n" in source:
+        raise ArgumentError(
+            "a text of several lines is no path",
+            why=_WANTED,
+            hint="xladev.parse(text), or xladev.load(text.encode())",
+        )
+    if isinstance(source, (str, os.PathLike)):
+        return read_file(Path(source))
+    raise ArgumentError(
+        f"{type(source).__name__} cannot be loaded",
+        why=_WANTED,
+        hint="xladev.load(path), or xladev.load(file.read())",
+    )
 
 
 def is_text(data: bytes) -> bool:
@@ -49,3 +71,5 @@ def read_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as e:
         raise FileError.of("cannot read", path, e) from e
+    except ValueError as e:
+        raise FileError(f"cannot read {path!r}", why=str(e)) from e

@@ -48,6 +48,8 @@ def parse_device_name(text: str) -> DeviceName:
     Raises:
         DeviceError: another spelling, or a device of another process.
     """
+    if not isinstance(text, str):
+        raise DeviceError(f"{text!r} is no device name", why="a name is text", hint=_HINT)
     rest = text.strip().lower()
     if rest.startswith("/"):
         rest = _parse_long(text, rest)

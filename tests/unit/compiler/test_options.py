@@ -86,6 +86,19 @@ def test_json_round_trip():
         CompileOptions.from_json({"nope": 1})
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [{"fusion": "false"}, {"strict": 1}, {"target": 80}, {"dump_filter": None}, {"extras": [1]}],
+)  # fmt: skip
+def test_values_of_other_types_are_refused(fields):
+    with pytest.raises(OptionError, match=next(iter(fields))):
+        CompileOptions(**fields)
+
+
+def test_a_path_may_say_where_dumps_go(tmp_path):
+    assert CompileOptions(dump_to=tmp_path).dump_to == str(tmp_path)
+
+
 def test_options_are_hashable_values():
     a, b = CompileOptions(extras={"b.x": 1, "a.x": 2}), CompileOptions(extras={"a.x": 2, "b.x": 1})
     assert a == b

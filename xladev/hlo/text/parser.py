@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from xladev.errors import XladevError
+from xladev.errors import ParseError, XladevError
 from xladev.hlo.ir import DEFAULT_HEADER, HloModule, ModuleHeader
 from xladev.hlo.opset import OPSET
 from xladev.hlo.shape import Shape
@@ -28,6 +28,11 @@ def parse_module(text: str) -> HloModule:
     Raises:
         ParseError: malformed text; ``where`` shows line, column and a caret.
     """
+    if not isinstance(text, str):
+        raise ParseError(
+            f"HLO text is a str, not {type(text).__name__}",
+            hint="xladev.load takes bytes, serialized or text, and paths",
+        )
     cursor = Cursor(text)
     name, header = None, DEFAULT_HEADER
     if cursor.sees_word("HloModule"):
