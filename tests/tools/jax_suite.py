@@ -1,11 +1,15 @@
 """Runs JAX's own tests on an xladev platform, and compares with JAX's own CPU.
 
     python -m tests.tools.jax_suite --jax-repo ../jax lax_test linalg_test
+    python -m tests.tools.jax_suite --jax-repo ../jax --shard 3/10
+    python -m tests.tools.jax_suite --jax-repo ../jax --platform cpu --failed-on xladev_cpu
+    python -m tests.tools.jax_suite --jax-repo ../jax --table
 
 The checkout is not part of this repository; its version should be that of the jax installed. Each
 test has a time limit and may crash without harm: a worker runs one after another and is started
 again behind one that hangs or dies. Results are kept in ``--out``, one file per test file and
-platform, so that a run goes on where it stopped. `--table` prints what is there.
+platform, so that a run goes on where it stopped, and shards add up. A test that JAX's own CPU did
+not run counts as one that it passes.
 """
 
 import argparse
@@ -17,7 +21,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +46,7 @@ class Suite:
         out: folder of results.
         platform: what JAX_PLATFORMS says first.
         limit_s: seconds that one test may take.
+        first: number of the first test that is run.
         step: every so many tests one is run.
         python: an interpreter with jax, pytest and xladev.
     """
@@ -50,6 +55,7 @@ class Suite:
     out: Path
     platform: str
     limit_s: float
+    first: int
     step: int
     python: str
 
@@ -75,7 +81,7 @@ def results(log: Path) -> dict[str, dict[str, Any]]:
 
 
 def collect(suite: Suite, file: str) -> list[str]:
-    """The tests of a file, every ``step``-th; names may differ between platforms."""
+    """The tests of a file that belong to the shard; names may differ between platforms."""
     kept = suite.out / f"{file}.{suite.platform}.tests"
     if not kept.exists():
         command = [suite.python, "-m", "pytest", "-q", "--collect-only", f"tests/{file}.py"]
@@ -87,13 +93,12 @@ def collect(suite: Suite, file: str) -> list[str]:
         if not found:
             raise SystemExit(f"no tests in {file}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         kept.write_text("\n".join(found))
-    return kept.read_text().splitlines()[:: suite.step]
+    return kept.read_text().splitlines()[suite.first :: suite.step]
 
 
-def run_file(suite: Suite, file: str) -> None:
-    """Runs what has no result yet."""
+def run_tests(suite: Suite, file: str, tests: Sequence[str]) -> None:
+    """Runs those that have no result yet."""
     log = suite.log(file)
-    tests = collect(suite, file)
     while left := [t for t in tests if t not in results(log)]:
         _run_worker(suite, log, left)
         _close_open_test(log, "crashed")
@@ -173,12 +178,11 @@ def counts(suite: Suite, file: str) -> tuple[int, int]:
 
 
 def _expected(suite: Suite, file: str) -> list[str]:
-    """Tests that JAX's own CPU passes; where it did not run, those not skipped here."""
-    ours = results(suite.log(file))
+    """Tests that ran here and that JAX's own CPU passes, as far as it ran them."""
     own = results(suite.out / f"{file}.{OWN}.jsonl")
-    if own:
-        return [t for t in ours if own.get(t, {}).get("state") == "passed"]
-    return [t for t, record in ours.items() if record["state"] != "skipped"]
+    refused = {t for t, record in own.items() if record["state"] != "passed"}
+    ours = results(suite.log(file))
+    return [t for t, r in ours.items() if r["state"] != "skipped" and t not in refused]
 
 
 def failures(suite: Suite, file: str) -> dict[str, dict[str, Any]]:
@@ -205,16 +209,19 @@ def main() -> None:
     parser.add_argument("--platform", default="xladev_cpu")
     parser.add_argument("--out", type=Path, default=ROOT / "build/jax-suite")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one test")
-    parser.add_argument("--step", type=int, default=1, help="run every so many tests one")
+    parser.add_argument("--shard", default="0/1", help="I/N: every N-th test of a file, from I")
+    parser.add_argument("--failed-on", metavar="PLATFORM", help="run those that failed there")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--table", action="store_true", help="print what is there, run nothing")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    suite = Suite(
-        given.jax_repo, given.out.resolve(), given.platform, given.limit, given.step, given.python
-    )
+    first, step = map(int, given.shard.split("/"))
+    out = given.out.resolve()
+    suite = Suite(given.jax_repo, out, given.platform, given.limit, first, step, given.python)
+    other = replace(suite, platform=given.failed_on) if given.failed_on else None
     for file in () if given.table else given.files:
-        run_file(suite, file)
+        tests = list(failures(other, file)) if other else collect(suite, file)
+        run_tests(suite, file, tests)
     print("\n".join(table(suite, given.files)))
     why = Counter(reason(r) for f in given.files for r in failures(suite, f).values())
     print("\n".join(f"{count:5}  {text}" for text, count in why.most_common(60)))
