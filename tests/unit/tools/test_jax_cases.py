@@ -42,3 +42,10 @@ def test_wrong_decompositions_are_found() -> None:
 )
 def test_values_are_compared(got: list[object], wanted: list[object], why: str) -> None:
     assert compare("add", [np.array(got)], [np.array(wanted)]) == why
+
+
+def test_products_are_as_exact_as_their_arguments() -> None:
+    got, wanted = [np.array([1.0])], [np.array([1.0 + 1e-7])]
+    assert compare("dot_general", got, wanted)
+    assert not compare("dot_general", got, wanted, np.float32)
+    assert compare("dot_general", got, wanted, np.int32)
