@@ -17,6 +17,7 @@ from xladev.codegen.arrays import IrArray, element_strides
 from xladev.codegen.elemental.emitter import ElementalEmitter, ElementRule
 from xladev.codegen.elemental.indexing import INDEXING_RULES
 from xladev.codegen.elemental.movement import MOVEMENT_RULES
+from xladev.codegen.elemental.reduction import reduce_window_elements
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value, vector
 from xladev.codegen.scalar.convert import emit_convert
@@ -267,6 +268,13 @@ def _flat_broadcast(e: ElementalEmitter, i: HloInstruction, index: Index) -> Ele
     return e.operand(i, 0, index)
 
 
+def _reduce_window(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    """Windows that lie side by side, combined by one opcode."""
+    if len(i.operands) != 2 or len(i["to_apply"].instructions) != 3:
+        raise NotInVectorsError("a reducer that is more than an opcode")
+    return reduce_window_elements(e, i, index)[0]
+
+
 VECTOR_RULES: Mapping[str, ElementRule] = MappingProxyType(
     {
         **{
@@ -279,6 +287,7 @@ VECTOR_RULES: Mapping[str, ElementRule] = MappingProxyType(
         **INDEXING_RULES,
         "iota": _vector_iota,
         "bitcast-convert": _same_width,
+        "reduce-window": _reduce_window,
     }
 )  # fmt: skip
 """The rules that hold for vectors too, by opcode."""

@@ -91,7 +91,9 @@ def _are_one_nest(folds: Sequence[HloInstruction], stored: Sequence[HloInstructi
 
 
 def emit_reduce_window(k: KernelBuild) -> None:
-    """Reduce-window with any number of operands."""
+    """Reduce-window with any number of operands: in vectors, or element by element."""
+    if len(k.results) == 1 and emit_in_vectors(k, [(k.root, k.results[0])]):
+        return
 
     def body(index: Index) -> None:
         elements = reduce_window_elements(k.e, k.root, index)

@@ -8,6 +8,7 @@ from xladev.codegen.elemental.indexing import clamped_starts, index_vector
 from xladev.codegen.elemental.reduction import base_index, fold_loop
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernels.build import KernelBuild
+from xladev.codegen.kernels.selected import select_and_scatter_in_vectors
 from xladev.codegen.llvm import I1, I64, Value
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.elements import Element, real_of
@@ -137,7 +138,8 @@ def emit_select_and_scatter(k: KernelBuild) -> None:
             (after,) = emit_computation(k.e, i["scatter"], (before, k.e.element(source, index)))
             result.store(k.b, at, after)
 
-    k.nest(source.shape.dims, per_source)
+    if not select_and_scatter_in_vectors(k, per_source):
+        k.nest(source.shape.dims, per_source)
 
 
 def _selected(k: KernelBuild, i: HloInstruction, index: Index) -> tuple[Value, Index]:

@@ -126,15 +126,40 @@ LOOPS = {
     "start_index_map={0}, index_vector_dim=1, slice_sizes={1,70}",
     "gather_columns": "r = f32[30,5] gather(p, rows), offset_dims={0}, collapsed_slice_dims={1}, "
     "start_index_map={1}, index_vector_dim=1, slice_sizes={30,1}",
+    "pool": "r = f32[15,3,35] reduce-window(image, one), window={size=3x4x1 stride=2x2x1 "
+    "pad=1_1x0_1x0_0 lhs_dilate=1x1x1}, to_apply=most",
+    "dilated_pool": "r = f32[61,7,35] reduce-window(image, one), window={size=3x1x1 "
+    "pad=2_2x0_0x0_0 lhs_dilate=2x1x1}, to_apply=most",
+    "pool_along_rows": "r = f32[30,7,17] reduce-window(image, one), window={size=1x1x3 "
+    "stride=1x1x2}, to_apply=most",
+    "pool_side_by_side": "r = f32[30,7,33] reduce-window(image, one), window={size=1x1x3}, "
+    "to_apply=most",
+    "select": "r = f32[30,7,35] select-and-scatter(image, source, one), window={size=3x2x1 "
+    "stride=2x3x1 pad=1_1x0_1x0_0}, select=least, scatter=sum",
+    "overlapping": "r = f32[30,7,35] select-and-scatter(image, beside, one), window={size=3x2x1 "
+    "pad=1_1x0_1x0_0}, select=least, scatter=sum",
     "bits": "r = s32[30,70] bitcast-convert(p)",
     "compare": "r = pred[30,70] compare(p, broadcast), direction=LT",
 }
+SUMS = frozenset({"select", "overlapping"})
 LOOP = """HloModule loop
+most {{ x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT z = f32[] maximum(x, y) }}
+least {{ x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT z = pred[] compare(x, y), direction=GE }}
+sum {{ x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT z = f32[] add(x, y) }}
 ENTRY e {{ p = f32[30,70] parameter(0)
   v = f32[70] parameter(1)
   q = f32[32,64] parameter(2)
   rows = s32[5] parameter(3)
   part = f32[4,9] parameter(4)
+  image = f32[30,7,35] parameter(5)
+  source = f32[15,2,35] parameter(6)
+  beside = f32[30,7,35] parameter(7)
   n = s32[] constant(7)
   one = f32[] constant(1.5)
   broadcast = f32[30,70] broadcast(v), dimensions={{1}}
@@ -151,4 +176,5 @@ def test_a_loop_agrees_with_the_evaluator(name: str, nbytes: int) -> None:
     ]
     (found,) = run(module, *arguments, nbytes=nbytes)
     want = HloEvaluator().run(module, *arguments)
-    np.testing.assert_array_equal(found, np.asarray(want))
+    rounding = 1e-6 if name in SUMS else 0
+    np.testing.assert_allclose(found, np.asarray(want), rtol=rounding, atol=10 * rounding)
