@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from xladev.hlo.dtype import PRED
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.literal import Array, Value
+from xladev.hlo.numerics.bits import bitcast_elements
 from xladev.hlo.opdef import Evaluation
 from xladev.hlo.shape import Shape
 
-_PASS_ON = frozenset({"reshape", "broadcast", "copy", "transpose", "bitcast", "opt-barrier"})
+PASS_ON = frozenset({"reshape", "broadcast", "copy", "transpose", "bitcast", "opt-barrier"})
+"""Opcodes whose scalar result has the bits of their operand."""
 _GROUPING = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})
 
 
@@ -56,7 +59,23 @@ def _is_vectorizable_instruction(instruction: HloInstruction) -> bool:
     scalars = _all_scalars(instruction.shape) and all(
         _all_scalars(o.shape) for o in instruction.operands
     )
-    return scalars and (instruction.op.elementwise or opcode in _PASS_ON)
+    if opcode == "bitcast" and scalars:
+        return _keeps_width(instruction)
+    return scalars and (instruction.op.elementwise or opcode in PASS_ON)
+
+
+def changes_type(instruction: HloInstruction) -> bool:
+    """True if a bitcast is a bitcast-convert under another name, as XLA's own passes write it."""
+    if instruction.opcode != "bitcast":
+        return False
+    return instruction.shape.element_type is not instruction.operands[0].shape.element_type
+
+
+def _keeps_width(bitcast: HloInstruction) -> bool:
+    """False for scalars that fill their bytes differently, such as s4 and u8, or pred and s8."""
+    types = bitcast.shape.element_type, bitcast.operands[0].shape.element_type
+    same_width = types[0].bits == types[1].bits and PRED not in types
+    return types[0] is types[1] or same_width
 
 
 def _all_scalars(shape: Shape) -> bool:
@@ -82,8 +101,11 @@ def _value(
     opcode = instruction.opcode
     if opcode == "parameter":
         return arguments[instruction["parameter_number"]]
-    if opcode in _PASS_ON:
-        return operands[0]
+    if opcode in PASS_ON:
+        (operand,) = operands
+        if changes_type(instruction):
+            return bitcast_elements(np.asarray(operand), instruction.shape.element_type)
+        return operand
     if opcode in ("call", "fusion"):
         return _on_arrays(evaluation, instruction.called[0], operands)
     return evaluation.value(instruction, operands)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.shape import array
-from xladev.hlo.vectorize import is_vectorizable
+from xladev.hlo.vectorize import PASS_ON, changes_type, is_vectorizable
 from xladev.passes.expansions.emit import Emitter
 from xladev.passes.expansions.precision import working_type
 
-_PASS_ON = frozenset({"reshape", "broadcast", "copy", "transpose", "bitcast", "opt-barrier"})
 Value = HloInstruction | tuple["Value", ...]
 """An array, or a tuple of values."""
 
@@ -65,13 +64,25 @@ def _value(
         whole = operands[0]
         assert isinstance(whole, tuple)
         return whole[instruction["index"]]
-    if opcode in _PASS_ON:
+    if opcode == "bitcast-convert" or changes_type(instruction):
+        return _bitcast(e, instruction, operands[0], wide)
+    if opcode in PASS_ON:
         return operands[0]
     if opcode in ("call", "fusion"):
         return write_out(e, instruction.called[0], operands, dims, wide=wide)
     shape = array(_type(instruction, wide), dims)
     arrays = [o for o in operands if isinstance(o, HloInstruction)]
     return e.op(opcode, *arrays, shape=shape, **instruction.attrs)
+
+
+def _bitcast(e: Emitter, instruction: HloInstruction, value: Value, wide: bool) -> Value:
+    """Bits are those of the types that the computation names, also where it runs in wider ones."""
+    assert isinstance(value, HloInstruction)
+    source, target = instruction.operands[0].shape.element_type, instruction.shape.element_type
+    narrow = e.convert(value, source)
+    shape = array(target, narrow.shape.dims)
+    made = e.op("bitcast-convert", narrow, shape=shape)
+    return e.convert(made, _type(instruction, wide))
 
 
 def _type(instruction: HloInstruction, wide: bool) -> PrimitiveType:

@@ -116,7 +116,11 @@ def _widened_copy(
     shape = _widened_shape(i.shape, widths)
     if i.opcode == "constant" and shape.element_type is not i.shape.element_type:
         return e.convert(e.constant(i["literal"]), shape.element_type)
-    attrs: Mapping[str, Any] = {k: _widened_attr(v, widths) for k, v in i.attrs.items()}
     if i.opcode == "convert" and operands[0].shape.element_type is shape.element_type:
         return operands[0]
+    if i.opcode in _MEANS_BITS and i.opcode != "convert":
+        types = (o.shape.element_type for o in i.operands)
+        own = e.op(i.opcode, *map(e.convert, operands, types), shape=i.shape, **i.attrs)
+        return e.convert(own, shape.element_type)
+    attrs: Mapping[str, Any] = {k: _widened_attr(v, widths) for k, v in i.attrs.items()}
     return e.op(i.opcode, *operands, shape=shape, **attrs)
