@@ -436,34 +436,45 @@ define internal void @set(ptr %object, ptr %offset.at, ptr %value) alwaysinline 
   ret void
 }
 
-; A tuple of DeviceArrays over the blocks, whose references it takes, even if it fails.
+; A tuple of DeviceArrays over the blocks, whose references it takes, even if it fails. Nothing is
+; allocated after the tuple: allocating may run anything, and nobody must see it half made.
 define internal ptr @arrays(ptr %plan, i64 %count, ptr %blocks) {
 begin:
-  %tuple = call ptr @PyTuple_New(i64 %count)
-  %failed = icmp eq ptr %tuple, null
-  br i1 %failed, label %drop, label %next
+  br label %next
 
 next:
-  %index = phi i64 [ 0, %begin ], [ %after, %set ]
+  %index = phi i64 [ 0, %begin ], [ %after, %made ]
   %end = icmp eq i64 %index, %count
-  br i1 %end, label %done, label %one
+  br i1 %end, label %whole, label %one
 
 one:
   %block.at = getelementptr ptr, ptr %blocks, i64 %index
   %block = load ptr, ptr %block.at
   %array = call ptr @array(ptr %plan, ptr %block, i64 %index)
   %none = icmp eq ptr %array, null
-  br i1 %none, label %undo, label %set
+  br i1 %none, label %drop, label %made
 
-set:
-  store ptr null, ptr %block.at
-  %ok = call i32 @PyTuple_SetItem(ptr %tuple, i64 %index, ptr %array)
+made:
+  store ptr %array, ptr %block.at
   %after = add i64 %index, 1
   br label %next
 
-undo:
-  call void @Py_DecRef(ptr %tuple)
-  br label %drop
+whole:
+  %tuple = call ptr @PyTuple_New(i64 %count)
+  %failed = icmp eq ptr %tuple, null
+  br i1 %failed, label %drop, label %fill
+
+fill:
+  %at = phi i64 [ 0, %whole ], [ %at.after, %set ]
+  %full = icmp eq i64 %at, %count
+  br i1 %full, label %done, label %set
+
+set:
+  %item.at = getelementptr ptr, ptr %blocks, i64 %at
+  %item = load ptr, ptr %item.at
+  %ok = call i32 @PyTuple_SetItem(ptr %tuple, i64 %at, ptr %item)
+  %at.after = add i64 %at, 1
+  br label %fill
 
 drop:
   call void @hold(ptr %blocks, i64 %count, i1 true)

@@ -1,0 +1,82 @@
+"""What could corrupt memory behind the door: who sees what, when, and who frees it."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.platforms.cpu.door.samples import (
+    ADD,
+    FIVE_TO_THREE,
+    X,
+    Y,
+    opened,
+    went_through,
+)
+
+
+def test_closed_devices_keep_no_memory(registry):
+    program = opened(ADD, X, Y)
+    pool = program.devices[0].executor._pool
+    results = [program(X, Y) for _ in range(3)]
+    del results[0]
+    assert pool.kept_nbytes
+    registry.close()
+    assert pool.kept_nbytes == 0
+    del results
+    assert pool.kept_nbytes == 0
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", ["strides", "state"])
+def test_what_becomes_of_one_value_read_does_not_touch_the_next(name, way):
+    result = opened(ADD, X, Y)(X, Y)
+    first: Any = result.numpy()
+    if name == "strides":
+        first.strides = (0, 4)
+    else:
+        first.__setstate__((1, (2,), first.dtype, False, b"12345678"))
+    np.testing.assert_array_equal(result.numpy(), X + Y)
+
+
+def test_memory_stays_shown_while_only_the_second_value_lives(way):
+    program = opened(ADD, X, Y)
+    result = program(X, Y)
+    first, second = result.numpy(), result.numpy()
+    del first
+    gc.collect()
+    assert result.is_shown
+    del result
+    others = [program(X, X) for _ in range(4)]
+    np.testing.assert_array_equal(second, X + Y)
+    assert len(others) == 4
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="allocating collects no garbage")
+def test_nobody_sees_half_a_tuple_of_results():
+    """Garbage is collected, and anything may run, while results are made."""
+    vectors = [np.full(4, i, np.float32) for i in range(5)]
+    program = opened(FIVE_TO_THREE, *vectors)
+    kept: list[Any] = []
+
+    def look(phase: str, _: object) -> None:
+        if phase == "start":
+            kept.extend(o for o in gc.get_objects(0) if type(o) is tuple and len(o) == 3)
+
+    before = gc.get_threshold()
+    gc.collect()
+    gc.callbacks.append(look)
+    try:
+        for threshold in range(1, 12):
+            gc.set_threshold(threshold, 1000, 1000)
+            results = program(*vectors)
+            gc.set_threshold(*before)
+            assert went_through(results)
+            assert [r.numpy()[0] for r in results] == [1, 6, 4]
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(look)
