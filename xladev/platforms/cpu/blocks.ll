@@ -155,7 +155,7 @@ forget:
   %pool = load ptr, ptr %pool.at
   %limit.at = getelementptr %Pool, ptr %pool, i64 0, i32 2
   %limit = load i64, ptr %limit.at
-  %large = icmp ugt i64 %nbytes, %limit
+  %large = icmp sgt i64 %nbytes, %limit        ; a closed pool's limit is -1
   br i1 %large, label %give, label %keep
 
 give:
@@ -166,7 +166,7 @@ keep:
   %kept.at = getelementptr %Pool, ptr %pool, i64 0, i32 1
   %kept = load i64, ptr %kept.at
   %more = add i64 %kept, %nbytes
-  %full = icmp ugt i64 %more, %limit
+  %full = icmp sgt i64 %more, %limit
   br i1 %full, label %flush, label %push
 
 flush:
