@@ -36,10 +36,10 @@ _donation = threading.Lock()
 class _View:
     """A read-only window on a buffer: every NumPy array made from it keeps it alive."""
 
-    __slots__ = ("__array_interface__", "__weakref__", "_buffer", "_data")
+    __slots__ = ("__array_interface__", "__weakref__", "_data", "_kept")
 
-    def __init__(self, buffer: Buffer, data: HostBytes) -> None:
-        self._buffer = buffer
+    def __init__(self, kept: object, data: HostBytes) -> None:
+        self._kept = kept
         self._data = data
         self.__array_interface__ = {
             "shape": data.shape,
@@ -292,13 +292,23 @@ class DeviceArray:
         with _donation:
             if self._why_gone:
                 raise self._gone()
-            shown = None if self._view is None else self._view()
-            if isinstance(shown, np.ndarray):
-                return shown.reshape(-1).view(np.uint8)
+            shown = self._now_shown(buffer)
+            if isinstance(shown, np.ndarray):  # whoever has it may have given it other strides
+                return np.asarray(_View((buffer, shown), data))
             if shown is None:
                 shown = _View(buffer, data)
                 self._view = weakref.ref(shown)
         return np.asarray(shown)
+
+    def _now_shown(self, buffer: Buffer) -> _View | HostArray | None:
+        """What shows the memory, made by native code if it can: that takes no lock."""
+        for _ in range(2):  # another thread may show it between the two questions
+            shown = None if self._view is None else self._view()
+            if shown is None:
+                shown = buffer.show(self)
+            if shown is not None:
+                return shown
+        return None
 
     def _read_sizes(self) -> list[int]:
         self.event.check()
