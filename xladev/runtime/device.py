@@ -226,9 +226,9 @@ class Device:
                 self.executor.reset()
             self._pending.clear()
             self._stream = None
+            self.allocator.forget_all()
             self._lost = None
             self._look()
-            self.allocator.forget_all()
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Gives the device back, once; its arrays are gone. Failures are logged.
