@@ -129,9 +129,15 @@ def block_type(drop: int) -> type[NativeBlock]:
     make.restype = ctypes.py_object
     make.argtypes = (ctypes.POINTER(_Spec), ctypes.py_object)
     made: type[NativeBlock] = make(spec, (NativeBlock,))
-    _KEPT.extend((members, slots, spec, made))
+    keep_forever(members, slots, spec, made)
     return made
 
 
-_KEPT: list[Any] = []
-"""What the interpreter refers to without holding it."""
+def keep_forever(*values: object) -> None:
+    """Never frees some objects, since the interpreter or native code refers to them unseen.
+
+    A list of a module would let go of them when the interpreter ends, and objects that outlive the
+    module would be freed by what is gone.
+    """
+    for value in values:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))

@@ -17,7 +17,7 @@ import numpy as np
 from xladev.instrument import watchers_address
 from xladev.platforms.cpu.block_pool import Flush
 from xladev.platforms.cpu.engine import LoadedObject, compile_text
-from xladev.platforms.cpu.native_block import NativeBlock, block_type
+from xladev.platforms.cpu.native_block import NativeBlock, block_type, keep_forever
 from xladev.platforms.cpu.object_layouts import UnknownLayout, field_offsets
 from xladev.runtime.allocator import AllocatedBuffer
 from xladev.runtime.array import DeviceArray
@@ -100,6 +100,7 @@ def _make() -> NativeDoor | None:
         return None
     code = _load(offsets)
     method = _Method(b"door", code.address("door"), _FASTCALL, None)
+    keep_forever(method)
     flush = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(code.address("flush"))
     return NativeDoor(method, flush)
 
@@ -110,7 +111,7 @@ def _load(offsets: dict[str, int]) -> LoadedObject:
     own = ("block", "watchers", "new_ndarray", "set_base", "door", "drop", "flush", "show")
     names = (*_KNOWN, *offsets, *own)
     code = LoadedObject("door", compile_text("door", text, _OPTIMIZATION_LEVEL), names)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
+    keep_forever(code, *_KNOWN.values())
     pointers = {name: id(value) for name, value in _KNOWN.items()}
     pointers["block"] = id(_block_type(code))
     pointers["watchers"] = watchers_address()
@@ -125,7 +126,7 @@ def _block_type(code: LoadedObject) -> type[NativeBlock]:
     """The type of blocks, with its methods."""
     made = block_type(code.address("drop"))
     method = _Method(b"show", code.address("show"), _ONE_ARGUMENT, None)
-    _KEPT.append(method)
+    keep_forever(method)
     made.show = _function(method, None, None)  # type: ignore[method-assign]
     return made
 
@@ -137,7 +138,3 @@ def _numpy_function(index: int) -> int:
     pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
     table = pointer(np._core.multiarray._ARRAY_API, None)  # type: ignore[attr-defined]
     return ctypes.c_size_t.from_address(table + 8 * index).value
-
-
-_KEPT: list[_Method] = []
-"""What the interpreter refers to without holding it."""

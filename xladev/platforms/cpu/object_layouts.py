@@ -73,7 +73,8 @@ def _check_interpreter() -> None:
     _expect(sys.implementation.name == "cpython", sys.implementation.name)
     _expect(sys.version_info[:2] in _PYTHONS, f"Python {sys.version_info[0]}.{sys.version_info[1]}")
     _expect(not sysconfig.get_config_var("Py_GIL_DISABLED"), "an interpreter without its lock")
-    _expect(not hasattr(sys, "gettotalrefcount"), "a debugging interpreter")
+    debugging = hasattr(sys, "gettotalrefcount") or hasattr(sys, "getobjects")
+    _expect(not debugging, "a debugging interpreter")
     _expect(sys.maxsize == 2**63 - 1 and sys.byteorder == "little", "another word")
     _expect(object.__basicsize__ == 2 * _WORD, "another object header")
     for sample in (object(), 5, np.zeros(1)):
