@@ -138,6 +138,10 @@ class KernelCompiler(Compiler):
 
         A compiler that writes all code in `link` overrides this one to say what workspace the
         kernel wants, and leaves the code empty.
+
+        Raises:
+            UnsupportedError: `supports` accepted a kernel that no ``lower_<family>`` is for.
+            PluginError: it gave no KernelCode.
         """
         opcode = self._core_opcode(spec)
         family = FAMILIES.get(opcode, "loop")

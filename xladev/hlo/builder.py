@@ -137,7 +137,11 @@ class HloBuilder:
         return f"{stem}.{count}"
 
     def build(self, root: HloInstruction | None = None) -> HloComputation:
-        """The computation; its root is the last instruction unless given."""
+        """The computation; its root is the last instruction unless given.
+
+        Raises:
+            ShapeError: it has no instructions.
+        """
         if not self._instructions:
             raise ShapeError(f"computation {self.name} has no instructions")
         return HloComputation(self.name, tuple(self._instructions), root or self._instructions[-1])

@@ -63,7 +63,15 @@ class HloEvaluator:
         return from_live(self.call(module.entry, live), module.entry.root.shape)
 
     def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
-        """Value of a computation on these arguments."""
+        """Value of a computation on these arguments.
+
+        Args:
+            computation: what to evaluate.
+            arguments: for each parameter an array of its live dimensions, a tuple, or None.
+
+        Raises:
+            EvaluationError: calls nest too deep, or an instruction has no value here.
+        """
         if self.depth >= MAX_CALL_DEPTH:
             raise EvaluationError(
                 f"calls are nested more than {MAX_CALL_DEPTH} deep",
@@ -96,7 +104,11 @@ class HloEvaluator:
         return self.value(instruction, tuple(values[o] for o in instruction.operands))
 
     def value(self, instruction: HloInstruction, operands: tuple[Value, ...]) -> Value:
-        """Value of one instruction that is no parameter, of these operands."""
+        """Value of one instruction that is no parameter, of these operands.
+
+        Raises:
+            EvaluationError: it has no value here.
+        """
         evaluate = instruction.op.evaluate
         if _is_empty(instruction):
             return np.zeros(instruction.shape.dims, instruction.shape.element_type.np)

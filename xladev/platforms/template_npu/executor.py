@@ -68,7 +68,11 @@ class TemplateNpuExecutor(Executor):
         buffers: Sequence[DeviceMemory],
         dimensions: LaunchDimensions,
     ) -> None:
-        """Submits the list with a DRAM window for each buffer."""
+        """Submits the list with a DRAM window for each buffer.
+
+        Raises:
+            ExecutionError: the stream is another platform's, or the driver refused the list.
+        """
         if not isinstance(stream, NpuStream):
             raise ExecutionError("the stream belongs to another platform", where=kernel.name)
         ranges = (device_range(b) for b in buffers)

@@ -19,6 +19,7 @@ from xladev.platforms.template_npu.codegen.opcodes import BINARY
 
 
 def fold_window(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
+    """A reduce-window: the places of the window, combined one after the other."""
     if len(i.operands) != 2:
         raise NotAffineError
     array, dims = e.memory.window_array(i)

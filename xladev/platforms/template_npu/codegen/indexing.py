@@ -16,6 +16,7 @@ from xladev.platforms.template_npu.device import isa
 
 
 def read_dynamic_slice(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
+    """A dynamic-slice: a load whose place is computed from scalars on the device."""
     operand, *starts = i.operands
     rows = at.by_dimension(i.shape.dims)
     index = dynamic_offset(e, starts, operand.shape.dims, i.shape.dims)
@@ -69,6 +70,7 @@ def added(e: Expression, parts: Sequence[Node]) -> Node:
 
 
 def read_gather(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
+    """A gather: a load whose place is computed from the indices, clamped to the operand."""
     operand, indices = i.operands
     rows = at.by_dimension(i.shape.dims).rows
     offset_dims: tuple[int, ...] = i["offset_dims"]

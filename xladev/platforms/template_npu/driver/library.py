@@ -88,7 +88,7 @@ def npu_simulate_devices(count: int) -> int:
 
 
 def npu_open(ordinal: int) -> int:
-    """Opens a device; its handle."""
+    """Opens a device; its handle. BAD_HANDLE if there is none of that number."""
     if not 0 <= ordinal < len(_simulated):
         raise NpuError(Fault.BAD_HANDLE, f"no device number {ordinal}")
     handle = next(_handles)
@@ -117,7 +117,7 @@ def npu_alloc(device: int, nbytes: int, alignment: int) -> int:
 
 
 def npu_free(device: int, address: int) -> None:
-    """Frees what `npu_alloc` gave."""
+    """Frees what `npu_alloc` gave; BAD_HANDLE for anything else."""
     dram = _device(device).core.dram
     if not dram.free(address):
         raise NpuError(Fault.BAD_HANDLE, f"nothing is allocated at {address:#x}")
@@ -214,7 +214,7 @@ class DeviceRange:
 def npu_copy(
     device: int, queue: int, destination: DeviceRange | HostBytes, source: DeviceRange | HostBytes
 ) -> None:
-    """Enqueues a copy of equally many bytes between devices and host."""
+    """Enqueues a copy of equally many bytes between devices and host; else BAD_SIZE."""
     if destination.nbytes != source.nbytes:
         raise NpuError(Fault.BAD_SIZE, f"copy of {source.nbytes} into {destination.nbytes} bytes")
 
