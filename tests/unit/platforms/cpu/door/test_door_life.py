@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,10 +28,11 @@ from tests.unit.platforms.cpu.door.samples import (
     went_through,
 )
 from xladev import instrument
-from xladev.client import compile
+from xladev.client import CompiledModule, compile
 from xladev.errors import ArgumentError, DeviceError, DeviceLostError, XladevError
 from xladev.platforms.cpu.block_pool import KEPT_NBYTES
-from xladev.platforms.cpu.door import MOST_ARRAYS, WRAP_ALIGNMENT
+from xladev.platforms.cpu.door import MOST_ARRAYS, WRAP_ALIGNMENT, open_door
+from xladev.platforms.cpu.native_door import native_door
 from xladev.runtime.definition_event import Failure
 
 # Who watches, and what is counted
@@ -88,6 +93,113 @@ def test_no_memory_goes_the_long_way_and_says_so():
     assert program.devices[0].memory_stats().nbytes_in_use == 0
     bucket.nbytes = 24
     assert went_through(program(X, Y))
+
+
+def planted_door(
+    program: CompiledModule, status: int, seen: list[tuple[int, int, int]]
+) -> Callable[..., Any]:
+    """A door of the program whose entry is this function: it notes memory and returns a status."""
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.POINTER(ctypes.c_void_p)] * 3, ctypes.c_void_p)
+
+    def entry(context: Any, arguments: Any, results: Any, scratch: int) -> int:
+        seen.append((arguments[0], results[0], scratch))
+        return status
+
+    made = kind(entry)
+    launchable, native = program._launchables[0], native_door()
+    pool = program.devices[0].executor._pool
+    assert native is not None
+    address = ctypes.cast(made, ctypes.c_void_p).value or 0
+    door = open_door(native, pool, launchable._doorway(True), address, made)
+    assert door is not None
+    return door
+
+
+@pytest.mark.parametrize("status", [0, 1, -1])
+def test_a_program_that_reports_failure_goes_the_long_way(status):
+    x = np.eye(64, dtype=np.float32)
+    program, seen = opened(WITH_SCRATCH, x), []
+    result = planted_door(program, status, seen)(x)
+    ((argument, place, scratch),) = seen
+    assert argument == x.ctypes.data
+    assert place % 64 == scratch % 64 == 0 and len({argument, place, scratch}) == 3
+    assert (result is None) == bool(status)
+    del result
+    assert program.devices[0].memory_stats().allocations == 0
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_no_room_for_objects_raises_and_leaves_nothing(count):
+    hooks = pytest.importorskip("_testcapi")
+    arguments = (X, Y) if count == 2 else tuple(np.ones((5, 4), np.float32))
+    program = opened(ADD if count == 2 else FIVE_TO_THREE, *arguments)
+    door, outcomes = program._door, set[str]()
+    assert door is not None
+    device = program.devices[0]
+    for start in range(12):
+        gc.collect()
+        hooks.set_nomemory(start, start + 1)
+        try:
+            result = door(*arguments)
+        except MemoryError:
+            hooks.remove_mem_hooks()
+            outcomes.add("raised")
+        else:
+            hooks.remove_mem_hooks()
+            outcomes.add("returned")
+            del result
+        assert device.memory_stats().allocations == 0
+    assert outcomes == {"raised", "returned"}
+
+
+def test_no_room_to_show_raises_and_shows_nothing():
+    hooks = pytest.importorskip("_testcapi")
+    result: Any = opened(ADD, X, Y)(X, Y)
+    show, outcomes = result._buffer.show, set[str]()
+    for start in range(6):
+        hooks.set_nomemory(start, start + 1)
+        try:
+            shown = show(result)
+        except MemoryError:
+            hooks.remove_mem_hooks()
+            outcomes.add("raised")
+        else:
+            hooks.remove_mem_hooks()
+            outcomes.add("returned")
+            del shown
+        assert not result.is_shown
+    assert outcomes == {"raised", "returned"}
+
+
+def test_other_threads_run_while_the_program_does():
+    size = 1024
+    source = f"""ENTRY e {{
+  x = f32[{size},{size}] parameter(0)
+  y = f32[{size},{size}] dot(x, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT z = f32[{size},{size}] dot(y, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}"""
+    x = np.eye(size, dtype=np.float32)
+    program, seen, stop = opened(source.encode(), x), [0], threading.Event()
+    assert program._door is not None
+
+    def count() -> None:
+        while not stop.is_set():
+            seen[0] += 1
+            time.sleep(0)
+
+    thread = threading.Thread(target=count)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(10)
+    try:
+        thread.start()
+        before = seen[0]
+        program._door(x)
+        after = seen[0]
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        thread.join()
+    assert after > before
 
 
 # The life of devices
