@@ -30,6 +30,7 @@ from benchmarks.cpu.measure import file_inputs
 from benchmarks.cpu.report import table
 from xladev.client import CompiledModule
 from xladev.platforms.cpu.linker import ENTRY
+from xladev.platforms.cpu.native_door import compile_door, native_door
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.runtime.array import put
 
@@ -78,11 +79,18 @@ def write_map(compiled: CompiledModule) -> None:
     entry = compiled.native_entry
     if entry is None:
         return
-    symbols = list(functions(CpuPayload.from_bytes(compiled.program.executables[0].payload).code))
-    base = entry.address - next(s.offset for s in symbols if s.name == ENTRY)
-    path = Path(tempfile.gettempdir()) / f"perf-{os.getpid()}.map"
-    rows = (f"{base + s.offset:x} {s.nbytes:x} {s.name}\n" for s in symbols)
-    path.write_text("".join(rows))
+    code = CpuPayload.from_bytes(compiled.program.executables[0].payload).code
+    rows = _map_rows(code, ENTRY, entry.address)
+    if (door := native_door()) is not None:
+        rows += _map_rows(compile_door(), "door", door.method.function, prefix="door.")
+    (Path(tempfile.gettempdir()) / f"perf-{os.getpid()}.map").write_text("".join(rows))
+
+
+def _map_rows(code: bytes, known: str, address: int, prefix: str = "") -> list[str]:
+    """Lines for the functions of an object file, of which one lies at a known address."""
+    symbols = list(functions(code))
+    base = address - next(s.offset for s in symbols if s.name == known)
+    return [f"{base + s.offset:x} {s.nbytes:x} {prefix}{s.name}\n" for s in symbols]
 
 
 def samples(compiled: CompiledModule, arguments: Sequence[object], seconds: float) -> Counter[str]:
@@ -142,7 +150,7 @@ def _library(name: str) -> str:
 
 
 CLASSES = (
-    ("Python", r"Python|libffi|_ctypes"),
+    ("Python", r"Python|libffi|_ctypes|^door\."),
     ("libc and kernel", r"libc|kernel|vdso|ld-linux|NumPy"),
     ("convolution", r"conv(?!ert)"),
     ("dot", r"dot|matmul|einsum|fft"),
@@ -200,9 +208,9 @@ PAGE = """\
 
 <!-- Written by `python -m benchmarks.cpu.profile --write PAGE NAME.pb...`. -->
 
-Percent of CPU time by what runs: Python between call and native code, the C library and the
-operating system (copies, fresh memory), and kernels by what their names say. The time is that of
-one call, arguments on the device, results not read.
+Percent of CPU time by what runs: Python and the [door](platform-cpu.md) between call and kernels,
+the C library and the operating system (copies, fresh memory), and kernels by what their names say.
+The time is that of one call, arguments on the device, results not read.
 
 Measured on {machine}, load average {load:.1f}.
 

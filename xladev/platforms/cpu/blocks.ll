@@ -182,14 +182,7 @@ push:
   br label %done
 
 done:                                        ; last: this may run anything, and free the pool
-  %made = icmp ne ptr %memory, null
-  br i1 %made, label %release, label %end
-
-release:
   call void @Py_DecRef(ptr %memory)
-  br label %end
-
-end:
   call void @Py_DecRef(ptr %ledger)
   ret void
 }

@@ -1,4 +1,4 @@
-; -- Reading --------------------------------------------------------------------------------------
+; Reading: a result as a NumPy array, without a copy.
 
 ; The method Buffer.show of blocks: a DeviceArray's value as a read-only NumPy array over its block;
 ; the array remembers it. None if the long way must be gone.
