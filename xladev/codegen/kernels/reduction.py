@@ -13,8 +13,8 @@ from xladev.codegen.kernels.folds import Fold, fold_of
 from xladev.codegen.kernels.row_folds import emit_row_folds
 from xladev.codegen.kernels.vectors import Member
 
-LEAST_SIZE = 32
-"""Elements below which single ones are as good."""
+LEAST_SIZE = 256
+"""Elements below which single ones are as good, and compile faster."""
 
 
 def emit_folds(k: KernelBuild, reduces: Sequence[Member], stored: Sequence[Member]) -> bool:

@@ -25,6 +25,8 @@ Member = tuple[HloInstruction, IrArray]
 
 LEAST_LANES = 4
 """Shorter vectors are not worth code of their own."""
+LEAST_WITH_REST = 256
+"""Elements below which code for vectors and for what is left of them is not worth its time."""
 
 
 def element_nbytes(k: KernelBuild) -> int:
@@ -48,6 +50,8 @@ def lanes_for(k: KernelBuild, extent: int) -> int:
 def emit_in_vectors(k: KernelBuild, members: Sequence[Member]) -> bool:
     """Computes results of the same dimensions and layout in one nest; False if it cannot."""
     shape = members[0][1].shape
+    if shape.size < LEAST_WITH_REST and shape.size % lanes_for(k, shape.size):
+        return False
     return k.attempt(lambda: _flat(k, members, shape)) or k.attempt(
         lambda: _along_rows(k, members, shape)
     )
