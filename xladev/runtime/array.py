@@ -187,6 +187,13 @@ class DeviceArray:
         """The same value, ready when ``event`` is."""
         return DeviceArray(self.device, self.hlo_shape, self._buffer, event, self._sizes)
 
+    def __copy__(self) -> DeviceArray:
+        """An array with memory of its own: either may be donated while the other is read."""
+        return put(self.device, self.numpy(), self.hlo_shape, label="copy")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:
+        return self.__copy__()
+
     # What it holds
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import sys
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from tests.unit.platforms.cpu.door.samples import (
     ADD,
     FIVE_TO_THREE,
+    IN_PLACE,
     X,
     Y,
     opened,
@@ -80,3 +82,15 @@ def test_nobody_sees_half_a_tuple_of_results():
     finally:
         gc.set_threshold(*before)
         gc.callbacks.remove(look)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+def test_copies_outlive_the_donation_of_what_they_are_of(duplicate, way):
+    x, y = np.full(4, 3, np.float32), np.full(4, 2, np.float32)
+    program = opened(IN_PLACE, x, y)
+    first, _ = program(x, y)
+    second = duplicate(first)
+    shown = second.numpy()
+    program(first, y, donate=[0])
+    assert first.is_deleted and not second.is_deleted
+    assert shown.tolist() == second.numpy().tolist() == [5] * 4
