@@ -9,7 +9,8 @@ The checkout is not part of this repository; its version should be that of the j
 test has a time limit and may crash without harm: a worker runs one after another and is started
 again behind one that hangs or dies. Results are kept in ``--out``, one file per test file and
 platform, so that a run goes on where it stopped, and shards add up. A test that JAX's own CPU did
-not run counts as one that it passes.
+not run counts as one that it passes. Tests are told that they run on a CPU: many others than those
+that need one would not run on a platform that they do not know.
 """
 
 import argparse

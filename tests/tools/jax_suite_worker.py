@@ -1,5 +1,9 @@
-"""A pytest plugin: writes a line of JSON when a test begins and when it ends."""
+"""A pytest plugin: writes a line of JSON when a test begins and when it ends.
 
+JAX's tests are told that they run on a CPU.
+"""
+
+import importlib.util
 import json
 import os
 import time
@@ -10,6 +14,16 @@ import pytest
 
 _SINK = Path(os.environ["XLADEV_JAX_SUITE_LOG"])
 _WHY_CHARACTERS = 2000
+
+
+def pytest_collection() -> None:
+    """Sets JAX's own flag, before a test module is imported."""
+    if importlib.util.find_spec("jax") is None:
+        return
+    import jax
+    from jax._src import test_util  # noqa: F401 (defines the flag)
+
+    jax.config.update("jax_test_dut", "cpu")
 
 
 def _write(**fields: object) -> None:
