@@ -7,7 +7,6 @@ from pathlib import Path
 
 from xladev.cli.output import check_least
 from xladev.errors import UsageError
-from xladev.runtime.registry import current_registry
 from xladev.runtime.tiers import TIERS, Tier
 from xladev.testing.certificate.certificate import Certificate
 from xladev.testing.certificate.issue import CERTIFICATE, Outcome, issue
@@ -48,7 +47,6 @@ def _run(arguments: argparse.Namespace) -> int:
             hint="looser tolerances are waivers: --waivers FILE",
         )
     outcome = issue(
-        current_registry(),
         arguments.name,
         arguments.level,
         arguments.out,

@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     found = diagnose(current_registry())
     platforms = found.platforms
+    broken = any(d.error for p in platforms for d in p.devices)
     if arguments.json:
         rows = [
             {
@@ -34,16 +35,18 @@ def _run(arguments: argparse.Namespace) -> int:
             for d in p.devices
         ]
         print_json(rows)
-        return 0
+        return int(broken)
     table = [("DEVICE", "KIND", "PRIORITY", "DESCRIPTION", "TARGET")]
     for p in platforms:
         for n, d in enumerate(p.devices):
             mark = " *" if p.is_default and n == 0 else ""
-            about = d.error or d.description
+            about = d.error.splitlines()[0] if d.error else d.description
             table.append((d.name + mark, p.kind, str(p.priority), about, d.target))
     print_table(table)
+    if broken:
+        print("`xladev doctor` says where a device failed")
     if len(table) == 1:
         print("no device; `xladev doctor` says why")
         return 1
     print("* used where no platform is named")
-    return 0
+    return int(broken)

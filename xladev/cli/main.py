@@ -7,6 +7,8 @@ Exit codes: 0 success, 1 the command found a problem (a failed check, an unhealt
 from __future__ import annotations
 
 import argparse
+import contextlib
+import faulthandler
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -48,6 +50,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit code."""
     parsed = build_parser().parse_args(arguments)
+    if not faulthandler.is_enabled():  # a driver that crashes is named by its Python lines
+        with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):
+            faulthandler.enable()
     try:
         configure_logging(parsed.log)
         code: int = parsed.run(parsed)

@@ -201,8 +201,11 @@ class RegisteredPlatform:
         function = "Platform.visible_device_count"
         try:
             platform = self.platform
-            count = self._ask(function, platform.visible_device_count, object)
-            return expect_count(count, self.name, function)
+
+            def count() -> int:
+                return expect_count(platform.visible_device_count(), self.name, function)
+
+            return self._ask(function, count, int)
         except XladevError as e:
             return e
 

@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.unit.runtime.null_device import Driver, null_spec
 from xladev.cli.main import main
 from xladev.hlo.load import is_text
+from xladev.runtime.registry import Registry, using_registry
 
 PROGRAM = """HloModule scale
 ENTRY e {
@@ -150,6 +152,18 @@ def test_errors_say_what_and_what_next(
     shown = capsys.readouterr().err
     assert says in shown
     assert "Traceback" not in shown
+
+
+def test_a_device_that_does_not_open_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    driver = Driver()
+    driver.fail("create_executor", *[ValueError("no\ndriver")] * 9)
+    registry = Registry(find=lambda: ())
+    registry.register(null_spec(driver, name="npu"))
+    with using_registry(registry):
+        assert main(["devices"]) == 1
+    heading, npu, hint, _ = capsys.readouterr().out.splitlines()
+    assert "raised ValueError in Platform.create_executor" in npu
+    assert "xladev doctor" in hint
 
 
 class FullDisk(io.StringIO):

@@ -56,6 +56,16 @@ def test_failing_platforms_are_reported_with_traceback(function):
     assert not diagnose(found).is_healthy
 
 
+def test_a_count_that_is_none_is_a_failure():
+    found = make()
+    found.register(null_spec(Driver(device_count=-1), name="npu"))
+    found.register(null_spec(Driver(), name="store"))
+    report = diagnose(found)
+    (npu,) = (p for p in report.platforms if p.name == "npu")
+    assert "returned -1" in npu.failures[0].error
+    assert not report.is_healthy
+
+
 def test_clashes_are_reported():
     report = diagnose(make("good", "good_again"))
     assert report.clashes == {"good": ("good", "good_again")}

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 
-from xladev.errors import DeviceError, UsageError
+from xladev.errors import DeviceError, UsageError, XladevError
 from xladev.runtime.diagnosis import Diagnosis, PlatformDiagnosis, diagnose
-from xladev.runtime.registry import Registry
+from xladev.runtime.registry import Registry, current_registry
 from xladev.runtime.tiers import TIERS
+from xladev.testing.worker import Status, Worker
+
+OPENING_S = 120.0
+"""Seconds that opening all devices may take."""
 
 _BENDING = ("XLADEV_FLAGS", "XLADEV_FALLBACK", "XLADEV_STRICT", "PYTEST_ADDOPTS")
 """Variables that change how programs are compiled or which cases run."""
@@ -76,6 +80,36 @@ def inspect_backend(registry: Registry, name: str) -> Backend:
         device_count=len(platform.devices),
         versions=dict(found.versions),
     )
+
+
+def inspect_apart(name: str, timeout_s: float = OPENING_S) -> Backend:
+    """As `inspect_backend`, in a process of its own: a driver may crash or hang when opened.
+
+    Raises:
+        DeviceError: no such platform, no device, or one that does not open.
+    """
+    with Worker(f"{__name__}:describe", timeout_s) as worker:
+        outcome = worker.call(name.encode())
+    if outcome.status is Status.OK:
+        said = json.loads(outcome.value)
+        if "error" in said:
+            raise DeviceError(**said["error"])
+        return Backend(**said["backend"])
+    raise DeviceError(
+        f"the devices of {name!r} cannot be opened",
+        why=f"{outcome.status.value} after {outcome.seconds:.0f} s\n{outcome.detail}".rstrip(),
+        hint="`xladev doctor` shows where, unless it ends in the same way",
+    )
+
+
+def describe(name: bytes) -> bytes:
+    """The backend of a name, or why there is none, as JSON; runs in the child."""
+    try:
+        found = inspect_backend(current_registry(), name.decode())
+    except XladevError as e:
+        parts = ("what", "where", "why", "hint", "code")
+        return json.dumps({"error": {part: getattr(e, part) for part in parts}}).encode()
+    return json.dumps({"backend": asdict(found)}).encode()
 
 
 def refuse_bent(environment: Mapping[str, str] = os.environ) -> None:

@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from xladev.errors import FormatError
-from xladev.runtime.registry import Registry
 from xladev.testing.certificate.certificate import FORMAT, Certificate, statement
-from xladev.testing.certificate.installation import Backend, inspect_backend, refuse_bent
+from xladev.testing.certificate.installation import Backend, inspect_apart, refuse_bent
 from xladev.testing.certificate.levels import Level, level_of
 from xladev.testing.certificate.must_pass import MustPass, read_must_pass
 from xladev.testing.certificate.statement import STATEMENT, statement_text
@@ -42,7 +41,6 @@ class Outcome:
 
 
 def issue(
-    registry: Registry,
     name: str,
     level: int | None,
     folder: Path,
@@ -55,7 +53,6 @@ def issue(
     """Certifies a backend.
 
     Args:
-        registry: where it is found; its plugins are loaded anew in the child that runs the suite.
         name: platform, kind or device name.
         level: wanted; None means the tier that the backend's classes show.
         folder: of CERTIFICATE.json, STATEMENT.md and the suite's report.
@@ -69,7 +66,7 @@ def issue(
             that could not be run.
     """
     refuse_bent()
-    backend = inspect_backend(registry, name)
+    backend = inspect_apart(name)
     wanted = level_of(backend.tier if level is None else level)
     must_pass = read_must_pass(suite_folder())
     _clear(folder)
