@@ -258,6 +258,19 @@ def test_an_empty_array_among_others(way):
         np.testing.assert_array_equal(program(X, value).numpy(), -X)
 
 
+def test_an_empty_result_among_others(way):
+    source = b"""ENTRY e {
+  x = f32[2,3] parameter(0)
+  n = f32[2,3] negate(x)
+  y = f32[0,3] slice(x), slice={[0:0], [0:3]}
+  ROOT r = (f32[2,3], f32[0,3]) tuple(n, y)
+}"""
+    negated, empty = opened(source, X)(X)
+    np.testing.assert_array_equal(negated.numpy(), -X)
+    shown = empty.numpy()
+    assert (shown.shape, shown.dtype) == ((0, 3), np.float32)
+
+
 LACKING = {
     "_buffer": (False, False),
     "device": (False, True),
