@@ -7,7 +7,7 @@ same way, and what came before a block is combined with all of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xladev.hlo import dtype as dt
@@ -63,7 +63,6 @@ def _is_cumulative(instruction: HloInstruction) -> bool:
     return same and _cumulative_axis(instruction["window"], values.shape.dims) is not None
 
 
-@rewrite(m.Opcode("reduce-window").where(_is_cumulative, "a cumulative reduction"))
 def accumulate(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
     """A window over all that came before is an accumulation."""
     values = root.operands[0]
@@ -120,7 +119,11 @@ class _Accumulation:
         return self._e.pad(x, (*none, (low, high, 0)), self._neutral)
 
 
-_RULES = RuleSet([accumulate])
+_PATTERN = m.Opcode("reduce-window").where(_is_cumulative, "a cumulative reduction")
+
+
+def _nothing(instruction: HloInstruction) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +131,15 @@ class ReduceWindowRewriter(HloModulePass):
     """Rewrites cumulative reductions (add, multiply, maximum, minimum) of 64 elements and more.
 
     For pipelines of backends whose window reductions visit every element of every window.
+
+    Attributes:
+        spares: what the backend computes in linear time by itself.
     """
 
+    spares: Callable[[HloInstruction], bool] = _nothing
     name = "reduce-window-rewriter"
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""
-        return _RULES.run(module)
+        kept = _PATTERN.where(lambda i: not self.spares(i), "not spared")
+        return RuleSet([rewrite(kept)(accumulate)]).run(module)

@@ -63,3 +63,8 @@ def test_integers_stay_exact(seed: int) -> None:
 )
 def test_other_windows_are_left_alone(source: str) -> None:
     assert_unchanged(ReduceWindowRewriter(), source)
+
+
+def test_what_is_spared_is_left_alone() -> None:
+    spared = ReduceWindowRewriter(spares=lambda i: i.opcode == "reduce-window")
+    assert_unchanged(spared, text("70", "size=70 pad=69_0"))

@@ -59,8 +59,11 @@ class Fold:
 
 
 def fold_of(i: HloInstruction) -> Fold | None:
-    """How a reduce is folded in vectors; None if its order or its type forbid that."""
-    if i.opcode != "reduce" or len(i.operands) != 2:
+    """How a reduce is folded in vectors; None if its order or its type forbid that.
+
+    A reduce-window over rows is combined in the same way.
+    """
+    if i.opcode not in ("reduce", "reduce-window") or len(i.operands) != 2:
         return None
     computation, dtype = i["to_apply"], i.shape.element_type
     root = computation.root

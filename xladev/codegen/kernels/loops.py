@@ -13,6 +13,7 @@ from xladev.codegen.elemental.reduction import (
 from xladev.codegen.index import Index
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.reduction import emit_folds
+from xladev.codegen.kernels.scan import emit_row_scan, is_row_scan
 from xladev.codegen.kernels.tiling import tile_of
 from xladev.codegen.kernels.vectors import emit_in_vectors
 from xladev.hlo.ir import HloInstruction
@@ -92,6 +93,9 @@ def _are_one_nest(folds: Sequence[HloInstruction], stored: Sequence[HloInstructi
 
 def emit_reduce_window(k: KernelBuild) -> None:
     """Reduce-window with any number of operands: in vectors, or element by element."""
+    if is_row_scan(k.root):
+        emit_row_scan(k)
+        return
     if len(k.results) == 1 and emit_in_vectors(k, [(k.root, k.results[0])]):
         return
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.folds import fold_of
+from xladev.codegen.kernels.scan import is_row_scan
 from xladev.codegen.kernels.table import workspace_nbytes
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
@@ -38,7 +39,7 @@ _PIPELINE = HloPassPipeline(
     "cpu",
     (
         DotCanonicalizer(LEAST_REUSE, either_order=True),
-        ReduceWindowRewriter(),
+        ReduceWindowRewriter(spares=is_row_scan),
         AlgebraicSimplifier(),
         CommonSubexpressionElimination(),
         DeadCodeElimination(),

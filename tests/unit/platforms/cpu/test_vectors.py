@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.scan import is_row_scan
 from xladev.codegen.kernels.table import emit_kernel
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.hlo.evaluator import HloEvaluator
@@ -178,3 +179,62 @@ def test_a_loop_agrees_with_the_evaluator(name: str, nbytes: int) -> None:
     want = HloEvaluator().run(module, *arguments)
     rounding = 1e-6 if name in SUMS else 0
     np.testing.assert_allclose(found, np.asarray(want), rtol=rounding, atol=10 * rounding)
+
+
+SCAN = """HloModule scan
+combine {{ a = {t}[] parameter(0)
+  b = {t}[] parameter(1)
+  ROOT c = {t}[] {op}(a, b) }}
+ENTRY e {{ p = {t}[{dims}] parameter(0)
+  first = {t}[] constant({first})
+  ROOT r = {t}[{dims}] reduce-window(p, first), window={{{window}}}, to_apply=combine }}"""
+
+
+def scan(dtype: str, op: str, first: str, dims: tuple[int, ...]) -> HloModule:
+    ones, n = ["1"] * (len(dims) - 1), dims[-1]
+    pads = ["0_0"] * (len(dims) - 1)
+    window = f"size={'x'.join([*ones, str(n)])} pad={'x'.join([*pads, f'{n - 1}_0'])}"
+    sizes = ",".join(map(str, dims))
+    return parse_module(SCAN.format(t=dtype, op=op, first=first, dims=sizes, window=window))
+
+
+@pytest.mark.parametrize("dims", [(64,), (3, 100), (2, 1024), (2, 2, 1500), (3000,)])
+@pytest.mark.parametrize(
+    ("dtype", "op", "first"),
+    [("f32", "add", "0"), ("f64", "multiply", "1"), ("bf16", "add", "0"),
+     ("s32", "maximum", "-2147483648"), ("u8", "add", "0"), ("pred", "or", "false")],
+)  # fmt: skip
+def test_a_scan_agrees_with_the_evaluator(
+    dtype: str, op: str, first: str, dims: tuple[int, ...]
+) -> None:
+    module = scan(dtype, op, first, dims)
+    assert is_row_scan(module.entry.root)
+    x = numbers(module)
+    (found,) = run(module, x)
+    close = {"f32": 3e-6, "f64": 1e-12, "bf16": 8e-3}.get(dtype, 0)
+    want = np.asarray(HloEvaluator().run(module, x), np.float64)
+    np.testing.assert_allclose(found.astype(np.float64), want, rtol=close)
+
+
+def test_bits_of_a_scan_do_not_depend_on_the_width() -> None:
+    module = scan("f32", "add", "0", (3, 1100))
+    x = numbers(module)
+    bits = [run(module, x, nbytes=n)[0].tobytes() for n in (16, 32, 64)]
+    assert bits[0] == bits[1] == bits[2]
+
+
+def test_a_start_that_counts_is_no_scan() -> None:
+    module = scan("f32", "add", "0.5", (70,))
+    assert not is_row_scan(module.entry.root)
+    x = numbers(module)
+    (found,) = run(module, x)
+    np.testing.assert_allclose(found, HloEvaluator().run(module, x), rtol=1e-5)
+
+
+def test_a_scan_is_of_any_layout() -> None:
+    text = str(SCAN.format(t="f32", op="add", first="0", dims="64,96",
+                           window="size=1x96 pad=0_0x95_0"))  # fmt: skip
+    module = parse_module(text.replace("p = f32[64,96]", "p = f32[64,96]{0,1}"))
+    x = numbers(module)
+    (found,) = run(module, np.asfortranarray(x).T.copy())
+    np.testing.assert_allclose(found, np.cumsum(x.astype(np.float64), 1), rtol=1e-6)
