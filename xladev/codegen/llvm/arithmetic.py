@@ -210,6 +210,8 @@ class Arithmetic(Emitter):
 
     def copysign(self, magnitude: Operand, sign: Operand) -> Value:
         """Magnitude of one with the sign bit of the other."""
+        if isinstance(sign, Value):
+            sign = self.intrinsic("arithmetic.fence", sign)  # see `refloat`
         return self.intrinsic("copysign", magnitude, sign)
 
     # -- lanes ----------------------------------------------------------------------------------
