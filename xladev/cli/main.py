@@ -40,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"xladev {__version__}")
     parser.add_argument("--log", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR")
     parser.add_argument("--traceback", action="store_true", help="show where an error was raised")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, (summary, add) in _COMMANDS.items():
         description = f"{summary[0].upper()}{summary[1:]}."
         add(commands.add_parser(name, help=summary, description=description))
@@ -49,7 +49,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit code."""
-    parsed = build_parser().parse_args(arguments)
+    parser = build_parser()
+    parsed = parser.parse_args(arguments)
+    if parsed.command is None:
+        parser.print_help(sys.stderr)
+        return 2
     if not faulthandler.is_enabled():  # a driver that crashes is named by its Python lines
         with contextlib.suppress(OSError, ValueError, AttributeError, RuntimeError):
             faulthandler.enable()

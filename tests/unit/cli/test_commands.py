@@ -166,6 +166,11 @@ def test_a_device_that_does_not_open_is_one_line(capsys: pytest.CaptureFixture[s
     assert "xladev doctor" in hint
 
 
+def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "say what is installed" in capsys.readouterr().err
+
+
 class FullDisk(io.StringIO):
     def write(self, text: str) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
