@@ -64,8 +64,23 @@ def test_statistics_are_the_same_by_either_way(way):
     assert during.peak_nbytes == 3 * x.nbytes + scratch
     assert device.allocator.live() == {"result 0 of scratch": 3 * x.nbytes}
     del kept
-    assert device.memory_stats().nbytes_in_use == 0
+    program(x)
+    after = device.memory_stats()
+    assert (after.nbytes_in_use, after.peak_nbytes) == (0, during.peak_nbytes)
     assert device.allocator.live() == {}
+
+
+def test_free_memory_is_used_again():
+    program = opened(ADD, X, Y)
+    pool = program.devices[0].executor._pool
+    first = program(X, Y)
+    address, kept = first._buffer._address, pool.kept_nbytes
+    assert program(X, Y)._buffer._address != address
+    assert pool.kept_nbytes == kept + X.nbytes
+    del first
+    assert pool.kept_nbytes == kept + 2 * X.nbytes
+    assert program(X, Y)._buffer._address == address
+    assert pool.kept_nbytes == kept + 2 * X.nbytes
 
 
 def test_kept_memory_is_bounded_and_let_go():
