@@ -62,5 +62,5 @@ def _check(instruction: HloInstruction, groups: Groups, replicas: int, partition
         f"{instruction.opcode} names devices that are not there, or twice: {some}",
         where=repr(instruction),
         why=f"the execution has {replicas} replicas of {partitions} partitions",
-        hint="set num_replicas and num_partitions in CompileOptions",
+        hint="set num_replicas and num_partitions in CompileOptions (`--option num_partitions=2`)",
     )
