@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xladev.platforms.cpu.object_layouts import UnknownLayout
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.host_executor import HostMemory
 from xladev.runtime.ledger import GENERATION
@@ -103,7 +104,8 @@ class _Spec(ctypes.Structure):
 
 
 _OBJECT, _INTEGER, _READ_ONLY = 6, 19, 1  # T_OBJECT, T_PYSSIZET, READONLY of structmember.h
-_DEALLOC, _MEMBERS = 52, 72  # Py_tp_dealloc, Py_tp_members of typeslots.h
+_DEALLOC, _TRAVERSE, _MEMBERS = 52, 71, 72  # Py_tp_... of typeslots.h
+_COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC
 _FLAGS = (1 << 18) | (1 << 7)  # Py_TPFLAGS_DEFAULT, and DISALLOW_INSTANTIATION
 _FIELDS = (
     (b"_ledger", _OBJECT, 32, _READ_ONLY),
@@ -115,21 +117,28 @@ _FIELDS = (
 """Fields of `%Block` that Python reads."""
 
 
-def block_type(drop: int) -> type[NativeBlock]:
+def block_type(drop: int, traverse: int) -> type[NativeBlock]:
     """The type of blocks; for the life of the process.
 
     Args:
         drop: address of ``void drop(PyObject *)``, which frees one.
+        traverse: address of ``int traverse(PyObject *, visitproc, void *)``, which visits nothing.
+
+    Raises:
+        UnknownLayout: blocks would need a header for the collector of garbage.
     """
     members = (_Member * (len(_FIELDS) + 1))(*[_Member(*field, None) for field in _FIELDS])
     members_slot = _Slot(_MEMBERS, ctypes.addressof(members))
-    slots = (_Slot * 3)(_Slot(_DEALLOC, drop), members_slot, _Slot(0, None))
+    functions = _Slot(_DEALLOC, drop), _Slot(_TRAVERSE, traverse)
+    slots = (_Slot * 4)(*functions, members_slot, _Slot(0, None))
     spec = _Spec(b"xladev.platforms.cpu.native_block.NativeBlock", HEADER_NBYTES, 0, _FLAGS, slots)
     make = ctypes.pythonapi.PyType_FromSpecWithBases
     make.restype = ctypes.py_object
     make.argtypes = (ctypes.POINTER(_Spec), ctypes.py_object)
     made: type[NativeBlock] = make(spec, (NativeBlock,))
     keep_forever(members, slots, spec, made)
+    if made.__flags__ & _COLLECTED:
+        raise UnknownLayout("a type of objects that the collector looks at")
     return made
 
 

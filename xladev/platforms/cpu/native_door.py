@@ -94,11 +94,10 @@ def native_door() -> NativeDoor | None:
 @cache
 def _make() -> NativeDoor | None:
     try:
-        offsets = field_offsets()
+        code = _load(field_offsets())
     except UnknownLayout as reason:
         _log.info("calls of compiled programs go through Python: %s is unknown", reason)
         return None
-    code = _load(offsets)
     method = _Method(b"door", code.address("door"), _FASTCALL, None)
     keep_forever(method)
     flush = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(code.address("flush"))
@@ -113,7 +112,8 @@ def compile_door() -> bytes:
 
 def _load(offsets: dict[str, int]) -> LoadedObject:
     """The code in this process, for good: objects may outlive everything that refers to it."""
-    own = ("block", "watchers", "new_ndarray", "set_base", "door", "drop", "flush", "show")
+    own = ("block", "watchers", "new_ndarray", "set_base", "door", "drop", "flush", "show",
+           "traverse")  # fmt: skip
     names = (*_KNOWN, *offsets, *own)
     code = LoadedObject("door", compile_door(), names)
     keep_forever(code, *_KNOWN.values())
@@ -129,7 +129,7 @@ def _load(offsets: dict[str, int]) -> LoadedObject:
 
 def _block_type(code: LoadedObject) -> type[NativeBlock]:
     """The type of blocks, with its methods."""
-    made = block_type(code.address("drop"))
+    made = block_type(code.address("drop"), code.address("traverse"))
     method = _Method(b"show", code.address("show"), _ONE_ARGUMENT, None)
     keep_forever(method)
     made.show = _function(method, None, None)  # type: ignore[method-assign]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import gc
 import sys
 from typing import Any
@@ -19,6 +20,7 @@ from tests.unit.platforms.cpu.door.samples import (
     opened,
     went_through,
 )
+from xladev.runtime import array as array_module
 
 
 def test_closed_devices_keep_no_memory(registry):
@@ -94,3 +96,40 @@ def test_copies_outlive_the_donation_of_what_they_are_of(duplicate, way):
     program(first, y, donate=[0])
     assert first.is_deleted and not second.is_deleted
     assert shown.tolist() == second.numpy().tolist() == [5] * 4
+
+
+def test_the_collector_of_garbage_leaves_blocks_alone():
+    """It reads and writes 16 bytes before objects of its own; blocks have malloc's there.
+
+    Memory of this size has a header of malloc's that looks like an object being visited.
+    """
+    count = 1 << 24
+    source = f"ENTRY e {{\n  x = f32[{count}] parameter(0)\n  ROOT r = f32[{count}] negate(x)\n}}"
+    value = np.zeros(count, np.float32)
+    block = opened(source.encode(), value)(value)._buffer
+    assert not type(block).__flags__ & 1 << 14
+    before = ctypes.string_at(id(block) - 16, 16)
+    containers: list[Any] = [(block,), [block], {0: block}]
+    gc.collect()
+    assert ctypes.string_at(id(block) - 16, 16) == before
+    assert not gc.is_tracked(block) and len(containers) == 3
+
+
+def test_garbage_collected_while_a_value_is_read_may_end_arrays(way):
+    """No lock is held then that ending an array would wait for."""
+    program = opened(ADD, X, Y)
+    first, other = program(X, Y), program(X, Y)
+    kept = first.numpy()
+
+    def end(phase: str, _: object) -> None:
+        if phase == "start" and not other.is_deleted:
+            other.delete()
+
+    gc.callbacks.append(end)
+    try:
+        with array_module._donation:
+            gc.collect()
+    finally:
+        gc.callbacks.remove(end)
+    assert other.is_deleted
+    np.testing.assert_array_equal(kept, first.numpy())
