@@ -30,7 +30,7 @@ from xladev.runtime.transfer import (
 )
 
 _DLPACK_CPU = (1, 0)
-_donation = threading.Lock()
+_donation = threading.RLock()  # within it, garbage may be collected that ends arrays
 
 
 class _View:
@@ -301,10 +301,12 @@ class DeviceArray:
                 raise self._gone()
             shown = self._now_shown(buffer)
             if isinstance(shown, np.ndarray):  # whoever has it may have given it other strides
-                return np.asarray(_View((buffer, shown), data))
-            if shown is None:
+                shown = _View((buffer, shown), data)
+            elif shown is None:
                 shown = _View(buffer, data)
                 self._view = weakref.ref(shown)
+            if self._why_gone:
+                raise self._gone()
         return np.asarray(shown)
 
     def _now_shown(self, buffer: Buffer) -> _View | HostArray | None:
