@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
 from xladev.codegen.math.exponential import exp_normal_single, scaled_exp
-from xladev.codegen.math.shared import MathEmitter, horner, shared
+from xladev.codegen.math.shared import MathEmitter, horner, shared, with_sign
 
 _Args = Sequence[Value]
 _ONE_FROM, _ONE_FROM_SINGLE = 6.0, 4.0
@@ -46,7 +46,7 @@ def _erf_single(b: FunctionBuilder, args: _Args) -> Value:
     bounded = b.select(b.fcmp("ogt", x, _ONE_FROM_SINGLE), _ONE_FROM_SINGLE, x)
     logarithm = horner(b, b.fsub(bounded, 2.5), c.LOG_ERFC_IN_F32)
     far = b.fsub(1.0, exp_normal_single(b, logarithm))
-    return b.copysign(b.select(b.fcmp("olt", x, 1.0), near, far), args[0])
+    return with_sign(b, b.select(b.fcmp("olt", x, 1.0), near, far), args[0])
 
 
 emit_erf = shared("erf", _erf_single, _erf(c.ERF_F64, c.ERFCX_F64, c.EXP_F64))

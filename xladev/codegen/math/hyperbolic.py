@@ -8,7 +8,7 @@ from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
 from xladev.codegen.math.exponential import exp_normal_single, expm1, scaled_exp
 from xladev.codegen.math.logarithm import log1p
-from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared
+from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared, with_sign
 from xladev.codegen.math.trigonometric import keep_zero
 
 _Args = Sequence[Value]
@@ -65,7 +65,7 @@ def _tanh_single(b: FunctionBuilder, args: _Args) -> Value:
     bounded = b.select(b.fcmp("ogt", x, 9.1), 9.1, x)
     rising = exp_normal_single(b, b.fadd(bounded, bounded))
     far = b.fsub(1.0, b.fdiv(2.0, b.fadd(rising, 1.0)))
-    return b.copysign(b.select(b.fcmp("olt", x, 0.625), near, far), args[0])
+    return with_sign(b, b.select(b.fcmp("olt", x, 0.625), near, far), args[0])
 
 
 def _asinh(table: Sequence[float]) -> MathEmitter:

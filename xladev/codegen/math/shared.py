@@ -40,3 +40,12 @@ def horner(b: FunctionBuilder, x: Value, coefficients: Sequence[float]) -> Value
     for coefficient in reversed(coefficients[:-1]):
         total = b.fma(total, x, coefficient)
     return total
+
+
+def with_sign(b: FunctionBuilder, magnitude: Value, sign: Value) -> Value:
+    """A positive f32 with the sign of another.
+
+    The fence keeps LLVM from looking for that sign before conversions, in an f64 that it would then
+    round to half at once: a call of a function nobody provides.
+    """
+    return b.copysign(magnitude, b.intrinsic("arithmetic.fence", sign))
