@@ -98,16 +98,25 @@ def test_kept_memory_is_bounded_and_let_go():
     assert went_through(program(value))
 
 
-def test_no_memory_goes_the_long_way_and_says_so():
-    """A result of more bytes than there are addresses: only planting it gets so far."""
-    program = opened(ADD, X, Y)
-    bucket = next(b for b in program.devices[0].executor._pool._buckets.values())
-    program.devices[0].executor._pool.clear()
+@pytest.mark.parametrize("lacking", ["result", "scratch"])
+def test_no_memory_goes_the_long_way(lacking):
+    """More bytes than there are addresses: only planting them gets so far."""
+    x = np.eye(64, dtype=np.float32)[:, ::-1].copy()
+    program = opened(WITH_SCRATCH, x)
+    scratch = program.program.executables[0].signature.scratch_nbytes
+    nbytes = x.nbytes if lacking == "result" else scratch
+    assert scratch != x.nbytes
+    pool = program.devices[0].executor._pool
+    bucket = pool._buckets[nbytes]
+    pool.clear()
     bucket.nbytes = 1 << 62
-    assert not went_through(program(X, Y))
+    result = program(x)
+    assert not went_through(result)
+    np.testing.assert_array_equal(result.numpy(), x)
+    del result
     assert program.devices[0].memory_stats().nbytes_in_use == 0
-    bucket.nbytes = 24
-    assert went_through(program(X, Y))
+    bucket.nbytes = nbytes
+    assert went_through(program(x))
 
 
 def planted_door(
