@@ -7,6 +7,7 @@ The SDK forms kernels, has each lowered once, and assigns buffers. A backend wri
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from xladev import instrument
@@ -63,29 +64,36 @@ class KernelCompiler(Compiler):
         instrument.dump(f"{module.name}.fused", "hlo", lambda: print_module(fused))
         instrument.dump(f"{module.name}.fused", "dot", lambda: module_to_dot(fused))
         kernels = ProgramKernels(lambda spec: self.lower(spec, options))
-        plan = self._plan(fused, kernels, options)
+        plan = self._plan(module, fused, kernels, options)
         instrument.dump(f"{module.name}.buffers", "txt", lambda: f"{plan}\n")
         codes = tuple(map(kernels.code, plan.kernels))
         return self.link(plan, codes, self.signature(module, plan, options), options)
 
     def _plan(
-        self, module: HloModule, kernels: ProgramKernels, options: CompileOptions
+        self,
+        module: HloModule,
+        fused: HloModule,
+        kernels: ProgramKernels,
+        options: CompileOptions,
     ) -> KernelPlan:
         limit = options.memory_limit
         if limit is None:
             limit = self.describe(options.target).memory_space(0).nbytes
         return plan_memory(
-            module,
+            fused,
             kernels,
-            honoured_aliases(module),
+            honoured_aliases(fused),
             schedule=options.schedule,
             limit_nbytes=limit,
+            apart=partial(self._form_single_kernels, module) if options.fusion else None,
         )
 
     def form_kernels(self, module: HloModule) -> HloModule:
         """The module with `fusion` instructions where `can_fuse` and `can_share_kernel` allow."""
-        fused = Fusion(self.can_fuse, epilogues=self.epilogues).run(module)
-        return MultiOutputFusion(self.can_share_kernel).run(fused)
+        return MultiOutputFusion(self.can_share_kernel).run(self._form_single_kernels(module))
+
+    def _form_single_kernels(self, module: HloModule) -> HloModule:
+        return Fusion(self.can_fuse, epilogues=self.epilogues).run(module)
 
     def signature(self, module: HloModule, plan: KernelPlan, options: CompileOptions) -> Signature:
         """The outside of the executable that `link` makes."""

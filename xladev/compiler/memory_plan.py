@@ -31,6 +31,7 @@ def plan_memory(
     *,
     schedule: bool = True,
     limit_nbytes: int | None = None,
+    apart: Callable[[], HloModule] | None = None,
 ) -> KernelPlan:
     """The plan of the module in the better of two orders: its own, and the scheduled one.
 
@@ -41,6 +42,8 @@ def plan_memory(
         schedule: False to keep the module's order.
         limit_nbytes: bytes that arguments, results, constants and temporaries should do with; if
             they do not, values are recomputed. None if there is no limit.
+        apart: gives the module with kernels of one result each, which are those that can run
+            again; planned if nothing else keeps to the limit.
 
     Raises:
         CompileError: an instruction that no kernel can be made of.
@@ -59,6 +62,13 @@ def plan_memory(
     if limit_nbytes is not None and total_nbytes(plan) > limit_nbytes:
         repeat = partial(Rematerialization, workspace_of=kernels.likely_workspace_nbytes)
         plan = _within(module, plan, assign, repeat, limit_nbytes)
+        if apart is not None and total_nbytes(plan) > limit_nbytes:
+            other = plan_memory(
+                apart(), kernels, aliases, schedule=schedule, limit_nbytes=limit_nbytes
+            )
+            return other if other.scratch_nbytes < plan.scratch_nbytes else plan
+        if total_nbytes(plan) > limit_nbytes:
+            _warn(module, plan, limit_nbytes)
     return plan
 
 
@@ -92,14 +102,16 @@ def _within(
         if best.scratch_nbytes <= allowed:
             break
         target -= found.scratch_nbytes - allowed
-    if best.scratch_nbytes > allowed:
-        _log.warning(
-            "%s needs %d bytes of memory, more than %d, and nothing cheap is left to recompute",
-            module.name,
-            total_nbytes(best),
-            limit_nbytes,
-        )
     return best
+
+
+def _warn(module: HloModule, plan: KernelPlan, limit_nbytes: int) -> None:
+    _log.warning(
+        "%s needs %d bytes of memory, more than %d, and nothing cheap is left to recompute",
+        module.name,
+        total_nbytes(plan),
+        limit_nbytes,
+    )
 
 
 def _dump(module: HloModule, stage: str) -> None:
