@@ -10,7 +10,7 @@ from tests.differential.planted import entry, function
 from tests.mutants.wrong import Plant, WrongBackend, everywhere, method
 from xladev.codegen.elemental import computation, contraction, reduction
 from xladev.codegen.index import IndexMath
-from xladev.codegen.kernels import build, loops, sorting, table, updates
+from xladev.codegen.kernels import build, loops, sorting, table, updates, vectors
 from xladev.codegen.llvm import FLOAT, I32, I64
 from xladev.codegen.scalar import convert, elementwise, formats, integers, storage
 from xladev.compiler import layout
@@ -161,6 +161,7 @@ _base_index, _reduce_elements = reduction.base_index, reduction.reduce_elements
 _group_bases, _gathered = contraction._group_bases, contraction._gathered
 _emit_computation, _precedes = computation.emit_computation, sorting._precedes
 _multiply_add = contraction.multiply_add
+_in_vectors_and_rest = vectors.in_vectors_and_rest
 
 
 # Memory and order
@@ -178,12 +179,11 @@ def _one_more(right: Any, self: Any, array: Any, body: Any) -> Any:
     return self.nest([dims[0] + 1], body)
 
 
-def _last_left_out(right: Any, self: Any, array: Any, body: Any) -> Any:
-    """The loops of a result leave out the last index of its last dimension."""
-    dims = array.shape.dims
-    if len(dims) < 2 or dims[-1] < 2 or array.shape.minor_to_major[0] != len(dims) - 1:
-        return right(self, array, body)
-    return self.nest([*dims[:-1], dims[-1] - 1], body)
+def _rest_left_out(e: Any, start: int, stop: int, whole: Any, rest: Any) -> None:
+    """Elements that do not fill a vector are left out, if any do."""
+    lanes = e.lanes
+    end = stop if stop - start < lanes else start + (stop - start) // lanes * lanes
+    _in_vectors_and_rest(e, start, end, whole, rest)
 
 
 def _body_first(right: Any, self: Any, step: Any) -> None:
@@ -277,8 +277,8 @@ MUTANTS = (
     WrongBackend("a kernel writes one element past its result", "cpu",
                  method(build.KernelBuild, "nest_in_layout", _one_more),
                  cases=("executables::a-launch-writes-*",)),
-    _cpu("a kernel leaves out its last column",
-         method(build.KernelBuild, "nest_in_layout", _last_left_out), "add"),
+    _cpu("a kernel leaves out what its vectors leave over",
+         everywhere(_in_vectors_and_rest, _rest_left_out), "add"),
     _cpu("a loop runs its body before it asks", method(_Steps, "_loop", _body_first), "while"),
     _cpu("a branch out of range is the first one", method(_Steps, "_branch", _first_when_outside),
          "conditional"),
