@@ -134,9 +134,17 @@ def cbrt(z: Array) -> Array:
 
 
 def logistic(z: Array) -> Array:
-    """1 / (1 + exp(-z))."""
+    """1 / (1 + exp(-z)).
+
+    Near the poles, at odd multiples of pi i, 1 and exp(-x) cos(y) cancel: their sum is taken as
+    (1 - exp(-x)) + 2 exp(-x) cos(y/2)^2 there.
+    """
     grown = np.exp(-z)
-    return divide(np.ones_like(z), compose(1 + grown.real, grown.imag))
+    with np.errstate(all="ignore"):
+        uncancelled = 2 * np.exp(-z.real) * np.cos(z.imag / 2) ** 2 - np.expm1(-z.real)
+        cancels = np.isfinite(uncancelled) & (np.cos(z.imag) < -0.5)
+    real = np.where(cancels, uncancelled, 1 + grown.real)
+    return divide(np.ones_like(z), compose(real, grown.imag))
 
 
 def power(x: Array, y: Array) -> Array:

@@ -87,6 +87,15 @@ def test_complex_accuracy(opcode: str, dtype: Any, seed: int) -> None:
             assert ulps(result.imag, want.imag, real) <= 1, value
 
 
+def test_complex_logistic_near_a_pole() -> None:
+    z = np.array([5.9027899362374195e-06 + 3.1455816888583215j, 1e-9 + 3.141592j, -1e-5 - 3.1j])
+    with mpmath.workprec(400):
+        for value, result in zip(z, run("logistic", z), strict=True):
+            want = mpmath.mpc(COMPLEX["logistic"](mpmath.mpc(complex(value))))
+            assert ulps(result.real, want.real, z.real.dtype) <= 1, value
+            assert ulps(result.imag, want.imag, z.real.dtype) <= 1, value
+
+
 def _value(function: Callable[[Any], Any], x: float) -> Any:
     try:
         return function(mpmath.mpf(float(x)))
