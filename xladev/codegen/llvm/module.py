@@ -130,11 +130,6 @@ class ModuleBuilder:
         builder = self.function(symbol, result, parameters, linkage="internal")
         builder.ret(emit(builder, builder.arguments))
 
-    def declare(self, symbol: str, result: IrType, types: Sequence[IrType]) -> None:
-        """Declares an external function."""
-        listed = ", ".join(t.text for t in types)
-        self._declarations[symbol] = f"declare {result} @{symbol}({listed})"
-
     def declare_intrinsic(self, symbol: str, result: IrType, types: Sequence[str]) -> None:
         """Declares an intrinsic that `Arithmetic.intrinsic` has checked."""
         if symbol not in self._declarations:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.testing.conformance.installed import installed
 from tests.unit.testing.conformance.test_plugin import run
 
 FAULTS = {
@@ -24,14 +25,7 @@ FAULTS = {
 @pytest.fixture
 def vendor(tmp_path: Path) -> Path:
     """A folder that is an installed distribution with the platform `leaky`."""
-    folder = tmp_path / "site"
-    info = folder / "leaky-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: leaky\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[xladev.platforms]\nleaky = leaky\n")
-    source = Path(__file__).parent / "vendor" / "leaky.py"
-    (folder / "leaky.py").write_text(source.read_text())
-    return folder
+    return installed("leaky", tmp_path / "site")
 
 
 def test_each_fault_fails_its_own_case(vendor: Path, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.testing.conformance.installed import installed
+
 ROOT = Path(__file__).parents[4]
 PLUGIN = "xladev.testing.conformance.plugin"
 
@@ -16,14 +18,7 @@ PLUGIN = "xladev.testing.conformance.plugin"
 @pytest.fixture
 def vendor(tmp_path: Path) -> Path:
     """A folder that is an installed distribution with the platform `faulty`."""
-    folder = tmp_path / "site"
-    info = folder / "faulty-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[xladev.platforms]\nfaulty = faulty\n")
-    source = Path(__file__).parent / "vendor" / "faulty.py"
-    (folder / "faulty.py").write_text(source.read_text())
-    return folder
+    return installed("faulty", tmp_path / "site")
 
 
 def run(*arguments: str, cwd: Path = ROOT, path: Path | None = None) -> tuple[int, str]:

@@ -152,6 +152,19 @@ def test_a_program_that_reports_failure_goes_the_long_way(status):
     assert program.devices[0].memory_stats().allocations == 0
 
 
+def outcome_without_room(hooks: Any, start: int, work: Callable[[], object]) -> str:
+    """What comes of a call one of whose allocations fails, numbered from 0; its result is gone."""
+    hooks.set_nomemory(start, start + 1)
+    try:
+        made = work()
+    except MemoryError:
+        hooks.remove_mem_hooks()
+        return "raised"
+    hooks.remove_mem_hooks()
+    del made
+    return "returned"
+
+
 @pytest.mark.parametrize("count", [2, 5])
 def test_no_room_for_objects_raises_and_leaves_nothing(count):
     hooks = pytest.importorskip("_testcapi")
@@ -162,16 +175,7 @@ def test_no_room_for_objects_raises_and_leaves_nothing(count):
     device = program.devices[0]
     for start in range(12):
         gc.collect()
-        hooks.set_nomemory(start, start + 1)
-        try:
-            result = door(*arguments)
-        except MemoryError:
-            hooks.remove_mem_hooks()
-            outcomes.add("raised")
-        else:
-            hooks.remove_mem_hooks()
-            outcomes.add("returned")
-            del result
+        outcomes.add(outcome_without_room(hooks, start, lambda: door(*arguments)))
         assert device.memory_stats().allocations == 0
     assert outcomes == {"raised", "returned"}
 
@@ -181,16 +185,7 @@ def test_no_room_to_show_raises_and_shows_nothing():
     result: Any = opened(ADD, X, Y)(X, Y)
     show, outcomes = result._buffer.show, set[str]()
     for start in range(6):
-        hooks.set_nomemory(start, start + 1)
-        try:
-            shown = show(result)
-        except MemoryError:
-            hooks.remove_mem_hooks()
-            outcomes.add("raised")
-        else:
-            hooks.remove_mem_hooks()
-            outcomes.add("returned")
-            del shown
+        outcomes.add(outcome_without_room(hooks, start, lambda: show(result)))
         assert not result.is_shown
     assert outcomes == {"raised", "returned"}
 
