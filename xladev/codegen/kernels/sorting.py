@@ -1,4 +1,4 @@
-"""Sort: a stable bottom-up merge sort of each row, with any comparator."""
+"""Sort of each row, stable: by the bytes of a key, or merging bottom-up with any comparator."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from xladev.codegen.elemental.computation import Elements, emit_computation
 from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import KernelBuild
+from xladev.codegen.kernels.radix_sort import is_by_radix, radix_passes
+from xladev.codegen.kernels.sort_keys import sort_key
 from xladev.codegen.llvm import I1, I64, Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.errors import CompileError
@@ -41,6 +43,7 @@ def emit_sort(k: KernelBuild) -> None:
     i = k.root
     (axis,) = i["dimensions"]
     dims = i.operands[0].shape.dims
+    key = sort_key(i["to_apply"])
     rows, spare = _rows_in_workspace(k, k.workspace)
 
     def per_row(outer: Index) -> None:
@@ -50,7 +53,10 @@ def emit_sort(k: KernelBuild) -> None:
         with k.b.loop(0, dims[axis]) as x, k.e.scope():
             for operand, row in zip(i.operands, rows, strict=True):
                 row.store(k.b, (x,), k.e.element(operand, full(x)))
-        final = _merge_passes(k, rows, spare, dims[axis])
+        if key is not None and is_by_radix(key, dims[axis]):
+            final = radix_passes(k, key, rows, spare, dims[axis])
+        else:
+            final = _merge_passes(k, rows, spare, dims[axis])
         with k.b.loop(0, dims[axis]) as x, k.e.scope():
             for result, row in zip(k.results, final, strict=True):
                 result.store(k.b, full(x), row.load(k.b, (x,)))
