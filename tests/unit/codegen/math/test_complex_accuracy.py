@@ -157,7 +157,10 @@ def test_special_values() -> None:
     assert binary("power", C128, zero[:1], np.array([2 + 0j]))[0] == 0
     assert binary("power", C128, zero[:1], zero[:1])[0] == 1
     assert np.isnan(binary("power", C128, zero[:1], minus)[0].real)
-    assert unary("exponential", C128, np.array([complex(-inf, nan)]))[0] == 0
+    vanished = np.array([complex(-inf, nan), complex(-inf, inf)])
+    np.testing.assert_array_equal(unary("exponential", C128, vanished), [0, 0])
+    less_one = unary("exponential-minus-one", C128, vanished)
+    assert np.isnan(less_one.real).all() and np.isnan(less_one.imag).all()
     assert Kernel("abs", (C128,), C128.component)(np.array([complex(inf, nan)]))[0] == inf
 
 

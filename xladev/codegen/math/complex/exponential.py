@@ -26,15 +26,19 @@ def shifted_exp(b: FunctionBuilder, x: Value, low: Value | None = None) -> tuple
     return scaled_exp(b, x, c.EXP_F64, shift=shift, low=low, highest=_HIGHEST), factor
 
 
-def times_circle(b: FunctionBuilder, x: Value, y: Value) -> Pair:
+def _grown_circle(b: FunctionBuilder, x: Value, y: Value) -> Pair:
     """exp(x) (cos(y) + i sin(y)); a zero y stays a zero imaginary part."""
     falling, factor = shifted_exp(b, x)
     real = b.fmul(b.fmul(falling, emit_cos(b, [y])), factor)
     imag = b.fmul(b.fmul(falling, emit_sin(b, [y])), factor)
-    vanished = b.fcmp("oeq", x, float("-inf"))
-    real = b.select(vanished, 0.0, real)
-    imag = b.select(vanished, b.copysign(0.0, y), imag)
     return real, b.select(b.fcmp("oeq", y, 0.0), y, imag)
+
+
+def times_circle(b: FunctionBuilder, x: Value, y: Value) -> Pair:
+    """exp(x + iy), which is 0 where x is minus infinity, for any y."""
+    real, imag = _grown_circle(b, x, y)
+    vanished = b.fcmp("oeq", x, float("-inf"))
+    return b.select(vanished, 0.0, real), b.select(vanished, b.copysign(0.0, y), imag)
 
 
 def _exp(b: FunctionBuilder, args: _Args) -> Pair:
@@ -63,7 +67,7 @@ def _times_log2(b: FunctionBuilder, x: Value) -> tuple[Value, Value]:
 def _expm1(b: FunctionBuilder, args: _Args) -> Pair:
     """expm1(x) cos(y) - 2 sin(y/2)**2 beside exp(x) sin(y)."""
     x, y = args[0]
-    real, imag = times_circle(b, x, y)
+    real, imag = _grown_circle(b, x, y)
     half_sine = emit_sin(b, [b.fmul(y, 0.5)])
     dip = b.fmul(b.fmul(half_sine, half_sine), -2.0)
     near = b.fma(emit_expm1(b, [x]), emit_cos(b, [y]), dip)
