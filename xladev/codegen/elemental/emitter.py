@@ -60,6 +60,15 @@ class ElementalEmitter:
         yield
         self._made.pop()
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Code of another function: what was made outside is not known inside, nor the reverse."""
+        held, self._made = self._made, [{}]
+        try:
+            yield
+        finally:
+            self._made = held
+
     def scopes(self) -> int:
         """How many scopes are open, for `leave`."""
         return len(self._made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import prod
 
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.emitter import ElementalEmitter
@@ -14,6 +15,13 @@ from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.elemental.vectors import NotInVectorsError
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.sharing import (
+    Part,
+    Sharing,
+    emit_shared,
+    leading_units,
+    sharing_of,
+)
 from xladev.codegen.kernels.tiling import Tile
 from xladev.codegen.llvm import PTR, VOID, FunctionBuilder, ModuleBuilder, Parameter, Value
 from xladev.hlo import dtype as dt
@@ -31,6 +39,7 @@ class KernelBuild:
         e: elements of the spec's computation.
         operands, results: the arrays in memory.
         workspace: pointer to the kernel's own memory, if it asked for some.
+        sharing: how its loops are shared among threads; None if they are not.
     """
 
     spec: KernelSpec
@@ -39,11 +48,57 @@ class KernelBuild:
     operands: tuple[IrArray, ...]
     results: tuple[IrArray, ...]
     workspace: Value | None = None
+    sharing: Sharing | None = None
 
     @property
     def root(self) -> HloInstruction:
         """Root of the computation."""
         return self.spec.computation.root
+
+    @property
+    def is_shared(self) -> bool:
+        """True if `split` makes parts, for several threads."""
+        return self.sharing is not None and not self.sharing.is_inside
+
+    def split(
+        self,
+        count: int,
+        part: Part,
+        *,
+        captures: Sequence[Value] = (),
+        private_nbytes: int = 0,
+    ) -> None:
+        """Runs ``part(begin, end)``, a loop over any part of ``count`` units, in several threads.
+
+        Units must not depend on one another: nobody knows in which order they are computed.
+        ``part`` may use the kernel's arrays, its workspace and the captured values; nothing else
+        that was emitted before. If it writes to the workspace what other units must not see, it
+        says of how many bytes each thread needs its own.
+        """
+        if count < 2 or self.sharing is None or not self.is_shared:
+            part(0, count)
+            return
+        emit_shared(self.b, self.e, self.sharing, count, part, captures=captures,
+                    workspace=self.workspace, private_nbytes=private_nbytes)  # fmt: skip
+
+    def split_nest(
+        self,
+        extents: Sequence[int],
+        body: Callable[[Index], None],
+        *,
+        private_nbytes: int = 0,
+    ) -> None:
+        """As `nest`, in several threads: no index may depend on another; see `split`."""
+        outer = tuple(extents[: leading_units(extents)])
+        if not self.is_shared or prod(outer) < 2:
+            self.nest(extents, body)
+            return
+
+        def part(begin: IndexValue, end: IndexValue) -> None:
+            with self.b.loop(begin, end) as unit, self.e.scope():
+                self._nest(tuple(extents[len(outer) :]), self.e.at.delinear(unit, outer), body)
+
+        self.split(prod(outer), part, private_nbytes=private_nbytes)
 
     def nest(self, extents: Sequence[int], body: Callable[[Index], None]) -> None:
         """Runs ``body`` at every index of the extents, the last one innermost."""
@@ -59,14 +114,14 @@ class KernelBuild:
                 self._nest(extents[1:], (*outer, i), body)
 
     def nest_in_layout(self, array: IrArray, body: Callable[[Index], None]) -> None:
-        """Runs ``body`` at every index of an array, in the order of its memory."""
+        """Runs ``body`` at every index of an array, in the order of its memory, or in any."""
         order = tuple(reversed(array.shape.minor_to_major))
 
         def logical(physical: Index) -> None:
             at = dict(zip(order, physical, strict=True))
             body(tuple(at[d] for d in range(len(order))))
 
-        self.nest([array.shape.dims[d] for d in order], logical)
+        self.split_nest([array.shape.dims[d] for d in order], logical)
 
     def nest_in_tiles(self, array: IrArray, tile: Tile, body: Callable[[Index], None]) -> None:
         """As `nest_in_layout`, but in tiles of two dimensions."""
@@ -108,11 +163,12 @@ class KernelBuild:
 
     def attempt(self, emit: Callable[[], None]) -> bool:
         """Runs code that emits vectors; False, and nothing is emitted, where that cannot be."""
-        mark, held = self.b.mark(), self.e.scopes()
+        mark, functions, held = self.b.mark(), self.b.module.mark(), self.e.scopes()
         try:
             emit()
         except NotInVectorsError:
             self.b.reset(mark)
+            self.b.module.reset(functions)
             self.e.leave(held)
             return False
         return True
@@ -129,9 +185,12 @@ KernelEmitter = Callable[[KernelBuild], None]
 
 
 def begin_kernel(
-    module: ModuleBuilder, spec: KernelSpec, has_workspace: bool = False
+    module: ModuleBuilder,
+    spec: KernelSpec,
+    has_workspace: bool = False,
+    threads: int | None = None,
 ) -> KernelBuild:
-    """Opens ``void name(ptr operands..., ptr results..., [ptr workspace])``."""
+    """Opens ``void name(ptr operands..., ptr results..., [ptr workspace])``; see `sharing_of`."""
     shared = {i for pair in spec.in_place for i in _buffer_numbers(spec, pair)}
     count = len(spec.operands)
     names = [f"p{n}" for n in range(count)] + [f"r{n}" for n in range(len(spec.results))]
@@ -140,6 +199,9 @@ def begin_kernel(
         Parameter(PTR, name, _attributes(spec, n, n < count, n in shared))
         for n, name in enumerate(names)
     ]
+    sharing = sharing_of(spec, parameters, threads)
+    if sharing is not None:
+        parameters = [Parameter(p.type, p.name, _escaping(p.attributes)) for p in parameters]
     # Inlined into the entry, thousands of kernels would make one function LLVM is slow on.
     b = module.function(spec.name, VOID, parameters, attributes="noinline")
     shapes = _as_bits(spec.computation, (*spec.operands, *spec.results))
@@ -150,7 +212,7 @@ def begin_kernel(
     }
     e = ElementalEmitter(b, ELEMENT_RULES, held)
     workspace = b.arguments[-1] if has_workspace else None
-    return KernelBuild(spec, b, e, arrays[:count], arrays[count:], workspace)
+    return KernelBuild(spec, b, e, arrays[:count], arrays[count:], workspace, sharing)
 
 
 _MOVES = frozenset({"parameter", "tuple", "concatenate", *MOVEMENT_RULES, *INDEXING_RULES}) - {
@@ -180,8 +242,16 @@ def _buffer_numbers(spec: KernelSpec, pair: tuple[int, int]) -> tuple[int, int]:
     return len(spec.operands) + result, operand
 
 
+_NOT_KEPT = "captures(none)"
+
+
+def _escaping(attributes: str) -> str:
+    """Attributes of a pointer that is handed on to other threads."""
+    return " ".join(word for word in attributes.split() if word != _NOT_KEPT)
+
+
 def _attributes(spec: KernelSpec, number: int, is_operand: bool, shared: bool) -> str:
-    words = [f"align {spec.alignment}", "captures(none)"]
+    words = [f"align {spec.alignment}", _NOT_KEPT]
     if not shared:
         words.append("noalias")
         if is_operand:

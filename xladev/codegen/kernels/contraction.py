@@ -40,7 +40,7 @@ def emit_dot(k: KernelBuild) -> None:
                 before = result.load(k.b, (*row, n))
                 result.store(k.b, (*row, n), multiply_add(k.e, dtype, before, left, right))
 
-    k.nest(lhs.shape.dims[:-1], per_row)
+    k.split_nest(lhs.shape.dims[:-1], per_row)
 
 
 def _converted(

@@ -86,7 +86,7 @@ class _RowFolds:
                 index = self.space.result_index(self.k.e.at, places, fold)
                 array.store(self.b, index, fold.rounded(self.b, total))
 
-        self.k.nest(kept, result)
+        self.k.split_nest(kept, result)
 
     def _initial(self, fold: Fold) -> Value:
         return real_of(self.k.e.element(fold.reduce.operands[1], ()), "a fold in vectors")

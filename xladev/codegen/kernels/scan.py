@@ -64,7 +64,7 @@ def _each(k: KernelBuild, fold: Fold) -> None:
             k.results[0].store(k.b, index, fold.rounded(k.b, total))
             loop.carry(total)
 
-    k.nest(outer, row)
+    k.split_nest(outer, row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class _Scan:
 
     def emit(self) -> None:
         """All rows."""
-        self.k.nest(self.k.root.shape.dims[:-1], self._row)
+        self.k.split_nest(self.k.root.shape.dims[:-1], self._row)
 
     def _row(self, outer: Index) -> None:
         extent = self.k.root.shape.dims[-1]

@@ -57,12 +57,18 @@ def workspace_nbytes(spec: KernelSpec) -> int:
     return needed(spec) if needed else 0
 
 
-def emit_kernel(module: ModuleBuilder, spec: KernelSpec) -> None:
+def emit_kernel(module: ModuleBuilder, spec: KernelSpec, threads: int | None = None) -> None:
     """Defines the kernel's function ``void name(ptr operands..., ptr results..., workspace)``.
+
+    Args:
+        module: where to define it.
+        spec: what it computes.
+        threads: most threads that work on it; 0 for as many as the process wants, None for code
+            that asks for none.
 
     Raises:
         UnsupportedError: an opcode or element type without code.
     """
-    k = begin_kernel(module, spec, has_workspace=workspace_nbytes(spec) > 0)
+    k = begin_kernel(module, spec, workspace_nbytes(spec) > 0, threads)
     KERNEL_EMITTERS.get(k.root.opcode, emit_loops)(k)
     k.b.ret()

@@ -25,6 +25,8 @@ Member = tuple[HloInstruction, IrArray]
 
 LEAST_LANES = 4
 """Shorter vectors are not worth code of their own."""
+BLOCK = 4096
+"""Elements that one thread takes at once where others do so too; a multiple of all lanes."""
 LEAST_WITH_REST = 256
 """Elements below which code for vectors and for what is left of them is not worth its time."""
 
@@ -72,7 +74,16 @@ def _flat(k: KernelBuild, members: Sequence[Member], shape: Shape) -> None:
     def rest(at: IndexValue) -> None:
         _store_each(k, members, k.e.at.delinear(at, shape.dims))
 
-    in_vectors_and_rest(e, 0, shape.size, whole, rest)
+    def part(begin: IndexValue, end: IndexValue) -> None:
+        first, last = (k.e.at.value(k.e.at.mul(unit, BLOCK)) for unit in (begin, end))
+        with e.b.loop(first, last, lanes) as at, e.scope():
+            e.at.start(at, lanes)
+            whole(at)
+
+    blocks = shape.size // BLOCK if k.is_shared else 0
+    if blocks:
+        k.split(blocks, part)
+    in_vectors_and_rest(e, blocks * BLOCK, shape.size, whole, rest)
 
 
 def _along_rows(k: KernelBuild, members: Sequence[Member], shape: Shape) -> None:
@@ -98,7 +109,7 @@ def _along_rows(k: KernelBuild, members: Sequence[Member], shape: Shape) -> None
 
         in_vectors_and_rest(e, 0, shape.dims[inner], whole, rest)
 
-    k.nest([shape.dims[d] for d in order], row)
+    k.split_nest([shape.dims[d] for d in order], row)
 
 
 def in_vectors_and_rest(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from xladev.codegen.llvm.types import PTR, VOID, IrType
@@ -93,6 +94,21 @@ class Emitter:
         """Forgets what was emitted since a mark; none of its values may be used."""
         del self._lines[mark.lines :], self._allocas[mark.allocas :]
         self.block, self._terminated = mark.block, mark.terminated
+
+    @contextmanager
+    def writing(self, other: Emitter) -> Iterator[None]:
+        """What is emitted until the block ends goes to the other function, under fresh names."""
+        self._exchange(other)
+        try:
+            yield
+        finally:
+            self._exchange(other)
+
+    def _exchange(self, other: Emitter) -> None:
+        for name in ("name", "result", "block", "_lines", "_allocas", "_terminated"):
+            own = getattr(self, name)
+            setattr(self, name, getattr(other, name))
+            setattr(other, name, own)
 
     def reserve(self) -> int:
         """Reserves a line to be written later by `fill`: a phi whose latch is not known yet."""

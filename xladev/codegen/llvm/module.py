@@ -135,6 +135,23 @@ class ModuleBuilder:
         if symbol not in self._declarations:
             self._declarations[symbol] = f"declare {result.text} @{symbol}({', '.join(types)})"
 
+    def declare(self, symbol: str, result: IrType, types: Sequence[str]) -> None:
+        """Declares a function that whoever loads the code provides."""
+        self.declare_intrinsic(symbol, result, types)
+
+    def declares(self, symbol: str) -> bool:
+        """Whether a function was declared."""
+        return symbol in self._declarations
+
+    def mark(self) -> int:
+        """How many functions there are, for `reset`."""
+        return len(self._functions)
+
+    def reset(self, mark: int) -> None:
+        """Forgets functions begun since a mark."""
+        for name in list(self._functions)[mark:]:
+            del self._functions[name]
+
     def constant_table(
         self, name: str, element: IrType, numbers: tuple[float | int, ...], align: int = 64
     ) -> Value:

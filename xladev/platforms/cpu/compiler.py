@@ -9,6 +9,7 @@ from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.folds import fold_of
 from xladev.codegen.kernels.scan import is_row_scan
+from xladev.codegen.kernels.sharing import PARALLEL
 from xladev.codegen.kernels.table import workspace_nbytes
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
@@ -28,7 +29,7 @@ from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
 from xladev.platforms.cpu.engine import compile_text, host_cpu, target_name, vector_nbytes
-from xladev.platforms.cpu.linker import module_text
+from xladev.platforms.cpu.linker import program_module
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.support import cpu_supports
 
@@ -126,11 +127,14 @@ class CpuCompiler(KernelCompiler):
         options: CompileOptions,
     ) -> Executable:
         """One object file with all kernels and the entry."""
-        text = module_text(plan)
+        module = program_module(plan, options.threads)
+        text = str(module)
         instrument.dump(plan.name, "ll", lambda: text)
         code = compile_text(plan.name, text, options.optimization_level)
         constants = tuple(literal.bits() for literal in plan.constants)
-        return Executable(signature, CpuPayload(constants, code).to_bytes())
+        return Executable(
+            signature, CpuPayload(constants, code, module.declares(PARALLEL)).to_bytes()
+        )
 
 
 def _is_folded_in_vectors(kernel: HloInstruction) -> bool:

@@ -10,7 +10,9 @@ import ctypes
 import itertools
 import threading
 import weakref
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
@@ -135,19 +137,35 @@ _engines = _Engines(share=64)
 
 
 class LoadedObject:
-    """Object code in this process; unloaded when the last reference is gone."""
+    """Object code in this process; unloaded when the last reference is gone.
 
-    def __init__(self, name: str, code: bytes, symbols: tuple[str, ...]) -> None:
+    Args:
+        name: what to call it.
+        code: an object file.
+        symbols: what it exports.
+        imports: addresses of what it refers to, besides functions of this process.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        code: bytes,
+        symbols: tuple[str, ...],
+        imports: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         library = f"{name}.{next(_library_numbers)}"
         builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
         for symbol in symbols:
             builder = builder.export_symbol(symbol)
+        for symbol, address in imports.items():
+            builder = builder.import_symbol(symbol, address)
         engine = _engines.next()
         tracker = builder.link(engine, library)
         self._addresses = {symbol: int(tracker[symbol]) for symbol in symbols}
         # The library must go before its engine, in whatever order a cycle is collected.
         finalizer = weakref.finalize(self, _unload, tracker, engine)
         finalizer.atexit = False
+        self.parts: tuple[object, ...] = (tracker, engine)
 
     def address(self, symbol: str) -> int:
         """Address of an exported symbol."""

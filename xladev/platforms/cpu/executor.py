@@ -17,6 +17,7 @@ from xladev.platforms.cpu.free_memory import FreeMemory
 from xladev.platforms.cpu.linker import CONSTANTS, ENTRY
 from xladev.platforms.cpu.native_door import native_door
 from xladev.platforms.cpu.payload import ALIGNMENT, CpuPayload
+from xladev.platforms.cpu.pool import pool_symbols
 from xladev.runtime.door import Door, Doorway
 from xladev.runtime.host_executor import HostExecutor, host_address
 from xladev.runtime.ledger import Account
@@ -95,7 +96,8 @@ class CpuLoadedExecutable(LoadedExecutable):
             error.at(f"executable {executable.signature.name!r}")
             raise
         self.name = executable.signature.name
-        self._object = LoadedObject("program", payload.code, (ENTRY, CONSTANTS))
+        imports = pool_symbols() if payload.is_parallel else {}
+        self._object = LoadedObject("program", payload.code, (ENTRY, CONSTANTS), imports)
         self._constants = [_aligned(c) for c in payload.constants]
         if self._constants:
             addresses = [int(c.__array_interface__["data"][0]) for c in self._constants]

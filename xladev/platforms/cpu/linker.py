@@ -41,17 +41,22 @@ MOST_STEPS = 64
 """Most steps in one function: LLVM's time for a block grows faster than its length."""
 
 
-def module_text(plan: KernelPlan) -> str:
-    """LLVM assembly of a whole plan."""
+def program_module(plan: KernelPlan, threads: int | None = None) -> ModuleBuilder:
+    """The module of a whole plan; its text is LLVM assembly.
+
+    Args:
+        plan: what to run.
+        threads: most threads that work on it; None for as many as the process wants.
+    """
     module = ModuleBuilder(plan.name, target_traits())
     for spec in plan.kernels:
-        emit_kernel(module, spec)
+        emit_kernel(module, spec, threads or 0)
     constants = module.pointer_array(CONSTANTS, max(len(plan.constants), 1))
     names = ("context", "arguments", "results", "scratch")
     entry = module.function(ENTRY, I32, [Parameter(PTR, name) for name in names])
     _Steps(_Plan(module, plan, constants), entry, entry.arguments[1:]).emit(plan.steps)
     entry.ret(entry.const(I32, 0))
-    return str(module)
+    return module
 
 
 @dataclass(slots=True)

@@ -20,14 +20,17 @@ class CpuPayload:
     Attributes:
         constants: bytes of each constant array.
         code: an object file.
+        is_parallel: whether it imports the pool of threads.
     """
 
     constants: tuple[bytes, ...]
     code: bytes
+    is_parallel: bool = False
 
     def to_bytes(self) -> bytes:
-        """Length of the sizes, sizes (JSON), constants, code."""
-        sizes = json.dumps([len(c) for c in self.constants]).encode()
+        """Length of the numbers; numbers (JSON): 1 if parallel, and sizes; constants; code."""
+        numbers = [int(self.is_parallel), *map(len, self.constants)]
+        sizes = json.dumps(numbers).encode()
         return b"".join([_LENGTH.pack(len(sizes)), sizes, *self.constants, self.code])
 
     @staticmethod
@@ -37,11 +40,12 @@ class CpuPayload:
             (length,) = _LENGTH.unpack_from(data)
             at = _LENGTH.size + length
             constants: list[bytes] = []
-            for nbytes in numbers(parse_json(data[_LENGTH.size : at])):
+            is_parallel, *sizes = numbers(parse_json(data[_LENGTH.size : at]))
+            for nbytes in sizes:
                 constants.append(data[at : at + nbytes])
                 at += nbytes
         except (struct.error, *DAMAGE) as e:
             raise FormatError("damaged CPU executable", why=shown(e)) from e
         if at > len(data):
             raise FormatError("damaged CPU executable", why="its constants are truncated")
-        return CpuPayload(tuple(constants), data[at:])
+        return CpuPayload(tuple(constants), data[at:], bool(is_parallel))

@@ -1,0 +1,149 @@
+"""Programs on several threads: the bits of one thread, whatever the kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from xladev.client import compile as compile_for
+from xladev.codegen.kernels import sharing
+from xladev.compiler.options import CompileOptions
+from xladev.hlo.ir import HloModule
+from xladev.hlo.text import parse_module
+
+SUM = """add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+"""
+PROGRAMS = {
+    "a loop over positions": """
+ENTRY e { p = f32[20011] parameter(0)  q = f32[20011] parameter(1)
+  x = f32[20011] exponential(p)  ROOT r = f32[20011] add(x, q) }""",
+    "a loop over rows": """
+ENTRY e { p = f32[70,90] parameter(0)  q = f32[90] parameter(1)
+  b = f32[70,90] broadcast(q), dimensions={1}  ROOT r = f32[70,90] multiply(p, b) }""",
+    "a transpose in tiles": """
+ENTRY e { p = f32[700,1030] parameter(0)  ROOT r = f32[1030,700] transpose(p),
+    dimensions={1,0} }""",
+    "single elements": """
+ENTRY e { p = f32[3,50,70] parameter(0)
+  ROOT r = f32[3,70,50] transpose(p), dimensions={0,2,1} }""",
+    "sums of rows": SUM
+    + """
+ENTRY e { p = f32[90,777] parameter(0)  z = f32[] constant(0)
+  ROOT r = f32[90] reduce(p, z), dimensions={1}, to_apply=add }""",
+    "sums of columns": SUM
+    + """
+ENTRY e { p = f32[777,2100] parameter(0)  z = f32[] constant(0)
+  ROOT r = f32[2100] reduce(p, z), dimensions={0}, to_apply=add }""",
+    "sums of both": SUM
+    + """
+ENTRY e { p = f32[40,50,60] parameter(0)  z = f32[] constant(0)
+  ROOT r = f32[50] reduce(p, z), dimensions={0,2}, to_apply=add }""",
+    "one sum": SUM
+    + """
+ENTRY e { p = f32[300007] parameter(0)  z = f32[] constant(0)
+  ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=add }""",
+    "sums in rows": SUM
+    + """
+ENTRY e { p = f32[30,900] parameter(0)  z = f32[] constant(-0)
+  ROOT r = f32[30,900] reduce-window(p, z), window={size=1x900 pad=0_0x899_0}, to_apply=add }""",
+    "windows": SUM
+    + """
+ENTRY e { p = f32[4,30,30,20] parameter(0)  z = f32[] constant(0)
+  ROOT r = f32[4,28,28,20] reduce-window(p, z), window={size=1x3x3x1}, to_apply=add }""",
+    "a product": """
+ENTRY e { p = f32[130,70] parameter(0)  q = f32[70,210] parameter(1)
+  ROOT r = f32[130,210] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""",
+    "products": """
+ENTRY e { p = f32[5,40,70] parameter(0)  q = f32[5,70,33] parameter(1)
+  ROOT r = f32[5,40,33] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0},
+    lhs_contracting_dims={2}, rhs_contracting_dims={1} }""",
+    "a product of packed rows": """
+ENTRY e { p = f32[70,600] parameter(0)  q = f32[70,45] parameter(1)
+  ROOT r = f32[600,45] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0} }""",
+    "a product of bf16": """
+ENTRY e { p = f32[130,70] parameter(0)  q = f32[70,60] parameter(1)
+  a = bf16[130,70] convert(p)  b = bf16[70,60] convert(q)
+  ROOT r = bf16[130,60] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""",
+    "a convolution": """
+ENTRY e { p = f32[2,20,20,12] parameter(0)  q = f32[3,3,12,24] parameter(1)
+  ROOT r = f32[2,20,20,24] convolution(p, q), window={size=3x3 pad=1_1x1_1},
+    dim_labels=b01f_01io->b01f }""",
+    "a convolution in groups": """
+ENTRY e { p = f32[2,20,20,12] parameter(0)  q = f32[3,3,4,24] parameter(1)
+  ROOT r = f32[2,18,18,24] convolution(p, q), window={size=3x3},
+    dim_labels=b01f_01io->b01f, feature_group_count=3 }""",
+    "a depthwise convolution": """
+ENTRY e { p = f32[2,20,20,12] parameter(0)  q = f32[3,3,1,12] parameter(1)
+  ROOT r = f32[2,18,18,12] convolution(p, q), window={size=3x3},
+    dim_labels=b01f_01io->b01f, feature_group_count=12 }""",
+    "a sort of rows": """
+less { a = f32[] parameter(0)  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT }
+ENTRY e { p = f32[33,300] parameter(0)
+  ROOT r = f32[33,300] sort(p), dimensions={1}, to_apply=less }""",
+    "a gather": """
+ENTRY e { p = f32[100,48] parameter(0)  q = f32[300] parameter(1)  n = f32[] constant(100)
+  b = f32[300] broadcast(n), dimensions={}  m = f32[300] multiply(q, b)
+  i = s32[300] convert(m)
+  ROOT r = f32[300,48] gather(p, i), offset_dims={1}, collapsed_slice_dims={0},
+    start_index_map={0}, index_vector_dim=1, slice_sizes={1,48} }""",
+    "a scatter of rows": SUM
+    + """
+ENTRY e { p = f32[100,48] parameter(0)  q = f32[300] parameter(1)  u = f32[300,48] parameter(2)
+  n = f32[] constant(110)  b = f32[300] broadcast(n), dimensions={}
+  m = f32[300] multiply(q, b)  i = s32[300] convert(m)
+  ROOT r = f32[100,48] scatter(p, i, u), update_window_dims={1}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }""",
+    "a scatter of windows that overlap": SUM
+    + """
+ENTRY e { p = f32[500] parameter(0)  q = f32[300] parameter(1)  u = f32[300,9] parameter(2)
+  n = f32[] constant(500)  b = f32[300] broadcast(n), dimensions={}
+  m = f32[300] multiply(q, b)  i = s32[300] convert(m)
+  ROOT r = f32[500] scatter(p, i, u), update_window_dims={1}, inserted_window_dims={},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }""",
+    "an update in place of a slice": """
+ENTRY e { p = f32[100,48] parameter(0)  u = f32[60,48] parameter(1)  i = s32[] constant(7)
+  j = s32[] constant(0)  d = f32[100,48] negate(p)
+  ROOT r = f32[100,48] dynamic-update-slice(d, u, i, j) }""",
+    "windows that select": SUM
+    + """
+ge { a = f32[] parameter(0)  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=GE }
+ENTRY e { p = f32[6,32,32,24] parameter(0)  s = f32[6,16,16,24] parameter(1)
+  z = f32[] constant(0)
+  ROOT r = f32[6,32,32,24] select-and-scatter(p, s, z), window={size=1x2x2x1 stride=1x2x2x1},
+    select=ge, scatter=add }""",
+    "a softmax": SUM
+    + """
+max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+ENTRY e { p = f32[70,300] parameter(0)  l = f32[] constant(-inf)  z = f32[] constant(0)
+  m = f32[70] reduce(p, l), dimensions={1}, to_apply=max
+  n = f32[70,300] broadcast(m), dimensions={0}  d = f32[70,300] subtract(p, n)
+  x = f32[70,300] exponential(d)  s = f32[70] reduce(x, z), dimensions={1}, to_apply=add
+  t = f32[70,300] broadcast(s), dimensions={0}  ROOT r = f32[70,300] divide(x, t) }""",
+}
+
+
+def arguments(module: HloModule) -> list[np.ndarray]:
+    draw = np.random.default_rng(11)
+    return [draw.random(p.shape.dims, np.float32) for p in module.entry.parameters]
+
+
+def run(name: str, threads: int | None) -> np.ndarray:
+    module = parse_module(f"HloModule m\n{PROGRAMS[name]}")
+    program = compile_for(module, "cpu", CompileOptions(threads=threads))
+    return np.atleast_1d(np.asarray(program(*arguments(module)))).copy()
+
+
+@pytest.fixture
+def everything_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "LEAST_NS", 0.0)
+    monkeypatch.setattr(sharing, "LEAST_PART_NS", 0.0)
+
+
+@pytest.mark.usefixtures("everything_shared")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_any_number_of_threads_gives_the_same_bits(name: str) -> None:
+    alone = run(name, 1)
+    for threads in (2, 3, 7, None):
+        np.testing.assert_array_equal(run(name, threads).view(np.uint8), alone.view(np.uint8))

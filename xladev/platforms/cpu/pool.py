@@ -1,0 +1,145 @@
+"""The threads behind all programs of this process: native code, and how many of them there are."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+from xladev.codegen.kernels.sharing import PARALLEL
+from xladev.errors import OptionError
+from xladev.platforms.cpu.engine import LoadedObject, compile_text, target_traits
+from xladev.platforms.cpu.native_block import keep_forever
+
+THREADS_VARIABLE = "XLADEV_NUM_THREADS"
+"""Most threads that work on one program, the calling one included; unset: one per processor."""
+
+_PORTABLE = """
+define internal void @relax() {
+  ret void
+}
+define internal i64 @rounding() {
+  ret i64 0
+}
+define internal void @round(i64 %mode) {
+  ret void
+}
+"""
+_X86 = """
+declare void @llvm.x86.sse2.pause()
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+define internal void @relax() {
+  call void @llvm.x86.sse2.pause()
+  ret void
+}
+define internal i64 @rounding() {
+  %place = alloca i32
+  call void @llvm.x86.sse.stmxcsr(ptr %place)
+  %mode = load i32, ptr %place
+  %flags = and i32 %mode, -64
+  %wide = zext i32 %flags to i64
+  ret i64 %wide
+}
+define internal void @round(i64 %mode) {
+  %place = alloca i32
+  %narrow = trunc i64 %mode to i32
+  store i32 %narrow, ptr %place
+  call void @llvm.x86.sse.ldmxcsr(ptr %place)
+  ret void
+}
+"""
+_ARM = """
+declare void @llvm.aarch64.hint(i32)
+declare i64 @llvm.aarch64.get.fpcr()
+declare void @llvm.aarch64.set.fpcr(i64)
+define internal void @relax() {
+  call void @llvm.aarch64.hint(i32 1)
+  ret void
+}
+define internal i64 @rounding() {
+  %mode = call i64 @llvm.aarch64.get.fpcr()
+  ret i64 %mode
+}
+define internal void @round(i64 %mode) {
+  call void @llvm.aarch64.set.fpcr(i64 %mode)
+  ret void
+}
+"""
+_MACHINES: Mapping[str, str] = MappingProxyType({"x86_64": _X86, "aarch64": _ARM})
+"""By processor: how to wait a moment, and how floats are rounded and denormals kept, which a thread
+takes over from whoever it works for."""
+
+_ALONE = f"""
+@threads = global i64 1
+define void @{PARALLEL}(ptr %function, ptr %frame, ptr %private, i64 %count, i64 %grain,
+                        i64 %nbytes, i64 %limit) {{
+  call void %function(ptr %frame, ptr %private, i64 0, i64 %count)
+  ret void
+}}
+"""
+"""The pool of systems whose threads `pool.ll` does not know: none."""
+
+_lock = threading.Lock()
+
+
+def threads_wanted() -> int:
+    """How many threads work on a program that does not say: see `THREADS_VARIABLE`.
+
+    Raises:
+        OptionError: the variable is not a number of at least 1.
+    """
+    text = os.environ.get(THREADS_VARIABLE, "").strip()
+    if not text:
+        return _processors()
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise OptionError(
+            f"{THREADS_VARIABLE} is {text!r}",
+            why="it must be a number of threads, at least 1",
+            hint=f"unset {THREADS_VARIABLE}, or set it to 1 for no threads but the caller's",
+        )
+    return number
+
+
+def _processors() -> int:
+    """Processors that this process may run on."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def pool_symbols() -> Mapping[str, int]:
+    """Addresses of what programs import, by symbol; the pool is compiled at the first call.
+
+    Raises:
+        OptionError: see `threads_wanted`.
+    """
+    with _lock:
+        return _make()
+
+
+@cache
+def _make() -> Mapping[str, int]:
+    wanted = threads_wanted()
+    code = LoadedObject("pool", compile_text("pool", _text(), 1), (PARALLEL, "threads"))
+    # Threads are in this code until the process ends, which the interpreter does before.
+    keep_forever(code, *code.parts)
+    ctypes.c_int64.from_address(code.address("threads")).value = wanted
+    return MappingProxyType({PARALLEL: code.address(PARALLEL)})
+
+
+def _text() -> str:
+    if sys.platform != "linux":
+        return _ALONE
+    processor = target_traits().triple.partition("-")[0]
+    pool = (Path(__file__).parent / "pool.ll").read_text("utf-8")
+    return pool + _MACHINES.get(processor, _PORTABLE)
