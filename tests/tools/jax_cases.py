@@ -35,13 +35,13 @@ WIDER: Mapping[str, float] = MappingProxyType(
         "lu": 100.0,
         "qr": 100.0,
         "svd": 500.0,
-        "igamma": 100.0,
-        "igammac": 100.0,
+        "igammac": 64.0,
         "atanh": 200.0,
     }
 )
-"""The same for solvers, whose errors grow with the matrix (200 by 200 at most), and for series that
-multiply the errors of an exponential. JAX's CPU itself is 117 wrong in an atanh of f64."""
+"""The same for solvers, whose errors grow with the matrix (200 by 200 at most), and for functions
+that JAX defines by many steps: beside exact values, igammac of its cases is 57 wrong both here and
+on JAX's CPU, and 40 apart. JAX's CPU is 117 wrong in an atanh of f64."""
 
 PRODUCTS = ("conv_general_dilated", "dot_general")
 """Where JAX's CPU computes in the dtype of the arguments, though the result's is wider."""
