@@ -106,10 +106,10 @@ class Fusion:
                 continue
             if not is_kernel(root) or is_free(root):
                 continue
-            replacements[root] = _fused(root, set(group), computation.name)
+            replacements[root] = fused_group(root, set(group), computation.name)
             dead.update(i for i in group if i is not root)
         fused = rebuild(computation, replacements)
-        return _without_dead(fused)
+        return without_dead(fused)
 
     def _leaders(
         self, computation: HloComputation, users: Users, controlled: AbstractSet[HloInstruction]
@@ -274,7 +274,7 @@ def _reads_free(root: HloInstruction) -> bool:
     return is_kernel(root) and any(is_free(o) for o in root.operands)
 
 
-def _fused(root: HloInstruction, group: set[HloInstruction], where: str) -> HloInstruction:
+def fused_group(root: HloInstruction, group: set[HloInstruction], where: str) -> HloInstruction:
     """A fusion instruction that computes ``root`` from values outside of the group."""
     inside, outside = _inside_and_outside(root, group)
     made: dict[HloInstruction, HloInstruction] = {}
@@ -321,7 +321,7 @@ def _inside_and_outside(
     return inside, outside
 
 
-def _without_dead(computation: HloComputation) -> HloComputation:
+def without_dead(computation: HloComputation) -> HloComputation:
     """Drops instructions that nothing needs any more."""
     live: set[HloInstruction] = {computation.root}
     kept: list[HloInstruction] = []

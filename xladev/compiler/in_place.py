@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xladev.codegen.row_program import row_program
 from xladev.hlo.ir import HloComputation, HloInstruction
 
 _UPDATES = frozenset({"dynamic-update-slice", "scatter"})
@@ -11,15 +12,17 @@ def in_place_pairs(computation: HloComputation) -> frozenset[tuple[int, int]]:
     """Pairs (result, operand) for which each kernel of ``computation`` may work in place.
 
     An update may overwrite the array it updates, if it reads that array in no other way. A loop may
-    overwrite an operand that it reads only at the index it is about to write.
+    overwrite an operand that it reads only at the index it is about to write; a row program, one
+    that it reads only in the row that it is about to write.
     """
     root = computation.root
     if root.opcode in _UPDATES:
         return _updated(computation)
     roots = root.operands if root.opcode == "tuple" else (root,)
+    rows = row_program(computation)
     if len({(r.shape.dims, r.shape.minor_to_major) for r in roots}) != 1:
         return frozenset()
-    safe = read_at_own_index(computation, roots)
+    safe = read_at_own_index(computation, roots) if rows is None else rows.read_by_rows()
     return frozenset(
         (result, number)
         for result, r in enumerate(roots)

@@ -25,6 +25,7 @@ from xladev.compiler.memory_plan import plan_memory
 from xladev.compiler.multi_output_fusion import MultiOutputFusion
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.plan_file import plan_executable
+from xladev.compiler.row_fusion import RowFusion
 from xladev.compiler.signature import Alias, Signature
 from xladev.errors import UnsupportedError
 from xladev.hlo.dot import module_to_dot
@@ -93,7 +94,8 @@ class KernelCompiler(Compiler):
         return MultiOutputFusion(self.can_share_kernel).run(self._form_single_kernels(module))
 
     def _form_single_kernels(self, module: HloModule) -> HloModule:
-        return Fusion(self.can_fuse, epilogues=self.epilogues).run(module)
+        rows = RowFusion().run(module) if self.has_row_kernels else module
+        return Fusion(self.can_fuse, epilogues=self.epilogues).run(rows)
 
     def signature(self, module: HloModule, plan: KernelPlan, options: CompileOptions) -> Signature:
         """The outside of the executable that `link` makes."""
@@ -120,6 +122,11 @@ class KernelCompiler(Compiler):
         `can_fuse` is asked for each; the kernel's family stays that of the opcode.
         """
         return frozenset()
+
+    @property
+    def has_row_kernels(self) -> bool:
+        """Whether a kernel may fold rows and go on with them (`codegen.row_program`)."""
+        return False
 
     def link(
         self,

@@ -41,22 +41,21 @@ def emit_row_folds(
     stored: Sequence[Member],
 ) -> None:
     """Folds whose innermost axis is folded; also stores elements as it comes by them."""
-    _RowFolds(k, space, folds, results, stored).emit()
+    RowFolds(k, space, folds, stored).emit(results)
 
 
-class _RowFolds:
-    """Writes the loops of one kernel."""
+class RowFolds:
+    """Writes the loops of some folds."""
 
     def __init__(
         self,
         k: KernelBuild,
         space: FoldSpace,
         folds: Sequence[Fold],
-        results: Sequence[IrArray],
         stored: Sequence[Member],
     ) -> None:
         self.k, self.b, self.space = k, k.b, space
-        self.folds, self.results, self.stored = folds, results, stored
+        self.folds, self.stored = folds, stored
         self.extent = space.axes[-1].extent
         nbytes = element_nbytes(k)
         self.terms = self._terms(nbytes)
@@ -73,20 +72,23 @@ class _RowFolds:
             return most
         return min(few, 1 << (self.extent.bit_length() - 1))
 
-    def emit(self) -> None:
+    def emit(self, results: Sequence[IrArray]) -> None:
         """All results."""
         kept = [axis.extent for axis in self.space.axes if not axis.folded]
-        folded = [axis.extent for axis in self.space.axes if axis.folded]
 
         def result(outer: Places) -> None:
-            initial = [self._initial(fold) for fold in self.folds]
-            totals = self._over(outer, (), folded, initial)
-            places = self._places(outer, (0,) * len(folded))
-            for fold, total, array in zip(self.folds, totals, self.results, strict=True):
-                index = self.space.result_index(self.k.e.at, places, fold)
-                array.store(self.b, index, fold.rounded(self.b, total))
+            places = self._places(outer, (0,) * (len(self.space.axes) - len(kept)))
+            for fold, total, array in zip(self.folds, self.totals(outer), results, strict=True):
+                array.store(self.b, self.space.result_index(self.k.e.at, places, fold), total)
 
         self.k.split_nest(kept, result)
+
+    def totals(self, outer: Places) -> list[Element]:
+        """The result of each fold at a place on the axes that are kept."""
+        folded = [axis.extent for axis in self.space.axes if axis.folded]
+        totals = self._over(outer, (), folded, [self._initial(fold) for fold in self.folds])
+        pairs = zip(self.folds, totals, strict=True)
+        return [fold.rounded(self.b, total) for fold, total in pairs]
 
     def _initial(self, fold: Fold) -> Value:
         return real_of(self.k.e.element(fold.reduce.operands[1], ()), "a fold in vectors")

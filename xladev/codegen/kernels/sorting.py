@@ -44,9 +44,11 @@ def emit_sort(k: KernelBuild) -> None:
     (axis,) = i["dimensions"]
     dims = i.operands[0].shape.dims
     key = sort_key(i["to_apply"])
-    rows, spare = _rows_in_workspace(k, k.workspace)
+    workspace = k.workspace
 
     def per_row(outer: Index) -> None:
+        rows, spare = _rows_in_workspace(k, workspace)
+
         def full(x: Value) -> Index:
             return (*outer[:axis], x, *outer[axis + 1 :])
 
@@ -61,7 +63,8 @@ def emit_sort(k: KernelBuild) -> None:
             for result, row in zip(k.results, final, strict=True):
                 result.store(k.b, full(x), row.load(k.b, (x,)))
 
-    k.nest([1 if d == axis else size for d, size in enumerate(dims)], per_row)
+    extents = [1 if d == axis else size for d, size in enumerate(dims)]
+    k.split_nest(extents, per_row, private_nbytes=sort_workspace_nbytes(k.spec))
 
 
 def _rows_in_workspace(

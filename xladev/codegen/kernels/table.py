@@ -19,6 +19,7 @@ from xladev.codegen.kernels.loops import (
     emit_results,
 )
 from xladev.codegen.kernels.matmul import dot_workspace_nbytes
+from xladev.codegen.kernels.rows import emit_rows
 from xladev.codegen.kernels.sorting import emit_sort, sort_workspace_nbytes
 from xladev.codegen.kernels.updates import (
     emit_dynamic_update_slice,
@@ -26,6 +27,7 @@ from xladev.codegen.kernels.updates import (
     emit_select_and_scatter,
 )
 from xladev.codegen.llvm import ModuleBuilder
+from xladev.codegen.row_program import row_program
 
 KERNEL_EMITTERS: Mapping[str, KernelEmitter] = MappingProxyType(
     {
@@ -70,5 +72,9 @@ def emit_kernel(module: ModuleBuilder, spec: KernelSpec, threads: int | None = N
         UnsupportedError: an opcode or element type without code.
     """
     k = begin_kernel(module, spec, workspace_nbytes(spec) > 0, threads)
-    KERNEL_EMITTERS.get(k.root.opcode, emit_loops)(k)
+    rows = row_program(spec.computation)
+    if rows is not None:
+        emit_rows(k, rows)
+    else:
+        KERNEL_EMITTERS.get(k.root.opcode, emit_loops)(k)
     k.b.ret()

@@ -98,6 +98,11 @@ class CpuCompiler(KernelCompiler):
         """Whatever the general rule allows."""
         return YES
 
+    @property
+    def has_row_kernels(self) -> bool:
+        """Yes: a row that was folded is still in the nearest cache."""
+        return True
+
     def can_share_kernel(self, first: HloInstruction, second: HloInstruction) -> Support:
         """Reduces together, with the loops that go their way where they are folded in vectors.
 
