@@ -28,6 +28,9 @@ from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.shape import Shape
 
+Extent = int | tuple[IndexValue, IndexValue]
+"""How many indices a loop goes over, from 0 on; or the first, and the one after the last."""
+
 
 @dataclass(frozen=True, slots=True)
 class KernelBuild:
@@ -65,27 +68,39 @@ class KernelBuild:
         count: int,
         part: Part,
         *,
-        captures: Sequence[Value] = (),
+        captures: Sequence[IndexValue] = (),
         private_nbytes: int = 0,
+        least: int = 1,
     ) -> None:
         """Runs ``part(begin, end)``, a loop over any part of ``count`` units, in several threads.
 
         Units must not depend on one another: nobody knows in which order they are computed.
         ``part`` may use the kernel's arrays, its workspace and the captured values; nothing else
         that was emitted before. If it writes to the workspace what other units must not see, it
-        says of how many bytes each thread needs its own.
+        says of how many bytes each thread needs its own. Parts have at least ``least`` units.
         """
         if count < 2 or self.sharing is None or not self.is_shared:
             part(0, count)
             return
-        emit_shared(self.b, self.e, self.sharing, count, part, captures=captures,
-                    workspace=self.workspace, private_nbytes=private_nbytes)  # fmt: skip
+        values = [c for c in captures if isinstance(c, Value) and c.text.startswith("%")]
+        emit_shared(
+            self.b,
+            self.e,
+            self.sharing,
+            count,
+            part,
+            captures=values,
+            workspace=self.workspace,
+            private_nbytes=private_nbytes,
+            least=least,
+        )
 
     def split_nest(
         self,
         extents: Sequence[int],
         body: Callable[[Index], None],
         *,
+        captures: Sequence[IndexValue] = (),
         private_nbytes: int = 0,
     ) -> None:
         """As `nest`, in several threads: no index may depend on another; see `split`."""
@@ -98,19 +113,22 @@ class KernelBuild:
             with self.b.loop(begin, end) as unit, self.e.scope():
                 self._nest(tuple(extents[len(outer) :]), self.e.at.delinear(unit, outer), body)
 
-        self.split(prod(outer), part, private_nbytes=private_nbytes)
+        self.split(prod(outer), part, captures=captures, private_nbytes=private_nbytes)
 
-    def nest(self, extents: Sequence[int], body: Callable[[Index], None]) -> None:
+    def nest(self, extents: Sequence[Extent], body: Callable[[Index], None]) -> None:
         """Runs ``body`` at every index of the extents, the last one innermost."""
         self._nest(tuple(extents), (), body)
 
-    def _nest(self, extents: tuple[int, ...], outer: Index, body: Callable[[Index], None]) -> None:
+    def _nest(
+        self, extents: tuple[Extent, ...], outer: Index, body: Callable[[Index], None]
+    ) -> None:
         if not extents:
             body(outer)
         elif extents[0] == 1:
             self._nest(extents[1:], (*outer, 0), body)
         else:
-            with self.b.loop(0, extents[0]) as i, self.e.scope():
+            begin, end = extents[0] if isinstance(extents[0], tuple) else (0, extents[0])
+            with self.b.loop(begin, end) as i, self.e.scope():
                 self._nest(extents[1:], (*outer, i), body)
 
     def nest_in_layout(self, array: IrArray, body: Callable[[Index], None]) -> None:
@@ -129,19 +147,12 @@ class KernelBuild:
         dims = array.shape.dims
         steps = {tile.crossed: tile.crossed_size, tile.inner: tile.inner_size}
 
-        def tiles(left: tuple[int, ...], at: dict[int, IndexValue]) -> None:
-            """Goes over whole dimensions, and in steps over tiled ones, which come again."""
-            if not left:
-                self._in_tile(at, steps, dims, body)
-                return
-            step = steps.get(left[0], 1)
-            if dims[left[0]] == 1:
-                tiles(left[1:], {**at, left[0]: 0})
-                return
-            with self.b.loop(0, dims[left[0]], step) as start, self.e.scope():
-                tiles(left[1:], {**at, left[0]: start})
+        def tile_at(places: Index) -> None:
+            starts = {d: self.e.at.mul(x, steps.get(d, 1))
+                      for d, x in zip(order, places, strict=True)}  # fmt: skip
+            self._in_tile(starts, steps, dims, body)
 
-        tiles(order, {})
+        self.split_nest([-(-dims[d] // steps.get(d, 1)) for d in order], tile_at)
 
     def _in_tile(
         self,

@@ -23,6 +23,10 @@ Places = tuple[IndexValue, ...]
 
 BLOCK = 1024
 """Columns that are folded at once."""
+FEW_BLOCKS = 8
+"""Blocks that keep threads busy."""
+LEAST_NBYTES = 256
+"""Bytes of a row that a block has at least: some cache lines side by side."""
 MOST_CHAIN = 1024
 """Most additions to one accumulator: rounding grows with their number."""
 GROUPS = ((12, 8), (24, 4))
@@ -44,7 +48,7 @@ class _ColumnFolds:
     ) -> None:
         self.k, self.b, self.space, self.folds, self.results = k, k.b, space, folds, results
         self.columns = space.axes[-1].extent
-        self.block = min(BLOCK, self.columns)
+        self.block = self._block_size(k)
         self.lanes = lanes_for(k, self.columns)
         if self.lanes == 1:
             raise NotInVectorsError("too few columns for vectors")
@@ -55,14 +59,26 @@ class _ColumnFolds:
 
     def emit(self) -> None:
         """All results."""
-        kept = [axis.extent for axis in self.space.axes[:-1] if not axis.folded]
-        self.k.nest(kept, self._blocks)
+        self.k.split_nest([*self._kept(), -(-self.columns // self.block)], self._one_block)
 
-    def _blocks(self, outer: Places) -> None:
-        with self.b.loop(0, self.columns, self.block) as first, self.e.scope():
+    def _kept(self) -> list[int]:
+        return [axis.extent for axis in self.space.axes[:-1] if not axis.folded]
+
+    def _block_size(self, k: KernelBuild) -> int:
+        """Columns of a block: fewer where threads would have too few blocks."""
+        block, few = min(BLOCK, self.columns), FEW_BLOCKS // max(prod(self._kept()), 1)
+        if not k.is_shared or self.columns >= block * few:
+            return block
+        least = LEAST_NBYTES // min(fold.dtype.host_nbytes for fold in self.folds)
+        return min(block, max(least, -(-self.columns // few // least) * least))
+
+    def _one_block(self, places: Places) -> None:
+        *outer, number = places
+        first = self.e.at.value(self.e.at.mul(number, self.block))
+        with self.e.scope():
             self.e.at.is_multiple(first, self.block)
             totals = self._buffers()
-            block = _Block(self, outer, first)
+            block = _Block(self, tuple(outer), first)
             initial = [self.k.e.element(fold.reduce.operands[1], ()) for fold in self.folds]
             block.fill(totals, [real_of(x, "a fold in vectors") for x in initial])
             self._over(block, (), self.folded, totals)

@@ -29,6 +29,10 @@ SHORT_ROW = 8
 """Rows shorter than this many sets of accumulators are short."""
 LONG_EXPRESSION = 24
 """Instructions in a kernel whose loop is not to be written several times."""
+FEW_ROWS = 8
+"""Fewer rows than threads could want: parts of each are shared."""
+MOST_PARTS = 4096
+"""What as many parts of a row come to is kept on the stack."""
 MOST_CHAIN = 1024
 """Most terms that one accumulator takes: rounding grows with their number."""
 
@@ -63,6 +67,7 @@ class RowFolds:
         if self.lanes < LEAST_LANES:
             raise NotInVectorsError("rows too short for vectors")
         self.e = space.emitter(self.lanes)
+        self.in_parts = False
 
     def _terms(self, nbytes: int) -> int:
         """Accumulators of one fold: those that fit, fewer where rows are short."""
@@ -81,12 +86,17 @@ class RowFolds:
             for fold, total, array in zip(self.folds, self.totals(outer), results, strict=True):
                 array.store(self.b, self.space.result_index(self.k.e.at, places, fold), total)
 
-        self.k.split_nest(kept, result)
+        few = self.k.is_shared and prod(kept) < FEW_ROWS
+        self.in_parts = few and self._part_count(self._folded()) > 0
+        (self.k.nest if self.in_parts else self.k.split_nest)(kept, result)
+
+    def _folded(self) -> list[int]:
+        return [axis.extent for axis in self.space.axes if axis.folded]
 
     def totals(self, outer: Places) -> list[Element]:
         """The result of each fold at a place on the axes that are kept."""
-        folded = [axis.extent for axis in self.space.axes if axis.folded]
-        totals = self._over(outer, (), folded, [self._initial(fold) for fold in self.folds])
+        initial = [self._initial(fold) for fold in self.folds]
+        totals = self._over(outer, (), self._folded(), initial)
         pairs = zip(self.folds, totals, strict=True)
         return [fold.rounded(self.b, total) for fold, total in pairs]
 
@@ -104,6 +114,8 @@ class RowFolds:
         chain = prod(extents[:-1]) * -(-extents[-1] // self.terms)
         if chain <= MOST_CHAIN:
             return self._block(outer, at, extents, (0, extents[-1]), held)
+        if self.in_parts:
+            return self._in_parts(outer, at, extents, held)
         if len(extents) > 1:
             with self.b.carried_loop(0, extents[0], initial=held) as loop, self.e.scope():
                 loop.carry(*self._over(outer, (*at, loop.index), extents[1:], loop.values))
@@ -117,6 +129,48 @@ class RowFolds:
             return loop.values
         return self._block(outer, at, extents, (whole, extents[0] - whole), loop.values)
 
+    def _part_count(self, extents: Sequence[int]) -> int:
+        """How many parts `_over` combines one after the other; 0 if they are not that simple."""
+        parts = extents[0] if len(extents) > 1 else extents[-1] // (MOST_CHAIN * self.terms)
+        chain = prod(extents[1:-1]) * -(-extents[-1] // self.terms) if len(extents) > 1 else 0
+        return parts if 1 < parts <= MOST_PARTS and chain <= MOST_CHAIN else 0
+
+    def _in_parts(
+        self, outer: Places, at: Places, extents: Sequence[int], held: Sequence[Value]
+    ) -> Sequence[Value]:
+        """As `_over`: all parts in several threads, what they come to combined in their order."""
+        count, size = self._part_count(extents), MOST_CHAIN * self.terms
+        length = extents[-1] if len(extents) > 1 else size
+        values = 2 if length % self.terms else 1
+        buffers = [self.b.alloca(fold.type, count * values, align=64) for fold in self.folds]
+
+        def place(buffer: Value, fold: Fold, number: Value, n: int) -> Value:
+            index = self.b.add(self.b.mul(number, values), n)
+            return self.b.element_address(buffer, index, fold.type)
+
+        def part(begin: IndexValue, end: IndexValue) -> None:
+            with self.b.loop(begin, end) as number, self.e.scope():
+                if len(extents) > 1:
+                    found = self._partial(outer, (*at, number), extents[1:], (0, length))
+                else:
+                    found = self._partial(outer, at, extents, (self.e.at.mul(number, size), size))
+                for fold, buffer, partial in zip(self.folds, buffers, found, strict=True):
+                    for n, value in enumerate(partial):
+                        self.b.store(value, place(buffer, fold, number, n))
+
+        self.k.split(count, part, captures=(*buffers, *outer, *at))
+        with self.b.carried_loop(0, count, initial=held) as loop:
+            totals = list(loop.values)
+            for f, (fold, buffer) in enumerate(zip(self.folds, buffers, strict=True)):
+                for n in range(values):
+                    new = self.b.load(fold.type, place(buffer, fold, loop.index, n))
+                    totals[f] = fold.combine(self.b, totals[f], new)
+            loop.carry(*totals)
+        if len(extents) > 1 or count * size == extents[0]:
+            return loop.values
+        rest = count * size, extents[0] - count * size
+        return self._block(outer, at, extents, rest, loop.values)
+
     def _block(
         self,
         outer: Places,
@@ -125,20 +179,31 @@ class RowFolds:
         row: tuple[IndexValue, int],
         held: Sequence[Value],
     ) -> Sequence[Value]:
-        """One set of accumulators for all these elements, and their total."""
+        """Combines what is held with all these elements."""
+        totals = list(held)
+        for n, partial in enumerate(self._partial(outer, at, extents, row)):
+            for value in partial:
+                totals[n] = self.folds[n].combine(self.b, totals[n], value)
+        return totals
+
+    def _partial(
+        self, outer: Places, at: Places, extents: Sequence[int], row: tuple[IndexValue, int]
+    ) -> list[list[Value]]:
+        """One set of accumulators for all these elements; for each fold what they come to.
+
+        Elements that do not fill the accumulators have a total of their own.
+        """
         copies = self.terms // self.lanes
         rest = row[1] % self.terms
         state = [fold.start(self.lanes) for fold in self.folds for _ in range(copies)]
         state += [fold.start(1) for fold in self.folds] if rest else []
         final = self._nested(outer, at, extents[:-1], row, state)
-        totals = list(held)
+        found: list[list[Value]] = []
         for n, fold in enumerate(self.folds):
-            together = _together(self.b, fold, final[n * copies : (n + 1) * copies])
-            totals[n] = fold.combine(self.b, totals[n], together)
+            found.append([_together(self.b, fold, final[n * copies : (n + 1) * copies])])
             if rest:
-                last = final[len(self.folds) * copies + n]
-                totals[n] = fold.combine(self.b, totals[n], last)
-        return totals
+                found[n].append(final[len(self.folds) * copies + n])
+        return found
 
     def _nested(
         self,

@@ -6,7 +6,7 @@ through again, and lanes whose element has come by change it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -21,6 +21,7 @@ from xladev.codegen.kernels.vectors import in_vectors_and_rest, lanes_for, store
 from xladev.codegen.llvm import I1, I32, Value, vector
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.elements import Element, real_of
+from xladev.hlo.attributes import WindowDim
 from xladev.hlo.ir import HloInstruction
 
 SINGLE_OPCODE = 3
@@ -134,9 +135,18 @@ def select_and_scatter_in_vectors(k: KernelBuild, single: SingleSource) -> bool:
                 loops.e, 0, extent, lambda x: loops.scatter(index(x)), lambda x: single(index(x))
             )
 
-        k.nest([shape.dims[d] for d in order], row)
+        extents, apart = [shape.dims[d] for d in order], windows_apart(i, order)
+        k.split_nest(
+            extents[:apart], lambda outer: k.nest(extents[apart:], lambda at: row((*outer, *at)))
+        )
 
     return k.attempt(emit)
+
+
+def windows_apart(i: HloInstruction, order: Sequence[int]) -> int:
+    """How many dimensions, of the first in an order, have windows that never meet."""
+    plain = WindowDim(1)
+    return next((n for n, d in enumerate(order) if i["window"][d] != plain), len(order))
 
 
 def _is_plain(i: HloInstruction, inner: int) -> bool:

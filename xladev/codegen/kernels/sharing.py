@@ -92,6 +92,7 @@ def emit_shared(
     captures: Sequence[Value] = (),
     workspace: Value | None = None,
     private_nbytes: int = 0,
+    least: int = 1,
 ) -> None:
     """Writes ``part`` as a function, and shares its ``count`` units among threads.
 
@@ -105,6 +106,7 @@ def emit_shared(
         captures: values of 8 bytes each.
         workspace: the kernel's own memory, if it has some.
         private_nbytes: how much of it each thread needs for itself; 0 if they share it.
+        least: fewest units of a part.
     """
     number = b.fresh("part")
     name = f"{sharing.name}.{number}"
@@ -128,7 +130,8 @@ def emit_shared(
     frame = b.alloca(I64, max(len(passed), 1))
     for n, p in enumerate(passed):
         b.store(Value(f"%{p.name}", p.type), b.element_address(frame, n, I64))
-    numbers = (count, sharing.grain(count), private_nbytes, sharing.threads)
+    grain = max(sharing.grain(count), least)
+    numbers = (count, grain, private_nbytes, sharing.threads)
     b.module.declare(PARALLEL, VOID, ("ptr", "ptr", "ptr", "i64", "i64", "i64", "i64"))
     b.call_void(
         PARALLEL,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xladev.codegen.elemental.choose import choose_many, flat, unflat
 from xladev.codegen.elemental.computation import emit_computation
 from xladev.codegen.elemental.indexing import clamped_starts, index_vector
 from xladev.codegen.elemental.reduction import base_index, fold_loop
 from xladev.codegen.index import Index, IndexValue
-from xladev.codegen.kernels.build import KernelBuild
-from xladev.codegen.kernels.selected import select_and_scatter_in_vectors
+from xladev.codegen.kernels.build import Extent, KernelBuild
+from xladev.codegen.kernels.selected import select_and_scatter_in_vectors, windows_apart
 from xladev.codegen.llvm import I1, I64, Value
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.hlo.ir import HloInstruction
+
+LEAST_WINDOW = 32
+"""Elements of each window that a thread writes at least: it must go through all indices for them.
+"""
 
 
 def emit_dynamic_update_slice(k: KernelBuild) -> None:
@@ -25,7 +31,7 @@ def emit_dynamic_update_slice(k: KernelBuild) -> None:
         at = tuple(k.e.at.add(x, s) for x, s in zip(index, starts, strict=True))
         k.results[0].store(k.b, at, k.e.operand(i, 1, index))
 
-    k.nest(i.operands[1].shape.dims, write)
+    k.split_nest(i.operands[1].shape.dims, write, captures=starts)
 
 
 def copy_unless_in_place(k: KernelBuild, number: int) -> None:
@@ -48,6 +54,8 @@ def emit_scatter(k: KernelBuild) -> None:
     window_dims: tuple[int, ...] = i["update_window_dims"]
     update_dims = updates[0].shape.dims
     batch_dims = [d for d in range(len(update_dims)) if d not in window_dims]
+    batches = [update_dims[d] for d in batch_dims]
+    window: list[Extent] = [update_dims[d] for d in window_dims]
 
     def per_batch(batch: Index) -> None:
         targets: tuple[int, ...] = i["scatter_dims_to_operand_dims"]
@@ -55,12 +63,35 @@ def emit_scatter(k: KernelBuild) -> None:
         inside = k.e.at.all_of(_window_fits(k, i, starts, update_dims))
         if isinstance(inside, bool):
             if inside:
-                _write_window(k, i, batch, starts)
+                _write_window(k, i, batch, starts, window)
             return
         with k.b.when(inside), k.e.scope():
-            _write_window(k, i, batch, starts)
+            _write_window(k, i, batch, starts, window)
 
-    k.nest([update_dims[d] for d in batch_dims], per_batch)
+    shared = _shared_window_dimension(i, update_dims)
+    if shared is None:
+        k.nest(batches, per_batch)
+        return
+
+    def part(begin: IndexValue, end: IndexValue) -> None:
+        window[shared] = begin, end
+        k.nest(batches, per_batch)
+
+    k.split(update_dims[window_dims[shared]], part, least=LEAST_WINDOW)
+
+
+def _shared_window_dimension(i: HloInstruction, update_dims: tuple[int, ...]) -> int | None:
+    """The dimension of windows, by number, along which parts of all updates never meet.
+
+    There windows are as long as what they are written to, and begin where that does.
+    """
+    skipped = {*i["inserted_window_dims"], *i["input_batching_dims"]}
+    targets = [d for d in range(i.operands[0].shape.rank) if d not in skipped]
+    free = [
+        number for number, d in enumerate(targets) if d not in i["scatter_dims_to_operand_dims"]
+    ]
+    sizes = [update_dims[d] for d in i["update_window_dims"]]
+    return max(free, key=lambda number: sizes[number], default=None)
 
 
 def _window_sizes(i: HloInstruction, update_dims: tuple[int, ...]) -> dict[int, int]:
@@ -80,7 +111,11 @@ def _window_fits(
 
 
 def _write_window(
-    k: KernelBuild, i: HloInstruction, batch: Index, starts: dict[int, Value]
+    k: KernelBuild,
+    i: HloInstruction,
+    batch: Index,
+    starts: dict[int, Value],
+    window: Sequence[Extent],
 ) -> None:
     count = (len(i.operands) - 1) // 2
     updates = i.operands[count + 1 :]
@@ -96,7 +131,7 @@ def _write_window(
         for result, element in zip(k.results, after, strict=True):
             result.store(k.b, at, element)
 
-    k.nest([update_dims[d] for d in window_dims], write)
+    k.nest(window, write)
 
 
 def _merge(rank: int, window_dims: tuple[int, ...], inner: Index, batch: Index) -> Index:
@@ -139,7 +174,11 @@ def emit_select_and_scatter(k: KernelBuild) -> None:
             result.store(k.b, at, after)
 
     if not select_and_scatter_in_vectors(k, per_source):
-        k.nest(source.shape.dims, per_source)
+        dims = source.shape.dims
+        apart = windows_apart(i, range(len(dims)))
+        k.split_nest(
+            dims[:apart], lambda outer: k.nest(dims[apart:], lambda at: per_source((*outer, *at)))
+        )
 
 
 def _selected(k: KernelBuild, i: HloInstruction, index: Index) -> tuple[Value, Index]:
