@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from xladev.codegen.llvm.arithmetic import Arithmetic
+from xladev.codegen.llvm.loop_census import UNKNOWN_TRIPS
 from xladev.codegen.llvm.types import I64, IrType
 from xladev.codegen.llvm.values import Value
 from xladev.errors import CompileError
@@ -68,23 +69,39 @@ class Control(Arithmetic):
         """Counts an i64 from ``start`` while below ``stop`` (signed), carrying ``initial``.
 
         The body calls ``loop.carry(...)`` with the next values; after the ``with`` statement
-        ``loop.values`` are the final ones.
+        ``loop.values`` are the final ones. The test comes last, where LLVM would move it.
         """
-        head, body, done = self.fresh("head"), self.fresh("body"), self.fresh("done")
-        before = self.block
-        self.jump(head)
-        self.start_block(head)
-        index, close_index = self._phi(self._counter(start), before)
-        carried = [self._phi(value, before) for value in initial]
-        self.split(self.icmp("slt", index, stop), body, done)
+        body, done = self.fresh("body"), self.fresh("done")
+        first, before = self._counter(start), self.block
+        trips = _trips(first, stop, step)
+        if trips:
+            self.jump(body)
+        else:
+            self.split(self.icmp("slt", first, stop), body, done)
+        inside = self.enter_loop(UNKNOWN_TRIPS if trips is None else max(trips, 1))
         self.start_block(body)
+        index, close_index = self._phi(first, before)
+        carried = [self._phi(value, before) for value in initial]
         loop = Loop(index, tuple(value for value, _ in carried))
         yield loop
-        close_index(self.add(index, step), self.block)
-        for (_, close), value in zip(carried, loop.latch_values(), strict=True):
-            close(value, self.block)
-        self.jump(head)
+        following = self.binary("add nsw", index, step)
+        last, latch = loop.latch_values(), self.block
+        close_index(following, latch)
+        for (_, close), value in zip(carried, last, strict=True):
+            close(value, latch)
+        self.leave_loop(inside)
+        self.split(self.icmp("slt", following, stop), body, done)
         self.start_block(done)
+        loop.values = last if trips else self._either(initial, before, last, latch)
+
+    def _either(
+        self, left: Values, left_block: str, right: Values, right_block: str
+    ) -> tuple[Value, ...]:
+        """Phis at the start of a block that two others lead to."""
+        return tuple(
+            self.emit(a.type, f"phi {a.type} [{a.text}, %{left_block}], [{b.text}, %{right_block}]")
+            for a, b in zip(left, right, strict=True)
+        )
 
     @contextmanager
     def loop(self, start: Value | int, stop: Value | int, step: int = 1) -> Iterator[Value]:
@@ -103,7 +120,7 @@ class Control(Arithmetic):
     ) -> tuple[Value, ...]:
         """Repeats ``body`` on the carried values while ``condition`` holds; their final values."""
         head, inside, done = self.fresh("head"), self.fresh("body"), self.fresh("done")
-        before = self.block
+        before, begin = self.block, self.enter_loop(UNKNOWN_TRIPS)
         self.jump(head)
         self.start_block(head)
         carried = [self._phi(value, before) for value in initial]
@@ -112,6 +129,7 @@ class Control(Arithmetic):
         self.start_block(inside)
         for (_, close), value in zip(carried, body(values), strict=True):
             close(value, self.block)
+        self.leave_loop(begin)
         self.jump(head)
         self.start_block(done)
         return values
@@ -139,10 +157,7 @@ class Control(Arithmetic):
             self.jump(labels[2])
         self.start_block(labels[2])
         (left, left_block), (right, right_block) = taken
-        return tuple(
-            self.emit(a.type, f"phi {a.type} [{a.text}, %{left_block}], [{b.text}, %{right_block}]")
-            for a, b in zip(left, right, strict=True)
-        )
+        return self._either(left, left_block, right, right_block)
 
     def switch(self, index: Value, cases: Sequence[Callable[[], None]]) -> None:
         """Runs case ``index`` (unsigned), the last one for every index that has none."""
@@ -171,3 +186,10 @@ class Control(Arithmetic):
             filled = zip(loop.values, scalars, strict=True)
             loop.carry(*[self.insert(vector, one, loop.index) for vector, one in filled])
         return loop.values
+
+
+def _trips(start: Value, stop: Value | int, step: int) -> int | None:
+    """Iterations of a loop between constants, 0 if it never runs; None if either is none."""
+    end = stop.text if isinstance(stop, Value) else str(stop)
+    numbers = [int(text) for text in (start.text, end) if text.lstrip("-").isdigit()]
+    return max(-(-(numbers[1] - numbers[0]) // step), 0) if len(numbers) == 2 else None

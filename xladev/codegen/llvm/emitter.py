@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
+from xladev.codegen.llvm.loop_census import LoopCensus
 from xladev.codegen.llvm.types import PTR, VOID, IrType
 from xladev.codegen.llvm.values import Operand, Value, constant
 from xladev.errors import CompileError
@@ -32,6 +33,7 @@ class Mark(NamedTuple):
     allocas: int
     block: str
     terminated: bool
+    loops: tuple[int, int]
 
 
 class Emitter:
@@ -42,6 +44,7 @@ class Emitter:
         self.name = name
         self.result = result
         self.block = "entry"
+        self.loops = LoopCensus()
         self._lines: list[str] = []
         self._allocas: list[str] = []
         self._names = 0
@@ -88,12 +91,24 @@ class Emitter:
 
     def mark(self) -> Mark:
         """Where the body is now, for `reset`."""
-        return Mark(len(self._lines), len(self._allocas), self.block, self._terminated)
+        return Mark(
+            len(self._lines), len(self._allocas), self.block, self._terminated, self.loops.mark()
+        )
 
     def reset(self, mark: Mark) -> None:
         """Forgets what was emitted since a mark; none of its values may be used."""
         del self._lines[mark.lines :], self._allocas[mark.allocas :]
         self.block, self._terminated = mark.block, mark.terminated
+        self.loops.reset(mark.loops)
+
+    def enter_loop(self, trips: int) -> int:
+        """Says that what follows runs so many times; the line of its first instruction."""
+        self.loops.enter(trips)
+        return len(self._lines)
+
+    def leave_loop(self, first: int) -> None:
+        """Ends what `enter_loop` began."""
+        self.loops.leave(self._lines[first:])
 
     @contextmanager
     def writing(self, other: Emitter) -> Iterator[None]:
@@ -105,7 +120,7 @@ class Emitter:
             self._exchange(other)
 
     def _exchange(self, other: Emitter) -> None:
-        for name in ("name", "result", "block", "_lines", "_allocas", "_terminated"):
+        for name in ("name", "result", "block", "loops", "_lines", "_allocas", "_terminated"):
             own = getattr(self, name)
             setattr(self, name, getattr(other, name))
             setattr(other, name, own)

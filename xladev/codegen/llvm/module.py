@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xladev.codegen.llvm.control import Control
@@ -83,6 +85,11 @@ SharedEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], Value]
 SharedManyEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], Sequence[Value]]
 
 
+_SYMBOL = re.compile(r"@([\w.]+)")
+MOST_INLINED = 48
+"""Lines of a shared function up to which every call gets a copy; a single call always does."""
+
+
 def plain_name(name: str) -> str:
     """``name`` with nothing in it that LLVM's grammar could take for more than a name."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "._") else "_" for c in name)
@@ -98,8 +105,11 @@ class ModuleBuilder:
         self.name = plain_name(name)
         self.target = target or TargetTraits()
         self._functions: dict[str, tuple[str, FunctionBuilder]] = {}
+        self._internal: set[str] = set()
+        self._shared: set[str] = set()
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
+        self._exports: list[str] = []
         self._metadata: list[str] = []
 
     def function(
@@ -117,6 +127,8 @@ class ModuleBuilder:
         listed = ", ".join(str(p) for p in parameters)
         words = ("define", linkage, result.text, f"@{name}({listed})", "#0", attributes)
         builder = FunctionBuilder(self, name, result, parameters)
+        if linkage == "internal":
+            self._internal.add(name)
         self._functions[name] = (" ".join(filter(None, words)), builder)
         return builder
 
@@ -128,6 +140,7 @@ class ModuleBuilder:
             return
         parameters = [Parameter(t, f"a{i}") for i, t in enumerate(types)]
         builder = self.function(symbol, result, parameters, linkage="internal")
+        self._shared.add(symbol)
         builder.ret(emit(builder, builder.arguments))
 
     def declare_intrinsic(self, symbol: str, result: IrType, types: Sequence[str]) -> None:
@@ -167,7 +180,7 @@ class ModuleBuilder:
 
     def pointer_array(self, symbol: str, count: int) -> Value:
         """Address of an exported array of pointers, null until someone fills it."""
-        self._globals[symbol] = f"@{symbol} = global [{count} x ptr] zeroinitializer, align 8"
+        self._exports.append(f"@{symbol} = global [{count} x ptr] zeroinitializer, align 8")
         return Value(f"@{symbol}", PTR)
 
     def metadata(self, body: str) -> str:
@@ -193,15 +206,69 @@ class ModuleBuilder:
         ]
 
     def __str__(self) -> str:
+        return self.part(self.names, has_exports=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Functions that are not internal, in the order of their definitions."""
+        return tuple(name for name in self._functions if name not in self._internal)
+
+    def scalar_trips(self, names: Iterable[str]) -> dict[str, int]:
+        """Of each function: most iterations of a loop over single elements, in what it uses too."""
+        mentions = self._mentions()
+        loops = {name: b.loops.scalar_trips for name, (_, b) in self._functions.items()}
+        return {name: max(loops[n] for n in self._within(name, mentions)) for name in names}
+
+    def part(self, names: Iterable[str], *, has_exports: bool = False) -> str:
+        """Assembly of some functions and of the internal ones that they use; others are declared.
+
+        Args:
+            names: of functions that are not internal.
+            has_exports: whether exported arrays are defined here; nobody else may name them.
+        """
+        mentions = self._mentions()
+        kept = {n for name in names for n in self._within(name, mentions)}
+        defined = [n for n in self._functions if n in kept]
+        used = {symbol for name in defined for symbol in mentions[name]}
         parts = [f"; ModuleID = '{self.name}'"]
         if self.target.data_layout:
             parts.append(f'target datalayout = "{self.target.data_layout}"')
         if self.target.triple:
             parts.append(f'target triple = "{self.target.triple}"')
-        parts.extend(self._globals.values())
-        for header, builder in self._functions.values():
-            parts.append(f"{header} {{\n{builder.body()}\n}}")
-        parts.extend(self._declarations.values())
+        parts.extend(self._exports if has_exports else ())
+        parts.extend(line for name, line in self._globals.items() if name in used)
+        parts.extend(self._definition(name, mentions) for name in defined)
+        parts.extend(self._declaration(n) for n in self._functions if n in used - kept)
+        parts.extend(line for name, line in self._declarations.items() if name in used)
         parts.append(f"attributes #0 = {{ {' '.join(self.target.function_attributes)} }}")
         parts.extend(f"!{i} = {body}" for i, body in enumerate(self._metadata))
         return "\n\n".join(parts) + "\n"
+
+    def _mentions(self) -> dict[str, Counter[str]]:
+        """The symbols in each function, and how often."""
+        bodies = ((name, b.body()) for name, (_, b) in self._functions.items())
+        return {name: Counter(_SYMBOL.findall(body)) for name, body in bodies}
+
+    def _within(self, name: str, mentions: Mapping[str, Counter[str]]) -> list[str]:
+        """A function, and all internal ones that it needs."""
+        found, pending = {name: None}, [name]
+        while pending:
+            for symbol in mentions[pending.pop()]:
+                if symbol in self._internal and symbol in mentions and symbol not in found:
+                    found[symbol] = None
+                    pending.append(symbol)
+        return list(found)
+
+    def _definition(self, name: str, mentions: Mapping[str, Counter[str]]) -> str:
+        header, builder = self._functions[name]
+        body = builder.body()
+        if name in self._shared:
+            calls = sum(symbols[name] for symbols in mentions.values())
+            is_inlined = calls == 1 or body.count("\n") <= MOST_INLINED
+            header += " alwaysinline" if is_inlined else ""
+        return f"{header} {{\n{body}\n}}"
+
+    def _declaration(self, name: str) -> str:
+        builder = self._functions[name][1]
+        types = ", ".join(a.type.text for a in builder.arguments)
+        return f"declare {builder.result.text} @{name}({types})"

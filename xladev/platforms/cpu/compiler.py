@@ -28,7 +28,8 @@ from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
-from xladev.platforms.cpu.engine import compile_text, host_cpu, target_name, vector_nbytes
+from xladev.platforms.cpu.effort import kernels_worth_passes
+from xladev.platforms.cpu.engine import compile_module, host_cpu, target_name, vector_nbytes
 from xladev.platforms.cpu.linker import program_module
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.support import cpu_supports
@@ -133,9 +134,9 @@ class CpuCompiler(KernelCompiler):
     ) -> Executable:
         """One object file with all kernels and the entry."""
         module = program_module(plan, options.threads)
-        text = str(module)
-        instrument.dump(plan.name, "ll", lambda: text)
-        code = compile_text(plan.name, text, options.optimization_level)
+        instrument.dump(plan.name, "ll", lambda: str(module))
+        optimized = kernels_worth_passes(module, plan)
+        code = compile_module(plan.name, module, optimized, options.optimization_level)
         constants = tuple(literal.bits() for literal in plan.constants)
         return Executable(
             signature, CpuPayload(constants, code, module.declares(PARALLEL)).to_bytes()

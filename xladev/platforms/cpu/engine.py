@@ -10,7 +10,7 @@ import ctypes
 import itertools
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 
@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from xladev import instrument
-from xladev.codegen.llvm import TargetTraits
+from xladev.codegen.llvm import ModuleBuilder, TargetTraits
 from xladev.errors import CompileError
 
 _library_numbers = itertools.count()
@@ -69,6 +69,37 @@ def _target_machine(optimization_level: int) -> llvm.TargetMachine:
     )
 
 
+_SHORT = ("always_inliner", "sroa", "instruction_combine", "simplify_cfg")
+"""Passes for code whose loops are in vectors, by llvmlite's names."""
+
+
+def compile_module(
+    name: str, module: ModuleBuilder, optimized: Sequence[str], optimization_level: int
+) -> bytes:
+    """Object code of a module.
+
+    Args:
+        name: of the program.
+        module: what to compile.
+        optimized: functions that get all of LLVM's passes; the others get the least there is.
+        optimization_level: 1 to 3, or 0: no passes at all.
+
+    Raises:
+        CompileError: LLVM rejects the text; the error keeps it.
+    """
+    long = list(optimized) if optimization_level else []
+    short = [n for n in module.names if n not in set(long)]
+    machine = _target_machine(optimization_level)
+    code = _parsed(name, module.part(short, has_exports=True))
+    if optimization_level:
+        _run_passes(machine, code, optimization_level, is_short=True)
+    if long:
+        more = _parsed(name, module.part(long))
+        _run_passes(machine, more, optimization_level)
+        code.link_in(more)
+    return _object_code(name, machine, code)
+
+
 def compile_text(name: str, text: str, optimization_level: int) -> bytes:
     """Object code of a module given as LLVM assembly.
 
@@ -76,6 +107,13 @@ def compile_text(name: str, text: str, optimization_level: int) -> bytes:
         CompileError: LLVM rejects the text; the error keeps it.
     """
     machine = _target_machine(optimization_level)
+    code = _parsed(name, text)
+    if optimization_level:
+        _run_passes(machine, code, optimization_level)
+    return _object_code(name, machine, code)
+
+
+def _parsed(name: str, text: str) -> llvm.ModuleRef:
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -86,14 +124,28 @@ def compile_text(name: str, text: str, optimization_level: int) -> bytes:
             why=str(e),
             hint="set XLADEV_DUMP_TO and look at the .ll file; please report it",
         ) from e
-    if optimization_level > 0:
-        tuning = llvm.create_pipeline_tuning_options(speed_level=optimization_level)
-        # Unrolling doubles compile time, and run time is as often worse as it is better.
-        tuning.loop_unrolling = optimization_level > 2
-        builder = llvm.create_pass_builder(machine, tuning)
+    return module
+
+
+def _run_passes(
+    machine: llvm.TargetMachine, module: llvm.ModuleRef, level: int, *, is_short: bool = False
+) -> None:
+    """Optimises a module in place: LLVM's pipeline of a level, or a few passes only."""
+    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+    # Unrolling doubles compile time, and run time is as often worse as it is better.
+    tuning.loop_unrolling = level > 2
+    builder = llvm.create_pass_builder(machine, tuning)
+    if is_short:
+        passes = llvm.create_new_module_pass_manager()
+        for each in _SHORT:
+            getattr(passes, f"add_{each}_pass")()
+    else:
         passes = builder.getModulePassManager()
-        passes.run(module, builder)
-        _free(passes)
+    passes.run(module, builder)
+    _free(passes)
+
+
+def _object_code(name: str, machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
     instrument.dump(f"{name}.optimized", "ll", lambda: str(module))
     instrument.dump(name, "s", lambda: machine.emit_assembly(module))
     code: bytes = machine.emit_object(module)

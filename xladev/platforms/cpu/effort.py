@@ -1,0 +1,48 @@
+"""Which kernels of a plan get all of LLVM's passes: those with loops that gain from them.
+
+The passes take half of all compile time or more. They leave loops that were written in vectors as
+they are (measured: as fast without), but make loops over single elements up to four times as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xladev.codegen.llvm import ModuleBuilder
+from xladev.compiler.kernel_plan import Branch, KernelPlan, Loop, RunKernel, Step
+
+FEW_TRIPS = 16
+"""Iterations of a scalar loop, a few nanoseconds of work, that are not worth the passes."""
+
+FEW_REPEATED_TRIPS = 4
+"""The same in a kernel that the program runs again and again."""
+
+
+def kernels_worth_passes(module: ModuleBuilder, plan: KernelPlan) -> list[str]:
+    """Names of the kernels with long loops over single elements.
+
+    Args:
+        module: with all kernels of the plan.
+        plan: says which of them lie in loops.
+    """
+    repeated = _repeated(plan.steps, in_loop=False)
+    trips = module.scalar_trips(spec.name for spec in plan.kernels)
+    few = [FEW_REPEATED_TRIPS if n in repeated else FEW_TRIPS for n in range(len(plan.kernels))]
+    return [name for (name, most), least in zip(trips.items(), few, strict=True) if most > least]
+
+
+def _repeated(steps: Sequence[Step], *, in_loop: bool) -> set[int]:
+    """Numbers of the kernels that run in loops."""
+    found: set[int] = set()
+    for step in steps:
+        match step:
+            case RunKernel():
+                found |= {step.kernel} if in_loop else set()
+            case Loop():
+                found |= _repeated((*step.condition, *step.body), in_loop=True)
+            case Branch():
+                for branch in step.branches:
+                    found |= _repeated(branch, in_loop=in_loop)
+            case _:
+                pass
+    return found
