@@ -17,6 +17,7 @@ typedef struct Note {
 
 static Note *notes;
 static pthread_mutex_t notes_lock = PTHREAD_MUTEX_INITIALIZER;
+HOLD_OVER_FORK(notes_lock)
 
 static void *get_user_data(Memory *memory, const void *key) {
     pthread_mutex_lock(&notes_lock);

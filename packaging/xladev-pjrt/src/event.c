@@ -23,6 +23,11 @@ Event ready_event = {.refs = 1, .is_ready = true};
 /* Guards `waiting`, and `error` until ready; held for a few instructions. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+HOLD_OVER_FORK(lock)
+
+static void after_fork(void) { pthread_cond_init(&changed, NULL); }
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, after_fork); }
 
 Event *event_new(void) {
     Event *event = calloc(1, sizeof *event);
@@ -65,6 +70,12 @@ void event_set(Event *event, Error *error) {
         free(waiting);
         waiting = next;
     }
+}
+
+void event_lose(Event *event) {
+    if (event_is_ready(event)) return;
+    event_set(event, error_new(PJRT_Error_Code_ABORTED,
+                               "the process forked while this was computed; only the parent has it"));
 }
 
 static void wait_until_ready(void *argument) {

@@ -212,6 +212,8 @@ static void wait_and_execute(void *argument) {
     execute(run);
 }
 
+static void lose_execution(void *argument) { event_lose(((Execution *)argument)->done); }
+
 /* From handles to values */
 
 static Error *mismatch(const ProgramRecord *record, size_t index, const Buffer *buffer) {
@@ -353,6 +355,6 @@ IMPLEMENT(LoadedExecutable_Execute) {
     if (can_run_now(run))
         execute(run);
     else
-        worker_enqueue(run->devices[0], wait_and_execute, run);
+        worker_enqueue(run->devices[0], wait_and_execute, lose_execution, run);
     return NULL;
 }

@@ -43,6 +43,7 @@ typedef enum {
     PJRT_Error_Code_NOT_FOUND = 5,
     PJRT_Error_Code_RESOURCE_EXHAUSTED = 8,
     PJRT_Error_Code_FAILED_PRECONDITION = 9,
+    PJRT_Error_Code_ABORTED = 10,
     PJRT_Error_Code_OUT_OF_RANGE = 11,
     PJRT_Error_Code_UNIMPLEMENTED = 12,
     PJRT_Error_Code_INTERNAL = 13,

@@ -93,6 +93,11 @@ const char *python_start(void) {
     return problem;
 }
 
+/* A child of fork may come from a thread that another one kept waiting here. */
+static void after_fork(void) { pthread_mutex_init(&start_lock, NULL); }
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, after_fork); }
+
 static int free_released(void *unused) {
     (void)unused;
     Released *list = atomic_exchange(&released, NULL);
@@ -134,11 +139,11 @@ void python_release(PyObject *object) {
     if (!object || atomic_load(&is_shut_down)) return;
     Released *entry = malloc(sizeof *entry);
     if (!entry) return;
-    entry->object = object;
-    entry->next = atomic_load(&released);
-    while (!atomic_compare_exchange_weak(&released, &entry->next, entry)) {
-    }
-    if (!entry->next) py.Py_AddPendingCall(free_released, NULL);
+    Released *before = atomic_load(&released);
+    do { /* once it is in the list, another thread may free it */
+        *entry = (Released){before, object};
+    } while (!atomic_compare_exchange_weak(&released, &before, entry));
+    if (!before) py.Py_AddPendingCall(free_released, NULL);
 }
 
 /* Called by the engine when the interpreter begins to exit: nothing enters Python from then on. */
@@ -147,7 +152,7 @@ __attribute__((visibility("default"))) void xladev_shut_down(void) {
 }
 
 /* Grows with every change of what shim and engine say to each other. */
-__attribute__((visibility("default"))) int xladev_interface(void) { return 1; }
+__attribute__((visibility("default"))) int xladev_interface(void) { return 2; }
 
 PyObject *python_ref(PyObject *object) {
     py.Py_IncRef(object);

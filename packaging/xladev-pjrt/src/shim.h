@@ -7,6 +7,7 @@
 #ifndef XLADEV_SHIM_H
 #define XLADEV_SHIM_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "pjrt_args.h"
@@ -181,9 +182,20 @@ struct PJRT_Executable {
 
 /* One thread per device runs what does not run at once, in order: worker.c */
 typedef void (*Work)(void *argument);
-void worker_enqueue(Device *device, Work work, void *argument);
+/* `lose` is called instead of `work`, or after it began, in a child of fork that lacks the thread. */
+void worker_enqueue(Device *device, Work work, Work lose, void *argument);
+/* Sets the event of what a child of fork will not see the end of. */
+void event_lose(Event *event);
 bool worker_is_current(void);
 void workers_drain(void);
+
+/* Holds a lock that is never held for long over fork, so that the child finds what it guards whole. */
+#define HOLD_OVER_FORK(lock)                                        \
+    static void hold_##lock(void) { pthread_mutex_lock(&lock); }    \
+    static void free_##lock(void) { pthread_mutex_unlock(&lock); }  \
+    __attribute__((constructor)) static void watch_##lock(void) {   \
+        pthread_atfork(hold_##lock, free_##lock, free_##lock);      \
+    }
 
 #define IMPLEMENT(name) PJRT_Error *shim_##name(PJRT_##name##_Args *args)
 #define HAS_FIELD(args, field) \

@@ -203,6 +203,7 @@ static void fetch_now(Fetch *fetch) {
 }
 
 static void fetch_task(void *argument) { fetch_now(argument); }
+static void lose_fetch(void *argument) { event_lose(((Fetch *)argument)->done); }
 
 static void fetch_when_ready(Error *error, void *argument) {
     Fetch *fetch = argument;
@@ -214,7 +215,7 @@ static void fetch_when_ready(Error *error, void *argument) {
     } else if (fetch->value->block) {
         fetch_now(fetch);
     } else {
-        worker_enqueue(fetch->device, fetch_task, fetch);
+        worker_enqueue(fetch->device, fetch_task, lose_fetch, fetch);
     }
 }
 
@@ -328,12 +329,14 @@ static void move_task(void *argument) {
     free(move);
 }
 
+static void lose_move(void *argument) { event_lose(((Move *)argument)->to->ready); }
+
 static void move_when_ready(Error *error, void *argument) {
     Move *move = argument;
     if (!error && move->nbytes <= SHORT_COPY && move->from->block) {
         move_task(move);
     } else if (!error) {
-        worker_enqueue(move->to_device, move_task, move);
+        worker_enqueue(move->to_device, move_task, lose_move, move);
     } else {
         event_set(move->to->ready, error);
         value_unref(move->from);

@@ -9,6 +9,7 @@ enum { ALIGNMENT = 64 };
 
 /* Guards which value a buffer has; held for a few instructions. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+HOLD_OVER_FORK(lock)
 
 size_t type_nbytes(PJRT_Buffer_Type type) {
     static const unsigned char sizes[PJRT_Buffer_Type_COUNT] = {

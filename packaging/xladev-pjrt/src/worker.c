@@ -6,20 +6,22 @@
 
 typedef struct Task {
     struct Task *next;
-    Work work;
+    Work work, lose;
     void *argument;
 } Task;
 
 typedef struct Worker {
     struct Worker *next;
     Task *first, **last;
-    bool is_busy;
+    Task *current;
 } Worker;
 
 /* Guards all queues; held for a few instructions. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static Worker *workers;
+static Task *lost; /* in a child of fork: what its parent's threads had to do */
+HOLD_OVER_FORK(lock)
 static __thread bool is_worker;
 
 /* Keeps a thread state for Python between tasks: making one takes microseconds. */
@@ -38,26 +40,49 @@ static void *run(void *argument) {
         Task *task = worker->first;
         worker->first = task->next;
         if (!worker->first) worker->last = &worker->first;
-        worker->is_busy = true;
+        worker->current = task;
         pthread_mutex_unlock(&lock);
         task->work(task->argument);
-        free(task);
         pthread_mutex_lock(&lock);
-        worker->is_busy = false;
+        worker->current = NULL;
+        free(task);
         pthread_cond_broadcast(&changed);
     }
     return NULL;
 }
 
-/* A child of fork has none of its parent's threads: new ones are started when needed. */
+static void lose_tasks(Task *task) {
+    while (task) {
+        Task *next = task->next;
+        task->next = lost;
+        lost = task;
+        task = next;
+    }
+}
+
+/* A child of fork has none of its parent's threads: new ones are started when needed. A worker that
+ * forks itself, in a callback, goes on with its task. */
 static void after_fork(void) {
-    pthread_mutex_init(&lock, NULL);
     pthread_cond_init(&changed, NULL);
     for (Worker *worker = workers; worker; worker = worker->next) {
-        worker->first = NULL;
+        lose_tasks(worker->first);
+        if (worker->current && !is_worker) {
+            worker->current->next = NULL;
+            lose_tasks(worker->current);
+        }
+        worker->first = worker->current = NULL;
         worker->last = NULL;
-        worker->is_busy = false;
     }
+}
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, after_fork); }
+
+/* Called by the engine in a child of fork, once Python runs there. What a lost thread was at is not
+ * freed: nobody knows how far it came. */
+__attribute__((visibility("default"))) void xladev_after_fork(void) {
+    Task *task = lost;
+    lost = NULL;
+    for (; task; task = task->next) task->lose(task->argument);
 }
 
 static void start(Worker *worker) {
@@ -68,17 +93,16 @@ static void start(Worker *worker) {
 }
 
 static Worker *add_worker(void) {
-    if (!workers) pthread_atfork(NULL, NULL, after_fork);
     Worker *worker = calloc(1, sizeof *worker);
     if (!worker) abort();
     worker->next = workers;
     return workers = worker;
 }
 
-void worker_enqueue(Device *device, Work work, void *argument) {
+void worker_enqueue(Device *device, Work work, Work lose, void *argument) {
     Task *task = malloc(sizeof *task);
     if (!task) abort();
-    *task = (Task){NULL, work, argument};
+    *task = (Task){NULL, work, lose, argument};
     pthread_mutex_lock(&lock);
     if (!device->worker) device->worker = add_worker();
     if (!device->worker->last) start(device->worker);
@@ -92,7 +116,7 @@ bool worker_is_current(void) { return is_worker; }
 
 static bool is_idle(void) {
     for (Worker *worker = workers; worker; worker = worker->next)
-        if (worker->first || worker->is_busy) return false;
+        if (worker->first || worker->current) return false;
     return true;
 }
 

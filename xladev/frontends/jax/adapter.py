@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
+import functools
 import io
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from xladev.errors import CompileError, UnsupportedError
@@ -43,6 +46,97 @@ def add_rules(platform: str) -> None:
     for primitive, rule in list(rules["cpu"].items()):
         if primitive.name in _CPU_RULES and primitive not in rules[platform]:
             rules[platform][primitive] = rule
+
+
+def surround_compilations(
+    platforms: Collection[str], surround: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """Compiles for JAX platforms within a context, entered in the thread that asks for it."""
+    from jax._src import compiler
+
+    own = compiler.backend_compile_and_load
+
+    @functools.wraps(own)
+    def compile_and_load(backend: Any, *rest: Any, **named: Any) -> Any:
+        if backend.platform not in platforms:
+            return own(backend, *rest, **named)
+        with surround():
+            return own(backend, *rest, **named)
+
+    compiler.backend_compile_and_load = compile_and_load
+
+
+def add_persistent_cache(platforms: Collection[str]) -> None:
+    """Lets JAX's compilation cache on disk keep programs of JAX platforms too."""
+    from jax._src import compilation_cache
+
+    own = compilation_cache.is_cache_used
+
+    def is_cache_used(backend: Any) -> bool:
+        if backend.platform not in platforms:
+            return bool(own(backend))
+        return bool(compilation_cache._is_cache_enabled())
+
+    compilation_cache.is_cache_used = is_cache_used
+
+
+def add_dlpack(is_addressable: Callable[[str], bool]) -> None:
+    """Makes arrays of platforms whose memory the host addresses give and take DLPack.
+
+    They are shown as arrays of JAX's own CPU, in the same memory. What comes from host memory goes
+    to the default device, where that is of such a platform, unless a device is named.
+    """
+    import jax
+    import numpy as np
+    from jax._src import array, dlpack
+
+    own_device = array.ArrayImpl.__dlpack_device__
+    own_to, own_from = dlpack.to_dlpack, dlpack.from_dlpack
+
+    def dlpack_device(self: Any) -> Any:
+        if is_addressable(self.platform()):
+            return dlpack.DLDeviceType.kDLCPU, 0
+        return own_device(self)
+
+    def to_dlpack(x: Any, *rest: Any, **named: Any) -> Any:
+        if isinstance(x, array.ArrayImpl) and is_addressable(x.platform()):
+            host = jax.devices("cpu")[0]
+            x = jax.device_put(np.asarray(x), host)
+            named |= {"src_device": host} if "src_device" in named else {}
+        return own_to(x, *rest, **named)
+
+    def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Any:
+        found = own_from(external_array, device, copy)
+        if device is not None or found.platform() != "cpu" or _is_on(external_array, "cpu"):
+            return found
+        default = jax.config.jax_default_device or jax.devices()[0]
+        if not is_addressable(getattr(default, "platform", "")):
+            return found
+        return jax.device_put(np.asarray(found), default)
+
+    array.ArrayImpl.__dlpack_device__ = dlpack_device
+    dlpack.to_dlpack, dlpack.from_dlpack = to_dlpack, from_dlpack
+    jax.dlpack.from_dlpack = from_dlpack
+
+
+def keep_what_has_threads() -> None:
+    """Never ends clients and thread pools: a child of fork would wait for threads it does not have.
+
+    Source: the destructors of jaxlib's clients and of LLVM's thread pool join their threads.
+    """
+    from jax._src import xla_bridge
+    from jax._src.interpreters import mlir
+
+    pool = getattr(mlir, "global_thread_pool", None)
+    for kept in (*xla_bridge._backends.values(), pool):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+
+
+def _is_on(value: object, platform: str) -> bool:
+    """True for a JAX array on that platform."""
+    from jax._src import array
+
+    return isinstance(value, array.ArrayImpl) and value.platform() == platform
 
 
 def keep_host_platform() -> None:

@@ -12,7 +12,7 @@ import struct
 from xladev.client import load_compiled
 from xladev.compiler.json_values import DAMAGE, number_rows, numbers, parse_json, shown
 from xladev.compiler.program_file import program_from_bytes, program_to_bytes
-from xladev.errors import FormatError
+from xladev.errors import FormatError, UnsupportedError
 from xladev.frontends.jax.platform_client import PlatformClient
 from xladev.frontends.jax.program import JaxProgram
 
@@ -21,7 +21,17 @@ _LENGTH = struct.Struct("<I")
 
 
 def write(program: JaxProgram) -> bytes:
-    """The bytes of a program."""
+    """The bytes of a program.
+
+    Raises:
+        UnsupportedError: it calls Python functions, which another process has not.
+    """
+    if program.held:
+        raise UnsupportedError(
+            f"{program.compiled.program.name} calls Python functions and cannot be serialized",
+            why="they live in the process that traced them",
+            hint="leave out pure_callback, io_callback and debug.print where a program is stored",
+        )
     parts = (program.options, program.source, program_to_bytes(program.compiled.program))
     head = json.dumps({"sizes": [len(p) for p in parts], "rows": program.rows}).encode()
     return b"".join((MAGIC, _LENGTH.pack(len(head)), head, *parts))

@@ -27,6 +27,7 @@ from xladev.frontends.jax.callbacks import custom_calls, used_callbacks
 from xladev.frontends.jax.compile_options import read_options
 from xladev.frontends.jax.conversion import MLIR, read_program
 from xladev.frontends.jax.element_types import TOKEN_NUMBER, type_of
+from xladev.frontends.jax.forks import check_device, note_compilation
 from xladev.frontends.jax.host_memory import strided_array, writable_array
 from xladev.frontends.jax.library import load as load_library
 from xladev.frontends.jax.platform_client import PlatformClient
@@ -83,6 +84,7 @@ def compile(
     client: PlatformClient, code: bytes, form: str, options: bytes
 ) -> tuple[JaxProgram, int]:
     """A program for devices of a client, and the address of its record."""
+    note_compilation()
     wanted = read_options(options)
     first = tuple(range(wanted.num_replicas * wanted.num_partitions))
     rows = wanted.devices or tuple(
@@ -154,6 +156,7 @@ def from_host(
     strides: tuple[int, ...],
 ) -> DeviceArray:  # fmt: skip
     """An array of a device with a copy of host memory; strides in bytes."""
+    check_device(client.host_addressable)
     host = strided_array(address, type_of(number), dims, strides)
     return put(client.device(index), host.copy(order="C"))
 
@@ -162,12 +165,14 @@ def to_host(
     array: DeviceArray, address: int, number: int, dims: tuple[int, ...], strides: tuple[int, ...]
 ) -> None:
     """Copies an array to host memory; strides in bytes."""
+    check_device(array.device.description.host_addressable)
     if array.nbytes:
         np.copyto(strided_array(address, type_of(number), dims, strides), array.numpy())
 
 
 def copy(array: DeviceArray, client: PlatformClient, index: int) -> Described:
     """The array on a device, with its address and size."""
+    check_device(client.host_addressable)
     made = to_device(array, client.device(index)).block_until_ready()
     return described(made, with_address=client.host_addressable)
 
@@ -191,6 +196,7 @@ def execute(
     Raises:
         XladevError: the execution failed.
     """
+    check_device(program.host_addressable)
     results = program.execute(rows, donate)
     arrays = [array for row in results for array in row]
     pending = next((a.event for a in arrays if not a.is_ready()), None)

@@ -8,9 +8,9 @@ import os
 from functools import cache
 
 from xladev.errors import PluginError
-from xladev.frontends.jax import adapter, callbacks
+from xladev.frontends.jax import adapter, callbacks, forks
 from xladev.frontends.jax.library import library_path, load
-from xladev.frontends.jax.platform_names import jax_platform_names
+from xladev.frontends.jax.platform_names import has_addressable_memory, jax_platform_names
 
 _log = logging.getLogger("xladev.jax")
 
@@ -35,7 +35,11 @@ def register_platforms() -> None:
         _log.debug("JAX does without xladev: %s", error)
         return
     callbacks.register()
+    forks.watch_forks(adapter.keep_what_has_threads)
     adapter.add_callbacks(names)
+    adapter.add_dlpack(has_addressable_memory)
+    adapter.add_persistent_cache(names)
+    adapter.surround_compilations(names, forks.compiling)
     adapter.keep_host_platform()
     for jax_name, platform in names.items():
         adapter.register_platform(jax_name, path, {"platform": platform or ""}, PRIORITY)
@@ -44,7 +48,10 @@ def register_platforms() -> None:
 
 @cache
 def prepare_exit() -> None:
-    """Lets pending work end before the interpreter exits, and nothing enter it afterwards."""
+    """Lets pending work end before the interpreter exits, and nothing enter it afterwards.
+
+    In a child of fork, what the parent was computing fails.
+    """
     library = load()
 
     def leave() -> None:
@@ -52,3 +59,4 @@ def prepare_exit() -> None:
         library.xladev_shut_down()
 
     atexit.register(leave)
+    os.register_at_fork(after_in_child=library.xladev_after_fork)

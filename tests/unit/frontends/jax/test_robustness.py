@@ -88,26 +88,6 @@ assert loop(jnp.zeros(4)).tolist() == [0.0] * 4
     )
 
 
-def test_child_of_fork_runs_what_is_compiled() -> None:
-    shown = run_jax(
-        """
-import os, warnings
-import numpy as np
-warnings.simplefilter('ignore')
-x = jnp.ones((50, 50))
-f = jax.jit(lambda x: x * 2)
-loop = jax.jit(lambda x: jax.lax.fori_loop(0, 9, lambda i, c: c @ c / 50, x))
-loop(x).block_until_ready(), f(x).block_until_ready()
-child = os.fork()
-if not child:
-    print(np.asarray(f(x))[0, 0], np.asarray(loop(x))[0, 0], flush=True)
-    os._exit(0)
-assert os.waitpid(child, 0)[1] == 0
-"""
-    )
-    assert shown == "2.0 1.0\n"
-
-
 @pytest.mark.serial
 @pytest.mark.parametrize(
     "platform", ["xladev_cpu", pytest.param("template_npu", marks=pytest.mark.rotating)]
