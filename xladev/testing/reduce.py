@@ -90,6 +90,7 @@ def _candidates(case: Case) -> Iterator[Case]:
     module, arguments = case
     yield _inlined(module), arguments
     values = _values(module, arguments)
+    yield from _segments(module, values)
     yield from _fewer_results(case, values)
     yield from _near_root(case, values)
     yield from _opened(case)
@@ -148,6 +149,36 @@ def _extract(
             stack.extend((o, False) for o in old.operands)
     entry = HloComputation(module.entry.name, tuple(made.values()), made[root])
     return HloModule(module.name, entry, _header(module)), tuple(arguments)
+
+
+def _segments(module: HloModule, values: Values) -> Iterator[Case]:
+    """Halves of the entry, and the half in the middle: what comes before is given."""
+    whole = [i for i in module.entry.instructions if i.opcode not in ("parameter", "constant")]
+    quarter = len(whole) // 4
+    if quarter == 0:
+        return
+    for start in (0, 2 * quarter, quarter):
+        end = len(whole) if start == 2 * quarter else start + 2 * quarter
+        found = _segment(module, whole[start:end], values)
+        if found is not None:
+            yield found
+
+
+def _segment(module: HloModule, chosen: Sequence[HloInstruction], values: Values) -> Case | None:
+    """Some instructions as a program: it gives all that is used outside of them."""
+    inside = set(chosen)
+    others = (i for i in module.entry.instructions if i not in inside)
+    used = {o for i in others for o in i.operands} | {module.entry.root}
+    results = tuple(i for i in chosen if i in used)
+    cut = {o for i in chosen for o in i.operands if o not in inside}
+    if not results or any(i.shape.is_token for i in (*results, *cut)):
+        return None
+    shape = tuple_of(*(i.shape for i in results))
+    root = results[0] if len(results) == 1 else HloInstruction(_TUPLE, shape, results, name="all")
+    return _extract(module, root, cut, values)
+
+
+_TUPLE = opdef("tuple")
 
 
 def _parameter(old: HloInstruction, number: int) -> HloInstruction:
