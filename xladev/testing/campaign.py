@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import threading
 import time
 from collections import Counter
@@ -13,16 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Value
-from xladev.hlo.text import print_module
-from xladev.testing.arrays import save_arrays
+from xladev.testing.case_file import case_words, write_case
 from xladev.testing.coverage import Coverage, table
-from xladev.testing.fuzz_task import Case, Task, draw
-from xladev.testing.noise import leaves
+from xladev.testing.fuzz_task import Task, draw
 from xladev.testing.reduce import reduce_module
+from xladev.testing.verdict import Case
 from xladev.testing.wire import unpack
 from xladev.testing.worker import Outcome, Status, Worker
 
@@ -159,7 +157,7 @@ class Campaign:
         level = self.task.level_of(seed)
 
         def same(module: HloModule, arguments: Sequence[Value]) -> bool:
-            outcome = worker.call(self.task.request(level, _flat(arguments), module))
+            outcome = worker.call(self.task.request(level, module, arguments))
             return _ended(outcome)["kind"] == kind
 
         reduction = reduce_module(*case, same, budget_s=self.reduce_s)
@@ -169,20 +167,15 @@ class Campaign:
         self, name: str, module: HloModule, arguments: Sequence[Value], kind: str, seed: int
     ) -> str:
         """Writes program and arguments; the command that repeats what is wrong."""
-        self.out.mkdir(parents=True, exist_ok=True)
-        text, arrays = self.out / f"{name}.hlo", self.out / f"{name}.npz"
-        text.write_text(print_module(module), "utf-8")
-        save_arrays(arrays, _flat(arguments), [])
+        files = write_case(self.out, name, module, arguments)
         if kind.startswith("xla-"):
             chosen = "".join(f" --{k} {v}" for k, v in _options(self.task))
             return f"python -m xladev.testing.fuzz --programs 1 --seed {seed}{chosen}"
-        words = ["xladev", "run", text, "--inputs", arrays, "--platform", self.task.platform]
-        words += ["--against", self.task.against]
-        level = self.task.level_of(seed)
-        words += ["--option", f"optimization_level={level}"]
+        level = f"optimization_level={self.task.level_of(seed)}"
+        words = case_words(files, self.task.platform, self.task.against, [level])
         if module.header.replica_count > 1:
             words = [*(f"{k}={v}" for k, v in _environment().items()), *words]
-        return " ".join(map(str, words))
+        return shlex.join(words)
 
     def summary(self) -> str:
         """The table of opcodes by element type, counts, and a line per failure."""
@@ -206,10 +199,6 @@ def _options(task: Task) -> list[tuple[str, str]]:
     chosen = [("xla", task.xla), ("opcodes", ",".join(task.opcodes)), ("steps", task.steps)]
     chosen += [("level", task.level)]
     return [(name, json.dumps(v) if isinstance(v, int) else v) for name, v in chosen if v]
-
-
-def _flat(arguments: Sequence[Value]) -> list[Any]:
-    return [np.asarray(x) for a in arguments for x in leaves(a)]
 
 
 def _ended(outcome: Outcome) -> dict[str, Any]:

@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xladev.testing.campaign import Campaign
-from xladev.testing.fuzz_task import DEFINITION, Task
+from xladev.testing.fuzz_task import Task
 from xladev.testing.recipes.table import RECIPES
+from xladev.testing.verdict import DEFINITION
 
 _PROGRESS_S = 30.0
 _PROGRESS_ON_TERMINAL_S = 1.0

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from xladev.compiler.options import CompileOptions
-from xladev.errors import XladevError
-from xladev.hlo.ir import DEFAULT_HEADER, HloModule
+from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Array, Value
-from xladev.testing.arrays import nested
 from xladev.testing.coverage import Coverage, coverage_of
-from xladev.testing.differential import Finding, compare_results, run_on_platform
-from xladev.testing.noise import evaluated, leaves
+from xladev.testing.differential import compare_results
 from xladev.testing.random_inputs import random_arguments
 from xladev.testing.random_program import random_program
 from xladev.testing.recipes.table import RECIPES
-from xladev.testing.wire import pack, unpack, unpack_module
+from xladev.testing.verdict import (
+    DEFINITION,
+    OK,
+    Case,
+    Verdict,
+    flat_arrays,
+    pack_case,
+    unpack_case,
+    verdict_on,
+)
+from xladev.testing.wire import pack, unpack
 from xladev.testing.worker import Status, Worker
-
-DEFINITION = "interpreter"
-"""The platform that is the evaluator, which runs in the child itself."""
 
 _LEVELS = (0, 0, 0, 0, 2, 2, 1, 3)
 _XLA = "xladev.testing.xla_child:execute"
 _XLA_S = 60.0
-
-Case = tuple[HloModule, tuple[Value, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,9 @@ class Task:
             return self.level
         return random.Random(f"level {seed}").choice(_LEVELS)
 
-    def request(
-        self, level: int, arrays: Sequence[Array] = (), module: HloModule | None = None
-    ) -> bytes:
+    def request(self, level: int, module: HloModule, arguments: Sequence[Value]) -> bytes:
         """The message that asks about one case."""
-        replicas = 1 if module is None else module.header.replica_count
-        head = {"task": {**asdict(self), "level": level}, "replicas": replicas}
-        return pack(head, arrays, module)
+        return pack_case({"task": {**asdict(self), "level": level}}, module, arguments)
 
     def request_seeds(self, seeds: Sequence[int]) -> bytes:
         """The message that asks about the programs of some seeds."""
@@ -92,12 +88,8 @@ def run(message: bytes) -> bytes:
     head, arrays, proto = unpack(message)
     task = Task(**{**head["task"], "opcodes": tuple(head["task"]["opcodes"])})
     if proto:
-        # a serialized module does not say how many replicas run it
-        header = replace(DEFAULT_HEADER, replica_count=head["replicas"])
-        module = replace(unpack_module(proto), header=header)
-        given = iter(arrays)
-        arguments = [nested(p.shape, given) for p in module.entry.parameters]
-        return pack({"results": [judged(module, arguments, task, task.level_of(0))]})
+        case = unpack_case(head, arrays, proto)
+        return pack({"results": [judged(*case, task, task.level_of(0))]})
     coverage: Coverage = Coverage()
     results: list[dict[str, Any]] = []
     for seed in head["seeds"]:
@@ -110,27 +102,11 @@ def run(message: bytes) -> bytes:
 
 def judged(module: HloModule, arguments: Sequence[Value], task: Task, level: int) -> dict[str, Any]:
     """Kind and detail of what is wrong with a program, or the kind ``ok``; and what XLA said."""
-    try:
-        wanted = evaluated(module, arguments)
-        if task.against != DEFINITION:
-            wanted = run_on_platform(module, arguments, task.against)
-    except XladevError as error:
-        return {"kind": "evaluator", "detail": str(error)}
     options = CompileOptions(optimization_level=level)
-    try:
-        found = run_on_platform(module, arguments, task.platform, options)
-    except XladevError as error:
-        return _answer(Finding("error", str(error)))
-    finding = compare_results(module, arguments, found, wanted)
-    if finding is not None or not task.xla:
-        return _answer(finding)
+    verdict, wanted = verdict_on(module, arguments, task.platform, task.against, options)
+    if verdict.kind != OK or not task.xla:
+        return verdict.to_json()
     return _judged_by_xla(module, arguments, task, wanted)
-
-
-def _answer(finding: Finding | None, prefix: str = "") -> dict[str, Any]:
-    if finding is None:
-        return {"kind": "ok"}
-    return {"kind": prefix + finding.kind, "detail": str(finding)}
 
 
 def _judged_by_xla(
@@ -138,17 +114,17 @@ def _judged_by_xla(
 ) -> dict[str, Any]:
     """As `judged`, of XLA's results; where there are none, XLA's reason."""
     if module.header.replica_count > 1:
-        return {"kind": "ok", "xla": "known: it runs on several devices, and this on one"}
-    flat = [np.asarray(x) for a in arguments for x in leaves(a)]
-    outcome = _xla(task.xla).call(pack({}, flat, module))
+        return {"kind": OK, "xla": "known: it runs on several devices, and this on one"}
+    outcome = _xla(task.xla).call(pack({}, flat_arrays(arguments), module))
     if outcome.status is not Status.OK:
         last = outcome.detail.strip().splitlines() or [""]
-        return {"kind": "ok", "xla": f"{outcome.status.value}: {last[-1][:100]}"}
+        return {"kind": OK, "xla": f"{outcome.status.value}: {last[-1][:100]}"}
     head, arrays, _ = unpack(outcome.value)
     if "skipped" in head:
-        return {"kind": "ok", "xla": head["skipped"]}
+        return {"kind": OK, "xla": head["skipped"]}
     finding = compare_results(module, arguments, arrays, wanted, coarse_sums=True)
-    return {**_answer(finding, "xla-"), "xla": "compared"}
+    verdict = Verdict() if finding is None else Verdict(f"xla-{finding.kind}", str(finding))
+    return {**verdict.to_json(), "xla": "compared"}
 
 
 @cache
