@@ -28,6 +28,12 @@ EXAMPLES = {
         "xladev opt step.pb --passes call-inliner,cse,dce --time -o small.hlo",
         "xladev opt step.pb --passes 'expand{opcodes=cholesky+fft}'",
     ),
+    "isolate": (
+        "xladev isolate step.pb --platform npu",
+        "xladev isolate step.pb --inputs step.npz --platform npu --against cpu --out wrong",
+    ),
+    "bisect": ("xladev bisect step.pb --platform npu --timeout 20 --out wrong",),
+    "diff": ("xladev diff before.hlo after.hlo", "xladev diff a.pb b.pb --numbers --platform cpu"),
     "new": ("xladev new my_npu --vendor 'Some Vendor'", "xladev new my_npu --minimal"),
     "certify": (
         "xladev certify my_npu",
@@ -38,6 +44,18 @@ EXAMPLES = {
 }
 
 NOTES = {
+    "isolate": """\
+Programs run in a child process. [Debug a mismatch](../how-to/debug-a-mismatch.md) shows what the
+command says.
+""",
+    "bisect": """\
+Writes the small program and its inputs, and prints the command that runs them. A failure stays the
+same while its kind does: wrong values, an error of one code, a crash, a hang.
+""",
+    "diff": """\
+Exits with 1 if anything differs. Instructions are paired by what they compute: names, metadata and
+the order of what is independent are no difference.
+""",
     "new": """\
 Writes a package with its own `pyproject.toml`, tests, CI file and README: with `--minimal` a
 backend of seven functions, else that of a simulated accelerator. An existing folder must be empty.

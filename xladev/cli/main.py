@@ -14,7 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from xladev import __version__
-from xladev.cli import certify, convert, devices, doctor, new, opt, options, run
+from xladev.cli import (
+    bisect,
+    certify,
+    convert,
+    devices,
+    diff,
+    doctor,
+    isolate,
+    new,
+    opt,
+    options,
+    run,
+)
 from xladev.errors import XladevError
 from xladev.instrument import configure_logging
 
@@ -25,6 +37,9 @@ _COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] =
         "doctor": ("say what is installed and what is wrong with it", doctor.add_arguments),
         "opt": ("apply passes to a program and print it", opt.add_arguments),
         "convert": ("convert between serialized HloModuleProto and text", convert.add_arguments),
+        "diff": ("say in what two programs differ", diff.add_arguments),
+        "isolate": ("name what makes a program wrong on a platform", isolate.add_arguments),
+        "bisect": ("shrink a program that fails to a few instructions", bisect.add_arguments),
         "options": ("list the compile options", options.add_arguments),
         "new": ("write the project of a new backend", new.add_arguments),
         "certify": ("run the conformance suite and issue a certificate", certify.add_arguments),

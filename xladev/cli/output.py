@@ -36,6 +36,11 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(cells).rstrip())
 
 
+def indented(text: str) -> str:
+    """The text with its lines, but for the first, set in."""
+    return text.strip().replace("\n", "\n  ")
+
+
 @contextmanager
 def progress(what: str) -> Iterator[None]:
     """Says on a terminal what takes more than a second, and for how long."""

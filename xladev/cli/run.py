@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from xladev.cli.debugging import debug_lines, no_anomaly
+from xladev.cli.inputs import add_inputs, add_options, given_inputs, given_options
 from xladev.cli.output import check_least, print_json, print_table, progress
 from xladev.client import CompiledModule, compile, load
-from xladev.compiler.options import CompileOptions
 from xladev.errors import ArgumentError
 from xladev.hlo.ir import HloModule
 from xladev.testing.arrays import named_arrays, read_arrays, save_arrays
 from xladev.testing.comparison import DEFAULT_RTOL, difference, expect_relative
+from xladev.testing.debug.anomalies import TESTS
 from xladev.testing.differential import compare_results, run_on_platform
-from xladev.testing.random_inputs import random_arguments
 
 _DEFINITION = "interpreter"
 _RTOL = f"of comparisons; default {DEFAULT_RTOL}, against the interpreter what rounding explains"
@@ -29,27 +30,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.add_argument("file", type=Path, help="HLO text or serialized HloModuleProto")
     parser.add_argument("--platform", help="platform, kind or device, such as cpu or npu:1")
-    parser.add_argument("--inputs", type=Path, help="npz with in_*; default: random numbers")
+    add_inputs(parser)
     parser.add_argument("--check", type=Path, help="npz with out_* to compare with")
     parser.add_argument("--against", metavar="PLATFORM", help="compare with another platform")
     parser.add_argument("--rtol", type=float, help=_RTOL)
     parser.add_argument("--iterations", type=int, default=1, metavar="N", help="run N times")
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs")
     parser.add_argument("--save", type=Path, help="write in_* and out_* to an npz")
     parser.add_argument("--stats", action="store_true", help="regions, fallbacks, memory, times")
-    parser.add_argument("--strict", action="store_true", help="a fallback is an error")
     parser.add_argument(
-        "--option", action="append", default=[], metavar="KEY=VALUE", help="see `xladev options`"
+        "--debug", choices=sorted(TESTS), help="name the instruction that makes the first one"
     )
+    parser.add_argument("--strict", action="store_true", help="a fallback is an error")
+    add_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     check_least("--iterations", arguments.iterations, 1)
-    check_least("--seed", arguments.seed, 0)
     check_least("--rtol", 0.0 if arguments.rtol is None else arguments.rtol, 0)
-    options = CompileOptions.from_environment().with_options(arguments.option)
+    options = given_options(arguments)
     if arguments.strict:
         options = options.with_option("strict")
     start = time.perf_counter()
@@ -57,37 +57,22 @@ def _run(arguments: argparse.Namespace) -> int:
         module = load(arguments.file)
         compiled = compile(module, arguments.platform, options)
     compile_s = time.perf_counter() - start
-    inputs = _inputs(module, compiled, arguments)
+    shapes = compiled.program.signature.parameters
+    inputs = given_inputs(module, arguments, shapes, arguments.check)
     with progress(f"running {arguments.file.name}"):
         results, seconds = _timed(compiled, inputs, arguments.iterations)
     problems = _problems(module, compiled, results, inputs, arguments)
     if arguments.save is not None:
         save_arrays(arguments.save, _flat(inputs), results)
     report = _report(compiled, results, compile_s, seconds, problems)
+    if arguments.debug is not None:
+        with progress(f"looking for {arguments.debug}"):
+            report["debug"] = debug_lines(module, inputs, arguments.debug)
     if arguments.json:
         print_json(report)
     else:
         _print(report, arguments)
-    return 1 if any(problems.values()) else 0
-
-
-def _inputs(
-    module: HloModule, compiled: CompiledModule, arguments: argparse.Namespace
-) -> list[Any]:
-    shapes = compiled.program.signature.parameters
-    path = arguments.inputs or arguments.check
-    if path is None or not shapes:
-        return random_arguments(module, arguments.seed)
-    found = read_arrays(path, "in_", shapes)
-    if found is None and arguments.inputs is None:
-        return random_arguments(module, arguments.seed)
-    if found is None:
-        raise ArgumentError(
-            f"{path} has no arrays called in_*",
-            where=str(path),
-            hint="arrays are called in_0000, in_0001, ...; without --inputs, random ones are used",
-        )
-    return found
+    return 1 if any(problems.values()) or report.get("debug") else 0
 
 
 def _timed(
@@ -197,6 +182,8 @@ def _print(report: dict[str, Any], arguments: argparse.Namespace) -> None:
         _print_stats(report)
     elif report["fallbacks"]:
         print(f"{len(report['fallbacks'])} instruction(s) ran on the host; --stats says why")
+    if arguments.debug is not None:
+        print("\n".join(report["debug"] or [no_anomaly(arguments.debug)]))
     for where, problems in report["problems"].items():
         print(f"check against {where}: " + ("FAILED" if problems else "passed"))
         for problem in problems:

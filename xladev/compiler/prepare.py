@@ -20,8 +20,19 @@ from xladev.passes.pipeline import HloPassPipeline, Instrumentation
 from xladev.passes.rng_expander import RngExpander
 
 
-def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -> HloModule:
+def prepare(
+    module: HloModule,
+    target: CompileTarget,
+    options: CompileOptions,
+    around: Instrumentation | None = None,
+) -> HloModule:
     """The module as the partition sees it.
+
+    Args:
+        module: verified or not.
+        target: whose answers decide what is expanded.
+        options: how.
+        around: what happens between passes; by default what the options ask for.
 
     Raises:
         VerifyError: the module breaks a rule of HLO.
@@ -32,7 +43,8 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
     verify(module)
     refuse_growth(module)
     refuse_depth(module, with_calls=False)
-    around = Instrumentation(verify if options.verify_passes else None, print_module)
+    if around is None:
+        around = Instrumentation(verify if options.verify_passes else None, print_module)
     _dump(module, module.name)
     level = options.optimization_level
     ready = module

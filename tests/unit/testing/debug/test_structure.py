@@ -1,0 +1,64 @@
+"""Programs are compared by what they compute: names and order do not count."""
+
+from __future__ import annotations
+
+from xladev.hlo.text import parse_module
+from xladev.testing.debug.structure import differences
+
+BASE = """HloModule a
+body {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  n = s32[] add(i, one)
+  y = f32[4] sine(x)
+  ROOT t = (s32[], f32[4]) tuple(n, y)
+}
+cond {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  k = s32[] constant(5)
+  ROOT c = pred[] compare(i, k), direction=LT
+}
+ENTRY e {
+  x = f32[4] parameter(0)
+  z = s32[] constant(0)
+  p = f32[4] exponential(x)
+  q = f32[4] negate(p)
+  t = (s32[], f32[4]) tuple(z, q)
+  w = (s32[], f32[4]) while(t), condition=cond, body=body
+  ROOT r = f32[4] get-tuple-element(w), index=1
+}
+"""
+
+
+def _changed(old: str, new: str) -> tuple[list[str], list[str], int]:
+    assert old in BASE
+    found = differences(parse_module(BASE), parse_module(BASE.replace(old, new)))
+    removed = [i.name for d in found for i in d.removed]
+    added = [i.opcode for d in found for i in d.added]
+    return removed, added, sum(len(d.rewired) for d in found)
+
+
+def test_names_are_no_difference() -> None:
+    names = {"HloModule a": "HloModule b", "p = ": "v = ", "negate(p)": "negate(v)"}
+    other = BASE
+    for old, new in names.items():
+        other = other.replace(old, new)
+    assert differences(parse_module(BASE), parse_module(other)) == ()
+
+
+def test_one_opcode_is_one_difference_whatever_it_feeds() -> None:
+    assert _changed("exponential(x)", "logistic(x)") == (["p"], ["logistic"], 0)
+
+
+def test_a_difference_within_a_loop_is_shown_in_the_loop() -> None:
+    found = differences(parse_module(BASE), parse_module(BASE.replace("sine", "cosine")))
+    assert [d.first.name for d in found if not d.is_empty] == ["body"]
+    assert [i.opcode for i in found[-1].removed] == ["sine"]
+    assert found[0].fed == 2
+
+
+def test_other_operands_are_rewiring() -> None:
+    assert _changed("negate(p)", "negate(x)")[2] == 1

@@ -1,0 +1,126 @@
+"""Isolation and bisection find planted bugs, crashes and wrong passes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.unit.testing.debug import planted_child
+from xladev.compiler.assignment import CompileTarget
+from xladev.errors import ArgumentError
+from xladev.hlo.ir import HloModule
+from xladev.hlo.text import parse_module
+from xladev.passes import default
+from xladev.passes.cse import CommonSubexpressionElimination
+from xladev.passes.pipeline import HloPassPipeline
+from xladev.runtime.registry import current_registry
+from xladev.testing.debug.bisect import bisect
+from xladev.testing.debug.isolate import Isolation, isolate
+from xladev.testing.debug.suspect import Suspect
+
+PROGRAM = """HloModule m
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[4,8] parameter(0)
+  w = f32[8,8] parameter(1)
+  zero = f32[] constant(0)
+  d = f32[4,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  shifted = f32[4,8] negate(d)
+  power = f32[4,8] exponential(shifted)
+  total = f32[4] reduce(power, zero), dimensions={1}, to_apply=add
+  spread = f32[4,8] broadcast(total), dimensions={0}
+  quotient = f32[4,8] divide(power, spread)
+  ROOT r = f32[4,8] subtract(quotient, d)
+}
+"""
+SWAPPED = "subtract swaps its operands"
+
+
+def _case() -> tuple[HloModule, tuple[np.ndarray, ...]]:
+    draw = np.random.default_rng(0).standard_normal
+    shapes = ((4, 8), (8, 8))
+    return parse_module(PROGRAM), tuple(draw(s).astype(np.float32) for s in shapes)
+
+
+def _target() -> CompileTarget:
+    cpu = current_registry().platform("cpu")
+    return CompileTarget(cpu.name, cpu.compiler, cpu.describe())
+
+
+def _isolate(function: str = planted_child.FUNCTION) -> Isolation:
+    with Suspect("cpu", function=function) as suspect:
+        return isolate(suspect, _target(), *_case())
+
+
+def test_the_instruction_is_named_within_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(planted_child.VARIABLE, SWAPPED)
+    found = _isolate()
+    assert found.verdict.kind == "value"
+    assert found.step == ""
+    assert found.culprit is not None
+    assert found.culprit.instruction.opcode == "fusion"
+    assert found.culprit.inside is not None
+    assert found.culprit.inside.instruction.name == "r"
+    assert found.judged[0] == found.judged[1] == 3
+
+
+def test_bisection_leaves_the_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(planted_child.VARIABLE, SWAPPED)
+    with Suspect("cpu", function=planted_child.FUNCTION) as suspect:
+        found = bisect(suspect, *_case())
+    assert found.reduction is not None
+    assert [i.opcode for i in found.reduction.module.entry.instructions][-1] == "subtract"
+    assert found.reduction.module.instruction_count == 3
+    assert found.last.resembles(found.verdict)
+
+
+def test_nothing_is_wrong_without_the_bug() -> None:
+    with Suspect("cpu") as suspect:
+        assert not isolate(suspect, _target(), *_case()).verdict.is_wrong
+        assert bisect(suspect, *_case()).reduction is None
+
+
+def test_a_crash_is_bisected() -> None:
+    with Suspect("cpu", function=f"{planted_child.__name__}:dies") as suspect:
+        found = bisect(suspect, *_case())
+    assert found.verdict.kind == "crash"
+    assert "SIGABRT" in found.verdict.detail
+    assert found.reduction is not None
+    assert found.reduction.module.instruction_count <= 3
+
+
+class _WrongPass(CommonSubexpressionElimination):
+    """Takes sines for cosines."""
+
+    name = "wrong-pass"
+
+    def run(self, module: HloModule) -> HloModule:
+        root = module.entry.root
+        swapped = replace(root, operands=root.operands[::-1])
+        entry = replace(
+            module.entry, instructions=(*module.entry.instructions[:-1], swapped), root=swapped
+        )
+        return replace(module, entry=entry)
+
+
+def test_a_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child has the bug too, so the whole is wrong; the forms say where it began."""
+    monkeypatch.setenv(planted_child.VARIABLE, SWAPPED)
+    passes = (default._CANONICAL, _WrongPass(), default._SIMPLIFY)
+    monkeypatch.setattr(
+        "xladev.compiler.prepare.default_pipeline", lambda _: HloPassPipeline("default", passes)
+    )
+    found = _isolate()
+    assert found.step == "default/wrong-pass"
+    assert found.finding.startswith("value in result 0: 32 of 32 differ")
+
+
+def test_programs_of_several_devices_are_refused() -> None:
+    module, arguments = _case()
+    several = replace(module, header=replace(module.header, replica_count=2))
+    with Suspect("cpu") as suspect, pytest.raises(ArgumentError, match="several devices"):
+        isolate(suspect, _target(), several, arguments)

@@ -1,0 +1,199 @@
+"""Names the step, and the instruction or kernel, that makes a program wrong on a platform.
+
+Passes are judged by the evaluator, which runs the program after them; kernels by the platform,
+which runs each alone on the operands that the evaluator has for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from xladev.compiler.assignment import CompileTarget
+from xladev.compiler.fusion import kernel_programs
+from xladev.errors import ArgumentError, XladevError
+from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.literal import Array, Value
+from xladev.testing.debug.forms import Form, forms_of
+from xladev.testing.debug.recording import Recorded, RecordingEvaluator
+from xladev.testing.debug.suspect import Suspect
+from xladev.testing.differential import Finding, compare_results
+from xladev.testing.noise import evaluated
+from xladev.testing.verdict import Case, Verdict
+
+STAGES = ("schedule=false", "fusion=false", "optimization_level=0")
+"""Options that leave out a stage each."""
+
+_PLUMBING = frozenset({
+    "parameter", "constant", "tuple", "get-tuple-element", "after-all", "add-dependency", "domain",
+})  # fmt: skip
+_DRAWN_ANEW = frozenset({"rng", "rng-get-and-update-state"})
+"""Opcodes whose results are other ones in another program."""
+
+Progress = Callable[[int, int], None]
+"""Told how many kernels were judged, of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """An instruction or kernel that is wrong by itself.
+
+    Attributes:
+        instruction: which, in the form of the program that the platform is given.
+        verdict: what is wrong with it.
+        case: it alone, with its operands.
+        inside: for a kernel of several instructions, the first of them that is wrong alone; None
+            if each of them is right alone.
+    """
+
+    instruction: HloInstruction
+    verdict: Verdict
+    case: Case
+    inside: Culprit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """What is known of a program that is wrong.
+
+    Attributes:
+        verdict: on the whole program; nothing else is known if it is not wrong.
+        step: the pass after which the evaluator gives something else.
+        finding: what that is, or the error that the step raised.
+        culprit: the first instruction or kernel that is wrong alone.
+        judged: how many instructions and kernels were judged, of how many.
+        mended_by: options that make the whole program right.
+    """
+
+    verdict: Verdict
+    step: str = ""
+    finding: str = ""
+    culprit: Culprit | None = None
+    judged: tuple[int, int] = (0, 0)
+    mended_by: tuple[str, ...] = ()
+
+
+def isolate(
+    suspect: Suspect,
+    target: CompileTarget,
+    module: HloModule,
+    arguments: Sequence[Value],
+    progress: Progress = lambda _done, _count: None,
+) -> Isolation:
+    """Finds what makes a program wrong on a suspect.
+
+    Args:
+        suspect: runs programs.
+        target: the suspect's platform, as the compiler sees it.
+        module: the program, for one device.
+        arguments: one value per parameter.
+        progress: told how far it is.
+
+    Raises:
+        ArgumentError: the program is for several devices.
+    """
+    if module.header.replica_count * module.header.num_partitions > 1:
+        raise ArgumentError(
+            f"{module.name} runs on several devices",
+            why="an instruction alone would wait for the others",
+            hint="`xladev bisect` takes such programs",
+        )
+    whole = suspect.judge(module, arguments)
+    if not whole.is_wrong:
+        return Isolation(whole)
+    try:
+        forms = forms_of(module, target, suspect.options)
+    except XladevError as error:
+        return Isolation(whole, "a pass", str(error))
+    found = _wrong_step(forms, arguments)
+    if found is not None:
+        return Isolation(whole, found[0].step, str(found[1]))
+    records = _records(forms[-1].module, arguments)
+    for done, record in enumerate(records):
+        progress(done, len(records))
+        culprit = _judged(suspect, record)
+        if culprit is not None:
+            return Isolation(whole, culprit=culprit, judged=(done + 1, len(records)))
+    count = (len(records), len(records))
+    return Isolation(whole, judged=count, mended_by=_mending(suspect, module, arguments))
+
+
+def _wrong_step(forms: Sequence[Form], arguments: Sequence[Value]) -> tuple[Form, Finding] | None:
+    """The first form that means something else than the program as given; by bisection."""
+    first = forms[0].module
+    if any(shape.is_dynamic for p in first.entry.parameters for _, shape in p.shape.leaves()):
+        return None  # padded on the way: the forms take other arguments
+    wanted = evaluated(first, arguments)
+    finding = _change(first, forms[-1].module, arguments, wanted)
+    if finding is None:
+        return None
+    right, wrong = 0, len(forms) - 1
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        found = _change(first, forms[middle].module, arguments, wanted)
+        if found is None:
+            right = middle
+        else:
+            wrong, finding = middle, found
+    return forms[wrong], finding
+
+
+def _change(
+    first: HloModule, form: HloModule, arguments: Sequence[Value], wanted: Sequence[Array]
+) -> Finding | None:
+    try:
+        found = evaluated(form, arguments)
+    except XladevError as error:
+        return Finding("error", str(error))
+    return compare_results(first, arguments, found, wanted)
+
+
+def _records(module: HloModule, arguments: Sequence[Value]) -> list[Recorded]:
+    """The instructions of entry, loops, branches and calls that run, in their order."""
+    programs = kernel_programs(module)
+    wanted = {
+        i
+        for c in module.computations
+        if c.name in programs
+        for i in c.instructions
+        if i.opcode not in _PLUMBING | _DRAWN_ANEW
+    }
+    return _recorded(module, arguments, wanted)
+
+
+def _recorded(
+    module: HloModule, arguments: Sequence[Value], wanted: set[HloInstruction]
+) -> list[Recorded]:
+    evaluator = RecordingEvaluator(wanted=frozenset(wanted))
+    evaluator.run(module, *arguments)
+    return list(evaluator.records.values())
+
+
+def _judged(suspect: Suspect, record: Recorded) -> Culprit | None:
+    case = record.case()
+    verdict = suspect.judge(*case)
+    if not verdict.is_wrong:
+        return None
+    return Culprit(record.instruction, verdict, case, next(_inside(suspect, case), None))
+
+
+def _inside(suspect: Suspect, case: Case) -> Iterator[Culprit]:
+    """The instructions of a kernel that are wrong alone, in their order."""
+    module, arguments = case
+    root = module.entry.root
+    if root.opcode != "fusion":
+        return
+    wanted = {i for i in root["calls"].instructions if i.opcode not in _PLUMBING | _DRAWN_ANEW}
+    for record in _recorded(module, arguments, wanted):
+        culprit = _judged(suspect, record)
+        if culprit is not None:
+            yield culprit
+
+
+def _mending(suspect: Suspect, module: HloModule, arguments: Sequence[Value]) -> tuple[str, ...]:
+    """The stages without which the program is right."""
+    return tuple(
+        stage
+        for stage in STAGES
+        if not suspect.judge(module, arguments, suspect.options.with_option(stage)).is_wrong
+    )

@@ -1,0 +1,69 @@
+"""An evaluator that keeps the operands of each instruction, the first time that it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+
+from xladev.hlo.evaluator import HloEvaluator
+from xladev.hlo.ir import DEFAULT_HEADER, HloComputation, HloInstruction, HloModule
+from xladev.hlo.literal import Value
+from xladev.hlo.opset import opdef
+from xladev.testing.verdict import Case
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One instruction that ran.
+
+    Attributes:
+        instruction: which.
+        operands: the value of each of its operands.
+    """
+
+    instruction: HloInstruction
+    operands: tuple[Value, ...]
+
+    def case(self) -> Case:
+        """The instruction as a program of its own, whose arguments are its operands' values.
+
+        Constants among the operands stay constants.
+        """
+        made: dict[HloInstruction, HloInstruction] = {}
+        arguments: list[Value] = []
+        for operand, value in zip(self.instruction.operands, self.operands, strict=True):
+            if operand in made:
+                continue
+            if operand.opcode == "constant":
+                made[operand] = operand
+                continue
+            number = {"parameter_number": len(arguments)}
+            name = f"{operand.name}.given"
+            made[operand] = HloInstruction(opdef("parameter"), operand.shape, (), number, name)
+            arguments.append(value)
+        operands = tuple(made[o] for o in self.instruction.operands)
+        note = replace(self.instruction.note, control_predecessors=())
+        root = replace(self.instruction, operands=operands, note=note)
+        entry = HloComputation("alone", (*made.values(), root), root)
+        return HloModule(root.name, entry, DEFAULT_HEADER), tuple(arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingEvaluator(HloEvaluator):
+    """Records instructions in the order in which they are done: those of a loop before the loop.
+
+    Attributes:
+        wanted: the instructions to record.
+        records: what was recorded, by instruction.
+    """
+
+    wanted: AbstractSet[HloInstruction] = frozenset()
+    records: dict[HloInstruction, Recorded] = field(default_factory=dict[HloInstruction, Recorded])
+
+    def value(self, instruction: HloInstruction, operands: tuple[Value, ...]) -> Value:
+        """The value, its operands kept."""
+        # zero-argument super() does not work in slotted dataclasses
+        value = HloEvaluator.value(self, instruction, operands)
+        if instruction in self.wanted and instruction not in self.records:
+            self.records[instruction] = Recorded(instruction, operands)
+        return value
