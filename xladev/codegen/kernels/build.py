@@ -24,6 +24,7 @@ from xladev.codegen.kernels.sharing import (
 )
 from xladev.codegen.kernels.tiling import Tile
 from xladev.codegen.llvm import PTR, VOID, FunctionBuilder, ModuleBuilder, Parameter, Value
+from xladev.errors import CompileError
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.shape import Shape
@@ -57,6 +58,17 @@ class KernelBuild:
     def root(self) -> HloInstruction:
         """Root of the computation."""
         return self.spec.computation.root
+
+    @property
+    def scratch(self) -> Value:
+        """The workspace.
+
+        Raises:
+            CompileError: the kernel has none.
+        """
+        if self.workspace is None:
+            raise CompileError("a kernel without workspace wants some", where=self.spec.name)
+        return self.workspace
 
     @property
     def is_shared(self) -> bool:

@@ -7,6 +7,7 @@ from xladev.codegen.index import Index
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.loops import emit_loops
 from xladev.codegen.kernels.matmul import emit_tiled_dot, product_of
+from xladev.codegen.kernels.products.dot import dot_plan, emit_dot_blocks
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.elements import Element
@@ -15,6 +16,10 @@ from xladev.hlo.ir import HloInstruction
 
 def emit_dot(k: KernelBuild) -> None:
     """In tiles; or row by row, result[i, :] += lhs[i, k] * rhs[k, :]; or element by element."""
+    plan = dot_plan(k.root)
+    if plan is not None:
+        emit_dot_blocks(k, plan)
+        return
     product = product_of(k.root)
     if product is not None:
         emit_tiled_dot(k, product)

@@ -8,6 +8,7 @@ from xladev.codegen.elemental.contraction import accumulation_type
 from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import KernelBuild
+from xladev.codegen.kernels.products.dot import dot_plan
 from xladev.codegen.kernels.tiles import SUM_TYPES, WIDEST_NBYTES, Place, TileLoops, TileSizes
 from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.convert import emit_convert
@@ -117,6 +118,9 @@ def _is_worth_it(p: _Product, i: HloInstruction) -> bool:
 
 def dot_workspace_nbytes(spec: KernelSpec) -> int:
     """What `TileSizes` says; 0 for a dot that is not done in tiles."""
+    plan = dot_plan(spec.computation.root)
+    if plan is not None:
+        return plan.workspace_nbytes
     p = product_of(spec.computation.root)
     return 0 if p is None else p.sizes.workspace_nbytes
 

@@ -52,6 +52,11 @@ class Memory(Emitter):
         pointers = f"ptr {destination.text}, ptr {source.text}"
         self.do(f"call void @llvm.memcpy.p0.p0.i64({pointers}, i64 {nbytes}, i1 false)")
 
+    def prefetch(self, address: Value) -> None:
+        """Asks for the cache line of an address, which need not be one of the process."""
+        self.module.declare_intrinsic("llvm.prefetch.p0", VOID, ("ptr", "i32", "i32", "i32"))
+        self.do(f"call void @llvm.prefetch.p0(ptr {address.text}, i32 0, i32 3, i32 1)")
+
     def table(self, name: str, element: IrType, numbers: tuple[float | int, ...]) -> Value:
         """Address of a constant array of the module, made once per name."""
         return self.module.constant_table(name, element, numbers)

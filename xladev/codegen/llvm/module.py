@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xladev.codegen.llvm.control import Control
 from xladev.codegen.llvm.memory import Memory, natural_alignment
 from xladev.codegen.llvm.target import TargetTraits
-from xladev.codegen.llvm.types import PTR, IrType
+from xladev.codegen.llvm.types import PTR, VOID, IrType
 from xladev.codegen.llvm.values import Value, constant
 from xladev.errors import CompileError
 
@@ -58,6 +58,15 @@ class FunctionBuilder(Control, Memory):
         self.module.define_shared(symbol, result, [a.type for a in arguments], emit)
         return self.call(symbol, result, *arguments)
 
+    def call_procedure(self, name: str, arguments: Sequence[Value], emit: ProcedureEmitter) -> None:
+        """As `call_shared`, for a function that returns nothing and is never inlined.
+
+        The name alone says which function it is.
+        """
+        symbol = f"xladev.{name}"
+        self.module.define_procedure(symbol, [a.type for a in arguments], emit)
+        self.call_void(symbol, *arguments)
+
     def call_shared_many(
         self,
         name: str,
@@ -82,6 +91,7 @@ class FunctionBuilder(Control, Memory):
 
 
 SharedEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], Value]
+ProcedureEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], None]
 SharedManyEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], Sequence[Value]]
 
 
@@ -142,6 +152,17 @@ class ModuleBuilder:
         builder = self.function(symbol, result, parameters, linkage="internal")
         self._shared.add(symbol)
         builder.ret(emit(builder, builder.arguments))
+
+    def define_procedure(
+        self, symbol: str, types: Sequence[IrType], emit: ProcedureEmitter
+    ) -> None:
+        """Defines an internal function without a result unless the module has it."""
+        if symbol in self._functions:
+            return
+        parameters = [Parameter(t, f"a{i}") for i, t in enumerate(types)]
+        builder = self.function(symbol, VOID, parameters, linkage="internal", attributes="noinline")
+        emit(builder, builder.arguments)
+        builder.ret()
 
     def declare_intrinsic(self, symbol: str, result: IrType, types: Sequence[str]) -> None:
         """Declares an intrinsic that `Arithmetic.intrinsic` has checked."""

@@ -128,3 +128,25 @@ def test_nans_and_infinities_stay_in_their_row_and_column() -> None:
 def test_what_is_not_done_in_tiles(m: int, k: int, n: int, dtype: str) -> None:
     module = parse_module(text(m, k, n, dtype, dtype, (), (0, 0)))
     assert product_of(module.entry.root) is None
+
+
+def test_a_matrix_times_itself(seed: int) -> None:
+    x = np.random.default_rng(seed).standard_normal((40, 40)).astype(np.float32)
+    module = parse_module("""
+    HloModule m
+    ENTRY main { x = f32[40,40] parameter(0)
+      ROOT d = f32[40,40] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    }""")
+    got = np.asarray(xladev.compile(module, "cpu")(x))
+    np.testing.assert_allclose(got, x.astype(np.float64) @ x, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("m", [4, 8, 9, 32])
+def test_few_rows_of_a_wide_matrix(m: int, seed: int) -> None:
+    check(seed, m, 53, 1088)
+
+
+@pytest.mark.parametrize(("m", "n"), [(300, 600), (8, 2048)])
+@pytest.mark.parametrize("turned", [(0, 0), (1, 1)])
+def test_more_depth_than_a_panel_holds(m: int, n: int, turned: tuple[int, int], seed: int) -> None:
+    check(seed, m, 700, n, turned=turned)

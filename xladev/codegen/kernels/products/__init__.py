@@ -1,0 +1,1 @@
+"""Products of matrices by functions whose sizes and strides are known at run time."""

@@ -1,0 +1,218 @@
+"""Dots as blocks of products: which dots, where their operands lie, what memory they need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from xladev.codegen.arrays import element_strides
+from xladev.codegen.elemental.contraction import accumulation_type
+from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.kernels.build import KernelBuild
+from xladev.codegen.kernels.products.driver import BlockArguments, call_block, call_stream
+from xladev.codegen.kernels.products.kinds import PANEL_NBYTES, WIDEST_NBYTES, ProductKind
+from xladev.codegen.kernels.products.panel import Order
+from xladev.codegen.llvm import I64, PTR, Value
+from xladev.hlo import dtype as dt
+from xladev.hlo.dtype import PrimitiveType
+from xladev.hlo.ir import HloInstruction
+from xladev.hlo.shape import Shape
+
+SUM_TYPES = frozenset({dt.F32, dt.F64, dt.S32, dt.U32})
+"""Types of sums that tiles can hold."""
+LEAST_PRODUCTS = 2048
+"""Multiplications below which a plain loop is as fast."""
+LEAST_ROWS = 2
+LEAST_COLUMNS = WIDEST_NBYTES // 8
+ROWS_STEP, COLUMNS_STEP = 48, 32
+"""What tiles of 8 rows and of 6 divide, and tiles of all widths."""
+BLOCK_ROWS = 240
+"""Most rows of a block. Columns are packed anew for each block."""
+BLOCK_COLUMNS = 512
+LEAST_BLOCKS = 8
+"""Blocks to share among threads; smaller ones than these two are not made for that."""
+LEAST_BLOCK_ROWS = 48
+LEAST_BLOCK_COLUMNS = 128
+STREAMED_ROWS = 32
+"""Rows up to which columns are not packed: they would be used too seldom."""
+STREAMED_COLUMNS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DotPlan:
+    """A dot as one product of matrices for each batch index; strides in elements.
+
+    Attributes:
+        total: type of the sums.
+        batch: sizes of the batch dimensions.
+        rows, columns, depth: sizes.
+        left, right, result: strides along batch, rows or columns, depth of the operands, and
+            along batch and rows of the result.
+    """
+
+    total: PrimitiveType
+    batch: tuple[int, ...]
+    rows: int
+    columns: int
+    depth: int
+    left: tuple[tuple[int, ...], int, int]
+    right: tuple[tuple[int, ...], int, int]
+    result: tuple[tuple[int, ...], int]
+
+    @property
+    def order(self) -> Order:
+        """How the right operand lies in memory."""
+        _, column, step = self.right
+        return Order.ROWS if column == 1 else Order.COLUMNS if step == 1 else Order.APART
+
+    def is_streamed(self, kind: ProductKind) -> bool:
+        """True if the right operand is read as it lies in memory."""
+        is_plain = self.order is Order.ROWS and kind.right is kind.total
+        return is_plain and self.rows <= STREAMED_ROWS and self.columns % kind.width == 0
+
+    @property
+    def workspace_nbytes(self) -> int:
+        """One packed panel, the table of a block's rows."""
+        return PANEL_NBYTES + 8 * min(BLOCK_ROWS, -(-self.rows // 24) * 24)
+
+
+def dot_plan(i: HloInstruction) -> DotPlan | None:
+    """How a dot is computed in blocks; None if it is not."""
+    shapes = (i.operands[0].shape, i.operands[1].shape, i.shape)
+    total = accumulation_type(i.shape.element_type)
+    if any(o.opcode != "parameter" for o in i.operands):
+        return None
+    if len(i.operands) > 2 or total is not i.shape.element_type or total not in SUM_TYPES:
+        return None
+    if any(not s.size or not _is_read(s.element_type, total) for s in shapes):
+        return None
+    left = _side(shapes[0], i["lhs_batch_dims"], i["lhs_contracting_dims"])
+    right = _side(shapes[1], i["rhs_batch_dims"], i["rhs_contracting_dims"])
+    if left is None or right is None:
+        return None
+    count, strides = len(i["lhs_batch_dims"]), element_strides(i.shape)
+    rows, columns, depth = i.shape.dims[count], i.shape.dims[count + 1], left[1]
+    if strides[count + 1] != 1 or rows < LEAST_ROWS or columns < LEAST_COLUMNS:
+        return None
+    if rows * columns * depth < LEAST_PRODUCTS:
+        return None
+    result = strides[:count], strides[count]
+    return DotPlan(total, i.shape.dims[:count], rows, columns, depth, left[0], right[0], result)
+
+
+def _is_read(dtype: PrimitiveType, total: PrimitiveType) -> bool:
+    """True if tiles can read such elements."""
+    if dtype is total:
+        return True
+    return dtype.bits >= 8 and not dtype.is_complex and dtype.is_float == total.is_float
+
+
+def _side(
+    shape: Shape, batch: tuple[int, ...], contracting: tuple[int, ...]
+) -> tuple[tuple[tuple[int, ...], int, int], int] | None:
+    """Strides along batch, free and contracting dimension, and the size of the last."""
+    free = [d for d in range(shape.rank) if d not in (*batch, *contracting)]
+    if len(free) != 1 or len(contracting) != 1:
+        return None
+    strides = element_strides(shape)
+    found = tuple(strides[d] for d in batch), strides[free[0]], strides[contracting[0]]
+    return found, shape.dims[contracting[0]]
+
+
+def cut(extent: int, parts: int, step: int, least: int, most: int) -> int:
+    """Size of about equal parts of an extent.
+
+    Args:
+        extent: what is cut.
+        parts: how many parts are wanted.
+        step: divides the size.
+        least, most: bounds of the size, which the step divides.
+    """
+    count = max(parts, -(-extent // most))
+    size = -(-extent // count)
+    return min(max(-(-size // step) * step, least), most)
+
+
+def emit_dot_blocks(k: KernelBuild, plan: DotPlan) -> None:
+    """Writes the kernel: blocks of rows and columns for each batch index, all of them apart."""
+    _Blocks(k, plan).emit()
+
+
+class _Blocks:
+    def __init__(self, k: KernelBuild, plan: DotPlan) -> None:
+        self.k, self.b, self.plan = k, k.b, plan
+        left, right = (o.shape.element_type for o in k.root.operands[:2])
+        self.kind = ProductKind.of(k.b.module.target, left, right, plan.total)
+        self.is_streamed = plan.is_streamed(self.kind)
+        widest = STREAMED_COLUMNS if self.is_streamed else BLOCK_COLUMNS
+        least = LEAST_BLOCKS if k.is_shared else 1
+        tall = LEAST_BLOCK_ROWS if k.is_shared else BLOCK_ROWS
+        self.rows = cut(plan.rows, least, ROWS_STEP, tall, BLOCK_ROWS)
+        least = -(-least // -(-plan.rows // self.rows))
+        self.columns = cut(plan.columns, least, COLUMNS_STEP, LEAST_BLOCK_COLUMNS, widest)
+
+    def emit(self) -> None:
+        """One loop over all blocks, in parts."""
+        p, b, at = self.plan, self.b, self.k.e.at
+        extents = (*p.batch, -(-p.rows // self.rows), -(-p.columns // self.columns))
+
+        def part(begin: IndexValue, end: IndexValue) -> None:
+            with b.loop(at.value(begin), at.value(end)) as number, self.k.e.scope():
+                *batch, row, column = at.delinear(number, extents)
+                first = at.value(at.mul(row, self.rows)), at.value(at.mul(column, self.columns))
+                self._block(tuple(batch), *first)
+
+        self.k.split(prod(extents), part, private_nbytes=p.workspace_nbytes)
+
+    def _block(self, batch: Index, row: Value, column: Value) -> None:
+        p, b, kind = self.plan, self.b, self.kind
+        rows = b.intrinsic("smin", b.sub(b.const(I64, p.rows), row), self.rows)
+        columns = b.intrinsic("smin", b.sub(b.const(I64, p.columns), column), self.columns)
+        sizes = [o.shape.element_type.host_nbytes for o in self.k.root.operands[:2]]
+        left, right = (self.k.e.arrays[o][0] for o in self.k.root.operands[:2])
+        panel = self.k.scratch
+        table = b.byte_address(panel, PANEL_NBYTES)
+        base = self._address(left.base, sizes[0], batch, p.left, row)
+        self._fill_table(table, base, rows, p.left[1] * sizes[0])
+        result = self._address(self.k.results[0].base, kind.size, batch, (*p.result, 0), row)
+        arguments = BlockArguments(
+            table=table,
+            rows=rows,
+            positions=b.const(I64, 1),
+            left_step=b.const(I64, p.left[2] * sizes[0]),
+            steps=b.const(I64, p.depth),
+            right=self._address(right.base, sizes[1], batch, p.right, column),
+            right_position=b.const(I64, 0),
+            right_step=b.const(I64, p.right[2] * sizes[1]),
+            right_column=b.const(I64, p.right[1] * sizes[1]),
+            result=b.byte_address(result, b.mul(column, kind.size)),
+            result_row=b.const(I64, p.result[1] * kind.size),
+            columns=columns,
+            goes_on=b.const(I64, 0),
+            panel=panel,
+        )
+        if self.is_streamed:
+            call_stream(b, kind, arguments)
+            return
+        call_block(b, kind, p.order, arguments)
+
+    def _address(
+        self,
+        base: Value,
+        size: int,
+        batch: Index,
+        strides: tuple[tuple[int, ...], int, int],
+        first: Value,
+    ) -> Value:
+        at = self.k.e.at
+        place = at.add(at.strided(batch, strides[0]), at.mul(first, strides[1]))
+        return self.b.byte_address(base, at.value(at.mul(place, size)))
+
+    def _fill_table(self, table: Value, base: Value, rows: Value, stride: int) -> None:
+        """Addresses of the rows; the last one again and again to the end of its tile."""
+        b, most = self.b, self.kind.rows
+        last = b.sub(rows, 1)
+        tiles = b.udiv(b.add(last, most), most)
+        with b.loop(0, b.mul(tiles, most)) as r:
+            row = b.byte_address(base, b.mul(b.intrinsic("smin", last, r), stride))
+            b.store(row, b.element_address(table, r, PTR))

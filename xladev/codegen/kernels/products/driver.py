@@ -1,0 +1,230 @@
+"""A block of a product: panels of columns are packed one by one, and tiles run over each.
+
+The depth goes in parts that fit a panel. Sums go on from part to part in the result, in the same
+order as without parts, so results do not depend on how blocks are cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from xladev.codegen.kernels.products.kinds import VECTORS, ProductKind
+from xladev.codegen.kernels.products.panel import Order, PanelArguments, call_pack
+from xladev.codegen.kernels.products.tile import TileArguments, call_tile
+from xladev.codegen.llvm import I64, FunctionBuilder, Value
+
+STREAMED_STEPS = 16, 24
+"""Steps that a stream goes at once, with one tile of rows or with more: their lines are in as many
+pages of memory. Measured best of 8 to 64."""
+STREAMED_AHEAD = 256
+"""Bytes by which a stream fetches ahead; measured best of 128 to 2048."""
+
+
+class BlockArguments(NamedTuple):
+    """What a block is called with; strides in bytes.
+
+    Attributes:
+        table: addresses of the rows: tile by tile, position by position.
+        rows: number of rows of the block.
+        positions: number of positions.
+        left_step: from one step to the next in a row.
+        steps: number of steps at each position.
+        right: first element of the right operand.
+        right_position: from one position to the next there.
+        right_step: from one step to the next.
+        right_column: from one column to the next.
+        result: first element of the block.
+        result_row: from one row to the next.
+        columns: number of columns.
+        goes_on: not zero to add to what the result holds.
+        panel: memory for one packed panel.
+    """
+
+    table: Value
+    rows: Value
+    positions: Value
+    left_step: Value
+    steps: Value
+    right: Value
+    right_position: Value
+    right_step: Value
+    right_column: Value
+    result: Value
+    result_row: Value
+    columns: Value
+    goes_on: Value
+    panel: Value
+
+
+def call_block(
+    b: FunctionBuilder, kind: ProductKind, order: Order, arguments: BlockArguments
+) -> None:
+    """Calls the function of a block, which the module has once."""
+
+    def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
+        _Block(inner, kind, order, BlockArguments(*values)).emit()
+
+    b.call_procedure(kind.name(f"block.{order.value}"), arguments, emit)
+
+
+def call_stream(b: FunctionBuilder, kind: ProductKind, arguments: BlockArguments) -> None:
+    """As `call_block`, for few rows and a right operand that is used as it lies in memory.
+
+    Columns must fill tiles. The depth goes in short parts along all columns: memory is read in
+    long runs, and only once.
+    """
+
+    def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
+        _Block(inner, kind, Order.ROWS, BlockArguments(*values)).emit_stream()
+
+    b.call_procedure(kind.name("stream"), arguments, emit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Part of the depth: positions, and steps at each of them, with their addresses."""
+
+    table: Value
+    start: Value
+    positions: Value
+    steps: Value
+    right: Value
+    goes_on: Value
+
+
+class _Block:
+    def __init__(
+        self, b: FunctionBuilder, kind: ProductKind, order: Order, a: BlockArguments
+    ) -> None:
+        self.b, self.kind, self.order, self.a = b, kind, order, a
+        self.edge = b.alloca(kind.element, kind.rows * kind.width, align=64)
+
+    def emit(self) -> None:
+        """All parts of the depth, of about the same size."""
+        b, a, most = self.b, self.a, self.kind.depth
+        parts = self._quotient(a.steps, b.const(I64, most))
+        most_steps = self._quotient(a.steps, parts)
+        group = b.intrinsic("smax", b.udiv(b.const(I64, most), a.steps), 1)
+        with b.loop(0, self._quotient(a.positions, group)) as n, b.loop(0, parts) as part:
+            position, step = b.mul(n, group), b.mul(part, most_steps)
+            offset = b.add(b.mul(position, a.right_position), b.mul(step, a.right_step))
+            self._panels(
+                _Part(
+                    table=b.byte_address(a.table, b.mul(position, 8 * self.kind.rows)),
+                    start=b.mul(step, a.left_step),
+                    positions=b.intrinsic("smin", group, b.sub(a.positions, position)),
+                    steps=b.intrinsic("smin", most_steps, b.sub(a.steps, step)),
+                    right=b.byte_address(a.right, offset),
+                    goes_on=b.or_(a.goes_on, b.or_(position, step)),
+                )
+            )
+
+    def emit_stream(self) -> None:
+        """Short parts of the depth."""
+        b, a, kind = self.b, self.a, self.kind
+        short, long = STREAMED_STEPS
+        most = b.select(b.icmp("sgt", a.rows, kind.rows), b.const(I64, long), short)
+        parts = self._quotient(a.steps, most)
+        with b.loop(0, parts) as part, b.loop(0, a.columns, kind.width) as column:
+            step = b.mul(part, most)
+            place = b.mul(column, kind.size)
+            source = b.byte_address(b.byte_address(a.right, b.mul(step, a.right_step)), place)
+            result = b.byte_address(a.result, place)
+            with b.loop(0, a.rows, kind.rows) as row:
+                tile = TileArguments(
+                    table=b.byte_address(a.table, b.mul(row, 8)),
+                    positions=b.const(I64, 1),
+                    start=b.mul(step, a.left_step),
+                    left_step=a.left_step,
+                    steps=b.intrinsic("smin", b.sub(a.steps, step), most),
+                    right=source,
+                    right_step=a.right_step,
+                    result=b.byte_address(result, b.mul(row, a.result_row)),
+                    result_row=a.result_row,
+                    last=b.sub(b.intrinsic("smin", b.sub(a.rows, row), kind.rows), 1),
+                    goes_on=b.or_(a.goes_on, step),
+                    fetched=b.byte_address(source, STREAMED_AHEAD),
+                    fetched_step=a.right_step,
+                )
+                self._smallest(tile, VECTORS)
+
+    def _quotient(self, x: Value, y: Value) -> Value:
+        """Rounded up."""
+        return self.b.udiv(self.b.sub(self.b.add(x, y), 1), y)
+
+    def _panels(self, part: _Part) -> None:
+        b, width = self.b, self.kind.width
+        with b.loop(0, self.a.columns, width) as column:
+            left = b.sub(self.a.columns, column)
+            is_wide = b.icmp("sgt", left, self.kind.lanes)
+            with b.when(is_wide):
+                self._panel(part, column, b.intrinsic("smin", left, width), VECTORS)
+            with b.when(b.not_(is_wide)):
+                self._panel(part, column, left, 1)
+
+    def _panel(self, part: _Part, column: Value, columns: Value, vectors: int) -> None:
+        """Packs it, then runs the tiles."""
+        b, a, kind = self.b, self.a, self.kind
+        source = b.byte_address(part.right, b.mul(column, a.right_column))
+        arguments = PanelArguments(
+            a.panel, source, part.positions, a.right_position, part.steps, a.right_step,
+            a.right_column, columns,
+        )  # fmt: skip
+        call_pack(b, kind, vectors, self.order, arguments)
+        is_whole = b.icmp("eq", columns, vectors * kind.lanes)
+        following = b.byte_address(source, b.mul(a.right_column, kind.width))
+        with b.loop(0, a.rows, kind.rows) as row:
+            place = b.byte_address(a.result, b.mul(row, a.result_row))
+            place = b.byte_address(place, b.mul(column, kind.size))
+            last = b.sub(b.intrinsic("smin", b.sub(a.rows, row), kind.rows), 1)
+            tile = TileArguments(
+                table=b.byte_address(part.table, b.mul(b.mul(row, a.positions), 8)),
+                positions=part.positions,
+                start=part.start,
+                left_step=a.left_step,
+                steps=part.steps,
+                right=a.panel,
+                right_step=b.const(I64, vectors * kind.nbytes),
+                result=place,
+                result_row=a.result_row,
+                last=last,
+                goes_on=part.goes_on,
+                fetched=b.byte_address(following, b.and_(b.mul(row, 64 // kind.rows), 64)),
+                fetched_step=a.right_step,
+            )
+            self._tile(tile, vectors, is_whole, columns)
+
+    def _tile(self, tile: TileArguments, vectors: int, is_whole: Value, columns: Value) -> None:
+        """A tile; with fewer columns, by way of one that has them all."""
+        b, kind = self.b, self.kind
+        line = b.const(I64, vectors * kind.nbytes)
+        is_edge = b.not_(is_whole)
+        with b.when(b.and_(is_edge, b.icmp("ne", tile.goes_on, 0))):
+            self._copy(tile, columns, line, is_load=True)
+        place = b.select(is_whole, tile.result, self.edge)
+        row = b.select(is_whole, tile.result_row, line)
+        self._smallest(tile._replace(result=place, result_row=row), vectors)
+        with b.when(is_edge):
+            self._copy(tile, columns, line, is_load=False)
+
+    def _smallest(self, tile: TileArguments, vectors: int) -> None:
+        """Calls the smallest tile with enough rows."""
+        b, sizes = self.b, (1, self.kind.rows // 2, self.kind.rows)
+        number = b.add(
+            b.resize(b.icmp("sge", tile.last, sizes[0]), I64, signed=False),
+            b.resize(b.icmp("sge", tile.last, sizes[1]), I64, signed=False),
+        )
+        b.switch(number, [partial(call_tile, b, self.kind, n, vectors, tile) for n in sizes])
+
+    def _copy(self, tile: TileArguments, columns: Value, line: Value, is_load: bool) -> None:
+        """Between the result and the memory of tiles with fewer columns."""
+        b, element = self.b, self.kind.element
+        with b.loop(0, b.add(tile.last, 1)) as r, b.loop(0, columns) as c:
+            kept = b.element_address(
+                b.byte_address(tile.result, b.mul(r, tile.result_row)), c, element
+            )
+            held = b.element_address(b.byte_address(self.edge, b.mul(r, line)), c, element)
+            source, target = (kept, held) if is_load else (held, kept)
+            b.store(b.load(element, source), target)

@@ -1,0 +1,104 @@
+"""What distinguishes one set of product functions from another: types and the target's vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xladev.codegen.llvm import FunctionBuilder, IrType, TargetTraits, Value, vector
+from xladev.codegen.scalar.convert import emit_convert
+from xladev.codegen.scalar.elements import compute_type, real_of
+from xladev.codegen.scalar.storage import decode_stored, storage_type
+from xladev.hlo.dtype import PrimitiveType
+
+WIDEST_NBYTES = 64
+"""Bytes of the longest vectors that tiles are made of."""
+VECTORS = 2
+"""Vectors of columns in a tile."""
+PANEL_NBYTES = 32 << 10
+"""Bytes of a panel of packed columns: as much as stays in the nearest cache, or comes from the next
+one faster than it is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProductKind:
+    """A set of functions that compute products.
+
+    Attributes:
+        left: type of the elements of the rows, as they lie in memory.
+        right: likewise of the columns.
+        total: type of the sums.
+        nbytes: length of a vector.
+    """
+
+    left: PrimitiveType
+    right: PrimitiveType
+    total: PrimitiveType
+    nbytes: int
+
+    @staticmethod
+    def of(
+        target: TargetTraits, left: PrimitiveType, right: PrimitiveType, total: PrimitiveType
+    ) -> ProductKind:
+        """The one for a target."""
+        return ProductKind(left, right, total, min(target.vector_nbytes, WIDEST_NBYTES))
+
+    def name(self, what: str) -> str:
+        """Name of a function of this kind."""
+        return f"{what}.{self.left.name}.{self.right.name}.{self.total.name}.{self.nbytes}"
+
+    @property
+    def size(self) -> int:
+        """Bytes of a sum."""
+        return self.total.host_nbytes
+
+    @property
+    def lanes(self) -> int:
+        """Sums in a vector."""
+        return max(self.nbytes // self.size, 1)
+
+    @property
+    def width(self) -> int:
+        """Columns of a tile."""
+        return VECTORS * self.lanes
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile: with 64-byte vectors, 16 registers of 32 hold sums; else 12 of 16."""
+        return 8 if self.nbytes == WIDEST_NBYTES else 6
+
+    @property
+    def depth(self) -> int:
+        """Rows of a packed panel."""
+        return PANEL_NBYTES // (self.width * self.size)
+
+    @property
+    def element(self) -> IrType:
+        """One sum."""
+        return compute_type(self.total)
+
+    @property
+    def vector(self) -> IrType:
+        """A vector of sums."""
+        return vector(self.element, self.lanes)
+
+    def read(self, b: FunctionBuilder, address: Value, dtype: PrimitiveType, lanes: int) -> Value:
+        """``lanes`` neighbours in memory, in the type of the sums."""
+        loaded = b.load(vector(storage_type(dtype), lanes), address)
+        return self._converted(b, loaded, dtype)
+
+    def spread(self, b: FunctionBuilder, address: Value) -> Value:
+        """One element of a row in all lanes: spread as it lies in memory, and then converted."""
+        loaded = b.load(storage_type(self.left), address)
+        return self._converted(b, b.splat(loaded, self.lanes), self.left)
+
+    def _converted(self, b: FunctionBuilder, loaded: Value, dtype: PrimitiveType) -> Value:
+        value = decode_stored(b, loaded, dtype)
+        if dtype is not self.total:
+            value = real_of(emit_convert(b, value, dtype, self.total), "a product")
+        return value
+
+    def multiply_add(self, b: FunctionBuilder, left: Value, right: Value, total: Value) -> Value:
+        """The sum with one more product, which is not rounded where the processor can do that."""
+        if self.element.is_float:
+            return b.fma(left, right, total)
+        return b.add(total, b.mul(left, right))
