@@ -284,11 +284,10 @@ IMPLEMENT(Executable_ParameterMemoryKinds) {
 /* Called twice: for the size, then for the text. */
 IMPLEMENT(Executable_OptimizedProgram) {
     const ProgramRecord *record = args->executable->record;
-    static const char format[] = "mlir";
-    args->program->format = format;
-    args->program->format_size = sizeof format - 1;
-    if (args->program->code) memcpy(args->program->code, record->optimized, record->optimized_size);
-    args->program->code_size = record->optimized_size;
+    args->program->format = record->shown_format;
+    args->program->format_size = record->shown_format_size;
+    if (args->program->code) memcpy(args->program->code, record->shown, record->shown_size);
+    args->program->code_size = record->shown_size;
     return NULL;
 }
 

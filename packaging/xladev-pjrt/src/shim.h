@@ -149,8 +149,8 @@ typedef int (*NativeEntry)(void *context, void **arguments, void **results, void
 
 /* Filled by xladev.frontends.jax.records; field for field the same there. */
 typedef struct {
-    const char *name, *fingerprint, *optimized, *compile_options, *device_assignment;
-    size_t name_size, fingerprint_size, optimized_size, compile_options_size;
+    const char *name, *fingerprint, *shown, *shown_format, *compile_options, *device_assignment;
+    size_t name_size, fingerprint_size, shown_size, shown_format_size, compile_options_size;
     size_t device_assignment_size;
     size_t num_replicas, num_partitions, num_parameters, num_outputs;
     const int *device_ids; /* num_replicas * num_partitions indices of devices, by replica */

@@ -1,6 +1,6 @@
-"""A compiled program as bytes: the client's options, the source, and the program's own file.
+"""A compiled program as bytes: options, what clients are shown of it, and the program's own file.
 
-Little endian: magic, length of the head (u32), head (JSON), options, source, program. The program's
+Little endian: magic, length of the head (u32), head (JSON), and these three parts. The program's
 file is checked by `compiler.program_file`; loading it is running code, as its documentation says.
 """
 
@@ -10,13 +10,14 @@ import json
 import struct
 
 from xladev.client import load_compiled
-from xladev.compiler.json_values import DAMAGE, number_rows, numbers, parse_json, shown
+from xladev.compiler.json_values import DAMAGE, number_rows, numbers, parse_json, shown, text
 from xladev.compiler.program_file import program_from_bytes, program_to_bytes
 from xladev.errors import FormatError, UnsupportedError
+from xladev.frontends.jax.conversion import ShownProgram
 from xladev.frontends.jax.platform_client import PlatformClient
 from xladev.frontends.jax.program import JaxProgram
 
-MAGIC = b"XLADEVJ\1"
+MAGIC = b"XLADEVJ\2"
 _LENGTH = struct.Struct("<I")
 
 
@@ -32,8 +33,10 @@ def write(program: JaxProgram) -> bytes:
             why="they live in the process that traced them",
             hint="leave out pure_callback, io_callback and debug.print where a program is stored",
         )
-    parts = (program.options, program.source, program_to_bytes(program.compiled.program))
-    head = json.dumps({"sizes": [len(p) for p in parts], "rows": program.rows}).encode()
+    parts = (program.options, program.shown.code, program_to_bytes(program.compiled.program))
+    sizes = [len(p) for p in parts]
+    told = {"sizes": sizes, "rows": program.rows, "form": program.shown.form}
+    head = json.dumps(told).encode()
     return b"".join((MAGIC, _LENGTH.pack(len(head)), head, *parts))
 
 
@@ -44,14 +47,14 @@ def read(client: PlatformClient, data: bytes) -> JaxProgram:
         FormatError: damaged, or made by another version, or for another platform.
     """
     try:
-        rows, (options, source, file) = _split(data)
+        rows, form, (options, code, file) = _split(data)
     except (struct.error, *DAMAGE) as error:
         raise FormatError("damaged serialized executable", why=shown(error)) from error
     compiled = load_compiled(program_from_bytes(file), client.platform, rows)
-    return JaxProgram(compiled, source, options, rows)
+    return JaxProgram(compiled, ShownProgram(form, code), options, rows)
 
 
-def _split(data: bytes) -> tuple[tuple[tuple[int, ...], ...], tuple[bytes, bytes, bytes]]:
+def _split(data: bytes) -> tuple[tuple[tuple[int, ...], ...], str, tuple[bytes, bytes, bytes]]:
     if not data.startswith(MAGIC):
         raise FormatError("these bytes are no executable of xladev's PJRT plugin")
     (length,) = _LENGTH.unpack_from(data, len(MAGIC))
@@ -65,4 +68,4 @@ def _split(data: bytes) -> tuple[tuple[tuple[int, ...], ...], tuple[bytes, bytes
     if at != len(data) or len(parts) != 3:
         raise FormatError("damaged serialized executable", why="it is cut or too long")
     rows = tuple(tuple(row) for row in number_rows(head["rows"]))
-    return rows, (parts[0], parts[1], parts[2])
+    return rows, text(head["form"]), (parts[0], parts[1], parts[2])

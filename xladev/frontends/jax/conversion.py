@@ -6,13 +6,50 @@ HloModuleProto (``hlo``). The user's jaxlib converts the first to the second; it
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xladev.errors import UnsupportedError
 from xladev.frontends.jax import adapter
 from xladev.hlo.ir import HloModule
-from xladev.hlo.proto import read_module
+from xladev.hlo.proto import read_module, write_module
+from xladev.hlo.proto.shapes import write_program_shape
+from xladev.hlo.proto.wire import varint
 
 MLIR = "mlir"
 HLO = "hlo"
+HLO_WITH_CONFIG = "hlo_with_config"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownProgram:
+    """A program as PJRT clients ask to see it.
+
+    Attributes:
+        form: ``mlir`` or ``hlo_with_config``.
+        code: MLIR, or a serialized HloModuleProtoWithConfig.
+    """
+
+    form: str
+    code: bytes
+
+
+def shown_program(code: bytes, form: str) -> ShownProgram:
+    """What to show of the program in a PJRT_Program: StableHLO as it came, HLO with its interface.
+
+    Source: HloModuleProtoWithConfig (module 1, config 2) and HloModuleConfigProto
+    (entry_computation_layout 1) of XLA's `xla/service/hlo.proto` and `xla/xla.proto`.
+    """
+    if form == MLIR:
+        return ShownProgram(MLIR, code)
+    module = read_module(code)
+    names = [p.name for p in module.entry.parameters]
+    interface = write_program_shape(module.entry_layout, names)
+    config = _field(1, interface)
+    return ShownProgram(HLO_WITH_CONFIG, _field(1, write_module(module)) + _field(2, config))
+
+
+def _field(number: int, message: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(message)) + message
 
 
 def read_program(code: bytes, form: str) -> HloModule:

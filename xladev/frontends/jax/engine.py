@@ -25,7 +25,7 @@ from xladev.errors import (
 from xladev.frontends.jax import client_file
 from xladev.frontends.jax.callbacks import custom_calls, used_callbacks
 from xladev.frontends.jax.compile_options import read_options
-from xladev.frontends.jax.conversion import MLIR, read_program
+from xladev.frontends.jax.conversion import read_program, shown_program
 from xladev.frontends.jax.element_types import TOKEN_NUMBER, type_of
 from xladev.frontends.jax.forks import check_device, note_compilation
 from xladev.frontends.jax.host_memory import strided_array, writable_array
@@ -95,7 +95,7 @@ def compile(
     refuse_unknown_calls(module, client)
     chosen = _compile_options(rows)
     compiled = xla.compile(module, client.platform, chosen)
-    program = JaxProgram(compiled, code if form == MLIR else b"", options, rows)
+    program = JaxProgram(compiled, shown_program(code, form), options, rows)
     program.held = used_callbacks(module)
     return program, program.address
 

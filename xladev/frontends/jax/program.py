@@ -11,6 +11,7 @@ from xladev.client import CompiledModule
 from xladev.compiler.program import Program
 from xladev.compiler.thunks import RunExecutable
 from xladev.frontends.jax.compile_options import write_device_assignment
+from xladev.frontends.jax.conversion import ShownProgram
 from xladev.frontends.jax.element_types import number_of
 from xladev.frontends.jax.records import ProgramRecord, Storage
 from xladev.hlo.physical import is_plain
@@ -30,7 +31,7 @@ class JaxProgram:
 
     Args:
         compiled: the program.
-        source: what it was compiled from, as StableHLO; empty where it was HLO.
+        shown: what clients are shown of it.
         options: serialized CompileOptionsProto.
         rows: ids of its devices, one row per replica.
 
@@ -42,14 +43,14 @@ class JaxProgram:
     def __init__(
         self,
         compiled: CompiledModule,
-        source: bytes,
+        shown: ShownProgram,
         options: bytes,
         rows: tuple[tuple[int, ...], ...],
     ) -> None:
         self.host_addressable = compiled.devices[0].description.host_addressable
         self.held: Sequence[object] = ()
         self.compiled = compiled
-        self.source = source
+        self.shown = shown
         self.options = options
         self.rows = rows
         signature = compiled.program.signature
@@ -81,11 +82,12 @@ class JaxProgram:
 
     def _fill_texts(self, record: ProgramRecord) -> None:
         program = self.compiled.program
-        fingerprint = hashlib.sha256(self.source + self.options + str(program).encode())
+        fingerprint = hashlib.sha256(self.shown.code + self.options + str(program).encode())
         texts = {
             "name": program.name.encode(),
             "fingerprint": fingerprint.hexdigest().encode(),
-            "optimized": self.source,
+            "shown": self.shown.code,
+            "shown_format": self.shown.form.encode(),
             "compile_options": self.options,
             "device_assignment": write_device_assignment(self.rows),
         }
