@@ -28,6 +28,7 @@ EXAMPLES = {
         "xladev opt step.pb --passes call-inliner,cse,dce --time -o small.hlo",
         "xladev opt step.pb --passes 'expand{opcodes=cholesky+fft}'",
     ),
+    "cost": ("xladev cost step.pb", "xladev cost step.pb --platform npu --top 5"),
     "isolate": (
         "xladev isolate step.pb --platform npu",
         "xladev isolate step.pb --inputs step.npz --platform npu --against cpu --out wrong",
@@ -44,6 +45,11 @@ EXAMPLES = {
 }
 
 NOTES = {
+    "cost": """\
+Rows are sorted by what they take at least. A loop's instructions count once per turn, where the
+number of turns is plain to see. Bytes are counted as if nothing stayed in a cache; a fusion reads
+its operands and writes its results once.
+""",
     "isolate": """\
 Programs run in a child process. [Debug a mismatch](../how-to/debug-a-mismatch.md) shows what the
 command says.

@@ -1,13 +1,20 @@
-"""Floating-point work of instructions, from the cost in their OpDefs."""
+"""Work of single instructions, from the cost in their OpDefs: operations, functions, bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.hlo.opdef import Cost, Tolerance
 from xladev.hlo.shape import Shape
 
 _CONTROL = frozenset(("while", "conditional", "call", "fusion", "async-start"))
+_UNMOVED = frozenset({
+    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all",
+    "add-dependency", "opt-barrier", "domain", "partition-id", "replica-id", *_CONTROL,
+})  # fmt: skip
+"""Opcodes that read and write no memory themselves."""
 
 
 def floating_point_work(instructions: Iterable[HloInstruction]) -> int:
@@ -21,7 +28,8 @@ def floating_point_work(instructions: Iterable[HloInstruction]) -> int:
     pending, seen = list(instructions), set[HloComputation]()
     while pending:
         instruction = pending.pop()
-        total += _own_work(instruction)
+        flops, transcendentals = _operations(instruction)
+        total += flops + transcendentals
         called = instruction.called if instruction.opcode in _CONTROL else ()
         fresh = [c for c in called if c not in seen]
         seen.update(fresh)
@@ -29,15 +37,70 @@ def floating_point_work(instructions: Iterable[HloInstruction]) -> int:
     return total
 
 
-def _own_work(instruction: HloInstruction) -> int:
+def own_cost(instruction: HloInstruction) -> Cost:
+    """Floating-point operations, calls of transcendental functions, and bytes read and written.
+
+    What an instruction calls as a program (loops, branches, calls, fusions) is not its own.
+    """
+    flops, transcendentals = _operations(instruction)
+    return Cost(flops, transcendentals, _moved_nbytes(instruction))
+
+
+def _operations(instruction: HloInstruction) -> tuple[int, int]:
     operands = tuple(o.shape for o in instruction.operands)
     if not any(_has_floats(shape) for shape in (instruction.shape, *operands)):
-        return 0
-    if instruction.op.cost is not None:
-        return instruction.op.cost(instruction.shape, operands, instruction).flops
-    return instruction.shape.size if instruction.op.elementwise else 0
+        return 0, 0
+    op = instruction.op
+    if op.cost is not None:
+        cost = op.cost(instruction.shape, operands, instruction)
+        return cost.flops, cost.transcendentals
+    if not op.elementwise:
+        return 0, 0
+    size = instruction.shape.size
+    return (0, size) if op.tolerance is Tolerance.FUNCTION else (size, 0)
 
 
 def _has_floats(shape: Shape) -> bool:
     leaves = (leaf.element_type for _, leaf in shape.leaves() if leaf.is_array)
     return any(t.is_float or t.is_complex for t in leaves)
+
+
+def _moved_nbytes(instruction: HloInstruction) -> int:
+    if instruction.opcode in _UNMOVED:
+        return 0
+    partly = _PARTLY.get(instruction.opcode)
+    if partly is not None:
+        return partly(instruction)
+    read = sum(o.shape.nbytes for o in dict.fromkeys(instruction.operands))
+    return read + instruction.shape.nbytes
+
+
+def _of_windows_read(instruction: HloInstruction) -> int:
+    """The windows, twice, and what says where they are."""
+    return 2 * instruction.shape.nbytes + sum(o.shape.nbytes for o in instruction.operands[1:])
+
+
+def _of_windows_written(instruction: HloInstruction) -> int:
+    """Windows replaced in place: the new ones are read and written."""
+    return instruction.operands[1].shape.nbytes + sum(
+        o.shape.nbytes for o in instruction.operands[1:]
+    )
+
+
+def _of_windows_combined(instruction: HloInstruction) -> int:
+    """Windows combined in place: updates and indices read, windows read and written."""
+    count = len(instruction.operands) // 2
+    updates = sum(o.shape.nbytes for o in instruction.operands[count + 1 :])
+    return 3 * updates + instruction.operands[count].shape.nbytes
+
+
+_PARTLY: Mapping[str, Callable[[HloInstruction], int]] = MappingProxyType(
+    {
+        "dynamic-slice": _of_windows_read,
+        "gather": _of_windows_read,
+        "slice": lambda i: 2 * i.shape.nbytes,
+        "dynamic-update-slice": _of_windows_written,
+        "scatter": _of_windows_combined,
+    }
+)
+"""Bytes that opcodes move which touch parts of their operands."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from functools import partial
 from pathlib import Path
@@ -121,3 +122,20 @@ def test_diff_of_other_arguments(
     assert main(["diff", str(program), str(other)]) == 1
     assert main(["diff", str(program), str(other), "--numbers"]) == 2
     assert "the programs take other arguments" in capsys.readouterr().err
+
+
+def test_cost_of_a_program_and_of_its_kernels(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["cost", str(program)]) == 0
+    shown = capsys.readouterr().out
+    assert "m: 8 floating-point operations, 4 transcendental functions, 132 bytes" in shown
+    assert main(["cost", str(program), "--platform", "template_npu"]) == 0
+    shown = capsys.readouterr().out
+    assert "memory" in shown
+    assert "least time on template NPU (simulated): " in shown
+    assert main(["cost", str(program), "--platform", "cpu", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [row["opcode"] for row in report["instructions"]] == ["fusion"]
+    assert report["bytes_accessed"] == 32
+    assert report["least_s"] is None

@@ -1,0 +1,138 @@
+"""`xladev cost`: operations and bytes of each instruction or kernel, and the roofline."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from xladev.cli.inputs import add_options, given_options
+from xladev.cli.output import check_least, print_json, print_table
+from xladev.client import load
+from xladev.compiler.assignment import CompileTarget
+from xladev.compiler.cost import InstructionCost, ProgramCost, loop_turns, program_cost, roofline
+from xladev.compiler.description import DeviceDescription
+from xladev.compiler.options import CompileOptions
+from xladev.hlo.ir import HloModule
+from xladev.runtime.registry import current_registry
+from xladev.testing.debug.forms import KERNELS, forms_of
+
+_HEAD = ("INSTRUCTION", "SHAPE", "TURNS", "FLOPS", "FUNCTIONS", "BYTES", "FLOPS/BYTE", "LEAST", "")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    parser.add_argument("file", type=Path, help="HLO text or serialized HloModuleProto")
+    parser.add_argument(
+        "--platform", help="show its kernels, and the least time that its rates allow"
+    )
+    parser.add_argument("--top", type=int, default=20, metavar="N", help="rows; default 20")
+    add_options(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    check_least("--top", arguments.top, 1)
+    module, device = load(arguments.file), None
+    if arguments.platform is None:
+        cost = program_cost(module)
+    else:
+        cost, device = _on_platform(module, arguments.platform, given_options(arguments))
+    report = _report(module, cost, device)
+    if arguments.json:
+        print_json(report)
+    else:
+        _print(report, arguments.top)
+    return 0
+
+
+def _on_platform(
+    module: HloModule, name: str, options: CompileOptions
+) -> tuple[ProgramCost, DeviceDescription]:
+    """What the kernels of the program cost, and the device."""
+    platform = current_registry().platform(name)
+    device = platform.describe(options.target)
+    target = CompileTarget(platform.name, platform.compiler, device)
+    forms = forms_of(module, target, options)
+    plain = next(form.module for form in reversed(forms) if form.step != KERNELS)
+    return program_cost(forms[-1].module, loop_turns(plain)), device
+
+
+def _report(
+    module: HloModule, cost: ProgramCost, device: DeviceDescription | None
+) -> dict[str, Any]:
+    rows = [_row(each, device) for each in cost.instructions]
+    times = [row["least_s"] for row in rows]
+    return {
+        "module": module.name,
+        "device": None if device is None else device.name,
+        "instructions": rows,
+        "flops": cost.total.flops,
+        "transcendentals": cost.total.transcendentals,
+        "bytes_accessed": cost.total.bytes_accessed,
+        "least_s": None if None in times else sum(times),
+        "loops_counted_once": [i.name for i in cost.uncounted],
+    }
+
+
+def _row(each: InstructionCost, device: DeviceDescription | None) -> dict[str, Any]:
+    total, least, bound = each.total, None, ""
+    if device is not None:
+        limits = roofline(each, device)
+        known = limits.compute_s is not None or limits.memory_s is not None
+        least, bound = (limits.seconds if known else None), limits.bound
+    return {
+        "name": each.instruction.name,
+        "opcode": each.instruction.opcode,
+        "shape": each.instruction.shape.to_string(layout=False),
+        "source": each.instruction.note.metadata.location,
+        "turns": each.turns,
+        "flops": total.flops,
+        "transcendentals": total.transcendentals,
+        "bytes_accessed": total.bytes_accessed,
+        "least_s": least,
+        "bound": bound,
+    }
+
+
+def _print(report: dict[str, Any], top: int) -> None:
+    rows = sorted(report["instructions"], key=_weight, reverse=True)
+    print_table([_HEAD, *(_cells(row) for row in rows[:top])])
+    if len(rows) > top:
+        print(f"and {len(rows) - top} more: --top, or --json for all")
+    print(
+        f"{report['module']}: {report['flops']:,} floating-point operations, "
+        f"{report['transcendentals']:,} transcendental functions, "
+        f"{report['bytes_accessed']:,} bytes"
+    )
+    if report["least_s"] is not None:
+        print(f"least time on {report['device']}: {_micros(report['least_s'])}")
+    elif report["device"] is not None:
+        print(f"{report['device']} does not say its rates: no least time")
+    if report["loops_counted_once"]:
+        print(f"loops of unknown length, counted once: {', '.join(report['loops_counted_once'])}")
+
+
+def _weight(row: dict[str, Any]) -> tuple[float, int, int]:
+    return row["least_s"] or 0.0, row["bytes_accessed"], row["flops"]
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    work = row["flops"] + row["transcendentals"]
+    moved = row["bytes_accessed"]
+    return (
+        row["name"],
+        row["shape"] if len(row["shape"]) <= 40 else row["shape"][:37] + "...",
+        str(row["turns"]),
+        f"{row['flops']:,}",
+        f"{row['transcendentals']:,}",
+        f"{moved:,}",
+        f"{work / moved:.2f}" if moved else "-",
+        "-" if row["least_s"] is None else _micros(row["least_s"]),
+        row["bound"],
+    )
+
+
+def _micros(seconds: float) -> str:
+    return f"{1e6 * seconds:,.2f} us"
