@@ -23,11 +23,13 @@ Places = tuple[IndexValue, ...]
 
 BLOCK = 1024
 """Columns that are folded at once."""
-FEW_BLOCKS = 8
-"""Blocks that keep threads busy."""
-LEAST_NBYTES = 256
-"""Bytes of a row that a block has at least: some cache lines side by side."""
-MOST_CHAIN = 1024
+LEAST_PARTS = 4
+"""Blocks of columns, or parts of their rows, that threads share."""
+LEAST_NBYTES = 1024
+"""Bytes of a row that a block has at least: memory is read in long runs."""
+MOST_NBYTES = 1 << 18
+"""Most bytes, on the stack, of the accumulators of all parts."""
+MOST_CHAIN = 128
 """Most additions to one accumulator: rounding grows with their number."""
 GROUPS = ((12, 8), (24, 4))
 """Rows read at once, by the instructions in a kernel; one where there are more."""
@@ -48,7 +50,6 @@ class _ColumnFolds:
     ) -> None:
         self.k, self.b, self.space, self.folds, self.results = k, k.b, space, folds, results
         self.columns = space.axes[-1].extent
-        self.block = self._block_size(k)
         self.lanes = lanes_for(k, self.columns)
         if self.lanes == 1:
             raise NotInVectorsError("too few columns for vectors")
@@ -56,21 +57,40 @@ class _ColumnFolds:
         size = len(k.spec.computation.instructions)
         self.group = next((rows for most, rows in GROUPS if size <= most), 1)
         self.folded = [axis.extent for axis in space.axes if axis.folded]
+        self.block = min(BLOCK, self.columns)
+        self.in_parts = k.is_shared and self._has_parts()
+        if k.is_shared and not self.in_parts:
+            self.block = self._narrow_block()
 
     def emit(self) -> None:
         """All results."""
+        if self.in_parts:
+            self._one_block((*(0 for _ in self._kept()), 0))
+            return
         self.k.split_nest([*self._kept(), -(-self.columns // self.block)], self._one_block)
 
     def _kept(self) -> list[int]:
         return [axis.extent for axis in self.space.axes[:-1] if not axis.folded]
 
-    def _block_size(self, k: KernelBuild) -> int:
-        """Columns of a block: fewer where threads would have too few blocks."""
-        block, few = min(BLOCK, self.columns), FEW_BLOCKS // max(prod(self._kept()), 1)
-        if not k.is_shared or self.columns >= block * few:
-            return block
+    def _has_parts(self) -> bool:
+        """Whether one block has several parts of rows, with room on the stack for their sums."""
+        nbytes = sum(fold.dtype.host_nbytes for fold in self.folds) * self.block
+        parts = self._part_count(self.folded)
+        alone = self.columns <= BLOCK and prod(self._kept()) == 1
+        return alone and LEAST_PARTS <= parts <= MOST_NBYTES // nbytes
+
+    def _part_count(self, extents: Sequence[int]) -> int:
+        """How many parts of rows `_over` adds; those that are not whole apart."""
+        if prod(extents) <= MOST_CHAIN * self.group:
+            return 1
+        return extents[0] if len(extents) > 1 else extents[0] // (MOST_CHAIN * self.group)
+
+    def _narrow_block(self) -> int:
+        """Columns of a block such that several threads have some."""
         least = LEAST_NBYTES // min(fold.dtype.host_nbytes for fold in self.folds)
-        return min(block, max(least, -(-self.columns // few // least) * least))
+        blocks = max(LEAST_PARTS // max(prod(self._kept()), 1), 1)
+        wanted = -(-self.columns // blocks)
+        return min(self.block, max(least, -(-wanted // least) * least))
 
     def _one_block(self, places: Places) -> None:
         *outer, number = places
@@ -94,6 +114,9 @@ class _ColumnFolds:
         if prod(extents) <= MOST_CHAIN * self.group:
             self._rows(block, at, extents, (0, extents[-1]), held)
             return
+        if self.in_parts and not at:
+            self._shared_parts(block, extents, held)
+            return
         parts = self._buffers()
 
         def part(rows: Callable[[], None]) -> None:
@@ -111,6 +134,34 @@ class _ColumnFolds:
             part(lambda: self._rows(block, at, extents, (x, size), parts))
         if whole < extents[0]:
             part(lambda: self._rows(block, at, extents, (whole, extents[0] - whole), parts))
+
+    def _shared_parts(self, block: _Block, extents: Sequence[int], held: Sequence[Value]) -> None:
+        """As `_over`: all parts in several threads, then added in their order."""
+        count, size = self._part_count(extents), MOST_CHAIN * self.group
+        buffers = [self.b.alloca(f.type, count * self.block, align=64) for f in self.folds]
+
+        def own(number: Value) -> list[Value]:
+            first = self.b.mul(number, self.block)
+            return [self.b.element_address(buffer, first, fold.type)
+                    for fold, buffer in zip(self.folds, buffers, strict=True)]  # fmt: skip
+
+        def part(begin: IndexValue, end: IndexValue) -> None:
+            with self.b.loop(begin, end) as number, self.e.scope():
+                parts = own(number)
+                block.fill(parts, [fold.start(1) for fold in self.folds])
+                if len(extents) > 1:
+                    self._over(block, (number,), extents[1:], parts)
+                else:
+                    self._rows(block, (), extents, (self.e.at.mul(number, size), size), parts)
+
+        self.k.split(count, part, captures=buffers)
+        with self.b.loop(0, count) as number:
+            block.add(held, own(number))
+        if len(extents) == 1 and count * size < extents[0]:
+            parts = self._buffers()
+            block.fill(parts, [fold.start(1) for fold in self.folds])
+            self._rows(block, (), extents, (count * size, extents[0] - count * size), parts)
+            block.add(held, parts)
 
     def _rows(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xladev.codegen.elemental.choose import choose_many, flat, unflat
 from xladev.codegen.elemental.computation import emit_computation
@@ -16,9 +17,11 @@ from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.hlo.ir import HloInstruction
 
-LEAST_WINDOW = 32
+LEAST_WINDOW = 128
 """Elements of each window that a thread writes at least: it must go through all indices for them.
 """
+ROW_PARTS = 8
+"""Parts of the places along a dimension: each goes through all indices for its own."""
 
 
 def emit_dynamic_update_slice(k: KernelBuild) -> None:
@@ -56,11 +59,13 @@ def emit_scatter(k: KernelBuild) -> None:
     batch_dims = [d for d in range(len(update_dims)) if d not in window_dims]
     batches = [update_dims[d] for d in batch_dims]
     window: list[Extent] = [update_dims[d] for d in window_dims]
+    limits: list[tuple[int, Value, Value]] = []
 
     def per_batch(batch: Index) -> None:
         targets: tuple[int, ...] = i["scatter_dims_to_operand_dims"]
         starts = index_vector(k.e, indices, batch, i["index_vector_dim"], targets)
-        inside = k.e.at.all_of(_window_fits(k, i, starts, update_dims))
+        own = [_is_between(k, starts[d], low, high) for d, low, high in limits]
+        inside = k.e.at.all_of([*own, *_window_fits(k, i, starts, update_dims)])
         if isinstance(inside, bool):
             if inside:
                 _write_window(k, i, batch, starts, window)
@@ -68,22 +73,48 @@ def emit_scatter(k: KernelBuild) -> None:
         with k.b.when(inside), k.e.scope():
             _write_window(k, i, batch, starts, window)
 
-    shared = _shared_window_dimension(i, update_dims)
-    if shared is None:
-        k.nest(batches, per_batch)
-        return
-
-    def part(begin: IndexValue, end: IndexValue) -> None:
-        window[shared] = begin, end
+    def rows(begin: IndexValue, end: IndexValue) -> None:
+        """Updates of some of the places along a dimension, in their order."""
+        size = -(-i.operands[0].shape.dims[target] // ROW_PARTS)
+        low, high = (k.e.at.value(k.e.at.mul(unit, size)) for unit in (begin, end))
+        limits.append((target, low, high))
         k.nest(batches, per_batch)
 
-    k.split(update_dims[window_dims[shared]], part, least=LEAST_WINDOW)
+    def columns(begin: IndexValue, end: IndexValue) -> None:
+        """Part of the window of each update."""
+        window[free] = begin, end
+        k.nest(batches, per_batch)
+
+    target, free = _target_of_rows(i, update_dims), _free_window_dimension(i, update_dims)
+    if k.is_shared and target >= 0:
+        k.split(ROW_PARTS, rows)
+    elif k.is_shared and free >= 0:
+        k.split(update_dims[window_dims[free]], columns, least=LEAST_WINDOW)
+    else:
+        k.nest(batches, per_batch)
 
 
-def _shared_window_dimension(i: HloInstruction, update_dims: tuple[int, ...]) -> int | None:
-    """The dimension of windows, by number, along which parts of all updates never meet.
+def _is_between(k: KernelBuild, x: Value, low: Value, high: Value) -> Value:
+    return k.b.and_(k.b.icmp("sge", x, low), k.b.icmp("slt", x, high))
 
-    There windows are as long as what they are written to, and begin where that does.
+
+def _target_of_rows(i: HloInstruction, update_dims: tuple[int, ...]) -> int:
+    """The longest dimension in which each update has one place; -1 if none is worth parting.
+
+    Each thread goes through all indices, which costs little where windows are large.
+    """
+    sizes, dims = _window_sizes(i, update_dims), i.operands[0].shape.dims
+    single = [d for d in i["scatter_dims_to_operand_dims"]
+              if sizes[d] == 1 and dims[d] >= ROW_PARTS]  # fmt: skip
+    if prod(sizes.values()) < LEAST_WINDOW:
+        return -1
+    return max(single, key=lambda d: dims[d], default=-1)
+
+
+def _free_window_dimension(i: HloInstruction, update_dims: tuple[int, ...]) -> int:
+    """The longest dimension of windows, by number, that begin where their target does; or -1.
+
+    Parts of windows along it never meet other parts.
     """
     skipped = {*i["inserted_window_dims"], *i["input_batching_dims"]}
     targets = [d for d in range(i.operands[0].shape.rank) if d not in skipped]
@@ -91,7 +122,7 @@ def _shared_window_dimension(i: HloInstruction, update_dims: tuple[int, ...]) ->
         number for number, d in enumerate(targets) if d not in i["scatter_dims_to_operand_dims"]
     ]
     sizes = [update_dims[d] for d in i["update_window_dims"]]
-    return max(free, key=lambda number: sizes[number], default=None)
+    return max(free, key=lambda number: sizes[number], default=-1)
 
 
 def _window_sizes(i: HloInstruction, update_dims: tuple[int, ...]) -> dict[int, int]:

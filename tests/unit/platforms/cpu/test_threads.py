@@ -108,12 +108,29 @@ ENTRY e { p = f32[100,48] parameter(0)  q = f32[300] parameter(1)  n = f32[] con
   i = s32[300] convert(m)
   ROOT r = f32[300,48] gather(p, i), offset_dims={1}, collapsed_slice_dims={0},
     start_index_map={0}, index_vector_dim=1, slice_sizes={1,48} }""",
+    "sums of columns with a rest": SUM
+    + """
+ENTRY e { p = f32[9000,64] parameter(0)  z = f32[] constant(0)
+  ROOT r = f32[64] reduce(p, z), dimensions={0}, to_apply=add }""",
+    "sums of columns of pixels": SUM
+    + """
+ENTRY e { p = f32[40,900,70] parameter(0)  z = f32[] constant(0)
+  ROOT r = f32[70] reduce(p, z), dimensions={0,1}, to_apply=add }""",
     "a scatter of rows": SUM
     + """
-ENTRY e { p = f32[100,48] parameter(0)  q = f32[300] parameter(1)  u = f32[300,48] parameter(2)
+ENTRY e { p = f32[100,300] parameter(0)  q = f32[300] parameter(1)
+  u = f32[300,300] parameter(2)
   n = f32[] constant(110)  b = f32[300] broadcast(n), dimensions={}
   m = f32[300] multiply(q, b)  i = s32[300] convert(m)
-  ROOT r = f32[100,48] scatter(p, i, u), update_window_dims={1}, inserted_window_dims={0},
+  ROOT r = f32[100,300] scatter(p, i, u), update_window_dims={1}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }""",
+    "a scatter of parts of windows": SUM
+    + """
+ENTRY e { p = f32[100,300] parameter(0)  q = f32[90] parameter(1)
+  u = f32[90,2,300] parameter(2)
+  n = f32[] constant(110)  b = f32[90] broadcast(n), dimensions={}
+  m = f32[90] multiply(q, b)  i = s32[90] convert(m)
+  ROOT r = f32[100,300] scatter(p, i, u), update_window_dims={1,2}, inserted_window_dims={},
     scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }""",
     "a scatter of windows that overlap": SUM
     + """
