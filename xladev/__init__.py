@@ -9,7 +9,7 @@ __path__ = extend_path(__path__, __name__)
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from xladev.client import compile, devices, load
+    from xladev.client import compile, devices, load, load_executable
     from xladev.compiler.options import CompileOptions
     from xladev.errors import XladevError
     from xladev.hlo.ir import HloModule
@@ -24,6 +24,7 @@ _PUBLIC = {
     "compile": "xladev.client:compile",
     "devices": "xladev.client:devices",
     "load": "xladev.client:load",
+    "load_executable": "xladev.client:load_executable",
     "parse": "xladev.hlo.text:parse_module",
     "print_module": "xladev.hlo.text:print_module",
 }
@@ -35,6 +36,7 @@ __all__ = [
     "compile",
     "devices",
     "load",
+    "load_executable",
     "parse",
     "print_module",
 ]

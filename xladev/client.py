@@ -17,8 +17,10 @@ from xladev.compiler.compile import compile_module
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.program import Program
 from xladev.compiler.program_cache import compile_through
+from xladev.compiler.program_file import program_from_bytes, program_to_bytes
 from xladev.compiler.store import store_of_environment
-from xladev.errors import ArgumentError, DeviceError, OptionError
+from xladev.compiler.whole_file import write_whole
+from xladev.errors import ArgumentError, DeviceError, FileError, FormatError, OptionError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import load as _load_module
 from xladev.hlo.shape import Shape
@@ -131,6 +133,33 @@ def load_compiled(
     return CompiledModule(program, _program_devices(chosen, program, options, None))
 
 
+def load_executable(path: str | Path, platform: str | None = None) -> CompiledModule:
+    """A program that `CompiledModule.save` wrote, ready to run; nothing is compiled.
+
+    Args:
+        path: the file.
+        platform: platform or device to run on; None means the platform it was compiled for.
+
+    Raises:
+        FileError: the file cannot be read.
+        FormatError: it is no such file, damaged, of another version, or for another platform or
+            target than this machine has.
+        DeviceError: no such platform, or it has too few devices.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise FileError.of("cannot read", path, error) from error
+    try:
+        program = program_from_bytes(data)
+    except FormatError as error:
+        error.where = str(path)
+        raise
+    chosen = current_registry().platform(platform or program.signature.platform)
+    first = None if platform is None else parse_device_name(platform).ordinal
+    return CompiledModule(program, _program_devices(chosen, program, CompileOptions(), first))
+
+
 def _hosts(registry: Registry, target: RegisteredPlatform) -> tuple[CompileTarget, ...]:
     """The platform for what the target refuses; none if `XLADEV_FALLBACK` is ``interpreter``."""
     wanted = os.environ.get("XLADEV_FALLBACK", "")
@@ -176,7 +205,7 @@ class CompiledModule:
 
     Attributes:
         program: what it was compiled to: signature, fallbacks with reasons, counts; printable,
-            and saved by `compiler.program_file.program_to_bytes`.
+            and saved by `save`.
         devices: where it runs, replica by replica.
     """
 
@@ -200,6 +229,20 @@ class CompiledModule:
     def __repr__(self) -> str:
         names = ", ".join(device.name for device in self.devices)
         return f"<compiled {self.program.name} on {names}>"
+
+    def save(self, path: str | Path) -> None:
+        """Writes the compiled program to a file, whole or not at all.
+
+        `xladev.load_executable` reads it, in a process of the same version of xladev, on a machine
+        whose devices are of the same target.
+
+        Args:
+            path: the file; by custom it ends in ``.xladev``.
+
+        Raises:
+            FileError: the file cannot be written.
+        """
+        write_whole(Path(path), program_to_bytes(self.program))
 
     def __call__(self, *arguments: Any, donate: bool | Iterable[int] = False) -> Result:
         """Runs the program; returns before it has finished where the platform allows that.

@@ -30,6 +30,7 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = MappingProxyType(
     {
         "xladev.load": xladev.load,
         "xladev.compile": xladev.compile,
+        "xladev.load_executable": xladev.load_executable,
         "xladev.devices": xladev.devices,
         "xladev.parse": xladev.parse,
         "xladev.print_module": xladev.print_module,
@@ -42,7 +43,7 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = MappingProxyType(
 
 CLASSES: Mapping[type[Any], tuple[str, ...]] = MappingProxyType(
     {
-        CompiledModule: ("__call__", "run_on_devices"),
+        CompiledModule: ("__call__", "run_on_devices", "save"),
         Program: ("entry", "device_count", "region_counts"),
         DeviceArray: (
             "dtype", "shape", "ndim", "size", "nbytes", "is_ready", "block_until_ready", "numpy",

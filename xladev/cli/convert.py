@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from xladev.client import load
-from xladev.errors import FileError, UsageError
+from xladev.compiler.whole_file import write_whole
+from xladev.errors import UsageError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import is_text, read_file
 from xladev.hlo.proto import write_module
@@ -45,7 +46,7 @@ def write_output(path: Path | None, data: bytes) -> None:
         UsageError: a proto would go to a terminal.
     """
     if path is not None:
-        write_file(path, data)
+        write_whole(path, data)
     elif sys.stdout.isatty() and not is_text(data):
         raise UsageError(
             "a serialized proto is not for a terminal",
@@ -54,18 +55,3 @@ def write_output(path: Path | None, data: bytes) -> None:
         )
     else:
         sys.stdout.buffer.write(data)
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Writes a whole file or nothing.
-
-    Raises:
-        FileError: it cannot be written.
-    """
-    temporary = path.with_name(path.name + ".part")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError as e:
-        temporary.unlink(missing_ok=True)
-        raise FileError.of("cannot write", path, e) from e

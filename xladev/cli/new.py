@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from xladev.cli.convert import write_file
 from xladev.cli.scaffold.names import Names, checked_names
 from xladev.cli.scaffold.template import FULL, MINIMAL, project_files
+from xladev.compiler.whole_file import write_whole
 from xladev.errors import UsageError
 from xladev.runtime.registry import Registry, current_registry
 
@@ -62,7 +62,7 @@ def write_project(folder: Path, texts: Mapping[str, str]) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as e:
             raise UsageError(f"cannot make the folder {target.parent}", why=str(e)) from e
-        write_file(target, text.encode())
+        write_whole(target, text.encode())
 
 
 def _print(folder: Path, written: Mapping[str, str], names: Names) -> None:
