@@ -214,6 +214,18 @@ class Arithmetic(Emitter):
             sign = self.intrinsic("arithmetic.fence", sign)  # see `refloat`
         return self.intrinsic("copysign", magnitude, sign)
 
+    def scaled(self, value: Value, exponent: Value) -> Value | None:
+        """``value * 2**exponent``, rounded once, of 16 f32; None if there is no such instruction.
+
+        The exponent is a float; LLVM has no intrinsic for this that all targets know.
+        """
+        if not self.module.target.has_scaling or value.type != IrType("float", 16):
+            return None
+        kind, symbol = value.type.text, "llvm.x86.avx512.mask.scalef.ps.512"
+        self.module.declare_intrinsic(symbol, value.type, (kind, kind, kind, "i16", "i32"))
+        operands = f"{value}, {exponent}, {kind} poison, i16 -1, i32 4"
+        return self.emit(value.type, f"call {kind} @{symbol}({operands})")
+
     # -- lanes ----------------------------------------------------------------------------------
 
     def splat(self, value: Value, lanes: int) -> Value:

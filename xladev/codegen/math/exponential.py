@@ -79,22 +79,26 @@ def _exp(table: Sequence[float]) -> MathEmitter:
 
 
 def exp_single(b: FunctionBuilder, x: Value) -> Value:
-    """exp(x) in f32, within 0.9 units in the last place."""
+    """exp(x) in f32, within 0.99 units in the last place."""
     bounded = clamp_exponent(b, x, _LOWEST_SINGLE, _HIGHEST_SINGLE)
-    return scale(b, *_mantissa_single(b, bounded))
+    mantissa, whole, n = _mantissa_single(b, bounded)
+    at_once = b.scaled(mantissa, whole)
+    return scale(b, mantissa, n) if at_once is None else at_once
 
 
 def exp_normal_single(b: FunctionBuilder, x: Value) -> Value:
     """exp(x) in f32 where it is a normal number: -87 <= x <= 88; of NaN, some NaN."""
-    mantissa, n = _mantissa_single(b, x)
-    return b.fmul(mantissa, power_of_two(b, n))
+    mantissa, whole, n = _mantissa_single(b, x)
+    at_once = b.scaled(mantissa, whole)
+    return b.fmul(mantissa, power_of_two(b, n)) if at_once is None else at_once
 
 
-def _mantissa_single(b: FunctionBuilder, x: Value) -> tuple[Value, Value]:
-    """(exp(r), n) with x = n log(2) + r; the rounding error of 1 + r is added back."""
-    r, n = reduce_by_log2(b, x)
-    lead, lost = fast_sum(b, 1.0, r)
-    return b.fadd(lead, b.fma(b.fmul(r, r), horner(b, r, c.EXP_IN_F32), lost)), n
+def _mantissa_single(b: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
+    """exp(r), and n as float and integer, with x = n log(2) + r."""
+    whole, n = nearest_integer(b, x, c.LOG2_E)
+    high, low = _LN2[x.type.element]
+    r = b.fma(whole, -low, b.fma(whole, -high, x))
+    return b.fadd(exp_minus_one_of(b, r, c.EXP_IN_F32), 1.0), whole, n
 
 
 def _exp2(table: Sequence[float]) -> MathEmitter:

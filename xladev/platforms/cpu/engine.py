@@ -49,7 +49,12 @@ def target_traits() -> TargetTraits:
     features = host_cpu()[1].split(",")
     triple = llvm.get_process_triple()
     has_half = "+f16c" in features or triple.startswith("aarch64")
-    return TargetTraits(triple=triple, has_half_conversion=has_half, vector_nbytes=vector_nbytes())
+    return TargetTraits(
+        triple=triple,
+        has_half_conversion=has_half,
+        has_scaling="+avx512f" in features,
+        vector_nbytes=vector_nbytes(),
+    )
 
 
 @cache

@@ -238,3 +238,15 @@ def test_a_scan_is_of_any_layout() -> None:
     x = numbers(module)
     (found,) = run(module, np.asfortranarray(x).T.copy())
     np.testing.assert_allclose(found, np.cumsum(x.astype(np.float64), 1), rtol=1e-6)
+
+
+def test_powers_of_two_are_the_same_by_an_instruction_or_two_products() -> None:
+    if not target_traits().has_scaling:
+        pytest.skip("this processor has no such instruction")
+    module = parse_module(
+        "HloModule m\nENTRY e { x = f32[4096] parameter(0)\n ROOT y = f32[4096] exponential(x) }"
+    )
+    x = np.linspace(-105, 90, 4096).astype(np.float32)
+    x[:4] = np.nan, np.inf, -np.inf, -0.0
+    found = [run(module, x, nbytes=nbytes)[0] for nbytes in (64, 32)]
+    assert found[0].tobytes() == found[1].tobytes()
