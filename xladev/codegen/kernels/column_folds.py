@@ -1,7 +1,7 @@
 """Folds across rows: one accumulator for each column, in memory that stays in the nearest cache.
 
-Rows are read along memory, some of them at once: their elements are combined by halves before they
-go to the accumulator, which saves trips to it and digits.
+Rows are read along memory. Of short rows, and of pieces of rows, some are read at once: their
+elements are combined by halves before they go to the accumulator, which saves trips to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xladev.codegen.scalar.elements import Element, real_of
 
 Places = tuple[IndexValue, ...]
 
-BLOCK = 1024
+BLOCK = 2048
 """Columns that are folded at once."""
 LEAST_PARTS = 4
 """Blocks of columns, or parts of their rows, that threads share."""
@@ -32,7 +32,11 @@ MOST_NBYTES = 1 << 18
 MOST_CHAIN = 128
 """Most additions to one accumulator: rounding grows with their number."""
 GROUPS = ((12, 8), (24, 4))
-"""Rows read at once, by the instructions in a kernel; one where there are more."""
+"""Most rows read at once, by the instructions in a kernel; one where there are more."""
+AT_ONCE = 8
+"""Pieces of rows that are open at once."""
+SHORT_ROWS = 128
+"""Elements that hide how long an accumulator takes to memory and back."""
 
 
 def emit_column_folds(
@@ -55,7 +59,8 @@ class _ColumnFolds:
             raise NotInVectorsError("too few columns for vectors")
         self.e = space.emitter(self.lanes)
         size = len(k.spec.computation.instructions)
-        self.group = next((rows for most, rows in GROUPS if size <= most), 1)
+        most = next((rows for most, rows in GROUPS if size <= most), 1)
+        self.group = min(most, self._rows_at_once())
         self.folded = [axis.extent for axis in space.axes if axis.folded]
         self.block = min(BLOCK, self.columns)
         self.in_parts = k.is_shared and self._has_parts()
@@ -68,6 +73,12 @@ class _ColumnFolds:
             self._one_block((*(0 for _ in self._kept()), 0))
             return
         self.k.split_nest([*self._kept(), -(-self.columns // self.block)], self._one_block)
+
+    def _rows_at_once(self) -> int:
+        """Few where whole rows are read; pieces of rows come in time only if many are open."""
+        if self.columns > BLOCK or prod(self._kept()) < FEW_BLOCKS:
+            return AT_ONCE
+        return 1 << max(1, SHORT_ROWS // self.columns).bit_length() - 1
 
     def _kept(self) -> list[int]:
         return [axis.extent for axis in self.space.axes[:-1] if not axis.folded]

@@ -214,13 +214,11 @@ class Arithmetic(Emitter):
             sign = self.intrinsic("arithmetic.fence", sign)  # see `refloat`
         return self.intrinsic("copysign", magnitude, sign)
 
-    def scaled(self, value: Value, exponent: Value) -> Value | None:
-        """``value * 2**exponent``, rounded once, of 16 f32; None if there is no such instruction.
+    def scaled(self, value: Value, exponent: Value) -> Value:
+        """``value * 2**exponent``, rounded once, of 16 f32; only for targets with `has_scaling`.
 
         The exponent is a float; LLVM has no intrinsic for this that all targets know.
         """
-        if not self.module.target.has_scaling or value.type != IrType("float", 16):
-            return None
         kind, symbol = value.type.text, "llvm.x86.avx512.mask.scalef.ps.512"
         self.module.declare_intrinsic(symbol, value.type, (kind, kind, kind, "i16", "i32"))
         operands = f"{value}, {exponent}, {kind} poison, i16 -1, i32 4"

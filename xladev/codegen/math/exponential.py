@@ -12,7 +12,7 @@ from types import MappingProxyType
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
 from xladev.codegen.math.double_double import fast_sum
-from xladev.codegen.math.scaling import nearest_integer, power_of_two, scale
+from xladev.codegen.math.scaling import nearest_integer, power_of_two, scale, scaled_at_once
 from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared
 
 _Args = Sequence[Value]
@@ -82,14 +82,14 @@ def exp_single(b: FunctionBuilder, x: Value) -> Value:
     """exp(x) in f32, within 0.99 units in the last place."""
     bounded = clamp_exponent(b, x, _LOWEST_SINGLE, _HIGHEST_SINGLE)
     mantissa, whole, n = _mantissa_single(b, bounded)
-    at_once = b.scaled(mantissa, whole)
+    at_once = scaled_at_once(b, mantissa, whole)
     return scale(b, mantissa, n) if at_once is None else at_once
 
 
 def exp_normal_single(b: FunctionBuilder, x: Value) -> Value:
     """exp(x) in f32 where it is a normal number: -87 <= x <= 88; of NaN, some NaN."""
     mantissa, whole, n = _mantissa_single(b, x)
-    at_once = b.scaled(mantissa, whole)
+    at_once = scaled_at_once(b, mantissa, whole)
     return b.fmul(mantissa, power_of_two(b, n)) if at_once is None else at_once
 
 

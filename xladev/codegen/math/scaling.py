@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from xladev.codegen.llvm import DOUBLE, FLOAT, I32, I64, FunctionBuilder, IrType, Operand, Value
+from xladev.codegen.llvm import (
+    DOUBLE,
+    FLOAT,
+    I32,
+    I64,
+    FunctionBuilder,
+    IrType,
+    Operand,
+    Value,
+    vector,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,13 @@ def scale(b: FunctionBuilder, x: Value, n: Value) -> Value:
     """``x * 2**n`` for |n| < 2044 (252 in f32), rounded once: the first of two steps is exact."""
     first = b.ashr(n, 1)
     return b.fmul(b.fmul(x, power_of_two(b, first)), power_of_two(b, b.sub(n, first)))
+
+
+def scaled_at_once(b: FunctionBuilder, x: Value, n: Value) -> Value | None:
+    """``x * 2**n`` for any float n, rounded once; None if the target has no instruction for it."""
+    if b.module.target.has_scaling and x.type == vector(FLOAT, 16):
+        return b.scaled(x, n)
+    return None
 
 
 def split_mantissa(b: FunctionBuilder, x: Value) -> tuple[Value, Value]:
