@@ -29,7 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Fix the seed once, so that xdist's workers share it with the process that reports it."""
+    """Fix the seed once, so that xdist's workers share it with the process that reports it.
+
+    Tests compile what they test: nothing comes from the user's cache, or goes there.
+    """
+    os.environ["XLADEV_CACHE"] = "off"
     if config.option.seed is None:
         config.option.seed = random.SystemRandom().randrange(2**32)
     if importlib.util.find_spec("hypothesis") is not None:

@@ -32,7 +32,7 @@ ENVIRONMENT = {
     "XLADEV_COLLECTIVE_TIMEOUT_S": "seconds that a device waits for the others (60)",
     "XLADEV_DUMP_TO": "folder that intermediate products are written to, numbered",
     "XLADEV_DUMP_FILTER": "regular expression that the name of a dump must contain",
-    "XLADEV_CACHE": "folder that compiled programs are kept in; unset: none are kept",
+    "XLADEV_CACHE": "folder of [the cache](caching.md), or `off`; unset: one among the user's",
     "XLADEV_PJRT_LIBRARY": "library that JAX loads; unset: that of the package xladev_pjrt",
     "XLADEV_LIBPYTHON": "libpython that this library loads in a process without Python",
     "XLADEV_LOG": "DEBUG, INFO, WARNING or ERROR: log level of the command line",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from xladev import __version__
 from xladev.compiler.assignment import CompileTarget
+from xladev.compiler.code_stamp import code_stamp
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.program import Program
 from xladev.compiler.program_file import PROGRAM_VERSION, program_from_bytes, program_to_bytes
@@ -15,7 +16,7 @@ from xladev.errors import XladevError
 from xladev.hlo.custom_calls.registry import BUILT_IN, known
 from xladev.hlo.ir import HloModule
 from xladev.hlo.proto import write_module
-from xladev.instrument import logger
+from xladev.instrument import dumping, logger
 
 _log = logger("cache")
 
@@ -39,7 +40,7 @@ def compile_through(
     Raises:
         XladevError: `compile_now` raised it.
     """
-    if store is None or not is_cacheable(module):
+    if store is None or not is_cacheable(module) or _is_watched(options):
         return compile_now()
     key = program_key(module, targets, options)
     program = _kept(store, key)
@@ -47,6 +48,11 @@ def compile_through(
         program = compile_now()
         store.write(key, program_to_bytes(program))
     return program
+
+
+def _is_watched(options: CompileOptions) -> bool:
+    """True if somebody wants to see the compilation at work."""
+    return dumping() or options.dump_to is not None or options.verify_passes
 
 
 def is_cacheable(module: HloModule) -> bool:
@@ -62,13 +68,19 @@ def is_cacheable(module: HloModule) -> bool:
 def program_key(
     module: HloModule, targets: Sequence[CompileTarget], options: CompileOptions
 ) -> str:
-    """What a program depends on: module, options, backends with their versions, xladev's own."""
+    """What a program depends on: module, options, and the code of xladev and of backends."""
     backends = [
-        (target.name, target.description.target, target.compiler.version()) for target in targets
+        (
+            t.name,
+            t.description.target,
+            t.compiler.version(),
+            code_stamp(type(t.compiler).__module__),
+        )
+        for t in targets
     ]
     return entry_key(
         "program",
-        f"{__version__} {PROGRAM_VERSION}",
+        f"{__version__} {PROGRAM_VERSION} {code_stamp(__name__)}",
         options.cache_key(),
         json.dumps(backends),
         write_module(module),

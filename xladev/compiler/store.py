@@ -1,9 +1,10 @@
 """The one on-disk cache: bytes by key, safe under concurrent writers, corruption and a full disk.
 
-A folder of the user's own (mode 0700, checked): what lies there is native code that will be run.
-An entry is one file: magic, SHA-256 of the rest, the bytes. It is written aside and renamed, so a
-reader sees all of it or nothing. What is damaged counts as absent and is removed. Nothing that
-goes wrong here stops a compilation: it is logged, and the cache does without.
+On by default, in a folder among the user's caches and of the user's own (mode 0700, checked): what
+lies there is native code that will be run. An entry is one file: magic, SHA-256 of the rest, the
+bytes. It is written aside and renamed, so a reader sees all of it or nothing. What is damaged
+counts as absent and is removed. Nothing that goes wrong here stops a compilation: it is logged, and
+the cache does without.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ from xladev.instrument import counter, logger
 
 MAGIC = b"XLADEVC\1"
 VARIABLE = "XLADEV_CACHE"
-LIMIT_NBYTES = 2 << 30
+OFF = frozenset({"off", "none", "0", "false"})
+"""Values of the variable for no cache; an empty one counts too."""
+LIMIT_NBYTES = 1 << 30
+TRIM_EVERY = 16
+"""Writes for one look at the sizes of all entries."""
 _DIGEST_NBYTES = 32
 _SUFFIX = ".entry"
 _log = logger("cache")
+_complained: set[tuple[Path, str]] = set()
 
 
 def entry_key(*parts: bytes | str) -> str:
@@ -41,7 +47,8 @@ class Store:
 
     Attributes:
         folder: made when first written to.
-        limit_nbytes: the oldest entries go when all together take more.
+        limit_nbytes: the entries that were not used for longest go when all together take more,
+            by a few more: sizes are looked at on one of `TRIM_EVERY` writes.
     """
 
     folder: Path
@@ -52,6 +59,8 @@ class Store:
         path = self._path(key)
         try:
             data = path.read_bytes() if self._is_ours() else None
+            if data is not None:
+                self._touch(path)
         except OSError:
             data = None
         found = None if data is None else _content(data)
@@ -68,9 +77,10 @@ class Store:
             if not self._is_ours():
                 return False
             self._write(self._path(key), data)
-            self._trim()
+            if entry_key(key)[0] == "0":
+                self.trim()
         except OSError as error:
-            _log.warning("the cache %s cannot be written: %s", self.folder, error)
+            self._complain(f"the cache {self.folder} cannot be written: {error}")
             return False
         return True
 
@@ -87,8 +97,19 @@ class Store:
         found = self.folder.stat()
         is_ours = found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
         if not is_ours:
-            _log.warning("the cache %s is not used: others may write to it", self.folder)
+            self._complain(f"the cache {self.folder} is not used: others may write to it")
         return is_ours
+
+    def _complain(self, what: str) -> None:
+        """A warning, once for each thing that is wrong with a folder."""
+        if (self.folder, what) not in _complained:
+            _complained.add((self.folder, what))
+            _log.warning("%s", what)
+
+    def _touch(self, path: Path) -> None:
+        """Marks an entry as used now; a folder that cannot be written keeps its times."""
+        with suppress(OSError):
+            os.utime(path)
 
     def _write(self, path: Path, data: bytes) -> None:
         handle, name = tempfile.mkstemp(dir=self.folder)
@@ -101,8 +122,8 @@ class Store:
                 os.unlink(name)
             raise
 
-    def _trim(self) -> None:
-        """Removes the oldest entries beyond the limit."""
+    def trim(self) -> None:
+        """Removes the entries beyond the limit that were not used for longest."""
         entries = []
         for path in self.folder.glob(f"*{_SUFFIX}"):
             with suppress(OSError):
@@ -127,6 +148,26 @@ def _content(data: bytes) -> bytes | None:
 
 
 def store_of_environment() -> Store | None:
-    """The store in the folder that XLADEV_CACHE names; None where it names none."""
+    """The store in the folder that XLADEV_CACHE names, or in that of the user's caches.
+
+    None where the variable is empty or ``off``, and for a user without a home of their own.
+    """
     named = os.environ.get(VARIABLE)
-    return Store(Path(named).expanduser()) if named else None
+    if named is not None:
+        is_off = not named.strip() or named.strip().lower() in OFF
+        return None if is_off else Store(Path(named).expanduser())
+    folder = _user_caches()
+    return None if folder is None else Store(folder / "xladev")
+
+
+def _user_caches() -> Path | None:
+    """Where programs of this user keep what they can make again (XDG base directories)."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(given):
+        return Path(given)
+    home = os.path.expanduser("~")
+    try:
+        is_own = os.path.isabs(home) and os.stat(home).st_uid == os.getuid()
+    except OSError:
+        return None
+    return Path(home, ".cache") if is_own else None

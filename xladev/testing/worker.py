@@ -26,6 +26,8 @@ from xladev.errors import ArgumentError
 _CHILD = Path(__file__).with_name("worker_child.py")
 _HEADER = struct.Struct("<BQ")
 _STDERR_TAIL = 4000
+_ALWAYS = {"XLADEV_CACHE": "off"}
+"""What is tested is compiled, and random programs are not kept."""
 
 
 class Status(Enum):
@@ -123,7 +125,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            env={**os.environ, **_search_path(), **self.environment},
+            env={**os.environ, **_ALWAYS, **_search_path(), **self.environment},
         )
         return self._child
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import xladev
+from xladev.compiler import program_cache
 from xladev.compiler.program_cache import is_cacheable, program_key
-from xladev.compiler.store import MAGIC, Store, entry_key
+from xladev.compiler.store import MAGIC, TRIM_EVERY, Store, entry_key, store_of_environment
 from xladev.hlo.custom_calls import registry
 from xladev.hlo.custom_calls.definition import CustomCall
 
@@ -72,9 +73,76 @@ def test_oldest_entries_go(tmp_path: Path) -> None:
     for number in range(8):
         store.write(str(number), bytes(60))
         os.utime(store.folder / f"{number}.entry", (number, number))
+    store.trim()
     assert store.read("0") is None
     assert store.read("7") == bytes(60)
     assert sum(p.stat().st_size for p in store.folder.iterdir()) <= 400
+
+
+def test_entries_that_are_used_stay(tmp_path: Path) -> None:
+    store = _store(tmp_path, limit_nbytes=250)
+    for key in ("old", "older"):
+        store.write(key, bytes(60))
+        os.utime(store.folder / f"{key}.entry", (1, 1))
+    assert store.read("old") is not None
+    store.write("new", bytes(60))
+    store.trim()
+    assert store.read("older") is None
+    assert store.read("old") is not None
+
+
+def test_many_writes_keep_to_the_limit(tmp_path: Path) -> None:
+    store = _store(tmp_path, limit_nbytes=2000)
+    for number in range(300):
+        store.write(str(number), bytes(60))
+    assert sum(p.stat().st_size for p in store.folder.iterdir()) < 2000 + 3 * TRIM_EVERY * 101
+
+
+def test_folder_that_cannot_be_written_is_read(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    store.write("k", b"data")
+    store.folder.chmod(0o500)
+    try:
+        assert store.read("k") == b"data"
+    finally:
+        store.folder.chmod(0o700)
+
+
+def test_what_is_wrong_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").touch()
+    for _ in range(3):
+        assert not Store(tmp_path / "file" / "below").write("k", b"data")
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("value", ["off", "", "0", "None"])
+def test_the_cache_can_be_turned_off(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLADEV_CACHE", value)
+    assert store_of_environment() is None
+
+
+def test_the_cache_is_in_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XLADEV_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for given, folder in (("", ".cache"), ("relative", ".cache"), (str(tmp_path / "c"), "c")):
+        monkeypatch.setenv("XDG_CACHE_HOME", given)
+        assert store_of_environment() == Store(tmp_path / folder / "xladev")
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", str(tmp_path / "nowhere"))
+    assert store_of_environment() is None
+    monkeypatch.setenv("XLADEV_CACHE", str(tmp_path / "mine"))
+    assert store_of_environment() == Store(tmp_path / "mine")
+
+
+def test_a_home_of_somebody_else_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XLADEV_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert store_of_environment() is not None
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert store_of_environment() is None
 
 
 def test_concurrent_writers_leave_whole_entries(tmp_path: Path) -> None:
@@ -111,6 +179,26 @@ def test_program_comes_from_the_cache(
     _file(Store(tmp_path / "cache")).write_bytes(b"damaged")
     with pytest.raises(TypeError):  # compiled again, which is not possible any more
         xladev.compile(module, platform)
+
+
+def test_whoever_watches_gets_a_compilation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLADEV_CACHE", str(tmp_path / "cache"))
+    module = xladev.parse(TEXT)
+    xladev.compile(module, "interpreter")
+    xladev.compile(module, "interpreter", xladev.CompileOptions(dump_to=str(tmp_path / "dump")))
+    assert list((tmp_path / "dump").iterdir())
+
+
+def test_another_version_of_the_code_has_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, options = xladev.parse(TEXT), xladev.CompileOptions()
+    keys = {program_key(module, (), options)}
+    monkeypatch.setattr(program_cache, "code_stamp", lambda _: "edited")
+    keys.add(program_key(module, (), options))
+    monkeypatch.setattr(program_cache, "__version__", "99")
+    keys.add(program_key(module, (), options))
+    assert len(keys) == 3
 
 
 def test_options_and_modules_have_keys_of_their_own() -> None:

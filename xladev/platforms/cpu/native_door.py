@@ -16,8 +16,9 @@ import numpy as np
 
 from xladev.instrument import watchers_address
 from xladev.platforms.cpu.block_pool import Flush
-from xladev.platforms.cpu.engine import LoadedObject, compile_text
+from xladev.platforms.cpu.engine import LoadedObject
 from xladev.platforms.cpu.native_block import NativeBlock, block_type, keep_forever
+from xladev.platforms.cpu.object_cache import cached_object
 from xladev.platforms.cpu.object_layouts import UnknownLayout, field_offsets
 from xladev.runtime.allocator import AllocatedBuffer
 from xladev.runtime.array import DeviceArray
@@ -107,7 +108,7 @@ def _make() -> NativeDoor | None:
 def compile_door() -> bytes:
     """The object file of the code, the same each time."""
     text = "".join((_FOLDER / name).read_text("utf-8") for name in _PARTS)
-    return compile_text("door", text, _OPTIMIZATION_LEVEL)
+    return cached_object("door", text, _OPTIMIZATION_LEVEL)
 
 
 def _load(offsets: dict[str, int]) -> LoadedObject:

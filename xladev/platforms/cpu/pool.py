@@ -13,8 +13,9 @@ from types import MappingProxyType
 
 from xladev.codegen.kernels.sharing import PARALLEL
 from xladev.errors import OptionError
-from xladev.platforms.cpu.engine import LoadedObject, compile_text, target_traits
+from xladev.platforms.cpu.engine import LoadedObject, target_traits
 from xladev.platforms.cpu.native_block import keep_forever
+from xladev.platforms.cpu.object_cache import cached_object
 
 THREADS_VARIABLE = "XLADEV_NUM_THREADS"
 """Most threads that work on one program, the calling one included; unset: one per processor."""
@@ -130,7 +131,7 @@ def pool_symbols() -> Mapping[str, int]:
 @cache
 def _make() -> Mapping[str, int]:
     wanted = threads_wanted()
-    code = LoadedObject("pool", compile_text("pool", _text(), 1), (PARALLEL, "threads"))
+    code = LoadedObject("pool", cached_object("pool", _text(), 1), (PARALLEL, "threads"))
     # Threads are in this code until the process ends, which the interpreter does before.
     keep_forever(code, *code.parts)
     ctypes.c_int64.from_address(code.address("threads")).value = wanted

@@ -47,9 +47,10 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Starts the session of the suite, if it is named."""
+    """Starts the session of the suite, if it is named; it compiles whatever it runs."""
     if not names_suite(_arguments(config), config.invocation_params.dir):
         return
+    os.environ["XLADEV_CACHE"] = "off"
     from xladev.testing.conformance.session import Session
 
     config.args = suite_paths(config.args, config.invocation_params.dir)

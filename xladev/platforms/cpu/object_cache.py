@@ -1,0 +1,30 @@
+"""Object code of texts that are the same in every process, from the one on-disk cache."""
+
+from __future__ import annotations
+
+import llvmlite
+
+from xladev.compiler.store import entry_key, store_of_environment
+from xladev.platforms.cpu.engine import compile_text, host_cpu, target_name
+
+
+def cached_object(name: str, text: str, optimization_level: int) -> bytes:
+    """As `compile_text`, but LLVM works only where no process of this user had the text before.
+
+    Raises:
+        CompileError: LLVM rejects the text.
+    """
+    store = store_of_environment()
+    if store is None:
+        return compile_text(name, text, optimization_level)
+    key = entry_key(
+        "object",
+        f"{llvmlite.__version__} {target_name()} {optimization_level}",
+        ":".join(host_cpu()),
+        text,
+    )
+    code = store.read(key)
+    if code is None:
+        code = compile_text(name, text, optimization_level)
+        store.write(key, code)
+    return code
