@@ -72,6 +72,21 @@ def rsqrt(z: Array) -> Array:
     return divide(np.ones_like(z), np.sqrt(z))
 
 
+def tanh(z: Array) -> Array:
+    """Hyperbolic tangent; an angle that is not finite gives NaN in both parts, as XLA has it.
+
+    (C23 keeps the zero real part of such a number.)
+    """
+    endless = (z.real == 0) & ~np.isfinite(z.imag)
+    return np.where(endless, compose(z.imag - z.imag, z.imag - z.imag), np.tanh(z))
+
+
+def tan(z: Array) -> Array:
+    """Tangent: tanh(i z) = i tan(z)."""
+    turned = tanh(compose(-z.imag, z.real))
+    return compose(turned.imag, -turned.real)
+
+
 def expm1(z: Array) -> Array:
     """exp(z) - 1 without cancellation: expm1(a)cos(b) - 2 sin(b/2)^2, and exp(a)sin(b)."""
     half = np.sin(z.imag / 2)

@@ -159,6 +159,11 @@ def test_special_values() -> None:
     assert np.isnan(binary("power", C128, zero[:1], minus)[0].real)
     vanished = np.array([complex(-inf, nan), complex(-inf, inf)])
     np.testing.assert_array_equal(unary("exponential", C128, vanished), [0, 0])
+    endless = np.array([complex(0, inf), complex(0, nan), complex(1, inf), complex(30, -inf)])
+    turned = np.array([complex(z.imag, z.real) for z in endless])
+    slopes = np.concatenate([unary("tanh", C128, endless), unary("tan", C128, turned)])
+    assert np.isnan(slopes.real).all() and np.isnan(slopes.imag).all()
+    np.testing.assert_array_equal(unary("tanh", C128, vanished), [-1, -1])
     less_one = unary("exponential-minus-one", C128, vanished)
     assert np.isnan(less_one.real).all() and np.isnan(less_one.imag).all()
     assert Kernel("abs", (C128,), C128.component)(np.array([complex(inf, nan)]))[0] == inf

@@ -141,6 +141,15 @@ def test_special_values(opcode: str, x: list[float], want: list[float]) -> None:
     np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(np.array(want)[zeros]))
 
 
+def test_complex_tanh_of_an_endless_angle() -> None:
+    angles = np.array([complex(0, INF), complex(-0.0, NAN), complex(2, -INF), complex(INF, INF)])
+    got = run("tanh", angles)
+    np.testing.assert_array_equal(got.real, [NAN, NAN, NAN, 1])
+    np.testing.assert_array_equal(got.imag, [NAN, NAN, NAN, 0])
+    turned = np.array([complex(z.imag, z.real) for z in angles])
+    np.testing.assert_array_equal(run("tan", turned).imag, got.real)
+
+
 def test_branch_cuts_follow_the_sign_of_zero() -> None:
     for zero, sign in ((0.0, 1), (-0.0, -1)):
         z = np.complex128(complex(-1, zero))

@@ -54,7 +54,8 @@ def _cosh(b: FunctionBuilder, args: _Args) -> Pair:
 def _tanh(b: FunctionBuilder, args: _Args) -> Pair:
     """With t = tan(y), s = sinh(x): ((1 + t**2) s sqrt(1 + s**2) + i t) / (1 + (1 + t**2) s**2).
 
-    Beyond 20 the real part is 1 and the imaginary part sin(2 y) 2 exp(-2 |x|) (Kahan).
+    Beyond 20 the real part is 1 and the imaginary part sin(2 y) 2 exp(-2 |x|) (Kahan). An angle
+    that is not finite gives NaN in both, unless x is infinite.
     """
     x, y = args[0]
     t, s = emit_tan(b, [y]), emit_sinh(b, [x])
@@ -69,8 +70,11 @@ def _tanh(b: FunctionBuilder, args: _Args) -> Pair:
     flat = b.fcmp("oeq", y, 0.0)
     real = b.select(flat, emit_tanh(b, [x]), real)
     limit = b.fcmp("oeq", b.fabs(x), float("inf"))
-    imag = b.select(limit, b.copysign(0.0, y), b.select(flat, y, imag))
-    return b.select(b.fcmp("oeq", x, 0.0), x, real), imag
+    endless = b.fsub(y, y)  # 0 for a finite angle, else NaN
+    imag = b.select(limit, b.copysign(0.0, y), b.select(flat, y, b.fadd(imag, endless)))
+    real = b.select(limit, real, b.fadd(real, endless))
+    still = b.and_(b.fcmp("oeq", x, 0.0), b.fcmp("ord", endless, 0.0))
+    return b.select(still, x, real), imag
 
 
 def _sin(b: FunctionBuilder, args: _Args) -> Pair:
