@@ -76,7 +76,7 @@ class _ColumnFolds:
 
     def _rows_at_once(self) -> int:
         """Few where whole rows are read; pieces of rows come in time only if many are open."""
-        if self.columns > BLOCK or prod(self._kept()) < FEW_BLOCKS:
+        if self.columns > BLOCK or prod(self._kept()) < LEAST_PARTS:
             return AT_ONCE
         return 1 << max(1, SHORT_ROWS // self.columns).bit_length() - 1
 
