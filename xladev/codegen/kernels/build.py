@@ -223,7 +223,7 @@ def begin_kernel(
         for n, name in enumerate(names)
     ]
     sharing = sharing_of(spec, parameters, threads)
-    if sharing is not None:
+    if sharing is not None or has_workspace:  # which may hold the others' addresses
         parameters = [Parameter(p.type, p.name, _escaping(p.attributes)) for p in parameters]
     # Inlined into the entry, thousands of kernels would make one function LLVM is slow on.
     b = module.function(spec.name, VOID, parameters, attributes="noinline")

@@ -16,6 +16,8 @@ from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.loops import emit_loops
+from xladev.codegen.kernels.products.convolution import emit_windows
+from xladev.codegen.kernels.products.windows import window_plan
 from xladev.codegen.kernels.tiles import MOST_ROWS, SUM_TYPES, TileLoops, TileSizes
 from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.convert import emit_convert
@@ -94,12 +96,19 @@ def convolution_of(i: HloInstruction) -> _Convolution | None:
 
 def convolution_workspace_nbytes(spec: KernelSpec) -> int:
     """What `TileSizes` says; 0 for a convolution that is not done in tiles."""
+    plan = window_plan(spec.computation.root)
+    if plan is not None:
+        return plan.workspace_nbytes
     c = convolution_of(spec.computation.root)
     return 0 if c is None else c.sizes.workspace_nbytes
 
 
 def emit_convolution(k: KernelBuild) -> None:
     """In tiles; or element by element."""
+    plan = window_plan(k.root)
+    if plan is not None:
+        emit_windows(k, plan)
+        return
     c = convolution_of(k.root)
     if c is None:
         emit_loops(k)

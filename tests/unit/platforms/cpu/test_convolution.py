@@ -1,5 +1,7 @@
 """Convolutions in register tiles, against the evaluator."""
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -7,8 +9,11 @@ import pytest
 import xladev
 from xladev.codegen.kernels import convolution
 from xladev.codegen.kernels.convolution import convolution_of
+from xladev.codegen.kernels.products.windows import window_plan
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu import linker
+from xladev.platforms.cpu.engine import target_traits
 
 NHWC, NCHW, MIXED = "b01f_01io->b01f", "bf01_oi01->bf01", "f01b_i01o->01bf"
 
@@ -40,6 +45,37 @@ CASES = {
     ),
     "one dimension": text("3,17,6", "4,6,33", "3,14,33", "size=4", "b0f_0io->b0f"),
     "points": text("2,4,4,20", "1,1,20,34", "2,4,4,34", "size=1x1", NHWC),
+    "wide": text("1,14,14,64", "3,3,64,96", "1,14,14,96", "size=3x3 pad=1_1x1_1", NHWC),
+    "deep": text("1,3,3,300", "3,3,300,50", "1,3,3,50", "size=3x3 pad=1_1x1_1", NHWC),
+    "uneven padding": text(
+        "2,9,8,5", "3,2,5,33", "2,6,11,33", "size=3x2 pad=0_-1x3_1", NHWC
+    ),
+    "dilated and strided": text(
+        "1,5,7,4", "3,3,4,16", "1,5,7,16",
+        "size=3x3 pad=2_2x2_2 stride=2x2 lhs_dilate=2x2 rhs_dilate=2x2", NHWC
+    ),
+    "dilated by three": text(
+        "1,4,4,4", "3,3,4,16", "1,10,10,16", "size=3x3 pad=1_1x1_1 lhs_dilate=3x3", NHWC
+    ),
+    "reversed and padded": text(
+        "2,6,6,8", "3,3,8,24", "2,6,6,24", "size=3x3 pad=1_1x1_1 rhs_reversal=1x1", NHWC
+    ),
+    "filters turned": text(
+        "2,6,6,24", "3,3,40,24", "2,6,6,40", "size=3x3 pad=1_1x1_1", "b01f_01oi->b01f"
+    ),
+    "filters outermost": text(
+        "2,6,6,24", "40,24,3,3", "2,6,6,40", "size=3x3 pad=1_1x1_1", "b01f_oi01->b01f"
+    ),
+    "wide groups": text(
+        "2,6,6,32", "3,3,16,48", "2,6,6,48", "size=3x3 pad=1_1x1_1", NHWC,
+        ", feature_group_count=2"
+    ),
+    "large window": text("1,20,20,4", "11,11,4,16", "1,10,10,16", "size=11x11", NHWC),
+    "three dimensions": text(
+        "1,5,6,7,8", "2,3,2,8,20", "1,5,4,3,20", "size=2x3x2 pad=1_0x0_0x0_0 stride=1x1x2",
+        "b012f_012io->b012f"
+    ),
+    "f64": text("1,6,6,8", "3,3,8,24", "1,6,6,24", "size=3x3 pad=1_1x1_1", NHWC, dtype="f64"),
     "bf16": text("2,7,7,6", "3,3,6,20", "2,5,5,20", "size=3x3", NHWC, dtype="bf16"),
 }  # fmt: skip
 DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
@@ -73,11 +109,64 @@ def test_in_several_blocks(name: str, seed: int, monkeypatch: pytest.MonkeyPatch
     "hlo",
     [
         text("1,6,6,8", "3,3,1,8", "1,4,4,8", "size=3x3", NHWC, ", feature_group_count=8"),
+        text("1,6,6,8", "3,3,1,16", "1,4,4,16", "size=3x3", NHWC, ", feature_group_count=8"),
         text("4,6,6,8", "3,3,8,8", "2,4,4,8", "size=3x3", NHWC, ", batch_group_count=2"),
         text("1,6,6,8", "3,3,8,2", "1,4,4,2", "size=3x3", NHWC),
     ],
-    ids=["depthwise", "groups of the batch", "two features"],
+    ids=["few channels", "two features a channel", "groups of the batch", "two features"],
 )
 def test_what_is_done_element_by_element(hlo: str, seed: int) -> None:
     assert convolution_of(parse_module(hlo).entry.root) is None
     check(hlo, seed)
+
+
+DEPTHWISE = {
+    "padded": text(
+        "2,9,8,32", "3,3,1,32", "2,9,8,32", "size=3x3 pad=1_1x1_1", NHWC,
+        ", feature_group_count=32"
+    ),
+    "channels left": text(
+        "1,7,9,53", "3,2,1,53", "1,5,4,53", "size=3x2 stride=1x2", NHWC,
+        ", feature_group_count=53"
+    ),
+    "dilated": text(
+        "1,9,9,16", "3,3,1,16", "1,9,9,16", "size=3x3 pad=2_2x2_2 rhs_dilate=2x2", NHWC,
+        ", feature_group_count=16"
+    ),
+    "gradient": text(
+        "1,5,5,17", "3,3,1,17", "1,9,9,17", "size=3x3 pad=1_1x1_1 lhs_dilate=2x2 "
+        "rhs_reversal=1x1", NHWC, ", feature_group_count=17"
+    ),
+    "one dimension": text(
+        "2,30,19", "4,1,19", "2,30,19", "size=4 pad=3_0", "b0f_0io->b0f",
+        ", feature_group_count=19"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEPTHWISE)
+def test_each_channel_on_its_own(name: str, seed: int) -> None:
+    plan = window_plan(parse_module(DEPTHWISE[name]).entry.root)
+    assert plan is not None
+    assert plan.is_depthwise
+    check(DEPTHWISE[name], seed)
+
+
+@pytest.mark.parametrize("nbytes", [16, 32, 64])
+@pytest.mark.parametrize("name", ["wide", "deep", "dilated and strided"])
+def test_processors_with_other_vectors(
+    nbytes: int, name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traits = replace(target_traits(), vector_nbytes=nbytes)
+    monkeypatch.setattr(linker, "target_traits", lambda: traits)
+    check(CASES[name], seed)
+    check(DEPTHWISE["padded"], seed)
+
+
+def test_nans_and_infinities_stay_in_their_windows() -> None:
+    x, w = np.ones((1, 6, 6, 8), np.float32), np.ones((3, 3, 8, 16), np.float32)
+    x[0, 0, 0, 1] = np.nan
+    hlo = text("1,6,6,8", "3,3,8,16", "1,4,4,16", "size=3x3", NHWC)
+    got = np.asarray(xladev.compile(parse_module(hlo), "cpu")(x, w))
+    assert np.isnan(got[0, 0, 0]).all()
+    assert (got[0, 1:] == 72).all()

@@ -1,0 +1,220 @@
+"""Convolutions as products whose rows a table gives: which ones, and where their operands lie.
+
+Rows are pixels of the result in the order of memory, positions the elements of the window in the
+order of the filters' memory, steps the channels, columns the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xladev.codegen.arrays import element_strides
+from xladev.codegen.elemental.contraction import accumulation_type
+from xladev.codegen.kernels.products.dot import SUM_TYPES
+from xladev.codegen.kernels.products.kinds import PANEL_NBYTES, WIDEST_NBYTES, ProductKind
+from xladev.codegen.kernels.products.panel import Order
+from xladev.hlo.attributes import ConvDims, WindowDim
+from xladev.hlo.dtype import PrimitiveType
+from xladev.hlo.ir import HloInstruction
+from xladev.hlo.shape import Shape
+
+LEAST_FEATURES = WIDEST_NBYTES // 8
+LEAST_CHANNELS = 4
+"""Steps at a position below which going from one position to the next takes as long as they do."""
+LEAST_DEPTHWISE = WIDEST_NBYTES // 4
+"""Channels of a depthwise convolution, of 4 bytes each, that are worth vectors."""
+MOST_ZEROS = 4096
+"""Channels that padding can stand for."""
+TABLE_NBYTES = 24 << 10
+MOST_POSITIONS = TABLE_NBYTES // (8 * 48)
+"""Positions that a table of the fewest rows has room for."""
+MOST_ROWS = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A spatial dimension; strides in elements.
+
+    Attributes:
+        window: how the window goes along it.
+        size: of the base.
+        stride: from one element of the base to the next.
+    """
+
+    window: WindowDim
+    size: int
+    stride: int
+
+    @property
+    def is_padded(self) -> bool:
+        """True if windows see what is not in the base."""
+        w = self.window
+        return w.pad_low > 0 or w.pad_high > 0 or w.base_dilation > 1
+
+    @property
+    def shift(self) -> int:
+        """Logarithm of the base's dilation."""
+        return self.window.base_dilation.bit_length() - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPlan:
+    """A convolution as a product with a table of rows; strides in elements.
+
+    Attributes:
+        total: type of the sums.
+        is_depthwise: true if each channel is a group, of one feature.
+        groups, channels, features: how many, the last two in one group.
+        pixels: sizes of the result's dimensions, features apart, as they lie in memory.
+        batch: which of them is the batch, and the base's stride along it.
+        axes: the spatial dimensions as they lie in the filters' memory, outermost first.
+        places: which of the pixels' sizes belongs to each axis.
+        channel: stride of the base's channels.
+        right: strides of the filters along positions, channels and features.
+        sides: types of the base and of the filters.
+    """
+
+    total: PrimitiveType
+    is_depthwise: bool
+    groups: int
+    channels: int
+    features: int
+    pixels: tuple[int, ...]
+    batch: tuple[int, int]
+    axes: tuple[Axis, ...]
+    places: tuple[int, ...]
+    channel: int
+    right: tuple[int, int, int]
+    sides: tuple[PrimitiveType, PrimitiveType]
+
+    @property
+    def positions(self) -> int:
+        """Elements of the window."""
+        return prod(a.window.size for a in self.axes)
+
+    @property
+    def is_padded(self) -> bool:
+        """True if there are rows of zeros."""
+        return any(a.is_padded for a in self.axes)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block: of as many there is room for addresses."""
+        fitting = TABLE_NBYTES // (8 * min(self.positions, MOST_POSITIONS)) // 48 * 48
+        return min(fitting, MOST_ROWS, -(-prod(self.pixels) // 48) * 48)
+
+    @property
+    def group_positions(self) -> int:
+        """Positions of a table."""
+        return min(self.positions, MOST_POSITIONS)
+
+    @property
+    def order(self) -> Order:
+        """How the filters lie in memory."""
+        _, step, column = self.right
+        return Order.ROWS if column == 1 else Order.COLUMNS if step == 1 else Order.APART
+
+    @property
+    def table_nbytes(self) -> int:
+        """Bytes of the table of a block."""
+        return 8 * self.block_rows * self.group_positions
+
+    @property
+    def starts_nbytes(self) -> int:
+        """Bytes of where the windows of a block begin: addresses, and coordinates."""
+        return 8 * self.block_rows * (1 + len(self.axes))
+
+    @property
+    def zeros_nbytes(self) -> int:
+        """Bytes of a row of zeros."""
+        count = self.channels * (self.groups if self.is_depthwise else 1)
+        nbytes = count * self.sides[0].host_nbytes if self.is_padded else 0
+        return -(-nbytes // 64) * 64
+
+    @property
+    def workspace_nbytes(self) -> int:
+        """A panel, the table, starts, zeros."""
+        panel = 0 if self.is_depthwise else PANEL_NBYTES
+        return panel + self.table_nbytes + self.starts_nbytes + self.zeros_nbytes
+
+    def kind(self, nbytes: int) -> ProductKind:
+        """The functions it needs, with vectors of some length."""
+        return ProductKind(*self.sides, self.total, min(nbytes, WIDEST_NBYTES))
+
+
+def window_plan(i: HloInstruction) -> WindowPlan | None:
+    """How a convolution is computed by a table of rows; None if it is not."""
+    total = accumulation_type(i.shape.element_type)
+    shapes = [o.shape for o in (*i.operands, i)]
+    if len(shapes) != 3 or any(o.opcode != "parameter" for o in i.operands):
+        return None
+    if total is not i.shape.element_type or total not in SUM_TYPES or i["batch_group_count"] > 1:
+        return None
+    if any(not s.size or s.element_type is not total for s in shapes):
+        return None
+    d: ConvDims = i["dim_labels"]
+    base, filters, result = shapes
+    groups = i["feature_group_count"]
+    features = result.dims[d.output_feature] // groups
+    channels = filters.dims[d.kernel_input_feature]
+    axes = _axes(i, d)
+    position = _position_stride(filters, [d.kernel_spatial[n] for n in axes])
+    if position is None or not _is_feature_minor(result, d.output_feature):
+        return None
+    at = [x for x in reversed(result.minor_to_major) if x != d.output_feature]
+    strides, right = element_strides(base), element_strides(filters)
+    plan = WindowPlan(
+        total=total,
+        is_depthwise=features == channels == 1 and groups > 1,
+        groups=groups,
+        channels=channels,
+        features=features,
+        pixels=tuple(result.dims[x] for x in at),
+        batch=(at.index(d.output_batch), strides[d.input_batch]),
+        axes=tuple(
+            Axis(i["window"][n], base.dims[d.input_spatial[n]], strides[d.input_spatial[n]])
+            for n in axes
+        ),
+        places=tuple(at.index(d.output_spatial[n]) for n in axes),
+        channel=strides[d.input_feature],
+        right=(position, right[d.kernel_input_feature], right[d.kernel_output_feature]),
+        sides=(base.element_type, filters.element_type),
+    )
+    return plan if _is_fast(plan) else None
+
+
+def _axes(i: HloInstruction, d: ConvDims) -> list[int]:
+    """Numbers of the spatial dimensions as they lie in the filters' memory, outermost first."""
+    order = i.operands[1].shape.minor_to_major
+    return sorted(range(len(d.kernel_spatial)), key=lambda n: -order.index(d.kernel_spatial[n]))
+
+
+def _position_stride(filters: Shape, dims: Sequence[int]) -> int | None:
+    """Stride from one element of the window to the next; None if it is not always the same."""
+    strides = element_strides(filters)
+    kept = [x for x in dims if filters.dims[x] > 1]
+    for outer, inner in zip(kept, kept[1:], strict=False):
+        if strides[outer] != strides[inner] * filters.dims[inner]:
+            return None
+    return strides[kept[-1]] if kept else 0
+
+
+def _is_feature_minor(result: Shape, feature: int) -> bool:
+    """True if features are neighbours in memory."""
+    return result.minor_to_major[0] == feature
+
+
+def _is_fast(plan: WindowPlan) -> bool:
+    """False for what other code is for."""
+    if any(a.window.base_dilation.bit_count() > 1 for a in plan.axes):
+        return False
+    zeros = plan.channels * (plan.groups if plan.is_depthwise else 1)
+    if plan.is_padded and (plan.channel != 1 or zeros > MOST_ZEROS):
+        return False
+    if plan.is_depthwise:
+        fits = plan.positions <= MOST_POSITIONS and plan.groups >= LEAST_DEPTHWISE
+        return fits and plan.channel == 1 and plan.right[2] == 1
+    few = plan.channels < LEAST_CHANNELS and plan.positions > 1
+    return plan.features >= LEAST_FEATURES and not few
