@@ -28,6 +28,8 @@ ENVIRONMENT = {
     "XLADEV_FALLBACK": "`interpreter`: what the device refuses runs on the evaluator",
     "XLADEV_PLUGINS": "`a,-b`: only plugin a, and not b; names of entry points",
     "XLADEV_CPU_DEVICES": "number of virtual CPU devices; unset: 1, or what a program wants",
+    "XLADEV_NUM_THREADS": "most threads that work on one run of a CPU's program, the calling one "
+    "included; unset: one for each processor that the process may use",
     "XLADEV_INTERPRETER_DEVICES": "the same for the interpreter",
     "XLADEV_COLLECTIVE_TIMEOUT_S": "seconds that a device waits for the others (60)",
     "XLADEV_DUMP_TO": "folder that intermediate products are written to, numbered",

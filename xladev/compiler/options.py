@@ -55,7 +55,7 @@ class CompileOptions:
     device_assignment: Assignment | None = _option(
         None, "device ordinals, one row per replica, one column per partition; 0,1;2,3"
     )
-    threads: int | None = _option(None, "threads of one host execution; unset: the platform's")
+    threads: int | None = _option(None, "most threads that work on one run; unset: the platform's")
     deterministic: bool = _option(False, "same bits on every run, at any number of threads")
     rng_seed: int = _option(0, "start of the hidden state that rng draws from; 64 bits")
     fusion: bool = _option(True, "join producers and consumers into one kernel")
