@@ -6,15 +6,19 @@ Source: the messages CompileOptionsProto and ExecutableBuildOptionsProto of XLA'
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xladev.errors import ProtoError
 from xladev.hlo.proto.wire import read_uint64, varint
 
 Fields = Iterator[tuple[int, int | bytes]]
+Override = str | bool | int | float
 
-_BUILD_OPTIONS = 3
+_BUILD_OPTIONS, _OVERRIDES = 3, 7
+_NAME, _VALUE = 1, 2
+_STRING, _BOOL, _INT, _DOUBLE = 1, 2, 3, 4
 _REPLICAS, _PARTITIONS, _ASSIGNMENT = 4, 5, 9
 _COMPUTATION_DEVICES, _DEVICE_IDS = 3, 1
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -28,11 +32,13 @@ class JaxOptions:
         num_replicas: as in `CompileOptions`.
         num_partitions: as in `CompileOptions`.
         devices: ids of devices, one row per replica, one column per partition; empty: the first.
+        overrides: names and values of ``compiler_options``, as the program gave them.
     """
 
     num_replicas: int = 1
     num_partitions: int = 1
     devices: tuple[tuple[int, ...], ...] = ()
+    overrides: tuple[tuple[str, Override], ...] = ()
 
 
 def read_options(data: bytes) -> JaxOptions:
@@ -43,14 +49,36 @@ def read_options(data: bytes) -> JaxOptions:
     """
     try:
         return _read(data)
-    except IndexError as error:
+    except (IndexError, UnicodeDecodeError, struct.error) as error:
         raise ProtoError(
-            "damaged compile options", why="the message ends within a field"
+            "damaged compile options", why="the message ends within a field, or a text is none"
         ) from error
 
 
 def _read(data: bytes) -> JaxOptions:
-    build = _last(data, _BUILD_OPTIONS)
+    overrides = tuple(_override(value) for field, value in _fields(data) if field == _OVERRIDES)
+    return replace(_read_build(_last(data, _BUILD_OPTIONS)), overrides=overrides)
+
+
+def _override(message: int | bytes) -> tuple[str, Override]:
+    """An entry of the map; its value is one field of four."""
+    entry = _last(message, _NAME), _last(message, _VALUE)
+    name, value = (part if isinstance(part, bytes) else b"" for part in entry)
+    for field, given in _fields(value):
+        if field == _STRING and isinstance(given, bytes):
+            return name.decode(), given.decode()
+        if field in (_BOOL, _INT) and isinstance(given, int):
+            return name.decode(), bool(given) if field == _BOOL else _signed(given)
+        if field == _DOUBLE and isinstance(given, bytes):
+            return name.decode(), float(struct.unpack("<d", given)[0])
+    return name.decode(), ""
+
+
+def _signed(value: int) -> int:
+    return value - 2**64 if value >= 2**63 else value
+
+
+def _read_build(build: int | bytes | None) -> JaxOptions:
     if not isinstance(build, bytes):
         return JaxOptions()
     replicas = _last(build, _REPLICAS) or 1
@@ -94,7 +122,9 @@ def _packed(data: bytes) -> Iterator[int]:
         yield value
 
 
-def _last(data: bytes, wanted: int) -> int | bytes | None:
+def _last(data: int | bytes, wanted: int) -> int | bytes | None:
+    if isinstance(data, int):
+        raise ProtoError("damaged compile options", why="a message is a number")
     values = [value for field, value in _fields(data) if field == wanted]
     return values[-1] if values else None
 

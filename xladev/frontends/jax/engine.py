@@ -24,12 +24,13 @@ from xladev.errors import (
 )
 from xladev.frontends.jax import client_file
 from xladev.frontends.jax.callbacks import custom_calls, used_callbacks
-from xladev.frontends.jax.compile_options import read_options
+from xladev.frontends.jax.compile_options import Override, read_options
 from xladev.frontends.jax.conversion import read_program, shown_program
 from xladev.frontends.jax.element_types import TOKEN_NUMBER, type_of
 from xladev.frontends.jax.forks import check_device, note_compilation
 from xladev.frontends.jax.host_memory import strided_array, writable_array
 from xladev.frontends.jax.library import load as load_library
+from xladev.frontends.jax.option_overrides import overridden
 from xladev.frontends.jax.platform_client import PlatformClient
 from xladev.frontends.jax.program import Described, JaxProgram, described
 from xladev.hlo.custom_calls.registry import known
@@ -93,7 +94,7 @@ def compile(
     )
     module = read_program(code, form)
     refuse_unknown_calls(module, client)
-    chosen = _compile_options(rows)
+    chosen = _compile_options(rows, wanted.overrides)
     compiled = xla.compile(module, client.platform, chosen)
     program = JaxProgram(compiled, shown_program(code, form), options, rows)
     program.held = used_callbacks(module)
@@ -119,8 +120,10 @@ def refuse_unknown_calls(module: HloModule, client: PlatformClient) -> None:
             )
 
 
-def _compile_options(rows: tuple[tuple[int, ...], ...]) -> CompileOptions:
-    data = CompileOptions.from_environment().to_json()
+def _compile_options(
+    rows: tuple[tuple[int, ...], ...], overrides: Sequence[tuple[str, Override]]
+) -> CompileOptions:
+    data = overridden(CompileOptions.from_environment(), overrides).to_json()
     data |= {"num_replicas": len(rows), "num_partitions": len(rows[0]), "device_assignment": rows}
     return CompileOptions.from_json(data)
 

@@ -1,13 +1,17 @@
 """Compile options of PJRT clients: read, refused when damaged."""
 
+import struct
+
 import pytest
 
-from xladev.errors import ProtoError
+from xladev.compiler.options import CompileOptions
+from xladev.errors import OptionError, ProtoError
 from xladev.frontends.jax.compile_options import (
     JaxOptions,
     read_options,
     write_device_assignment,
 )
+from xladev.frontends.jax.option_overrides import overridden
 
 
 def _message(field: int, content: bytes) -> bytes:
@@ -42,3 +46,53 @@ def test_damage_is_an_error(cut: int) -> None:
 def test_group_is_an_error() -> None:
     with pytest.raises(ProtoError, match="damaged"):
         read_options(b"\x0b")
+
+
+def _entry(name: str, value: bytes) -> bytes:
+    return _message(7, _message(1, name.encode()) + _message(2, value))
+
+
+def test_overrides_are_of_four_types() -> None:
+    message = b"".join(
+        (
+            _entry("dump_filter", _message(1, b"a.*")),
+            _entry("fusion", b"\x10\x00"),
+            _entry("rng_seed", b"\x18\x07"),
+            _entry("low", b"\x18" + b"\xff" * 9 + b"\x01"),
+            _entry("npu.rate", b"\x21" + struct.pack("<d", 0.5)),
+        )
+    )
+    read = read_options(message + _options(((2,),)))
+    assert read.devices == ((2,),)
+    assert read.overrides == (
+        ("dump_filter", "a.*"), ("fusion", False), ("rng_seed", 7), ("low", -1), ("npu.rate", 0.5)
+    )  # fmt: skip
+
+
+def test_damaged_overrides_are_errors() -> None:
+    for damaged in (b"\x38\x01", _entry("a", _message(1, b"\xff")), _message(7, b"\x12\x05")):
+        with pytest.raises(ProtoError, match="damaged"):
+            read_options(damaged)
+
+
+def test_overrides_change_options() -> None:
+    asked = (("fusion", False), ("rng_seed", 7), ("npu.rate", 0.5), ("xla_dump_to", "folder"))
+    changed = overridden(CompileOptions(strict=True), asked)
+    assert changed == CompileOptions(
+        strict=True, fusion=False, rng_seed=7, extras={"npu.rate": 0.5}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("fusoin", True, "No such compile option: 'fusoin'"),
+        ("num_replicas", 2, "No such compile option"),
+        ("extras", "a", "No such compile option"),
+        ("threads", 0.5, "threads"),
+        ("fusion", "perhaps", "fusion"),
+    ],
+)
+def test_other_overrides_are_refused(name: str, value: str | bool | float, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        overridden(CompileOptions(), [(name, value)])

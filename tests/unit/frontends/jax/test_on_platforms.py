@@ -131,6 +131,12 @@ except jax.errors.JaxRuntimeError as error:
 else:
     raise SystemExit('an unknown target was taken')
 try:
+    jax.jit(lambda x: x + 1, compiler_options={'fusion': True, 'not_known': 3})(1.0)
+except jax.errors.JaxRuntimeError as error:
+    assert "No such compile option: 'not_known'" in str(error), error
+else:
+    raise SystemExit('an unknown option was taken')
+try:
     jnp.zeros((1 << 50,), jnp.int8).block_until_ready()
 except jax.errors.JaxRuntimeError as error:
     assert 'RESOURCE_EXHAUSTED' in str(error), error
