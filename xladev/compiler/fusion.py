@@ -2,8 +2,9 @@
 
 A producer joins the kernel of its users if all of them are in one kernel and each of its elements
 is then computed once, or at a few indices; producers that cost nothing (scalar constants and their
-broadcasts, iota) are copied into every kernel that reads them. Since no value leaves a group but
-its root's, groups can never wait for each other in a circle.
+broadcasts, iota) are copied into every kernel that reads them, and so are large ones that cost less
+than to write and read them (`compiler/copied.py`). Since no value leaves a group but its root's,
+groups can never wait for each other in a circle.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from xladev.compiler.copied import is_worth_copying
 from xladev.compiler.support import Support
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.opset import opdef
 from xladev.hlo.rebuild import Users, map_computations, rebuild, users_of
 from xladev.passes.call_inliner import CallInliner
+
+Leaders = Mapping[HloInstruction, frozenset[HloInstruction]]
+"""For each instruction the roots of the kernels that compute it."""
 
 CanFuse = Callable[[HloInstruction, HloInstruction], Support]
 """The backend's word on (producer, consumer)."""
@@ -77,12 +82,14 @@ class Fusion:
         max_group: most instructions in one kernel.
         epilogues: opcodes whose kernels go on with elementwise instructions on their result, of
             the same dimensions; one of them a kernel.
+        copied_from_nbytes: size from which cheap producers are copied; None for never.
         name: for dumps and timings.
     """
 
     can_fuse: CanFuse
     max_group: int = MAX_GROUP
     epilogues: frozenset[str] = frozenset()
+    copied_from_nbytes: int | None = None
     name: str = field(default="fusion")
 
     def run(self, module: HloModule) -> HloModule:
@@ -98,7 +105,8 @@ class Fusion:
         leader = self._leaders(computation, users, controlled(computation))
         members: dict[HloInstruction, list[HloInstruction]] = {}
         for instruction in computation.instructions:
-            members.setdefault(leader[instruction], []).append(instruction)
+            for goal in leader[instruction]:
+                members.setdefault(goal, []).append(instruction)
         replacements: dict[HloInstruction, HloInstruction] = {}
         dead: set[HloInstruction] = set()
         for root, group in members.items():
@@ -113,38 +121,40 @@ class Fusion:
 
     def _leaders(
         self, computation: HloComputation, users: Users, controlled: AbstractSet[HloInstruction]
-    ) -> dict[HloInstruction, HloInstruction]:
-        """The root of the group that each instruction belongs to."""
-        leader: dict[HloInstruction, HloInstruction] = {}
+    ) -> Leaders:
+        """The root of the group that each instruction belongs to; roots, if it is copied."""
+        leader: dict[HloInstruction, frozenset[HloInstruction]] = {}
         size: dict[HloInstruction, int] = {}
         reads = _Reads()
         with_core: set[HloInstruction] = set()
         for instruction in reversed(computation.instructions):
             alone = instruction is computation.root or instruction in controlled
-            goal = instruction if alone else self._common_leader(instruction, users, leader, size)
-            if instruction.opcode in self.epilogues and goal is instruction:
+            goals = self._goals(instruction, () if alone else users[instruction], leader, size)
+            if instruction.opcode in self.epilogues and not goals:
                 readers = () if alone else users[instruction]
                 goal = self._epilogue_leader(instruction, readers, leader, size, reads)
                 goal = instruction if goal in with_core else goal
                 with_core.add(goal)
-            if goal is not instruction and not reads.join(instruction, users[instruction]):
-                goal = instruction
-            if goal is instruction:
+                goals = frozenset({goal} - {instruction})
+            if goals and not reads.join(instruction, users[instruction]):
+                goals = frozenset()
+            if not goals:
                 reads.lead(instruction)
-            leader[instruction] = goal
-            size[goal] = size.get(goal, 0) + 1
+            leader[instruction] = goals or frozenset({instruction})
+            for goal in leader[instruction]:
+                size[goal] = size.get(goal, 0) + 1
         return leader
 
     def _epilogue_leader(
         self,
         core: HloInstruction,
         readers: Sequence[HloInstruction],
-        leader: Mapping[HloInstruction, HloInstruction],
+        leader: Leaders,
         size: Mapping[HloInstruction, int],
         reads: _Reads,
     ) -> HloInstruction:
         """The root of the kernel that may go on from ``core``; itself if there is none."""
-        goals = {leader[reader] for reader in readers}
+        goals = {goal for reader in readers for goal in leader[reader]}
         if len(goals) != 1 or not core.shape.is_array or core.note.device:
             return core
         (goal,) = goals
@@ -159,28 +169,28 @@ class Fusion:
         )
         return goal if fits else core
 
-    def _common_leader(
+    def _goals(
         self,
         instruction: HloInstruction,
-        users: Users,
-        leader: Mapping[HloInstruction, HloInstruction],
+        readers: Sequence[HloInstruction],
+        leader: Leaders,
         size: Mapping[HloInstruction, int],
-    ) -> HloInstruction:
-        readers = users[instruction]
-        if not readers or not is_kernel(instruction):
-            return instruction
-        goals = {leader[u] for u in readers}
-        if len(goals) != 1:
-            return instruction
-        (goal,) = goals
-        if not is_kernel(goal) or size[goal] >= self.max_group or instruction.note.device:
-            return instruction
+    ) -> frozenset[HloInstruction]:
+        """The roots of the kernels that an instruction joins; none if it is one itself."""
+        nowhere: frozenset[HloInstruction] = frozenset()
+        if not readers or not is_kernel(instruction) or instruction.note.device:
+            return nowhere
+        goals = frozenset(goal for reader in readers for goal in leader[reader])
+        if any(not is_kernel(goal) or size[goal] >= self.max_group for goal in goals):
+            return nowhere
         for reader in readers:
             if not is_kernel(reader) or not default_can_fuse(instruction, reader):
-                return instruction
+                return nowhere
             if not self.can_fuse(instruction, reader):
-                return instruction
-        return goal
+                return nowhere
+        least = self.copied_from_nbytes
+        is_copied = least is not None and is_worth_copying(instruction, least)
+        return goals if len(goals) == 1 or is_copied else nowhere
 
 
 def controlled(computation: HloComputation) -> set[HloInstruction]:

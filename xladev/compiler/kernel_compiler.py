@@ -95,7 +95,9 @@ class KernelCompiler(Compiler):
 
     def _form_single_kernels(self, module: HloModule) -> HloModule:
         rows = RowFusion().run(module) if self.has_row_kernels else module
-        return Fusion(self.can_fuse, epilogues=self.epilogues).run(rows)
+        return Fusion(
+            self.can_fuse, epilogues=self.epilogues, copied_from_nbytes=self.copied_from_nbytes
+        ).run(rows)
 
     def signature(self, module: HloModule, plan: KernelPlan, options: CompileOptions) -> Signature:
         """The outside of the executable that `link` makes."""
@@ -122,6 +124,11 @@ class KernelCompiler(Compiler):
         `can_fuse` is asked for each; the kernel's family stays that of the opcode.
         """
         return frozenset()
+
+    @property
+    def copied_from_nbytes(self) -> int | None:
+        """Size from which kernels compute a cheap value each for themselves; None for never."""
+        return None
 
     @property
     def has_row_kernels(self) -> bool:

@@ -99,3 +99,27 @@ def test_control_dependencies_outlive_fusion() -> None:
     assert late.opcode == "negate"
     assert [p.opcode for p in before[late]] == ["cosine"]
     assert fusions(module) == [2]
+
+
+CENTRED = """x = f32[4,500] parameter(0)  m = f32[4] parameter(1)  x2 = f32[4,500] parameter(2)
+  b = f32[4,500] broadcast(m), dimensions={0}
+  c = f32[4,500] OPCODE
+  e = f32[4,500] exponential(c)
+  s = f32[500,4] transpose(c), dimensions={1,0}
+  ROOT t = (f32[4,500], f32[500,4]) tuple(e, s)"""
+
+
+def copied(step: str, least: int = 8000) -> list[int]:
+    module = parse_module("HloModule m\nENTRY e {\n" + CENTRED.replace("OPCODE", step) + "\n}")
+    found = Fusion(lambda producer, consumer: YES, copied_from_nbytes=least).run(module)
+    return sorted(fusions(found))
+
+
+def test_a_cheap_step_from_one_large_array_is_computed_by_each_reader() -> None:
+    assert copied("subtract(x, b)") == [3, 3]
+
+
+def test_steps_that_cost_more_are_written_once() -> None:
+    assert copied("subtract(x, b)", least=8001) == [2]
+    assert copied("divide(x, b)") == [2]
+    assert copied("subtract(x, x2)") == []

@@ -37,6 +37,9 @@ from xladev.platforms.cpu.support import cpu_supports
 LEAST_REUSE = 4
 """Transposing an operand of a matrix product pays if the product uses each element so often."""
 
+LEAST_COPIED_NBYTES = 1 << 16
+"""Writing and reading fewer bytes costs no more than another step in each kernel."""
+
 _PIPELINE = HloPassPipeline(
     "cpu",
     (
@@ -98,6 +101,11 @@ class CpuCompiler(KernelCompiler):
     def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
         """Whatever the general rule allows."""
         return YES
+
+    @property
+    def copied_from_nbytes(self) -> int:
+        """Values that would not stay in the nearest cache."""
+        return LEAST_COPIED_NBYTES
 
     @property
     def has_row_kernels(self) -> bool:
