@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xladev.codegen.llvm.control import Control
@@ -58,13 +58,21 @@ class FunctionBuilder(Control, Memory):
         self.module.define_shared(symbol, result, [a.type for a in arguments], emit)
         return self.call(symbol, result, *arguments)
 
-    def call_procedure(self, name: str, arguments: Sequence[Value], emit: ProcedureEmitter) -> None:
+    def call_procedure(
+        self,
+        name: str,
+        arguments: Sequence[Value],
+        emit: ProcedureEmitter,
+        *,
+        is_long: bool = True,
+    ) -> None:
         """As `call_shared`, for a function that returns nothing and is never inlined.
 
-        The name alone says which function it is.
+        The name alone says which function it is, so that programs may share one. It is long if
+        loops around calls take little time beside it.
         """
         symbol = f"xladev.{name}"
-        self.module.define_procedure(symbol, [a.type for a in arguments], emit)
+        self.module.define_procedure(symbol, [a.type for a in arguments], emit, is_long=is_long)
         self.call_void(symbol, *arguments)
 
     def call_shared_many(
@@ -109,14 +117,26 @@ class ModuleBuilder:
     """Collects the parts of a module; ``str(module)`` is LLVM assembly.
 
     Names of modules come from files, so they are made plain before they become text.
+
+    Args:
+        name: of the module.
+        target: what code is for.
+        provided: procedures that whoever loads the code has; they are declared.
     """
 
-    def __init__(self, name: str, target: TargetTraits | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        target: TargetTraits | None = None,
+        provided: Container[str] = frozenset(),
+    ) -> None:
         self.name = plain_name(name)
         self.target = target or TargetTraits()
         self._functions: dict[str, tuple[str, FunctionBuilder]] = {}
         self._internal: set[str] = set()
         self._shared: set[str] = set()
+        self._provided = provided
+        self._procedures: dict[str, bool] = {}
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
         self._exports: list[str] = []
@@ -154,9 +174,13 @@ class ModuleBuilder:
         builder.ret(emit(builder, builder.arguments))
 
     def define_procedure(
-        self, symbol: str, types: Sequence[IrType], emit: ProcedureEmitter
+        self, symbol: str, types: Sequence[IrType], emit: ProcedureEmitter, *, is_long: bool
     ) -> None:
-        """Defines an internal function without a result unless the module has it."""
+        """Defines an internal function without a result, unless the module has it or gets it."""
+        self._procedures[symbol] = is_long
+        if symbol in self._provided:
+            self.declare(symbol, VOID, [t.text for t in types])
+            return
         if symbol in self._functions:
             return
         parameters = [Parameter(t, f"a{i}") for i, t in enumerate(types)]
@@ -227,7 +251,7 @@ class ModuleBuilder:
         ]
 
     def __str__(self) -> str:
-        return self.part(self.names, has_exports=True)
+        return self._text(self._functions, self._mentions(), has_exports=True)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -235,20 +259,56 @@ class ModuleBuilder:
         return tuple(name for name in self._functions if name not in self._internal)
 
     def scalar_trips(self, names: Iterable[str]) -> dict[str, int]:
-        """Of each function: most iterations of a loop over single elements, in what it uses too."""
+        """Of each function: most iterations of a loop over single elements, in what it uses too.
+
+        Functions that call long procedures leave the work to them: 0.
+        """
         mentions = self._mentions()
         loops = {name: b.loops.scalar_trips for name, (_, b) in self._functions.items()}
-        return {name: max(loops[n] for n in self._within(name, mentions)) for name in names}
+        trips: dict[str, int] = {}
+        for name in names:
+            within = self._within(name, mentions)
+            is_driver = any(self._procedures.get(s) for n in within for s in mentions[n])
+            trips[name] = 0 if is_driver else max(loops[n] for n in within)
+        return trips
 
     def part(self, names: Iterable[str], *, has_exports: bool = False) -> str:
         """Assembly of some functions and of the internal ones that they use; others are declared.
 
+        Procedures are such others, unless they are named themselves.
+
         Args:
-            names: of functions that are not internal.
+            names: of functions.
             has_exports: whether exported arrays are defined here; nobody else may name them.
         """
         mentions = self._mentions()
         kept = {n for name in names for n in self._within(name, mentions)}
+        return self._text(kept, mentions, has_exports=has_exports)
+
+    def procedures(self) -> tuple[str, ...]:
+        """The procedures that functions call which are none themselves."""
+        mentions = self._mentions()
+        called = {s for name in mentions if name not in self._procedures for s in mentions[name]}
+        return tuple(symbol for symbol in self._procedures if symbol in called)
+
+    def procedure(self, symbol: str) -> str:
+        """Assembly of a module that exports one procedure, with all that it uses."""
+        mentions = self._mentions()
+        found, pending = {symbol}, [symbol]
+        while pending:
+            used = self._internal.intersection(mentions[pending.pop()], mentions) - found
+            found |= used
+            pending += used
+        return self._text(found, mentions, exported=symbol)
+
+    def _text(
+        self,
+        kept: Container[str],
+        mentions: Mapping[str, Counter[str]],
+        *,
+        has_exports: bool = False,
+        exported: str = "",
+    ) -> str:
         defined = [n for n in self._functions if n in kept]
         used = {symbol for name in defined for symbol in mentions[name]}
         parts = [f"; ModuleID = '{self.name}'"]
@@ -258,8 +318,9 @@ class ModuleBuilder:
             parts.append(f'target triple = "{self.target.triple}"')
         parts.extend(self._exports if has_exports else ())
         parts.extend(line for name, line in self._globals.items() if name in used)
-        parts.extend(self._definition(name, mentions) for name in defined)
-        parts.extend(self._declaration(n) for n in self._functions if n in used - kept)
+        parts.extend(self._definition(n, mentions, is_exported=n == exported) for n in defined)
+        declared = used.difference(defined)
+        parts.extend(self._declaration(n) for n in self._functions if n in declared)
         parts.extend(line for name, line in self._declarations.items() if name in used)
         parts.append(f"attributes #0 = {{ {' '.join(self.target.function_attributes)} }}")
         parts.extend(f"!{i} = {body}" for i, body in enumerate(self._metadata))
@@ -271,17 +332,22 @@ class ModuleBuilder:
         return {name: Counter(_SYMBOL.findall(body)) for name, body in bodies}
 
     def _within(self, name: str, mentions: Mapping[str, Counter[str]]) -> list[str]:
-        """A function, and all internal ones that it needs."""
+        """A function, and all internal ones that it needs but procedures."""
         found, pending = {name: None}, [name]
+        inside = self._internal.difference(self._procedures)
         while pending:
             for symbol in mentions[pending.pop()]:
-                if symbol in self._internal and symbol in mentions and symbol not in found:
+                if symbol in inside and symbol in mentions and symbol not in found:
                     found[symbol] = None
                     pending.append(symbol)
         return list(found)
 
-    def _definition(self, name: str, mentions: Mapping[str, Counter[str]]) -> str:
+    def _definition(
+        self, name: str, mentions: Mapping[str, Counter[str]], *, is_exported: bool = False
+    ) -> str:
         header, builder = self._functions[name]
+        if is_exported:
+            header = header.replace("define internal ", "define ", 1)
         body = builder.body()
         if name in self._shared:
             calls = sum(symbols[name] for symbols in mentions.values())

@@ -29,7 +29,14 @@ from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
 from xladev.platforms.cpu.effort import kernels_worth_passes
-from xladev.platforms.cpu.engine import compile_module, host_cpu, target_name, vector_nbytes
+from xladev.platforms.cpu.engine import (
+    compile_module,
+    host_cpu,
+    target_name,
+    target_traits,
+    vector_nbytes,
+)
+from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import program_module
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.support import cpu_supports
@@ -140,15 +147,17 @@ class CpuCompiler(KernelCompiler):
         signature: Signature,
         options: CompileOptions,
     ) -> Executable:
-        """One object file with all kernels and the entry."""
-        module = program_module(plan, options.threads)
+        """One object file with all kernels and the entry, and the procedures that they share."""
+        level = options.optimization_level
+        known = {} if instrument.dumping() else LIBRARY.known(target_traits(), level)
+        module = program_module(plan, options.threads, known)
         instrument.dump(plan.name, "ll", lambda: str(module))
-        optimized = kernels_worth_passes(module, plan)
-        code = compile_module(plan.name, module, optimized, options.optimization_level)
+        code = compile_module(plan.name, module, kernels_worth_passes(module, plan), level)
+        procedures = LIBRARY.procedures_of(module, level)
         constants = tuple(literal.bits() for literal in plan.constants)
-        return Executable(
-            signature, CpuPayload(constants, code, module.declares(PARALLEL)).to_bytes()
-        )
+        is_parallel = module.declares(PARALLEL)
+        payload = CpuPayload(constants, code, is_parallel, procedures)
+        return Executable(signature, payload.to_bytes())
 
 
 def _is_folded_in_vectors(kernel: HloInstruction) -> bool:

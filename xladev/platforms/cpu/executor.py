@@ -14,6 +14,7 @@ from xladev.platforms.cpu.block_pool import BlockPool, Flush
 from xladev.platforms.cpu.door import open_door
 from xladev.platforms.cpu.engine import LoadedObject, target_name
 from xladev.platforms.cpu.free_memory import FreeMemory
+from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import CONSTANTS, ENTRY
 from xladev.platforms.cpu.native_door import native_door
 from xladev.platforms.cpu.payload import ALIGNMENT, CpuPayload
@@ -96,7 +97,8 @@ class CpuLoadedExecutable(LoadedExecutable):
             error.at(f"executable {executable.signature.name!r}")
             raise
         self.name = executable.signature.name
-        imports = pool_symbols() if payload.is_parallel else {}
+        imports = LIBRARY.addresses(payload.procedures)
+        imports |= pool_symbols() if payload.is_parallel else {}
         self._object = LoadedObject("program", payload.code, (ENTRY, CONSTANTS), imports)
         self._constants = [_aligned(c) for c in payload.constants]
         if self._constants:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,14 +41,17 @@ MOST_STEPS = 64
 """Most steps in one function: LLVM's time for a block grows faster than its length."""
 
 
-def program_module(plan: KernelPlan, threads: int | None = None) -> ModuleBuilder:
+def program_module(
+    plan: KernelPlan, threads: int | None = None, provided: Container[str] = frozenset()
+) -> ModuleBuilder:
     """The module of a whole plan; its text is LLVM assembly.
 
     Args:
         plan: what to run.
         threads: most threads that work on it; None for as many as the process wants.
+        provided: procedures that whoever loads the code has.
     """
-    module = ModuleBuilder(plan.name, target_traits())
+    module = ModuleBuilder(plan.name, target_traits(), provided)
     for spec in plan.kernels:
         emit_kernel(module, spec, threads or 0)
     constants = module.pointer_array(CONSTANTS, max(len(plan.constants), 1))

@@ -1,4 +1,4 @@
-"""The payload of a CPU executable: constants, then object code."""
+"""The payload of a CPU executable: constants, procedures that programs share, object code."""
 
 from __future__ import annotations
 
@@ -14,6 +14,29 @@ ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
+class Procedure:
+    """A function that programs share; an executable brings it for processes without.
+
+    Attributes:
+        symbol: its name.
+        code: an object file that exports it.
+    """
+
+    symbol: str
+    code: bytes
+
+    def to_bytes(self) -> bytes:
+        """Symbol, zero, code."""
+        return self.symbol.encode() + b"\0" + self.code
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Procedure:
+        """What `to_bytes` wrote; UnicodeDecodeError if it is damaged."""
+        symbol, _, code = data.partition(b"\0")
+        return Procedure(symbol.decode(), code)
+
+
+@dataclass(frozen=True, slots=True)
 class CpuPayload:
     """Everything the code needs.
 
@@ -21,17 +44,23 @@ class CpuPayload:
         constants: bytes of each constant array.
         code: an object file.
         is_parallel: whether it imports the pool of threads.
+        procedures: what else it imports.
     """
 
     constants: tuple[bytes, ...]
     code: bytes
     is_parallel: bool = False
+    procedures: tuple[Procedure, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """Length of the numbers; numbers (JSON): 1 if parallel, and sizes; constants; code."""
-        numbers = [int(self.is_parallel), *map(len, self.constants)]
+        """Length of the numbers; numbers (JSON); procedures; constants; code.
+
+        The numbers: 1 if parallel, how many procedures, sizes of these and of the constants.
+        """
+        blocks = [*(p.to_bytes() for p in self.procedures), *self.constants]
+        numbers = [int(self.is_parallel), len(self.procedures), *map(len, blocks)]
         sizes = json.dumps(numbers).encode()
-        return b"".join([_LENGTH.pack(len(sizes)), sizes, *self.constants, self.code])
+        return b"".join([_LENGTH.pack(len(sizes)), sizes, *blocks, self.code])
 
     @staticmethod
     def from_bytes(data: bytes) -> CpuPayload:
@@ -39,13 +68,14 @@ class CpuPayload:
         try:
             (length,) = _LENGTH.unpack_from(data)
             at = _LENGTH.size + length
-            constants: list[bytes] = []
-            is_parallel, *sizes = numbers(parse_json(data[_LENGTH.size : at]))
+            blocks: list[bytes] = []
+            is_parallel, count, *sizes = numbers(parse_json(data[_LENGTH.size : at]))
             for nbytes in sizes:
-                constants.append(data[at : at + nbytes])
+                blocks.append(data[at : at + nbytes])
                 at += nbytes
+            procedures = tuple(map(Procedure.from_bytes, blocks[:count]))
         except (struct.error, *DAMAGE) as e:
             raise FormatError("damaged CPU executable", why=shown(e)) from e
         if at > len(data):
             raise FormatError("damaged CPU executable", why="its constants are truncated")
-        return CpuPayload(tuple(constants), data[at:], bool(is_parallel))
+        return CpuPayload(tuple(blocks[count:]), data[at:], bool(is_parallel), procedures)

@@ -1,0 +1,137 @@
+"""Procedures are compiled and linked once, and executables bring them where they are missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xladev.client import compile as compile_for
+from xladev.codegen.llvm import I64, PTR, VOID, FunctionBuilder, ModuleBuilder, Parameter, Value
+from xladev.compiler.options import CompileOptions
+from xladev.errors import FormatError
+from xladev.hlo.text import parse_module
+from xladev.platforms.cpu import compiler, engine, executor, object_cache
+from xladev.platforms.cpu.library import Library
+from xladev.platforms.cpu.payload import CpuPayload, Procedure
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Library:
+    """An empty one in place of the process's."""
+    library = Library()
+    monkeypatch.setattr(compiler, "LIBRARY", library)
+    monkeypatch.setattr(executor, "LIBRARY", library)
+    return library
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Symbols of the procedures that LLVM compiled."""
+    names: list[str] = []
+
+    def compile_text(name: str, text: str, level: int) -> bytes:
+        names.append(name)
+        return engine.compile_text(name, text, level)
+
+    monkeypatch.setattr(object_cache, "compile_text", compile_text)
+    return names
+
+
+def product(rows: int) -> str:
+    return f"""HloModule m
+ENTRY e {{ a = f32[{rows},24] parameter(0)  b = f32[24,40] parameter(1)
+  ROOT r = f32[{rows},40] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}"""
+
+
+def check(rows: int, options: CompileOptions | None = None) -> bytes:
+    """Compiles and runs a product; its payload."""
+    a = np.arange(rows * 24, dtype=np.float32).reshape(rows, 24) % 7
+    b = np.arange(24 * 40, dtype=np.float32).reshape(24, 40) % 5
+    made = compile_for(parse_module(product(rows)), "cpu", options)
+    np.testing.assert_array_equal(np.asarray(made(a, b)), a @ b)
+    return made.program.executables[0].payload
+
+
+def test_products_of_all_sizes_share_one(library: Library, compiled: list[str]) -> None:
+    first = CpuPayload.from_bytes(check(48)).procedures
+    for rows in (50, 64, 33):
+        assert CpuPayload.from_bytes(check(rows)).procedures == first
+    assert compiled == [p.symbol for p in first] and len(first) == 1
+
+
+def test_levels_of_optimization_have_their_own(library: Library, compiled: list[str]) -> None:
+    check(48)
+    check(48, CompileOptions(optimization_level=0))
+    assert len(compiled) == 2
+
+
+def test_the_next_process_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: list[str]
+) -> None:
+    monkeypatch.setenv("XLADEV_CACHE", str(tmp_path / "cache"))
+    for rows in (48, 49):  # each in a library of its own, as in processes of their own
+        fresh = Library()
+        monkeypatch.setattr(compiler, "LIBRARY", fresh)
+        monkeypatch.setattr(executor, "LIBRARY", fresh)
+        check(rows)
+    assert len(compiled) == 1
+
+
+def test_an_entry_that_is_damaged_is_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: list[str]
+) -> None:
+    monkeypatch.setenv("XLADEV_CACHE", str(tmp_path / "cache"))
+    for rows in (48, 49):
+        fresh = Library()
+        monkeypatch.setattr(compiler, "LIBRARY", fresh)
+        monkeypatch.setattr(executor, "LIBRARY", fresh)
+        check(rows)
+        for path in (tmp_path / "cache").glob("*.entry"):
+            path.write_bytes(path.read_bytes()[:-3] + b"bad")
+    assert len(compiled) == 2
+
+
+def test_a_full_disk_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: Library
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XLADEV_CACHE", str(tmp_path / "file" / "below"))
+    check(48)
+
+
+def test_dumps_show_procedures_each_time(library: Library, tmp_path: Path) -> None:
+    for number in range(2):
+        check(48, CompileOptions(dump_to=str(tmp_path / str(number))))
+        texts = [p.read_text() for p in (tmp_path / str(number)).glob("*.ll")]
+        assert any("define internal void @xladev.block" in text for text in texts)
+
+
+def test_payloads_are_read_as_written() -> None:
+    payload = CpuPayload((b"ab", b""), b"code", True, (Procedure("p.q", b"\0x"),))
+    data = payload.to_bytes()
+    assert CpuPayload.from_bytes(data) == payload
+    for bad in (data[:12], data.replace(b"p.q", b"\xff\xff\xff")):
+        with pytest.raises(FormatError):
+            CpuPayload.from_bytes(bad)
+
+
+def _store(b: FunctionBuilder, values: tuple[Value, ...]) -> None:
+    b.store(b.const(I64, 1), values[0])
+
+
+def test_modules_declare_what_they_are_given() -> None:
+    for provided in ((), ("xladev.one",)):
+        module = ModuleBuilder("m", provided=provided)
+        b = module.function("f", VOID, [Parameter(PTR, "p")])
+        b.call_procedure("one", b.arguments, _store)
+        b.ret()
+        assert module.procedures() == ("xladev.one",)
+        assert "declare void @xladev.one(ptr)" in module.part(["f"])
+        assert ("define internal void @xladev.one(ptr" in str(module)) == (not provided)
+    alone = ModuleBuilder("m").function("g", VOID, [Parameter(PTR, "p")])
+    alone.call_procedure("one", alone.arguments, _store)
+    alone.ret()
+    text = alone.module.procedure("xladev.one")
+    assert "define void @xladev.one(ptr" in text and "@g" not in text
