@@ -6,9 +6,12 @@ single elements is found as what it is, a key.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xladev.codegen.elemental.emitter import ElementalEmitter
+from xladev.codegen.elemental.vectors import splat
+from xladev.codegen.index import Index
 from xladev.codegen.llvm import Value, integer
 from xladev.codegen.scalar.compare import total_order_key
 from xladev.codegen.scalar.elements import Element, compute_type, real_of
@@ -36,16 +39,32 @@ class SortKey:
         """Width of the key."""
         return max(8, compute_type(self.value.shape.element_type).bits)
 
-    def emit(self, e: ElementalEmitter, element: Element) -> Value:
-        """The key of an element: unsigned integers, least first."""
+    def emit(self, e: ElementalEmitter, element: Element, lanes: int = 1) -> Value:
+        """The key of an element, or of a vector of them: unsigned integers, least first."""
         b, dtype = e.b, self.value.shape.element_type
-        found = e.nested({self.parameter: (element,)}).element(self.value, ())
+        found = _Lanes(e, {self.parameter: (element,)}, lanes).element(self.value, ())
         number = real_of(found, "a key")
         bits = total_order_key(b, number) if dtype.is_float else number
         if dtype.is_float or dtype.is_signed:
             bits = b.xor(bits, -(1 << (bits.type.bits - 1)))
         bits = b.resize(bits, integer(self.bits), signed=False)
         return b.not_(bits) if self.descending else bits
+
+
+class _Lanes(ElementalEmitter):
+    """Emits a computation of scalars for many lanes at once."""
+
+    def __init__(
+        self,
+        around: ElementalEmitter,
+        scalars: Mapping[HloInstruction, tuple[Element, ...]],
+        lanes: int,
+    ) -> None:
+        super().__init__(around.b, around.rules, scalars=scalars)
+        self._lanes = lanes
+
+    def _emit(self, instruction: HloInstruction, index: Index) -> Element:
+        return splat(self.b, super()._emit(instruction, index), self._lanes)
 
 
 def sort_key(comparator: HloComputation) -> SortKey | None:

@@ -11,11 +11,19 @@ from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.radix_sort import is_by_radix, radix_passes
-from xladev.codegen.kernels.sort_keys import sort_key
+from xladev.codegen.kernels.sort_keys import SortKey, sort_key
+from xladev.codegen.kernels.sorting_network import (
+    is_by_network,
+    network_nbytes,
+    sort_in_network,
+    write_keys,
+)
 from xladev.codegen.llvm import I1, I64, Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.errors import CompileError
 from xladev.hlo.shape import Shape, array
+
+Rows = tuple[IrArray, ...]
 
 _ALIGNMENT = 64
 
@@ -31,20 +39,33 @@ def _rounded(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def sort_workspace_nbytes(spec: KernelSpec) -> int:
-    """Two rows of each operand: what is sorted, and where it is merged to."""
+def _network_key(spec: KernelSpec) -> SortKey | None:
+    """The key of rows that a network sorts."""
+    key, rows = sort_key(spec.computation.root["to_apply"]), _row_shapes(spec)
+    dtypes = [row.element_type for row in rows]
+    fits = key is not None and is_by_network(key, dtypes, rows[0].size)
+    return key if fits else None
+
+
+def _rows_nbytes(spec: KernelSpec) -> int:
     return 2 * sum(_rounded(row.nbytes) for row in _row_shapes(spec))
+
+
+def sort_workspace_nbytes(spec: KernelSpec) -> int:
+    """Two rows of each operand: what is sorted, and where it is moved to; and a network's row."""
+    (row, *_) = _row_shapes(spec)
+    network = 0 if _network_key(spec) is None else network_nbytes(row.size)
+    return _rows_nbytes(spec) + network
 
 
 def emit_sort(k: KernelBuild) -> None:
     """Sorts along one dimension; all operands move together."""
-    if k.workspace is None:
+    workspace = k.workspace
+    if workspace is None:
         raise CompileError("a sort kernel has no workspace", where=k.spec.name)
     i = k.root
     (axis,) = i["dimensions"]
     dims = i.operands[0].shape.dims
-    key = sort_key(i["to_apply"])
-    workspace = k.workspace
 
     def per_row(outer: Index) -> None:
         rows, spare = _rows_in_workspace(k, workspace)
@@ -55,16 +76,39 @@ def emit_sort(k: KernelBuild) -> None:
         with k.b.loop(0, dims[axis]) as x, k.e.scope():
             for operand, row in zip(i.operands, rows, strict=True):
                 row.store(k.b, (x,), k.e.element(operand, full(x)))
-        if key is not None and is_by_radix(key, dims[axis]):
-            final = radix_passes(k, key, rows, spare, dims[axis])
-        else:
-            final = _merge_passes(k, rows, spare, dims[axis])
+        final = _sorted(k, workspace, rows, spare)
         with k.b.loop(0, dims[axis]) as x, k.e.scope():
             for result, row in zip(k.results, final, strict=True):
                 result.store(k.b, full(x), row.load(k.b, (x,)))
 
     extents = [1 if d == axis else size for d, size in enumerate(dims)]
     k.split_nest(extents, per_row, private_nbytes=sort_workspace_nbytes(k.spec))
+
+
+def _sorted(k: KernelBuild, workspace: Value, rows: Rows, spare: Rows) -> Rows:
+    """Where the elements of a row are in order."""
+    key = _network_key(k.spec)
+    if key is None:
+        return _moved_in_order(k, rows, spare)
+    memory = k.b.byte_address(workspace, _rows_nbytes(k.spec))
+
+    def in_network() -> Sequence[Value]:
+        sort_in_network(k.b, key, rows[0], memory)
+        return [rows[0].base]
+
+    def otherwise() -> Sequence[Value]:
+        with k.e.scope():
+            return [row.base for row in _moved_in_order(k, rows, spare)]
+
+    return _moved(rows, k.b.branch(write_keys(k, key, rows[0], memory), in_network, otherwise))
+
+
+def _moved_in_order(k: KernelBuild, rows: Rows, spare: Rows) -> Rows:
+    """Moves elements from one set of rows to the other until they are in order."""
+    key, size = sort_key(k.root["to_apply"]), rows[0].shape.size
+    if key is not None and is_by_radix(key, size):
+        return radix_passes(k, key, rows, spare, size)
+    return _merge_passes(k, rows, spare, size)
 
 
 def _rows_in_workspace(
@@ -77,9 +121,6 @@ def _rows_in_workspace(
         made.append(IrArray(k.b.byte_address(workspace, offset), shape))
         offset += _rounded(shape.nbytes)
     return tuple(made[: len(shapes)]), tuple(made[len(shapes) :])
-
-
-Rows = tuple[IrArray, ...]
 
 
 def _moved(rows: Rows, bases: Sequence[Value]) -> Rows:

@@ -108,3 +108,44 @@ def test_equal_elements_are_left_as_they_are() -> None:
 def test_other_comparators_have_no_key(change: tuple[str, str]) -> None:
     sort = module("f32", (200,), 0, MAPPED.replace(*change))
     assert sort_key(sort.entry.root["to_apply"]) is None
+
+
+ALONE = """HloModule sort
+before {{ {comparator} }}
+ENTRY e {{ p = {t}[{dims}] parameter(0)
+  ROOT s = {t}[{dims}] sort(p), dimensions={{{axis}}}, to_apply=before }}"""
+
+
+def alone(dtype: str, dims: tuple[int, ...], direction: str = "LT", mapped: bool = False,
+          axis: int = 1) -> HloModule:  # fmt: skip
+    kind = ", type=TOTALORDER" if by_name(dtype).is_float else ""
+    text = (MAPPED if mapped else PLAIN).format(
+        t=dtype, direction=direction, kind=kind, args="a, b"
+    )
+    text = "\n".join(line for line in text.splitlines() if line.strip()[:1] not in "cd")
+    sizes = ",".join(map(str, dims))
+    return parse_module(ALONE.format(comparator=text, t=dtype, dims=sizes, axis=axis))
+
+
+def check_alone(sort: HloModule, x: np.ndarray) -> None:
+    wanted = np.asarray(HloEvaluator().run(sort, x))
+    assert np.asarray(compile(sort, "cpu")(x)).tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("size", [31, 32, 33, 64, 100, 129, 500, 1024, 1025, 4096, 4097])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_short_rows_of_numbers_are_sorted(size: int, mapped: bool) -> None:
+    x = elements("f32", (4, size))
+    x[2] = np.random.default_rng(1).standard_normal(size)
+    x[3, : size // 2] = 1.5
+    check_alone(alone("f32", (4, size), mapped=mapped), x)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "s32", "u32"])
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+def test_short_rows_are_sorted_both_ways(dtype: str, direction: str) -> None:
+    check_alone(alone(dtype, (3, 200), direction), elements(dtype, (3, 200)))
+
+
+def test_short_columns_are_sorted() -> None:
+    check_alone(alone("f32", (70, 5), axis=0), elements("f32", (70, 5)))

@@ -36,6 +36,24 @@ ENTRY e { p = f32[3,50,70] parameter(0)
     + """
 ENTRY e { p = f32[90,777] parameter(0)  z = f32[] constant(0)
   ROOT r = f32[90] reduce(p, z), dimensions={1}, to_apply=add }""",
+    "rows that are folded and written": SUM
+    + """
+ENTRY e { p = f32[90,700] parameter(0)  z = f32[] constant(0)
+  x = f32[90,700] exponential(p)
+  s = f32[90] reduce(x, z), dimensions={1}, to_apply=add
+  b = f32[90,700] broadcast(s), dimensions={0}  ROOT r = f32[90,700] divide(x, b) }""",
+    "rows in order": """
+before { a = f32[] parameter(0)  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=GT, type=TOTALORDER }
+ENTRY e { p = f32[90,500] parameter(0)
+  ROOT r = f32[90,500] sort(p), dimensions={1}, to_apply=before }""",
+    "columns in order": """
+before { a = f32[] parameter(0)  b = f32[] parameter(1)
+  c = s32[] parameter(2)  d = s32[] parameter(3)
+  ROOT f = pred[] compare(a, b), direction=LT, type=TOTALORDER }
+ENTRY e { p = f32[400,90] parameter(0)  i = s32[400,90] iota(), iota_dimension=0
+  t = (f32[400,90], s32[400,90]) sort(p, i), dimensions={0}, to_apply=before
+  ROOT r = s32[400,90] get-tuple-element(t), index=1 }""",
     "sums of columns": SUM
     + """
 ENTRY e { p = f32[777,2100] parameter(0)  z = f32[] constant(0)
