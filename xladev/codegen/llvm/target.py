@@ -15,6 +15,8 @@ class TargetTraits:
         has_half_conversion: half <-> float conversion is an instruction (x86 F16C, aarch64, PTX).
             Where it is not, LLVM would call a runtime library, so bit arithmetic is emitted.
         has_scaling: x86's AVX-512: ``x * 2**n`` is an instruction.
+        has_byte_products: four products of bytes and their sum are an instruction (x86 VNNI), in
+            vectors of 64 bytes.
         vector_nbytes: bytes of the widest vector register.
         function_attributes: attributes of every function defined.
     """
@@ -22,6 +24,7 @@ class TargetTraits:
     triple: str = ""
     data_layout: str = ""
     has_half_conversion: bool = True
+    has_byte_products: bool = False
     has_scaling: bool = False
     vector_nbytes: int = 16
     function_attributes: tuple[str, ...] = ("nounwind", '"no-trapping-math"="true"')

@@ -52,6 +52,7 @@ def target_traits() -> TargetTraits:
     return TargetTraits(
         triple=triple,
         has_half_conversion=has_half,
+        has_byte_products="+avx512vnni" in features,
         has_scaling="+avx512f" in features,
         vector_nbytes=vector_nbytes(),
     )

@@ -150,3 +150,16 @@ def test_few_rows_of_a_wide_matrix(m: int, seed: int) -> None:
 @pytest.mark.parametrize("turned", [(0, 0), (1, 1)])
 def test_more_depth_than_a_panel_holds(m: int, n: int, turned: tuple[int, int], seed: int) -> None:
     check(seed, m, 700, n, turned=turned)
+
+
+@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0)])
+@pytest.mark.parametrize(("m", "k", "n"), [(9, 1100, 70), (16, 64, 32), (5, 66, 40)])
+def test_bytes_to_their_bounds(m: int, k: int, n: int, turned: tuple[int, int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = (rng.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (k, n)))
+    x[0], y[:, 0] = -128, -128
+    x[1] = 127
+    module = parse_module(text(m, k, n, "s8", "s32", (), turned))
+    arguments = (x.T.copy() if turned[0] else x), (y.T.copy() if turned[1] else y)
+    got = np.asarray(xladev.compile(module, "cpu")(*arguments))
+    np.testing.assert_array_equal(got, x.astype(np.int32) @ y.astype(np.int32))

@@ -11,7 +11,7 @@ from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.products.driver import BlockArguments, call_block, call_stream
 from xladev.codegen.kernels.products.kinds import PANEL_NBYTES, WIDEST_NBYTES, ProductKind
-from xladev.codegen.kernels.products.panel import Order
+from xladev.codegen.kernels.products.orders import Order
 from xladev.codegen.llvm import I64, PTR, Value
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
@@ -23,6 +23,8 @@ SUM_TYPES = frozenset({dt.F32, dt.F64, dt.S32, dt.U32})
 LEAST_PRODUCTS = 2048
 """Multiplications below which a plain loop is as fast."""
 LEAST_ROWS = 2
+QUAD = 4
+"""Bytes that are one step where the processor multiplies four at once."""
 LEAST_COLUMNS = WIDEST_NBYTES // 8
 ROWS_STEP, COLUMNS_STEP = 48, 32
 """What tiles of 8 rows and of 6 divide, and tiles of all widths."""
@@ -142,7 +144,9 @@ class _Blocks:
     def __init__(self, k: KernelBuild, plan: DotPlan) -> None:
         self.k, self.b, self.plan = k, k.b, plan
         left, right = (o.shape.element_type for o in k.root.operands[:2])
-        self.kind = ProductKind.of(k.b.module.target, left, right, plan.total)
+        kind = ProductKind.of(k.b.module.target, left, right, plan.total)
+        quads = None if plan.depth % QUAD or plan.left[2] != 1 else kind.in_quads(k.b.module.target)
+        self.kind = quads or kind
         self.is_streamed = plan.is_streamed(self.kind)
         widest = STREAMED_COLUMNS if self.is_streamed else BLOCK_COLUMNS
         least = LEAST_BLOCKS if k.is_shared else 1
@@ -168,6 +172,7 @@ class _Blocks:
         p, b, kind = self.plan, self.b, self.kind
         rows = b.intrinsic("smin", b.sub(b.const(I64, p.rows), row), self.rows)
         columns = b.intrinsic("smin", b.sub(b.const(I64, p.columns), column), self.columns)
+        unit = QUAD if kind.has_quads else 1
         sizes = [o.shape.element_type.host_nbytes for o in self.k.root.operands[:2]]
         left, right = (self.k.e.arrays[o][0] for o in self.k.root.operands[:2])
         panel = self.k.scratch
@@ -179,11 +184,11 @@ class _Blocks:
             table=table,
             rows=rows,
             positions=b.const(I64, 1),
-            left_step=b.const(I64, p.left[2] * sizes[0]),
-            steps=b.const(I64, p.depth),
+            left_step=b.const(I64, unit * p.left[2] * sizes[0]),
+            steps=b.const(I64, p.depth // unit),
             right=self._address(right.base, sizes[1], batch, p.right, column),
             right_position=b.const(I64, 0),
-            right_step=b.const(I64, p.right[2] * sizes[1]),
+            right_step=b.const(I64, unit * p.right[2] * sizes[1]),
             right_column=b.const(I64, p.right[1] * sizes[1]),
             result=b.byte_address(result, b.mul(column, kind.size)),
             result_row=b.const(I64, p.result[1] * kind.size),

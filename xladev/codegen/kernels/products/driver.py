@@ -11,7 +11,8 @@ from functools import partial
 from typing import NamedTuple
 
 from xladev.codegen.kernels.products.kinds import VECTORS, ProductKind
-from xladev.codegen.kernels.products.panel import Order, PanelArguments, call_pack
+from xladev.codegen.kernels.products.orders import Order, PanelArguments
+from xladev.codegen.kernels.products.panel import call_pack
 from xladev.codegen.kernels.products.tile import TileArguments, call_tile
 from xladev.codegen.llvm import I64, FunctionBuilder, Value
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from xladev.codegen.kernels.products.byte_products import multiply_add_quads, spread_quad
 from xladev.codegen.llvm import FunctionBuilder, IrType, TargetTraits, Value, vector
 from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.elements import compute_type, real_of
 from xladev.codegen.scalar.storage import decode_stored, storage_type
+from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
 
 WIDEST_NBYTES = 64
@@ -28,12 +30,14 @@ class ProductKind:
         right: likewise of the columns.
         total: type of the sums.
         nbytes: length of a vector.
+        has_quads: true if a step is four bytes of a row, which are neighbours in memory.
     """
 
     left: PrimitiveType
     right: PrimitiveType
     total: PrimitiveType
     nbytes: int
+    has_quads: bool = False
 
     @staticmethod
     def of(
@@ -42,9 +46,17 @@ class ProductKind:
         """The one for a target."""
         return ProductKind(left, right, total, min(target.vector_nbytes, WIDEST_NBYTES))
 
+    def in_quads(self, target: TargetTraits) -> ProductKind | None:
+        """The same with four bytes a step; None if there is no instruction for that."""
+        types = (self.left, self.right, self.total)
+        if types != (dt.S8, dt.S8, dt.S32) or not target.has_byte_products:
+            return None
+        return replace(self, has_quads=True) if self.nbytes == WIDEST_NBYTES else None
+
     def name(self, what: str) -> str:
         """Name of a function of this kind."""
-        return f"{what}.{self.left.name}.{self.right.name}.{self.total.name}.{self.nbytes}"
+        types = f"{self.left.name}.{self.right.name}.{self.total.name}"
+        return f"{what}.{types}.{self.nbytes}{'.quads' if self.has_quads else ''}"
 
     @property
     def size(self) -> int:
@@ -68,8 +80,8 @@ class ProductKind:
 
     @property
     def depth(self) -> int:
-        """Rows of a packed panel."""
-        return PANEL_NBYTES // (self.width * self.size)
+        """Rows of a packed panel; another one, that comes first in panels of quads, apart."""
+        return PANEL_NBYTES // (self.width * self.size) - self.has_quads
 
     @property
     def element(self) -> IrType:
@@ -88,6 +100,8 @@ class ProductKind:
 
     def spread(self, b: FunctionBuilder, address: Value) -> Value:
         """One element of a row in all lanes: spread as it lies in memory, and then converted."""
+        if self.has_quads:
+            return spread_quad(b, address)
         loaded = b.load(storage_type(self.left), address)
         return self._converted(b, b.splat(loaded, self.lanes), self.left)
 
@@ -99,6 +113,8 @@ class ProductKind:
 
     def multiply_add(self, b: FunctionBuilder, left: Value, right: Value, total: Value) -> Value:
         """The sum with one more product, which is not rounded where the processor can do that."""
+        if self.has_quads:
+            return multiply_add_quads(b, left, right, total)
         if self.element.is_float:
             return b.fma(left, right, total)
         return b.add(total, b.mul(left, right))

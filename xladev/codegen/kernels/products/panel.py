@@ -6,46 +6,11 @@ Columns that a panel has too few of are filled with zeros.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
-from typing import NamedTuple
 
 from xladev.codegen.kernels.products.kinds import ProductKind
+from xladev.codegen.kernels.products.orders import Order, PanelArguments
+from xladev.codegen.kernels.products.quads import emit_pack_quads
 from xladev.codegen.llvm import I64, FunctionBuilder, Value
-
-
-class Order(Enum):
-    """How the right operand lies in memory."""
-
-    ROWS = "rows"
-    """Neighbours are neighbouring columns."""
-    COLUMNS = "columns"
-    """Neighbours are neighbouring steps."""
-    APART = "apart"
-    """Neither."""
-
-
-class PanelArguments(NamedTuple):
-    """What packing is called with; strides in bytes.
-
-    Attributes:
-        panel: where to pack.
-        source: first element.
-        positions: number of positions.
-        position: from one position to the next in the source.
-        steps: number of steps at each position.
-        step: from one step to the next in the source.
-        column: from one column to the next there.
-        columns: number of columns.
-    """
-
-    panel: Value
-    source: Value
-    positions: Value
-    position: Value
-    steps: Value
-    step: Value
-    column: Value
-    columns: Value
 
 
 def call_pack(
@@ -54,6 +19,9 @@ def call_pack(
     """Calls the function that packs, which the module has once."""
 
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
+        if kind.has_quads:
+            emit_pack_quads(inner, kind, vectors, order, PanelArguments(*values))
+            return
         _Packing(inner, kind, vectors, PanelArguments(*values)).emit(order)
 
     b.call_procedure(kind.name(f"pack.{order.value}.{vectors}"), arguments, emit)

@@ -76,7 +76,11 @@ class _Tile:
         sums = b.branch(
             whole, lambda: [b.load(self.kind.vector, p) for p in places], lambda: [zero] * count
         )
-        initial = [*sums, a.right, a.fetched]
+        right = a.right
+        if self.kind.has_quads:
+            sums = tuple(self._corrected(sums))
+            right = b.byte_address(right, self.vectors * self.kind.nbytes)
+        initial = [*sums, right, a.fetched]
         with b.carried_loop(0, a.positions, initial=initial) as position:
             rows = self._addresses(position.index)
             begin = [*position.values, b.const(I64, 0)]
@@ -85,6 +89,15 @@ class _Tile:
             position.carry(*step.values[:-1])
         for place, value in zip(places, position.values[:count], strict=True):
             b.store(value, place)
+
+    def _corrected(self, sums: Sequence[Value]) -> list[Value]:
+        """The sums with what the first line of the panel says."""
+        b, kind = self.b, self.kind
+        line = [
+            b.load(kind.vector, b.byte_address(self.a.right, v * kind.nbytes))
+            for v in range(self.vectors)
+        ]
+        return [b.add(total, line[n % self.vectors]) for n, total in enumerate(sums)]
 
     def _places(self) -> list[Value]:
         """Addresses of the tile's vectors; rows after the last one are that one once more."""

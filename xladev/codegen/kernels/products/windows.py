@@ -14,7 +14,7 @@ from xladev.codegen.arrays import element_strides
 from xladev.codegen.elemental.contraction import accumulation_type
 from xladev.codegen.kernels.products.dot import SUM_TYPES
 from xladev.codegen.kernels.products.kinds import PANEL_NBYTES, WIDEST_NBYTES, ProductKind
-from xladev.codegen.kernels.products.panel import Order
+from xladev.codegen.kernels.products.orders import Order
 from xladev.hlo.attributes import ConvDims, WindowDim
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
