@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from functools import cache
 
@@ -16,6 +17,7 @@ import pytest
 from xladev.errors import OptionError
 from xladev.platforms.cpu import pool
 from xladev.platforms.cpu.engine import LoadedObject, compile_text, target_traits
+from xladev.platforms.cpu.native_block import keep_forever
 
 PARTS = """
 define void @count(ptr %frame, ptr %private, i64 %begin, i64 %end) {
@@ -39,6 +41,12 @@ define void @mark(ptr %frame, ptr %private, i64 %begin, i64 %end) {
   ret void
 }
 declare void @xladev_parallel(ptr, ptr, ptr, i64, i64, i64, i64)
+define void @slowly(ptr %frame, ptr %private, i64 %begin, i64 %end) {
+  %ignored = call i32 @usleep(i32 3000)
+  call void @count(ptr %frame, ptr %private, i64 %begin, i64 %end)
+  ret void
+}
+declare i32 @usleep(i32)
 define void @nested(ptr %frame, ptr %private, i64 %begin, i64 %end) {
   call void @xladev_parallel(ptr @count, ptr %frame, ptr null, i64 500, i64 10, i64 0, i64 3)
   ret void
@@ -57,7 +65,7 @@ done:
   ret void
 }
 """
-SYMBOLS = ("count", "mark", "nested", "often")
+SYMBOLS = ("count", "mark", "nested", "often", "slowly")
 UNITS = 1000
 
 
@@ -75,6 +83,38 @@ def parallel(
     call = kind(pool.pool_symbols()[pool.PARALLEL])
     address = code().address(part)
     call(address, frame.ctypes.data, private.ctypes.data, units, grain, nbytes, threads)
+
+
+def misses_units(address: int) -> bool:
+    """Whether units of slow parts are left to be computed when a pool returns."""
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 4)
+    frames = [np.zeros(12, np.int32) for _ in range(8)]
+    missed = False
+    for frame in frames:
+        kind(address)(code().address("slowly"), frame.ctypes.data, None, 12, 1, 0, 3)
+        missed |= bool((frame != 1).any())
+    time.sleep(0.1)  # what is late writes to the frames still
+    return missed
+
+
+def planted(old: str, new: str) -> int:
+    """Address of a pool in which some text is replaced; its threads never end."""
+    text = pool._text()
+    assert text.count(old) == 1
+    wrong = LoadedObject(
+        "wrong", compile_text("wrong", text.replace(old, new), 1), (pool.PARALLEL,)
+    )
+    keep_forever(wrong, *wrong.parts)
+    return wrong.address(pool.PARALLEL)
+
+
+def test_a_caller_waits_for_parts_that_were_begun() -> None:
+    assert not misses_units(pool.pool_symbols()[pool.PARALLEL])
+    assert misses_units(planted("  call void @await(ptr %pool, ptr %job)\n", ""))
+
+
+def test_a_part_that_nobody_takes_is_found() -> None:
+    assert misses_units(planted("icmp slt i64 %first, %count", "icmp slt i64 %first, 11"))
 
 
 def often(frame: np.ndarray, times: int, threads: int) -> None:
