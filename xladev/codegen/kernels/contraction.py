@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from xladev.codegen.elemental.contraction import accumulation_type, multiply_add
 from xladev.codegen.index import Index
 from xladev.codegen.kernels.build import KernelBuild
@@ -12,6 +14,13 @@ from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.elements import Element
 from xladev.hlo.ir import HloInstruction
+
+FEW_ROWS = 4
+"""Fewer rows than threads could want: they share columns."""
+AT_ONCE = 8
+"""Rows of the right operand that are read at once: memory comes in as many streams."""
+LEAST_COLUMNS = 2048
+"""Columns of a part: memory is read in long runs."""
 
 
 def emit_dot(k: KernelBuild) -> None:
@@ -34,18 +43,38 @@ def emit_dot(k: KernelBuild) -> None:
     batch = len(i["lhs_batch_dims"])
     depth, width = rhs.shape.dims[batch], rhs.shape.dims[batch + 1]
     zero = constant_element(dtype, 0)
+    rows = lhs.shape.dims[:-1]
+    step = _column_step(k, prod(rows), width)
 
-    def per_row(row: Index) -> None:
-        with k.b.loop(0, width) as n:
+    def part_of_row(places: Index) -> None:
+        row, first = places[:-1], k.e.at.mul(places[-1], step)
+        last = k.e.at.add(first, step)
+        if width % step:
+            last = k.b.intrinsic("smin", k.e.at.value(last), width)
+        with k.b.loop(first, last) as n:
             result.store(k.b, (*row, n), zero)
-        with k.b.loop(0, depth) as d, k.e.scope():
-            left = _converted(k, k.e.element(lhs, (*row, d)), lhs, i)
-            with k.b.loop(0, width) as n, k.e.scope():
-                right = _converted(k, k.e.element(rhs, (*row[:batch], d, n)), rhs, i)
-                before = result.load(k.b, (*row, n))
-                result.store(k.b, (*row, n), multiply_add(k.e, dtype, before, left, right))
+        whole = depth // AT_ONCE * AT_ONCE
+        for begin, end, count in ((0, whole, AT_ONCE), (whole, depth, 1)):
+            if begin == end:
+                continue
+            with k.b.loop(begin, end, count) as d, k.e.scope():
+                steps = [k.e.at.add(d, x) for x in range(count)]
+                lefts = [_converted(k, k.e.element(lhs, (*row, x)), lhs, i) for x in steps]
+                with k.b.loop(first, last) as n, k.e.scope():
+                    total = result.load(k.b, (*row, n))
+                    for x, left in zip(steps, lefts, strict=True):
+                        right = _converted(k, k.e.element(rhs, (*row[:batch], x, n)), rhs, i)
+                        total = multiply_add(k.e, dtype, total, left, right)
+                    result.store(k.b, (*row, n), total)
 
-    k.split_nest(lhs.shape.dims[:-1], per_row)
+    k.split_nest((*rows, -(-width // step)), part_of_row)
+
+
+def _column_step(k: KernelBuild, rows: int, width: int) -> int:
+    """Columns computed at once: all, unless threads would have too few rows."""
+    if not k.is_shared or rows >= FEW_ROWS or width < 2 * LEAST_COLUMNS:
+        return max(width, 1)
+    return max(LEAST_COLUMNS, -(-width // FEW_ROWS // LEAST_COLUMNS) * LEAST_COLUMNS)
 
 
 def _converted(

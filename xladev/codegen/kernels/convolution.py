@@ -113,7 +113,7 @@ def emit_convolution(k: KernelBuild) -> None:
     if c is None:
         emit_loops(k)
         return
-    k.nest((c.groups,), _Tiles(k, c).emit)
+    _Tiles(k, c).emit((c.groups,))
 
 
 class _Tiles(TileLoops):

@@ -127,7 +127,7 @@ def dot_workspace_nbytes(spec: KernelSpec) -> int:
 
 def emit_tiled_dot(k: KernelBuild, product: _Product) -> None:
     """Writes the kernel of a dot that `product_of` accepts."""
-    k.nest(k.root.shape.dims[: product.rows.batch], _Tiles(k, product).emit)
+    _Tiles(k, product).emit(k.root.shape.dims[: product.rows.batch])
 
 
 class _Tiles(TileLoops):

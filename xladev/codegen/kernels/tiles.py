@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xladev.codegen.index import Index
 from xladev.codegen.kernels.build import KernelBuild
@@ -27,6 +28,10 @@ MOST_ROWS = 8
 """Rows of a tile: with 64-byte vectors, 16 registers of 32 hold sums."""
 FEWER_ROWS = 6
 """Rows with shorter vectors, which come with 16 registers."""
+LEAST_BLOCKS = 4
+"""Blocks that keep threads busy."""
+LEAST_BLOCK_ROWS = 64
+"""Rows of a block such that packing columns anew for each costs little."""
 WIDEST_NBYTES = 64
 SUM_TYPES = frozenset({dt.F32, dt.F64, dt.S32, dt.U32})
 """Types of sums that tiles can hold."""
@@ -98,8 +103,12 @@ class TileLoops(ABC):
         size = sizes.total.host_nbytes
         self.lanes = max(nbytes // size, 1)
         self.panel = k.workspace
-        self.tile = self.b.byte_address(self.panel, sizes.depth * sizes.most_columns * size)
-        self.packed = self.b.byte_address(self.tile, MOST_ROWS * sizes.most_columns * size)
+        self._divide_workspace()
+
+    def _divide_workspace(self) -> None:
+        size, most_columns = self.sizes.total.host_nbytes, self.sizes.most_columns
+        self.tile = self.b.byte_address(self.panel, self.sizes.depth * most_columns * size)
+        self.packed = self.b.byte_address(self.tile, MOST_ROWS * most_columns * size)
 
     # What a product says of itself
 
@@ -142,20 +151,42 @@ class TileLoops(ABC):
 
     # Loops
 
-    def emit(self, outer: Index) -> None:
-        """The product at one batch index."""
+    def emit(self, batch: Sequence[int]) -> None:
+        """The products at all batch indices."""
+        block, nbytes = self._block_size(prod(batch)), self.sizes.workspace_nbytes
+        blocks = -(-self.sizes.rows // block)
+        self.k.split_nest(
+            (*batch, blocks), lambda at: self._block(at, block), private_nbytes=nbytes
+        )
+
+    def _block_size(self, products: int) -> int:
+        """Rows of a block: fewer than could be where threads would have too few of them."""
         rows, block = self.sizes.rows, self.sizes.block
         if not block:
-            self._panels(outer, self.b.const(I64, 0), rows)
+            return rows
+        wanted = -(-rows * products // LEAST_BLOCKS)
+        wanted = max(LEAST_BLOCK_ROWS, -(-wanted // MOST_ROWS) * MOST_ROWS)
+        return min(block, wanted) if self.k.is_shared else block
+
+    def _block(self, places: Index, block: int) -> None:
+        """Some rows of the product at one batch index; the last block may have fewer."""
+        *outer, number = places
+        self._divide_workspace()
+        base = self.k.e.at.value(self.k.e.at.mul(number, block))
+        rest = self.sizes.rows % block
+        if not rest:
+            self._rows(tuple(outer), base, block)
             return
-        whole = rows // block * block
-        with self.b.loop(0, whole, block) as base, self.k.e.scope():
-            self.pack_rows(outer, base, block)
-            self._panels(outer, base, block)
-        if whole < rows:
-            base = self.b.const(I64, whole)
-            self.pack_rows(outer, base, rows - whole)
-            self._panels(outer, base, rows - whole)
+        is_whole = self.b.icmp("sle", base, self.sizes.rows - block)
+        with self.b.when(is_whole), self.k.e.scope():
+            self._rows(tuple(outer), base, block)
+        with self.b.when(self.b.not_(is_whole)), self.k.e.scope():
+            self._rows(tuple(outer), base, rest)
+
+    def _rows(self, outer: Index, base: Value, rows: int) -> None:
+        if self.sizes.block:
+            self.pack_rows(outer, base, rows)
+        self._panels(outer, base, rows)
 
     def _panels(self, outer: Index, base: Value, rows: int) -> None:
         """All columns of some rows."""

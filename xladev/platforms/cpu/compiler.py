@@ -39,6 +39,7 @@ from xladev.platforms.cpu.engine import (
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import program_module
 from xladev.platforms.cpu.payload import CpuPayload
+from xladev.platforms.cpu.pool import threads_wanted
 from xladev.platforms.cpu.support import cpu_supports
 
 LEAST_REUSE = 4
@@ -86,8 +87,8 @@ class CpuCompiler(KernelCompiler):
         )
 
     def version(self) -> str:
-        """Processor features, which change the code."""
-        return ":".join(host_cpu())
+        """Processor features, and whether there are threads: both change the code."""
+        return ":".join([*host_cpu(), "alone" if threads_wanted() == 1 else "threads"])
 
     def platform_options(self) -> tuple[PlatformOption, ...]:
         """None at all."""
@@ -150,7 +151,8 @@ class CpuCompiler(KernelCompiler):
         """One object file with all kernels and the entry, and the procedures that they share."""
         level = options.optimization_level
         known = {} if instrument.dumping() else LIBRARY.known(target_traits(), level)
-        module = program_module(plan, options.threads, known)
+        alone = options.threads == 1 or (options.threads is None and threads_wanted() == 1)
+        module = program_module(plan, None if alone else options.threads or 0, known)
         instrument.dump(plan.name, "ll", lambda: str(module))
         code = compile_module(plan.name, module, kernels_worth_passes(module, plan), level)
         procedures = LIBRARY.procedures_of(module, level)

@@ -48,12 +48,13 @@ def program_module(
 
     Args:
         plan: what to run.
-        threads: most threads that work on it; None for as many as the process wants.
+        threads: most threads that work on it; 0 for as many as the process wants, None for
+            code that asks for none.
         provided: procedures that whoever loads the code has.
     """
     module = ModuleBuilder(plan.name, target_traits(), provided)
     for spec in plan.kernels:
-        emit_kernel(module, spec, threads or 0)
+        emit_kernel(module, spec, threads)
     constants = module.pointer_array(CONSTANTS, max(len(plan.constants), 1))
     names = ("context", "arguments", "results", "scratch")
     entry = module.function(ENTRY, I32, [Parameter(PTR, name) for name in names])

@@ -16,6 +16,9 @@ from xladev.codegen.kernels.sharing import Part
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.compiler import CpuCompiler
+from xladev.platforms.cpu.payload import CpuPayload
+from xladev.platforms.cpu.pool import THREADS_VARIABLE
 
 SUM = """add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
 """
@@ -99,6 +102,12 @@ ENTRY e { p = f32[5,40,70] parameter(0)  q = f32[5,70,33] parameter(1)
     "a product of packed rows": """
 ENTRY e { p = f32[70,600] parameter(0)  q = f32[70,45] parameter(1)
   ROOT r = f32[600,45] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0} }""",
+    "a product of one row": """
+ENTRY e { p = f32[1,70] parameter(0)  q = f32[70,8200] parameter(1)
+  ROOT r = f32[1,8200] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""",
+    "a product of one row and columns": """
+ENTRY e { p = f32[1,700] parameter(0)  q = f32[330,700] parameter(1)
+  ROOT r = f32[1,330] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={1} }""",
     "a product of bf16": """
 ENTRY e { p = f32[130,70] parameter(0)  q = f32[70,60] parameter(1)
   a = bf16[130,70] convert(p)  b = bf16[70,60] convert(q)
@@ -225,3 +234,20 @@ def test_a_part_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with pytest.raises(AssertionError):
         test_any_number_of_threads_gives_the_same_bits("sums of rows")
+
+
+def test_code_for_one_thread_has_no_parts(
+    monkeypatch: pytest.MonkeyPatch, everything_shared: None
+) -> None:
+    module = parse_module(f"HloModule m\n{PROGRAMS['a loop over rows']}")
+
+    def is_parallel(threads: int | None) -> bool:
+        program = compile_for(module, "cpu", CompileOptions(threads=threads)).program
+        return CpuPayload.from_bytes(program.executables[0].payload).is_parallel
+
+    monkeypatch.setenv(THREADS_VARIABLE, "2")
+    assert [is_parallel(threads) for threads in (None, 1, 2)] == [True, False, True]
+    shared_version = CpuCompiler().version()
+    monkeypatch.setenv(THREADS_VARIABLE, "1")
+    assert [is_parallel(threads) for threads in (None, 1, 2)] == [False, False, True]
+    assert CpuCompiler().version() != shared_version
