@@ -35,7 +35,10 @@ typedef struct {
 
 static Api api = {sizeof(Api), NULL, {sizeof api.version, NULL, PJRT_API_MAJOR, PJRT_API_MINOR}, {0}};
 
+extern PJRT_Extension_Base *layouts_extension;
+
 static void fill(void) {
+    api.extension_start = layouts_extension;
     Function *next = api.functions;
 #define SLOT(name) *next++ = shim_##name ? shim_##name : refuse_##name;
 #include "pjrt_slots.h"

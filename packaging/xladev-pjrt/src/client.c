@@ -47,19 +47,30 @@ static void set_user_data(Memory *memory, const void *key, void *data, void (*re
 static const PJRT_Memory_FunctionTable memory_functions = {
     sizeof memory_functions, NULL, sizeof(Memory), get_user_data, set_user_data};
 
+static void fill_memory(Device *device, int number, const char *kind) {
+    Memory *memory = &device->memories[number];
+    memory->functions = &memory_functions;
+    memory->device = device;
+    memory->kind = kind;
+    memory->kind_number = number;
+    memory->id = device->index * MOST_KINDS + number;
+    snprintf(memory->text, sizeof memory->text, "%s memory of %s", kind, device->record->name);
+    device->memory_list[number] = memory;
+}
+
 static void fill_device(Client *client, int index) {
     Device *device = &client->devices[index];
     device->client = client;
     device->record = &client->record->devices[index];
     device->index = index;
     device->self = device;
-    device->memory.functions = &memory_functions;
-    device->memory.device = device;
-    device->memory_address = &device->memory;
-    snprintf(device->memory.text, sizeof device->memory.text, "%s memory of %s",
-             device->record->memory_kind, device->record->name);
+    const char *kinds[MOST_KINDS] = {device->record->memory_kind, "pinned_host", "unpinned_host"};
+    device->num_memories = client->record->host_addressable ? MOST_KINDS : 1;
+    for (int i = 0; i < (int)device->num_memories; i++) {
+        fill_memory(device, i, kinds[i]);
+        client->memory_list[client->num_memories++] = device->memory_list[i];
+    }
     client->device_list[index] = device;
-    client->memory_list[index] = &device->memory;
 }
 
 static Client *make_client(PyObject *told) {
@@ -70,7 +81,7 @@ static Client *make_client(PyObject *told) {
     size_t count = client->record->num_devices;
     client->devices = calloc(count + 1, sizeof *client->devices);
     client->device_list = calloc(count + 1, sizeof *client->device_list);
-    client->memory_list = calloc(count + 1, sizeof *client->memory_list);
+    client->memory_list = calloc(MOST_KINDS * count + 1, sizeof *client->memory_list);
     client->topology.client = client;
     for (size_t i = 0; i < count; i++) fill_device(client, (int)i);
     return client;
@@ -135,7 +146,7 @@ TEXT(DeviceDescription_DebugString, device_description, debug_string, debug_stri
      args->device_description->record->debug_string)
 TEXT(DeviceDescription_ToString, device_description, to_string, to_string_size,
      args->device_description->record->name)
-TEXT(Memory_Kind, memory, kind, kind_size, args->memory->device->record->memory_kind)
+TEXT(Memory_Kind, memory, kind, kind_size, args->memory->kind)
 TEXT(Memory_DebugString, memory, debug_string, debug_string_size, args->memory->text)
 TEXT(Memory_ToString, memory, to_string, to_string_size, args->memory->text)
 
@@ -150,11 +161,11 @@ ANSWER(Client_TopologyDescription, topology, &args->client->topology)
 ANSWER(Device_GetDescription, device_description, args->device)
 ANSWER(Device_IsAddressable, is_addressable, true)
 ANSWER(Device_LocalHardwareId, local_hardware_id, args->device->index)
-ANSWER(Device_DefaultMemory, memory, &args->device->memory)
+ANSWER(Device_DefaultMemory, memory, &args->device->memories[0])
 ANSWER(DeviceDescription_Id, id, (int)args->device_description->record->id)
 ANSWER(DeviceDescription_ProcessIndex, process_index, 0)
-ANSWER(Memory_Id, id, args->memory->device->index)
-ANSWER(Memory_Kind_Id, kind_id, 0)
+ANSWER(Memory_Id, id, args->memory->id)
+ANSWER(Memory_Kind_Id, kind_id, args->memory->kind_number)
 
 #define LIST(function, list, count, first, length) \
     IMPLEMENT(function) {                          \
@@ -168,14 +179,15 @@ LIST(Client_Devices, devices, num_devices, args->client->device_list,
 LIST(Client_AddressableDevices, addressable_devices, num_addressable_devices,
      args->client->device_list, args->client->record->num_devices)
 LIST(Client_AddressableMemories, addressable_memories, num_addressable_memories,
-     args->client->memory_list, args->client->record->num_devices)
+     args->client->memory_list, args->client->num_memories)
 LIST(TopologyDescription_GetDeviceDescriptions, descriptions, num_descriptions,
      args->topology->client->device_list, args->topology->client->record->num_devices)
 LIST(TopologyDescription_Attributes, attributes, num_attributes, NULL, 0)
 LIST(DeviceDescription_Attributes, attributes, num_attributes,
      args->device_description->record->attributes,
      args->device_description->record->num_attributes)
-LIST(Device_AddressableMemories, memories, num_memories, &args->device->memory_address, 1)
+LIST(Device_AddressableMemories, memories, num_memories, args->device->memory_list,
+     args->device->num_memories)
 LIST(Memory_AddressableByDevices, devices, num_devices, &args->memory->device->self, 1)
 
 static void keep_attributes(void *attributes) { (void)attributes; }

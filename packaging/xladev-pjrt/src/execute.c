@@ -218,26 +218,35 @@ static void lose_execution(void *argument) { event_lose(((Execution *)argument)-
 
 static Error *mismatch(const ProgramRecord *record, size_t index, const Buffer *buffer) {
     return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
-                     "argument %zu of %s has type %d and %zu bytes; the program takes type %d and "
-                     "%zu bytes", index, record->name, buffer->type, buffer->nbytes,
-                     record->parameter_types[index], record->parameter_nbytes[index]);
+                     "argument %zu of %s has type %d, %zu dimensions and %zu bytes; the program "
+                     "takes type %d, %zu dimensions and %zu bytes, and its own layout", index,
+                     record->name, buffer->type, buffer->rank, buffer->nbytes,
+                     record->parameter_types[index], record->parameter_ranks[index],
+                     record->parameter_nbytes[index]);
+}
+
+static bool fits(const ProgramRecord *record, size_t i, const int64_t *layout, const Buffer *buffer) {
+    if (record->parameter_types[i] == PJRT_Buffer_Type_TOKEN) return true;
+    size_t rank = record->parameter_ranks[i];
+    return (int)buffer->type == record->parameter_types[i] &&
+           buffer->nbytes == record->parameter_nbytes[i] && buffer->rank == rank &&
+           !memcmp(buffer->dims + rank, layout, rank * sizeof *layout);
 }
 
 static Error *take_arguments(Execution *run, const PJRT_LoadedExecutable_Execute_Args *args) {
     const ProgramRecord *record = run->program->record;
-    for (size_t d = 0; d < run->num_devices; d++)
+    for (size_t d = 0; d < run->num_devices; d++) {
+        const int64_t *layout = record->parameter_layouts;
         for (size_t i = 0; i < run->num_arguments; i++) {
             Buffer *buffer = args->argument_lists[d][i];
-            bool is_token = record->parameter_types[i] == PJRT_Buffer_Type_TOKEN;
-            if (!is_token && ((int)buffer->type != record->parameter_types[i] ||
-                              buffer->nbytes != record->parameter_nbytes[i]))
-                return mismatch(record, i, buffer);
+            if (!fits(record, i, layout, buffer)) return mismatch(record, i, buffer);
+            layout += record->parameter_ranks[i];
             Value *value = buffer_value(buffer);
             if (!value)
-                return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
-                                 "Buffer has been deleted or donated.");
+                return deleted_error();
             run->arguments[d * run->num_arguments + i] = value;
         }
+    }
     return NULL;
 }
 
@@ -296,13 +305,15 @@ static void place(Execution *run, Device *device) {
 static void give_results(Execution *run, const PJRT_LoadedExecutable_Execute_Args *args) {
     const ProgramRecord *record = run->program->record;
     for (size_t d = 0; d < run->num_devices; d++) {
-        const int64_t *dims = record->output_dims;
+        const int64_t *dims = record->output_dims, *layout = record->output_layouts;
         for (size_t i = 0; i < run->num_results; i++) {
+            Memory *memory = &run->devices[d]->memories[record->output_kinds[i]];
             Value *value = value_new(NULL, NULL, event_ref(run->done));
             run->results[d * run->num_results + i] = value_ref(value);
             args->output_lists[d][i] = buffer_new(
-                run->devices[d], record->output_types[i], dims, record->output_ranks[i], value);
+                memory, record->output_types[i], dims, record->output_ranks[i], layout, value);
             dims += record->output_ranks[i];
+            layout += record->output_ranks[i];
         }
         if (args->device_complete_events) args->device_complete_events[d] = event_ref(run->done);
     }

@@ -57,10 +57,12 @@ static Executable *make_program(Client *client, PyObject *told) {
         program->logical_ids[i].replica = (int)(i / record->num_partitions);
         program->logical_ids[i].partition = (int)(i % record->num_partitions);
     }
-    const char *kind = client->record->num_devices ? client->record->devices[0].memory_kind : "";
     for (size_t i = 0; i < kinds; i++) {
-        program->memory_kinds[i] = kind;
-        program->memory_kind_sizes[i] = strlen(kind);
+        bool is_output = i < record->num_outputs;
+        int number = is_output ? record->output_kinds[i]
+                               : record->parameter_kinds[i - record->num_outputs];
+        program->memory_kinds[i] = program->devices[0]->memories[number].kind;
+        program->memory_kind_sizes[i] = strlen(program->memory_kinds[i]);
     }
     fill_costs(program);
     return program;
@@ -169,6 +171,7 @@ IMPLEMENT(Executable_GetCompileOptions) {
 
 static void program_unref(Executable *program) {
     if (--program->refs) return;
+    layouts_free(program->layouts, program->record->num_outputs);
     python_release(program->python);
     free(program->devices);
     free(program->logical_ids);
@@ -275,9 +278,10 @@ IMPLEMENT(Executable_OutputMemoryKinds) {
 }
 
 IMPLEMENT(Executable_ParameterMemoryKinds) {
+    size_t outputs = args->executable->record->num_outputs;
     args->num_parameters = args->executable->record->num_parameters;
-    args->memory_kinds = args->executable->memory_kinds;
-    args->memory_kind_sizes = args->executable->memory_kind_sizes;
+    args->memory_kinds = args->executable->memory_kinds + outputs;
+    args->memory_kind_sizes = args->executable->memory_kind_sizes + outputs;
     return NULL;
 }
 

@@ -62,9 +62,15 @@ typedef struct {
     const DeviceRecord *devices;
 } ClientRecord;
 
+enum { MOST_DIMS = 64, MOST_KINDS = 3 };
+
+/* A kind of memory of a device. Where the host addresses the device's memory, the kinds that are
+ * called the host's are that memory, too. */
 struct PJRT_Memory {
     const PJRT_Memory_FunctionTable *functions; /* first: part of the interface */
     Device *device;
+    const char *kind;
+    int kind_number, id;
     char text[64];
 };
 
@@ -72,8 +78,9 @@ struct PJRT_Device {
     Client *client;
     const DeviceRecord *record;
     int index;
-    Memory memory;
-    Memory *memory_address;
+    Memory memories[MOST_KINDS]; /* the first is the default */
+    Memory *memory_list[MOST_KINDS];
+    size_t num_memories;
     Device *self;
     struct Worker *worker;
     _Atomic int64_t nbytes_in_use, peak_nbytes, largest_nbytes, allocations;
@@ -89,10 +96,11 @@ struct PJRT_Client {
     Device *devices;
     Device **device_list;
     Memory **memory_list;
+    size_t num_memories;
     PJRT_TopologyDescription topology;
 };
 
-/* Values and buffers: value.c, buffer.c */
+/* Values and buffers: value.c */
 
 /* Memory that the host can address, shared by whoever refers to it. */
 typedef struct {
@@ -119,13 +127,27 @@ struct PJRT_Buffer {
     Value *value; /* NULL once deleted or donated */
     Value *held;  /* while references from outside exist */
     int external_references;
-    Device *device;
+    Memory *memory;
     PJRT_Buffer_Type type;
     size_t nbytes, rank;
     int64_t dims[]; /* dims, then minor to major */
 };
 
+/* Where elements lie: strides.c. Engine and programs know arrays by their dims from major to minor
+ * (`by_major`); clients know the dims and the order. */
+
 size_t type_nbytes(PJRT_Buffer_Type type);
+Error *check_shape(PJRT_Buffer_Type type, const int64_t *dims, size_t rank);
+Error *read_layout(const PJRT_Buffer_MemoryLayout *layout, size_t rank, int64_t *minor_to_major);
+void by_major(const int64_t *values, const int64_t *minor_to_major, size_t rank, int64_t *ordered);
+/* Strides in bytes of an array without gaps; minor_to_major NULL: row-major. */
+void dense_strides(const int64_t *dims, size_t rank, const int64_t *minor_to_major, size_t nbytes,
+                   int64_t *strides);
+bool is_dense(const int64_t *dims, const int64_t *strides, const int64_t *dense, size_t rank);
+void copy_array(const int64_t *dims, size_t rank, size_t element_nbytes, size_t nbytes,
+                const void *from, const int64_t *from_strides, void *to,
+                const int64_t *to_strides);
+
 Block *block_allocate(Device *device, size_t nbytes);
 Block *block_ref(Block *block);
 void block_unref(Block *block);
@@ -134,8 +156,11 @@ Value *value_ref(Value *value);
 void value_unref(Value *value);
 /* Gives a value what the engine made: (DeviceArray, its address or 0, its size). */
 void value_adopt(Value *value, PyObject *made);
-Buffer *buffer_new(
-    Device *device, PJRT_Buffer_Type type, const int64_t *dims, size_t rank, Value *value);
+/* minor_to_major NULL: row-major. */
+Buffer *buffer_new(Memory *memory, PJRT_Buffer_Type type, const int64_t *dims, size_t rank,
+                   const int64_t *minor_to_major, Value *value);
+Error *deleted_error(void);
+Error *out_of_memory(Device *device, size_t nbytes);
 /* The value of a live buffer, to be unreferenced; NULL if it is deleted. */
 Value *buffer_value(Buffer *buffer);
 /* Deletes the buffer; its value, to be unreferenced, or NULL if it was deleted before. */
@@ -156,8 +181,10 @@ typedef struct {
     const int *device_ids; /* num_replicas * num_partitions indices of devices, by replica */
     const int *parameter_types, *output_types;
     const size_t *parameter_nbytes, *output_nbytes, *output_ranks;
-    const int64_t *parameter_dims, *output_dims;
+    const int64_t *parameter_dims, *output_dims; /* of parameters: from major to minor */
+    const int64_t *parameter_layouts, *output_layouts; /* minor to major, one after the other */
     const size_t *parameter_ranks;
+    const int *parameter_kinds, *output_kinds; /* numbers of kinds of memory */
     const uint8_t *donated;       /* for each parameter: the program offers to end it */
     const int64_t *alias;         /* for each output: the parameter whose memory it takes, or -1 */
     NativeEntry entry;            /* NULL: executed by Python */
@@ -175,10 +202,13 @@ struct PJRT_Executable {
     const ProgramRecord *record;
     Device **devices;
     PJRT_LogicalDeviceIds *logical_ids;
-    const char **memory_kinds; /* as many as outputs or parameters, whichever are more */
+    const char **memory_kinds; /* of outputs, then of parameters */
     size_t *memory_kind_sizes;
     PJRT_NamedValue costs[3];
+    _Atomic(void *) layouts; /* of results, once asked for: layouts.c */
 };
+
+void layouts_free(void *layouts, size_t count);
 
 /* One thread per device runs what does not run at once, in order: worker.c */
 typedef void (*Work)(void *argument);

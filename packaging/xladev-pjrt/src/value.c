@@ -39,6 +39,12 @@ Block *block_allocate(Device *device, size_t nbytes) {
     return block;
 }
 
+Error *out_of_memory(Device *device, size_t nbytes) {
+    return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
+                     "Out of memory allocating %zu bytes on %s; %lld bytes are in use", nbytes,
+                     device->record->name, (long long)device->nbytes_in_use);
+}
+
 Block *block_ref(Block *block) {
     if (block) block->refs++;
     return block;
@@ -80,15 +86,15 @@ void value_unref(Value *value) {
     free(value);
 }
 
-Buffer *buffer_new(
-    Device *device, PJRT_Buffer_Type type, const int64_t *dims, size_t rank, Value *value) {
+Buffer *buffer_new(Memory *memory, PJRT_Buffer_Type type, const int64_t *dims, size_t rank,
+                   const int64_t *minor_to_major, Value *value) {
     Buffer *buffer = malloc(sizeof *buffer + 2 * rank * sizeof *dims);
     if (!buffer) abort();
-    *buffer = (Buffer){.value = value, .device = device, .type = type, .rank = rank};
+    *buffer = (Buffer){.value = value, .memory = memory, .type = type, .rank = rank};
     buffer->nbytes = type_nbytes(type);
     for (size_t i = 0; i < rank; i++) {
         buffer->dims[i] = dims[i];
-        buffer->dims[rank + i] = (int64_t)(rank - 1 - i);
+        buffer->dims[rank + i] = minor_to_major ? minor_to_major[i] : (int64_t)(rank - 1 - i);
         buffer->nbytes *= (size_t)dims[i];
     }
     return buffer;
@@ -197,12 +203,12 @@ IMPLEMENT(Buffer_OnDeviceSizeInBytes) {
 }
 
 IMPLEMENT(Buffer_Device) {
-    args->device = args->buffer->device;
+    args->device = args->buffer->memory->device;
     return NULL;
 }
 
 IMPLEMENT(Buffer_Memory) {
-    args->memory = &args->buffer->device->memory;
+    args->memory = args->buffer->memory;
     return NULL;
 }
 
@@ -215,17 +221,17 @@ static bool is_packed(PJRT_Buffer_Type type) {
 
 IMPLEMENT(Buffer_IsOnCpu) {
     Buffer *buffer = args->buffer;
-    args->is_on_cpu = buffer->device->client->record->host_addressable && !is_packed(buffer->type);
+    args->is_on_cpu = buffer->memory->device->client->record->host_addressable && !is_packed(buffer->type);
     return NULL;
 }
 
-static Error *deleted(void) {
+Error *deleted_error(void) {
     return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
 }
 
 IMPLEMENT(Buffer_ReadyEvent) {
     Value *value = buffer_value(args->buffer);
-    if (!value) return deleted();
+    if (!value) return deleted_error();
     args->event = event_ref(value->ready);
     value_unref(value);
     return NULL;
@@ -234,12 +240,12 @@ IMPLEMENT(Buffer_ReadyEvent) {
 /* The address of a buffer, which is waited for. */
 static Error *find_address(Buffer *buffer, void **address) {
     Value *value = buffer_value(buffer);
-    if (!value) return deleted();
+    if (!value) return deleted_error();
     event_wait(value->ready);
     Error *error = event_error(value->ready);
     if (!error && !value->block)
         error = error_new(PJRT_Error_Code_UNIMPLEMENTED, "memory of %s has no host address",
-                          buffer->device->record->name);
+                          buffer->memory->device->record->name);
     if (!error) *address = value->block->data;
     value_unref(value);
     return error;
@@ -263,7 +269,7 @@ IMPLEMENT(Buffer_IncreaseExternalReferenceCount) {
     if (is_live && !buffer->external_references++ && !buffer->held)
         buffer->held = value_ref(buffer->value);
     pthread_mutex_unlock(&lock);
-    return is_live ? NULL : deleted();
+    return is_live ? NULL : deleted_error();
 }
 
 IMPLEMENT(Buffer_DecreaseExternalReferenceCount) {

@@ -222,8 +222,15 @@ def _checked(callback: Any, result_avals: Sequence[Any]) -> Callable[..., Sequen
     return call
 
 
-def module_bytecode(artifact: bytes) -> bytes:
-    """MLIR bytecode of a StableHLO module from a portable artifact, or from MLIR of any form.
+Attributes = list[dict[str, str]]
+"""Texts among the attributes of each argument or result of a function."""
+
+
+def read_stablehlo(artifact: bytes) -> tuple[bytes, Attributes, Attributes]:
+    """A StableHLO module from a portable artifact, or from MLIR of any form.
+
+    Returns:
+        Its MLIR bytecode, and the attributes of its main function's arguments and results.
 
     Raises:
         CompileError: it cannot be read.
@@ -238,7 +245,25 @@ def module_bytecode(artifact: bytes) -> bytes:
             module = stablehlo.deserialize_portable_artifact(context, artifact)
         except Exception:  # noqa: BLE001 (no artifact: perhaps MLIR as it is)
             module = _parse(ir, context, artifact)
-        return _bytecode(module)
+        return _bytecode(module), *_interface(ir, module)
+
+
+def _interface(ir: Any, module: Any) -> tuple[Attributes, Attributes]:
+    for function in module.body.operations:
+        if function.operation.name == "func.func" and function.name.value == "main":
+            attributes = function.operation.attributes
+            arguments, results = (_texts(ir, attributes, n) for n in ("arg_attrs", "res_attrs"))
+            return arguments, results
+    return [], []
+
+
+def _texts(ir: Any, attributes: Any, name: str) -> Attributes:
+    if name not in attributes:
+        return []
+    return [
+        {a.name: a.attr.value for a in given if isinstance(a.attr, ir.StringAttr)}
+        for given in attributes[name]
+    ]
 
 
 def _parse(ir: Any, context: Any, code: bytes) -> Any:

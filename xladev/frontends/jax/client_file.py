@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
+from typing import Any
 
 from xladev.client import load_compiled
 from xladev.compiler.json_values import DAMAGE, number_rows, numbers, parse_json, shown, text
 from xladev.compiler.program_file import program_from_bytes, program_to_bytes
 from xladev.errors import FormatError, UnsupportedError
 from xladev.frontends.jax.conversion import ShownProgram
+from xladev.frontends.jax.entry_interface import EntryInterface, Place
 from xladev.frontends.jax.platform_client import PlatformClient
 from xladev.frontends.jax.program import JaxProgram
 
@@ -36,6 +39,8 @@ def write(program: JaxProgram) -> bytes:
     parts = (program.options, program.shown.code, program_to_bytes(program.compiled.program))
     sizes = [len(p) for p in parts]
     told = {"sizes": sizes, "rows": program.rows, "form": program.shown.form}
+    told |= {"parameters": _told(program.interface.parameters)}
+    told |= {"results": _told(program.interface.results)}
     head = json.dumps(told).encode()
     return b"".join((MAGIC, _LENGTH.pack(len(head)), head, *parts))
 
@@ -47,14 +52,25 @@ def read(client: PlatformClient, data: bytes) -> JaxProgram:
         FormatError: damaged, or made by another version, or for another platform.
     """
     try:
-        rows, form, (options, code, file) = _split(data)
+        head, (options, code, file) = _split(data)
+        rows = tuple(tuple(row) for row in number_rows(head["rows"]))
+        shown_program = ShownProgram(text(head["form"]), code)
+        interface = EntryInterface(_places(head["parameters"]), _places(head["results"]))
     except (struct.error, *DAMAGE) as error:
         raise FormatError("damaged serialized executable", why=shown(error)) from error
     compiled = load_compiled(program_from_bytes(file), client.platform, rows)
-    return JaxProgram(compiled, ShownProgram(form, code), options, rows)
+    return JaxProgram(compiled, shown_program, options, rows, interface)
 
 
-def _split(data: bytes) -> tuple[tuple[tuple[int, ...], ...], str, tuple[bytes, bytes, bytes]]:
+def _told(given: Sequence[Place]) -> list[list[int]]:
+    return [[place.kind, *place.order] for place in given]
+
+
+def _places(rows: Any) -> tuple[Place, ...]:
+    return tuple(Place(tuple(order), kind) for kind, *order in number_rows(rows))
+
+
+def _split(data: bytes) -> tuple[dict[str, Any], tuple[bytes, bytes, bytes]]:
     if not data.startswith(MAGIC):
         raise FormatError("these bytes are no executable of xladev's PJRT plugin")
     (length,) = _LENGTH.unpack_from(data, len(MAGIC))
@@ -67,5 +83,4 @@ def _split(data: bytes) -> tuple[tuple[tuple[int, ...], ...], str, tuple[bytes, 
         at += size
     if at != len(data) or len(parts) != 3:
         raise FormatError("damaged serialized executable", why="it is cut or too long")
-    rows = tuple(tuple(row) for row in number_rows(head["rows"]))
-    return rows, text(head["form"]), (parts[0], parts[1], parts[2])
+    return head, (parts[0], parts[1], parts[2])

@@ -25,7 +25,7 @@ from xladev.errors import (
 from xladev.frontends.jax import client_file
 from xladev.frontends.jax.callbacks import custom_calls, used_callbacks
 from xladev.frontends.jax.compile_options import Override, read_options
-from xladev.frontends.jax.conversion import read_program, shown_program
+from xladev.frontends.jax.conversion import read_program
 from xladev.frontends.jax.element_types import TOKEN_NUMBER, type_of
 from xladev.frontends.jax.forks import check_device, note_compilation
 from xladev.frontends.jax.host_memory import strided_array, writable_array
@@ -92,11 +92,12 @@ def compile(
         first[r * wanted.num_partitions : (r + 1) * wanted.num_partitions]
         for r in range(wanted.num_replicas)
     )
-    module = read_program(code, form)
+    given = read_program(code, form)
+    module = given.module
     refuse_unknown_calls(module, client)
     chosen = _compile_options(rows, wanted.overrides)
     compiled = xla.compile(module, client.platform, chosen)
-    program = JaxProgram(compiled, shown_program(code, form), options, rows)
+    program = JaxProgram(compiled, given.shown, options, rows, given.interface)
     program.held = used_callbacks(module)
     return program, program.address
 

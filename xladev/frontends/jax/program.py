@@ -13,6 +13,12 @@ from xladev.compiler.thunks import RunExecutable
 from xladev.frontends.jax.compile_options import write_device_assignment
 from xladev.frontends.jax.conversion import ShownProgram
 from xladev.frontends.jax.element_types import number_of
+from xladev.frontends.jax.entry_interface import (
+    EntryInterface,
+    logical_dims,
+    minor_to_major,
+    places,
+)
 from xladev.frontends.jax.records import ProgramRecord, Storage
 from xladev.hlo.physical import is_plain
 from xladev.hlo.shape import Shape
@@ -34,6 +40,7 @@ class JaxProgram:
         shown: what clients are shown of it.
         options: serialized CompileOptionsProto.
         rows: ids of its devices, one row per replica.
+        interface: where arguments and results lie.
 
     Attributes:
         host_addressable: True if results have addresses.
@@ -46,6 +53,7 @@ class JaxProgram:
         shown: ShownProgram,
         options: bytes,
         rows: tuple[tuple[int, ...], ...],
+        interface: EntryInterface,
     ) -> None:
         self.host_addressable = compiled.devices[0].description.host_addressable
         self.held: Sequence[object] = ()
@@ -56,6 +64,10 @@ class JaxProgram:
         signature = compiled.program.signature
         self.parameters = signature.parameter_leaves
         self.results = signature.result_leaves
+        self.interface = EntryInterface(
+            places(interface.parameters, len(self.parameters)),
+            places(interface.results, len(self.results)),
+        )
         self._storage = Storage()
         self.record = self._make_record()
 
@@ -105,11 +117,28 @@ class JaxProgram:
             setattr(record, f"{kind}_types", numbers(ctypes.c_int, types))
             setattr(record, f"{kind}_nbytes", numbers(ctypes.c_size_t, _host_sizes(shapes)))
             setattr(record, f"{kind}_ranks", numbers(ctypes.c_size_t, [s.rank for s in shapes]))
-            dims = [d for s in shapes for d in s.dims]
-            setattr(record, f"{kind}_dims", numbers(ctypes.c_int64, dims))
+        self._fill_places(record)
         donors = set(self.compiled.program.donors)
         flags = [int(i in donors) for i in range(len(self.parameters))]
         record.donated = numbers(ctypes.c_uint8, flags)
+
+    def _fill_places(self, record: ProgramRecord) -> None:
+        """Parameters are told by their dims in memory, results by those that clients see."""
+        numbers = self._storage.numbers
+        sides = (
+            ("parameter", self.parameters, self.interface.parameters),
+            ("output", self.results, self.interface.results),
+        )
+        for kind, shapes, at in sides:
+            pairs = list(zip(shapes, at, strict=True))
+            layouts = [axis for s, p in pairs for axis in minor_to_major(p.order, s.rank)]
+            setattr(record, f"{kind}_layouts", numbers(ctypes.c_int64, layouts))
+            setattr(record, f"{kind}_kinds", numbers(ctypes.c_int, [p.kind for p in at]))
+        memory = [d for s in self.parameters for d in s.dims]
+        record.parameter_dims = numbers(ctypes.c_int64, memory)
+        results = zip(self.results, self.interface.results, strict=True)
+        seen = [d for s, p in results for d in logical_dims(s.dims, p.order)]
+        record.output_dims = numbers(ctypes.c_int64, seen)
 
     def _fill_entry(self, record: ProgramRecord) -> None:
         signature = self.compiled.program.signature

@@ -3,7 +3,7 @@
 import pytest
 
 from xladev.errors import UnsupportedError, XladevError
-from xladev.frontends.jax.conversion import HLO_WITH_CONFIG, read_program, shown_program
+from xladev.frontends.jax.conversion import HLO_WITH_CONFIG, read_program
 from xladev.hlo.proto import read_module, write_module
 from xladev.hlo.proto.wire import read_uint64
 from xladev.hlo.text import parse_module
@@ -21,17 +21,13 @@ def _only_field(data: bytes, number: int) -> tuple[bytes, bytes]:
 
 def test_hlo_is_shown_with_its_interface() -> None:
     module = parse_module(TEXT)
-    shown = shown_program(write_module(module), "hlo")
+    shown = read_program(write_module(module), "hlo").shown
     assert shown.form == HLO_WITH_CONFIG
     code, rest = _only_field(shown.code, 1)
     assert read_module(code) == module
     config, rest = _only_field(rest, 2)
     interface, end = _only_field(config, 1)
     assert not rest and not end and b"x" in interface
-
-
-def test_stablehlo_is_shown_as_it_came() -> None:
-    assert shown_program(b"ML", "mlir").code == b"ML"
 
 
 def test_what_is_no_program() -> None:

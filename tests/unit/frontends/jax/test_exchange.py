@@ -1,4 +1,4 @@
-"""Arrays in and out: DLPack with the host's libraries."""
+"""Arrays in and out: memory of the caller's, DLPack with the host's libraries, programs on disk."""
 
 from tests.tools.jax_child import run_jax
 
@@ -27,6 +27,46 @@ else:
     raise SystemExit('memory of the NPU was shown to the host')
 """,
         "xladev_cpu,template_npu",
+    )
+
+
+def test_aligned_memory_of_the_caller_is_used_in_place() -> None:
+    run_jax(
+        """
+import gc, weakref
+import numpy as np
+class Owner(np.ndarray):
+    pass
+def aligned(count, skew):
+    raw = np.zeros(4 * count + 128, np.uint8)
+    start = -raw.__array_interface__['data'][0] % 64 + skew
+    return raw[start : start + 4 * count].view(np.float32)
+def address(a):
+    return a.__array_interface__['data'][0]
+for count, skew, shared in ((1 << 16, 0, True), (1 << 16, 16, False), (64, 0, False)):
+    a = aligned(count, skew)
+    x = jax.device_put(a)
+    assert (x.unsafe_buffer_pointer() == address(a)) == shared, (count, skew)
+    assert jax.device_put(a.reshape(2, -1).T).tolist() == a.reshape(2, -1).T.tolist()
+a = aligned(1 << 16, 0)
+before = a.copy()
+x = jax.device_put(a)
+y = jax.jit(lambda v: v + 1, donate_argnums=0)(x)
+assert y[0] == 1 and np.array_equal(a, before), 'donation wrote memory of the caller'
+gone = []
+held = aligned(1 << 16, 0).view(Owner)
+weakref.finalize(held, gone.append, 1)
+z = jax.device_put(held)
+w = jax.jit(lambda v: jax.lax.fori_loop(0, 50, lambda i, c: c + v, v))(z)
+del held, z
+gc.collect()
+assert float(w[0]) == 0
+del w
+for _ in range(3):
+    jax.device_put(np.ones(3)).block_until_ready()
+    gc.collect()
+assert gone == [1], 'the memory was not given back'
+"""
     )
 
 
