@@ -29,6 +29,7 @@ EXAMPLES = {
         "xladev opt step.pb --passes 'expand{opcodes=cholesky+fft}'",
     ),
     "cost": ("xladev cost step.pb", "xladev cost step.pb --platform npu --top 5"),
+    "explain": ("xladev explain step.pb", "xladev explain step.pb --platform npu --json"),
     "isolate": (
         "xladev isolate step.pb --platform npu",
         "xladev isolate step.pb --inputs step.npz --platform npu --against cpu --out wrong",
@@ -49,6 +50,11 @@ NOTES = {
 Rows are sorted by what they take at least. A loop's instructions count once per turn, where the
 number of turns is plain to see. Bytes are counted as if nothing stayed in a cache; a fusion reads
 its operands and writes its results once.
+""",
+    "explain": """\
+Shows the kernels in the order of the program, what each computes and, for each of its results, why
+that is written to memory instead of being computed by who reads it. The passes that form kernels
+give the reasons as they decide.
 """,
     "isolate": """\
 Programs run in a child process. [Debug a mismatch](../how-to/debug-a-mismatch.md) shows what the

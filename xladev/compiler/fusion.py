@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from xladev import instrument
 from xladev.compiler.copied import is_worth_copying
 from xladev.compiler.support import Support
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
@@ -59,18 +60,27 @@ def is_free(instruction: HloInstruction) -> bool:
 
 def default_can_fuse(producer: HloInstruction, consumer: HloInstruction) -> bool:
     """Whether each element of the producer is computed once, or costs nothing."""
+    return not _rule_refusal(producer, consumer)
+
+
+def _rule_refusal(producer: HloInstruction, consumer: HloInstruction) -> str:
+    """Why the general rule keeps two instructions apart; empty if it does not."""
     if is_free(producer):
-        return True
+        return ""
     if not (producer.op.elementwise or producer.opcode in _INDEX_ONLY):
-        return False
+        formed = producer.opcode == "fusion"
+        return "its kernel is formed" if formed else f"{producer.opcode} is a kernel of its own"
     kept = _UNFUSED_OPERANDS.get(consumer.opcode, frozenset())
     if any(consumer.operands[n] is producer for n in kept if n < len(consumer.operands)):
-        return False
+        return f"{consumer.name} ({consumer.opcode}) updates it in place"
     if consumer.op.elementwise or consumer.opcode in _ONCE:
-        return True
+        return ""
     if consumer.opcode in ("broadcast", "gather"):
-        return producer.opcode in ("reshape", "transpose", "broadcast", "slice", "reverse")
-    return consumer.opcode in ("dynamic-update-slice", "scatter")
+        again = producer.opcode in ("reshape", "transpose", "broadcast", "slice", "reverse")
+        return "" if again else f"{consumer.name} ({consumer.opcode}) would compute it repeatedly"
+    if consumer.opcode in ("dynamic-update-slice", "scatter"):
+        return ""
+    return f"{consumer.name} ({consumer.opcode}) reads its operands from memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +139,18 @@ class Fusion:
         with_core: set[HloInstruction] = set()
         for instruction in reversed(computation.instructions):
             alone = instruction is computation.root or instruction in controlled
-            goals = self._goals(instruction, () if alone else users[instruction], leader, size)
+            readers = () if alone else users[instruction]
+            goals, why = self._goals(instruction, readers, leader, size)
             if instruction.opcode in self.epilogues and not goals:
-                readers = () if alone else users[instruction]
                 goal = self._epilogue_leader(instruction, readers, leader, size, reads)
                 goal = instruction if goal in with_core else goal
                 with_core.add(goal)
                 goals = frozenset({goal} - {instruction})
             if goals and not reads.join(instruction, users[instruction]):
-                goals = frozenset()
+                goals, why = frozenset(), f"it would be computed at more than {MAX_COPIES} indices"
             if not goals:
                 reads.lead(instruction)
+                instrument.decision(self.name, instruction.name, why)
             leader[instruction] = goals or frozenset({instruction})
             for goal in leader[instruction]:
                 size[goal] = size.get(goal, 0) + 1
@@ -175,22 +186,35 @@ class Fusion:
         readers: Sequence[HloInstruction],
         leader: Leaders,
         size: Mapping[HloInstruction, int],
-    ) -> frozenset[HloInstruction]:
-        """The roots of the kernels that an instruction joins; none if it is one itself."""
-        nowhere: frozenset[HloInstruction] = frozenset()
-        if not readers or not is_kernel(instruction) or instruction.note.device:
-            return nowhere
+    ) -> tuple[frozenset[HloInstruction], str]:
+        """The roots of the kernels that an instruction joins; or none, and why."""
+        why = self._refusal(instruction, readers)
         goals = frozenset(goal for reader in readers for goal in leader[reader])
-        if any(not is_kernel(goal) or size[goal] >= self.max_group for goal in goals):
-            return nowhere
-        for reader in readers:
-            if not is_kernel(reader) or not default_can_fuse(instruction, reader):
-                return nowhere
-            if not self.can_fuse(instruction, reader):
-                return nowhere
+        if not why and any(size[goal] >= self.max_group for goal in goals):
+            why = f"the kernel has {self.max_group} instructions"
         least = self.copied_from_nbytes
-        is_copied = least is not None and is_worth_copying(instruction, least)
-        return goals if len(goals) == 1 or is_copied else nowhere
+        if not why and len(goals) > 1:
+            is_copied = least is not None and is_worth_copying(instruction, least)
+            names = ", ".join(sorted(goal.name for goal in goals))
+            why = "" if is_copied else f"its readers are in several kernels: {names}"
+        return (frozenset(), why) if why else (goals, "")
+
+    def _refusal(self, instruction: HloInstruction, readers: Sequence[HloInstruction]) -> str:
+        """Why an instruction cannot join its readers, wherever they are; empty if it can."""
+        if not is_kernel(instruction) or instruction.note.device:
+            return f"{instruction.opcode} is no step of a kernel"
+        if not readers:
+            return "it is a result, or has control dependencies"
+        for reader in readers:
+            if not is_kernel(reader):
+                return f"{reader.name} ({reader.opcode}) reads its operands from memory"
+            why = _rule_refusal(instruction, reader)
+            if why:
+                return why
+            answer = self.can_fuse(instruction, reader)
+            if not answer:
+                return f"with {reader.name}: {answer.reason}"
+        return ""
 
 
 def controlled(computation: HloComputation) -> set[HloInstruction]:

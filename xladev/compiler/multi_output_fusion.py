@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from xladev import instrument
 from xladev.compiler.fusion import is_free, is_kernel, kernel_programs
 from xladev.compiler.in_place import read_at_own_index
 from xladev.compiler.kernel_groups import KernelGroups
@@ -126,16 +127,27 @@ class MultiOutputFusion:
         have, more = groups.members(first), groups.members(second)
         if have is more:
             return True
-        if not _is_small_enough(have, more) or not _go_together(have, more):
-            return False
-        if not all(self.can_share(a, b) for a in have for b in more):
-            return False
-        return groups.join(first, second)
+        why = _refusal(have, more)
+        answers = (self.can_share(a, b) for a in have for b in more)
+        why = why or next((answer.reason for answer in answers if not answer), "")
+        if not why and not groups.join(first, second):
+            why = "one would have to wait for the other"
+        if why:
+            what = f"not joined with {_root(first).name}: {why}"
+            instrument.decision(self.name, _root(second).name, what)
+        return not why
 
 
 def _in_order(computation: HloComputation, ordered: AbstractSet[str]) -> list[str]:
     """Names of what must keep its order; a join may draw operands forward, past each other."""
     return [i.name for i in computation.instructions if keeps_order(i, ordered)]
+
+
+def _refusal(have: Sequence[HloInstruction], more: Sequence[HloInstruction]) -> str:
+    """Why two groups of kernels cannot be one, whatever the backend says; empty if they can."""
+    if not _is_small_enough(have, more):
+        return "too many results or instructions for one kernel"
+    return "" if _go_together(have, more) else "they do not go over the same elements in step"
 
 
 def _is_small_enough(have: Sequence[HloInstruction], more: Sequence[HloInstruction]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from xladev import instrument
 from xladev.codegen.row_program import RowSpace, row_space
 from xladev.compiler.fusion import (
     MAX_GROUP,
@@ -53,6 +54,9 @@ class RowFusion:
         for space in spaces:
             for root, group in self._groups(space, computation, users, alone, taken):
                 taken |= group
+                folds = sum(i.opcode == "reduce" for i in group)
+                why = f"each row is folded ({folds} times) and used while it is in the cache"
+                instrument.decision(self.name, root.name, why)
                 replacements[root] = fused_group(root, group, computation.name)
         return without_dead(rebuild(computation, replacements)) if replacements else computation
 
