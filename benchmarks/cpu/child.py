@@ -55,12 +55,14 @@ class Prepared:
         results: arrays of what `call` returned.
         memory: bytes by name, where the library tells: ``temporary``, ``results``, ``aliased``.
         compile_s: wall and CPU seconds from HLO to what can be run; None if nothing is compiled.
+        warm_s: the same where another process compiled it before; None without such a cache.
     """
 
     call: Callable[[], Any]
     results: Callable[[Any], list[Array]]
     memory: Mapping[str, int] = field(default_factory=dict[str, int])
     compile_s: tuple[float, float] | None = None
+    warm_s: tuple[float, float] | None = None
 
 
 class Library(Protocol):
@@ -144,6 +146,7 @@ class Server:
             "seconds": _warm_up(prepared.call),
             "first_s": first_s,
             "compile_s": prepared.compile_s,
+            "warm_s": prepared.warm_s,
             "memory": {**prepared.memory, "peak": peak_nbytes()},
         }
 

@@ -209,6 +209,7 @@ class Bench:
 def _prepared(reply: Message) -> PeerResult:
     return PeerResult(
         compile_s=reply.get("compile_s"),
+        warm_s=reply.get("warm_s"),
         first_s=reply.get("first_s"),
         memory=reply.get("memory", {}),
         left_out=reply.get("refused") or reply.get("error", ""),

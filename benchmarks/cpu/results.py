@@ -29,6 +29,7 @@ class PeerResult:
         left_out: why there are no times; empty if there are.
         is_refused: true if that is no failure: the library does not have what the row wants.
         differs: how its results differ from XLA's; empty if they do not, or nobody knows.
+        warm_s: wall and CPU seconds of a compilation that the cache on disk answers.
     """
 
     wall: list[float] = field(default_factory=list[float])
@@ -39,6 +40,7 @@ class PeerResult:
     left_out: str = ""
     is_refused: bool = False
     differs: str = ""
+    warm_s: list[float] | None = None
 
     def times(self, clock: str) -> list[float]:
         """Seconds per call by one of `CLOCKS`."""

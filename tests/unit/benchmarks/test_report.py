@@ -46,6 +46,16 @@ def test_the_page_names_what_is_behind_and_what_failed() -> None:
     assert "![](a.svg)" in text
 
 
+def test_compile_times_are_compared_cold_and_from_the_cache() -> None:
+    (one, other) = row("one", 2e-3, 4e-3), row("other", 8e-3, 4e-3)
+    one.peers[OURS].warm_s = [1e-3, 1e-4]
+    text = page([one, other], Facts("a machine"))
+    lines = [line for line in text.splitlines() if line.startswith(("| one |", "| other |"))]
+    assert lines[2].endswith("| 2.00 | 100 us | 20.0 |")
+    assert lines[3].endswith("| 4.00 |  |  |") or lines[3].endswith("| 8.00 |  |  |")
+    assert "geometric mean: 20.0" in text
+
+
 def test_a_page_of_nothing() -> None:
     assert "## Summary" in page([], Facts("a machine"))
 
