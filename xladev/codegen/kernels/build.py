@@ -227,7 +227,7 @@ def begin_kernel(
         parameters = [Parameter(p.type, p.name, _escaping(p.attributes)) for p in parameters]
     # Inlined into the entry, thousands of kernels would make one function LLVM is slow on.
     b = module.function(spec.name, VOID, parameters, attributes="noinline")
-    shapes = _as_bits(spec.computation, (*spec.operands, *spec.results))
+    shapes = moved_as_bits(spec.computation, (*spec.operands, *spec.results))
     arrays = tuple(IrArray(p, s) for p, s in zip(b.arguments, shapes, strict=False))
     held = {
         parameter: (array,)
@@ -244,7 +244,7 @@ _MOVES = frozenset({"parameter", "tuple", "concatenate", *MOVEMENT_RULES, *INDEX
 }
 
 
-def _as_bits(computation: HloComputation, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+def moved_as_bits(computation: HloComputation, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
     """The shapes; with integers for narrow floats if the kernel only moves them.
 
     Moved as they lie in memory, NaNs keep their payloads.
