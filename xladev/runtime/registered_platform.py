@@ -158,11 +158,13 @@ class RegisteredPlatform:
     def device(self, ordinal: int) -> Device:
         """The device of that number, opened at the first call.
 
+        A platform without visible devices is asked for one: emulators show theirs on request only.
+
         Raises:
             DeviceError: there is none of that number.
             XladevError: it cannot be opened.
         """
-        count = self.device_count()
+        count = self.device_count() or self.provide_devices(1)
         if not 0 <= ordinal < count:
             raise DeviceError(
                 f"there is no device {self.name}:{ordinal}",
@@ -175,8 +177,9 @@ class RegisteredPlatform:
             return self._devices[ordinal]
 
     def devices(self) -> tuple[Device, ...]:
-        """All its devices, opened; errors as in `device`."""
-        return tuple(self.device(i) for i in range(self.device_count()))
+        """All its devices, opened; errors and requests as in `device`."""
+        count = self.device_count() or self.provide_devices(1)
+        return tuple(self.device(i) for i in range(count))
 
     def close(self) -> None:
         """Closes the devices that are open; they are opened anew when asked for."""
