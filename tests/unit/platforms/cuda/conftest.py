@@ -1,0 +1,39 @@
+"""What the CUDA tests share: kernels from HLO text, and a registry with the emulated platform."""
+
+import pytest
+
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.hlo.text import parse_module
+from xladev.platforms.cuda.codegen import nvptx
+from xladev.platforms.cuda.codegen.kernel import emit_thread_function
+from xladev.platforms.cuda.plugin import xladev_platforms
+from xladev.platforms.cuda.toolkit import assemble, ptxas_path
+from xladev.runtime.registry import Registry, installed_plugins, using_registry
+
+
+@pytest.fixture(scope="package")
+def emulated():
+    """The platform ``cuda_emu`` in this process's registry, installed or not."""
+    found = [e for e in installed_plugins() if e.name != "cuda"]
+    registry = Registry(lambda: found)
+    for spec in xladev_platforms():
+        registry.register(spec)
+    with using_registry(registry):
+        yield "cuda_emu"
+    registry.close()
+
+
+def ptx_of(text: str, target: str = "sm_90a") -> str:
+    """PTX of a kernel that computes a whole module."""
+    spec = KernelSpec("kernel", parse_module(text).entry)
+    code, _ = nvptx.kernel_text(emit_thread_function(spec, nvptx.TRAITS))
+    return nvptx.ptx_of("kernel", code, target)
+
+
+@pytest.fixture
+def assembled():
+    """A function from HLO text to what ptxas says; skips where there is none."""
+    found = ptxas_path()
+    if found is None:
+        pytest.skip("no ptxas: install the CUDA toolkit or nvidia-cuda-nvcc")
+    return lambda text, target="sm_90a": assemble(ptx_of(text, target), target, found)

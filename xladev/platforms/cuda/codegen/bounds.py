@@ -1,0 +1,90 @@
+"""Bounds checks: the accesses of a neutral thread function, each tied to the array it belongs to.
+
+The text is rewritten, not the emitters: what a GPU runs is what is checked. An access that does not
+lie within its array is recorded as a fault, and goes to a sink instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from xladev.errors import CompileError
+from xladev.platforms.cuda.codegen.primitives import CONTEXT, THREAD
+
+CHECK = "xd.checked"
+"""Symbol of `ptr (context, address, base, bytes accessed, bytes of the array, array number)`."""
+
+_ADDRESS = re.compile(r"\s*(%[\w.]+) = getelementptr (?:inbounds )?[^,]+, ptr ([%@][\w.]+),")
+_LOAD = re.compile(r"(\s*%[\w.]+ = load (?:volatile )?)(<[^>]+>|\w+), ptr (%[\w.]+)(,.*)$")
+_STORE = re.compile(r"(\s*store )(<[^>]+>|\w+) (.+), ptr (%[\w.]+)(, align.*)$")
+_WIDTHS = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
+
+
+def with_bounds_checks(text: str, parameters: Sequence[str], nbytes: Sequence[int]) -> str:
+    """A module whose thread function checks each access to its arrays.
+
+    Args:
+        text: of the module.
+        parameters: names of the thread function's arrays.
+        nbytes: length of each of them.
+    """
+    begin = text.index(f"define internal void @{THREAD}(")
+    end = text.index("\n}", begin)
+    rewriter = _Rewriter(parameters, nbytes)
+    body = "\n".join(line for old in text[begin:end].split("\n") for line in rewriter.lines(old))
+    return text[:begin] + body + text[end:]
+
+
+class _Rewriter:
+    """Follows addresses back to the parameter that they were computed from."""
+
+    def __init__(self, parameters: Sequence[str], nbytes: Sequence[int]) -> None:
+        self._roots = {f"%{name}": f"%{name}" for name in parameters}
+        self._arrays = {
+            f"%{name}": (number, size)
+            for number, (name, size) in enumerate(zip(parameters, nbytes, strict=True))
+        }
+        self._count = 0
+
+    def lines(self, line: str) -> list[str]:
+        """What becomes of a line."""
+        found = _ADDRESS.match(line)
+        if found:
+            result, base = found.groups()
+            self._roots[result] = self._roots.get(base, base)
+            return [line]
+        load = _LOAD.match(line)
+        if load:
+            head, type_, address, tail = load.groups()
+            check, safe = self._checked(type_, address)
+            return [*check, f"{head}{type_}, ptr {safe}{tail}"]
+        store = _STORE.match(line)
+        if store:
+            head, type_, value, address, tail = store.groups()
+            check, safe = self._checked(type_, address)
+            return [*check, f"{head}{type_} {value}, ptr {safe}{tail}"]
+        return [line]
+
+    def _checked(self, type_: str, address: str) -> tuple[list[str], str]:
+        root = self._roots.get(address, address)
+        array = self._arrays.get(root)
+        if array is None:
+            if root.startswith("%") and not root.startswith("%stack"):
+                raise CompileError(f"an access to {address} belongs to no array of the kernel")
+            return [], address
+        self._count += 1
+        number, nbytes = array
+        safe = f"%checked{self._count}"
+        return [
+            f"  {safe} = call ptr @{CHECK}(ptr %{CONTEXT}, ptr {address}, ptr {root}, "
+            f"i64 {_access_nbytes(type_)}, i64 {nbytes}, i64 {number})"
+        ], safe
+
+
+def _access_nbytes(type_: str) -> int:
+    """Bytes of a value in memory."""
+    vector = re.fullmatch(r"<(\d+) x (\w+)>", type_)
+    if vector:
+        return int(vector.group(1)) * _access_nbytes(vector.group(2))
+    return _WIDTHS[type_] if type_ in _WIDTHS else (int(type_[1:]) + 7) // 8

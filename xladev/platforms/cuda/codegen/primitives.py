@@ -1,0 +1,66 @@
+"""The primitives of neutral kernels: what a thread asks of its machine, by names no target owns.
+
+A kernel is emitted once, as the function of one thread. Its first parameter is the thread's
+context, which every primitive is given; what a primitive is, the target's table says
+(`codegen.nvptx`, `codegen.host_threads`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from xladev.codegen.llvm import I32, I64, VOID, FunctionBuilder, Value
+from xladev.errors import CompileError
+
+CONTEXT = "simt"
+"""Name of the first parameter of a thread's function."""
+THREAD = "xd.thread"
+"""Symbol of a thread's function; it is called by the target's entry alone."""
+
+_DECLARED = re.compile(r"^declare [^@\n]*@(xd\.[\w.]+)\(.*$", re.MULTILINE)
+
+
+def thread_number(b: FunctionBuilder, block: int, count: int) -> Value:
+    """The number of this thread among all of the grid, as i64.
+
+    Args:
+        b: the function of a thread.
+        block: threads of a block, along x.
+        count: threads that are numbered; where 32 bits hold them, 32 bits are computed with.
+    """
+    wide = I64 if count > 2**31 - 1 else I32
+    block_number = b.resize(_ask(b, "xd.ctaid.x"), wide, signed=False)
+    within = b.resize(_ask(b, "xd.tid.x"), wide, signed=False)
+    number = b.binary("add nuw nsw", b.binary("mul nuw nsw", block_number, block), within)
+    return b.resize(number, I64, signed=False)
+
+
+def _ask(b: FunctionBuilder, symbol: str) -> Value:
+    b.module.declare(symbol, I32, ("ptr",))
+    return b.call(symbol, I32, b.arguments[0])
+
+
+def barrier(b: FunctionBuilder) -> None:
+    """Waits for all threads of the block."""
+    b.module.declare("xd.barrier", VOID, ("ptr",))
+    b.call_void("xd.barrier", b.arguments[0])
+
+
+def with_definitions(text: str, table: Mapping[str, str], target: str) -> str:
+    """A module with the declarations of primitives replaced by a target's definitions.
+
+    Raises:
+        CompileError: the target has no such primitive.
+    """
+
+    def definition(found: re.Match[str]) -> str:
+        symbol = found.group(1)
+        if symbol not in table:
+            raise CompileError(
+                f"target {target} has no primitive {symbol}",
+                why=f"it has {', '.join(sorted(table))}",
+            )
+        return table[symbol].strip()
+
+    return _DECLARED.sub(definition, text)

@@ -1,0 +1,291 @@
+"""The real driver, on CuPy: its memory pool, streams, events and modules. Nothing here emulates.
+
+CuPy is imported when the driver is made. Without CuPy, without NVIDIA's driver or without a GPU
+there are no devices, and `CupyDriver.version` says why.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from xladev.compiler.kernel_code import LaunchDimensions
+from xladev.platforms.cuda.driver.interface import (
+    Allocation,
+    DeviceProperties,
+    DriverError,
+    DriverEvent,
+    DriverFunction,
+    DriverMemoryError,
+    MemoryInfo,
+)
+from xladev.runtime.memory import HostBytes
+
+_POLL_S = 50e-6
+_INSTALL = "CuPy is not installed: pip install xladev-cuda"
+
+
+def _import_cupy() -> tuple[Any, str]:
+    """CuPy, or None and why not."""
+    try:
+        import cupy
+    except ImportError as e:
+        return None, _INSTALL if e.name == "cupy" else f"CuPy cannot be imported: {e}"
+    return cupy, ""
+
+
+class CupyDriver:
+    """NVIDIA's driver and the GPUs that it shows to this process."""
+
+    def __init__(self) -> None:
+        self._cupy, self._reason = _import_cupy()
+        self._count = 0 if self._cupy is None else self._counted()
+
+    def _counted(self) -> int:
+        try:
+            return int(self._cupy.cuda.runtime.getDeviceCount())
+        except self._cupy.cuda.runtime.CUDARuntimeError as e:
+            self._reason = f"CUDA finds no device: {e}"
+            return 0
+
+    def version(self) -> str:
+        """Versions of CuPy and the driver, or why there is no device."""
+        if self._cupy is None:
+            return self._reason
+        found = f"CuPy {self._cupy.__version__}"
+        if self._reason:
+            return f"{found}; {self._reason}"
+        number = int(self._cupy.cuda.runtime.driverGetVersion())
+        return f"{found}, driver for CUDA {number // 1000}.{number % 1000 // 10}"
+
+    def device_count(self) -> int:
+        """GPUs that are visible (``CUDA_VISIBLE_DEVICES``)."""
+        return self._count
+
+    def open(self, ordinal: int) -> CupyDevice:
+        """Opens a GPU.
+
+        Raises:
+            DriverError: there is none of that number.
+        """
+        if not 0 <= ordinal < self._count:
+            raise DriverError(self._reason or f"there is no GPU {ordinal}")
+        return CupyDevice(self._cupy, ordinal)
+
+
+@dataclass(frozen=True, slots=True)
+class CupyFunction:
+    """A function of a loaded module, which it keeps loaded."""
+
+    name: str
+    function: Any
+
+
+class _OnDevice:
+    """Makes calls on one device, and turns CuPy's errors into the interface's."""
+
+    def __init__(self, cupy: Any, ordinal: int) -> None:
+        self.cupy = cupy
+        self._device = cupy.cuda.Device(ordinal)
+
+    @contextmanager
+    def calls(self) -> Iterator[None]:
+        """CUDA's current device is ours; errors are the interface's."""
+        cuda = self.cupy.cuda
+        try:
+            with self._device:
+                yield
+        except cuda.memory.OutOfMemoryError as e:
+            raise DriverMemoryError(str(e)) from e
+        except (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError) as e:
+            raise DriverError(str(e)) from e
+
+
+class CupyDevice:
+    """One GPU with a pool of its own."""
+
+    def __init__(self, cupy: Any, ordinal: int) -> None:
+        self._on = _OnDevice(cupy, ordinal)
+        self._runtime = cupy.cuda.runtime
+        with self._on.calls():
+            self._pool = cupy.cuda.MemoryPool()
+            self.properties = _properties(self._runtime.getDeviceProperties(ordinal))
+
+    def allocate(self, nbytes: int) -> Allocation:
+        """See `DriverDevice.allocate`; CuPy aligns to 512 bytes."""
+        with self._on.calls():
+            pointer = self._pool.malloc(nbytes)
+        return Allocation(int(pointer.ptr), nbytes, [pointer])
+
+    def free(self, allocation: Allocation) -> None:
+        """See `DriverDevice.free`: the pool takes memory back with its last reference."""
+        owner = allocation.owner
+        if not isinstance(owner, list) or not owner:
+            raise DriverError(f"address {allocation.address:#x} was not allocated, or freed")
+        with self._on.calls():
+            owner.clear()
+
+    def memory_info(self) -> MemoryInfo:
+        """See `DriverDevice.memory_info`."""
+        with self._on.calls():
+            free, _ = self._runtime.memGetInfo()
+            used, held = int(self._pool.used_bytes()), int(self._pool.total_bytes())
+        return MemoryInfo(used, held, int(free) + held)
+
+    def copy_to_device(self, address: int, source: HostBytes) -> None:
+        """See `DriverDevice.copy_to_device`."""
+        with self._on.calls():
+            kind = self._runtime.memcpyHostToDevice
+            self._runtime.memcpy(address, source.ctypes.data, source.nbytes, kind)
+
+    def copy_to_host(self, destination: HostBytes, address: int) -> None:
+        """See `DriverDevice.copy_to_host`."""
+        with self._on.calls():
+            kind = self._runtime.memcpyDeviceToHost
+            self._runtime.memcpy(destination.ctypes.data, address, destination.nbytes, kind)
+
+    def create_stream(self) -> CupyStream:
+        """See `DriverDevice.create_stream`; not ordered with the default stream either."""
+        with self._on.calls():
+            return CupyStream(self._on, self._on.cupy.cuda.Stream(non_blocking=True))
+
+    def load(self, image: bytes, symbol: str) -> CupyFunction:
+        """See `DriverDevice.load`: PTX, by the driver's own compiler, or a cubin."""
+        with self._on.calls():
+            module = self._on.cupy.cuda.function.Module()
+            module.load(image if image.endswith(b"\0") else image + b"\0")
+            return CupyFunction(symbol, module.get_function(symbol))
+
+    def close(self) -> None:
+        """See `DriverDevice.close`."""
+        with self._on.calls():
+            self._pool.free_all_blocks()
+
+
+class CupyStream:
+    """One stream of a GPU."""
+
+    def __init__(self, on: _OnDevice, stream: Any) -> None:
+        self._on = on
+        self._stream = stream
+        self._runtime = on.cupy.cuda.runtime
+        self._kept: list[HostBytes] = []
+
+    def copy_to_device(self, address: int, source: HostBytes) -> None:
+        """See `DriverStream.copy_to_device`."""
+        self._copy(address, source.ctypes.data, source.nbytes, "HostToDevice", source)
+
+    def copy_to_host(self, destination: HostBytes, address: int) -> None:
+        """See `DriverStream.copy_to_host`."""
+        nbytes = destination.nbytes
+        self._copy(destination.ctypes.data, address, nbytes, "DeviceToHost", destination)
+
+    def copy(self, destination: int, source: int, nbytes: int) -> None:
+        """See `DriverStream.copy`."""
+        self._copy(destination, source, nbytes, "Default")
+
+    def _copy(
+        self, destination: int, source: int, nbytes: int, kind: str, *kept: HostBytes
+    ) -> None:
+        self._kept += kept
+        code = getattr(self._runtime, f"memcpy{kind}")
+        with self._on.calls():
+            self._runtime.memcpyAsync(destination, source, nbytes, code, self._stream.ptr)
+
+    def launch(
+        self, function: DriverFunction, dimensions: LaunchDimensions, arguments: Sequence[int]
+    ) -> None:
+        """See `DriverStream.launch`.
+
+        Raises:
+            DriverError: a kernel of another driver, or the launch was refused.
+        """
+        if not isinstance(function, CupyFunction):
+            raise DriverError("the kernel belongs to another driver")
+        with self._on.calls():
+            function.function(
+                dimensions.grid,
+                dimensions.block,
+                tuple(arguments),
+                dimensions.shared_nbytes,
+                self._stream,
+            )
+
+    def record(self) -> CupyEvent:
+        """See `DriverStream.record`."""
+        with self._on.calls():
+            event = self._on.cupy.cuda.Event()
+            event.record(self._stream)
+        kept, self._kept = self._kept, []
+        return CupyEvent(self._on, event, kept)
+
+    def wait(self, event: DriverEvent) -> None:
+        """See `DriverStream.wait`."""
+        if not isinstance(event, CupyEvent):
+            raise DriverError("the event belongs to another driver")
+        with self._on.calls():
+            self._stream.wait_event(event.event)
+
+
+class CupyEvent:
+    """A recorded event; keeps host memory of the copies before it until it is dropped."""
+
+    def __init__(self, on: _OnDevice, event: Any, kept: list[HostBytes]) -> None:
+        self._on = on
+        self.event = event
+        self._kept = kept
+        self._failure: DriverError | None = None
+
+    def query(self) -> bool:
+        """See `DriverEvent.query`; failed work is finished work."""
+        try:
+            with self._on.calls():
+                return bool(self.event.done)
+        except DriverError as e:
+            self._failure = e
+            return True
+
+    def synchronize(self, timeout_s: float | None = None) -> bool:
+        """See `DriverEvent.synchronize`."""
+        if timeout_s is not None:
+            return self._polled(time.monotonic() + timeout_s)
+        try:
+            with self._on.calls():
+                self.event.synchronize()
+        except DriverError as e:
+            self._failure = e
+        return True
+
+    def _polled(self, deadline: float) -> bool:
+        while not self.query():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def failure(self) -> DriverError | None:
+        """See `DriverEvent.failure`; CUDA reports a fault at every call after it."""
+        return self._failure
+
+    def elapsed_ms(self, since: DriverEvent) -> float:
+        """See `DriverEvent.elapsed_ms`."""
+        if not isinstance(since, CupyEvent):
+            raise DriverError("an event of another driver")
+        with self._on.calls():
+            return float(self._on.cupy.cuda.get_elapsed_time(since.event, self.event))
+
+
+def _properties(found: dict[str, Any]) -> DeviceProperties:
+    """What the contract wants of CUDA's properties: clocks in kHz, bus width in bits."""
+    name = found["name"]
+    clock, width = found.get("memoryClockRate", 0), found.get("memoryBusWidth", 0)
+    return DeviceProperties(
+        name=name.decode() if isinstance(name, bytes) else str(name),
+        capability=(int(found["major"]), int(found["minor"])),
+        multiprocessors=int(found["multiProcessorCount"]),
+        memory_nbytes=int(found["totalGlobalMem"]),
+        bandwidth=2.0 * clock * 1e3 * width / 8 if clock and width else None,
+    )

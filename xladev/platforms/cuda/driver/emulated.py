@@ -1,0 +1,258 @@
+"""The emulated driver: memory, streams and kernels of a GPU that is not there, on the host.
+
+Kernels are the same functions of one thread that a GPU runs, with every access checked
+(`codegen.host_threads`). New memory holds a pattern, not zeros; freed memory is known as freed.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xladev.compiler.kernel_code import LaunchDimensions
+from xladev.errors import OptionError
+from xladev.platforms.cuda.codegen.host_code import HostKernel
+from xladev.platforms.cuda.driver.emulated_queue import Queue, QueuedEvent, Schedule
+from xladev.platforms.cuda.driver.interface import (
+    Allocation,
+    DeviceProperties,
+    DriverError,
+    DriverEvent,
+    DriverFunction,
+    DriverMemoryError,
+    MemoryInfo,
+)
+from xladev.runtime.memory import HostBytes
+
+SEED_VARIABLE = "XLADEV_CUDA_EMU_SEED"
+MEMORY_NBYTES = 4 << 30
+"""Memory of one emulated device; the host's is used as it is allocated."""
+ALIGNMENT = 256
+_PATTERN = 0xA5
+"""What new memory is filled with: a negative number of any type, and no common one."""
+
+
+class EmulatedMemory:
+    """The allocations of one device. Thread-safe."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.in_use = 0
+        self._lock = threading.Lock()
+        self._starts: list[int] = []
+        self._live: dict[int, Allocation] = {}
+
+    def allocate(self, nbytes: int) -> Allocation:
+        """New memory.
+
+        Raises:
+            DriverMemoryError: it does not fit.
+        """
+        with self._lock:
+            if self.in_use + nbytes > self.limit:
+                raise DriverMemoryError(
+                    f"{nbytes} bytes do not fit: {self.in_use} of {self.limit} are in use"
+                )
+            raw = np.full(nbytes + ALIGNMENT, _PATTERN, np.uint8)
+            address = -(-_address_of(raw) // ALIGNMENT) * ALIGNMENT
+            made = Allocation(address, nbytes, raw)
+            bisect.insort(self._starts, address)
+            self._live[address] = made
+            self.in_use += nbytes
+            return made
+
+    def free(self, allocation: Allocation) -> None:
+        """Forgets an allocation.
+
+        Raises:
+            DriverError: it is not one, or was freed before.
+        """
+        with self._lock:
+            if self._live.get(allocation.address) is not allocation:
+                raise DriverError(f"address {allocation.address:#x} was not allocated, or freed")
+            del self._live[allocation.address]
+            self._starts.remove(allocation.address)
+            self.in_use -= allocation.nbytes
+
+    def bytes_at(self, address: int, nbytes: int) -> HostBytes:
+        """The bytes of a range.
+
+        Raises:
+            DriverError: it does not lie within one live allocation.
+        """
+        with self._lock:
+            place = bisect.bisect_right(self._starts, address) - 1
+            found = self._live[self._starts[place]] if place >= 0 else None
+        if found is None or address + nbytes > found.address + found.nbytes:
+            raise DriverError(f"{nbytes} bytes at {address:#x} lie in no live allocation")
+        raw = found.owner
+        assert isinstance(raw, np.ndarray)  # made by allocate
+        begin = address - _address_of(raw)
+        return raw[begin : begin + nbytes]
+
+
+def _address_of(data: HostBytes) -> int:
+    address: int = data.__array_interface__["data"][0]
+    return address
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatedFunction:
+    """A kernel in this process."""
+
+    name: str
+    kernel: HostKernel
+
+
+class EmulatedStream:
+    """A queue of one device."""
+
+    def __init__(self, memory: EmulatedMemory, schedule: Schedule) -> None:
+        self._memory = memory
+        self._schedule = schedule
+        self._queue = Queue()
+
+    def copy_to_device(self, address: int, source: HostBytes) -> None:
+        """See `DriverStream.copy_to_device`."""
+        self._enqueue(lambda: np.copyto(self._memory.bytes_at(address, source.nbytes), source))
+
+    def copy_to_host(self, destination: HostBytes, address: int) -> None:
+        """See `DriverStream.copy_to_host`."""
+        nbytes = destination.nbytes
+        self._enqueue(lambda: np.copyto(destination, self._memory.bytes_at(address, nbytes)))
+
+    def copy(self, destination: int, source: int, nbytes: int) -> None:
+        """See `DriverStream.copy`."""
+        memory = self._memory
+        self._enqueue(
+            lambda: np.copyto(memory.bytes_at(destination, nbytes), memory.bytes_at(source, nbytes))
+        )
+
+    def launch(
+        self, function: DriverFunction, dimensions: LaunchDimensions, arguments: Sequence[int]
+    ) -> None:
+        """See `DriverStream.launch`.
+
+        Raises:
+            DriverError: a kernel of another driver, or another number of arguments.
+        """
+        if not isinstance(function, EmulatedFunction):
+            raise DriverError("the kernel belongs to another driver")
+        kernel, addresses = function.kernel, list(arguments)
+        if len(addresses) != len(kernel.nbytes):
+            raise DriverError(
+                f"{kernel.name} takes {len(kernel.nbytes)} arrays, not {len(addresses)}"
+            )
+        self._enqueue(lambda: self._run(kernel, dimensions, addresses))
+
+    def _run(self, kernel: HostKernel, dimensions: LaunchDimensions, addresses: list[int]) -> None:
+        for address, nbytes in zip(addresses, kernel.nbytes, strict=True):
+            if nbytes:
+                self._memory.bytes_at(address, nbytes)
+        order = self._schedule.block_order(dimensions.grid[0])
+        fault = kernel.run(dimensions.grid, dimensions.block, addresses, order)
+        if fault is not None:
+            raise DriverError(f"{kernel.name}: {fault}")
+
+    def record(self) -> QueuedEvent:
+        """See `DriverStream.record`."""
+        event = QueuedEvent(self._schedule)
+        self._schedule.enqueue(self._queue, event)
+        return event
+
+    def wait(self, event: DriverEvent) -> None:
+        """See `DriverStream.wait`."""
+        if not isinstance(event, QueuedEvent):
+            raise DriverError("the event belongs to another driver")
+        self._schedule.enqueue(self._queue, (event,))
+
+    def _enqueue(self, work: object) -> None:
+        self._schedule.enqueue(self._queue, work)  # type: ignore[arg-type]
+
+
+class EmulatedDevice:
+    """One device."""
+
+    def __init__(self, ordinal: int, memory: EmulatedMemory, schedule: Schedule) -> None:
+        self._memory = memory
+        self._schedule = schedule
+        self.properties = DeviceProperties(
+            f"emulated GPU {ordinal}", (9, 0), os.cpu_count() or 1, memory.limit
+        )
+
+    def allocate(self, nbytes: int) -> Allocation:
+        """See `DriverDevice.allocate`."""
+        return self._memory.allocate(nbytes)
+
+    def free(self, allocation: Allocation) -> None:
+        """See `DriverDevice.free`."""
+        self._memory.free(allocation)
+
+    def memory_info(self) -> MemoryInfo:
+        """See `DriverDevice.memory_info`."""
+        return MemoryInfo(self._memory.in_use, self._memory.in_use, self._memory.limit)
+
+    def copy_to_device(self, address: int, source: HostBytes) -> None:
+        """See `DriverDevice.copy_to_device`."""
+        np.copyto(self._memory.bytes_at(address, source.nbytes), source)
+
+    def copy_to_host(self, destination: HostBytes, address: int) -> None:
+        """See `DriverDevice.copy_to_host`."""
+        np.copyto(destination, self._memory.bytes_at(address, destination.nbytes))
+
+    def create_stream(self) -> EmulatedStream:
+        """See `DriverDevice.create_stream`."""
+        return EmulatedStream(self._memory, self._schedule)
+
+    def load(self, image: bytes, symbol: str) -> EmulatedFunction:
+        """See `DriverDevice.load`; images come from `codegen.host_code`."""
+        return EmulatedFunction(symbol, HostKernel(image))
+
+    def close(self) -> None:
+        """See `DriverDevice.close`."""
+
+
+class EmulatedDriver:
+    """Any number of devices, whose streams share one schedule and one address space.
+
+    Args:
+        seed: of the order of work; None for what `XLADEV_CUDA_EMU_SEED` says, or 0.
+
+    Raises:
+        OptionError: the variable is no number.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.seed = _seed() if seed is None else seed
+        self._schedule = Schedule(self.seed)
+        self._memory = EmulatedMemory(MEMORY_NBYTES)
+        self._count = 0
+
+    def version(self) -> str:
+        """That it is emulated, and the seed."""
+        return f"emulated on the host, seed {self.seed}"
+
+    def device_count(self) -> int:
+        """As many as were provided."""
+        return self._count
+
+    def provide(self, count: int) -> int:
+        """Devices after so many were asked for."""
+        self._count = max(self._count, count)
+        return self._count
+
+    def open(self, ordinal: int) -> EmulatedDevice:
+        """See `Driver.open`."""
+        return EmulatedDevice(ordinal, self._memory, self._schedule)
+
+
+def _seed() -> int:
+    text = os.environ.get(SEED_VARIABLE, "0")
+    if not text.isdecimal():
+        raise OptionError(f"{SEED_VARIABLE} is {text!r}", why="it must be a number from 0 on")
+    return int(text)

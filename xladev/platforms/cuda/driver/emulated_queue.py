@@ -1,0 +1,160 @@
+"""Streams without a device: queues whose work runs when somebody waits, in a random legal order.
+
+Work of one stream keeps its order; between streams only events order anything. So a program that
+forgets to wait for an event computes wrong results here, sooner or later, and with one seed always
+at the same point.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from xladev.platforms.cuda.driver.interface import DriverError
+
+Work = Callable[[], None]
+
+
+@dataclass(slots=True, eq=False)
+class QueuedEvent:
+    """A point in a queue.
+
+    Attributes:
+        schedule: what runs the work before it.
+        is_done: True once that work has run.
+        error: the first failure of it.
+        done_at_s: when it was done, by the host's clock.
+    """
+
+    schedule: Schedule
+    is_done: bool = False
+    error: DriverError | None = None
+    done_at_s: float = 0.0
+
+    def query(self) -> bool:
+        """Runs a little of what is pending, so that whoever polls gets there."""
+        return self.schedule.advance(lambda: self.is_done, most=1)
+
+    def synchronize(self, timeout_s: float | None = None) -> bool:
+        """Runs what is pending until the event is reached."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        return self.schedule.advance(lambda: self.is_done, deadline=deadline)
+
+    def failure(self) -> DriverError | None:
+        """The first failure before it."""
+        return self.error
+
+    def elapsed_ms(self, since: object) -> float:
+        """Host time between two events: a measure of the emulator, not of any device."""
+        if not isinstance(since, QueuedEvent):
+            raise DriverError("an event of another driver")
+        return (self.done_at_s - since.done_at_s) * 1e3
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """The pending work of one stream: functions, events to reach, and events to wait for.
+
+    Attributes:
+        items: what is pending, in order; an event that is waited for comes in a tuple of one.
+        error: the first failure since the last event that was reached.
+    """
+
+    items: deque[Work | QueuedEvent | tuple[QueuedEvent]] = field(default_factory=deque)
+    error: DriverError | None = None
+
+    def is_runnable(self) -> bool:
+        """True if the first item may run now."""
+        if not self.items:
+            return False
+        first = self.items[0]
+        return not isinstance(first, tuple) or first[0].is_done
+
+
+class Schedule:
+    """Runs the work of all queues of one driver. Thread-safe.
+
+    Args:
+        seed: of the order.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._lock = threading.RLock()
+        self._pending: list[Queue] = []
+
+    def enqueue(self, queue: Queue, item: Work | QueuedEvent | tuple[QueuedEvent]) -> None:
+        """Puts an item at the end of a queue."""
+        with self._lock:
+            queue.items.append(item)
+            if queue not in self._pending:
+                self._pending.append(queue)
+
+    def block_order(self, blocks: int) -> tuple[int, int]:
+        """A random order of blocks, as (step, first) with a step that reaches all of them."""
+        with self._lock:
+            return _coprime(self._random.randrange(blocks) | 1, blocks), self._random.randrange(
+                blocks
+            )
+
+    def advance(
+        self, until: Callable[[], bool], *, most: int | None = None, deadline: float | None = None
+    ) -> bool:
+        """Runs pending work until a condition holds; whether it does.
+
+        Args:
+            until: the condition.
+            most: items to run at most.
+            deadline: time, by the monotonic clock, after which nothing more is begun.
+
+        Raises:
+            DriverError: nothing can run: streams wait for each other.
+        """
+        count = 0
+        while not until():
+            if (most is not None and count >= most) or _is_past(deadline):
+                return False
+            with self._lock:
+                if not until():
+                    self._run_one()
+            count += 1
+        return True
+
+    def _run_one(self) -> None:
+        runnable = [q for q in self._pending if q.is_runnable()]
+        if not runnable:
+            raise DriverError("streams wait for events that nobody will reach")
+        queue = self._random.choice(runnable)
+        item = queue.items.popleft()
+        if not queue.items:
+            self._pending.remove(queue)
+        if isinstance(item, QueuedEvent):
+            item.error, queue.error = queue.error, None
+            item.done_at_s = time.monotonic()
+            item.is_done = True
+        elif not isinstance(item, tuple):
+            _run(queue, item)
+
+
+def _run(queue: Queue, work: Work) -> None:
+    try:
+        work()
+    except DriverError as e:
+        queue.error = queue.error or e
+
+
+def _is_past(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() > deadline
+
+
+def _coprime(step: int, count: int) -> int:
+    """The next number from ``step`` on that has no divisor in common with ``count``."""
+    from math import gcd
+
+    while gcd(step, count) != 1:
+        step += 1
+    return step

@@ -1,0 +1,127 @@
+"""One device: memory, kernels and streams, each a call or two of the driver interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xladev.compiler.description import DeviceDescription
+from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
+from xladev.errors import ExecutionError
+from xladev.platforms.cuda.description import describe_device
+from xladev.platforms.cuda.driver.interface import Allocation, DriverDevice, DriverFunction
+from xladev.platforms.cuda.faults import driver_errors
+from xladev.platforms.cuda.stream import CudaStream, device_address
+from xladev.runtime.executor import Executor, Kernel
+from xladev.runtime.memory import DeviceMemory, HostBytes, MemoryStats
+from xladev.runtime.stream import Stream
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Of allocations."""
+
+    live: int = 0
+    total: int = 0
+    peak_nbytes: int = 0
+
+
+class CudaExecutor(Executor):
+    """An opened device; `DeviceMemory.handle` is an `Allocation`.
+
+    Args:
+        device: of either driver.
+        name: such as ``cuda:0``, for messages.
+    """
+
+    def __init__(self, device: DriverDevice, name: str) -> None:
+        self.device = device
+        self.name = name
+        self._counts = _Counts()
+
+    # Tier 1
+
+    def allocate(self, nbytes: int, *, alignment: int, memory_space: int) -> DeviceMemory:
+        """Memory from the driver's pool."""
+        with driver_errors(self.name):
+            made = self.device.allocate(nbytes + max(0, alignment - _ALIGNMENT))
+        offset = -made.address % alignment
+        counts = self._counts
+        counts.live, counts.total = counts.live + 1, counts.total + 1
+        counts.peak_nbytes = max(counts.peak_nbytes, self.device.memory_info().in_use)
+        return DeviceMemory(self, made, offset, nbytes, memory_space)
+
+    def deallocate(self, memory: DeviceMemory) -> None:
+        """Gives it back to the pool."""
+        handle: Allocation = memory.handle
+        with driver_errors(self.name):
+            self.device.free(handle)
+        self._counts.live -= 1
+
+    def copy_to_device(self, destination: DeviceMemory, source: HostBytes) -> None:
+        """Copies now."""
+        if source.nbytes:
+            with driver_errors(self.name):
+                self.device.copy_to_device(device_address(destination), source)
+
+    def copy_to_host(self, destination: HostBytes, source: DeviceMemory) -> None:
+        """Copies now."""
+        if destination.nbytes:
+            with driver_errors(self.name):
+                self.device.copy_to_host(destination, device_address(source))
+
+    # Tier 2
+
+    def load_kernel(self, code: KernelCode) -> Kernel:
+        """Loads a kernel; it is unloaded with the last reference to the kernel's handle."""
+        with driver_errors(code.entry):
+            return Kernel(code.entry, self.device.load(code.code, code.entry))
+
+    def launch_kernel(
+        self,
+        stream: Stream,
+        kernel: Kernel,
+        buffers: Sequence[DeviceMemory],
+        dimensions: LaunchDimensions,
+    ) -> None:
+        """Enqueues a kernel on the addresses of its buffers.
+
+        Raises:
+            ExecutionError: the stream is another platform's.
+        """
+        if not isinstance(stream, CudaStream):
+            raise ExecutionError("the stream belongs to another platform", where=kernel.name)
+        function: DriverFunction = kernel.handle
+        with driver_errors(kernel.name):
+            stream.stream.launch(function, dimensions, [device_address(b) for b in buffers])
+
+    # Tiers 4 and 5
+
+    def create_stream(self) -> Stream:
+        """A stream of the driver."""
+        with driver_errors(self.name):
+            return CudaStream(self.device.create_stream())
+
+    def memory_stats(self) -> MemoryStats:
+        """What the pool says."""
+        with driver_errors(self.name):
+            info = self.device.memory_info()
+        counts = self._counts
+        return MemoryStats(
+            info.in_use, counts.peak_nbytes, counts.live, counts.total, info.limit, info.reserved
+        )
+
+    # Optional
+
+    def describe(self) -> DeviceDescription:
+        """This very device."""
+        return describe_device(self.device.properties)
+
+    def close(self) -> None:
+        """Gives the pool's memory back."""
+        with driver_errors(self.name):
+            self.device.close()
+
+
+_ALIGNMENT = 256
+"""What every allocation of a driver is aligned to."""

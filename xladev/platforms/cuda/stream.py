@@ -1,0 +1,93 @@
+"""Streams and events of the contract over those of a driver."""
+
+from __future__ import annotations
+
+from xladev.errors import ExecutionError, XladevError
+from xladev.platforms.cuda.driver.interface import DriverEvent, DriverStream
+from xladev.platforms.cuda.faults import driver_errors
+from xladev.runtime.event import Event
+from xladev.runtime.memory import DeviceMemory, HostBytes
+from xladev.runtime.stream import Endpoint, Stream
+
+
+def device_address(memory: DeviceMemory) -> int:
+    """The address of the first byte of a piece of device memory."""
+    address: int = memory.handle.address
+    return address + memory.offset
+
+
+class CudaStream(Stream):
+    """A stream of one device."""
+
+    def __init__(self, stream: DriverStream) -> None:
+        self.stream = stream
+
+    def copy(self, destination: Endpoint, source: Endpoint) -> None:
+        """Enqueues a copy."""
+        with driver_errors("a copy"):
+            self._copy(destination, source)
+
+    def _copy(self, destination: Endpoint, source: Endpoint) -> None:
+        if destination.nbytes != source.nbytes:
+            raise ExecutionError(f"copy of {source.nbytes} bytes into {destination.nbytes} bytes")
+        if not source.nbytes:
+            return
+        if isinstance(destination, DeviceMemory):
+            if isinstance(source, DeviceMemory):
+                self.stream.copy(device_address(destination), device_address(source), source.nbytes)
+            else:
+                self.stream.copy_to_device(device_address(destination), source)
+        elif isinstance(source, DeviceMemory):
+            self.stream.copy_to_host(destination, device_address(source))
+        else:
+            self._between_hosts(destination, source)
+
+    def _between_hosts(self, destination: HostBytes, source: HostBytes) -> None:
+        """In order with the stream: the caller waits for it."""
+        self.synchronize()
+        destination[:] = source
+
+    def record(self) -> Event:
+        """An event of the driver."""
+        with driver_errors("record"):
+            return CudaEvent(self.stream.record())
+
+    def wait(self, event: Event) -> None:
+        """Makes the stream wait, not the caller; for another platform's event, the caller."""
+        if not isinstance(event, CudaEvent):
+            event.wait()
+            return
+        with driver_errors("wait"):
+            self.stream.wait(event.event)
+
+    def synchronize(self) -> None:
+        """Waits for an event of its own; its failure belongs to the next event recorded."""
+        self.record().wait()
+
+
+class CudaEvent(Event):
+    """An event of a driver."""
+
+    def __init__(self, event: DriverEvent) -> None:
+        self.event = event
+
+    def is_ready(self) -> bool:
+        """Asks the driver."""
+        with driver_errors("an event"):
+            return self.event.query()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Blocks in the driver."""
+        with driver_errors("an event"):
+            return self.event.synchronize(timeout_s)
+
+    def error(self) -> XladevError | None:
+        """The failure of the work before it."""
+        failure = self.event.failure()
+        if failure is None:
+            return None
+        return ExecutionError(
+            "work on the CUDA device failed",
+            why=str(failure),
+            hint="run the program on platform cuda_emu, which checks every access",
+        )
