@@ -10,6 +10,7 @@ from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.loops import emit_loops
 from xladev.codegen.kernels.matmul import emit_tiled_dot, product_of
 from xladev.codegen.kernels.products.dot import dot_plan, emit_dot_blocks
+from xladev.codegen.kernels.products.row_sums import emit_row_sums, row_sums_plan
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.elements import Element
@@ -25,6 +26,10 @@ LEAST_COLUMNS = 2048
 
 def emit_dot(k: KernelBuild) -> None:
     """In tiles; or row by row, result[i, :] += lhs[i, k] * rhs[k, :]; or element by element."""
+    row_sums = row_sums_plan(k.root)
+    if row_sums is not None:
+        emit_row_sums(k, row_sums)
+        return
     plan = dot_plan(k.root)
     if plan is not None:
         emit_dot_blocks(k, plan)

@@ -9,6 +9,7 @@ from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.products.dot import dot_plan
+from xladev.codegen.kernels.products.row_sums import row_sums_plan
 from xladev.codegen.kernels.tiles import SUM_TYPES, WIDEST_NBYTES, Place, TileLoops, TileSizes
 from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.convert import emit_convert
@@ -118,6 +119,8 @@ def _is_worth_it(p: _Product, i: HloInstruction) -> bool:
 
 def dot_workspace_nbytes(spec: KernelSpec) -> int:
     """What `TileSizes` says; 0 for a dot that is not done in tiles."""
+    if row_sums_plan(spec.computation.root) is not None:
+        return 0
     plan = dot_plan(spec.computation.root)
     if plan is not None:
         return plan.workspace_nbytes

@@ -9,6 +9,8 @@ import pytest
 
 import xladev
 from xladev.codegen.kernels.matmul import LEAST_REUSE, ROW_BLOCK, product_of
+from xladev.codegen.kernels.products.dot import LEAST_PRODUCTS
+from xladev.codegen.kernels.products.row_sums import row_sums_plan
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import linker
 from xladev.platforms.cpu.engine import target_traits
@@ -162,4 +164,29 @@ def test_bytes_to_their_bounds(m: int, k: int, n: int, turned: tuple[int, int], 
     module = parse_module(text(m, k, n, "s8", "s32", (), turned))
     arguments = (x.T.copy() if turned[0] else x), (y.T.copy() if turned[1] else y)
     got = np.asarray(xladev.compile(module, "cpu")(*arguments))
+    np.testing.assert_array_equal(got, x.astype(np.int32) @ y.astype(np.int32))
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "turned"), [(131, 1, (0, 0)), (130, 1, (0, 1)), (1, 129, (0, 1)), (1, 1, (0, 0))]
+)
+@pytest.mark.parametrize("k", [61, 2100])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_a_matrix_times_a_vector(
+    m: int, n: int, turned: tuple[int, int], k: int, batch: tuple[int, ...], seed: int
+) -> None:
+    module = parse_module(text(m, k, n, "f32", "f32", batch, turned))
+    assert m * k * n < LEAST_PRODUCTS or row_sums_plan(module.entry.root) is not None
+    rng = np.random.default_rng(seed)
+    x, y = (rng.standard_normal((*batch, *s)).astype(np.float32) for s in ((m, k), (k, n)))
+    arguments = x, (y.swapaxes(-1, -2).copy() if turned[1] else y)
+    got = np.asarray(xladev.compile(module, "cpu")(*arguments))
+    np.testing.assert_allclose(got, x.astype(np.float64) @ y, rtol=0, atol=1e-5 * k)
+
+
+def test_bytes_times_a_vector(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = (rng.integers(-128, 128, s).astype(np.int8) for s in ((70, 333), (333, 1)))
+    module = parse_module(text(70, 333, 1, "s8", "s32", (), (0, 0)))
+    got = np.asarray(xladev.compile(module, "cpu")(x, y))
     np.testing.assert_array_equal(got, x.astype(np.int32) @ y.astype(np.int32))

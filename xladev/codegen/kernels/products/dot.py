@@ -41,6 +41,23 @@ STREAMED_COLUMNS = 1024
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """An operand as a matrix for each batch index; strides in elements.
+
+    Attributes:
+        batch: along the batch dimensions.
+        free: along the dimension that the result keeps.
+        step: along the one that is summed over.
+        depth: size of that one.
+    """
+
+    batch: tuple[int, ...]
+    free: int
+    step: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
 class DotPlan:
     """A dot as one product of matrices for each batch index; strides in elements.
 
@@ -48,8 +65,8 @@ class DotPlan:
         total: type of the sums.
         batch: sizes of the batch dimensions.
         rows, columns, depth: sizes.
-        left, right, result: strides along batch, rows or columns, depth of the operands, and
-            along batch and rows of the result.
+        left, right: the operands.
+        result: strides of the result along batch and rows.
     """
 
     total: PrimitiveType
@@ -57,15 +74,16 @@ class DotPlan:
     rows: int
     columns: int
     depth: int
-    left: tuple[tuple[int, ...], int, int]
-    right: tuple[tuple[int, ...], int, int]
+    left: Side
+    right: Side
     result: tuple[tuple[int, ...], int]
 
     @property
     def order(self) -> Order:
         """How the right operand lies in memory."""
-        _, column, step = self.right
-        return Order.ROWS if column == 1 else Order.COLUMNS if step == 1 else Order.APART
+        if self.right.free == 1:
+            return Order.ROWS
+        return Order.COLUMNS if self.right.step == 1 else Order.APART
 
     def is_streamed(self, kind: ProductKind) -> bool:
         """True if the right operand is read as it lies in memory."""
@@ -80,26 +98,40 @@ class DotPlan:
 
 def dot_plan(i: HloInstruction) -> DotPlan | None:
     """How a dot is computed in blocks; None if it is not."""
-    shapes = (i.operands[0].shape, i.operands[1].shape, i.shape)
+    found = sides_of(i)
+    if found is None:
+        return None
+    total, (left, right), strides = found
+    count = len(i["lhs_batch_dims"])
+    rows, columns = i.shape.dims[count:]
+    if strides[count + 1] != 1 or rows < LEAST_ROWS or columns < LEAST_COLUMNS:
+        return None
+    if rows * columns * left.depth < LEAST_PRODUCTS:
+        return None
+    result = strides[:count], strides[count]
+    return DotPlan(total, i.shape.dims[:count], rows, columns, left.depth, left, right, result)
+
+
+def sides_of(
+    i: HloInstruction,
+) -> tuple[PrimitiveType, tuple[Side, Side], tuple[int, ...]] | None:
+    """Type of a dot's sums, its operands, and the strides of its result.
+
+    None if it is not a product of matrices in memory, with sums of the result's type.
+    """
     total = accumulation_type(i.shape.element_type)
-    if any(o.opcode != "parameter" for o in i.operands):
+    if len(i.operands) != 2 or any(o.opcode != "parameter" for o in i.operands):
         return None
-    if len(i.operands) > 2 or total is not i.shape.element_type or total not in SUM_TYPES:
+    if total is not i.shape.element_type or total not in SUM_TYPES:
         return None
+    shapes = (i.operands[0].shape, i.operands[1].shape, i.shape)
     if any(not s.size or not _is_read(s.element_type, total) for s in shapes):
         return None
     left = _side(shapes[0], i["lhs_batch_dims"], i["lhs_contracting_dims"])
     right = _side(shapes[1], i["rhs_batch_dims"], i["rhs_contracting_dims"])
     if left is None or right is None:
         return None
-    count, strides = len(i["lhs_batch_dims"]), element_strides(i.shape)
-    rows, columns, depth = i.shape.dims[count], i.shape.dims[count + 1], left[1]
-    if strides[count + 1] != 1 or rows < LEAST_ROWS or columns < LEAST_COLUMNS:
-        return None
-    if rows * columns * depth < LEAST_PRODUCTS:
-        return None
-    result = strides[:count], strides[count]
-    return DotPlan(total, i.shape.dims[:count], rows, columns, depth, left[0], right[0], result)
+    return total, (left, right), element_strides(i.shape)
 
 
 def _is_read(dtype: PrimitiveType, total: PrimitiveType) -> bool:
@@ -109,16 +141,13 @@ def _is_read(dtype: PrimitiveType, total: PrimitiveType) -> bool:
     return dtype.bits >= 8 and not dtype.is_complex and dtype.is_float == total.is_float
 
 
-def _side(
-    shape: Shape, batch: tuple[int, ...], contracting: tuple[int, ...]
-) -> tuple[tuple[tuple[int, ...], int, int], int] | None:
-    """Strides along batch, free and contracting dimension, and the size of the last."""
+def _side(shape: Shape, batch: tuple[int, ...], contracting: tuple[int, ...]) -> Side | None:
     free = [d for d in range(shape.rank) if d not in (*batch, *contracting)]
     if len(free) != 1 or len(contracting) != 1:
         return None
-    strides = element_strides(shape)
-    found = tuple(strides[d] for d in batch), strides[free[0]], strides[contracting[0]]
-    return found, shape.dims[contracting[0]]
+    strides, depth = element_strides(shape), shape.dims[contracting[0]]
+    along = tuple(strides[d] for d in batch)
+    return Side(along, strides[free[0]], strides[contracting[0]], depth)
 
 
 def cut(extent: int, parts: int, step: int, least: int, most: int) -> int:
@@ -145,7 +174,9 @@ class _Blocks:
         self.k, self.b, self.plan = k, k.b, plan
         left, right = (o.shape.element_type for o in k.root.operands[:2])
         kind = ProductKind.of(k.b.module.target, left, right, plan.total)
-        quads = None if plan.depth % QUAD or plan.left[2] != 1 else kind.in_quads(k.b.module.target)
+        quads = (
+            None if plan.depth % QUAD or plan.left.step != 1 else kind.in_quads(k.b.module.target)
+        )
         self.kind = quads or kind
         self.is_streamed = plan.is_streamed(self.kind)
         widest = STREAMED_COLUMNS if self.is_streamed else BLOCK_COLUMNS
@@ -177,19 +208,19 @@ class _Blocks:
         left, right = (self.k.e.arrays[o][0] for o in self.k.root.operands[:2])
         panel = self.k.scratch
         table = b.byte_address(panel, PANEL_NBYTES)
-        base = self._address(left.base, sizes[0], batch, p.left, row)
-        self._fill_table(table, base, rows, p.left[1] * sizes[0])
-        result = self._address(self.k.results[0].base, kind.size, batch, (*p.result, 0), row)
+        base = self._address(left.base, sizes[0], batch, (p.left.batch, p.left.free), row)
+        self._fill_table(table, base, rows, p.left.free * sizes[0])
+        result = self._address(self.k.results[0].base, kind.size, batch, p.result, row)
         arguments = BlockArguments(
             table=table,
             rows=rows,
             positions=b.const(I64, 1),
-            left_step=b.const(I64, unit * p.left[2] * sizes[0]),
+            left_step=b.const(I64, unit * p.left.step * sizes[0]),
             steps=b.const(I64, p.depth // unit),
-            right=self._address(right.base, sizes[1], batch, p.right, column),
+            right=self._address(right.base, sizes[1], batch, (p.right.batch, p.right.free), column),
             right_position=b.const(I64, 0),
-            right_step=b.const(I64, unit * p.right[2] * sizes[1]),
-            right_column=b.const(I64, p.right[1] * sizes[1]),
+            right_step=b.const(I64, unit * p.right.step * sizes[1]),
+            right_column=b.const(I64, p.right.free * sizes[1]),
             result=b.byte_address(result, b.mul(column, kind.size)),
             result_row=b.const(I64, p.result[1] * kind.size),
             columns=columns,
@@ -206,7 +237,7 @@ class _Blocks:
         base: Value,
         size: int,
         batch: Index,
-        strides: tuple[tuple[int, ...], int, int],
+        strides: tuple[tuple[int, ...], int],
         first: Value,
     ) -> Value:
         at = self.k.e.at
