@@ -39,12 +39,32 @@ def emit_dynamic_update_slice(k: KernelBuild) -> None:
 
 def copy_unless_in_place(k: KernelBuild, number: int) -> None:
     """Fills result ``number`` from the root's operand of that number, unless they are one."""
-    source = k.root.operands[number]
-    parameters = k.spec.computation.parameters
-    if source in parameters and (number, parameters.index(source)) in k.spec.in_place:
+    source, result = k.root.operands[number], k.results[number]
+    if not _is_in_place(k, number):
+        k.nest_in_layout(result, lambda at: result.store(k.b, at, k.e.element(source, at)))
+
+
+def _is_in_place(k: KernelBuild, number: int) -> bool:
+    source, parameters = k.root.operands[number], k.spec.computation.parameters
+    return source in parameters and (number, parameters.index(source)) in k.spec.in_place
+
+
+def _copy_places(
+    k: KernelBuild, number: int, dimension: int, places: tuple[IndexValue, IndexValue]
+) -> None:
+    """As `copy_unless_in_place`, some places along one dimension."""
+    if _is_in_place(k, number):
         return
-    result = k.results[number]
-    k.nest_in_layout(result, lambda at: result.store(k.b, at, k.e.element(source, at)))
+    source, result = k.root.operands[number], k.results[number]
+    dims = result.shape.dims
+    order = tuple(reversed(result.shape.minor_to_major))
+
+    def copy(physical: Index) -> None:
+        at = dict(zip(order, physical, strict=True))
+        index = tuple(at[d] for d in range(len(dims)))
+        result.store(k.b, index, k.e.element(source, index))
+
+    k.nest([places if d == dimension else dims[d] for d in order], copy)
 
 
 def emit_scatter(k: KernelBuild) -> None:
@@ -52,8 +72,6 @@ def emit_scatter(k: KernelBuild) -> None:
     i = k.root
     count = (len(i.operands) - 1) // 2
     indices, updates = i.operands[count], i.operands[count + 1 :]
-    for number in range(count):
-        copy_unless_in_place(k, number)
     window_dims: tuple[int, ...] = i["update_window_dims"]
     update_dims = updates[0].shape.dims
     batch_dims = [d for d in range(len(update_dims)) if d not in window_dims]
@@ -74,9 +92,15 @@ def emit_scatter(k: KernelBuild) -> None:
             _write_window(k, i, batch, starts, window)
 
     def rows(begin: IndexValue, end: IndexValue) -> None:
-        """Updates of some of the places along a dimension, in their order."""
-        size = -(-i.operands[0].shape.dims[target] // ROW_PARTS)
-        low, high = (k.e.at.value(k.e.at.mul(unit, size)) for unit in (begin, end))
+        """Some of the places along a dimension, and updates of these, in their order.
+
+        They are updated by the thread that copied them, in whose cache they are.
+        """
+        places = i.operands[0].shape.dims[target]
+        low, most = (k.e.at.value(k.e.at.mul(u, -(-places // ROW_PARTS))) for u in (begin, end))
+        high = k.b.intrinsic("smin", most, places)
+        for number in range(count):
+            _copy_places(k, number, target, (low, high))
         limits.append((target, low, high))
         k.nest(batches, per_batch)
 
@@ -88,7 +112,10 @@ def emit_scatter(k: KernelBuild) -> None:
     target, free = _target_of_rows(i, update_dims), _free_window_dimension(i, update_dims)
     if k.is_shared and target >= 0:
         k.split(ROW_PARTS, rows)
-    elif k.is_shared and free >= 0:
+        return
+    for number in range(count):
+        copy_unless_in_place(k, number)
+    if k.is_shared and free >= 0:
         k.split(update_dims[window_dims[free]], columns, least=LEAST_WINDOW)
     else:
         k.nest(batches, per_batch)

@@ -350,7 +350,7 @@ spin:
 again:
   call void @relax()
   %turn.after = add i32 %turn, 1
-  %long = icmp sgt i32 %turn.after, 500
+  %long = icmp sgt i32 %turn.after, 1000
   br i1 %long, label %rest, label %spin
 
 rest:
