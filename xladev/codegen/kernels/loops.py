@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.reduction import (
@@ -10,11 +11,13 @@ from xladev.codegen.elemental.reduction import (
     reduce_together,
     reduce_window_elements,
 )
+from xladev.codegen.elemental.vectors import is_row_major
 from xladev.codegen.index import Index
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.reduction import emit_folds
 from xladev.codegen.kernels.scan import emit_row_scan, is_row_scan
 from xladev.codegen.kernels.tiling import tile_of
+from xladev.codegen.kernels.transposing import emit_transposed
 from xladev.codegen.kernels.vectors import emit_in_vectors
 from xladev.hlo.ir import HloInstruction
 
@@ -38,10 +41,21 @@ def _emit_group(k: KernelBuild, members: Sequence[tuple[HloInstruction, IrArray]
 
     array = members[0][1]
     tile = tile_of([root for root, _ in members], array.shape)
+    if len(members) == 1 and _emit_across(k, *members[0]):
+        return
     if tile is not None:
         k.nest_in_tiles(array, tile, body)
     elif not emit_in_vectors(k, members):
         k.nest_in_layout(array, body)
+
+
+def _emit_across(k: KernelBuild, root: HloInstruction, result: IrArray) -> bool:
+    """Transposes in registers, if that is what a kernel does; its result may be reshaped."""
+    while root.opcode == "reshape" and is_row_major(result.shape):
+        root = root.operands[0]
+        result = replace(result, shape=root.shape.without_layout())
+    tile = tile_of([root], result.shape, always=True)
+    return tile is not None and emit_transposed(k, root, result, tile)
 
 
 def emit_reduce(k: KernelBuild) -> None:

@@ -49,10 +49,10 @@ class Tile(NamedTuple):
     inner_size: int
 
 
-def tile_of(roots: Sequence[HloInstruction], result: Shape) -> Tile | None:
+def tile_of(roots: Sequence[HloInstruction], result: Shape, *, always: bool = False) -> Tile | None:
     """The tile for a loop nest that computes ``roots``, which have all dimensions of ``result``.
 
-    None if every operand is read along its lines, or stays in the cache.
+    None if every operand is read along its lines, or stays in the cache, unless ``always``.
     """
     inner = innermost(result)
     if inner is None:
@@ -63,7 +63,7 @@ def tile_of(roots: Sequence[HloInstruction], result: Shape) -> Tile | None:
         along = None if minor is None else axes[minor]
         if along is None or along == inner or result.dims[along] < ROWS or inner not in axes:
             continue
-        if _leaves_cache(parameter.shape, axes.index(inner)):
+        if always or _leaves_cache(parameter.shape, axes.index(inner)):
             crossed[along] = max(crossed.get(along, 0), parameter.shape.nbytes)
     if not crossed:
         return None

@@ -1,0 +1,60 @@
+"""Transposes in registers: the evaluator's results, to the bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from xladev.client import compile
+from xladev.compiler.options import CompileOptions
+from xladev.hlo.evaluator import HloEvaluator
+from xladev.hlo.text import parse_module
+from xladev.testing.random_inputs import random_arguments
+
+PROGRAMS = {
+    "even": """x = f32[64,48] parameter(0)
+  ROOT r = f32[48,64] transpose(x), dimensions={1,0}""",
+    "odd": """x = f32[37,51] parameter(0)
+  ROOT r = f32[51,37] transpose(x), dimensions={1,0}""",
+    "integers": """x = s32[16,100] parameter(0)
+  ROOT r = s32[100,16] transpose(x), dimensions={1,0}""",
+    "narrow": """x = bf16[64,80] parameter(0)
+  ROOT r = bf16[80,64] transpose(x), dimensions={1,0}""",
+    "short": """x = f32[9,80] parameter(0)
+  ROOT r = f32[80,9] transpose(x), dimensions={1,0}""",
+    "inner dimensions": """x = f32[3,40,5,33] parameter(0)
+  ROOT r = f32[33,3,5,40] transpose(x), dimensions={3,0,2,1}""",
+    "reshaped": """x = f32[4,20,70] parameter(0)
+  t = f32[70,4,20] transpose(x), dimensions={2,0,1}
+  ROOT r = f32[70,80] reshape(t)""",
+    "reshaped columns": """x = f32[64,40]{0,1} parameter(0)
+  ROOT r = f32[32,80] reshape(x)""",
+    "columns": """x = f32[50,40]{0,1} parameter(0)
+  ROOT r = f32[50,40] negate(x)""",
+    "with a row": """x = f32[48,40] parameter(0)
+  b = f32[48] parameter(1)
+  t = f32[40,48] transpose(x), dimensions={1,0}
+  w = f32[40,48] broadcast(b), dimensions={1}
+  ROOT r = f32[40,48] add(t, w)""",
+    "with a column": """x = f32[48,40] parameter(0)
+  b = f32[40] parameter(1)
+  t = f32[40,48] transpose(x), dimensions={1,0}
+  w = f32[40,48] broadcast(b), dimensions={0}
+  ROOT r = f32[40,48] multiply(t, w)""",
+    "with what lies along it": """x = f32[48,40] parameter(0)
+  y = f32[40,48] parameter(1)
+  t = f32[40,48] transpose(x), dimensions={1,0}
+  ROOT r = f32[40,48] subtract(t, y)""",
+    "large": """x = f32[700,530] parameter(0)
+  ROOT r = f32[530,700] transpose(x), dimensions={1,0}""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_transposes_agree_with_the_evaluator(name: str, threads: int) -> None:
+    module = parse_module(f"HloModule m\nENTRY e {{ {PROGRAMS[name]} }}")
+    arguments = random_arguments(module, 5)
+    options = CompileOptions(strict=True, threads=threads)
+    found = np.asarray(compile(module, "cpu", options)(*arguments))
+    assert found.tobytes() == np.asarray(HloEvaluator().run(module, *arguments)).tobytes()

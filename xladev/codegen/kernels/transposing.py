@@ -1,0 +1,86 @@
+"""Tiles of 16 by 16 elements that are transposed in registers: whole lines are read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xladev.codegen.arrays import IrArray
+from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, position
+from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.kernels.build import KernelBuild
+from xladev.codegen.kernels.tiling import Tile
+from xladev.codegen.kernels.vectors import store_at
+from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.scalar.elements import real_of
+from xladev.hlo.ir import HloInstruction
+
+SIDE = 16
+"""Elements of a tile's side: a line of four bytes each."""
+
+
+def emit_transposed(k: KernelBuild, root: HloInstruction, result: IrArray, tile: Tile) -> bool:
+    """Computes a result from operands that lie across it; False if something lies along it."""
+    return k.attempt(lambda: _Transposed(k, root, result, tile).emit())
+
+
+class _Transposed:
+    """The loops of one kernel. The last tiles overlap those before where sizes do not fit."""
+
+    def __init__(self, k: KernelBuild, root: HloInstruction, result: IrArray, tile: Tile) -> None:
+        self.k, self.root, self.result, self.tile = k, root, result, tile
+        self.dims = result.shape.dims
+        self.order = tuple(reversed(result.shape.minor_to_major))
+        sides = self.dims[tile.crossed], self.dims[tile.inner]
+        if result.shape.element_type.host_nbytes != 4 or min(sides) < SIDE:
+            raise NotInVectorsError("tiles of other elements")
+        self.e = VectorEmitter(k.e, SIDE)
+
+    def emit(self) -> None:
+        """All tiles."""
+        tiled = (self.tile.crossed, self.tile.inner)
+        counts = [-(-self.dims[d] // SIDE) if d in tiled else self.dims[d] for d in self.order]
+        self.k.split_nest(counts, self._tile)
+
+    def _start(self, dimension: int, number: IndexValue) -> Value:
+        at = self.k.e.at
+        start = at.value(at.mul(number, SIDE))
+        if self.dims[dimension] % SIDE:
+            return self.k.b.intrinsic("smin", start, self.dims[dimension] - SIDE)
+        return self.k.b.add(start, 0)
+
+    def _tile(self, places: Index) -> None:
+        at = dict(zip(self.order, places, strict=True))
+        crossed, inner = self.tile.crossed, self.tile.inner
+        first = {d: self._start(d, at[d]) for d in (crossed, inner)}
+        with self.e.scope():
+            self.e.at.start(first[crossed], 1 if self.dims[crossed] % SIDE else SIDE)
+            lines = [
+                self._line({**at, **first, inner: self.e.at.add(first[inner], n)})
+                for n in range(SIDE)
+            ]
+        for n, line in enumerate(_transposed(self.k.b, lines)):
+            index = {**at, **first, crossed: self.k.e.at.add(first[crossed], n)}
+            place = position(self.k.e.at, self.result.shape, self._index(index))
+            store_at(self.k, self.result, place, line)
+
+    def _index(self, at: dict[int, IndexValue]) -> Index:
+        return tuple(at[d] for d in range(len(self.dims)))
+
+    def _line(self, at: dict[int, IndexValue]) -> Value:
+        """Elements along the crossed dimension."""
+        return real_of(self.e.element(self.root, self._index(at)), "a tile")
+
+
+def _transposed(b: FunctionBuilder, lines: Sequence[Value]) -> list[Value]:
+    """Lane m of line n as lane n of line m: blocks of 8, 4, 2, 1 change places."""
+    found = list(lines)
+    side = SIDE // 2
+    while side:
+        low = tuple(n if not n & side else n - side + SIDE for n in range(SIDE))
+        high = tuple(n + side if not n & side else n + SIDE for n in range(SIDE))
+        for n in range(SIDE):
+            if not n & side:
+                pair = found[n], found[n + side]
+                found[n], found[n + side] = b.shuffle(*pair, low), b.shuffle(*pair, high)
+        side //= 2
+    return found
