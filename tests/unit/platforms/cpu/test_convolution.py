@@ -75,6 +75,23 @@ CASES = {
         "1,5,6,7,8", "2,3,2,8,20", "1,5,4,3,20", "size=2x3x2 pad=1_0x0_0x0_0 stride=1x1x2",
         "b012f_012io->b012f"
     ),
+    "few channels": text(
+        "1,30,33,3", "7,7,3,40", "1,15,17,40", "size=7x7 stride=2x2 pad=2_3x3_3", NHWC
+    ),
+    "one channel": text("3,10,12,1", "3,5,1,16", "3,10,12,16", "size=3x5 pad=1_1x2_2", NHWC),
+    "one channel, far padding": text(
+        "2,3,4,1", "2,4,1,16", "2,6,9,16", "size=2x4 pad=2_2x4_4", NHWC
+    ),
+    "few channels, wide window": text(
+        "1,4,3,3", "2,5,3,16", "1,3,3,16", "size=2x5 pad=0_0x2_2", NHWC
+    ),
+    "few channels, dilated": text(
+        "1,8,9,3", "3,3,3,16", "1,4,5,16", "size=3x3 rhs_dilate=2x2", NHWC
+    ),
+    "few channels, groups": text(
+        "1,8,9,6", "3,3,3,32", "1,8,9,32", "size=3x3 pad=1_1x1_1", NHWC,
+        ", feature_group_count=2"
+    ),
     "f64": text("1,6,6,8", "3,3,8,24", "1,6,6,24", "size=3x3 pad=1_1x1_1", NHWC, dtype="f64"),
     "bf16": text("2,7,7,6", "3,3,6,20", "2,5,5,20", "size=3x3", NHWC, dtype="bf16"),
 }  # fmt: skip

@@ -67,8 +67,12 @@ class _Blocks:
         return self.b.byte_address(self._table, self.plan.table_nbytes)
 
     @property
-    def _zeros(self) -> Value:
+    def _runs(self) -> Value:
         return self.b.byte_address(self._starts, self.plan.starts_nbytes)
+
+    @property
+    def _zeros(self) -> Value:
+        return self.b.byte_address(self._runs, self.plan.runs_nbytes)
 
     def _clear(self) -> None:
         """The row of zeros."""
@@ -131,9 +135,42 @@ class _Blocks:
                 for n in range(1 + len(p.axes))
             ]
             tile = b.element_address(table, b.mul(row, count), I64)
-            for n, window in enumerate(windows):
-                address = self._addresses(held, window, zeros)
-                b.store(address, b.element_address(tile, n * most, I64))
+            if p.run == 1:
+                self._fill_tile(tile, held, windows, zeros)
+            else:
+                self._fill_runs(tile, held, windows, zeros, b.udiv(row, most))
+
+    def _fill_tile(
+        self,
+        tile: Value,
+        held: Sequence[Value],
+        windows: Sequence[Sequence[int]],
+        zeros: Value,
+    ) -> None:
+        """Addresses of the rows of a tile."""
+        for n, window in enumerate(windows):
+            address = self._addresses(held, window, zeros)
+            self.b.store(address, self.b.element_address(tile, n * self.kind.rows, I64))
+
+    def _fill_runs(
+        self,
+        tile: Value,
+        held: Sequence[Value],
+        windows: Sequence[Sequence[int]],
+        zeros: Value,
+        number: Value,
+    ) -> None:
+        """The same; of whole lines of the window where no row sees padding along them."""
+        p, b = self.plan, self.b
+        runs = b.element_address(self._runs, number, I64)
+        most = p.axes[-1].size - p.run
+        broken = b.any(b.icmp("ugt", held[-1], most))
+        with b.when(broken):
+            self._fill_tile(tile, held, windows, zeros)
+            b.store(b.const(I64, 1), runs)
+        with b.when(b.not_(broken)):
+            self._fill_tile(tile, held, windows[:: p.run], zeros)
+            b.store(b.const(I64, p.run), runs)
 
     def _addresses(self, held: Sequence[Value], window: Sequence[int], zeros: Value) -> Value:
         """Of one position of the window, for the rows of a tile."""
@@ -198,6 +235,7 @@ class _Blocks:
             result_row=b.const(I64, p.groups * p.features * self.kind.size),
             columns=b.intrinsic("smin", left, self.columns),
             goes_on=b.const(I64, first),
+            runs=self._runs if p.run > 1 else Value("null", PTR),
             panel=self.k.scratch,
         )
         call_block(b, self.kind, p.order, arguments)

@@ -225,6 +225,7 @@ class _Blocks:
             result_row=b.const(I64, p.result[1] * kind.size),
             columns=columns,
             goes_on=b.const(I64, 0),
+            runs=Value("null", PTR),
             panel=panel,
         )
         if self.is_streamed:

@@ -14,7 +14,7 @@ from xladev.codegen.kernels.products.kinds import VECTORS, ProductKind
 from xladev.codegen.kernels.products.orders import Order, PanelArguments
 from xladev.codegen.kernels.products.panel import call_pack
 from xladev.codegen.kernels.products.tile import TileArguments, call_tile
-from xladev.codegen.llvm import I64, FunctionBuilder, Value
+from xladev.codegen.llvm import I64, PTR, FunctionBuilder, Value
 
 STREAMED_STEPS = 16, 24
 """Steps that a stream goes at once, with one tile of rows or with more: their lines are in as many
@@ -40,6 +40,8 @@ class BlockArguments(NamedTuple):
         result_row: from one row to the next.
         columns: number of columns.
         goes_on: not zero to add to what the result holds.
+        runs: for each tile, how many positions its rows go through without a break: of so many,
+            the table has the first one's addresses alone. Null for tables that have all.
         panel: memory for one packed panel.
     """
 
@@ -56,6 +58,7 @@ class BlockArguments(NamedTuple):
     result_row: Value
     columns: Value
     goes_on: Value
+    runs: Value
     panel: Value
 
 
@@ -180,12 +183,13 @@ class _Block:
             place = b.byte_address(a.result, b.mul(row, a.result_row))
             place = b.byte_address(place, b.mul(column, kind.size))
             last = b.sub(b.intrinsic("smin", b.sub(a.rows, row), kind.rows), 1)
+            run = self._run(row)
             tile = TileArguments(
                 table=b.byte_address(part.table, b.mul(b.mul(row, a.positions), 8)),
-                positions=part.positions,
+                positions=b.udiv(part.positions, run),
                 start=part.start,
                 left_step=a.left_step,
-                steps=part.steps,
+                steps=b.mul(part.steps, run),
                 right=a.panel,
                 right_step=b.const(I64, vectors * kind.nbytes),
                 result=place,
@@ -196,6 +200,18 @@ class _Block:
                 fetched_step=a.right_step,
             )
             self._tile(tile, vectors, is_whole, columns)
+
+    def _run(self, row: Value) -> Value:
+        """Positions without a break of the tile that begins with a row."""
+        b, one = self.b, self.b.const(I64, 1)
+        number = b.udiv(row, self.kind.rows)
+        has_runs = b.icmp("ne", self.a.runs, Value("null", PTR))
+        (run,) = b.branch(
+            has_runs,
+            lambda: (b.load(I64, b.element_address(self.a.runs, number, I64)),),
+            lambda: (one,),
+        )
+        return run
 
     def _tile(self, tile: TileArguments, vectors: int, is_whole: Value, columns: Value) -> None:
         """A tile; with fewer columns, by way of one that has them all."""

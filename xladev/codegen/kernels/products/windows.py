@@ -25,6 +25,9 @@ LEAST_CHANNELS = 4
 """Steps at a position below which going from one position to the next takes as long as they do."""
 LEAST_DEPTHWISE = WIDEST_NBYTES // 4
 """Channels of a depthwise convolution, of 4 bytes each, that are worth vectors."""
+MOST_RUN_CHANNELS = 16
+MOST_RUN_STEPS = 256
+"""Steps in all of a convolution with runs: those of one panel."""
 MOST_ZEROS = 4096
 """Channels that padding can stand for."""
 TABLE_NBYTES = 24 << 10
@@ -111,6 +114,27 @@ class WindowPlan:
         return min(self.positions, MOST_POSITIONS)
 
     @property
+    def run(self) -> int:
+        """Positions of a line of the window that follow one another in memory; 1 if none do."""
+        inner = self.axes[-1] if self.axes else None
+        if inner is None or self.is_depthwise or self.channels > MOST_RUN_CHANNELS:
+            return 1
+        w, count = inner.window, self.positions
+        is_line = w.size <= inner.size and (w.window_dilation, w.base_dilation, w.reversal) == (
+            1,
+            1,
+            False,
+        )
+        is_dense = self.channel == 1 and inner.stride == self.channels and w.size <= inner.size
+        fits = count * self.channels <= MOST_RUN_STEPS and count <= MOST_POSITIONS
+        return w.size if is_line and is_dense and fits else 1
+
+    @property
+    def runs_nbytes(self) -> int:
+        """Bytes of the tiles' runs, of tiles of at least 4 rows."""
+        return 2 * self.block_rows if self.run > 1 else 0
+
+    @property
     def order(self) -> Order:
         """How the filters lie in memory."""
         _, step, column = self.right
@@ -129,15 +153,16 @@ class WindowPlan:
     @property
     def zeros_nbytes(self) -> int:
         """Bytes of a row of zeros."""
-        count = self.channels * (self.groups if self.is_depthwise else 1)
+        count = self.channels * (self.groups if self.is_depthwise else self.run)
         nbytes = count * self.sides[0].host_nbytes if self.is_padded else 0
         return -(-nbytes // 64) * 64
 
     @property
     def workspace_nbytes(self) -> int:
-        """A panel, the table, starts, zeros."""
+        """A panel, the table, starts, runs, zeros."""
         panel = 0 if self.is_depthwise else PANEL_NBYTES
-        return panel + self.table_nbytes + self.starts_nbytes + self.zeros_nbytes
+        tables = self.table_nbytes + self.starts_nbytes + self.runs_nbytes
+        return panel + tables + self.zeros_nbytes
 
     def kind(self, nbytes: int) -> ProductKind:
         """The functions it needs, with vectors of some length."""
@@ -216,5 +241,5 @@ def _is_fast(plan: WindowPlan) -> bool:
     if plan.is_depthwise:
         fits = plan.positions <= MOST_POSITIONS and plan.groups >= LEAST_DEPTHWISE
         return fits and plan.channel == 1 and plan.right[2] == 1
-    few = plan.channels < LEAST_CHANNELS and plan.positions > 1
+    few = plan.channels * plan.run < LEAST_CHANNELS and plan.positions > 1
     return plan.features >= LEAST_FEATURES and not few
