@@ -18,6 +18,7 @@ from xladev.platforms.cuda.codegen import host_code, nvptx
 from xladev.platforms.cuda.codegen.host_threads import host_text
 from xladev.platforms.cuda.codegen.kernel import emit_thread_function
 from xladev.platforms.cuda.description import describe_target
+from xladev.platforms.cuda.machine import machine_target
 from xladev.platforms.cuda.support import cuda_supports
 
 
@@ -30,12 +31,12 @@ class CudaCompiler(KernelCompiler):
         return "cuda"
 
     def describe(self, target: str | None = None) -> DeviceDescription:
-        """A target such as ``sm_90a``; Hopper if none is named.
+        """A target such as ``sm_90a``; this machine's if none is named, Hopper if it has none.
 
         Raises:
             OptionError: no such target.
         """
-        return describe_target(target)
+        return describe_target(target or machine_target())
 
     def version(self) -> str:
         """Of the generated code."""
@@ -77,6 +78,10 @@ class CudaEmulationCompiler(CudaCompiler):
     def platform(self) -> str:
         """``cuda_emu``."""
         return "cuda_emu"
+
+    def describe(self, target: str | None = None) -> DeviceDescription:
+        """As for ``cuda``, but never what this machine has."""
+        return describe_target(target)
 
     def version(self) -> str:
         """Of the generated code, and the host's processor, which it runs on."""

@@ -5,7 +5,7 @@ import pytest
 
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.kernel_code import LaunchDimensions
-from xladev.errors import CompileError, FormatError, UnsupportedError
+from xladev.errors import CompileError, FormatError
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.codegen import host_code, primitives
 from xladev.platforms.cuda.codegen.bounds import with_bounds_checks
@@ -135,15 +135,6 @@ def test_another_number_of_arrays_is_refused():
 def test_foreign_images_are_refused():
     with pytest.raises(FormatError):
         EmulatedDriver(0).open(0).load(b"no image", "k")
-
-
-def test_kernels_whose_threads_wait_are_refused():
-    thread = emit_thread_function(
-        KernelSpec("k", parse_module(NEGATE).entry), host_code.host_traits()
-    )
-    thread.module.declare("xd.barrier", primitives.VOID, ("ptr",))
-    with pytest.raises(UnsupportedError, match="make them wait"):
-        host_text(thread)
 
 
 def test_events_measure_host_time():

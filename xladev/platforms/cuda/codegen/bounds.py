@@ -18,20 +18,24 @@ CHECK = "xd.checked"
 _ADDRESS = re.compile(r"\s*(%[\w.]+) = getelementptr (?:inbounds )?[^,]+, ptr ([%@][\w.]+),")
 _LOAD = re.compile(r"(\s*%[\w.]+ = load (?:volatile )?)(<[^>]+>|\w+), ptr (%[\w.]+)(,.*)$")
 _STORE = re.compile(r"(\s*store )(<[^>]+>|\w+) (.+), ptr (%[\w.]+)(, align.*)$")
+_SHARED = re.compile(r"\s*(%[\w.]+) = call ptr @xd\.shared\(")
 _WIDTHS = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
 
 
-def with_bounds_checks(text: str, parameters: Sequence[str], nbytes: Sequence[int]) -> str:
+def with_bounds_checks(
+    text: str, parameters: Sequence[str], nbytes: Sequence[int], shared_nbytes: int = 0
+) -> str:
     """A module whose thread function checks each access to its arrays.
 
     Args:
         text: of the module.
         parameters: names of the thread function's arrays.
         nbytes: length of each of them.
+        shared_nbytes: length of the block's shared memory; array number -1 in reports.
     """
     begin = text.index(f"define internal void @{THREAD}(")
     end = text.index("\n}", begin)
-    rewriter = _Rewriter(parameters, nbytes)
+    rewriter = _Rewriter(parameters, nbytes, shared_nbytes)
     body = "\n".join(line for old in text[begin:end].split("\n") for line in rewriter.lines(old))
     return text[:begin] + body + text[end:]
 
@@ -39,12 +43,15 @@ def with_bounds_checks(text: str, parameters: Sequence[str], nbytes: Sequence[in
 class _Rewriter:
     """Follows addresses back to the parameter that they were computed from."""
 
-    def __init__(self, parameters: Sequence[str], nbytes: Sequence[int]) -> None:
+    def __init__(
+        self, parameters: Sequence[str], nbytes: Sequence[int], shared_nbytes: int
+    ) -> None:
         self._roots = {f"%{name}": f"%{name}" for name in parameters}
         self._arrays = {
             f"%{name}": (number, size)
             for number, (name, size) in enumerate(zip(parameters, nbytes, strict=True))
         }
+        self._shared_nbytes = shared_nbytes
         self._count = 0
 
     def lines(self, line: str) -> list[str]:
@@ -53,6 +60,10 @@ class _Rewriter:
         if found:
             result, base = found.groups()
             self._roots[result] = self._roots.get(base, base)
+            return [line]
+        shared = _SHARED.match(line)
+        if shared:
+            self._arrays[shared.group(1)] = (-1, self._shared_nbytes)
             return [line]
         load = _LOAD.match(line)
         if load:

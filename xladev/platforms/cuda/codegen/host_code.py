@@ -16,6 +16,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from xladev import instrument
 from xladev.codegen.llvm import TargetTraits
 from xladev.errors import CompileError, FormatError
+from xladev.platforms.cuda.codegen.host_blocks import DIVERGENCE
 from xladev.platforms.cuda.codegen.host_threads import ENTRY, FAULT_FIELDS
 
 IMAGE_VERSION = 1
@@ -93,7 +94,7 @@ class Fault:
 
     Attributes:
         count: such accesses in all.
-        array: number of the array, operands first.
+        array: number of the array, operands first; -1 shared memory; see also `DIVERGENCE`.
         offset: where it began, in bytes from the array's start.
         nbytes: its length.
         block, thread: who did it.
@@ -107,6 +108,8 @@ class Fault:
     thread: int
 
     def __str__(self) -> str:
+        if self.array in DIVERGENCE:
+            return f"{DIVERGENCE[self.array]}, in block {self.block}: {self.nbytes} did"
         return (
             f"{self.count} accesses out of bounds; the first by thread {self.thread} of block "
             f"{self.block}: {self.nbytes} bytes at offset {self.offset} of array {self.array}"

@@ -1,8 +1,12 @@
 """The host as a target: a loop over all threads of all blocks around the function of one thread.
 
-Threads of a block run one after the other, so a kernel with barriers or shuffles is refused: they
-need the thread function as a coroutine (`primitives.barrier` is where it would be suspended).
-Blocks run in an order that the caller chooses; no program may depend on it.
+Threads of a block run one after the other, unless they wait for each other: then each is a
+coroutine (`codegen.host_blocks`). Blocks run in an order that the caller chooses; no program may
+depend on it.
+
+A thread's context: i32 thread, i32 block, i64 address of the fault record; i32 state, i32 parity,
+two i32 slots for exchanges and the address of shared memory (`host_blocks`); a sink of 128 bytes at
+64.
 
 The entry is ``void entry(ptr arrays, ptr launch, ptr fault)``: addresses of the arrays; six i32
 (grid and block, x y z) and two i64: turn t runs block (t * first + second) modulo their count; the
@@ -11,23 +15,25 @@ fault record, see `FAULT_FIELDS`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from xladev.codegen.llvm import I8, I32, I64, PTR, VOID, FunctionBuilder, Parameter, Value
-from xladev.errors import UnsupportedError
+from xladev.platforms.cuda.codegen import host_blocks
 from xladev.platforms.cuda.codegen.bounds import CHECK, with_bounds_checks
+from xladev.platforms.cuda.codegen.host_blocks import CONTEXT_NBYTES, START
 from xladev.platforms.cuda.codegen.kernel import ThreadFunction
 from xladev.platforms.cuda.codegen.primitives import THREAD, with_definitions
 
 ENTRY = "xd_run_grid"
 TARGET = "host threads"
 
+PATTERN = 0xA5
+"""Byte that memory holds before anything is written: negative in all types, and no common one."""
+
 FAULT_FIELDS = ("count", "array", "offset", "nbytes", "block", "thread")
 """What a fault record holds, i64 each: faults so far, then the first of them."""
-
-_CONTEXT_NBYTES = 192
-"""i32 thread, i32 block, i64 address of the fault record; the sink of 128 bytes begins at 64."""
 
 
 def _field(symbol: str, index: int) -> str:
@@ -39,7 +45,11 @@ def _field(symbol: str, index: int) -> str:
 
 
 PRIMITIVES: Mapping[str, str] = MappingProxyType(
-    {"xd.tid.x": _field("xd.tid.x", 0), "xd.ctaid.x": _field("xd.ctaid.x", 1)}
+    {
+        "xd.tid.x": _field("xd.tid.x", 0),
+        "xd.ctaid.x": _field("xd.ctaid.x", 1),
+        **host_blocks.PRIMITIVES,
+    }
 )
 """Definitions by name."""
 
@@ -94,38 +104,90 @@ done:
 
 
 def host_text(thread: ThreadFunction) -> str:
-    """The module for LLVM; its entry is `ENTRY`.
-
-    Raises:
-        UnsupportedError: threads wait for each other.
-    """
-    if thread.module.declares("xd.barrier"):
-        raise UnsupportedError(
-            "the emulator runs threads one after the other, and cannot make them wait",
-            where=f"kernel {thread.name}",
-        )
-    _emit_entry(thread)
+    """The module for LLVM; its entry is `ENTRY`."""
+    waits = any(map(thread.module.declares, ("xd.barrier", "xd.exchange")))
+    (_emit_waiting_entry if waits else _emit_entry)(thread)
     names = [p.name for p in thread.parameters]
-    text = with_bounds_checks(str(thread.module), names, thread.nbytes)
+    text = with_bounds_checks(str(thread.module), names, thread.nbytes, thread.shared_nbytes)
+    if waits:
+        text = host_blocks.as_coroutine(text).replace(f"ptr @{THREAD}(", f"ptr @{START}(")
+        text = re.sub(r"declare void @xd\.(?:barrier|exchange|run_block)\(.*\n", "", text)
+        text = re.sub(r"declare \S+ @(?:malloc|free)\(.*\n", "", text) + host_blocks.SCHEDULER
     return with_definitions(text, PRIMITIVES, TARGET) + _CHECK_TEXT
 
 
 def _emit_entry(thread: ThreadFunction) -> None:
+    """All threads of all blocks, one after the other."""
+    b, bases = _begin(thread)
+    context = b.alloca(I8, CONTEXT_NBYTES, align=64)
+
+    def block(number: Value, threads: Value) -> None:
+        with b.loop(0, threads) as tid:
+            _set_context(b, context, tid, number)
+            b.call_void(THREAD, context, *bases)
+
+    _each_block(b, block)
+    b.ret()
+
+
+def _emit_waiting_entry(thread: ThreadFunction) -> None:
+    """Blocks whose threads are coroutines, each block run by the scheduler."""
+    b, bases = _begin(thread)
+    for symbol, result, types in (
+        ("malloc", PTR, ("i64",)),
+        ("free", VOID, ("ptr",)),
+        ("xd.run_block", VOID, ("ptr", "ptr", "i64")),
+    ):
+        b.module.declare(symbol, result, types)
+    threads = _field_of(b, b.arguments[1], 12)
+    contexts = b.call("malloc", PTR, b.mul(threads, CONTEXT_NBYTES))
+    handles = b.call("malloc", PTR, b.mul(threads, 8))
+    shared = b.call("malloc", PTR, b.const(I64, max(thread.shared_nbytes, 1)))
+
+    def block(number: Value, threads: Value) -> None:
+        _fill(b, shared, thread.shared_nbytes)
+        with b.loop(0, threads) as tid:
+            context = b.byte_address(contexts, b.mul(tid, CONTEXT_NBYTES))
+            _set_context(b, context, tid, number)
+            b.store(b.const(I64, 0), b.byte_address(context, 16))
+            b.store(shared, b.byte_address(context, 32))
+            handle = b.call(THREAD, PTR, context, *bases)
+            b.store(handle, b.byte_address(handles, b.mul(tid, 8)))
+        b.call_void("xd.run_block", contexts, handles, threads)
+
+    _each_block(b, block)
+    for memory in (contexts, handles, shared):
+        b.call_void("free", memory)
+    b.ret()
+
+
+def _fill(b: FunctionBuilder, memory: Value, nbytes: int) -> None:
+    """Shared memory holds a pattern when a block begins, so that reading it too soon shows."""
+    b.module.declare("llvm.memset.p0.i64", VOID, ("ptr", "i8", "i64", "i1"))
+    b.do(f"call void @llvm.memset.p0.i64(ptr {memory.text}, i8 {PATTERN}, i64 {nbytes}, i1 false)")
+
+
+def _begin(thread: ThreadFunction) -> tuple[FunctionBuilder, list[Value]]:
+    """The entry's function, and the addresses of the kernel's arrays."""
     parameters = (Parameter(PTR, "arrays"), Parameter(PTR, "launch"), Parameter(PTR, "fault"))
     b = thread.module.function(ENTRY, VOID, parameters)
-    arrays, launch, fault = b.arguments
-    bases = [b.load(PTR, b.byte_address(arrays, 8 * n)) for n in range(len(thread.parameters))]
-    context = b.alloca(I8, _CONTEXT_NBYTES, align=64)
-    b.store(fault, b.byte_address(context, 8))
+    arrays = b.arguments[0]
+    return b, [b.load(PTR, b.byte_address(arrays, 8 * n)) for n in range(len(thread.parameters))]
+
+
+def _each_block(b: FunctionBuilder, body: Callable[[Value, Value], None]) -> None:
+    """Runs ``body(number, threads)`` for all blocks, in the order that the launch says."""
+    launch = b.arguments[1]
     blocks, threads = _field_of(b, launch, 0), _field_of(b, launch, 12)
     step, first = (b.load(I64, b.byte_address(launch, at)) for at in (24, 32))
     with b.loop(0, blocks) as turn:
-        block = b.urem(b.add(b.mul(turn, step), first), blocks)
-        b.store(b.resize(block, I32, signed=False), b.byte_address(context, 4))
-        with b.loop(0, threads) as number:
-            b.store(b.resize(number, I32, signed=False), context)
-            b.call_void(THREAD, context, *bases)
-    b.ret()
+        body(b.urem(b.add(b.mul(turn, step), first), blocks), threads)
+
+
+def _set_context(b: FunctionBuilder, context: Value, tid: Value, block: Value) -> None:
+    b.store(b.resize(tid, I32, signed=False), context)
+    b.store(b.resize(block, I32, signed=False), b.byte_address(context, 4))
+    b.store(b.arguments[2], b.byte_address(context, 8))
 
 
 def _field_of(b: FunctionBuilder, launch: Value, offset: int) -> Value:

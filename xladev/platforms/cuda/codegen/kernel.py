@@ -10,12 +10,13 @@ from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import moved_as_bits
-from xladev.codegen.llvm import PTR, VOID, FunctionBuilder, ModuleBuilder, Parameter, TargetTraits
+from xladev.codegen.llvm import PTR, VOID, ModuleBuilder, Parameter, TargetTraits
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cuda.codegen.launch_plan import BLOCK, launch_dimensions, widest_lanes
 from xladev.platforms.cuda.codegen.loops import LoopGroup
 from xladev.platforms.cuda.codegen.primitives import CONTEXT, THREAD, thread_number
+from xladev.platforms.cuda.codegen.row_folds import emit_row_fold, row_fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class ThreadFunction:
         parameters: of that function, without its context: operands, then results.
         nbytes: of each of these arrays.
         dimensions: of every launch.
+        shared_nbytes: static shared memory of one block.
     """
 
     name: str
@@ -35,10 +37,11 @@ class ThreadFunction:
     parameters: tuple[Parameter, ...]
     nbytes: tuple[int, ...]
     dimensions: LaunchDimensions
+    shared_nbytes: int = 0
 
 
 def emit_thread_function(spec: KernelSpec, traits: TargetTraits) -> ThreadFunction:
-    """The function of one thread of a loop kernel.
+    """The function of one thread: of a reduction of rows, or of a loop over results.
 
     Raises:
         UnsupportedError: an opcode or element type without code.
@@ -54,24 +57,29 @@ def emit_thread_function(spec: KernelSpec, traits: TargetTraits) -> ThreadFuncti
     )
     shapes = moved_as_bits(spec.computation, (*spec.operands, *spec.results))
     arrays = tuple(IrArray(p, s) for p, s in zip(b.arguments[1:], shapes, strict=True))
-    dimensions = _emit_results(spec, b, arrays)
-    b.ret()
-    nbytes = tuple(s.size * max(1, s.element_type.host_nbytes) for s in shapes)
-    return ThreadFunction(spec.name, module, parameters, nbytes, dimensions)
-
-
-def _emit_results(
-    spec: KernelSpec, b: FunctionBuilder, arrays: Sequence[IrArray]
-) -> LaunchDimensions:
-    """Code for all results; each group of equal dimensions spreads over the same threads."""
     count = len(spec.operands)
     held = {p: (a,) for p, a in zip(spec.computation.parameters, arrays, strict=False)}
     e = ElementalEmitter(b, ELEMENT_RULES, held)
-    most = max((a.shape.size for a in arrays[count:]), default=1)
-    thread = thread_number(b, BLOCK, most)
+    rows = row_fold(spec.computation.root)
+    if rows is None:
+        dimensions, shared_nbytes = _emit_loops(spec, e, arrays[count:]), 0
+    else:
+        emit_row_fold(e, rows, arrays[count])
+        dimensions, shared_nbytes = rows.dimensions, rows.shared_nbytes
+    b.ret()
+    nbytes = tuple(s.size * max(1, s.element_type.host_nbytes) for s in shapes)
+    return ThreadFunction(spec.name, module, parameters, nbytes, dimensions, shared_nbytes)
+
+
+def _emit_loops(
+    spec: KernelSpec, e: ElementalEmitter, results: Sequence[IrArray]
+) -> LaunchDimensions:
+    """Code for all results; each group of equal dimensions spreads over the same threads."""
+    most = max((a.shape.size for a in results), default=1)
+    thread = thread_number(e.b, BLOCK, most)
     spreads = [
-        LoopGroup(e, roots, results).emit(thread, widest_lanes(spec, results[0].shape.size))
-        for roots, results in _groups(spec.computation.root, arrays[count:])
+        LoopGroup(e, roots, members).emit(thread, widest_lanes(spec, members[0].shape.size))
+        for roots, members in _groups(spec.computation.root, results)
     ]
     return launch_dimensions(spreads)
 

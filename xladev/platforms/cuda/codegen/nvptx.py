@@ -47,12 +47,27 @@ define internal void @xd.barrier(ptr %simt) alwaysinline convergent {
   call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
   ret void
 }""",
+        "xd.exchange": """
+define internal void @xd.exchange(ptr %simt, i32 %bits) alwaysinline {
+  ret void
+}""",
+        "xd.shuffle": """
+declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32) convergent
+define internal i32 @xd.shuffle(ptr %simt, i32 %bits, i32 %mask) alwaysinline convergent {
+  %r = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %bits, i32 %mask, i32 31)
+  ret i32 %r
+}""",
+        "xd.shared": """
+@xd.shared.memory = internal addrspace(3) global [SHARED_NBYTES x i8] undef, align 16
+define internal ptr @xd.shared(ptr %simt) alwaysinline {
+  ret ptr addrspacecast (ptr addrspace(3) @xd.shared.memory to ptr)
+}""",
     }
 )
 """Definitions by name."""
 
 _ALLOWED = re.compile(
-    r"llvm\.(?:nvvm\.(?:read\.ptx\.sreg\.\w+\.x|barrier\.cta\.sync\.aligned\.all)"
+    r"llvm\.(?:nvvm\.(?:read\.ptx\.sreg\.\w+\.x|barrier\.cta\.sync\.aligned\.all|shfl\.sync\.bfly\.i32)"
     r"|memcpy\.p0\.p0\.i64"
     r"|arithmetic\.fence\.(?:v\d+)?f(?:32|64)"
     r"|(?:fabs|sqrt|floor|ceil|trunc|rint|round|roundeven|copysign|minimum|maximum|minnum|maxnum"
@@ -78,7 +93,7 @@ def kernel_text(thread: ThreadFunction) -> tuple[str, str]:
     )
     b.call_void(THREAD, Value("null", PTR), *b.arguments)
     b.ret()
-    return with_definitions(str(thread.module), PRIMITIVES, TRIPLE), entry
+    return with_definitions(str(thread.module), PRIMITIVES, TRIPLE, thread.shared_nbytes), entry
 
 
 def check_intrinsics(text: str, name: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from xladev.codegen.llvm import I32, I64, VOID, FunctionBuilder, Value
+from xladev.codegen.llvm import I32, I64, PTR, VOID, FunctionBuilder, Value
 from xladev.errors import CompileError
 
 CONTEXT = "simt"
@@ -42,13 +42,56 @@ def _ask(b: FunctionBuilder, symbol: str) -> Value:
 
 
 def barrier(b: FunctionBuilder) -> None:
-    """Waits for all threads of the block."""
+    """Waits for all threads of the block.
+
+    Code goes on in a block of its own, so that an emulator can leave the function here.
+    """
     b.module.declare("xd.barrier", VOID, ("ptr",))
     b.call_void("xd.barrier", b.arguments[0])
+    _resume(b)
 
 
-def with_definitions(text: str, table: Mapping[str, str], target: str) -> str:
+def shuffle_xor(b: FunctionBuilder, bits: Value, mask: int) -> Value:
+    """The i32 that the thread whose number in the warp differs by ``mask`` gave; all take part."""
+    b.module.declare("xd.exchange", VOID, ("ptr", "i32"))
+    b.call_void("xd.exchange", b.arguments[0], bits)
+    _resume(b)
+    b.module.declare("xd.shuffle", I32, ("ptr", "i32", "i32"))
+    return b.call("xd.shuffle", I32, b.arguments[0], bits, b.const(I32, mask))
+
+
+def shared_memory(b: FunctionBuilder) -> Value:
+    """Address of the block's shared memory, aligned to 16 bytes; contents are arbitrary."""
+    b.module.declare("xd.shared", PTR, ("ptr",))
+    return b.call("xd.shared", PTR, b.arguments[0])
+
+
+def thread_in_block(b: FunctionBuilder) -> Value:
+    """The number of this thread in its block, as i64."""
+    return b.resize(_ask(b, "xd.tid.x"), I64, signed=False)
+
+
+def block_number(b: FunctionBuilder) -> Value:
+    """The number of this block, as i64."""
+    return b.resize(_ask(b, "xd.ctaid.x"), I64, signed=False)
+
+
+def _resume(b: FunctionBuilder) -> None:
+    after = b.fresh("after")
+    b.jump(after)
+    b.start_block(after)
+
+
+def with_definitions(
+    text: str, table: Mapping[str, str], target: str, shared_nbytes: int = 0
+) -> str:
     """A module with the declarations of primitives replaced by a target's definitions.
+
+    Args:
+        text: of the module.
+        table: definitions by symbol; ``SHARED_NBYTES`` in one becomes the size of shared memory.
+        target: for messages.
+        shared_nbytes: static shared memory of a block.
 
     Raises:
         CompileError: the target has no such primitive.
@@ -61,6 +104,6 @@ def with_definitions(text: str, table: Mapping[str, str], target: str) -> str:
                 f"target {target} has no primitive {symbol}",
                 why=f"it has {', '.join(sorted(table))}",
             )
-        return table[symbol].strip()
+        return table[symbol].strip().replace("SHARED_NBYTES", str(max(shared_nbytes, 1)))
 
     return _DECLARED.sub(definition, text)

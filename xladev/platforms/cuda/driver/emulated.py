@@ -17,6 +17,7 @@ import numpy as np
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.errors import OptionError
 from xladev.platforms.cuda.codegen.host_code import HostKernel
+from xladev.platforms.cuda.codegen.host_threads import PATTERN
 from xladev.platforms.cuda.driver.emulated_queue import Queue, QueuedEvent, Schedule
 from xladev.platforms.cuda.driver.interface import (
     Allocation,
@@ -33,8 +34,6 @@ SEED_VARIABLE = "XLADEV_CUDA_EMU_SEED"
 MEMORY_NBYTES = 4 << 30
 """Memory of one emulated device; the host's is used as it is allocated."""
 ALIGNMENT = 256
-_PATTERN = 0xA5
-"""What new memory is filled with: a negative number of any type, and no common one."""
 
 
 class EmulatedMemory:
@@ -58,7 +57,7 @@ class EmulatedMemory:
                 raise DriverMemoryError(
                     f"{nbytes} bytes do not fit: {self.in_use} of {self.limit} are in use"
                 )
-            raw = np.full(nbytes + ALIGNMENT, _PATTERN, np.uint8)
+            raw = np.full(nbytes + ALIGNMENT, PATTERN, np.uint8)
             address = -(-_address_of(raw) // ALIGNMENT) * ALIGNMENT
             made = Allocation(address, nbytes, raw)
             bisect.insort(self._starts, address)
