@@ -30,6 +30,11 @@ EXAMPLES = {
     ),
     "cost": ("xladev cost step.pb", "xladev cost step.pb --platform npu --top 5"),
     "explain": ("xladev explain step.pb", "xladev explain step.pb --platform npu --json"),
+    "graph": (
+        "xladev graph step.pb",
+        "xladev graph step.pb --platform npu -o kernels.html",
+        "xladev graph before.hlo after.hlo -o both.html",
+    ),
     "isolate": (
         "xladev isolate step.pb --platform npu",
         "xladev isolate step.pb --inputs step.npz --platform npu --against cpu --out wrong",

@@ -42,6 +42,8 @@ OUTSIDE = {
     "pluggy": ("runtime", "platforms"),
     "cupy": ("platforms/cuda",),
     "jax": ("frontends/jax", "testing"),
+    "fast_sugiyama": ("profiling/graph",),
+    "resvg_py": ("profiling/graph",),
     "jaxlib": ("frontends/jax", "frontends/stablehlo", "testing"),
     "xladev_pjrt": ("frontends/jax",),
     "torch": ("frontends/torch",),

@@ -52,17 +52,17 @@ def _report(found: Isolation, arguments: argparse.Namespace, suspect: Suspect) -
         print(f"the whole program is right with: {mended or 'none of the options that were tried'}")
         print("so order, memory or joins are to blame; `xladev bisect` shrinks the program")
         return
-    print(f"kernels: {found.judged[0]} of {found.judged[1]} were run alone; the last differs")
+    print(f"kernels: {found.judged[0]} of {found.judged[1]} were run alone; the last differs:")
     _report_culprit(found.culprit)
     keep(found.culprit.case, found.culprit.instruction.name, arguments, suspect)
 
 
 def _report_culprit(culprit: Culprit) -> None:
-    print(f"the first that differs: {named(culprit.instruction)}")
+    print(named(culprit.instruction))
     print(indented(culprit.verdict.detail))
     if culprit.inside is not None:
-        print(f"within it, alone: {named(culprit.inside.instruction)}")
-        print(indented(culprit.inside.verdict.detail))
+        print("within it, alone:")
+        _report_culprit(culprit.inside)
     elif culprit.instruction.opcode == "fusion":
         names = ", ".join(i.name for i in culprit.instruction["calls"].instructions)
         print(f"within it, each instruction is right alone: {names}")

@@ -48,6 +48,18 @@ def module_to_dot(module: HloModule) -> str:
     return "\n".join([*lines, "}", ""])
 
 
+def family_colour(instruction: HloInstruction) -> str:
+    """The colour of an instruction's family of opcodes, as ``#rrggbb``."""
+    return _COLOURS.get(instruction.op.category, _OTHER)
+
+
+def shown_value(constant: HloInstruction) -> str:
+    """A constant in a few characters: the value of a scalar, the shape of anything else."""
+    if constant.shape.is_scalar and not constant["literal"].elided:
+        return _shortened(str(constant["literal"].value))
+    return _shortened(constant.shape.to_string(layout=False))
+
+
 def _cluster(
     computation: HloComputation, number: int, entry: bool, names: Mapping[HloInstruction, str]
 ) -> Iterator[str]:
@@ -55,7 +67,7 @@ def _cluster(
     yield f"  subgraph cluster_{number} {{"
     yield f"    label={_quoted(label)};"
     for i in computation.instructions:
-        colour = _COLOURS.get(i.op.category, _OTHER)
+        colour = family_colour(i)
         border = ", penwidth=3" if i is computation.root else ""
         text = _quoted(f"{i.opcode}\n{i.name}\n{_shortened(i.shape.to_string())}{_value(i)}")
         yield f'    {names[i]} [label={text}, fillcolor="{colour}"{border}];'

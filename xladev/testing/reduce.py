@@ -28,6 +28,8 @@ from xladev.passes.call_inliner import CallInliner
 Case = tuple[HloModule, tuple[Value, ...]]
 """A module and its arguments."""
 
+_MOST_TURNS = 1000
+
 Interesting = Callable[[HloModule, Sequence[Value]], bool]
 """Whether a smaller case still shows the behaviour."""
 
@@ -93,6 +95,7 @@ def _candidates(case: Case) -> Iterator[Case]:
     yield from _segments(module, values)
     yield from _fewer_results(case, values)
     yield from _near_root(case, values)
+    yield from _last_turns(module, values)
     yield from _opened(case)
     yield from _lower_roots(case, values)
     yield from _single_cuts(case, values)
@@ -253,6 +256,31 @@ def _single_cuts(case: Case, values: Values) -> Iterator[Case]:
         found = _extract(module, module.entry.root, {instruction}, values)
         if found is not None:
             yield found
+
+
+def _last_turns(module: HloModule, values: Values) -> Iterator[Case]:
+    """The body of each loop as the program, on the state before its last turn."""
+    for instruction in module.entry.instructions:
+        if instruction.opcode != "while" or instruction.operands[0] not in values:
+            continue
+        state = _last_state(instruction, values[instruction.operands[0]])
+        if state is not None:
+            body = HloModule(module.name, instruction["body"], _header(module))
+            yield _inlined(body), (state,)
+
+
+def _last_state(loop: HloInstruction, state: Value) -> Value | None:
+    """What the last turn begins with; None if there is none, or none soon."""
+    evaluator = HloEvaluator()
+    last: Value | None = None
+    for _ in range(_MOST_TURNS):
+        try:
+            if not evaluator.call(loop["condition"], (state,)):
+                return last
+            last, state = state, evaluator.call(loop["body"], (state,))
+        except Exception:  # noqa: BLE001 - as in `_values`
+            return None
+    return None
 
 
 def _opened(case: Case) -> Iterator[Case]:

@@ -56,7 +56,7 @@ def test_isolate_names_the_instruction_and_keeps_it(
     assert main([*words, "--out", str(tmp_path / "out")]) == 1
     shown = capsys.readouterr().out
     assert "passes: the program means the same after each of them" in shown
-    assert "within it, alone: y = f32[4] subtract (f/sub, f.py:3)" in shown
+    assert "within it, alone:\ny = f32[4] subtract (f/sub, f.py:3)" in shown
     (again,) = (line for line in shown.splitlines() if line.startswith("again: "))
     assert main(shlex.split(again)[2:]) == 0  # this process has no bug
     assert "check against interpreter: passed" in capsys.readouterr().out
@@ -139,3 +139,19 @@ def test_cost_of_a_program_and_of_its_kernels(
     assert [row["opcode"] for row in report["instructions"]] == ["fusion"]
     assert report["bytes_accessed"] == 32
     assert report["least_s"] is None
+
+
+def test_graph_in_every_format(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    starts = {"html": b"<!doctype html>", "svg": b"<svg ", "dot": b"digraph"}
+    for form, start in starts.items():
+        made = tmp_path / f"x.{form}"
+        assert main(["graph", str(program), "-o", str(made)]) == 0
+        assert made.read_bytes().startswith(start)
+    made = tmp_path / "passes.html"
+    assert main(["graph", str(program), "--passes", "cse,dce", "-o", str(made)]) == 0
+    assert main(["graph", str(program), "--platform", "cpu", "-o", str(made)]) == 0
+    capsys.readouterr()
+    assert main(["graph", str(program), str(program), "--format", "svg"]) == 2
+    assert "a svg shows one program" in capsys.readouterr().err

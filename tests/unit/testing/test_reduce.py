@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from xladev.hlo.evaluator import HloEvaluator
-from xladev.hlo.ir import HloModule
+from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.literal import Value
 from xladev.hlo.text import parse_module, print_module
 from xladev.hlo.verifier import verify
@@ -89,3 +90,51 @@ def test_time_is_bounded() -> None:
     found = reduce_module(module, random_arguments(module), lambda *_: False, budget_s=0.0)
     assert not found.complete
     assert found.module is module
+
+
+LATE = """HloModule late
+body {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  n = s32[] add(i, one)
+  c = f32[1] dynamic-slice(x, i), dynamic_slice_sizes={1}
+  u = f32[1] negate(c)
+  y = f32[4] dynamic-update-slice(x, u, i)
+  ROOT t = (s32[], f32[4]) tuple(n, y)
+}
+cond {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  k = s32[] constant(4)
+  ROOT c = pred[] compare(i, k), direction=LT
+}
+ENTRY e {
+  x = f32[4] parameter(0)
+  z = s32[] constant(0)
+  t = (s32[], f32[4]) tuple(z, x)
+  ROOT w = (s32[], f32[4]) while(t), condition=cond, body=body
+}
+"""
+
+
+def test_a_failure_of_the_last_turn_is_taken_out_of_its_loop() -> None:
+    """Wrong where a slice begins at the last element, as with bounds that end too early."""
+
+    def interesting(module: HloModule, arguments: Sequence[Value]) -> bool:
+        met: list[int] = []
+
+        @dataclass(frozen=True, slots=True)
+        class Watching(HloEvaluator):
+            def value(self, instruction: HloInstruction, operands: tuple[Value, ...]) -> Value:
+                if instruction.opcode == "dynamic-slice" and operands[1] == 3:
+                    met.append(1)
+                return HloEvaluator.value(self, instruction, operands)
+
+        Watching().run(module, *arguments)
+        return bool(met)
+
+    found = reduce_module(parse_module(LATE), [np.ones(4, np.float32)], interesting)
+    opcodes = [i.opcode for i in found.module.entry.instructions]
+    assert opcodes == ["parameter", "parameter", "dynamic-slice"]

@@ -6,13 +6,13 @@ which runs each alone on the operands that the evaluator has for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.fusion import kernel_programs
 from xladev.errors import ArgumentError, XladevError
-from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Array, Value
 from xladev.testing.debug.forms import Form, forms_of
 from xladev.testing.debug.recording import Recorded, RecordingEvaluator
@@ -42,8 +42,8 @@ class Culprit:
         instruction: which, in the form of the program that the platform is given.
         verdict: what is wrong with it.
         case: it alone, with its operands.
-        inside: for a kernel of several instructions, the first of them that is wrong alone; None
-            if each of them is right alone.
+        inside: for a kernel of several instructions, or a loop, the first of them that is wrong
+            alone; None if each of them is right alone.
     """
 
     instruction: HloInstruction
@@ -150,23 +150,19 @@ def _change(
 
 def _records(module: HloModule, arguments: Sequence[Value]) -> list[Recorded]:
     """The instructions of entry, loops, branches and calls that run, in their order."""
-    programs = kernel_programs(module)
-    wanted = {
-        i
-        for c in module.computations
-        if c.name in programs
-        for i in c.instructions
-        if i.opcode not in _PLUMBING | _DRAWN_ANEW
-    }
-    return _recorded(module, arguments, wanted)
-
-
-def _recorded(
-    module: HloModule, arguments: Sequence[Value], wanted: set[HloInstruction]
-) -> list[Recorded]:
-    evaluator = RecordingEvaluator(wanted=frozenset(wanted))
+    evaluator = RecordingEvaluator(wanted=_steps(module))
     evaluator.run(module, *arguments)
-    return list(evaluator.records.values())
+    return list(evaluator.first.values())
+
+
+def _steps(module: HloModule) -> frozenset[HloInstruction]:
+    programs = kernel_programs(module)
+    return frozenset(_judgeable(c for c in module.computations if c.name in programs))
+
+
+def _judgeable(computations: Iterable[HloComputation]) -> Iterator[HloInstruction]:
+    instructions = (i for c in computations for i in c.instructions)
+    return (i for i in instructions if i.opcode not in _PLUMBING | _DRAWN_ANEW)
 
 
 def _judged(suspect: Suspect, record: Recorded) -> Culprit | None:
@@ -178,16 +174,25 @@ def _judged(suspect: Suspect, record: Recorded) -> Culprit | None:
 
 
 def _inside(suspect: Suspect, case: Case) -> Iterator[Culprit]:
-    """The instructions of a kernel that are wrong alone, in their order."""
+    """The instructions of a kernel or a loop that are wrong alone, in their order.
+
+    Those of a loop were right in their first turn, so that they are judged in their last one.
+    """
     module, arguments = case
     root = module.entry.root
-    if root.opcode != "fusion":
-        return
-    wanted = {i for i in root["calls"].instructions if i.opcode not in _PLUMBING | _DRAWN_ANEW}
-    for record in _recorded(module, arguments, wanted):
+    evaluator = RecordingEvaluator(wanted=_within(module, root))
+    evaluator.run(module, *arguments)
+    for record in evaluator.last.values():
         culprit = _judged(suspect, record)
         if culprit is not None:
             yield culprit
+
+
+def _within(module: HloModule, root: HloInstruction) -> frozenset[HloInstruction]:
+    """The instructions that a kernel, or a loop, branch or call is made of."""
+    if root.opcode == "fusion":
+        return frozenset(_judgeable((root["calls"],)))
+    return _steps(module) - {root}
 
 
 def _mending(suspect: Suspect, module: HloModule, arguments: Sequence[Value]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""An evaluator that keeps the operands of each instruction, the first time that it runs."""
+"""An evaluator that keeps the operands of each instruction, from its first and its last turn."""
 
 from __future__ import annotations
 
@@ -54,16 +54,20 @@ class RecordingEvaluator(HloEvaluator):
 
     Attributes:
         wanted: the instructions to record.
-        records: what was recorded, by instruction.
+        first: what was recorded when an instruction ran first.
+        last: what was recorded when it ran last.
     """
 
     wanted: AbstractSet[HloInstruction] = frozenset()
-    records: dict[HloInstruction, Recorded] = field(default_factory=dict[HloInstruction, Recorded])
+    first: dict[HloInstruction, Recorded] = field(default_factory=dict[HloInstruction, Recorded])
+    last: dict[HloInstruction, Recorded] = field(default_factory=dict[HloInstruction, Recorded])
 
     def value(self, instruction: HloInstruction, operands: tuple[Value, ...]) -> Value:
         """The value, its operands kept."""
         # zero-argument super() does not work in slotted dataclasses
         value = HloEvaluator.value(self, instruction, operands)
-        if instruction in self.wanted and instruction not in self.records:
-            self.records[instruction] = Recorded(instruction, operands)
+        if instruction in self.wanted:
+            record = Recorded(instruction, operands)
+            self.first.setdefault(instruction, record)
+            self.last[instruction] = record
         return value

@@ -1,0 +1,101 @@
+"""The graph's page in a real browser, without a network: search, open, select, compare."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.profiling.test_graph import PROGRAM
+from xladev.cli.main import main
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
+pytestmark = [
+    pytest.mark.skipif(BROWSER is None, reason="no chromium is installed"),
+    pytest.mark.skipif(find_spec("playwright") is None, reason="playwright is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+def _open(browser: Any, path: Path) -> tuple[Any, list[str]]:
+    """The page, and what it complained about or asked the network for."""
+    page = browser.new_context(viewport={"width": 1200, "height": 800}, offline=True).new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda r: None if r.url.startswith("file:") else wrong.append(r.url))
+    page.goto(path.as_uri())
+    page.wait_for_function("window.page && page.views.every((v) => v.boxes.length)")
+    return page, wrong
+
+
+def test_search_open_and_select(browser: Any, tmp_path: Path) -> None:
+    text, made = tmp_path / "m.hlo", tmp_path / "m.html"
+    text.write_text(PROGRAM)
+    assert main(["graph", str(text), "-o", str(made)]) == 0
+    page, wrong = _open(browser, made)
+    assert page.inner_text("#title") == "m: 8 instructions"
+    boxes = "page.views[0].boxes.length"
+    assert page.evaluate(boxes) == 5
+    page.fill("#search", "REDUCE f32[4]")
+    assert page.inner_text("#count") == "1 found"
+    page.keyboard.press("Enter")
+    facts = page.inner_text("#facts")
+    assert "s = f32[4] reduce(p, zero)" in facts
+    assert "constants\t0.5" in facts
+    page.click("#toggle")
+    assert page.evaluate(boxes) == 8
+    page.click("#close")
+    assert page.evaluate(boxes) == 5
+    page.fill("#search", "f/</script>")
+    page.click("#found button")
+    assert "exponential p" in page.inner_text("#facts")
+    page.select_option("#mode", "bytes")
+    page.click("text=r divide")
+    assert "divide r" in page.inner_text("#facts")
+    assert wrong == []
+
+
+def test_a_click_on_a_box_selects_it(browser: Any, tmp_path: Path) -> None:
+    text, made = tmp_path / "m.hlo", tmp_path / "m.html"
+    text.write_text(PROGRAM)
+    assert main(["graph", str(text), "-o", str(made)]) == 0
+    page, wrong = _open(browser, made)
+    at = page.evaluate(
+        "(() => { const v = page.views[0], b = v.boxes.find((b) => b.node.name === 'q');"
+        "const a = v.canvas.getBoundingClientRect();"
+        "return [a.left + v.x + (b.x + 20) * v.scale, a.top + v.y + (b.y + 20) * v.scale]; })()"
+    )
+    page.mouse.click(*at)
+    assert "broadcast q" in page.inner_text("#facts")
+    before = page.evaluate("page.views[0].scale")
+    page.mouse.move(*at)
+    page.mouse.wheel(0, -200)
+    page.wait_for_function(f"page.views[0].scale > {before}")
+    assert wrong == []
+
+
+def test_two_programs_side_by_side(browser: Any, tmp_path: Path) -> None:
+    text, other, made = (tmp_path / name for name in ("a.hlo", "b.hlo", "ab.html"))
+    text.write_text(PROGRAM)
+    other.write_text(PROGRAM.replace("exponential", "logistic"))
+    assert main(["graph", str(text), str(other), "-o", str(made)]) == 0
+    page, wrong = _open(browser, made)
+    assert page.evaluate("page.mode") == "difference"
+    marks = "page.views.map((v) => v.boxes.filter((b) => b.node.mark).map((b) => b.node.mark))"
+    assert page.evaluate(marks) == [["removed"], ["added"]]
+    assert page.inner_text("#legend") == "removedaddedrewired"
+    assert wrong == []

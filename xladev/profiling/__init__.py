@@ -1,0 +1,1 @@
+"""Formats for people: graphs of programs, and what they cost."""

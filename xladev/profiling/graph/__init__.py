@@ -1,0 +1,1 @@
+"""A program as a graph: one HTML page without a network, SVG, or PNG."""
