@@ -31,6 +31,8 @@ MOST_NBYTES = 1 << 18
 """Most bytes, on the stack, of the accumulators of all parts."""
 MOST_CHAIN = 128
 """Most additions to one accumulator: rounding grows with their number."""
+MOST_ALONE = 1024
+"""The same where threads need no parts of the rows: a trip to the parts' sums costs time."""
 GROUPS = ((12, 8), (24, 4))
 """Most rows read at once, by the instructions in a kernel; one where there are more."""
 AT_ONCE = 8
@@ -61,6 +63,7 @@ class _ColumnFolds:
         size = len(k.spec.computation.instructions)
         most = next((rows for most, rows in GROUPS if size <= most), 1)
         self.group = min(most, self._rows_at_once())
+        self.chain = MOST_ALONE if self._has_whole_rows() else MOST_CHAIN
         self.folded = [axis.extent for axis in space.axes if axis.folded]
         self.block = min(BLOCK, self.columns)
         self.in_parts = k.is_shared and self._has_parts()
@@ -76,9 +79,13 @@ class _ColumnFolds:
 
     def _rows_at_once(self) -> int:
         """Few where whole rows are read; pieces of rows come in time only if many are open."""
-        if self.columns > BLOCK or prod(self._kept()) < LEAST_PARTS:
+        if not self._has_whole_rows():
             return AT_ONCE
         return 1 << max(1, SHORT_ROWS // self.columns).bit_length() - 1
+
+    def _has_whole_rows(self) -> bool:
+        """Whether threads have enough to do without pieces or parts of rows."""
+        return self.columns <= BLOCK and prod(self._kept()) >= LEAST_PARTS
 
     def _kept(self) -> list[int]:
         return [axis.extent for axis in self.space.axes[:-1] if not axis.folded]
@@ -92,9 +99,9 @@ class _ColumnFolds:
 
     def _part_count(self, extents: Sequence[int]) -> int:
         """How many parts of rows `_over` adds; those that are not whole apart."""
-        if prod(extents) <= MOST_CHAIN * self.group:
+        if prod(extents) <= self.chain * self.group:
             return 1
-        return extents[0] if len(extents) > 1 else extents[0] // (MOST_CHAIN * self.group)
+        return extents[0] if len(extents) > 1 else extents[0] // (self.chain * self.group)
 
     def _narrow_block(self) -> int:
         """Columns of a block such that several threads have some."""
@@ -122,7 +129,7 @@ class _ColumnFolds:
         self, block: _Block, at: Places, extents: Sequence[int], held: Sequence[Value]
     ) -> None:
         """Combines accumulators with all rows of the remaining folded axes."""
-        if prod(extents) <= MOST_CHAIN * self.group:
+        if prod(extents) <= self.chain * self.group:
             self._rows(block, at, extents, (0, extents[-1]), held)
             return
         if self.in_parts and not at:
@@ -139,7 +146,7 @@ class _ColumnFolds:
             with self.b.loop(0, extents[0]) as x, self.e.scope():
                 part(lambda: self._over(block, (*at, x), extents[1:], parts))
             return
-        size = MOST_CHAIN * self.group
+        size = self.chain * self.group
         whole = extents[0] // size * size
         with self.b.loop(0, whole, size) as x, self.e.scope():
             part(lambda: self._rows(block, at, extents, (x, size), parts))
@@ -148,7 +155,7 @@ class _ColumnFolds:
 
     def _shared_parts(self, block: _Block, extents: Sequence[int], held: Sequence[Value]) -> None:
         """As `_over`: all parts in several threads, then added in their order."""
-        count, size = self._part_count(extents), MOST_CHAIN * self.group
+        count, size = self._part_count(extents), self.chain * self.group
         buffers = [self.b.alloca(f.type, count * self.block, align=64) for f in self.folds]
 
         def own(number: Value) -> list[Value]:
