@@ -17,6 +17,7 @@ from xladev.platforms.cuda.codegen.launch_plan import BLOCK, launch_dimensions, 
 from xladev.platforms.cuda.codegen.loops import LoopGroup
 from xladev.platforms.cuda.codegen.primitives import CONTEXT, THREAD, thread_number
 from xladev.platforms.cuda.codegen.row_folds import emit_row_fold, row_fold
+from xladev.platforms.cuda.codegen.transposes import emit_tiled_transpose, tiled_transpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class ThreadFunction:
 
 
 def emit_thread_function(spec: KernelSpec, traits: TargetTraits) -> ThreadFunction:
-    """The function of one thread: of a reduction of rows, or of a loop over results.
+    """The function of one thread: folds a row, transposes a tile, or loops over results.
 
     Raises:
         UnsupportedError: an opcode or element type without code.
@@ -60,15 +61,25 @@ def emit_thread_function(spec: KernelSpec, traits: TargetTraits) -> ThreadFuncti
     count = len(spec.operands)
     held = {p: (a,) for p, a in zip(spec.computation.parameters, arrays, strict=False)}
     e = ElementalEmitter(b, ELEMENT_RULES, held)
-    rows = row_fold(spec.computation.root)
-    if rows is None:
-        dimensions, shared_nbytes = _emit_loops(spec, e, arrays[count:]), 0
-    else:
-        emit_row_fold(e, rows, arrays[count])
-        dimensions, shared_nbytes = rows.dimensions, rows.shared_nbytes
+    dimensions, shared_nbytes = _emit_results(spec, e, arrays[count:])
     b.ret()
     nbytes = tuple(s.size * max(1, s.element_type.host_nbytes) for s in shapes)
     return ThreadFunction(spec.name, module, parameters, nbytes, dimensions, shared_nbytes)
+
+
+def _emit_results(
+    spec: KernelSpec, e: ElementalEmitter, results: Sequence[IrArray]
+) -> tuple[LaunchDimensions, int]:
+    """Code by the kind of kernel; its launch, and its shared memory in bytes."""
+    rows = row_fold(spec.computation.root)
+    if rows is not None:
+        emit_row_fold(e, rows, results[0])
+        return rows.dimensions, rows.shared_nbytes
+    tiled = tiled_transpose(spec.computation.root)
+    if tiled is not None:
+        emit_tiled_transpose(e, tiled, results[0])
+        return tiled.dimensions, tiled.shared_nbytes
+    return _emit_loops(spec, e, results), 0
 
 
 def _emit_loops(
