@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -179,6 +180,7 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     parallel("count", counts, UNITS, 1)
     child = os.fork()
     if child == 0:
+        signal.alarm(60)
         own = np.zeros(24, np.int32)
         often(own, 500, 3)
         threads = len(os.listdir("/proc/self/task"))
