@@ -23,6 +23,21 @@ from xladev.platforms.cpu.pool import THREADS_VARIABLE
 SUM = """add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
 """
 PROGRAMS = {
+    "a wide convolution": """
+ENTRY e { p = f32[2,20,22,24] parameter(0)  q = f32[3,3,24,70] parameter(1)
+  ROOT r = f32[2,20,22,70] convolution(p, q), window={size=3x3 pad=1_1x1_1},
+    dim_labels=b01f_01io->b01f }""",
+    "a convolution of each channel": """
+ENTRY e { p = f32[2,40,50,40] parameter(0)  q = f32[3,3,1,40] parameter(1)
+  ROOT r = f32[2,40,50,40] convolution(p, q), window={size=3x3 pad=1_1x1_1},
+    dim_labels=b01f_01io->b01f, feature_group_count=40 }""",
+    "a matrix times a vector": """
+ENTRY e { p = f32[1700,900] parameter(0)  q = f32[900] parameter(1)
+  v = f32[900,1] reshape(q)
+  ROOT r = f32[1700,1] dot(p, v), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""",
+    "a few rows times a matrix": """
+ENTRY e { p = f32[7,900] parameter(0)  q = f32[900,2048] parameter(1)
+  ROOT r = f32[7,2048] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""",
     "a loop over positions": """
 ENTRY e { p = f32[20011] parameter(0)  q = f32[20011] parameter(1)
   x = f32[20011] exponential(p)  ROOT r = f32[20011] add(x, q) }""",
