@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from xladev.cli.compile_times import compile_times, shown_compile_times
 from xladev.cli.debugging import debug_lines, no_anomaly
 from xladev.cli.inputs import add_inputs, add_options, given_inputs, given_options
 from xladev.cli.output import check_least, print_json, print_table, progress
 from xladev.client import CompiledModule, compile, load
 from xladev.errors import ArgumentError
 from xladev.hlo.ir import HloModule
+from xladev.instrument import tracing
 from xladev.testing.arrays import named_arrays, read_arrays, save_arrays
 from xladev.testing.comparison import DEFAULT_RTOL, difference, expect_relative
 from xladev.testing.debug.anomalies import TESTS
@@ -53,10 +55,10 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.strict:
         options = options.with_option("strict")
     start = time.perf_counter()
-    with progress(f"compiling {arguments.file.name}"):
+    with progress(f"compiling {arguments.file.name}"), tracing() as trace:
         module = load(arguments.file)
         compiled = compile(module, arguments.platform, options)
-    compile_s = time.perf_counter() - start
+    times = compile_times(trace.events, time.perf_counter() - start)
     shapes = compiled.program.signature.parameters
     inputs = given_inputs(module, arguments, shapes, arguments.check)
     with progress(f"running {arguments.file.name}"):
@@ -64,7 +66,7 @@ def _run(arguments: argparse.Namespace) -> int:
     problems = _problems(module, compiled, results, inputs, arguments)
     if arguments.save is not None:
         save_arrays(arguments.save, _flat(inputs), results)
-    report = _report(compiled, results, compile_s, seconds, problems)
+    report = _report(compiled, results, times, seconds, problems)
     if arguments.debug is not None:
         with progress(f"looking for {arguments.debug}"):
             report["debug"] = debug_lines(module, inputs, arguments.debug)
@@ -147,7 +149,7 @@ def _compared(results: Sequence[Any], wanted: Sequence[Any], rtol: float | None)
 def _report(
     compiled: CompiledModule,
     results: Sequence[Any],
-    compile_s: float,
+    times: dict[str, float],
     seconds: Sequence[float],
     problems: dict[str, list[str]],
 ) -> dict[str, Any]:
@@ -155,7 +157,8 @@ def _report(
     return {
         "module": program.name,
         "device": compiled.devices[0].name,
-        "compile_s": compile_s,
+        "compile_s": sum(times.values()),
+        "compile_steps_s": times,
         "iterations": len(seconds),
         "first_s": seconds[0],
         "median_s": statistics.median(seconds),
@@ -200,6 +203,8 @@ def _print_stats(report: dict[str, Any]) -> None:
         shares = ", ".join(f"{100 * count / total:.1f}% on {where}" for where, count in work)
         print(f"floating-point work: {shares} (of {total} operations; loop bodies count once)")
     print(f"scratch memory: {report['scratch_nbytes']} bytes; code: {report['code_nbytes']} bytes")
+    for line in shown_compile_times(report["compile_steps_s"]):
+        print(line)
     print(f"first run: {1e3 * report['first_s']:.3f} ms")
     for fallback in report["fallbacks"]:
         print(f"fallback: {fallback}")

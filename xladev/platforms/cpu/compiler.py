@@ -152,7 +152,8 @@ class CpuCompiler(KernelCompiler):
         level = options.optimization_level
         known = {} if instrument.dumping() else LIBRARY.known(target_traits(), level)
         alone = options.threads == 1 or (options.threads is None and threads_wanted() == 1)
-        module = program_module(plan, None if alone else options.threads or 0, known)
+        with instrument.trace_scope("emission", "codegen"):
+            module = program_module(plan, None if alone else options.threads or 0, known)
         instrument.dump(plan.name, "ll", lambda: str(module))
         code = compile_module(plan.name, module, kernels_worth_passes(module, plan), level)
         procedures = LIBRARY.procedures_of(module, level)

@@ -121,8 +121,9 @@ def compile_text(name: str, text: str, optimization_level: int) -> bytes:
 
 def _parsed(name: str, text: str) -> llvm.ModuleRef:
     try:
-        module = llvm.parse_assembly(text)
-        module.verify()
+        with instrument.trace_scope("LLVM parse", "codegen"):
+            module = llvm.parse_assembly(text)
+            module.verify()
     except RuntimeError as e:
         instrument.dump(f"{name}.rejected", "ll", lambda: text)
         raise CompileError(
@@ -147,14 +148,16 @@ def _run_passes(
             getattr(passes, f"add_{each}_pass")()
     else:
         passes = builder.getModulePassManager()
-    passes.run(module, builder)
+    with instrument.trace_scope("LLVM passes", "codegen"):
+        passes.run(module, builder)
     _free(passes)
 
 
 def _object_code(name: str, machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
     instrument.dump(f"{name}.optimized", "ll", lambda: str(module))
     instrument.dump(name, "s", lambda: machine.emit_assembly(module))
-    code: bytes = machine.emit_object(module)
+    with instrument.trace_scope("LLVM code", "codegen"):
+        code: bytes = machine.emit_object(module)
     return code
 
 
@@ -218,7 +221,8 @@ class LoadedObject:
         for symbol, address in imports.items():
             builder = builder.import_symbol(symbol, address)
         engine = _engines.next()
-        tracker = builder.link(engine, library)
+        with instrument.trace_scope("link", "codegen"):
+            tracker = builder.link(engine, library)
         self._addresses = {symbol: int(tracker[symbol]) for symbol in symbols}
         # The library must go before its engine, in whatever order a cycle is collected.
         finalizer = weakref.finalize(self, _unload, tracker, engine)
