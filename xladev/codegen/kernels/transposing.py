@@ -17,6 +17,9 @@ from xladev.hlo.ir import HloInstruction
 SIDE = 16
 """Elements of a tile's side: a line of four bytes each."""
 
+TILES = 4
+"""Tiles side by side in an operand, whose lines memory fetches together."""
+
 
 def emit_transposed(k: KernelBuild, root: HloInstruction, result: IrArray, tile: Tile) -> bool:
     """Computes a result from operands that lie across it; False if something lies along it."""
@@ -38,8 +41,20 @@ class _Transposed:
     def emit(self) -> None:
         """All tiles."""
         tiled = (self.tile.crossed, self.tile.inner)
-        counts = [-(-self.dims[d] // SIDE) if d in tiled else self.dims[d] for d in self.order]
-        self.k.split_nest(counts, self._tile)
+        counts = {d: -(-self.dims[d] // SIDE) if d in tiled else self.dims[d] for d in self.order}
+        crossed = self.tile.crossed
+        if counts[crossed] % TILES:
+            self.k.split_nest([counts[d] for d in self.order], self._tile)
+            return
+        counts[crossed] //= TILES
+
+        def tiles(places: Index) -> None:
+            at = dict(zip(self.order, places, strict=True))
+            with self.k.b.loop(0, TILES) as n, self.k.e.scope():
+                number = self.k.e.at.add(self.k.e.at.mul(at[crossed], TILES), n)
+                self._tile(tuple({**at, crossed: number}[d] for d in self.order))
+
+        self.k.split_nest([counts[d] for d in self.order], tiles)
 
     def _start(self, dimension: int, number: IndexValue) -> Value:
         at = self.k.e.at
