@@ -345,6 +345,7 @@ static Error *check(const PJRT_LoadedExecutable_Execute_Args *args) {
 }
 
 IMPLEMENT(LoadedExecutable_Execute) {
+    worker_admit();
     Error *error = check(args);
     if (error) return error;
     Execution *run = execution_new(args->executable, args->num_devices);

@@ -26,10 +26,9 @@ static void *allocate(size_t count, size_t size) {
 }
 
 static void fill_costs(Executable *program) {
-    const char *names[] = {"flops", "bytes accessed", "transcendentals"};
-    const double values[] = {program->record->flops, program->record->nbytes_accessed,
-                             program->record->transcendentals};
-    for (int i = 0; i < 3; i++)
+    const char *names[NUM_COSTS] = {"flops", "bytes accessed"};
+    const double values[NUM_COSTS] = {program->record->flops, program->record->nbytes_accessed};
+    for (int i = 0; i < NUM_COSTS; i++)
         program->costs[i] = (PJRT_NamedValue){.struct_size = sizeof(PJRT_NamedValue),
                                               .name = names[i],
                                               .name_size = strlen(names[i]),
@@ -253,7 +252,7 @@ ANSWER(Executable_SizeOfGeneratedCodeInBytes, size_in_bytes, code_nbytes)
 
 IMPLEMENT(Executable_GetCostAnalysis) {
     args->properties = args->executable->costs;
-    args->num_properties = 3;
+    args->num_properties = NUM_COSTS;
     return NULL;
 }
 

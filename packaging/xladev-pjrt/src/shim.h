@@ -189,10 +189,12 @@ typedef struct {
     const int64_t *alias;         /* for each output: the parameter whose memory it takes, or -1 */
     NativeEntry entry;            /* NULL: executed by Python */
     size_t scratch_nbytes;
-    double flops, nbytes_accessed, transcendentals;
+    double flops, nbytes_accessed;
     int64_t code_nbytes, argument_nbytes, result_nbytes, alias_nbytes;
     bool is_short; /* runs in the caller's thread where its arguments are there */
 } ProgramRecord;
+
+enum { NUM_COSTS = 2 };
 
 struct PJRT_Executable {
     _Atomic int refs;
@@ -204,7 +206,7 @@ struct PJRT_Executable {
     PJRT_LogicalDeviceIds *logical_ids;
     const char **memory_kinds; /* of outputs, then of parameters */
     size_t *memory_kind_sizes;
-    PJRT_NamedValue costs[3];
+    PJRT_NamedValue costs[NUM_COSTS];
     _Atomic(void *) layouts; /* of results, once asked for: layouts.c */
 };
 
@@ -217,6 +219,8 @@ void worker_enqueue(Device *device, Work work, Work lose, void *argument);
 /* Sets the event of what a child of fork will not see the end of. */
 void event_lose(Event *event);
 bool worker_is_current(void);
+/* Called without Python's lock where work begins; returns unless the interpreter exits. */
+void worker_admit(void);
 void workers_drain(void);
 
 /* Holds a lock that is never held for long over fork, so that the child finds what it guards whole. */

@@ -1,6 +1,7 @@
 /* One thread per device runs, in order, what does not run in its caller's thread. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "shim.h"
 
@@ -129,7 +130,21 @@ static void wait_until_idle(void *unused) {
 
 void workers_drain(void) { python_without_lock(wait_until_idle, NULL); }
 
+/* Set when the interpreter begins to exit, by the thread that ends it. */
+static atomic_bool is_leaving;
+static pthread_t leaver;
+
+/* Python ends a daemon thread where it next takes the lock; within a client's C++ that aborts the
+ * process. One that goes on starting work while the interpreter exits is held here instead. */
+void worker_admit(void) {
+    if (!atomic_load_explicit(&is_leaving, memory_order_acquire) || is_worker) return;
+    while (!pthread_equal(pthread_self(), leaver)) pause();
+}
+
 /* Called by the engine before it shuts the shim down. */
 __attribute__((visibility("default"))) void xladev_drain(void) {
-    if (!is_worker) workers_drain();
+    if (is_worker) return;
+    leaver = pthread_self();
+    atomic_store_explicit(&is_leaving, true, memory_order_release);
+    workers_drain();
 }

@@ -88,7 +88,6 @@ class ProgramRecord(ctypes.Structure):
         ("scratch_nbytes", ctypes.c_size_t),
         ("flops", ctypes.c_double),
         ("nbytes_accessed", ctypes.c_double),
-        ("transcendentals", ctypes.c_double),
         ("code_nbytes", ctypes.c_int64),
         ("argument_nbytes", ctypes.c_int64),
         ("result_nbytes", ctypes.c_int64),

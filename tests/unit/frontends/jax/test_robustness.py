@@ -1,8 +1,10 @@
 """What must not crash a process: exceptions, threads, exits, forks, memory, in a process each."""
 
+import subprocess
+
 import pytest
 
-from tests.tools.jax_child import run_jax
+from tests.tools.jax_child import environment, jax_python, run_jax
 
 PLATFORMS = ("xladev_cpu", "template_npu")
 
@@ -64,6 +66,35 @@ kept = [loop(x) for _ in range(3)]
 jax.debug.callback(lambda v: None, x)
 """,
         platform,
+    )
+
+
+_DAEMONS = """
+import threading
+import jax, jax.numpy as jnp
+x = jnp.ones(1000)
+loop = jax.jit(lambda x: jax.lax.fori_loop(0, 50, lambda i, c: c * 0.5 + 1, x))
+loop(x).block_until_ready()
+begun = threading.Barrier(5)
+def spin():
+    begun.wait()
+    y = x
+    while True:
+        y = loop(y)
+for _ in range(4):
+    threading.Thread(target=spin, daemon=True).start()
+begun.wait()
+"""
+
+
+def test_exit_does_not_wait_for_daemon_threads() -> None:
+    """They may start work for ever. That Python ends them within JAX's C++ may abort the process."""
+    begin = "from xladev.frontends.jax import initialize; initialize()"
+    subprocess.run(
+        [jax_python(), "-c", begin + _DAEMONS],
+        env=environment("xladev_cpu"),
+        capture_output=True,
+        timeout=120,
     )
 
 
