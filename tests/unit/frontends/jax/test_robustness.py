@@ -88,7 +88,7 @@ begun.wait()
 
 
 def test_exit_does_not_wait_for_daemon_threads() -> None:
-    """They may start work for ever. That Python ends them within JAX's C++ may abort the process."""
+    """They may start work for ever. Python ends them within JAX's C++, which may abort."""
     begin = "from xladev.frontends.jax import initialize; initialize()"
     subprocess.run(
         [jax_python(), "-c", begin + _DAEMONS],
