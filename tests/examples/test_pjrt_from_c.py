@@ -1,5 +1,6 @@
 """A PJRT client in C: the library starts Python itself."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -50,6 +51,23 @@ def _run(client: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_client_runs_a_module(client: Path, tmp_path: Path, platform: str) -> None:
     (tmp_path / "add.pb").write_bytes(write_module(xladev.parse(TEXT)))
     done = _run(client, platform, "hlo", str(tmp_path / "add.pb"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("devices: 11 22 33 44\n")
+
+
+STABLEHLO = """
+func.func public @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %r = stablehlo.add %x, %y : tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+"""
+
+
+def test_client_runs_stablehlo(client: Path, tmp_path: Path) -> None:
+    if not importlib.util.find_spec("jaxlib"):
+        pytest.skip("jaxlib is not installed: pip install 'xladev[jax]'")
+    (tmp_path / "add.mlir").write_text(STABLEHLO)
+    done = _run(client, "cpu", "mlir", str(tmp_path / "add.mlir"))
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("devices: 11 22 33 44\n")
 
