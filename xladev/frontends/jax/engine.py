@@ -36,6 +36,7 @@ from xladev.frontends.jax.program import Described, JaxProgram, described
 from xladev.hlo.custom_calls.registry import known
 from xladev.hlo.ir import HloModule
 from xladev.hlo.shape import array as array_shape
+from xladev.hlo.verifier import source_line
 from xladev.runtime.array import DeviceArray, put, to_device
 from xladev.runtime.definition_event import DefinitionEvent
 from xladev.runtime.registry import current_registry
@@ -114,7 +115,7 @@ def refuse_unknown_calls(module: HloModule, client: PlatformClient) -> None:
         if known(target) is None and not platform.compiler.supports(call, platform.describe()):
             raise UnsupportedError(
                 f"nobody knows the function {target!r}",
-                where=call.name,
+                where=", ".join(filter(None, (call.name, source_line(module, call)))),
                 why="jax.ffi.ffi_call calls C functions that were registered with XLA's own CPU or "
                 "GPU; they are not found here",
                 hint=f"give {target!r} a meaning with xladev.hlo.custom_calls.registry.register",

@@ -127,7 +127,7 @@ else:
 try:
     jax.jit(jax.ffi.ffi_call('not_there', jax.ShapeDtypeStruct((), jnp.float32)))(1.0)
 except jax.errors.JaxRuntimeError as error:
-    assert 'not_there' in str(error), error
+    assert 'not_there' in str(error) and '<string>:' in str(error), error
 else:
     raise SystemExit('an unknown target was taken')
 try:
