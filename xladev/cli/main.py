@@ -10,51 +10,45 @@ import argparse
 import contextlib
 import faulthandler
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from types import MappingProxyType
 
 from xladev import __version__
-from xladev.cli import (
-    bisect,
-    certify,
-    convert,
-    cost,
-    devices,
-    diff,
-    doctor,
-    explain,
-    graph,
-    isolate,
-    new,
-    opt,
-    options,
-    run,
-)
 from xladev.errors import XladevError
 from xladev.instrument import configure_logging
 
-_COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = MappingProxyType(
+_COMMANDS: Mapping[str, str] = MappingProxyType(
     {
-        "run": ("run a program, check its results", run.add_arguments),
-        "devices": ("list the devices", devices.add_arguments),
-        "doctor": ("say what is installed and what is wrong with it", doctor.add_arguments),
-        "opt": ("apply passes to a program and print it", opt.add_arguments),
-        "convert": ("convert between serialized HloModuleProto and text", convert.add_arguments),
-        "cost": ("count operations and bytes, and what they take at least", cost.add_arguments),
-        "explain": ("say what became one kernel, and why the rest did not", explain.add_arguments),
-        "graph": ("draw a program, or two side by side", graph.add_arguments),
-        "diff": ("say in what two programs differ", diff.add_arguments),
-        "isolate": ("name what makes a program wrong on a platform", isolate.add_arguments),
-        "bisect": ("shrink a program that fails to a few instructions", bisect.add_arguments),
-        "options": ("list the compile options", options.add_arguments),
-        "new": ("write the project of a new backend", new.add_arguments),
-        "certify": ("run the conformance suite and issue a certificate", certify.add_arguments),
+        "run": "run a program, check its results",
+        "devices": "list the devices",
+        "doctor": "say what is installed and what is wrong with it",
+        "opt": "apply passes to a program and print it",
+        "convert": "convert between serialized HloModuleProto and text",
+        "cost": "count operations and bytes, and what they take at least",
+        "explain": "say what became one kernel, and why the rest did not",
+        "graph": "draw a program, or two side by side",
+        "diff": "say in what two programs differ",
+        "isolate": "name what makes a program wrong on a platform",
+        "bisect": "shrink a program that fails to a few instructions",
+        "options": "list the compile options",
+        "new": "write the project of a new backend",
+        "certify": "run the conformance suite and issue a certificate",
     }
 )
+"""What each command does; its module has its name."""
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+_ALL = "all"
+
+
+def build_parser(chosen: str | None = _ALL) -> argparse.ArgumentParser:
+    """The parser of all commands.
+
+    Args:
+        chosen: the one command whose arguments are needed, or None for none: the modules of others
+            stay unread.
+    """
     parser = argparse.ArgumentParser(
         prog="xladev", description="Run and inspect HLO programs on any backend."
     )
@@ -62,16 +56,21 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--log", metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR")
     parser.add_argument("--traceback", action="store_true", help="show where an error was raised")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name, (summary, add) in _COMMANDS.items():
+    for name, summary in _COMMANDS.items():
         description = f"{summary[0].upper()}{summary[1:]}."
-        add(commands.add_parser(name, help=summary, description=description))
+        command = commands.add_parser(name, help=summary, description=description)
+        if chosen in (_ALL, name):
+            import_module(f"xladev.cli.{name}").add_arguments(command)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit code."""
-    parser = build_parser()
-    parsed = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    # where the first word is no command (a value of an option, an error), that of all is read
+    chosen = next((word for word in given if not word.startswith("-")), None)
+    parser = build_parser(chosen if chosen is None or chosen in _COMMANDS else _ALL)
+    parsed = parser.parse_args(given)
     if parsed.command is None:
         parser.print_help(sys.stderr)
         return 2

@@ -187,3 +187,27 @@ def test_what_a_file_is_says_its_contents(program: Path, tmp_path: Path) -> None
     unnamed.write_text(PROGRAM)
     assert main(["convert", str(unnamed), "-o", str(other)]) == 0
     assert not is_text(other.read_bytes())
+
+
+def test_a_command_reads_no_other_ones_modules() -> None:
+    code = (
+        "import sys; from xladev.cli.main import main\n"
+        "sys.argv = ['xladev', 'devices', '--json']; main()\n"
+        "print(sorted(m for m in sys.modules if m.startswith('xladev.cli.')), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stderr == "['xladev.cli.devices', 'xladev.cli.main', 'xladev.cli.output']\n"
+
+
+def test_help_lists_every_command_and_unknown_ones_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    for name in ("run", "isolate", "graph", "certify"):
+        assert f"    {name} " in shown
+    with pytest.raises(SystemExit) as caught:
+        main(["rum"])
+    assert caught.value.code == 2
+    assert "invalid choice: 'rum'" in capsys.readouterr().err
