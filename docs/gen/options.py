@@ -31,6 +31,8 @@ ENVIRONMENT = {
     "XLADEV_NUM_THREADS": "most threads that work on one run of a CPU's program, the calling one "
     "included; unset: one for each processor that the process may use",
     "XLADEV_INTERPRETER_DEVICES": "the same for the interpreter",
+    "XLADEV_CUDA_EMU_DEVICES": "number of emulated CUDA devices; unset: none, or what is asked for",
+    "XLADEV_CUDA_EMU_SEED": "order in which they run what may run in any order (0)",
     "XLADEV_COLLECTIVE_TIMEOUT_S": "seconds that a device waits for the others (60)",
     "XLADEV_DUMP_TO": "folder that intermediate products are written to, numbered",
     "XLADEV_DUMP_FILTER": "regular expression that the name of a dump must contain",
