@@ -1,4 +1,4 @@
-"""Custom calls that mark a value and pass it on."""
+"""Custom calls that mark a value: they pass it on, or take it and give nothing."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ _MARKERS = (
     ("AssumeGatherIndicesInBound", "Promises that gather indices are in bounds.", False),
 )
 
+_SINKS = (
+    ("xla.sdy.ShardingGroup", "Joins values whose shardings agree."),
+    ("dce_sink", "Says that its operand is wanted, though nothing reads it (`jax.lax`)."),
+)
+
 
 def check_marker(call: OpCall) -> None:
     """Requires one operand, of the result's type."""
@@ -42,6 +47,12 @@ def expand_marker(
     return operands[0]
 
 
+def _expand_to_nothing(
+    b: Appender, _: HloInstruction, __: Sequence[HloInstruction]
+) -> HloInstruction:
+    return b.op("tuple")
+
+
 def _nothing(_: Evaluation, __: InstructionView, ___: Sequence[Value]) -> Value:
     return ()
 
@@ -51,7 +62,8 @@ CALLS: tuple[CustomCall, ...] = (
         CustomCall(target, summary, pass_on, check_marker, expand_marker, side_effect=effect)
         for target, summary, effect in _MARKERS
     ),
-    CustomCall(
-        "xla.sdy.ShardingGroup", "Joins values whose shardings agree.", _nothing, side_effect=True
+    *(
+        CustomCall(target, summary, _nothing, expand=_expand_to_nothing, side_effect=True)
+        for target, summary in _SINKS
     ),
 )

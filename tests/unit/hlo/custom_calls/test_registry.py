@@ -95,8 +95,13 @@ def test_markers_pass_their_operand_on(target: str) -> None:
     )
 
 
-def test_a_sharding_group_gives_nothing() -> None:
-    assert call("xla.sdy.ShardingGroup", X, to="()") == ()
+@pytest.mark.parametrize("target", ["xla.sdy.ShardingGroup", "dce_sink"])
+def test_sinks_give_nothing(target: str) -> None:
+    assert call(target, X, to="()") == ()
+    made = find(target)
+    b = HloBuilder("expanded")
+    x = b.parameter(of("f32[4]"))
+    assert made.expand is not None and made.expand(b, x, (x,)).shape.tuple_shapes == ()
 
 
 @pytest.mark.parametrize("target", ["mhlo.erf", "chlo.tan", "chlo.asinh"])
