@@ -80,6 +80,17 @@ def _no_components(i: HloInstruction) -> bool:
     return not i["scatter_dims_to_operand_dims"]
 
 
+def _has_ties(i: HloInstruction) -> bool:
+    """Types of few values: which of equal elements of a window XLA selects is not settled."""
+    element_type = i.shape.element_type
+    return element_type.is_integral or element_type.bits < 16
+
+
+def _folds_to_nan(i: HloInstruction) -> bool:
+    """XLA gives NaN for constants of this type, rounded."""
+    return i.shape.element_type is dt.F8E3M4
+
+
 _INCOMPLETE = (dt.F4E2M1FN, dt.F6E2M3FN, dt.F6E3M2FN, dt.F8E8M0FNU)
 _ONE_BIT = (dt.S1, dt.U1)
 _UNSIGNED = (dt.U8, dt.U16, dt.U32, dt.U64)
@@ -106,6 +117,9 @@ _RULES: Mapping[str, Callable[[HloInstruction], bool]] = MappingProxyType(
         "sine": _is_complex,
         "rng-bit-generator": _has_signed_bits,
         "scatter": _no_components,
+        "select-and-scatter": _has_ties,
+        "round-nearest-afz": _folds_to_nan,
+        "round-nearest-even": _folds_to_nan,
     }
 )
 _COMPLEX_FUNCTIONS = frozenset({

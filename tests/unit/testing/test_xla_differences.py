@@ -19,6 +19,7 @@ from xladev.testing.xla_differences import known_difference
         ("x = f32[2,3]{1,0} parameter(0)\nROOT r = f32[6] bitcast(x)", ""),
         ("x = f32[2,3]{0,1} parameter(0)\nROOT r = f32[6] bitcast(x)", "bitcast"),
         ("x = f32[2] constant({1e-40, 1})\nROOT r = f32[2] negate(x)", "subnormal numbers"),
+        ("x = f8e3m4[2] constant({1, 0.5})\nROOT r = f8e3m4[2] round-nearest-afz(x)", "round-"),
         ("x = u1[2] parameter(0)\nROOT r = u1[2] reverse(x), dimensions={0}", "integers of one"),
     ],
 )
