@@ -27,11 +27,13 @@ _FLOAT_UNARY: Mapping[str, Function] = MappingProxyType(
     {
         "neg": np.negative, "abs": np.abs, "sign": numerics.sign, "floor": np.floor,
         "ceil": np.ceil, "round_even": np.rint, "round_away": numerics.round_away,
-        "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "cbrt": np.cbrt, "exp": np.exp,
-        "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p,
-        "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
-        "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
-        "acosh": np.arccosh, "atanh": np.arctanh, "erf": numerics.erf,
+        "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "erf": numerics.erf,
+        **{name: numerics.through_f64(function) for name, function in {
+            "cbrt": np.cbrt, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log,
+            "log2": np.log2, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan,
+            "asin": np.arcsin, "acos": np.arccos, "sinh": np.sinh, "cosh": np.cosh,
+            "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+        }.items()},
         "logistic": numerics.logistic,
     }
 )  # fmt: skip

@@ -6,6 +6,7 @@ What a vendor replaces: nothing; it is the simulated hardware.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -219,16 +220,25 @@ def quantize(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
     return np.where(np.isnan(x), x, bits.view(np.float32))
 
 
+def through_f64(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A function of f32 computed in f64: NumPy's f32 differs by an ulp with where the lanes lie."""
+
+    def wide(x: Array) -> Array:
+        return function(x.astype(np.float64)).astype(np.float32)
+
+    return wide
+
+
 def logistic(x: Array) -> Array:
     """1 / (1 + exp(-x)), in f64 as exp(-x) may overflow f32."""
     return (1 / (1 + np.exp(-x.astype(np.float64)))).astype(np.float32)
 
 
 def power(x: Array, y: Array) -> Array:
-    """x to the power y, in f64: NumPy's f32 differs by an ulp with where the lanes lie."""
+    """x to the power y, in f64 as `through_f64`."""
     return np.power(x.astype(np.float64), y.astype(np.float64)).astype(np.float32)
 
 
 def arctangent(y: Array, x: Array) -> Array:
-    """The angle of (x, y), in f64 as `power`."""
+    """The angle of (x, y), in f64 as `through_f64`."""
     return np.arctan2(y.astype(np.float64), x.astype(np.float64)).astype(np.float32)
