@@ -100,7 +100,7 @@ def compile(
     registry = current_registry()
     check_platform_options(options, registry.platforms())
     chosen = registry.platform(platform)
-    target = CompileTarget(chosen.name, chosen.compiler, chosen.describe(options.target))
+    target = chosen.compile_target(options.target)
     store = store_of_environment()
     hosts = partial(_hosts, registry, chosen)
     targets = (target, *hosts()) if store else (target,)
@@ -170,7 +170,7 @@ def _hosts(registry: Registry, target: RegisteredPlatform) -> tuple[CompileTarge
             f"XLADEV_FALLBACK is {wanted!r}", why="unset or 'interpreter' are what it may be"
         )
     host = registry.host_platform(exclude=target.name)
-    return () if host is None else (CompileTarget(host.name, host.compiler, host.describe()),)
+    return () if host is None else (host.compile_target(),)
 
 
 def _program_devices(

@@ -9,7 +9,6 @@ import pytest
 
 from tests.conftest import PROGRAMS
 from tests.unit.testing.debug import planted_child
-from xladev.compiler.assignment import CompileTarget
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import load
 from xladev.runtime.registry import current_registry
@@ -46,7 +45,7 @@ def test_is_isolated_and_bisected(
     monkeypatch.setenv(planted_child.VARIABLE, bug)
     module, arguments = _case(program)
     cpu = current_registry().platform("cpu")
-    target = CompileTarget(cpu.name, cpu.compiler, cpu.describe())
+    target = cpu.compile_target()
     with Suspect("cpu", function=planted_child.FUNCTION) as suspect:
         found = isolate(suspect, target, module, arguments)
         start = time.monotonic()

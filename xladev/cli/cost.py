@@ -9,7 +9,6 @@ from typing import Any
 from xladev.cli.inputs import add_options, given_options
 from xladev.cli.output import check_least, print_json, print_table
 from xladev.client import load
-from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.cost import InstructionCost, ProgramCost, loop_turns, program_cost, roofline
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.options import CompileOptions
@@ -51,12 +50,10 @@ def _on_platform(
     module: HloModule, name: str, options: CompileOptions
 ) -> tuple[ProgramCost, DeviceDescription]:
     """What the kernels of the program cost, and the device."""
-    platform = current_registry().platform(name)
-    device = platform.describe(options.target)
-    target = CompileTarget(platform.name, platform.compiler, device)
+    target = current_registry().platform(name).compile_target(options.target)
     forms = forms_of(module, target, options)
     plain = next(form.module for form in reversed(forms) if form.step != KERNELS)
-    return program_cost(forms[-1].module, loop_turns(plain)), device
+    return program_cost(forms[-1].module, loop_turns(plain)), target.description
 
 
 def _report(

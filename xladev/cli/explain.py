@@ -11,7 +11,6 @@ from typing import Any
 from xladev.cli.inputs import add_options, given_options
 from xladev.cli.output import print_json
 from xladev.client import load
-from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.fusion import is_free, is_kernel, kernel_programs
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.ir import HloInstruction, HloModule
@@ -51,7 +50,7 @@ def _formed(
 ) -> tuple[HloModule | None, Sequence[Decision]]:
     """The module of kernels, and what the passes that formed them decided."""
     platform = current_registry().platform(name)
-    target = CompileTarget(platform.name, platform.compiler, platform.describe(options.target))
+    target = platform.compile_target(options.target)
     with collect_decisions() as decisions:
         last = forms_of(module, target, options)[-1]
     return (last.module if last.step == KERNELS else None), decisions

@@ -12,7 +12,6 @@ from xladev.cli.convert import write_output
 from xladev.cli.inputs import add_options, given_options
 from xladev.cli.output import progress
 from xladev.client import load
-from xladev.compiler.assignment import CompileTarget
 from xladev.errors import UsageError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloInstruction, HloModule
@@ -87,8 +86,7 @@ def _kernels(module: HloModule, arguments: argparse.Namespace) -> HloModule:
     """The program as the platform's compiler is given it."""
     platform = current_registry().platform(arguments.platform)
     options = given_options(arguments)
-    description = platform.describe(options.target)
-    target = CompileTarget(platform.name, platform.compiler, description)
+    target = platform.compile_target(options.target)
     return forms_of(module, target, options)[-1].module
 
 

@@ -9,7 +9,6 @@ from xladev.cli.inputs import given_inputs
 from xladev.cli.output import indented, progress
 from xladev.cli.suspects import WRONG, add_suspect, keep, named, report_no_failure, suspect_of
 from xladev.client import load
-from xladev.compiler.assignment import CompileTarget
 from xladev.runtime.registry import current_registry
 from xladev.testing.debug.isolate import Culprit, Isolation, isolate
 from xladev.testing.debug.suspect import Suspect
@@ -25,18 +24,15 @@ def _run(arguments: argparse.Namespace) -> int:
     module = load(arguments.file)
     inputs = given_inputs(module, arguments)
     with suspect_of(arguments) as suspect, progress(f"isolating in {arguments.file.name}"):
-        found = isolate(suspect, _target(suspect), module, inputs)
+        target = (
+            current_registry().platform(suspect.platform).compile_target(suspect.options.target)
+        )
+        found = isolate(suspect, target, module, inputs)
     if not found.verdict.is_wrong:
         return report_no_failure(found.verdict, suspect)
     print(f"{module.name} on {suspect.platform}: {indented(found.verdict.detail)}")
     _report(found, arguments, suspect)
     return WRONG
-
-
-def _target(suspect: Suspect) -> CompileTarget:
-    platform = current_registry().platform(suspect.platform)
-    description = platform.describe(suspect.options.target)
-    return CompileTarget(platform.name, platform.compiler, description)
 
 
 def _report(found: Isolation, arguments: argparse.Namespace, suspect: Suspect) -> None:

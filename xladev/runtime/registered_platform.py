@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.contract import Compiler
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.isolation import expect, expect_count, plugin_call
@@ -105,6 +106,10 @@ class RegisteredPlatform:
         """
         compiler = self.compiler
         return self._ask("Compiler.describe", lambda: compiler.describe(target), DeviceDescription)
+
+    def compile_target(self, target: str | None = None) -> CompileTarget:
+        """The platform as the compiler sees it; ``target`` as in `describe`."""
+        return CompileTarget(self.name, self.compiler, self.describe(target))
 
     def options(self) -> tuple[PlatformOption, ...] | None:
         """The options of its own, from the compiler, without a driver; None if it does not say.

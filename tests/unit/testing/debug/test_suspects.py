@@ -48,7 +48,7 @@ def _case() -> tuple[HloModule, tuple[np.ndarray, ...]]:
 
 def _target() -> CompileTarget:
     cpu = current_registry().platform("cpu")
-    return CompileTarget(cpu.name, cpu.compiler, cpu.describe())
+    return cpu.compile_target()
 
 
 def _isolate(function: str = planted_child.FUNCTION) -> Isolation:
