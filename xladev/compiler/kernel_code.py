@@ -33,6 +33,8 @@ class KernelCode:
         format: what ``code`` is, such as ``elf`` or ``ptx``; for messages and dumps.
         workspace_nbytes: memory that one launch wants for itself; if any, it is the last buffer.
             Its contents are arbitrary when the kernel starts, and lost when it ends.
+        then: launched after it, one after the other, on the same buffers; these say nothing of
+            workspace, and have no ``then`` of their own.
     """
 
     entry: str
@@ -40,3 +42,9 @@ class KernelCode:
     dimensions: LaunchDimensions = LaunchDimensions()
     format: str = ""
     workspace_nbytes: int = 0
+    then: tuple[KernelCode, ...] = ()
+
+    @property
+    def launches(self) -> tuple[KernelCode, ...]:
+        """All that is launched: the kernel itself, then what follows it."""
+        return (self, *self.then)

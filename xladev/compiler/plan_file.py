@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xladev.compiler.executable import Executable
@@ -31,7 +31,7 @@ from xladev.compiler.signature import Signature
 from xladev.errors import FormatError
 from xladev.hlo.physical import physical_nbytes
 
-MAGIC = b"XLPLAN2\0"
+MAGIC = b"XLPLAN3\0"
 _LENGTH = struct.Struct("<Q")
 _START = len(MAGIC) + _LENGTH.size
 
@@ -55,22 +55,11 @@ def plan_executable(
 ) -> Executable:
     """An Executable that the SDK runs step by step."""
     constants = [literal.bits() for literal in plan.constants]
-    blobs = [*constants, *(c.code for c in codes)]
+    blobs = [*constants, *(part.code for c in codes for part in c.launches)]
     described = {
         "steps": [_step_to_json(s) for s in plan.steps],
         "constants": [len(c) for c in constants],
-        "kernels": [
-            {
-                "entry": c.entry,
-                "format": c.format,
-                "nbytes": len(c.code),
-                "grid": c.dimensions.grid,
-                "block": c.dimensions.block,
-                "shared": c.dimensions.shared_nbytes,
-                "workspace": c.workspace_nbytes,
-            }
-            for c in codes
-        ],
+        "kernels": [[_kernel_to_json(part) for part in c.launches] for c in codes],
     }
     head = json.dumps(described, separators=(",", ":")).encode()
     return Executable(signature, b"".join([MAGIC, _LENGTH.pack(len(head)), head, *blobs]))
@@ -110,12 +99,32 @@ def _read(data: bytes) -> LinkedPlan:
     (length,) = _LENGTH.unpack_from(data, len(MAGIC))
     described = parse_json(data[_START : _START + length])
     sizes = numbers(described["constants"])
-    code_sizes = [number(k["nbytes"]) for k in described["kernels"]]
+    described_kernels = [list(parts) for parts in described["kernels"]]
+    code_sizes = [number(k["nbytes"]) for parts in described_kernels for k in parts]
     blobs = _cut(data, _START + length, (*sizes, *code_sizes))
-    codes = blobs[len(sizes) :]
-    kernels = tuple(map(_kernel_from_json, described["kernels"], codes))
+    codes = iter(blobs[len(sizes) :])
+    kernels = tuple(_kernel(parts, codes) for parts in described_kernels)
     steps = tuple(_step_from_json(s, 1) for s in described["steps"])
     return LinkedPlan(steps, kernels, tuple(blobs[: len(sizes)]))
+
+
+def _kernel_to_json(code: KernelCode) -> dict[str, Any]:
+    """What is said of one launch, besides its code."""
+    return {
+        "entry": code.entry,
+        "format": code.format,
+        "nbytes": len(code.code),
+        "grid": code.dimensions.grid,
+        "block": code.dimensions.block,
+        "shared": code.dimensions.shared_nbytes,
+        "workspace": code.workspace_nbytes,
+    }
+
+
+def _kernel(parts: Sequence[Any], codes: Iterator[bytes]) -> KernelCode:
+    """One kernel from what is said of its launches, and their code."""
+    first, *then = [_kernel_from_json(part, next(codes)) for part in parts]
+    return replace(first, then=tuple(then))
 
 
 def _kernel_from_json(data: Any, code: bytes) -> KernelCode:

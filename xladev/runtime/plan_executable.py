@@ -46,7 +46,9 @@ class PlanExecutable(LoadedExecutable):
         self._executor = executor
         self._steps = plan.steps
         self._codes = plan.kernels
-        self._kernels: tuple[Kernel, ...] = tuple(executor.load_kernel(c) for c in plan.kernels)
+        self._kernels = tuple(
+            tuple(executor.load_kernel(part) for part in code.launches) for code in plan.kernels
+        )
         upload = partial(_on_device, executor, allocator, executable.signature.name)
         self._constants = tuple(upload(c) for c in plan.constants)
         self._empty = upload(b"") if _wants_empty_scratch(executable, plan.steps) else None
@@ -79,15 +81,18 @@ class _Launch:
         self.spaces = spaces
 
     def run(
-        self, steps: Sequence[Step], kernels: Sequence[Kernel], codes: Sequence[KernelCode]
+        self,
+        steps: Sequence[Step],
+        kernels: Sequence[tuple[Kernel, ...]],
+        codes: Sequence[KernelCode],
     ) -> None:
         for step in steps:
             match step:
                 case RunKernel():
                     buffers = [self._memory(b) for b in step.buffers]
-                    self.executor.launch_kernel(
-                        self.stream, kernels[step.kernel], buffers, codes[step.kernel].dimensions
-                    )
+                    launches = codes[step.kernel].launches
+                    for kernel, part in zip(kernels[step.kernel], launches, strict=True):
+                        self.executor.launch_kernel(self.stream, kernel, buffers, part.dimensions)
                 case Copy():
                     self.stream.copy(self._memory(step.destination), self._memory(step.source))
                 case Loop():

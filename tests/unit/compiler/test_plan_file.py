@@ -3,13 +3,16 @@
 import json
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.unit.compiler.evaluating_backend import EvaluatingCompiler
 from tests.unit.compiler.test_kernel_plan import ROTATING_LOOP
+from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.executable import Executable
+from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.plan_file import MAGIC, read_plan
 from xladev.errors import FormatError
@@ -82,9 +85,10 @@ DAMAGES: dict[str, tuple[Change, str]] = {
     "predicate": (put("loop", 2, 3, value=0), "decides"),
     "predicate elsewhere": (put("loop", 2, value=["scratch", 3, 0, 1]), "is used"),
     "step": (put("run", 0, value="jump"), "no such step"),
-    "blob": (lambda d: d["kernels"][0].update(nbytes=2**50), "beyond the file"),
-    "grid": (lambda d: d["kernels"][0].update(grid=[1, 1]), "unpack"),
-    "entry": (lambda d: d["kernels"][0].update(entry=None), "no text"),
+    "blob": (lambda d: d["kernels"][0][0].update(nbytes=2**50), "beyond the file"),
+    "grid": (lambda d: d["kernels"][0][0].update(grid=[1, 1]), "unpack"),
+    "entry": (lambda d: d["kernels"][0][0].update(entry=None), "no text"),
+    "no launch": (lambda d: d["kernels"][0].clear(), "unpack"),
     "constants": (lambda d: d.update(constants={}), "no list"),
     "kernels": (lambda d: d.pop("kernels"), "kernels"),
     "steps": (lambda d: d.update(steps=3), "iterable"),
@@ -98,6 +102,22 @@ def test_damage_is_named(name: str) -> None:
         read_plan(changed(executable(), change))
     assert message in str(caught.value)
     assert caught.value.where == "executable 'rotate'"
+
+
+class TwoLaunches(EvaluatingCompiler):
+    """Every kernel is launched, and then launched again in another grid."""
+
+    def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
+        code = super().lower(spec, options)
+        return replace(code, then=(replace(code, dimensions=LaunchDimensions((3, 1, 1))),))
+
+
+def test_what_follows_a_kernel_is_kept() -> None:
+    made = TwoLaunches().compile(parse_module(ROTATING_LOOP), CompileOptions(optimization_level=0))
+    for code in read_plan(made).kernels:
+        first, second = code.launches
+        assert (second.entry, second.code) == (first.entry, first.code)
+        assert (first.dimensions.grid, second.dimensions.grid) == ((1, 1, 1), (3, 1, 1))
 
 
 def test_branches_are_checked() -> None:

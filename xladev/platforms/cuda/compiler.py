@@ -5,6 +5,9 @@ The SDK fuses, assigns buffers and runs the kernels one after the other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.description import DeviceDescription
@@ -16,7 +19,9 @@ from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cuda.codegen import host_code, nvptx
 from xladev.platforms.cuda.codegen.host_threads import host_text
-from xladev.platforms.cuda.codegen.kernel import emit_thread_function
+from xladev.platforms.cuda.codegen.kernel import ThreadFunction, emit_stages
+from xladev.platforms.cuda.codegen.kernel_kind import KernelKind
+from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.platforms.cuda.description import describe_target
 from xladev.platforms.cuda.machine import machine_target
 from xladev.platforms.cuda.support import cuda_supports
@@ -63,12 +68,12 @@ class CudaCompiler(KernelCompiler):
 
     def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
         """PTX: the driver compiles it for its device when it is loaded."""
-        thread = emit_thread_function(spec, nvptx.TRAITS)
-        text, entry = nvptx.kernel_text(thread)
-        instrument.dump(spec.name, "ll", lambda: text)
         target = self.describe(options.target).target
-        ptx = nvptx.ptx_of(spec.name, text, target, options.optimization_level)
-        return KernelCode(entry, ptx.encode(), thread.dimensions, "ptx")
+        kind = kind_of(spec)
+        threads = emit_stages(spec, nvptx.TRAITS, kind)
+        level = options.optimization_level
+        codes = [_ptx_code(thread, target, level) for thread in threads]
+        return _in_sequence(codes, kind)
 
 
 class CudaEmulationCompiler(CudaCompiler):
@@ -89,8 +94,28 @@ class CudaEmulationCompiler(CudaCompiler):
 
     def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
         """Host code of all threads, with every access checked."""
-        thread = emit_thread_function(spec, host_code.host_traits())
-        text = host_text(thread)
-        instrument.dump(spec.name, "ll", lambda: text)
-        image = host_code.host_image(spec.name, text, thread.nbytes)
-        return KernelCode(spec.name, image, thread.dimensions, "host-threads")
+        kind = kind_of(spec)
+        threads = emit_stages(spec, host_code.host_traits(), kind)
+        return _in_sequence([_host_code(thread) for thread in threads], kind)
+
+
+def _ptx_code(thread: ThreadFunction, target: str, level: int) -> KernelCode:
+    """One launch for a GPU."""
+    text, entry = nvptx.kernel_text(thread)
+    instrument.dump(thread.name, "ll", lambda: text)
+    ptx = nvptx.ptx_of(thread.name, text, target, level)
+    return KernelCode(entry, ptx.encode(), thread.dimensions, "ptx")
+
+
+def _host_code(thread: ThreadFunction) -> KernelCode:
+    """One launch for the emulated driver."""
+    text = host_text(thread)
+    instrument.dump(thread.name, "ll", lambda: text)
+    image = host_code.host_image(thread.name, text, thread.nbytes)
+    return KernelCode(thread.name, image, thread.dimensions, "host-threads")
+
+
+def _in_sequence(codes: Sequence[KernelCode], kind: KernelKind) -> KernelCode:
+    """The launches of a kernel, as one."""
+    first, *then = codes
+    return replace(first, workspace_nbytes=kind.workspace_nbytes, then=tuple(then))

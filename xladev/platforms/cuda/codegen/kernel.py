@@ -1,8 +1,7 @@
-"""From a KernelSpec to the neutral function of one thread, and the launch it is written for."""
+"""From a KernelSpec to the neutral functions of one thread, and the launches they are for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xladev.codegen.arrays import IrArray
@@ -12,22 +11,19 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import moved_as_bits
 from xladev.codegen.llvm import PTR, VOID, ModuleBuilder, Parameter, TargetTraits
 from xladev.compiler.kernel_code import LaunchDimensions
-from xladev.hlo.ir import HloInstruction
-from xladev.platforms.cuda.codegen.launch_plan import BLOCK, launch_dimensions, widest_lanes
-from xladev.platforms.cuda.codegen.loops import LoopGroup
-from xladev.platforms.cuda.codegen.primitives import CONTEXT, THREAD, thread_number
-from xladev.platforms.cuda.codegen.row_folds import emit_row_fold, row_fold
-from xladev.platforms.cuda.codegen.transposes import emit_tiled_transpose, tiled_transpose
+from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild
+from xladev.platforms.cuda.codegen.kinds import kind_of
+from xladev.platforms.cuda.codegen.primitives import CONTEXT, THREAD
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadFunction:
-    """A kernel before a target's entry is added.
+    """One launch of a kernel, before a target's entry is added.
 
     Attributes:
         name: of the kernel, as messages and dumps call it.
         module: holds the function of a thread, `THREAD`.
-        parameters: of that function, without its context: operands, then results.
+        parameters: of that function, without its context: operands, results, then the workspace.
         nbytes: of each of these arrays.
         dimensions: of every launch.
         shared_nbytes: static shared memory of one block.
@@ -41,14 +37,34 @@ class ThreadFunction:
     shared_nbytes: int = 0
 
 
-def emit_thread_function(spec: KernelSpec, traits: TargetTraits) -> ThreadFunction:
-    """The function of one thread: folds a row, transposes a tile, or loops over results.
+def emit_stages(
+    spec: KernelSpec, traits: TargetTraits, kind: KernelKind | None = None
+) -> tuple[ThreadFunction, ...]:
+    """The functions of one thread, of each launch that computes a kernel.
+
+    Args:
+        spec: the kernel.
+        traits: of the target.
+        kind: how it is computed; `kind_of` it, if none is given.
 
     Raises:
         UnsupportedError: an opcode or element type without code.
     """
-    module = ModuleBuilder(spec.name, traits)
-    parameters = _parameters(spec)
+    found = kind or kind_of(spec)
+    return tuple(_emit_stage(spec, traits, found, n) for n in range(len(found.stages)))
+
+
+def emit_thread_function(spec: KernelSpec, traits: TargetTraits) -> ThreadFunction:
+    """The function of one thread of a kernel that is one launch; see `emit_stages`."""
+    return emit_stages(spec, traits)[0]
+
+
+def _emit_stage(
+    spec: KernelSpec, traits: TargetTraits, kind: KernelKind, number: int
+) -> ThreadFunction:
+    name = spec.name if number == 0 else f"{spec.name}.{number}"
+    module = ModuleBuilder(name, traits)
+    parameters = _parameters(spec, kind)
     b = module.function(
         THREAD,
         VOID,
@@ -57,61 +73,24 @@ def emit_thread_function(spec: KernelSpec, traits: TargetTraits) -> ThreadFuncti
         attributes="alwaysinline",
     )
     shapes = moved_as_bits(spec.computation, (*spec.operands, *spec.results))
-    arrays = tuple(IrArray(p, s) for p, s in zip(b.arguments[1:], shapes, strict=True))
+    arrays = tuple(IrArray(p, s) for p, s in zip(b.arguments[1:], shapes, strict=False))
     count = len(spec.operands)
     held = {p: (a,) for p, a in zip(spec.computation.parameters, arrays, strict=False)}
     e = ElementalEmitter(b, ELEMENT_RULES, held)
-    dimensions, shared_nbytes = _emit_results(spec, e, arrays[count:])
+    workspace = b.arguments[-1] if kind.workspace_nbytes else None
+    stage = kind.stages[number]
+    dimensions = stage.emit(ThreadBuild(spec, e, arrays[:count], arrays[count:], workspace))
     b.ret()
-    nbytes = tuple(s.size * max(1, s.element_type.host_nbytes) for s in shapes)
-    return ThreadFunction(spec.name, module, parameters, nbytes, dimensions, shared_nbytes)
+    nbytes = [s.size * max(1, s.element_type.host_nbytes) for s in shapes]
+    nbytes += [kind.workspace_nbytes] if kind.workspace_nbytes else []
+    return ThreadFunction(name, module, parameters, tuple(nbytes), dimensions, stage.shared_nbytes)
 
 
-def _emit_results(
-    spec: KernelSpec, e: ElementalEmitter, results: Sequence[IrArray]
-) -> tuple[LaunchDimensions, int]:
-    """Code by the kind of kernel; its launch, and its shared memory in bytes."""
-    rows = row_fold(spec.computation.root)
-    if rows is not None:
-        emit_row_fold(e, rows, results[0])
-        return rows.dimensions, rows.shared_nbytes
-    tiled = tiled_transpose(spec.computation.root)
-    if tiled is not None:
-        emit_tiled_transpose(e, tiled, results[0])
-        return tiled.dimensions, tiled.shared_nbytes
-    return _emit_loops(spec, e, results), 0
+def _parameters(spec: KernelSpec, kind: KernelKind) -> tuple[Parameter, ...]:
+    """Pointers to all arrays; those that share no memory say so, which gives wide, cached loads.
 
-
-def _emit_loops(
-    spec: KernelSpec, e: ElementalEmitter, results: Sequence[IrArray]
-) -> LaunchDimensions:
-    """Code for all results; each group of equal dimensions spreads over the same threads."""
-    most = max((a.shape.size for a in results), default=1)
-    thread = thread_number(e.b, BLOCK, most)
-    spreads = [
-        LoopGroup(e, roots, members).emit(thread, widest_lanes(spec, members[0].shape.size))
-        for roots, members in _groups(spec.computation.root, results)
-    ]
-    return launch_dimensions(spreads)
-
-
-def _groups(
-    root: HloInstruction, results: Sequence[IrArray]
-) -> list[tuple[list[HloInstruction], list[IrArray]]]:
-    """Results of equal dimensions and layout, with what computes them; none for no elements."""
-    roots = root.operands if root.opcode == "tuple" else (root,) * len(results)
-    groups: dict[object, tuple[list[HloInstruction], list[IrArray]]] = {}
-    for instruction, result in zip(roots, results, strict=True):
-        if result.shape.size:
-            key = (result.shape.dims, result.shape.minor_to_major)
-            members = groups.setdefault(key, ([], []))
-            members[0].append(instruction)
-            members[1].append(result)
-    return list(groups.values())
-
-
-def _parameters(spec: KernelSpec) -> tuple[Parameter, ...]:
-    """Pointers to all arrays; those that share no memory say so, which gives wide, cached loads."""
+    The workspace, if there is one, comes last.
+    """
     count = len(spec.operands)
     shared = {n for result, operand in spec.in_place for n in (count + result, operand)}
 
@@ -122,4 +101,5 @@ def _parameters(spec: KernelSpec) -> tuple[Parameter, ...]:
         return " ".join(words)
 
     names = [f"p{n}" for n in range(count)] + [f"r{n}" for n in range(len(spec.results))]
+    names += ["workspace"] if kind.workspace_nbytes else []
     return tuple(Parameter(PTR, name, attributes(n)) for n, name in enumerate(names))

@@ -18,12 +18,52 @@ from xladev.codegen.elemental.vectors import (
     is_row_major,
 )
 from xladev.codegen.index import Index
+from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.storage import store_element
+from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape
-from xladev.platforms.cuda.codegen.launch_plan import Spread
+from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, Stage, ThreadBuild
+from xladev.platforms.cuda.codegen.launch_plan import (
+    BLOCK,
+    Spread,
+    launch_dimensions,
+    widest_lanes,
+)
+from xladev.platforms.cuda.codegen.primitives import thread_number
+
+
+def loops_kind(spec: KernelSpec) -> KernelKind:
+    """The kind of kernels that compute their elements one by one."""
+    return KernelKind("loop", (Stage(emit_loops),))
+
+
+def emit_loops(t: ThreadBuild) -> LaunchDimensions:
+    """Code for all results; each group of equal dimensions spreads over the same threads."""
+    most = max((a.shape.size for a in t.results), default=1)
+    thread = thread_number(t.b, BLOCK, most)
+    spreads = [
+        LoopGroup(t.e, roots, members).emit(thread, widest_lanes(t.spec, members[0].shape.size))
+        for roots, members in _groups(t.spec.computation.root, t.results)
+    ]
+    return launch_dimensions(spreads)
+
+
+def _groups(
+    root: HloInstruction, results: Sequence[IrArray]
+) -> list[tuple[list[HloInstruction], list[IrArray]]]:
+    """Results of equal dimensions and layout, with what computes them; none for no elements."""
+    roots = root.operands if root.opcode == "tuple" else (root,) * len(results)
+    groups: dict[object, tuple[list[HloInstruction], list[IrArray]]] = {}
+    for instruction, result in zip(roots, results, strict=True):
+        if result.shape.size:
+            key = (result.shape.dims, result.shape.minor_to_major)
+            members = groups.setdefault(key, ([], []))
+            members[0].append(instruction)
+            members[1].append(result)
+    return list(groups.values())
 
 
 class LoopGroup:

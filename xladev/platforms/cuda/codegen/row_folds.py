@@ -14,12 +14,14 @@ from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, is_row_major
 from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.folds import Fold, fold_of
 from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value, integer
 from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.storage import store_element
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
+from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, single
 from xladev.platforms.cuda.codegen.launch_plan import BLOCK
 from xladev.platforms.cuda.codegen.primitives import (
     barrier,
@@ -91,6 +93,19 @@ def row_fold(root: HloInstruction) -> RowFold | None:
     if not is_trailing or not is_row_major(shape) or not is_row_major(root.shape):
         return None
     return found if found.length >= LEAST_ROW else None
+
+
+def row_fold_kind(spec: KernelSpec) -> KernelKind | None:
+    """The kind of kernels that are one reduce over rows."""
+    rows = row_fold(spec.computation.root)
+    if rows is None:
+        return None
+    return single(
+        "row fold",
+        lambda t: emit_row_fold(t.e, rows, t.results[0]),
+        rows.dimensions,
+        rows.shared_nbytes,
+    )
 
 
 def emit_row_fold(e: ElementalEmitter, rows: RowFold, result: IrArray) -> None:

@@ -15,10 +15,12 @@ from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.vectors import is_row_major
 from xladev.codegen.index import IndexValue
+from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.storage import load_element, store_element
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
+from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, single
 from xladev.platforms.cuda.codegen.launch_plan import BLOCK
 from xladev.platforms.cuda.codegen.primitives import (
     barrier,
@@ -78,6 +80,19 @@ def tiled_transpose(root: HloInstruction) -> TiledTranspose | None:
     if min(operand.dims[across], operand.dims[inner]) < LEAST:
         return None
     return TiledTranspose(root, across)
+
+
+def transpose_kind(spec: KernelSpec) -> KernelKind | None:
+    """The kind of kernels that end with a transpose of the innermost dimension."""
+    tiled = tiled_transpose(spec.computation.root)
+    if tiled is None:
+        return None
+    return single(
+        "tiled transpose",
+        lambda t: emit_tiled_transpose(t.e, tiled, t.results[0]),
+        tiled.dimensions,
+        tiled.shared_nbytes,
+    )
 
 
 def emit_tiled_transpose(e: ElementalEmitter, t: TiledTranspose, result: IrArray) -> None:

@@ -1,0 +1,21 @@
+"""The kinds of kernels, most particular first: the first that knows a kernel writes it."""
+
+from __future__ import annotations
+
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, Recogniser
+from xladev.platforms.cuda.codegen.loops import loops_kind
+from xladev.platforms.cuda.codegen.row_folds import row_fold_kind
+from xladev.platforms.cuda.codegen.transposes import transpose_kind
+
+KINDS: tuple[Recogniser, ...] = (
+    row_fold_kind,
+    transpose_kind,
+)
+"""Kernels that none of them knows are loops: elements computed one by one."""
+
+
+def kind_of(spec: KernelSpec) -> KernelKind:
+    """How a kernel is computed."""
+    found = (recognise(spec) for recognise in KINDS)
+    return next((kind for kind in found if kind is not None), None) or loops_kind(spec)
