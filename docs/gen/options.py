@@ -30,6 +30,8 @@ ENVIRONMENT = {
     "XLADEV_CPU_DEVICES": "number of virtual CPU devices; unset: 1, or what a program wants",
     "XLADEV_NUM_THREADS": "most threads that work on one run of a CPU's program, the calling one "
     "included; unset: one for each processor that the process may use",
+    "XLADEV_CPU_PEAK_FLOPS": "operations on f32 per second, for `xladev cost`; unset: measured",
+    "XLADEV_CPU_BANDWIDTH": "bytes per second of memory, for `xladev cost`; unset: measured",
     "XLADEV_INTERPRETER_DEVICES": "the same for the interpreter",
     "XLADEV_CUDA_EMU_DEVICES": "number of emulated CUDA devices; unset: none, or what is asked for",
     "XLADEV_CUDA_EMU_SEED": "order in which they run what may run in any order (0)",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from xladev.cli.inputs import add_options, given_options
-from xladev.cli.output import check_least, print_json, print_table
+from xladev.cli.output import check_least, print_json, print_table, progress
 from xladev.client import load
 from xladev.compiler.cost import InstructionCost, ProgramCost, loop_turns, program_cost, roofline
 from xladev.compiler.description import DeviceDescription
@@ -17,6 +18,10 @@ from xladev.runtime.registry import current_registry
 from xladev.testing.debug.forms import KERNELS, forms_of
 
 _HEAD = ("INSTRUCTION", "SHAPE", "TURNS", "FLOPS", "FUNCTIONS", "BYTES", "FLOPS/BYTE", "LEAST", "")
+
+_SHOWN_RATES = MappingProxyType(
+    {"G/s of f32": "f32", "G/s of bf16": "bf16", "G/s of f64": "f64", "GB/s of memory": "memory"}
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +58,9 @@ def _on_platform(
     target = current_registry().platform(name).compile_target(options.target)
     forms = forms_of(module, target, options)
     plain = next(form.module for form in reversed(forms) if form.step != KERNELS)
-    return program_cost(forms[-1].module, loop_turns(plain)), target.description
+    with progress(f"measuring the rates of {name}"):
+        description = target.rated()
+    return program_cost(forms[-1].module, loop_turns(plain)), description
 
 
 def _report(
@@ -64,6 +71,7 @@ def _report(
     return {
         "module": module.name,
         "device": None if device is None else device.name,
+        "rates": _rates(device),
         "instructions": rows,
         "flops": cost.total.flops,
         "transcendentals": cost.total.transcendentals,
@@ -71,6 +79,14 @@ def _report(
         "least_s": None if None in times else sum(times),
         "loops_counted_once": [i.name for i in cost.uncounted],
     }
+
+
+def _rates(device: DeviceDescription | None) -> dict[str, float]:
+    """Operations per second by type, and bytes per second of the memory, as far as known."""
+    if device is None:
+        return {}
+    bandwidth = device.memory_spaces[0].bandwidth
+    return dict(device.peak_flops) | ({"memory": bandwidth} if bandwidth else {})
 
 
 def _row(each: InstructionCost, device: DeviceDescription | None) -> dict[str, Any]:
@@ -104,11 +120,18 @@ def _print(report: dict[str, Any], top: int) -> None:
         f"{report['bytes_accessed']:,} bytes"
     )
     if report["least_s"] is not None:
-        print(f"least time on {report['device']}: {_micros(report['least_s'])}")
+        print(f"least time on {report['device']}: {_micros(report['least_s'])}{_by_rates(report)}")
     elif report["device"] is not None:
         print(f"{report['device']} does not say its rates: no least time")
     if report["loops_counted_once"]:
         print(f"loops of unknown length, counted once: {', '.join(report['loops_counted_once'])}")
+
+
+def _by_rates(report: dict[str, Any]) -> str:
+    rates = report["rates"]
+    known = [(name, rates[key]) for name, key in _SHOWN_RATES.items() if key in rates]
+    shown = ", ".join(f"{rate / 1e9:,.3g} {name}" for name, rate in known)
+    return f", at {shown}" if shown else ""
 
 
 def _weight(row: dict[str, Any]) -> tuple[float, int, int]:

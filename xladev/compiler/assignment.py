@@ -83,6 +83,17 @@ class CompileTarget:
                 self.compiler.supports(instruction, self.description), Support, self.name, function
             )
 
+    def rated(self) -> DeviceDescription:
+        """The description with rates that may have to be measured first.
+
+        Raises:
+            PluginError: the compiler raised, or gave no description.
+        """
+        function = "Compiler.with_rates"
+        with plugin_call(self.name, function):
+            found = self.compiler.with_rates(self.description)
+            return expect(found, DeviceDescription, self.name, function)
+
     def device_layout(self, shape: Shape) -> Layout:
         """The layout in which the device wants an array of ``shape``.
 

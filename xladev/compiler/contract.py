@@ -50,6 +50,13 @@ class Compiler(ABC):
         """
         return DeviceDescription(target=target or "")
 
+    def with_rates(self, description: DeviceDescription) -> DeviceDescription:
+        """The description with rates that must be measured first, which may take a second.
+
+        Asked where rates are shown (`xladev cost`), never by a compilation.
+        """
+        return description
+
     def version(self) -> str:
         """Version of the code generator; part of every cache key."""
         return ""

@@ -138,7 +138,22 @@ def test_cost_of_a_program_and_of_its_kernels(
     report = json.loads(capsys.readouterr().out)
     assert [row["opcode"] for row in report["instructions"]] == ["fusion"]
     assert report["bytes_accessed"] == 32
-    assert report["least_s"] is None
+    assert report["least_s"] > 0
+    assert {row["bound"] for row in report["instructions"]} <= {"compute", "memory"}
+    assert min(report["rates"].values()) > 0
+
+
+def test_given_rates_of_the_cpu(
+    program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLADEV_CPU_PEAK_FLOPS", "1e9")
+    monkeypatch.setenv("XLADEV_CPU_BANDWIDTH", "2e6")
+    assert main(["cost", str(program), "--platform", "cpu"]) == 0
+    shown = capsys.readouterr().out
+    assert "least time on" in shown and ": 16.00 us, at 1 G/s of f32" in shown  # 32 bytes
+    monkeypatch.setenv("XLADEV_CPU_PEAK_FLOPS", "fast")
+    assert main(["cost", str(program), "--platform", "cpu"]) == 2
+    assert "must be a positive number" in capsys.readouterr().err
 
 
 def test_graph_in_every_format(

@@ -40,6 +40,7 @@ from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import program_module
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import threads_wanted
+from xladev.platforms.cpu.rates import with_rates
 from xladev.platforms.cpu.support import cpu_supports
 
 LEAST_REUSE = 4
@@ -85,6 +86,14 @@ class CpuCompiler(KernelCompiler):
             vector_nbytes=vector_nbytes(),
             dlpack_device_type=1,
         )
+
+    def with_rates(self, description: DeviceDescription) -> DeviceDescription:
+        """Rates measured on this machine, or given by variables: `xladev/platforms/cpu/rates.py`.
+
+        Raises:
+            OptionError: a variable is no positive number.
+        """
+        return with_rates(description)
 
     def version(self) -> str:
         """Processor features, and whether there are threads: both change the code."""
