@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 
 from tests.tools.parts import PARTS, chosen
+from tests.tools.plugins import with_entry_points
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = "xladev.testing.conformance.plugin"
-LEAST = {"cpu": 240, "interpreter": 240, "template_npu": 100}
+CUDA = ROOT / "packaging" / "xladev-cuda"
+LEAST = {"cpu": 240, "interpreter": 240, "template_npu": 100, "cuda_emu": 240}
 """Cases of a tenth that must pass on the device alone."""
-LEAST_SHARE = 0.85
-"""Of single-opcode cases, that the template must run on its device."""
+LEAST_SHARE = {"template_npu": 0.85, "cuda_emu": 0.9}
+"""Of single-opcode cases, that these must run on their device; all others run all."""
 
 
 def certified(platform: str, folder: Path, part: str) -> dict[str, Any]:
@@ -30,7 +32,9 @@ def certified(platform: str, folder: Path, part: str) -> dict[str, Any]:
         *([] if installed else ["-p", PLUGIN]),
         f"--backend={platform}", portion, f"--report={folder}",
     ]  # fmt: skip
-    search = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    plugin = with_entry_points(CUDA, folder / "plugin") if platform == "cuda_emu" else None
+    paths = (str(ROOT), plugin and str(plugin), os.environ.get("PYTHONPATH"))
+    search = os.pathsep.join(filter(None, paths))
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -57,8 +61,8 @@ def test_a_tenth_of_the_conformance_suite(
     counts, single = report["counts"], report["single_op"]
     assert counts["pass"] > LEAST[platform]
     assert counts["unsupported"] == counts["fail"] == counts["error"] == 0
-    if platform == "template_npu":
-        assert single["share"] >= LEAST_SHARE, single
+    if platform in LEAST_SHARE:
+        assert single["share"] >= LEAST_SHARE[platform], single
     else:
         assert (counts["fallback"], single["share"]) == (0, 1)
     record_property("counted", f"{counts['pass']} conformance cases on {platform}")
