@@ -16,28 +16,20 @@ from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, i
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.folds import Fold, fold_of
-from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value, integer
+from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.storage import store_element
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
+from xladev.platforms.cuda.codegen.exchanges import WARP, over_block, over_warp, slots_nbytes
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, single
 from xladev.platforms.cuda.codegen.launch_plan import BLOCK
-from xladev.platforms.cuda.codegen.primitives import (
-    barrier,
-    block_number,
-    shared_memory,
-    shuffle_xor,
-    thread_in_block,
-)
+from xladev.platforms.cuda.codegen.primitives import block_number, thread_in_block
 
-WARP = 32
-WARPS = BLOCK // WARP
 LEAST_ROW = 64
 """Elements below which one thread folds a row."""
 MOST_OF_WARP = 2048
 """Elements above which a whole block folds a row."""
-SLOT_NBYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +70,7 @@ class RowFold:
     @property
     def shared_nbytes(self) -> int:
         """One slot for each warp of a block that folds a row together."""
-        return 0 if self.threads == WARP else WARPS * SLOT_NBYTES
+        return 0 if self.threads == WARP else slots_nbytes(1, BLOCK)
 
 
 def row_fold(root: HloInstruction) -> RowFold | None:
@@ -117,9 +109,9 @@ def emit_row_fold(e: ElementalEmitter, rows: RowFold, result: IrArray) -> None:
     # Threads without a row of their own fold the last one too: all must come to each shuffle.
     inside = b.icmp("ult", row, rows.rows)
     own = b.intrinsic("umin", row, rows.rows - 1)
-    total = _over_warp(b, rows.fold, _over_row(e, rows, own, lane), WARP)
+    total = over_warp(b, rows.fold, _over_row(e, rows, own, lane), WARP)
     if rows.shared_nbytes:
-        total = _over_block(b, rows.fold, total, tid)
+        (total,) = over_block(b, [rows.fold], [total], tid, BLOCK)
     is_first = b.icmp("eq", lane, 0)
     with b.when(b.and_(inside, is_first)), e.scope():
         start = e.element(rows.fold.reduce.operands[1], ())
@@ -182,41 +174,3 @@ def _folded(
         within: tuple[IndexValue, ...] = e.at.delinear(loop.index, rows.row)
         loop.carry(fold.combine(b, loop.values[0], element((*kept, *within))))
     return loop.values[0]
-
-
-def _over_warp(b: FunctionBuilder, fold: Fold, value: Value, width: int) -> Value:
-    """What all threads of a warp, or of each group of ``width`` in it, have."""
-    mask = width // 2
-    while mask:
-        value = fold.combine(b, value, _shuffled(b, value, mask))
-        mask //= 2
-    return value
-
-
-def _over_block(b: FunctionBuilder, fold: Fold, value: Value, tid: Value) -> Value:
-    """What all warps of a block have: one slot of shared memory for each."""
-    shared = shared_memory(b)
-    stored = value if value.type.bits >= 8 else b.resize(value, integer(8), signed=False)
-    with b.when(b.icmp("eq", b.urem(tid, WARP), 0)):
-        b.store(stored, b.byte_address(shared, b.mul(b.udiv(tid, WARP), SLOT_NBYTES)))
-    barrier(b)
-    slot = b.byte_address(shared, b.mul(b.urem(tid, WARPS), SLOT_NBYTES))
-    found = b.load(stored.type, slot)
-    if value.type.bits < 8:
-        found = b.resize(found, value.type, signed=False)
-    return _over_warp(b, fold, found, WARPS)
-
-
-def _shuffled(b: FunctionBuilder, value: Value, mask: int) -> Value:
-    """The value of another thread of the warp, through one or two 32-bit exchanges."""
-    type_ = value.type
-    bits = b.bitcast(value, integer(type_.bits)) if type_.is_float else value
-    if type_.bits <= 32:
-        other = shuffle_xor(b, b.resize(bits, I32, signed=False), mask)
-        narrow = b.resize(other, bits.type, signed=False)
-    else:
-        low = shuffle_xor(b, b.resize(bits, I32, signed=False), mask)
-        high = shuffle_xor(b, b.resize(b.lshr(bits, 32), I32, signed=False), mask)
-        wide = b.shl(b.resize(high, I64, signed=False), 32)
-        narrow = b.or_(wide, b.resize(low, I64, signed=False))
-    return b.bitcast(narrow, type_) if type_.is_float else narrow
