@@ -102,7 +102,7 @@ def compile(
     chosen = registry.platform(platform)
     target = chosen.compile_target(options.target)
     store = store_of_environment()
-    hosts = partial(_hosts, registry, chosen)
+    hosts = partial(host_targets, registry, chosen)
     targets = (target, *hosts()) if store else (target,)
     program = compile_through(
         store, module, targets, options, lambda: compile_module(module, target, options, hosts)
@@ -160,7 +160,7 @@ def load_executable(path: str | Path, platform: str | None = None) -> CompiledMo
     return CompiledModule(program, _program_devices(chosen, program, CompileOptions(), first))
 
 
-def _hosts(registry: Registry, target: RegisteredPlatform) -> tuple[CompileTarget, ...]:
+def host_targets(registry: Registry, target: RegisteredPlatform) -> tuple[CompileTarget, ...]:
     """The platform for what the target refuses; none if `XLADEV_FALLBACK` is ``interpreter``."""
     wanted = os.environ.get("XLADEV_FALLBACK", "")
     if wanted == "interpreter":

@@ -7,7 +7,7 @@ refuses goes to the first host platform that takes it, and then to the evaluator
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xladev.compiler.contract import Compiler
@@ -118,15 +118,19 @@ class Assignment:
     Attributes:
         devices: `SDK`, `EVALUATOR` or the name of a target, by instruction.
         fallbacks: what the first target refused and the SDK does not run itself.
+        reasons: why an instruction is not on the first target, or not where its own attribute
+            wants it.
     """
 
     devices: Mapping[HloInstruction, str]
     fallbacks: tuple[Fallback, ...]
+    reasons: Mapping[HloInstruction, str] = field(default_factory=dict[HloInstruction, str])
 
 
 class _Choice(NamedTuple):
     device: str
     refusal: str = ""
+    why: str = ""
 
 
 def assign(
@@ -158,6 +162,7 @@ class _Assigner:
         self._answers: dict[tuple[str, HloInstruction], Support] = {}
         self._devices: dict[HloInstruction, str] = {}
         self._fallbacks: list[Fallback] = []
+        self._reasons: dict[HloInstruction, str] = {}
 
     def run(self, module: HloModule) -> Assignment:
         for computation in reversed(control_computations(module)):
@@ -171,7 +176,7 @@ class _Assigner:
                     called = [c for c in instruction.called if c not in seen]
                     pending.extend(called)
                     seen.update(called)
-        return Assignment(self._devices, tuple(self._fallbacks))
+        return Assignment(self._devices, tuple(self._fallbacks), self._reasons)
 
     @property
     def hosts(self) -> tuple[CompileTarget, ...]:
@@ -207,11 +212,25 @@ class _Assigner:
     def _assign(self, instruction: HloInstruction) -> str:
         choice = self._wanted(instruction) or self._by_support(instruction)
         self._devices[instruction] = choice.device
+        reason = self._reason(instruction, choice)
+        if reason:
+            self._reasons[instruction] = reason
         if choice.refusal:
             self._fallbacks.append(
                 Fallback(instruction.name, instruction.opcode, choice.device, choice.refusal)
             )
         return choice.device
+
+    def _reason(self, instruction: HloInstruction, choice: _Choice) -> str:
+        """Why the instruction runs there, unless the target just takes it."""
+        refusal = choice.refusal or choice.why
+        said = f"{self._target.name}: {refusal}" if refusal else ""
+        wanted = instruction.note.device
+        if wanted is None:
+            return said
+        if wanted == choice.device:
+            return "the program asks for it"
+        return f"{wanted}, which the program asks for, does not take it" + (said and f"; {said}")
 
     def _wanted(self, instruction: HloInstruction) -> _Choice | None:
         """What the instruction's own attribute says, if that device takes it."""
@@ -229,7 +248,7 @@ class _Assigner:
             return _Choice(self._target.name)
         if is_run_by_sdk(instruction):
             _refuse_dynamic_exchange(instruction)
-            return _Choice(SDK)
+            return _Choice(SDK, why=answer.reason)
         for target in self.hosts:
             if self._support(target, instruction):
                 return _Choice(target.name, answer.reason)

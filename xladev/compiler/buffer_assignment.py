@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 
 from xladev.compiler.buffer_frame import BufferFrame, Buffers
 from xladev.compiler.in_place import in_place_pairs
-from xladev.compiler.kernel_plan import KernelPlan, Space
+from xladev.compiler.kernel_plan import CopyReason, KernelPlan, Space
 from xladev.compiler.kernel_table import (
     InPlace,
     KernelTable,
@@ -71,6 +71,7 @@ def assign_buffers(
         result_nbytes=tuple(b.nbytes for b in results),
         aliases=tuple(aliases),
         scratch_nbytes=scratch_nbytes,
+        copies=tuple(walk.copies),
     )
 
 
@@ -80,6 +81,7 @@ class _Walk:
     def __init__(self, table: KernelTable) -> None:
         self.table = table
         self.pool = BufferPool()
+        self.copies: list[CopyReason] = []
 
     def computation(
         self,
@@ -108,22 +110,30 @@ class _Walk:
 
     def _deliver(self, frame: BufferFrame, results: Buffers) -> list[Draft]:
         """Copies root leaves that are not yet where they are wanted, all at once."""
+        leaves = frame.source[frame.computation.root]
         moves = [
-            (held, wanted)
-            for held, wanted in zip(frame.buffers(frame.computation.root), results, strict=True)
+            (leaf, held, wanted)
+            for leaf, held, wanted in zip(
+                leaves, frame.buffers(frame.computation.root), results, strict=True
+            )
             if held is not wanted and wanted.nbytes
         ]
-        targets = {wanted for _, wanted in moves}
+        targets = {wanted for _, _, wanted in moves}
         saved: list[tuple[VirtualBuffer, VirtualBuffer]] = []
         steps: list[Draft] = []
-        for held, wanted in moves:
+        for leaf, held, wanted in moves:
             through = self.pool.temporary(held.nbytes) if held in targets else held
             if through is not held:
+                self._explain(leaf, "another result goes where it lies: it is moved away first")
                 steps.append(self._copy(held, through))
+            self._explain(leaf, _why_delivered(frame, leaf))
             saved.append((through, wanted))
         steps += [self._copy(through, wanted) for through, wanted in saved]
         self.pool.touch(*results)
         return steps
+
+    def _explain(self, leaf: Leaf, why: str) -> None:
+        self.copies.append(CopyReason(leaf.instruction.name, leaf.shape.nbytes, why))
 
     def _copy(self, source: VirtualBuffer, destination: VirtualBuffer) -> Draft:
         self.pool.advance()
@@ -207,6 +217,8 @@ class _Walk:
         found = frame.state_buffer(at, i, number)
         buffer = found or self.pool.temporary(start.nbytes)
         if buffer is not start and buffer.nbytes:
+            leaf = frame.source[i.operands[0]][number]
+            self._explain(leaf, f"{i.name} overwrites its state, and {_why_kept(leaf)}")
             steps.append(self._copy(start, buffer))
         self.pool.touch(buffer)
         return buffer
@@ -230,6 +242,23 @@ class _Walk:
         steps = self.computation(i["to_apply"], operands, results)
         self.pool.touch(*operands, *results)
         return steps
+
+
+def _why_kept(leaf: Leaf) -> str:
+    """Why a loop's state does not begin where its first value lies."""
+    opcode = leaf.instruction.opcode
+    kept = opcode in ("parameter", "constant")
+    return f"a {opcode} keeps its value" if kept else "the memory of this value is not its own"
+
+
+def _why_delivered(frame: BufferFrame, leaf: Leaf) -> str:
+    """Why a leaf of the root does not lie where it is wanted."""
+    name, opcode = frame.computation.name, leaf.instruction.opcode
+    if opcode in ("parameter", "constant"):
+        return f"{name} gives back a {opcode}"
+    if frame.source[frame.computation.root].count(leaf) > 1:
+        return f"{name} gives it back twice"
+    return f"{name} gives it back in memory that was not free when it was made"
 
 
 def _makes_leaves(frame: BufferFrame, i: HloInstruction) -> bool:

@@ -215,6 +215,10 @@ class _ProgramBuilder:
             self._platforms.append(device)
         return self._platforms.index(device)
 
+    def platform_name(self, index: int) -> str:
+        """See `Surroundings.platform_name`."""
+        return self._platforms[index]
+
     def boundary_shape(self, shape: Shape, platform: int) -> Shape:
         """See `Surroundings.boundary_shape`."""
         if not shape.is_array:

@@ -67,6 +67,8 @@ class KernelCompiler(Compiler):
         kernels = ProgramKernels(lambda spec: self.lower(spec, options))
         plan = self._plan(module, fused, kernels, options)
         instrument.dump(f"{module.name}.buffers", "txt", lambda: f"{plan}\n")
+        for copy in plan.copies:
+            instrument.decision("copy", copy.name, f"{copy.nbytes:,} bytes: {copy.why}")
         codes = tuple(map(kernels.code, plan.kernels))
         return self.link(plan, codes, self.signature(module, plan, options), options)
 

@@ -5,7 +5,7 @@ It is the result of buffer assignment and the input of `KernelCompiler.link`; da
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from xladev.codegen.kernel_spec import KernelSpec
@@ -59,6 +59,21 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyReason:
+    """Why a plan has a `Copy`.
+
+    Attributes:
+        name: of the instruction whose value is copied.
+        nbytes: length in bytes.
+        why: a clause without a full stop.
+    """
+
+    name: str
+    nbytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
     """Repeats: run ``condition``, stop if the predicate byte is 0, run ``body``."""
 
@@ -97,6 +112,7 @@ class KernelPlan:
         argument_nbytes, result_nbytes: sizes of the interface's buffers.
         aliases: pairs (result, argument) that are one buffer.
         scratch_nbytes: size of the one scratch allocation.
+        copies: why there are copies; known where the plan was made, not saved with it.
     """
 
     name: str
@@ -107,6 +123,7 @@ class KernelPlan:
     result_nbytes: tuple[int, ...]
     aliases: tuple[tuple[int, int], ...]
     scratch_nbytes: int
+    copies: tuple[CopyReason, ...] = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
         head = (

@@ -32,6 +32,7 @@ from xladev.compiler.thunks import (
 from xladev.compiler.value_leaves import ValueLeaf, operand_sources, own_leaves, sources, with_sizes
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.shape import Shape
+from xladev.instrument import decision
 
 
 class Surroundings(Protocol):
@@ -39,6 +40,10 @@ class Surroundings(Protocol):
 
     def platform_index(self, device: str) -> int:
         """Index of a device name in `Program.platforms`."""
+        ...
+
+    def platform_name(self, index: int) -> str:
+        """The device name of that index."""
         ...
 
     def boundary_shape(self, shape: Shape, platform: int) -> Shape:
@@ -96,6 +101,7 @@ class ProcedureBuilder:
         self._origin: dict[ValueLeaf, int] = {}
         self._elsewhere: dict[tuple[ValueLeaf, Slot], int] = {}
         self._unshareable: set[int] = set()
+        self._reader = ""
 
     def build(self, *, own_results: bool) -> Procedure:
         """The procedure.
@@ -111,14 +117,16 @@ class ProcedureBuilder:
         self._unshareable.update(slots)
         outputs = region_outputs(self._steps, self._computation.root)
         for step in self._steps:
+            self._reader = _name_of(step)
             if isinstance(step, Region):
                 self._run_region(step, outputs[step])
             else:
                 self._run_instruction(step)
         root = with_sizes(sources(self._computation.root))
+        self._reader = f"the result of {self._computation.name}"
         results = tuple(self._read(leaf, self._boundary(leaf)) for leaf in root)
         if own_results:
-            results = tuple(map(self._own, results))
+            results = tuple(map(self._own, root, results))
         return Procedure(
             self._computation.name, tuple(self._slots), slots, results, tuple(self._thunks)
         )
@@ -153,9 +161,19 @@ class ProcedureBuilder:
             return self._origin[leaf]
         else:
             result = self._new(wanted)
+            self._explain(leaf, self._slots[self._origin[leaf]], wanted)
             self._thunks.append(Transfer(self._origin[leaf], result))
         self._elsewhere[leaf, wanted] = result
         return result
+
+    def _explain(self, leaf: ValueLeaf, held: Slot, wanted: Slot) -> None:
+        """Tells why a value is transferred."""
+        places = [self._around.platform_name(slot.platform) for slot in (held, wanted)]
+        if held.platform != wanted.platform:
+            why = f"made on {places[0]}, read by {self._reader} on {places[1]}"
+        else:
+            why = f"{self._reader} wants it as {wanted.shape}"
+        decision("transfer", leaf.producer.name, f"{leaf.shape.nbytes:,} bytes: {why}")
 
     def _read_anywhere(self, leaf: ValueLeaf) -> int:
         """A slot that holds the leaf, on whatever platform it is."""
@@ -166,10 +184,12 @@ class ProcedureBuilder:
     def _read_all(self, leaves: Sequence[ValueLeaf]) -> Slots:
         return tuple(self._read(leaf, self._boundary(leaf)) for leaf in leaves)
 
-    def _own(self, slot: int) -> int:
+    def _own(self, leaf: ValueLeaf, slot: int) -> int:
         """The slot, or a copy if it is not this result's alone."""
         if slot in self._unshareable:
             copy = self._new(self._slots[slot])
+            what = f"{leaf.shape.nbytes:,} bytes: a result is a parameter, or given back twice"
+            decision("transfer", leaf.producer.name, what)
             self._thunks.append(Transfer(slot, copy))
             return copy
         self._unshareable.add(slot)
@@ -235,6 +255,14 @@ class ProcedureBuilder:
             (leaf, self._read(leaf, Slot(self._around.boundary_shape(leaf.shape, home), home)))
             for leaf in with_sizes(sources(operand))
         ]
+
+
+def _name_of(step: Step) -> str:
+    """The instruction, or the first and the number of those that run with it."""
+    if not isinstance(step, Region):
+        return step.name
+    more = len(step.instructions) - 1
+    return step.instructions[0].name + (f" and {more} more" if more else "")
 
 
 def _control_thunk(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,4 +58,95 @@ def test_the_backend_is_named_where_it_forbids(
 
 def test_a_platform_without_kernels(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(program), "--platform", "interpreter"]) == 0
-    assert "there is nothing to tell" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "there is nothing to tell" in shown
+    assert "where: 6 on interpreter\ncopies: none" in shown
+
+
+COMPLEX = """HloModule c
+ENTRY e { x = f32[8] parameter(0)
+  y = f32[8] parameter(1)
+  n = f32[8] negate(x)
+  z = c64[8] complex(n, y)
+  r = f32[8] real(z)
+  s = f32[8] add(r, n), metadata={op_name="f/add"}
+  ROOT t = (f32[8], f32[8]) tuple(s, x) }"""
+LOOP = """HloModule l
+cond { s = (s32[], f32[8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT go = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  v = f32[8] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  y = f32[8] sine(v)
+  ROOT r = (s32[], f32[8]) tuple(j, y) }
+ENTRY e { x = f32[8] parameter(0)
+  zero = s32[] constant(0)
+  s = (s32[], f32[8]) tuple(zero, x)
+  w = (s32[], f32[8]) while(s), condition=cond, body=body
+  ROOT r = f32[8] get-tuple-element(w), index=1 }"""
+
+
+def _explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *words: str
+) -> tuple[str, dict[str, Any]]:
+    """What is printed, and the document."""
+    path = tmp_path / "p.hlo"
+    path.write_text(text)
+    assert main(["explain", str(path), *words]) == 0
+    shown = capsys.readouterr().out
+    assert main(["explain", str(path), *words, "--json"]) == 0
+    return shown, json.loads(capsys.readouterr().out)
+
+
+def test_where_instructions_run_and_what_is_transferred(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown, report = _explained(
+        tmp_path, capsys, COMPLEX, "--platform", "template_npu", "--option", "optimization_level=0"
+    )
+    assert "where: 2 on template_npu, 2 on cpu" in shown
+    assert "z (complex) on cpu: template_npu: c64 is not in hardware" in shown
+    assert "n: 32 bytes: made on template_npu, read by z and 1 more on cpu" in shown
+    assert "r: 32 bytes: made on cpu, read by s on template_npu" in shown
+    assert "x: 32 bytes: a result is a parameter, or given back twice" in shown
+    devices = {row["name"]: row["device"] for row in report["placements"]}
+    assert devices == {"n": "template_npu", "z": "cpu", "r": "cpu", "s": "template_npu"}
+    assert {row["name"] for row in report["copies"]} == {"n", "y", "r", "x"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "line"),
+    [
+        ("cpu", "s (add) on cpu: the program asks for it"),
+        ("template_npu", "s (add) on template_npu: the program asks for it"),
+        ("moon", "s (add) on template_npu: moon, which the program asks for, does not take it"),
+    ],
+)
+def test_a_device_that_the_program_asks_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wanted: str, line: str
+) -> None:
+    asked = f'add(r, n), frontend_attributes={{xladev_device="{wanted}"}}'
+    text = COMPLEX.replace("add(r, n)", asked)
+    words = ("--platform", "template_npu", "--option", "optimization_level=0")
+    shown, _ = _explained(tmp_path, capsys, text, *words)
+    assert line in shown
+
+
+def test_what_a_loop_copies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown, report = _explained(tmp_path, capsys, LOOP, "--option", "optimization_level=0", "--all")
+    assert "w (while) on cpu: cpu takes it" in shown
+    assert "y (sine) on cpu: with w" in shown
+    assert "x: 32 bytes: w overwrites its state, and a parameter keeps its value" in shown
+    assert {row["kind"] for row in report["copies"]} == {"copy"}
+
+
+def test_what_the_sdk_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """HloModule p
+ENTRY e { i = u32[] partition-id()
+  ROOT n = u32[] negate(i) }"""
+    shown, _ = _explained(tmp_path, capsys, text)
+    assert "i (partition-id) by the SDK: cpu: no kernel for partition-id" in shown
