@@ -55,6 +55,11 @@ class CudaCompiler(KernelCompiler):
         """Whatever the elemental emitters have code for."""
         return cuda_supports(instruction)
 
+    @property
+    def has_row_kernels(self) -> bool:
+        """Softmaxes and normalisations are one kernel each (`codegen.row_programs`)."""
+        return True
+
     def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
         """Whatever the general rule allows."""
         return YES

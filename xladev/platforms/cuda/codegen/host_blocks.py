@@ -24,9 +24,11 @@ _WAIT = re.compile(
 )
 
 _PROLOGUE = """entry:
-  %coro.id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)
+  %coro.id = call token @llvm.coro.id(i32 64, ptr null, ptr null, ptr null)
   %coro.nbytes = call i64 @llvm.coro.size.i64()
-  %coro.memory = call ptr @malloc(i64 %coro.nbytes)
+  %coro.more = add i64 %coro.nbytes, 63
+  %coro.whole = and i64 %coro.more, -64
+  %coro.memory = call ptr @aligned_alloc(i64 64, i64 %coro.whole)
   %coro.handle = call ptr @llvm.coro.begin(token %coro.id, ptr %coro.memory)
   %coro.state = getelementptr i8, ptr %simt, i64 16
   %coro.parity = getelementptr i8, ptr %simt, i64 20
@@ -120,6 +122,7 @@ declare void @llvm.coro.end(ptr, i1, token)
 declare void @llvm.coro.resume(ptr)
 declare void @llvm.coro.destroy(ptr)
 declare ptr @malloc(i64)
+declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 
 define internal i64 @xd.count(ptr %contexts, i64 %from, i64 %to, i32 %state) {
