@@ -238,7 +238,7 @@ class TileLoops(ABC):
 
     def _multiply_add(self, left: Value, right: Value, total: Value) -> Value:
         if self.element.is_float:
-            return self.b.fma(left, right, total)
+            return self.b.multiply_add(left, right, total)
         return self.b.add(total, self.b.mul(left, right))
 
     def _store(self, place: Place, rows: Sequence[Value], sums: Sequence[Value]) -> None:

@@ -200,6 +200,12 @@ class Arithmetic(Emitter):
         """``x * y + z``, rounded once."""
         return self.intrinsic("fma", x, y, z)
 
+    def multiply_add(self, x: Operand, y: Operand, z: Operand) -> Value:
+        """``x * y + z``, rounded once where the processor can do that and twice elsewhere."""
+        if self.module.target.has_fma:
+            return self.fma(x, y, z)
+        return self.fadd(self.fmul(x, y), z)
+
     def fabs(self, value: Value) -> Value:
         """Clears the sign bit."""
         return self.intrinsic("fabs", value)

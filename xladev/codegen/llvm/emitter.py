@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from xladev.codegen.llvm.loop_census import LoopCensus
+from xladev.codegen.llvm.target import TargetTraits
 from xladev.codegen.llvm.types import PTR, VOID, IrType
 from xladev.codegen.llvm.values import Operand, Value, constant
 from xladev.errors import CompileError
@@ -14,6 +15,8 @@ from xladev.errors import CompileError
 
 class Symbols(Protocol):
     """What a function's body asks of its module."""
+
+    target: TargetTraits
 
     def declare_intrinsic(self, symbol: str, result: IrType, types: Sequence[str]) -> None:
         """Declares an intrinsic once."""

@@ -35,7 +35,7 @@ class Memory(Emitter):
         """Reads a value; natural alignment of one element unless told otherwise."""
         word = "load volatile" if volatile else "load"
         extra = f", {metadata}" if metadata else ""
-        place = f"ptr {address.text}, align {align or natural_alignment(type_)}"
+        place = f"ptr {address.text}, align {align or self.alignment(type_)}"
         return self.emit(type_, f"{word} {type_.text}, {place}{extra}")
 
     def store(
@@ -43,8 +43,14 @@ class Memory(Emitter):
     ) -> None:
         """Writes a value; natural alignment of one element unless told otherwise."""
         extra = f", {metadata}" if metadata else ""
-        place = f"ptr {address.text}, align {align or natural_alignment(value.type)}"
+        place = f"ptr {address.text}, align {align or self.alignment(value.type)}"
         self.do(f"store {value}, {place}{extra}")
+
+    def alignment(self, type_: IrType) -> int:
+        """Bytes to which one element lies aligned in memory."""
+        if type_.element == "ptr":
+            return self.module.target.pointer_nbytes
+        return natural_alignment(type_)
 
     def copy_bytes(self, destination: Value, source: Value, nbytes: int) -> None:
         """Copies a number of bytes known now between regions that do not overlap."""

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from xladev.codegen.llvm.control import Control
 from xladev.codegen.llvm.memory import Memory, natural_alignment
+from xladev.codegen.llvm.portable import ROUNDINGS, emit_fma, emit_rounding
 from xladev.codegen.llvm.target import TargetTraits
 from xladev.codegen.llvm.types import PTR, VOID, IrType
-from xladev.codegen.llvm.values import Value, constant
+from xladev.codegen.llvm.values import Operand, Value, constant
 from xladev.errors import CompileError
 
 
@@ -37,6 +38,17 @@ class FunctionBuilder(Control, Memory):
     ) -> None:
         super().__init__(module, name, result)
         self.arguments = tuple(Value(f"%{p.name}", p.type) for p in parameters)
+
+    def intrinsic(self, name: str, *operands: Operand, result: IrType | None = None) -> Value:
+        """See `Arithmetic.intrinsic`; what the target has no instruction for by other means."""
+        target, values = self.module.target, [o for o in operands if isinstance(o, Value)]
+        if name in ROUNDINGS and not target.has_rounding:
+            kind = values[0].type
+            return self.call_shared(name, kind, values, lambda b, a: emit_rounding(b, name, a[0]))
+        if name == "fma" and not target.has_fma:
+            factors = [self.like(o, values[0]) for o in operands]
+            return self.call_shared(name, values[0].type, factors, emit_fma)
+        return super().intrinsic(name, *operands, result=result)
 
     def call(self, symbol: str, result: IrType, *arguments: Value) -> Value:
         """Calls a function defined or declared in the module."""
@@ -221,6 +233,14 @@ class ModuleBuilder:
                 f"@{symbol} = internal constant [{len(numbers)} x {element}] [{items}], "
                 f"align {max(align, natural_alignment(element))}"
             )
+        return Value(f"@{symbol}", PTR)
+
+    def constant_bytes(self, symbol: str, data: bytes, align: int = 64) -> Value:
+        """Address of constant bytes that are part of the module."""
+        digits = data.hex()
+        text = "".join([f"\\{digits[at : at + 2]}" for at in range(0, len(digits), 2)])
+        held = f'constant [{len(data)} x i8] c"{text}"'
+        self._globals[symbol] = f"@{symbol} = internal unnamed_addr {held}, align {align}"
         return Value(f"@{symbol}", PTR)
 
     def pointer_array(self, symbol: str, count: int) -> Value:

@@ -11,6 +11,7 @@ from xladev.codegen.kernels.folds import fold_of
 from xladev.codegen.kernels.scan import is_row_scan
 from xladev.codegen.kernels.sharing import PARALLEL
 from xladev.codegen.kernels.table import workspace_nbytes
+from xladev.compiler.contract import ExportedObject
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
 from xladev.compiler.kernel_code import KernelCode
@@ -20,7 +21,7 @@ from xladev.compiler.multi_output_fusion import loop_space
 from xladev.compiler.options import CompileOptions, PlatformOption
 from xladev.compiler.signature import Signature
 from xladev.compiler.support import YES, Support, no
-from xladev.errors import OptionError
+from xladev.errors import UnsupportedError
 from xladev.hlo.ir import HloInstruction
 from xladev.passes.algebraic_simplifier import AlgebraicSimplifier
 from xladev.passes.cse import CommonSubexpressionElimination
@@ -28,13 +29,14 @@ from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
+from xladev.platforms.cpu.ahead import compile_ahead, entry_symbol
 from xladev.platforms.cpu.effort import kernels_worth_passes
 from xladev.platforms.cpu.engine import (
     compile_module,
     host_cpu,
+    host_target,
     target_name,
     target_traits,
-    vector_nbytes,
 )
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import program_module
@@ -42,6 +44,7 @@ from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import threads_wanted
 from xladev.platforms.cpu.rates import with_rates
 from xladev.platforms.cpu.support import cpu_supports
+from xladev.platforms.cpu.targets import CpuTarget, target_of
 
 LEAST_REUSE = 4
 """Transposing an operand of a matrix product pays if the product uses each element so often."""
@@ -62,7 +65,7 @@ _PIPELINE = HloPassPipeline(
 
 
 class CpuCompiler(KernelCompiler):
-    """Compiles for the processor of this machine."""
+    """Compiles for the processor of this machine, or for another one that the options name."""
 
     @property
     def platform(self) -> str:
@@ -70,20 +73,19 @@ class CpuCompiler(KernelCompiler):
         return "cpu"
 
     def describe(self, target: str | None = None) -> DeviceDescription:
-        """This machine.
+        """This machine, or the one that a target of `targets` names.
 
         Raises:
-            OptionError: another target than this machine's.
+            OptionError: an unknown target.
         """
-        if target not in (None, "", target_name()):
-            raise OptionError(f"the CPU platform cannot compile for target {target!r}")
+        chosen = _target(target)
         return DeviceDescription(
-            name=host_cpu()[0],
+            name=chosen.cpu,
             kind="cpu",
-            target=target_name(),
+            target=chosen.name,
             memory_spaces=(MemorySpace("host", host_addressable=True),),
-            cores=os.cpu_count() or 1,
-            vector_nbytes=vector_nbytes(),
+            cores=(os.cpu_count() or 1) if chosen.is_host else 1,
+            vector_nbytes=chosen.traits.vector_nbytes,
             dlpack_device_type=1,
         )
 
@@ -146,6 +148,27 @@ class CpuCompiler(KernelCompiler):
             return no("what they share stays in the cache")
         return YES
 
+    def export(self, executable: Executable, format: str) -> ExportedObject:
+        """The relocatable object file of a program that was compiled for a target by its name.
+
+        Its entry is `entry_symbol` of the program's name, and the only symbol that others see.
+
+        Raises:
+            UnsupportedError: another format than ``object``, or code that this process must load.
+        """
+        if format != "object":
+            return super().export(executable, format)
+        name, target = executable.signature.name, executable.signature.target
+        if target == target_name():
+            raise UnsupportedError(
+                f"the code of {name} is for this process alone",
+                where=f"executable {name}",
+                why="its constants and procedures are kept beside it, to be shared",
+                hint='compile it with CompileOptions(target="x86_64-linux-gnu") or another triple',
+            )
+        payload = CpuPayload.from_bytes(executable.payload)
+        return ExportedObject(payload.code, entry_symbol(name))
+
     def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
         """What the shared kernel wants; `link` writes the code."""
         return KernelCode(spec.name, b"", workspace_nbytes=workspace_nbytes(spec))
@@ -157,7 +180,13 @@ class CpuCompiler(KernelCompiler):
         signature: Signature,
         options: CompileOptions,
     ) -> Executable:
-        """One object file with all kernels and the entry, and the procedures that they share."""
+        """One object file with all kernels and the entry, and the procedures that they share.
+
+        For another target, one that holds all it needs: see `export`.
+        """
+        target = _target(options.target)
+        if not target.is_host:
+            return _linked_ahead(plan, signature, options, target)
         level = options.optimization_level
         known = {} if instrument.dumping() else LIBRARY.known(target_traits(), level)
         alone = options.threads == 1 or (options.threads is None and threads_wanted() == 1)
@@ -170,6 +199,22 @@ class CpuCompiler(KernelCompiler):
         is_parallel = module.declares(PARALLEL)
         payload = CpuPayload(constants, code, is_parallel, procedures)
         return Executable(signature, payload.to_bytes())
+
+
+def _target(text: str | None) -> CpuTarget:
+    """The target of an option; without one, this machine."""
+    return host_target() if text in (None, "", target_name()) else target_of(text)
+
+
+def _linked_ahead(
+    plan: KernelPlan, signature: Signature, options: CompileOptions, target: CpuTarget
+) -> Executable:
+    entry = entry_symbol(signature.name)
+    with instrument.trace_scope("emission", "codegen"):
+        module = program_module(plan, target=target.traits, exported=entry)
+    instrument.dump(plan.name, "ll", lambda: str(module))
+    code = compile_ahead(plan, module, entry, target, options.optimization_level)
+    return Executable(signature, CpuPayload((), code).to_bytes())
 
 
 def _is_folded_in_vectors(kernel: HloInstruction) -> bool:

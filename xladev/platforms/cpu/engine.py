@@ -1,4 +1,4 @@
-"""LLVM at work: text to object code for this machine, and object code into this process.
+"""LLVM at work: text to object code, for this machine or another, and code into this process.
 
 The one place that imports LLVM. llvmlite guards LLVM with a lock of its own, so all functions may
 be called from several threads.
@@ -20,6 +20,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from xladev import instrument
 from xladev.codegen.llvm import ModuleBuilder, TargetTraits
 from xladev.errors import CompileError
+from xladev.platforms.cpu.targets import CpuTarget
 
 _library_numbers = itertools.count()
 
@@ -28,6 +29,12 @@ _library_numbers = itertools.count()
 def _initialize() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+
+
+@cache
+def _initialize_others() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
 
 
 @cache
@@ -48,12 +55,14 @@ def target_traits() -> TargetTraits:
     """What text emission must know about this machine."""
     features = host_cpu()[1].split(",")
     triple = llvm.get_process_triple()
-    has_half = "+f16c" in features or triple.startswith("aarch64")
+    is_arm = triple.startswith("aarch64")
     return TargetTraits(
         triple=triple,
-        has_half_conversion=has_half,
+        has_half_conversion="+f16c" in features or is_arm,
         has_byte_products="+avx512vnni" in features,
         has_scaling="+avx512f" in features,
+        has_fma="+fma" in features or is_arm,
+        has_rounding="+sse4.1" in features or is_arm,
         vector_nbytes=vector_nbytes(),
     )
 
@@ -66,12 +75,26 @@ def vector_nbytes() -> int:
     return next((nbytes for feature, nbytes in widths if feature in features), 16)
 
 
-def _target_machine(optimization_level: int) -> llvm.TargetMachine:
-    _initialize()
-    cpu, features = host_cpu()
-    target = llvm.Target.from_triple(llvm.get_process_triple())
-    return target.create_target_machine(
-        cpu=cpu, features=features, opt=optimization_level, reloc="pic", codemodel="default"
+@cache
+def host_target() -> CpuTarget:
+    """This machine."""
+    return CpuTarget(target_name(), *host_cpu(), target_traits(), is_host=True)
+
+
+def target_machine(optimization_level: int, target: CpuTarget | None = None) -> llvm.TargetMachine:
+    """LLVM's code generator for a target, the host if none is given."""
+    target = target or host_target()
+    if target.is_host:
+        _initialize()
+    else:
+        _initialize_others()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu,
+        features=target.features,
+        opt=optimization_level,
+        reloc=target.relocation,
+        codemodel="default",
+        abiname=target.abi,
     )
 
 
@@ -95,15 +118,15 @@ def compile_module(
     """
     long = list(optimized) if optimization_level else []
     short = [n for n in module.names if n not in set(long)]
-    machine = _target_machine(optimization_level)
-    code = _parsed(name, module.part(short, has_exports=True))
+    machine = target_machine(optimization_level)
+    code = parsed(name, module.part(short, has_exports=True))
     if optimization_level:
-        _run_passes(machine, code, optimization_level, is_short=True)
+        run_passes(machine, code, optimization_level, is_short=True)
     if long:
-        more = _parsed(name, module.part(long))
-        _run_passes(machine, more, optimization_level)
+        more = parsed(name, module.part(long))
+        run_passes(machine, more, optimization_level)
         code.link_in(more)
-    return _object_code(name, machine, code)
+    return object_code(name, machine, code)
 
 
 def compile_text(name: str, text: str, optimization_level: int) -> bytes:
@@ -112,14 +135,19 @@ def compile_text(name: str, text: str, optimization_level: int) -> bytes:
     Raises:
         CompileError: LLVM rejects the text; the error keeps it.
     """
-    machine = _target_machine(optimization_level)
-    code = _parsed(name, text)
+    machine = target_machine(optimization_level)
+    code = parsed(name, text)
     if optimization_level:
-        _run_passes(machine, code, optimization_level)
-    return _object_code(name, machine, code)
+        run_passes(machine, code, optimization_level)
+    return object_code(name, machine, code)
 
 
-def _parsed(name: str, text: str) -> llvm.ModuleRef:
+def parsed(name: str, text: str) -> llvm.ModuleRef:
+    """LLVM's form of its assembly.
+
+    Raises:
+        CompileError: LLVM rejects the text; the error keeps it.
+    """
     try:
         with instrument.trace_scope("LLVM parse", "codegen"):
             module = llvm.parse_assembly(text)
@@ -134,7 +162,7 @@ def _parsed(name: str, text: str) -> llvm.ModuleRef:
     return module
 
 
-def _run_passes(
+def run_passes(
     machine: llvm.TargetMachine, module: llvm.ModuleRef, level: int, *, is_short: bool = False
 ) -> None:
     """Optimises a module in place: LLVM's pipeline of a level, or a few passes only."""
@@ -153,7 +181,8 @@ def _run_passes(
     _free(passes)
 
 
-def _object_code(name: str, machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
+def object_code(name: str, machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
+    """An object file of a module."""
     instrument.dump(f"{name}.optimized", "ll", lambda: str(module))
     instrument.dump(name, "s", lambda: machine.emit_assembly(module))
     with instrument.trace_scope("LLVM code", "codegen"):
@@ -188,7 +217,7 @@ class _Engines:
         with self._lock:
             if self._engine is None or not self._left:
                 _initialize()
-                self._engine = llvm.create_lljit_compiler(_target_machine(2), use_jit_link=True)
+                self._engine = llvm.create_lljit_compiler(target_machine(2), use_jit_link=True)
                 self._left = self._share
             self._left -= 1
             return self._engine

@@ -16,6 +16,7 @@ from xladev.codegen.llvm import (
     FunctionBuilder,
     ModuleBuilder,
     Parameter,
+    TargetTraits,
     Value,
 )
 from xladev.compiler.kernel_plan import (
@@ -42,7 +43,11 @@ MOST_STEPS = 64
 
 
 def program_module(
-    plan: KernelPlan, threads: int | None = None, provided: Container[str] = frozenset()
+    plan: KernelPlan,
+    threads: int | None = None,
+    provided: Container[str] = frozenset(),
+    target: TargetTraits | None = None,
+    exported: str = "",
 ) -> ModuleBuilder:
     """The module of a whole plan; its text is LLVM assembly.
 
@@ -51,16 +56,43 @@ def program_module(
         threads: most threads that work on it; 0 for as many as the process wants, None for
             code that asks for none.
         provided: procedures that whoever loads the code has.
+        target: what the code is for; None for this machine.
+        exported: name of the entry of code that nobody loads: it has its constants within.
     """
-    module = ModuleBuilder(plan.name, target_traits(), provided)
+    module = ModuleBuilder(plan.name, target or target_traits(), provided)
     for spec in plan.kernels:
         emit_kernel(module, spec, threads)
-    constants = module.pointer_array(CONSTANTS, max(len(plan.constants), 1))
+    constants = _Within(module, plan) if exported else _Table(module, plan)
     names = ("context", "arguments", "results", "scratch")
-    entry = module.function(ENTRY, I32, [Parameter(PTR, name) for name in names])
+    entry = module.function(exported or ENTRY, I32, [Parameter(PTR, name) for name in names])
     _Steps(_Plan(module, plan, constants), entry, entry.arguments[1:]).emit(plan.steps)
     entry.ret(entry.const(I32, 0))
     return module
+
+
+class _Table:
+    """Constants whose addresses are known when the code is loaded."""
+
+    def __init__(self, module: ModuleBuilder, plan: KernelPlan) -> None:
+        self._table = module.pointer_array(CONSTANTS, max(len(plan.constants), 1))
+
+    def address(self, b: FunctionBuilder, index: int) -> Value:
+        """Address of a constant."""
+        return b.load(PTR, b.element_address(self._table, index, PTR))
+
+
+class _Within:
+    """Constants that are part of the code."""
+
+    def __init__(self, module: ModuleBuilder, plan: KernelPlan) -> None:
+        self._places = [
+            module.constant_bytes(f"xladev.constant.{n}", literal.bits())
+            for n, literal in enumerate(plan.constants)
+        ]
+
+    def address(self, b: FunctionBuilder, index: int) -> Value:
+        """Address of a constant."""
+        return self._places[index]
 
 
 @dataclass(slots=True)
@@ -69,7 +101,7 @@ class _Plan:
 
     module: ModuleBuilder
     plan: KernelPlan
-    constants: Value
+    constants: _Table | _Within
     functions: int = 0
 
     def part(self) -> FunctionBuilder:
@@ -120,15 +152,13 @@ class _Steps:
                 self._branch(step)
 
     def _pointer(self, s: Slice) -> Value:
-        tables = {
-            Space.ARGUMENT: self.arguments,
-            Space.RESULT: self.results,
-            Space.CONSTANT: self.around.constants,
-        }
-        table = tables.get(s.space)
-        if table is None:
+        if s.space is Space.SCRATCH:
             return self.b.byte_address(self.scratch, s.offset)
-        base = self.b.load(PTR, self.b.element_address(table, s.index, PTR))
+        if s.space is Space.CONSTANT:
+            base = self.around.constants.address(self.b, s.index)
+        else:
+            table = self.arguments if s.space is Space.ARGUMENT else self.results
+            base = self.b.load(PTR, self.b.element_address(table, s.index, PTR))
         return self.b.byte_address(base, s.offset) if s.offset else base
 
     def _loop(self, step: Loop) -> None:

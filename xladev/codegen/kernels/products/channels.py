@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xladev.codegen.kernels.products.kinds import VECTORS, ProductKind
-from xladev.codegen.llvm import PTR, FunctionBuilder, Value
+from xladev.codegen.llvm import I64, PTR, FunctionBuilder, Value
 from xladev.hlo.dtype import PrimitiveType
 
 
@@ -73,7 +73,7 @@ class _Channels:
             made: list[Value] = []
             for r in range(kind.rows):
                 number = b.add(b.mul(position.index, kind.rows), r)
-                place = b.load(PTR, b.element_address(table, number, PTR))
+                place = b.load(PTR, b.element_address(table, number, I64))
                 values = self._read(b.byte_address(place, offsets[0]), kind.left, vectors)
                 held = position.values[r * vectors : (r + 1) * vectors]
                 made += [

@@ -116,7 +116,7 @@ class _Blocks:
                 if not axis.shift:
                     offset = at.add(offset, at.mul(begin, axis.stride))
             address = b.byte_address(base, at.value(at.mul(offset, size)))
-            b.store(address, b.element_address(starts, r, PTR))
+            b.store(b.cast("ptrtoint", address, I64), b.element_address(starts, r, I64))
 
     def _whole_tiles(self, rows: Value) -> Value:
         most = self.kind.rows

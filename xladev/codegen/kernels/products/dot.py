@@ -252,4 +252,4 @@ class _Blocks:
         tiles = b.udiv(b.add(last, most), most)
         with b.loop(0, b.mul(tiles, most)) as r:
             row = b.byte_address(base, b.mul(b.intrinsic("smin", last, r), stride))
-            b.store(row, b.element_address(table, r, PTR))
+            b.store(row, b.element_address(table, r, I64))

@@ -21,6 +21,11 @@ PANEL_NBYTES = 32 << 10
 one faster than it is used."""
 
 
+def vector_length(nbytes: int, total: PrimitiveType) -> int:
+    """Bytes of the vectors of sums, on a machine whose own have ``nbytes``; at least one sum."""
+    return max(min(nbytes, WIDEST_NBYTES), total.host_nbytes)
+
+
 @dataclass(frozen=True, slots=True)
 class ProductKind:
     """A set of functions that compute products.
@@ -44,7 +49,7 @@ class ProductKind:
         target: TargetTraits, left: PrimitiveType, right: PrimitiveType, total: PrimitiveType
     ) -> ProductKind:
         """The one for a target."""
-        return ProductKind(left, right, total, min(target.vector_nbytes, WIDEST_NBYTES))
+        return ProductKind(left, right, total, vector_length(target.vector_nbytes, total))
 
     def in_quads(self, target: TargetTraits) -> ProductKind | None:
         """The same with four bytes a step; None if there is no instruction for that."""
@@ -116,5 +121,5 @@ class ProductKind:
         if self.has_quads:
             return multiply_add_quads(b, left, right, total)
         if self.element.is_float:
-            return b.fma(left, right, total)
+            return b.multiply_add(left, right, total)
         return b.add(total, b.mul(left, right))

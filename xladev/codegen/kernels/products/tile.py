@@ -111,7 +111,7 @@ class _Tile:
     def _addresses(self, position: Value) -> list[Value]:
         b = self.b
         first = b.mul(position, self.kind.rows)
-        entries = (b.element_address(self.a.table, b.add(first, r), PTR) for r in range(self.rows))
+        entries = (b.element_address(self.a.table, b.add(first, r), I64) for r in range(self.rows))
         return [b.byte_address(b.load(PTR, entry), self.a.start) for entry in entries]
 
     def _step(self, rows: Sequence[Value], values: Sequence[Value]) -> list[Value]:

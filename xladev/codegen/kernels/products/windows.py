@@ -13,7 +13,12 @@ from math import prod
 from xladev.codegen.arrays import element_strides
 from xladev.codegen.elemental.contraction import accumulation_type
 from xladev.codegen.kernels.products.dot import SUM_TYPES
-from xladev.codegen.kernels.products.kinds import PANEL_NBYTES, WIDEST_NBYTES, ProductKind
+from xladev.codegen.kernels.products.kinds import (
+    PANEL_NBYTES,
+    WIDEST_NBYTES,
+    ProductKind,
+    vector_length,
+)
 from xladev.codegen.kernels.products.orders import Order
 from xladev.hlo.attributes import ConvDims, WindowDim
 from xladev.hlo.dtype import PrimitiveType
@@ -166,7 +171,7 @@ class WindowPlan:
 
     def kind(self, nbytes: int) -> ProductKind:
         """The functions it needs, with vectors of some length."""
-        return ProductKind(*self.sides, self.total, min(nbytes, WIDEST_NBYTES))
+        return ProductKind(*self.sides, self.total, vector_length(nbytes, self.total))
 
 
 def window_plan(i: HloInstruction) -> WindowPlan | None:

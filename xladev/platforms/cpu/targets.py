@@ -1,0 +1,225 @@
+"""The machines that the CPU's compiler knows: triples as people write them, and processor levels.
+
+A target is written ``TRIPLE`` or ``TRIPLE:LEVEL``: ``aarch64-linux-gnu``,
+``x86_64-linux-gnu:x86-64-v3``. Without a level it is the least processor of the triple, whatever
+the machine is that compiles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from xladev.codegen.llvm import TargetTraits
+from xladev.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTarget:
+    """A machine to generate code for.
+
+    Attributes:
+        name: one spelling for all aliases: the LLVM triple, and the level unless it is the least.
+        cpu: processor, as LLVM spells it.
+        features: likewise.
+        traits: what the emitters must know.
+        relocation: how code finds its data, as LLVM spells it.
+        abi: which calling convention, where LLVM does not know it by the triple.
+        is_host: true for the processor that this process runs on.
+    """
+
+    name: str
+    cpu: str
+    features: str
+    traits: TargetTraits
+    relocation: str = "pic"
+    abi: str = ""
+    is_host: bool = False
+
+    @property
+    def triple(self) -> str:
+        """The LLVM triple."""
+        return self.traits.triple
+
+    @property
+    def architecture(self) -> str:
+        """The first word of the triple."""
+        return self.triple.partition("-")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One processor level: what LLVM is told, and the traits that follow; see `TargetTraits`.
+
+    Four bytes for a vector say that there are none.
+    """
+
+    cpu: str = "generic"
+    features: str = ""
+    vector_nbytes: int = 16
+    has_fma: bool = False
+    has_rounding: bool = False
+    has_half: bool = False
+    has_scaling: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """Processors of one instruction set.
+
+    Attributes:
+        levels: by name, the least one first.
+        systems: rest of the LLVM triple by what people write after the architecture.
+        pointer_nbytes: bytes of an address.
+        relocation: see `CpuTarget`.
+        abi: see `CpuTarget`.
+    """
+
+    levels: Mapping[str, Level]
+    systems: Mapping[str, str]
+    pointer_nbytes: int = 8
+    relocation: str = "pic"
+    abi: str = ""
+
+
+_LINUX: Mapping[str, str] = MappingProxyType(
+    {"linux": "unknown-linux-gnu", "linux-gnu": "unknown-linux-gnu",
+     "linux-musl": "unknown-linux-musl"}
+)  # fmt: skip
+_ANDROID: Mapping[str, str] = MappingProxyType({"linux-android": "unknown-linux-android"})
+_HARD_FLOAT: Mapping[str, str] = MappingProxyType(
+    {"linux-gnueabihf": "unknown-linux-gnueabihf", "linux-musleabihf": "unknown-linux-musleabihf"}
+)
+_BROWSER: Mapping[str, str] = MappingProxyType(
+    {"": "unknown-unknown", "unknown": "unknown-unknown", "wasi": "wasi", "wasip1": "wasi"}
+)
+
+ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
+    {
+        "x86_64": Architecture(
+            {
+                "x86-64": Level("x86-64"),
+                "x86-64-v2": Level("x86-64-v2", has_rounding=True),
+                "x86-64-v3": Level(
+                    "x86-64-v3", "", 32, has_fma=True, has_rounding=True, has_half=True
+                ),
+                "x86-64-v4": Level(
+                    "x86-64-v4", "", 64,
+                    has_fma=True, has_rounding=True, has_half=True, has_scaling=True,
+                ),
+            },
+            {**_LINUX, **_ANDROID},
+        ),
+        "aarch64": Architecture(
+            {"armv8-a": Level(has_fma=True, has_rounding=True, has_half=True)},
+            {**_LINUX, **_ANDROID},
+        ),
+        "armv7": Architecture(
+            {
+                "vfpv3-d16": Level("generic", "+vfp3d16,-neon,-d32", 4),
+                "neon": Level("generic", "+neon", 16),
+                "neon-vfpv4": Level("generic", "+neon,+vfp4", 16, has_fma=True),
+            },
+            _HARD_FLOAT,
+            pointer_nbytes=4,
+        ),
+        "riscv64": Architecture(
+            {
+                "rv64gc": Level(
+                    "generic-rv64", "+m,+a,+f,+d,+c", 4, has_fma=True, has_rounding=True
+                ),
+                "rv64gcv": Level(
+                    "generic-rv64", "+m,+a,+f,+d,+c,+v", 16, has_fma=True, has_rounding=True
+                ),
+            },
+            _LINUX,
+            abi="lp64d",
+        ),
+        "wasm32": Architecture(
+            {
+                "generic": Level("generic", "", 4, has_rounding=True),
+                "simd128": Level("generic", "+simd128", 16, has_rounding=True),
+            },
+            _BROWSER,
+            pointer_nbytes=4,
+            relocation="static",
+        ),
+    }
+)  # fmt: skip
+"""By the first word of the triple."""
+
+_ALIASES: Mapping[str, str] = MappingProxyType(
+    {"amd64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64", "armv8": "aarch64",
+     "arm": "armv7", "armv7a": "armv7", "armv7l": "armv7", "armhf": "armv7",
+     "riscv64gc": "riscv64", "wasm": "wasm32"}
+)  # fmt: skip
+_VENDORS = ("unknown-", "pc-", "none-")
+_API_LEVEL = re.compile(r"(android)\d+$")
+
+
+def target_of(text: str) -> CpuTarget:
+    """The target that ``TRIPLE`` or ``TRIPLE:LEVEL`` names.
+
+    Raises:
+        OptionError: an unknown architecture, system or level; it names those that there are.
+    """
+    triple, colon, level = text.strip().partition(":")
+    first, _, rest = triple.partition("-")
+    if triple.lower().startswith("x86-64"):
+        first, rest = "x86_64", triple[len("x86-64") :].lstrip("-")
+    name = _ALIASES.get(first.lower(), first.lower())
+    found = ARCHITECTURES.get(name)
+    if found is None:
+        raise _unknown(text, "architecture", first, tuple(ARCHITECTURES))
+    system = found.systems.get(_plain_system(rest))
+    if system is None:
+        raise _unknown(text, "system", rest, tuple(filter(None, found.systems)))
+    return _target(text, f"{name}-{system}", found, level.removeprefix("+") if colon else None)
+
+
+def target_names() -> tuple[str, ...]:
+    """Every target by the name that `CpuTarget.name` gives it, one system each."""
+    return tuple(
+        target_of(f"{name}-{next(iter(each.systems))}".rstrip("-") + f":{level}").name
+        for name, each in ARCHITECTURES.items()
+        for level in each.levels
+    )
+
+
+def _target(text: str, triple: str, found: Architecture, wanted: str | None) -> CpuTarget:
+    least = next(iter(found.levels))
+    level = found.levels.get(wanted or least)
+    if level is None or wanted == "":
+        raise _unknown(text, "processor level", wanted or "", tuple(found.levels))
+    traits = TargetTraits(
+        triple=triple,
+        has_half_conversion=level.has_half,
+        has_scaling=level.has_scaling,
+        has_fma=level.has_fma,
+        has_rounding=level.has_rounding,
+        vector_nbytes=level.vector_nbytes,
+        pointer_nbytes=found.pointer_nbytes,
+    )
+    name = triple if wanted in (None, least) else f"{triple}:{wanted}"
+    target = CpuTarget(name, level.cpu, level.features, traits, abi=found.abi)
+    return replace(target, relocation=found.relocation)
+
+
+def _plain_system(rest: str) -> str:
+    """Everything after the architecture, without a vendor and the level of Android's API."""
+    system = rest.lower()
+    for vendor in _VENDORS:
+        system = system.removeprefix(vendor)
+    return _API_LEVEL.sub(r"\1", system)
+
+
+def _unknown(text: str, what: str, word: str, known: tuple[str, ...]) -> OptionError:
+    close = get_close_matches(word, known, n=1)
+    return OptionError(
+        f"the CPU platform cannot compile for target {text!r}",
+        why=f"unknown {what} {word!r}; there are {', '.join(known)}",
+        hint=f"did you mean {close[0]!r}?" if close else "write TRIPLE or TRIPLE:LEVEL",
+    )
