@@ -1,4 +1,4 @@
-"""`xladev explain`: where each instruction runs, what became one kernel, what is copied, and why."""
+"""`xladev explain`: where instructions run, what became one kernel, what is copied, and why."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "opt": "apply passes to a program and print it",
         "convert": "convert between serialized HloModuleProto and text",
         "cost": "count operations and bytes, and what they take at least",
-        "explain": "say where each instruction runs, what became one kernel, what is copied, and why",
+        "explain": "say where instructions run, what became one kernel, what is copied",
         "graph": "draw a program, or two side by side",
         "diff": "say in what two programs differ",
         "isolate": "name what makes a program wrong on a platform",
