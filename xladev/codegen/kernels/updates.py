@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Protocol
 
 from xladev.codegen.elemental.choose import choose_many, flat, unflat
 from xladev.codegen.elemental.computation import emit_computation
-from xladev.codegen.elemental.indexing import clamped_starts, index_vector
+from xladev.codegen.elemental.emitter import ElementalEmitter
+from xladev.codegen.elemental.indexing import clamped_starts
 from xladev.codegen.elemental.reduction import base_index, fold_loop
+from xladev.codegen.elemental.scatter_index import (
+    batch_sizes,
+    operand_count,
+    target_index,
+    update_index,
+    update_shape,
+    update_window,
+    window_fits,
+    window_sizes,
+    window_starts,
+)
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernels.build import Extent, KernelBuild
 from xladev.codegen.kernels.selected import select_and_scatter_in_vectors, windows_apart
-from xladev.codegen.llvm import I1, I64, Value
+from xladev.codegen.llvm import I1, I64, FunctionBuilder, Value
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.hlo.ir import HloInstruction
@@ -70,20 +83,15 @@ def _copy_places(
 def emit_scatter(k: KernelBuild) -> None:
     """Applies updates one after another; those whose window does not fit are dropped."""
     i = k.root
-    count = (len(i.operands) - 1) // 2
-    indices, updates = i.operands[count], i.operands[count + 1 :]
     window_dims: tuple[int, ...] = i["update_window_dims"]
-    update_dims = updates[0].shape.dims
-    batch_dims = [d for d in range(len(update_dims)) if d not in window_dims]
-    batches = [update_dims[d] for d in batch_dims]
-    window: list[Extent] = [update_dims[d] for d in window_dims]
+    count, update_dims, batches = operand_count(i), update_shape(i), batch_sizes(i)
+    window: list[Extent] = list(update_window(i))
     limits: list[tuple[int, Value, Value]] = []
 
     def per_batch(batch: Index) -> None:
-        targets: tuple[int, ...] = i["scatter_dims_to_operand_dims"]
-        starts = index_vector(k.e, indices, batch, i["index_vector_dim"], targets)
+        starts = window_starts(k.e, i, batch)
         own = [_is_between(k, starts[d], low, high) for d, low, high in limits]
-        inside = k.e.at.all_of([*own, *_window_fits(k, i, starts, update_dims)])
+        inside = k.e.at.all_of([*own, *window_fits(k.e, i, starts)])
         if isinstance(inside, bool):
             if inside:
                 _write_window(k, i, batch, starts, window)
@@ -109,7 +117,7 @@ def emit_scatter(k: KernelBuild) -> None:
         window[free] = begin, end
         k.nest(batches, per_batch)
 
-    target, free = _target_of_rows(i, update_dims), _free_window_dimension(i, update_dims)
+    target, free = _target_of_rows(i), _free_window_dimension(i, update_dims)
     if k.is_shared and target >= 0:
         k.split(ROW_PARTS, rows)
         return
@@ -125,12 +133,12 @@ def _is_between(k: KernelBuild, x: Value, low: Value, high: Value) -> Value:
     return k.b.and_(k.b.icmp("sge", x, low), k.b.icmp("slt", x, high))
 
 
-def _target_of_rows(i: HloInstruction, update_dims: tuple[int, ...]) -> int:
+def _target_of_rows(i: HloInstruction) -> int:
     """The longest dimension in which each update has one place; -1 if none is worth parting.
 
     Each thread goes through all indices, which costs little where windows are large.
     """
-    sizes, dims = _window_sizes(i, update_dims), i.operands[0].shape.dims
+    sizes, dims = window_sizes(i), i.operands[0].shape.dims
     single = [d for d in i["scatter_dims_to_operand_dims"]
               if sizes[d] == 1 and dims[d] >= ROW_PARTS]  # fmt: skip
     if prod(sizes.values()) < LEAST_WINDOW:
@@ -152,22 +160,6 @@ def _free_window_dimension(i: HloInstruction, update_dims: tuple[int, ...]) -> i
     return max(free, key=lambda number: sizes[number], default=-1)
 
 
-def _window_sizes(i: HloInstruction, update_dims: tuple[int, ...]) -> dict[int, int]:
-    """Size of the update window by operand dimension; 1 where the dimension is inserted."""
-    rank = i.operands[0].shape.rank
-    skipped = {*i["inserted_window_dims"], *i["input_batching_dims"]}
-    window = iter(i["update_window_dims"])
-    return {d: 1 if d in skipped else update_dims[next(window)] for d in range(rank)}
-
-
-def _window_fits(
-    k: KernelBuild, i: HloInstruction, starts: dict[int, Value], update_dims: tuple[int, ...]
-) -> list[Value | bool]:
-    sizes = _window_sizes(i, update_dims)
-    dims = i.operands[0].shape.dims
-    return [k.e.at.within(s, 0, dims[d] - sizes[d] + 1) for d, s in starts.items()]
-
-
 def _write_window(
     k: KernelBuild,
     i: HloInstruction,
@@ -175,14 +167,11 @@ def _write_window(
     starts: dict[int, Value],
     window: Sequence[Extent],
 ) -> None:
-    count = (len(i.operands) - 1) // 2
-    updates = i.operands[count + 1 :]
-    window_dims: tuple[int, ...] = i["update_window_dims"]
-    update_dims = updates[0].shape.dims
+    updates = i.operands[operand_count(i) + 1 :]
 
     def write(inner: Index) -> None:
-        at = _target(k, i, batch, starts, inner)
-        full = _merge(len(update_dims), window_dims, inner, batch)
+        at = target_index(k.e, i, batch, starts, inner)
+        full = update_index(i, batch, inner)
         before = tuple(r.load(k.b, at) for r in k.results)
         new = tuple(k.e.element(u, full) for u in updates)
         after = emit_computation(k.e, i["to_apply"], before + new)
@@ -190,31 +179,6 @@ def _write_window(
             result.store(k.b, at, element)
 
     k.nest(window, write)
-
-
-def _merge(rank: int, window_dims: tuple[int, ...], inner: Index, batch: Index) -> Index:
-    """Coordinates of an update from those of its window and of its batch."""
-    at_window = dict(zip(window_dims, inner, strict=True))
-    rest = iter(batch)
-    return tuple(at_window[d] if d in at_window else next(rest) for d in range(rank))
-
-
-def _target(
-    k: KernelBuild, i: HloInstruction, batch: Index, starts: dict[int, Value], inner: Index
-) -> Index:
-    batching = dict(zip(i["input_batching_dims"], i["scatter_indices_batching_dims"], strict=True))
-    inserted = {*i["inserted_window_dims"]}
-    window = iter(inner)
-    at: list[IndexValue] = []
-    for d in range(i.operands[0].shape.rank):
-        if d in batching:
-            axis = batching[d]
-            at.append(batch[axis - (1 if axis > i["index_vector_dim"] else 0)])
-            continue
-        offset: IndexValue = 0 if d in inserted else next(window)
-        start = starts.get(d)
-        at.append(offset if start is None else k.e.at.add(start, offset))
-    return tuple(at)
 
 
 def emit_select_and_scatter(k: KernelBuild) -> None:
@@ -225,7 +189,7 @@ def emit_select_and_scatter(k: KernelBuild) -> None:
     k.nest_in_layout(result, lambda at: result.store(k.b, at, k.e.element(init, ())))
 
     def per_source(index: Index) -> None:
-        found, at = _selected(k, i, index)
+        found, at = selected(k, i, index)
         with k.b.when(found), k.e.scope():
             before = result.load(k.b, at)
             (after,) = emit_computation(k.e, i["scatter"], (before, k.e.element(source, index)))
@@ -239,8 +203,22 @@ def emit_select_and_scatter(k: KernelBuild) -> None:
         )
 
 
-def _selected(k: KernelBuild, i: HloInstruction, index: Index) -> tuple[Value, Index]:
-    """Whether the window has any element, and the coordinates of the selected one."""
+class Emitting(Protocol):
+    """A kernel under construction, of any target."""
+
+    @property
+    def b(self) -> FunctionBuilder:
+        """The function being written."""
+        ...
+
+    @property
+    def e(self) -> ElementalEmitter:
+        """Elements of its computation."""
+        ...
+
+
+def selected(k: Emitting, i: HloInstruction, index: Index) -> tuple[Value, Index]:
+    """Whether a select-and-scatter's window has any element, and where the selected one lies."""
     operand = i.operands[0]
     dims = operand.shape.dims
     zero_index = tuple(k.b.const(I64, 0) for _ in dims)

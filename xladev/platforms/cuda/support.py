@@ -21,10 +21,11 @@ _STRUCTURE = frozenset({
 })  # fmt: skip
 _CONTROL = frozenset({"while", "conditional", "call", "fusion"})
 
+_KERNELS = frozenset({"scatter", "select-and-scatter"})
+"""Opcodes without code for one element, which have kernels of their own."""
+
 _REFUSED: Mapping[str, str] = MappingProxyType(
     {
-        "scatter": "threads that update the same element need atomic operations, not there yet",
-        "select-and-scatter": "threads that update the same element need atomic operations",
         "sort": "no kernel for sort yet",
     }
 )
@@ -59,7 +60,7 @@ class _Answers:
         """Whether there is code for one element."""
         if i.opcode == "bitcast":
             return bitcast_support(i)
-        if i.opcode in ELEMENT_RULES:
+        if i.opcode in ELEMENT_RULES or i.opcode in _KERNELS:
             return first_refusal(self._within(c, scalar=True) for c in i.called)
         return elementwise_support(i) if i.op.elementwise else no(f"no kernel for {i.opcode}")
 

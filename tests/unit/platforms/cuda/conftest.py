@@ -5,7 +5,7 @@ import pytest
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.codegen import nvptx
-from xladev.platforms.cuda.codegen.kernel import emit_thread_function
+from xladev.platforms.cuda.codegen.kernel import emit_stages
 from xladev.platforms.cuda.plugin import xladev_platforms
 from xladev.platforms.cuda.toolkit import assemble, ptxas_path
 from xladev.runtime.registry import Registry, installed_plugins, using_registry
@@ -23,10 +23,10 @@ def emulated():
     registry.close()
 
 
-def ptx_of(text: str, target: str = "sm_90a") -> str:
-    """PTX of a kernel that computes a whole module."""
+def ptx_of(text: str, target: str = "sm_90a", stage: int = 0) -> str:
+    """PTX of a launch of the kernel that computes a whole module."""
     spec = KernelSpec("kernel", parse_module(text).entry)
-    code, _ = nvptx.kernel_text(emit_thread_function(spec, nvptx.TRAITS))
+    code, _ = nvptx.kernel_text(emit_stages(spec, nvptx.TRAITS)[stage])
     return nvptx.ptx_of("kernel", code, target)
 
 
@@ -36,4 +36,6 @@ def assembled():
     found = ptxas_path()
     if found is None:
         pytest.skip("no ptxas: install the CUDA toolkit or nvidia-cuda-nvcc")
-    return lambda text, target="sm_90a": assemble(ptx_of(text, target), target, found)
+    return lambda text, target="sm_90a", stage=0: assemble(
+        ptx_of(text, target, stage), target, found
+    )

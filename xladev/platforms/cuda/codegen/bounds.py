@@ -18,6 +18,7 @@ CHECK = "xd.checked"
 _ADDRESS = re.compile(r"\s*(%[\w.]+) = getelementptr (?:inbounds )?[^,]+, ptr ([%@][\w.]+),")
 _LOAD = re.compile(r"(\s*%[\w.]+ = load (?:volatile )?)(<[^>]+>|\w+), ptr (%[\w.]+)(,.*)$")
 _STORE = re.compile(r"(\s*store )(<[^>]+>|\w+) (.+), ptr (%[\w.]+)(, align.*)$")
+_ATOMIC = re.compile(r"(\s*call void @xd\.atomic\.\w+\.(i\d+)\(ptr %simt, ptr )(%[\w.]+)(,.*)$")
 _SHARED = re.compile(r"\s*(%[\w.]+) = call ptr @xd\.shared\(")
 _WIDTHS = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
 
@@ -75,6 +76,11 @@ class _Rewriter:
             head, type_, value, address, tail = store.groups()
             check, safe = self._checked(type_, address)
             return [*check, f"{head}{type_} {value}, ptr {safe}{tail}"]
+        atomic = _ATOMIC.match(line)
+        if atomic:
+            head, type_, address, tail = atomic.groups()
+            check, safe = self._checked(type_, address)
+            return [*check, f"{head}{safe}{tail}"]
         return [line]
 
     def _checked(self, type_: str, address: str) -> tuple[list[str], str]:

@@ -21,6 +21,7 @@ from types import MappingProxyType
 
 from xladev.codegen.llvm import I8, I32, I64, PTR, VOID, FunctionBuilder, Parameter, Value
 from xladev.platforms.cuda.codegen import host_blocks
+from xladev.platforms.cuda.codegen.atomics import HOST_ATOMICS
 from xladev.platforms.cuda.codegen.bounds import CHECK, with_bounds_checks
 from xladev.platforms.cuda.codegen.host_blocks import CONTEXT_NBYTES, START
 from xladev.platforms.cuda.codegen.kernel import ThreadFunction
@@ -49,6 +50,7 @@ PRIMITIVES: Mapping[str, str] = MappingProxyType(
         "xd.tid.x": _field("xd.tid.x", 0),
         "xd.ctaid.x": _field("xd.ctaid.x", 1),
         **host_blocks.PRIMITIVES,
+        **HOST_ATOMICS,
     }
 )
 """Definitions by name."""

@@ -25,6 +25,7 @@ from xladev.codegen.scalar.storage import store_element
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape
+from xladev.platforms.cuda.codegen.grids import index_in_layout
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, Stage, ThreadBuild
 from xladev.platforms.cuda.codegen.launch_plan import (
     BLOCK,
@@ -125,10 +126,7 @@ class LoopGroup:
 
     def _index(self, e: ElementalEmitter, position: Value) -> Index:
         """Coordinates of a position of memory order."""
-        order = tuple(reversed(self.shape.minor_to_major))
-        physical = e.at.delinear(position, [self.shape.dims[d] for d in order])
-        at = dict(zip(order, physical, strict=True))
-        return tuple(at[d] for d in range(self.shape.rank))
+        return index_in_layout(e, self.shape, position)
 
     def _elements(self, index: Index) -> Sequence[Element]:
         variadic = _VARIADIC.get(self.roots[0].opcode)

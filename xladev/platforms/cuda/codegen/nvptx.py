@@ -17,6 +17,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from xladev import instrument
 from xladev.codegen.llvm import PTR, VOID, TargetTraits, Value
 from xladev.errors import CompileError
+from xladev.platforms.cuda.codegen.atomics import DEVICE_ATOMICS
 from xladev.platforms.cuda.codegen.kernel import ThreadFunction
 from xladev.platforms.cuda.codegen.primitives import THREAD, with_definitions
 
@@ -57,6 +58,7 @@ define internal i32 @xd.shuffle(ptr %simt, i32 %bits, i32 %mask) alwaysinline co
   %r = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %bits, i32 %mask, i32 31)
   ret i32 %r
 }""",
+        **DEVICE_ATOMICS,
         "xd.shared": """
 @xd.shared.memory = internal addrspace(3) global [SHARED_NBYTES x i8] undef, align 16
 define internal ptr @xd.shared(ptr %simt) alwaysinline {
