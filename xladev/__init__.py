@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from xladev.hlo.ir import HloModule
     from xladev.hlo.text import parse_module as parse
     from xladev.hlo.text import print_module
+    from xladev.profiling.timeline import profile
 
 # Public name -> "module:attribute" that defines it.
 _PUBLIC = {
@@ -27,6 +28,7 @@ _PUBLIC = {
     "load_executable": "xladev.client:load_executable",
     "parse": "xladev.hlo.text:parse_module",
     "print_module": "xladev.hlo.text:print_module",
+    "profile": "xladev.profiling.timeline:profile",
 }
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "load_executable",
     "parse",
     "print_module",
+    "profile",
 ]
 
 

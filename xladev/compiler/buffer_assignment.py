@@ -72,6 +72,8 @@ def assign_buffers(
         aliases=tuple(aliases),
         scratch_nbytes=scratch_nbytes,
         copies=tuple(walk.copies),
+        operations=tuple(walk.operations),
+        frames=module.header.stack_frames,
     )
 
 
@@ -82,6 +84,7 @@ class _Walk:
         self.table = table
         self.pool = BufferPool()
         self.copies: list[CopyReason] = []
+        self.operations: list[HloInstruction] = []
 
     def computation(
         self,
@@ -181,7 +184,8 @@ class _Walk:
         nbytes = self.table.kernels.workspace_nbytes(self.table.specs[number])
         if nbytes:
             buffers.append(self.pool.temporary(nbytes))
-        return (KernelDraft(number, tuple(buffers)),)
+        self.operations.append(i)
+        return (KernelDraft(number, tuple(buffers), len(self.operations) - 1),)
 
     def _results(
         self, frame: BufferFrame, at: int, i: HloInstruction, operands: Buffers, in_place: InPlace

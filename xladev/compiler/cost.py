@@ -88,7 +88,7 @@ class _Walk:
         turns = self._turns()
         for computation in self._module.computations:
             for i in computation.instructions if turns[computation] else ():
-                cost = _whole_cost(i)
+                cost = whole_cost(i)
                 if cost != Cost():
                     yield InstructionCost(i, turns[computation], cost)
 
@@ -113,7 +113,7 @@ class _Walk:
             yield from ((c, 1) for c in i.called)
 
 
-def _whole_cost(i: HloInstruction) -> Cost:
+def whole_cost(i: HloInstruction) -> Cost:
     """The cost of an instruction; a fusion reads its operands and writes its results once."""
     if i.opcode != "fusion":
         return own_cost(i)

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.hlo.ir import HloInstruction, StackFrames
 from xladev.hlo.literal import Literal
+
+NO_FRAMES = StackFrames()
 
 
 class Space(Enum):
@@ -44,10 +47,17 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class RunKernel:
-    """Runs a kernel on its operands, results and workspace, in this order."""
+    """Runs a kernel on its operands, results and workspace, in this order.
+
+    Attributes:
+        kernel: which one.
+        buffers: what it works on.
+        operation: number of the instruction that it stands for, among the plan's operations.
+    """
 
     kernel: int
     buffers: tuple[Slice, ...]
+    operation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +123,8 @@ class KernelPlan:
         aliases: pairs (result, argument) that are one buffer.
         scratch_nbytes: size of the one scratch allocation.
         copies: why there are copies; known where the plan was made, not saved with it.
+        operations: the instructions whose kernels run, in the order of the steps.
+        frames: where they come from, for those that refer to it by number.
     """
 
     name: str
@@ -124,6 +136,8 @@ class KernelPlan:
     aliases: tuple[tuple[int, int], ...]
     scratch_nbytes: int
     copies: tuple[CopyReason, ...] = field(default=(), compare=False, repr=False)
+    operations: tuple[HloInstruction, ...] = ()
+    frames: StackFrames = NO_FRAMES
 
     def __str__(self) -> str:
         head = (

@@ -1,7 +1,7 @@
 """A kernel plan and its kernels' code as the payload of an Executable.
 
 Layout, little endian: magic, length of the JSON part (u64), JSON (steps, sizes, kernels), blobs
-(constants' bytes, then code). Checked when read; the checksum is the Executable's.
+(constants' bytes, code, table of operations). Checked when read; the checksum is the Executable's.
 """
 
 from __future__ import annotations
@@ -25,24 +25,26 @@ from xladev.compiler.kernel_plan import (
     Space,
     Step,
 )
+from xladev.compiler.operations import pack_operations
 from xladev.compiler.plan_check import PlanSizes, check_plan
 from xladev.compiler.program_check import MAX_NESTING
 from xladev.compiler.signature import Signature
 from xladev.errors import FormatError
 from xladev.hlo.physical import physical_nbytes
 
-MAGIC = b"XLPLAN3\0"
+MAGIC = b"XLPLAN4\0"
 _LENGTH = struct.Struct("<Q")
 _START = len(MAGIC) + _LENGTH.size
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedPlan:
-    """What a plan executable holds: steps to run and code to load."""
+    """What a plan executable holds: steps to run, code to load, and what kernels stand for."""
 
     steps: tuple[Step, ...]
     kernels: tuple[KernelCode, ...]
     constants: tuple[bytes, ...]
+    operations: bytes
 
 
 def is_plan(executable: Executable) -> bool:
@@ -55,10 +57,12 @@ def plan_executable(
 ) -> Executable:
     """An Executable that the SDK runs step by step."""
     constants = [literal.bits() for literal in plan.constants]
-    blobs = [*constants, *(part.code for c in codes for part in c.launches)]
+    operations = pack_operations(plan)
+    blobs = [*constants, *(part.code for c in codes for part in c.launches), operations]
     described = {
         "steps": [_step_to_json(s) for s in plan.steps],
         "constants": [len(c) for c in constants],
+        "operations": len(operations),
         "kernels": [[_kernel_to_json(part) for part in c.launches] for c in codes],
     }
     head = json.dumps(described, separators=(",", ":")).encode()
@@ -101,11 +105,12 @@ def _read(data: bytes) -> LinkedPlan:
     sizes = numbers(described["constants"])
     described_kernels = [list(parts) for parts in described["kernels"]]
     code_sizes = [number(k["nbytes"]) for parts in described_kernels for k in parts]
-    blobs = _cut(data, _START + length, (*sizes, *code_sizes))
+    table_size = number(described["operations"])
+    *blobs, operations = _cut(data, _START + length, (*sizes, *code_sizes, table_size))
     codes = iter(blobs[len(sizes) :])
     kernels = tuple(_kernel(parts, codes) for parts in described_kernels)
     steps = tuple(_step_from_json(s, 1) for s in described["steps"])
-    return LinkedPlan(steps, kernels, tuple(blobs[: len(sizes)]))
+    return LinkedPlan(steps, kernels, tuple(blobs[: len(sizes)]), operations)
 
 
 def _kernel_to_json(code: KernelCode) -> dict[str, Any]:
@@ -160,7 +165,7 @@ def _slice_from_json(data: Any) -> Slice:
 def _step_to_json(step: Step) -> list[Any]:
     match step:
         case RunKernel():
-            return ["run", step.kernel, [_slice_to_json(b) for b in step.buffers]]
+            return ["run", step.kernel, [_slice_to_json(b) for b in step.buffers], step.operation]
         case Copy():
             return ["copy", _slice_to_json(step.source), _slice_to_json(step.destination)]
         case Loop():
@@ -180,8 +185,9 @@ def _step_from_json(data: Any, depth: int) -> Step:
         return tuple(_step_from_json(s, depth + 1) for s in steps)
 
     match data:
-        case ["run", kernel, buffers]:
-            return RunKernel(number(kernel), tuple(_slice_from_json(b) for b in buffers))
+        case ["run", kernel, buffers, operation]:
+            slices = tuple(_slice_from_json(b) for b in buffers)
+            return RunKernel(number(kernel), slices, number(operation))
         case ["copy", source, destination]:
             return Copy(_slice_from_json(source), _slice_from_json(destination))
         case ["loop", condition, predicate, body]:

@@ -18,6 +18,7 @@ class KernelDraft:
 
     kernel: int
     buffers: tuple[VirtualBuffer, ...]
+    operation: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def final_steps(drafts: tuple[Draft, ...], slice_of: SliceOf) -> tuple[Step, ...
 def _final(draft: Draft, slice_of: SliceOf) -> Step:
     match draft:
         case KernelDraft():
-            return RunKernel(draft.kernel, tuple(map(slice_of, draft.buffers)))
+            return RunKernel(draft.kernel, tuple(map(slice_of, draft.buffers)), draft.operation)
         case CopyDraft():
             return Copy(slice_of(draft.source), slice_of(draft.destination))
         case LoopDraft():

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from xladev.errors import VerifyError, XladevError
 from xladev.hlo.attributes import ModuleAlias
 from xladev.hlo.builder import infer_shape
-from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule, StackFrames
 from xladev.hlo.ops.rules import compatible
 from xladev.hlo.shape import Shape, ShapeIndex, check_shape
 from xladev.hlo.sharding_rules import sharding_faults
@@ -46,11 +46,15 @@ def place(module: HloModule, computation: HloComputation, instruction: HloInstru
 def source_line(module: HloModule, instruction: HloInstruction) -> str:
     """``file:line`` that an instruction came from, or its op name, or empty."""
     metadata = instruction.note.metadata
-    return metadata.location or _frame_line(module, metadata.stack_frame_id) or metadata.op_name
+    return (
+        metadata.location
+        or frame_line(module.header.stack_frames, metadata.stack_frame_id)
+        or metadata.op_name
+    )
 
 
-def _frame_line(module: HloModule, frame: int) -> str:
-    tables = module.header.stack_frames
+def frame_line(tables: StackFrames, frame: int) -> str:
+    """``file:line`` of a stack frame's innermost call, or empty."""
     if not 0 < frame <= len(tables.frames):
         return ""
     location = tables.frames[frame - 1][0]

@@ -4,7 +4,19 @@ from xladev.instrument.counters import collect_counters, counter, counters
 from xladev.instrument.decisions import Decision, collect_decisions, decision
 from xladev.instrument.dump import dump, dumping, dumping_to
 from xladev.instrument.log import LOGGERS, configure_logging, logger
-from xladev.instrument.trace import Trace, TraceEvent, trace_event, trace_scope, tracing
+from xladev.instrument.trace import (
+    Trace,
+    TraceEvent,
+    TraceSource,
+    add_trace_source,
+    is_tracing,
+    next_flow,
+    trace_counter,
+    trace_event,
+    trace_later,
+    trace_scope,
+    tracing,
+)
 from xladev.instrument.watching import watchers_address
 
 __all__ = [
@@ -12,6 +24,8 @@ __all__ = [
     "Decision",
     "Trace",
     "TraceEvent",
+    "TraceSource",
+    "add_trace_source",
     "collect_counters",
     "collect_decisions",
     "configure_logging",
@@ -21,8 +35,12 @@ __all__ = [
     "dump",
     "dumping",
     "dumping_to",
+    "is_tracing",
     "logger",
+    "next_flow",
+    "trace_counter",
     "trace_event",
+    "trace_later",
     "trace_scope",
     "tracing",
     "watchers_address",

@@ -1,20 +1,29 @@
 """Trace events: what ran when, on which track; the profiling layer turns them into files.
 
-Times are nanoseconds of `time.perf_counter_ns`.
+Times are nanoseconds of `time.perf_counter_ns`. What is measured elsewhere, by native code or by a
+device, is told when a trace ends: by `Trace.add_later`, or by a `TraceSource`.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol
 
 from xladev.instrument.watching import watched
 
 _NO_ARGS: Mapping[str, Any] = {}
+
+COUNTER = "counter"
+"""Category of events that are values at a time: their args are names and numbers."""
+
+MOST_EVENTS = 1_000_000
+"""Events that a trace keeps; more are counted and dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,8 @@ class TraceEvent:
         duration_ns: how long it took; 0 for an instant.
         track: where it ran: a thread's name, or a device and stream such as ``npu:0/compute``.
         args: further facts (bytes, flops, shapes), JSON-able.
+        leads_to: number of the flow that starts here, as of `next_flow`; 0 for none.
+        follows: number of the flow that ends here; 0 for none.
     """
 
     name: str
@@ -36,28 +47,106 @@ class TraceEvent:
     duration_ns: int
     track: str
     args: Mapping[str, Any] = field(default_factory=lambda: _NO_ARGS)
+    leads_to: int = 0
+    follows: int = 0
+
+
+class TraceSource(Protocol):
+    """Something that measures by itself while anybody traces, and is asked for it afterwards."""
+
+    def start(self) -> None:
+        """Begins to measure."""
+        ...
+
+    def position(self) -> int:
+        """How much was measured since `start`."""
+        ...
+
+    def events(self, since: int) -> tuple[Iterable[TraceEvent], int]:
+        """What was measured since a position, and how many events were dropped."""
+        ...
+
+    def stop(self) -> None:
+        """Ends measuring."""
+        ...
 
 
 class Trace:
-    """The events of one tracing session, in order of their ends."""
+    """The events of one tracing session, in order of their ends.
 
-    def __init__(self) -> None:
-        self.events: list[TraceEvent] = []
+    Attributes:
+        dropped: how many events did not fit.
+    """
+
+    def __init__(self, most_events: int = MOST_EVENTS) -> None:
+        self._most = most_events
+        self._events: list[TraceEvent] = []
+        self._later: list[Callable[[], Iterable[TraceEvent]]] = []
+        self._positions: dict[int, int] = {}
+        self.dropped = 0
+
+    @property
+    def events(self) -> list[TraceEvent]:
+        """What was recorded so far; what is told later comes last."""
+        while self._later:
+            self._extend(self._later.pop(0)())
+        return self._events
 
     def add(self, event: TraceEvent) -> None:
         """Records an event; safe from any thread."""
-        self.events.append(event)
+        if len(self._events) < self._most:
+            self._events.append(event)
+        else:
+            self.dropped += 1
+
+    def add_later(self, events: Callable[[], Iterable[TraceEvent]]) -> None:
+        """Records what a function returns when the events are asked for; safe from any thread."""
+        if len(self._later) < self._most:
+            self._later.append(events)
+        else:
+            self.dropped += 1
+
+    def _extend(self, events: Iterable[TraceEvent]) -> None:
+        for event in events:
+            self.add(event)
+
+    def _open(self, sources: Iterable[TraceSource]) -> None:
+        self._positions = {id(source): source.position() for source in sources}
+
+    def _close(self, sources: Iterable[TraceSource]) -> None:
+        for source in sources:
+            events, dropped = source.events(self._positions.get(id(source), 0))
+            self.dropped += dropped
+            self._extend(events)
 
 
-_trace: Trace | None = None
+_lock = threading.Lock()
+_traces: tuple[Trace, ...] = ()
+_sources: tuple[TraceSource, ...] = ()
+_flows = itertools.count(1)
 _OFF: AbstractContextManager[None] = nullcontext()
 
 
-def trace_scope(name: str, category: str = "", **args: Any) -> AbstractContextManager[None]:
+def is_tracing() -> bool:
+    """Whether anybody traces."""
+    return bool(_traces)
+
+
+def next_flow() -> int:
+    """A number for `TraceEvent.leads_to` that no other flow has."""
+    return next(_flows)
+
+
+def thread_track() -> str:
+    """The track of the calling thread: its name, in which a slash would mean a device."""
+    return threading.current_thread().name.replace("/", "|")
+
+
+def trace_scope(
+    name: str, category: str = "", *, leads_to: int = 0, **args: Any
+) -> AbstractContextManager[None]:
     """Records the time that a `with` block takes, on the calling thread's track."""
-    if _trace is None:
-        return _OFF
-    return _scope(_trace, name, category, args)
+    return _Scope(name, category, args, leads_to) if _traces else _OFF
 
 
 def trace_event(
@@ -69,29 +158,100 @@ def trace_event(
     **args: Any,
 ) -> None:
     """Records a span measured elsewhere, such as on a device."""
-    if _trace is not None:
-        _trace.add(TraceEvent(name, category, start_ns, duration_ns, track, args))
+    if _traces:
+        _record(TraceEvent(name, category, start_ns, duration_ns, track, args))
+
+
+def trace_counter(name: str, track: str, value: float) -> None:
+    """Records a value that changes over time, such as bytes in use on a device."""
+    if _traces:
+        now = time.perf_counter_ns()
+        _record(TraceEvent(name, COUNTER, now, 0, track, {"value": value}))
+
+
+def trace_later(events: Callable[[], Iterable[TraceEvent]]) -> None:
+    """Records what a function returns when the trace ends, as devices tell times late."""
+    for trace in _traces:
+        trace.add_later(events)
+
+
+def add_trace_source(source: TraceSource) -> None:
+    """Asks a source, from now on, for what it measured while somebody traced."""
+    global _sources
+    with _lock:
+        _sources = (*_sources, source)
+        if _traces:
+            source.start()
+
+
+def _record(event: TraceEvent) -> None:
+    for trace in _traces:
+        trace.add(event)
+
+
+class _Scope(AbstractContextManager[None]):
+    """One span of the calling thread."""
+
+    __slots__ = ("_args", "_category", "_leads_to", "_name", "_start")
+
+    def __init__(self, name: str, category: str, args: Mapping[str, Any], leads_to: int) -> None:
+        self._name = name
+        self._category = category
+        self._args = args
+        self._leads_to = leads_to
+        self._start = 0
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter_ns()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        frames: TracebackType | None,
+    ) -> None:
+        took = time.perf_counter_ns() - self._start
+        track = thread_track()
+        _record(
+            TraceEvent(
+                self._name, self._category, self._start, took, track, self._args, self._leads_to
+            )
+        )
 
 
 @contextmanager
-def _scope(trace: Trace, name: str, category: str, args: Mapping[str, Any]) -> Iterator[None]:
-    start = time.perf_counter_ns()
-    try:
-        yield
-    finally:
-        took = time.perf_counter_ns() - start
-        track = threading.current_thread().name
-        trace.add(TraceEvent(name, category, start, took, track, args))
+def tracing(most_events: int = MOST_EVENTS, *, watch: bool = True) -> Iterator[Trace]:
+    """Records events of all threads until the block ends; sessions within see theirs as well.
 
-
-@contextmanager
-def tracing() -> Iterator[Trace]:
-    """Records events of all threads until the block ends; an inner session takes them over."""
-    global _trace
-    outer, trace = _trace, Trace()
-    _trace = trace
-    try:
-        with watched():
+    Args:
+        most_events: how many are kept.
+        watch: whether calls that native code could do alone go through Python, which says more of
+            each.
+    """
+    trace = Trace(most_events)
+    with watched() if watch else nullcontext():
+        _begin(trace)
+        try:
             yield trace
-    finally:
-        _trace = outer
+        finally:
+            _end(trace)
+
+
+def _begin(trace: Trace) -> None:
+    global _traces
+    with _lock:
+        if not _traces:
+            for source in _sources:
+                source.start()
+        trace._open(_sources)
+        _traces = (*_traces, trace)
+
+
+def _end(trace: Trace) -> None:
+    global _traces
+    with _lock:
+        _traces = tuple(t for t in _traces if t is not trace)
+        trace._close(_sources)
+        if not _traces:
+            for source in _sources:
+                source.stop()

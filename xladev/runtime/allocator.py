@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from xladev.compiler.isolation import as_error, expect, plugin_call
 from xladev.errors import OutOfMemoryError, XladevError
+from xladev.instrument import trace_counter
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.executor import Executor
 from xladev.runtime.ledger import COUNT, ELSEWHERE, IN_USE, PEAK, TOTAL, Account, Ledger
@@ -136,6 +137,11 @@ class Allocator:
             self._total + words[TOTAL],
         )
 
+    @property
+    def nbytes_in_use(self) -> int:
+        """Bytes of all live buffers."""
+        return self._in_use + self.account.words[IN_USE]
+
     def live(self) -> dict[str, int]:
         """Live bytes by label, largest first."""
         sums: Counter[str] = Counter()
@@ -177,6 +183,7 @@ class Allocator:
         self._peak = max(self._peak, self._in_use + words[IN_USE])
         self._count += 1
         self._total += 1
+        trace_counter("memory", self._plugin, self.nbytes_in_use)
 
     def _deallocate_dropped(self) -> None:
         while self._dropped:
@@ -189,6 +196,7 @@ class Allocator:
             self.account.words[ELSEWHERE] = self._in_use
             self._count -= 1
             self._deallocate(memory)
+            trace_counter("memory", self._plugin, self.nbytes_in_use)
 
     def _deallocate(self, memory: DeviceMemory) -> None:
         try:

@@ -29,6 +29,11 @@ def closed_at_exit(device: Device) -> Device:
     return device
 
 
+def open_devices() -> tuple[Device, ...]:
+    """The devices that this process has opened and not closed."""
+    return tuple(_open) if _process == os.getpid() else ()
+
+
 def _close_all(process: int) -> None:
     if process == os.getpid():
         for device in tuple(_open):

@@ -243,6 +243,11 @@ class ModuleBuilder:
         self._globals[symbol] = f"@{symbol} = internal unnamed_addr {held}, align {align}"
         return Value(f"@{symbol}", PTR)
 
+    def external_word(self, symbol: str) -> Value:
+        """Address of a pointer that whoever loads the code provides."""
+        self._globals[symbol] = f"@{symbol} = external global ptr"
+        return Value(f"@{symbol}", PTR)
+
     def pointer_array(self, symbol: str, count: int) -> Value:
         """Address of an exported array of pointers, null until someone fills it."""
         self._exports.append(f"@{symbol} = global [{count} x ptr] zeroinitializer, align 8")

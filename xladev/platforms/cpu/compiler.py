@@ -18,6 +18,7 @@ from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.kernel_plan import KernelPlan
 from xladev.compiler.multi_output_fusion import loop_space
+from xladev.compiler.operations import pack_operations
 from xladev.compiler.options import CompileOptions, PlatformOption
 from xladev.compiler.signature import Signature
 from xladev.compiler.support import YES, Support, no
@@ -197,7 +198,7 @@ class CpuCompiler(KernelCompiler):
         procedures = LIBRARY.procedures_of(module, level)
         constants = tuple(literal.bits() for literal in plan.constants)
         is_parallel = module.declares(PARALLEL)
-        payload = CpuPayload(constants, code, is_parallel, procedures)
+        payload = CpuPayload(constants, code, is_parallel, procedures, pack_operations(plan))
         return Executable(signature, payload.to_bytes())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,9 +17,11 @@ from xladev.platforms.cpu.engine import LoadedObject, target_name
 from xladev.platforms.cpu.free_memory import FreeMemory
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import CONSTANTS, ENTRY
+from xladev.platforms.cpu.marks import TRACE
 from xladev.platforms.cpu.native_door import native_door
 from xladev.platforms.cpu.payload import ALIGNMENT, CpuPayload
 from xladev.platforms.cpu.pool import pool_symbols
+from xladev.platforms.cpu.recorder import RECORDER, TracedProgram
 from xladev.runtime.door import Door, Doorway
 from xladev.runtime.host_executor import HostExecutor, host_address
 from xladev.runtime.ledger import Account
@@ -83,6 +86,7 @@ class CpuExecutor(HostExecutor):
         with self._lock:
             if self._pool is None:
                 self._pool = BlockPool(self, account, flush)
+                RECORDER.add_account(account.address, f"cpu:{self.ordinal}")
             return self._pool
 
 
@@ -99,12 +103,21 @@ class CpuLoadedExecutable(LoadedExecutable):
         self.name = executable.signature.name
         imports = LIBRARY.addresses(payload.procedures)
         imports |= pool_symbols() if payload.is_parallel else {}
+        imports[TRACE] = RECORDER.word_address
         self._object = LoadedObject("program", payload.code, (ENTRY, CONSTANTS), imports)
         self._constants = [_aligned(c) for c in payload.constants]
         if self._constants:
             addresses = [int(c.__array_interface__["data"][0]) for c in self._constants]
             self._object.write_pointers(CONSTANTS, addresses)
         self._entry = _ENTRY_TYPE(self._object.address(ENTRY))
+        self._note_program(f"cpu:{executor.ordinal}", payload.operations)
+
+    def _note_program(self, device: str, operations: bytes) -> None:
+        """Tells the recorder whose marks come from here, for as long as they do."""
+        address = self._object.address(CONSTANTS)
+        RECORDER.add_program(address, TracedProgram(self.name, device, operations))
+        finalizer = weakref.finalize(self, RECORDER.remove_program, address)
+        finalizer.atexit = False
 
     def launch(self, stream: Stream, context: LaunchContext) -> None:
         """Runs the program now; the interpreter lock is released meanwhile.

@@ -30,6 +30,7 @@ from xladev.compiler.kernel_plan import (
     Step,
 )
 from xladev.platforms.cpu.engine import target_traits
+from xladev.platforms.cpu.marks import BEGIN, COPY, END, define_marks, emit_mark, load_record
 
 ENTRY = "xladev_entry"
 """``i32 xladev_entry(ptr context, ptr arguments, ptr results, ptr scratch)``; 0 is success."""
@@ -57,7 +58,8 @@ def program_module(
             code that asks for none.
         provided: procedures that whoever loads the code has.
         target: what the code is for; None for this machine.
-        exported: name of the entry of code that nobody loads: it has its constants within.
+        exported: name of the entry of code that nobody loads: it has its constants within, and
+            no marks to trace it by (`marks.py`).
     """
     module = ModuleBuilder(plan.name, target or target_traits(), provided)
     for spec in plan.kernels:
@@ -65,7 +67,12 @@ def program_module(
     constants = _Within(module, plan) if exported else _Table(module, plan)
     names = ("context", "arguments", "results", "scratch")
     entry = module.function(exported or ENTRY, I32, [Parameter(PTR, name) for name in names])
-    _Steps(_Plan(module, plan, constants), entry, entry.arguments[1:]).emit(plan.steps)
+    if isinstance(constants, _Table):
+        define_marks(module, constants.table)
+    steps = _Steps(_Plan(module, plan, constants, not exported), entry, entry.arguments[1:])
+    steps.mark(BEGIN)
+    steps.emit(plan.steps)
+    steps.mark(END)
     entry.ret(entry.const(I32, 0))
     return module
 
@@ -74,11 +81,11 @@ class _Table:
     """Constants whose addresses are known when the code is loaded."""
 
     def __init__(self, module: ModuleBuilder, plan: KernelPlan) -> None:
-        self._table = module.pointer_array(CONSTANTS, max(len(plan.constants), 1))
+        self.table = module.pointer_array(CONSTANTS, max(len(plan.constants), 1))
 
     def address(self, b: FunctionBuilder, index: int) -> Value:
         """Address of a constant."""
-        return b.load(PTR, b.element_address(self._table, index, PTR))
+        return b.load(PTR, b.element_address(self.table, index, PTR))
 
 
 class _Within:
@@ -102,6 +109,7 @@ class _Plan:
     module: ModuleBuilder
     plan: KernelPlan
     constants: _Table | _Within
+    has_marks: bool
     functions: int = 0
 
     def part(self) -> FunctionBuilder:
@@ -122,6 +130,7 @@ class _Steps:
         self.b = b
         self.memory = memory
         self.arguments, self.results, self.scratch = memory
+        self.record = load_record(b) if around.has_marks else None
 
     def emit(self, steps: Sequence[Step]) -> None:
         """Runs the steps, one after the other."""
@@ -135,17 +144,24 @@ class _Steps:
             part.ret()
             self.b.call_void(part.name, *self.memory)
 
+    def mark(self, mark: int) -> None:
+        """Says what was done, if the code can be traced."""
+        if self.record is not None:
+            emit_mark(self.b, self.record, mark)
+
     def _step(self, step: Step) -> None:
         match step:
             case RunKernel():
                 pointers = [self._pointer(s) for s in step.buffers]
                 self.b.call_void(self.around.plan.kernels[step.kernel].name, *pointers)
+                self.mark(step.operation)
             case Copy():
                 self.b.copy_bytes(
                     self._pointer(step.destination),
                     self._pointer(step.source),
                     step.source.nbytes,
                 )
+                self.mark(COPY)
             case Loop():
                 self._loop(step)
             case Branch():

@@ -20,6 +20,7 @@ from xladev.platforms.cpu.engine import LoadedObject
 from xladev.platforms.cpu.native_block import NativeBlock, block_type, keep_forever
 from xladev.platforms.cpu.object_cache import cached_object
 from xladev.platforms.cpu.object_layouts import UnknownLayout, field_offsets
+from xladev.platforms.cpu.recorder import RECORDER
 from xladev.runtime.allocator import AllocatedBuffer
 from xladev.runtime.array import DeviceArray
 from xladev.runtime.definition_event import DEFINED
@@ -113,7 +114,7 @@ def compile_door() -> bytes:
 
 def _load(offsets: dict[str, int]) -> LoadedObject:
     """The code in this process, for good: objects may outlive everything that refers to it."""
-    own = ("block", "watchers", "new_ndarray", "set_base", "door", "drop", "flush", "show",
+    own = ("block", "watchers", "trace", "new_ndarray", "set_base", "door", "drop", "flush", "show",
            "traverse")  # fmt: skip
     names = (*_KNOWN, *offsets, *own)
     code = LoadedObject("door", compile_door(), names)
@@ -121,6 +122,7 @@ def _load(offsets: dict[str, int]) -> LoadedObject:
     pointers = {name: id(value) for name, value in _KNOWN.items()}
     pointers["block"] = id(_block_type(code))
     pointers["watchers"] = watchers_address()
+    pointers["trace"] = RECORDER.word_address
     pointers["new_ndarray"] = _numpy_function(_NEW_FROM_DESCR)
     pointers["set_base"] = _numpy_function(_SET_BASE_OBJECT)
     for name, number in (*pointers.items(), *offsets.items()):

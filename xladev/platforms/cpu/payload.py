@@ -45,19 +45,22 @@ class CpuPayload:
         code: an object file.
         is_parallel: whether it imports the pool of threads.
         procedures: what else it imports.
+        operations: what its kernels stand for, packed.
     """
 
     constants: tuple[bytes, ...]
     code: bytes
     is_parallel: bool = False
     procedures: tuple[Procedure, ...] = ()
+    operations: bytes = b""
 
     def to_bytes(self) -> bytes:
-        """Length of the numbers; numbers (JSON); procedures; constants; code.
+        """Length of the numbers; numbers (JSON); procedures; operations; constants; code.
 
-        The numbers: 1 if parallel, how many procedures, sizes of these and of the constants.
+        The numbers: 1 if parallel, how many procedures, sizes of the blocks before the code.
         """
-        blocks = [*(p.to_bytes() for p in self.procedures), *self.constants]
+        procedures = (p.to_bytes() for p in self.procedures)
+        blocks = [*procedures, self.operations, *self.constants]
         numbers = [int(self.is_parallel), len(self.procedures), *map(len, blocks)]
         sizes = json.dumps(numbers).encode()
         return b"".join([_LENGTH.pack(len(sizes)), sizes, *blocks, self.code])
@@ -74,8 +77,9 @@ class CpuPayload:
                 blocks.append(data[at : at + nbytes])
                 at += nbytes
             procedures = tuple(map(Procedure.from_bytes, blocks[:count]))
+            operations, *constants = blocks[count:]
         except (struct.error, *DAMAGE) as e:
             raise FormatError("damaged CPU executable", why=shown(e)) from e
         if at > len(data):
             raise FormatError("damaged CPU executable", why="its constants are truncated")
-        return CpuPayload(tuple(blocks[count:]), data[at:], bool(is_parallel), procedures)
+        return CpuPayload(tuple(constants), data[at:], bool(is_parallel), procedures, operations)
