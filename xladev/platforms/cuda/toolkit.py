@@ -1,4 +1,4 @@
-"""NVIDIA's assembler, where the machine has it: checks PTX without a GPU."""
+"""NVIDIA's assembler and disassembler, where the machine has them: check PTX without a GPU."""
 
 from __future__ import annotations
 
@@ -36,15 +36,45 @@ class Assembled:
 
 def ptxas_path() -> str | None:
     """The assembler of the CUDA toolkit on PATH, or of the package nvidia-cuda-nvcc; or None."""
-    on_path = shutil.which("ptxas")
+    return _tool_path("ptxas")
+
+
+def nvdisasm_path() -> str | None:
+    """The disassembler on PATH, or of the package nvidia-cuda-nvdisasm; or None."""
+    return _tool_path("nvdisasm")
+
+
+def _tool_path(name: str) -> str | None:
+    on_path = shutil.which(name)
     if on_path:
         return on_path
     spec = importlib.util.find_spec("nvidia")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
-        found = next(Path(folder).glob("*/bin/ptxas"), None)
+        found = next(Path(folder).glob(f"*/bin/{name}"), None)
         if found:
             return str(found)
     return None
+
+
+def sass_of(cubin: bytes, nvdisasm: str) -> tuple[str, ...]:
+    """Machine instructions of a cubin, in order, without the NOPs that fill its end.
+
+    Args:
+        cubin: from `assemble`.
+        nvdisasm: from `nvdisasm_path`.
+
+    Raises:
+        CompileError: the disassembler refuses it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "k.cubin")
+        path.write_bytes(cubin)
+        command = [nvdisasm, "-c", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    if done.returncode:
+        raise CompileError("nvdisasm refused a cubin", why=done.stdout + done.stderr)
+    lines = re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;", done.stdout, re.MULTILINE)
+    return tuple(line for line in lines if line != "NOP" and not line.startswith("BRA `(.L_x_"))
 
 
 def assemble(ptx: str, target: str, ptxas: str) -> Assembled:

@@ -1,0 +1,74 @@
+"""Exported programs and GPU workloads on the emulated GPU: what XLA's CPU, or `cpu`, gives."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tests.acceptance.test_programs import ROUNDING_NOISE
+from tests.conftest import PROGRAMS, SHARED
+from tests.tools.programs import ExportedProgram, program_names
+from tests.tools.workloads import workload, workload_texts
+from xladev import client
+from xladev.platforms.cuda.plugin import xladev_platforms
+from xladev.runtime.registry import Registry, installed_plugins, using_registry
+from xladev.testing.comparison import difference, expect_relative
+from xladev.testing.differential import run_on_platform
+from xladev.testing.random_inputs import random_arguments
+
+PLATFORM = "cuda_emu"
+NAMES = program_names(PROGRAMS)
+ARCHIVE = SHARED / "bench" / "gpu_workloads_small.tar.gz"
+WORKLOADS = workload_texts(ARCHIVE)
+DEVICES = 4
+
+RTOL = {True: 2.0**-6, False: 1e-4}
+"""Of values, and of a tenth of the largest; True for what is computed in bf16, in other orders."""
+CONTRACTING = frozenset({"chain64_small_lat"})
+"""64 products and tanh one after another: rounding grows unless the weights make values smaller."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registry() -> Iterator[None]:
+    """The emulated platform, installed or not, with as many devices as the largest program wants."""
+    found = [e for e in installed_plugins() if e.name != "cuda"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XLADEV_CUDA_EMU_DEVICES", str(DEVICES))
+        made = Registry(lambda: found)
+        for spec in xladev_platforms():
+            made.register(spec)
+        with using_registry(made):
+            yield
+        made.close()
+
+
+@pytest.mark.rotating
+@pytest.mark.skipif(not NAMES, reason="../shared/programs is not here")
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("platform", [PLATFORM])
+@pytest.mark.counts("programs on {platform}")
+def test_program(platform: str, name: str) -> None:
+    program = ExportedProgram(PROGRAMS, name)
+    problem = program.problem(client.compile(program.module(), platform))
+    if problem.startswith(ROUNDING_NOISE.get(name, "none of these")):
+        pytest.xfail(f"rounding noise: {problem}")
+    assert problem == ""
+
+
+@pytest.mark.rotating
+@pytest.mark.skipif(not WORKLOADS, reason="../shared/bench/gpu_workloads_small.tar.gz is not here")
+@pytest.mark.parametrize("name", sorted(WORKLOADS))
+@pytest.mark.parametrize("platform", [PLATFORM])
+@pytest.mark.counts("GPU workloads on {platform}")
+def test_workload(platform: str, name: str, seed: int) -> None:
+    module = workload(ARCHIVE, name)
+    arguments = random_arguments(module, seed)
+    if name in CONTRACTING:
+        arguments = [np.asarray(a) / np.float32(64) for a in arguments]
+    check = expect_relative(RTOL["bf16" in name])
+    found, wanted = (run_on_platform(module, arguments, p) for p in (platform, "cpu"))
+    each = len(wanted)  # results of every emulated device; `cpu` has one
+    problems = [
+        difference(check, got, want) for got, want in zip(found[:each], wanted, strict=True)
+    ]
+    assert [p for p in problems if p] == []
