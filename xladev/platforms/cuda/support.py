@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.compiler.emitter_support import (
     array_refusal,
@@ -21,15 +18,8 @@ _STRUCTURE = frozenset({
 })  # fmt: skip
 _CONTROL = frozenset({"while", "conditional", "call", "fusion"})
 
-_KERNELS = frozenset({"scatter", "select-and-scatter"})
+_KERNELS = frozenset({"scatter", "select-and-scatter", "sort"})
 """Opcodes without code for one element, which have kernels of their own."""
-
-_REFUSED: Mapping[str, str] = MappingProxyType(
-    {
-        "sort": "no kernel for sort yet",
-    }
-)
-"""Opcodes that the CPU's emitters have and these kernels have not, with reasons."""
 
 
 def cuda_supports(instruction: HloInstruction) -> Support:
@@ -48,8 +38,6 @@ class _Answers:
         refusal = array_refusal(i)
         if refusal is not None:
             return refusal
-        if i.opcode in _REFUSED:
-            return no(_REFUSED[i.opcode])
         if i.opcode in _CONTROL:
             return first_refusal(self._within(c, scalar=False) for c in i.called)
         if i.opcode in _STRUCTURE:

@@ -9,12 +9,14 @@ from xladev.platforms.cuda.codegen.row_folds import row_fold_kind
 from xladev.platforms.cuda.codegen.row_programs import row_program_kind
 from xladev.platforms.cuda.codegen.scatters import scatter_kind
 from xladev.platforms.cuda.codegen.selections import selection_kind
+from xladev.platforms.cuda.codegen.sorts import sort_kind
 from xladev.platforms.cuda.codegen.transposes import transpose_kind
 
 KINDS: tuple[Recogniser, ...] = (
     row_program_kind,
     scatter_kind,
     selection_kind,
+    sort_kind,
     row_fold_kind,
     transpose_kind,
 )
