@@ -18,6 +18,7 @@ UNKNOWN_TRIPS = 1 << 20
 class _Nest:
     trips: int
     is_innermost: bool = True
+    has_call: bool = False
 
 
 @dataclass(slots=True)
@@ -27,9 +28,11 @@ class LoopCensus:
     Attributes:
         scalar_trips: most iterations, of all around it together, of an innermost loop that is in
             no vectors.
+        busy_trips: the same of any innermost loop that calls no procedure.
     """
 
     scalar_trips: int = 0
+    busy_trips: int = 0
     _open: list[_Nest] = field(default_factory=list[_Nest])
 
     def enter(self, trips: int) -> None:
@@ -39,19 +42,26 @@ class LoopCensus:
             trips *= self._open[-1].trips
         self._open.append(_Nest(trips))
 
+    def call(self) -> None:
+        """A procedure is called here."""
+        for nest in self._open:
+            nest.has_call = True
+
     def leave(self, lines: Collection[str]) -> None:
         """The innermost open loop ends; ``lines`` are its instructions."""
         nest = self._open.pop()
         if nest.is_innermost and not _is_in_vectors(lines):
             self.scalar_trips = max(self.scalar_trips, nest.trips)
+        if nest.is_innermost and not nest.has_call:
+            self.busy_trips = max(self.busy_trips, nest.trips)
 
-    def mark(self) -> tuple[int, int]:
+    def mark(self) -> tuple[int, int, int]:
         """Where it is now, for `reset`."""
-        return self.scalar_trips, len(self._open)
+        return self.scalar_trips, self.busy_trips, len(self._open)
 
-    def reset(self, mark: tuple[int, int]) -> None:
+    def reset(self, mark: tuple[int, int, int]) -> None:
         """Forgets the loops since a mark."""
-        self.scalar_trips, depth = mark
+        self.scalar_trips, self.busy_trips, depth = mark
         del self._open[depth:]
 
 

@@ -84,6 +84,7 @@ class FunctionBuilder(Control, Memory):
         loops around calls take little time beside it.
         """
         symbol = f"xladev.{name}"
+        self.loops.call()
         self.module.define_procedure(symbol, [a.type for a in arguments], emit, is_long=is_long)
         self.call_void(symbol, *arguments)
 
@@ -295,6 +296,16 @@ class ModuleBuilder:
             within = self._within(name, mentions)
             is_driver = any(self._procedures.get(s) for n in within for s in mentions[n])
             trips[name] = 0 if is_driver else max(loops[n] for n in within)
+        return trips
+
+    def busy_trips(self, names: Iterable[str]) -> dict[str, int]:
+        """Of functions that call long procedures: most iterations of a loop that calls none."""
+        mentions = self._mentions()
+        trips: dict[str, int] = {}
+        for name in names:
+            within = self._within(name, mentions)
+            if any(self._procedures.get(s) for n in within for s in mentions[n]):
+                trips[name] = max(self._functions[n][1].loops.busy_trips for n in within)
         return trips
 
     def part(self, names: Iterable[str], *, has_exports: bool = False) -> str:

@@ -31,7 +31,7 @@ from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
 from xladev.platforms.cpu.ahead import compile_ahead, entry_symbol
-from xladev.platforms.cpu.effort import kernels_worth_passes
+from xladev.platforms.cpu.effort import kernels_worth_passes, light_kernels
 from xladev.platforms.cpu.engine import (
     compile_module,
     host_cpu,
@@ -40,7 +40,7 @@ from xladev.platforms.cpu.engine import (
     target_traits,
 )
 from xladev.platforms.cpu.library import LIBRARY
-from xladev.platforms.cpu.linker import program_module
+from xladev.platforms.cpu.linker import ENTRY, program_module
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import threads_wanted
 from xladev.platforms.cpu.rates import with_rates
@@ -168,7 +168,7 @@ class CpuCompiler(KernelCompiler):
                 hint='compile it with CompileOptions(target="x86_64-linux-gnu") or another triple',
             )
         payload = CpuPayload.from_bytes(executable.payload)
-        return ExportedObject(payload.code, entry_symbol(name))
+        return ExportedObject(payload.codes[0], entry_symbol(name))
 
     def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
         """What the shared kernel wants; `link` writes the code."""
@@ -194,11 +194,13 @@ class CpuCompiler(KernelCompiler):
         with instrument.trace_scope("emission", "codegen"):
             module = program_module(plan, None if alone else options.threads or 0, known)
         instrument.dump(plan.name, "ll", lambda: str(module))
-        code = compile_module(plan.name, module, kernels_worth_passes(module, plan), level)
+        optimized, light = kernels_worth_passes(module, plan), light_kernels(module, plan)
+        light = [*light, ENTRY] if light else []
+        files = compile_module(plan.name, module, optimized, level, light)
         procedures = LIBRARY.procedures_of(module, level)
         constants = tuple(literal.bits() for literal in plan.constants)
         is_parallel = module.declares(PARALLEL)
-        payload = CpuPayload(constants, code, is_parallel, procedures, pack_operations(plan))
+        payload = CpuPayload(constants, files, is_parallel, procedures, pack_operations(plan))
         return Executable(signature, payload.to_bytes())
 
 
@@ -215,7 +217,7 @@ def _linked_ahead(
         module = program_module(plan, target=target.traits, exported=entry)
     instrument.dump(plan.name, "ll", lambda: str(module))
     code = compile_ahead(plan, module, entry, target, options.optimization_level)
-    return Executable(signature, CpuPayload((), code).to_bytes())
+    return Executable(signature, CpuPayload((), (code,)).to_bytes())
 
 
 def _is_folded_in_vectors(kernel: HloInstruction) -> bool:

@@ -81,8 +81,12 @@ def host_target() -> CpuTarget:
     return CpuTarget(target_name(), *host_cpu(), target_traits(), is_host=True)
 
 
+@cache
 def target_machine(optimization_level: int, target: CpuTarget | None = None) -> llvm.TargetMachine:
-    """LLVM's code generator for a target, the host if none is given."""
+    """LLVM's code generator for a target, the host if none is given.
+
+    Kept: making one takes a millisecond, half of it at its first use.
+    """
     target = target or host_target()
     if target.is_host:
         _initialize()
@@ -103,23 +107,50 @@ _SHORT = ("always_inliner", "sroa", "instruction_combine", "simplify_cfg")
 
 
 def compile_module(
-    name: str, module: ModuleBuilder, optimized: Sequence[str], optimization_level: int
-) -> bytes:
-    """Object code of a module.
+    name: str,
+    module: ModuleBuilder,
+    optimized: Sequence[str],
+    optimization_level: int,
+    light: Sequence[str] = (),
+) -> tuple[bytes, ...]:
+    """Object code of a module: one file, and another one of the functions that are light.
 
     Args:
         name: of the program.
         module: what to compile.
         optimized: functions that get all of LLVM's passes; the others get the least there is.
         optimization_level: 1 to 3, or 0: no passes at all.
+        light: functions that get neither passes nor good code.
 
     Raises:
         CompileError: LLVM rejects the text; the error keeps it.
     """
+    rest = [n for n in module.names if n not in set(light)]
+    if not light or not optimization_level:
+        return (_compiled(name, module, module.names, optimized, optimization_level),)
+    plain = parsed(name, module.part(light, has_exports=True))
+    codes = [object_code(f"{name}.light", target_machine(0), plain)]
+    if rest:
+        codes.append(
+            _compiled(name, module, rest, optimized, optimization_level, has_exports=False)
+        )
+    return tuple(codes)
+
+
+def _compiled(
+    name: str,
+    module: ModuleBuilder,
+    functions: Sequence[str],
+    optimized: Sequence[str],
+    optimization_level: int,
+    *,
+    has_exports: bool = True,
+) -> bytes:
+    """Object code of some functions."""
     long = list(optimized) if optimization_level else []
-    short = [n for n in module.names if n not in set(long)]
+    short = [n for n in functions if n not in set(long)]
     machine = target_machine(optimization_level)
-    code = parsed(name, module.part(short, has_exports=True))
+    code = parsed(name, module.part(short, has_exports=has_exports))
     if optimization_level:
         run_passes(machine, code, optimization_level, is_short=True)
     if long:
@@ -234,6 +265,7 @@ class LoadedObject:
         code: an object file.
         symbols: what it exports.
         imports: addresses of what it refers to, besides functions of this process.
+        more: object files that it refers to, and that may refer to it and export, too.
     """
 
     def __init__(
@@ -242,9 +274,12 @@ class LoadedObject:
         code: bytes,
         symbols: tuple[str, ...],
         imports: Mapping[str, int] = MappingProxyType({}),
+        more: Sequence[bytes] = (),
     ) -> None:
         library = f"{name}.{next(_library_numbers)}"
-        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        builder = llvm.JITLibraryBuilder().add_current_process()
+        for each in (code, *more):
+            builder = builder.add_object_img(each)
         for symbol in symbols:
             builder = builder.export_symbol(symbol)
         for symbol, address in imports.items():

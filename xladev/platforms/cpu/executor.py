@@ -101,10 +101,11 @@ class CpuLoadedExecutable(LoadedExecutable):
             error.at(f"executable {executable.signature.name!r}")
             raise
         self.name = executable.signature.name
+        code, *more = payload.codes
         imports = LIBRARY.addresses(payload.procedures)
         imports |= pool_symbols() if payload.is_parallel else {}
         imports[TRACE] = RECORDER.word_address
-        self._object = LoadedObject("program", payload.code, (ENTRY, CONSTANTS), imports)
+        self._object = LoadedObject("program", code, (ENTRY, CONSTANTS), imports, more)
         self._constants = [_aligned(c) for c in payload.constants]
         if self._constants:
             addresses = [int(c.__array_interface__["data"][0]) for c in self._constants]

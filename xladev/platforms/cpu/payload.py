@@ -42,28 +42,28 @@ class CpuPayload:
 
     Attributes:
         constants: bytes of each constant array.
-        code: an object file.
-        is_parallel: whether it imports the pool of threads.
-        procedures: what else it imports.
-        operations: what its kernels stand for, packed.
+        codes: object files, at least one.
+        is_parallel: whether they import the pool of threads.
+        procedures: what else they import.
+        operations: what their kernels stand for, packed.
     """
 
     constants: tuple[bytes, ...]
-    code: bytes
+    codes: tuple[bytes, ...]
     is_parallel: bool = False
     procedures: tuple[Procedure, ...] = ()
     operations: bytes = b""
 
     def to_bytes(self) -> bytes:
-        """Length of the numbers; numbers (JSON); procedures; operations; constants; code.
+        """Length of the numbers; numbers (JSON); procedures; code; operations; constants.
 
-        The numbers: 1 if parallel, how many procedures, sizes of the blocks before the code.
+        The numbers: 1 if parallel, how many procedures, how many files, sizes of all.
         """
         procedures = (p.to_bytes() for p in self.procedures)
-        blocks = [*procedures, self.operations, *self.constants]
-        numbers = [int(self.is_parallel), len(self.procedures), *map(len, blocks)]
-        sizes = json.dumps(numbers).encode()
-        return b"".join([_LENGTH.pack(len(sizes)), sizes, *blocks, self.code])
+        blocks = [*procedures, *self.codes, self.operations, *self.constants]
+        counts = [int(self.is_parallel), len(self.procedures), len(self.codes)]
+        sizes = json.dumps([*counts, *map(len, blocks)]).encode()
+        return b"".join([_LENGTH.pack(len(sizes)), sizes, *blocks])
 
     @staticmethod
     def from_bytes(data: bytes) -> CpuPayload:
@@ -72,14 +72,17 @@ class CpuPayload:
             (length,) = _LENGTH.unpack_from(data)
             at = _LENGTH.size + length
             blocks: list[bytes] = []
-            is_parallel, count, *sizes = numbers(parse_json(data[_LENGTH.size : at]))
+            is_parallel, count, files, *sizes = numbers(parse_json(data[_LENGTH.size : at]))
             for nbytes in sizes:
                 blocks.append(data[at : at + nbytes])
                 at += nbytes
             procedures = tuple(map(Procedure.from_bytes, blocks[:count]))
-            operations, *constants = blocks[count:]
+            codes = tuple(blocks[count : count + files])
+            operations, *constants = blocks[count + files :]
         except (struct.error, *DAMAGE) as e:
             raise FormatError("damaged CPU executable", why=shown(e)) from e
         if at > len(data):
             raise FormatError("damaged CPU executable", why="its constants are truncated")
-        return CpuPayload(tuple(constants), data[at:], bool(is_parallel), procedures, operations)
+        if not codes:
+            raise FormatError("damaged CPU executable", why="it has no code")
+        return CpuPayload(tuple(constants), codes, bool(is_parallel), procedures, operations)

@@ -8,7 +8,8 @@ import pytest
 from xladev.client import compile as compile_for
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import compiler, effort
-from xladev.platforms.cpu.effort import kernels_worth_passes
+from xladev.platforms.cpu.effort import kernels_worth_passes, light_kernels
+from xladev.platforms.cpu.payload import CpuPayload
 
 GATHER = """HloModule m
 ENTRY e { p = f32[64,3] parameter(0)  i = s32[40,1] parameter(1)
@@ -80,3 +81,33 @@ def test_kernels_in_loops_get_them_sooner(chosen: list[str]) -> None:
     once = f"ENTRY e {{ {v}  ROOT r = f32[6,1] reverse(v), dimensions={{0}} }}"
     compile_for(parse_module(once), "cpu")
     assert chosen == []
+
+
+PRODUCTS = """HloModule m
+ENTRY e { a = f32[64,32] parameter(0)  b = f32[32,48] parameter(1)  z = f32[] constant(0)
+  d = f32[64,48] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = f32[64,48] sqrt(d)  i = f32[1,64,48,1] reshape(d)  k = f32[3,3,1,32] parameter(2)
+  c = f32[1,64,48,32] convolution(i, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+  ROOT r = (f32[64,48], f32[1,64,48,32]) tuple(s, c) }"""
+
+
+def test_kernels_that_leave_their_work_to_procedures_are_light(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names: list[str] = []
+
+    def choose(*arguments: object) -> list[str]:
+        names.extend(light_kernels(*arguments))  # type: ignore[arg-type]
+        return names
+
+    module = parse_module(PRODUCTS)
+    inputs = [np.ones(p.shape.dims, np.float32) for p in module.entry.parameters]
+    want = compile_for(module, "interpreter")(*inputs)
+    for light, files in ((choose, 2), (lambda *_: [], 1)):
+        monkeypatch.setattr(compiler, "light_kernels", light)
+        made = compile_for(module, "cpu")
+        payload = CpuPayload.from_bytes(made.program.executables[0].payload)
+        assert len(payload.codes) == files
+        for g, w in zip(made(*inputs), want, strict=True):
+            np.testing.assert_allclose(np.asarray(g), np.asarray(w), rtol=1e-6)
+    assert len(names) == 1 and "d" in names[0]

@@ -43,7 +43,7 @@ def call_channels(b: FunctionBuilder, kind: ProductKind, arguments: ChannelsArgu
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         _Channels(inner, kind, ChannelsArguments(*values)).emit()
 
-    b.call_procedure(kind.name("channels"), arguments, emit, is_long=False)
+    b.call_procedure(kind.name("channels"), arguments, emit)
 
 
 class _Channels:

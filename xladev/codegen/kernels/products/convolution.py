@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
 from math import prod
 
 from xladev.codegen.index import Index, IndexValue
@@ -19,6 +17,7 @@ from xladev.codegen.kernels.products.dot import (
 )
 from xladev.codegen.kernels.products.driver import BlockArguments, call_block
 from xladev.codegen.kernels.products.kinds import PANEL_NBYTES
+from xladev.codegen.kernels.products.tables import WindowKind, WindowsArguments, call_windows
 from xladev.codegen.kernels.products.windows import WindowPlan
 from xladev.codegen.llvm import I64, PTR, Value, vector
 
@@ -68,11 +67,13 @@ class _Blocks:
 
     @property
     def _runs(self) -> Value:
+        if self.plan.run == 1:
+            return Value("null", PTR)
         return self.b.byte_address(self._starts, self.plan.starts_nbytes)
 
     @property
     def _zeros(self) -> Value:
-        return self.b.byte_address(self._runs, self.plan.runs_nbytes)
+        return self.b.byte_address(self._starts, self.plan.starts_nbytes + self.plan.runs_nbytes)
 
     def _clear(self) -> None:
         """The row of zeros."""
@@ -85,113 +86,39 @@ class _Blocks:
     def _block(self, group: IndexValue, row: IndexValue, column: IndexValue) -> None:
         p, b, at = self.plan, self.b, self.k.e.at
         rows = b.intrinsic("smin", b.sub(self.pixels, at.value(row)), self.rows)
-        self._fill_starts(group, row, rows)
         for first in range(0, p.positions, p.group_positions):
             count = min(p.group_positions, p.positions - first)
-            self._fill_table(rows, first, count)
+            self._fill_table(group, at.value(row), rows, (first, count))
             if p.is_depthwise:
                 self._call_channels(row, rows)
             else:
                 self._call_block((group, row, column), rows, first, count)
 
-    def _fill_starts(self, group: IndexValue, row: IndexValue, rows: Value) -> None:
-        """Where windows begin: addresses, and a line of coordinates for each axis.
-
-        The last row is repeated to the end of its tile.
-        """
-        p, b, at = self.plan, self.b, self.k.e.at
+    def _fill_table(
+        self, group: IndexValue, row: Value, rows: Value, positions: tuple[int, int]
+    ) -> None:
+        """Addresses for the positions of a group."""
+        p, b, at, name = self.plan, self.b, self.k.e.at, self.k.spec.name
         size = p.sides[0].host_nbytes
         base = self.k.e.arrays[self.k.root.operands[0]][0].base
-        last, starts = b.sub(rows, 1), self._starts
-        with b.loop(0, self._whole_tiles(rows)) as r, self.k.e.scope():
-            number = at.add(row, b.intrinsic("smin", r, last))
-            pixel = at.delinear(number, p.pixels)
-            offset = at.mul(pixel[p.batch[0]], p.batch[1])
-            offset = at.add(offset, at.mul(group, p.channels * p.channel))
-            for n, axis in enumerate(p.axes):
-                begin = at.mul(pixel[p.places[n]], axis.window.stride)
-                begin = at.sub(begin, axis.window.pad_low)
-                line = b.element_address(starts, b.add(r, (n + 1) * p.block_rows), I64)
-                b.store(at.value(begin), line)
-                if not axis.shift:
-                    offset = at.add(offset, at.mul(begin, axis.stride))
-            address = b.byte_address(base, at.value(at.mul(offset, size)))
-            b.store(b.cast("ptrtoint", address, I64), b.element_address(starts, r, I64))
-
-    def _whole_tiles(self, rows: Value) -> Value:
-        most = self.kind.rows
-        return self.b.mul(self.b.udiv(self.b.add(rows, most - 1), most), most)
-
-    def _fill_table(self, rows: Value, first: int, count: int) -> None:
-        """Addresses for the positions of a group, tile by tile."""
-        p, b, most = self.plan, self.b, self.kind.rows
-        windows = list(product(*(range(a.window.size) for a in p.axes)))[first : first + count]
-        table, starts = self._table, self._starts
-        zeros = b.splat(b.cast("ptrtoint", self._zeros, I64), most)
-        line = vector(I64, most)
-        with b.loop(0, self._whole_tiles(rows), most) as row:
-            held = [
-                b.load(line, b.element_address(starts, b.add(row, n * p.block_rows), I64))
-                for n in range(1 + len(p.axes))
-            ]
-            tile = b.element_address(table, b.mul(row, count), I64)
-            if p.run == 1:
-                self._fill_tile(tile, held, windows, zeros)
-            else:
-                self._fill_runs(tile, held, windows, zeros, b.udiv(row, most))
-
-    def _fill_tile(
-        self,
-        tile: Value,
-        held: Sequence[Value],
-        windows: Sequence[Sequence[int]],
-        zeros: Value,
-    ) -> None:
-        """Addresses of the rows of a tile."""
-        for n, window in enumerate(windows):
-            address = self._addresses(held, window, zeros)
-            self.b.store(address, self.b.element_address(tile, n * self.kind.rows, I64))
-
-    def _fill_runs(
-        self,
-        tile: Value,
-        held: Sequence[Value],
-        windows: Sequence[Sequence[int]],
-        zeros: Value,
-        number: Value,
-    ) -> None:
-        """The same; of whole lines of the window where no row sees padding along them."""
-        p, b = self.plan, self.b
-        runs = b.element_address(self._runs, number, I64)
-        most = p.axes[-1].size - p.run
-        broken = b.any(b.icmp("ugt", held[-1], most))
-        with b.when(broken):
-            self._fill_tile(tile, held, windows, zeros)
-            b.store(b.const(I64, 1), runs)
-        with b.when(b.not_(broken)):
-            self._fill_tile(tile, held, windows[:: p.run], zeros)
-            b.store(b.const(I64, p.run), runs)
-
-    def _addresses(self, held: Sequence[Value], window: Sequence[int], zeros: Value) -> Value:
-        """Of one position of the window, for the rows of a tile."""
-        p, b, size = self.plan, self.b, self.plan.sides[0].host_nbytes
-        address, inside, known = held[0], list[Value](), 0
-        for axis, start, x in zip(p.axes, held[1:], window, strict=True):
-            w = axis.window
-            offset = (w.size - 1 - x if w.reversal else x) * w.window_dilation
-            at = b.add(start, offset)
-            if axis.is_padded:
-                extent = (axis.size - 1) * w.base_dilation + 1
-                inside.append(b.icmp("ult", at, extent))
-            if axis.shift:
-                inside.append(b.icmp("eq", b.and_(at, w.base_dilation - 1), 0))
-                address = b.add(address, b.mul(b.ashr(at, axis.shift), axis.stride * size))
-            else:
-                known += offset * axis.stride * size
-        address = b.add(address, known)
-        for condition in inside:
-            address = b.select(condition, address, zeros)
-        return address
+        offset = at.value(at.mul(group, p.channels * p.channel * size))
+        windows = b.table(f"{name}.windows", I64, p.window_numbers)
+        arguments = WindowsArguments(
+            table=self._table,
+            starts=self._starts,
+            line=b.const(I64, 8 * p.block_rows),
+            zeros=self._zeros,
+            base=b.byte_address(base, offset),
+            first=row,
+            rows=rows,
+            facts=b.table(f"{name}.facts", I64, p.facts),
+            windows=b.element_address(windows, positions[0] * (1 + len(p.axes)), I64),
+            positions=b.const(I64, positions[1]),
+            run=b.const(I64, p.run),
+            runs=self._runs,
+        )
+        is_dilated = any(a.shift for a in p.axes)
+        call_windows(b, WindowKind(self.kind.rows, len(p.axes), is_dilated), arguments)
 
     def _result(self, row: IndexValue, column: IndexValue) -> Value:
         at, p = self.k.e.at, self.plan
@@ -235,7 +162,7 @@ class _Blocks:
             result_row=b.const(I64, p.groups * p.features * self.kind.size),
             columns=b.intrinsic("smin", left, self.columns),
             goes_on=b.const(I64, first),
-            runs=self._runs if p.run > 1 else Value("null", PTR),
+            runs=self._runs,
             panel=self.k.scratch,
         )
         call_block(b, self.kind, p.order, arguments)

@@ -12,6 +12,7 @@ from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.products.driver import BlockArguments, call_block, call_stream
 from xladev.codegen.kernels.products.kinds import PANEL_NBYTES, WIDEST_NBYTES, ProductKind
 from xladev.codegen.kernels.products.orders import Order
+from xladev.codegen.kernels.products.tables import LinesArguments, call_lines
 from xladev.codegen.llvm import I64, PTR, Value
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
@@ -248,8 +249,4 @@ class _Blocks:
     def _fill_table(self, table: Value, base: Value, rows: Value, stride: int) -> None:
         """Addresses of the rows; the last one again and again to the end of its tile."""
         b, most = self.b, self.kind.rows
-        last = b.sub(rows, 1)
-        tiles = b.udiv(b.add(last, most), most)
-        with b.loop(0, b.mul(tiles, most)) as r:
-            row = b.byte_address(base, b.mul(b.intrinsic("smin", last, r), stride))
-            b.store(row, b.element_address(table, r, I64))
+        call_lines(b, most, LinesArguments(table, base, b.const(I64, stride), rows))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 from xladev.codegen.arrays import element_strides
@@ -20,6 +21,7 @@ from xladev.codegen.kernels.products.kinds import (
     vector_length,
 )
 from xladev.codegen.kernels.products.orders import Order
+from xladev.codegen.kernels.products.tables import AxisFacts, PixelFacts, window_facts
 from xladev.hlo.attributes import ConvDims, WindowDim
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
@@ -39,6 +41,8 @@ TABLE_NBYTES = 24 << 10
 MOST_POSITIONS = TABLE_NBYTES // (8 * 48)
 """Positions that a table of the fewest rows has room for."""
 MOST_ROWS = 240
+_EVERYTHING = (1 << 62) - 1
+"""Coordinates along an axis without padding, which need no check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,7 @@ class WindowPlan:
     @property
     def starts_nbytes(self) -> int:
         """Bytes of where the windows of a block begin: addresses, and coordinates."""
-        return 8 * self.block_rows * (1 + len(self.axes))
+        return 8 * self.block_rows * (1 + len(self.pixels))
 
     @property
     def zeros_nbytes(self) -> int:
@@ -168,6 +172,42 @@ class WindowPlan:
         panel = 0 if self.is_depthwise else PANEL_NBYTES
         tables = self.table_nbytes + self.starts_nbytes + self.runs_nbytes
         return panel + tables + self.zeros_nbytes
+
+    @property
+    def facts(self) -> tuple[int, ...]:
+        """What the procedure that fills tables must know; see `window_facts`."""
+        size = self.sides[0].host_nbytes
+        pixels = [PixelFacts(n, 1, 0, self.batch[1] * size) for n in self.pixels]
+        axes = list[AxisFacts]()
+        for place, axis in zip(self.places, self.axes, strict=True):
+            w, nbytes = axis.window, axis.stride * size
+            along = 0 if axis.shift else nbytes
+            pixels[place] = PixelFacts(self.pixels[place], w.stride, w.pad_low, along)
+            extent = (axis.size - 1) * w.base_dilation + 1
+            inside = extent if axis.is_padded else _EVERYTHING
+            whole = inside - 1 - (w.size - 1) * w.window_dilation
+            mask = w.base_dilation - 1
+            axes.append(AxisFacts(place, inside, whole, axis.shift, mask, nbytes - along))
+        most_unbroken = self.axes[-1].size - self.run if axes else 0
+        return window_facts(pixels, axes, most_unbroken)
+
+    @property
+    def window_numbers(self) -> tuple[int, ...]:
+        """Of each position: how far it lies from the window's begin, in bytes and along axes."""
+        size, numbers = self.sides[0].host_nbytes, list[int]()
+        for at in product(*(range(a.window.size) for a in self.axes)):
+            windows = [a.window for a in self.axes]
+            offsets = [
+                (w.size - 1 - x if w.reversal else x) * w.window_dilation
+                for w, x in zip(windows, at, strict=True)
+            ]
+            known = sum(
+                offset * a.stride * size
+                for offset, a in zip(offsets, self.axes, strict=True)
+                if not a.shift
+            )
+            numbers += [known, *offsets]
+        return tuple(numbers)
 
     def kind(self, nbytes: int) -> ProductKind:
         """The functions it needs, with vectors of some length."""
