@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -11,25 +13,52 @@ from typing import Any
 from xladev.cli.convert import write_output
 from xladev.cli.inputs import add_options, given_options
 from xladev.cli.output import progress
-from xladev.client import load
+from xladev.client import host_targets, load
 from xladev.errors import UsageError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.passes.registry import parse_passes
+from xladev.profiling.graph.colours import kernels_of, with_times
 from xladev.profiling.graph.html import html_page
-from xladev.profiling.graph.model import graph_data
+from xladev.profiling.graph.model import Colouring, graph_data
+from xladev.profiling.graph.shades import COLOURS
 from xladev.profiling.graph.svg import png_picture, svg_picture
+from xladev.profiling.timeline.file import read_trace
 from xladev.runtime.registry import current_registry
-from xladev.testing.debug.forms import forms_of
+from xladev.testing.debug.forms import KERNELS, forms_of
+from xladev.testing.debug.placement import placements
 from xladev.testing.debug.structure import differences
 
-_PICTURES: Mapping[str, Callable[[HloModule], bytes]] = MappingProxyType(
-    {
-        "dot": lambda module: module_to_dot(module).encode(),
-        "svg": lambda module: svg_picture(graph_data(module)).encode(),
-        "png": lambda module: png_picture(graph_data(module)),
-    }
-)
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """One program of the picture."""
+
+    module: HloModule
+    known: Colouring = field(default_factory=Colouring)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return graph_data(self.module, self.known)
+
+
+_Picture = Callable[[_Shown, str, bool], bytes]
+"""Args: what is shown, what it is coloured by, and whether the entry alone."""
+
+
+def _svg(shown: _Shown, colour: str, entry_only: bool) -> bytes:
+    return svg_picture(shown.data, colour, entry_only=entry_only).encode()
+
+
+def _png(shown: _Shown, colour: str, entry_only: bool) -> bytes:
+    return png_picture(shown.data, colour, entry_only=entry_only)
+
+
+def _dot(shown: _Shown, _colour: str, _entry_only: bool) -> bytes:
+    return module_to_dot(shown.module).encode()
+
+
+_PICTURES: Mapping[str, _Picture] = MappingProxyType({"dot": _dot, "svg": _svg, "png": _png})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +67,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("other", type=Path, nargs="?", help="another program, beside it (html)")
     parser.add_argument("--passes", help="show it after these passes beside it (html)")
     parser.add_argument("--platform", help="show the kernels that this platform is given")
+    parser.add_argument(
+        "--unfused", action="store_true", help="with --platform: its instructions, before that"
+    )
+    parser.add_argument("--trace", type=Path, help="colour by the times of this trace")
+    parser.add_argument("--colour", choices=COLOURS, help="what to colour by at first")
+    parser.add_argument(
+        "--entry", action="store_true", help="svg, png: without the computations that it calls"
+    )
     parser.add_argument("--format", choices=("html", *_PICTURES), help="default: by the output")
     parser.add_argument("-o", "--output", type=Path, help="default: FILE.html, or by --format")
     add_options(parser)
@@ -48,13 +85,14 @@ def _run(arguments: argparse.Namespace) -> int:
     form = _form(arguments)
     output = arguments.output or Path(f"{arguments.file.stem}.{form}")
     with progress(f"drawing {arguments.file.name}"):
-        first, second = _programs(arguments)
+        shown = [_coloured(each, arguments) for each in _programs(arguments)]
         if form == "html":
-            data = _page(first, second, arguments)
-        elif second is not None:
+            data = _page(shown, arguments)
+        elif len(shown) > 1:
             raise UsageError(f"a {form} shows one program", hint="--format html shows two")
         else:
-            data = _PICTURES[form](first)
+            colour = arguments.colour or _first_colour(shown[0])
+            data = _PICTURES[form](shown[0], colour, arguments.entry)
     write_output(output, data)
     print(f"{output}: {len(data):,} bytes")
     return 0
@@ -68,38 +106,63 @@ def _form(arguments: argparse.Namespace) -> str:
     return ending if ending in _PICTURES else "html"
 
 
-def _programs(arguments: argparse.Namespace) -> tuple[HloModule, HloModule | None]:
+def _programs(arguments: argparse.Namespace) -> list[_Shown]:
     if arguments.other is not None and arguments.passes is not None:
         raise UsageError("a second program and --passes were given", why="the page shows two")
+    if arguments.unfused and arguments.platform is None:
+        raise UsageError("--unfused without --platform", hint="--platform says whose kernels")
     modules = [load(path) for path in (arguments.file, arguments.other) if path is not None]
     if arguments.passes is not None:
         changed = modules[0]
         for each in parse_passes(arguments.passes):
             changed = each.run(changed)
         modules.append(changed)
-    if arguments.platform is not None:
-        modules = [_kernels(module, arguments) for module in modules]
-    return modules[0], modules[1] if len(modules) > 1 else None
+    if arguments.platform is None:
+        return [_Shown(module) for module in modules]
+    return [_on_platform(module, arguments) for module in modules]
 
 
-def _kernels(module: HloModule, arguments: argparse.Namespace) -> HloModule:
-    """The program as the platform's compiler is given it."""
-    platform = current_registry().platform(arguments.platform)
-    options = given_options(arguments)
+def _on_platform(module: HloModule, arguments: argparse.Namespace) -> _Shown:
+    """The program as the platform's compiler is given it, or before its kernels are formed."""
+    registry = current_registry()
+    platform, options = registry.platform(arguments.platform), given_options(arguments)
     target = platform.compile_target(options.target)
-    return forms_of(module, target, options)[-1].module
+    forms = forms_of(module, target, options)
+    hosts = partial(host_targets, registry, platform)
+    devices = {p.instruction.name: p.device for p in placements(module, target, options, hosts)}
+    last = forms[-1].module
+    fusions = kernels_of(last)
+    if arguments.unfused:
+        plain = next(form.module for form in reversed(forms) if form.step != KERNELS)
+        return _Shown(plain, Colouring(devices=devices, fusions=fusions))
+    # a kernel runs where what it computes does
+    devices |= {fusions[name]: device for name, device in devices.items() if name in fusions}
+    return _Shown(last, Colouring(devices=devices))
 
 
-def _page(first: HloModule, second: HloModule | None, arguments: argparse.Namespace) -> bytes:
-    if second is None:
-        return html_page([graph_data(first)], first.name).encode()
-    marks = _marks(first, second)
+def _coloured(shown: _Shown, arguments: argparse.Namespace) -> _Shown:
+    """With the times of a trace, if there is one."""
+    if arguments.trace is None:
+        return shown
+    known = with_times(shown.known, read_trace(arguments.trace), shown.module)
+    return replace(shown, known=known)
+
+
+def _first_colour(shown: _Shown) -> str:
+    return "time" if shown.known.times else "opcode"
+
+
+def _page(shown: list[_Shown], arguments: argparse.Namespace) -> bytes:
+    colour = arguments.colour or ""
+    if len(shown) == 1:
+        return html_page([shown[0].data], shown[0].module.name, colour).encode()
+    marks = _marks(*(each.module for each in shown))
     names = (arguments.file.name, arguments.other.name if arguments.other else arguments.passes)
     programs = [
-        graph_data(module, marks=marks) | {"title": name}
-        for module, name in zip((first, second), names, strict=True)
+        graph_data(each.module, replace(each.known, marks=marks)) | {"title": name}
+        for each, name in zip(shown, names, strict=True)
     ]
-    return html_page(programs, f"{names[0]} and {names[1]}").encode()
+    return html_page(programs, f"{names[0]} and {names[1]}", colour).encode()
 
 
 def _marks(first: HloModule, second: HloModule) -> dict[HloInstruction, str]:

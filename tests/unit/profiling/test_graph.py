@@ -6,14 +6,19 @@ import json
 import random
 import re
 from importlib.util import find_spec
+from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
+from xladev.errors import ArgumentError
 from xladev.hlo.text import parse_module
 from xladev.profiling.graph import layout
+from xladev.profiling.graph.colours import with_times
 from xladev.profiling.graph.html import html_page
 from xladev.profiling.graph.layout import Layout, layered
-from xladev.profiling.graph.model import graph_data
+from xladev.profiling.graph.model import Colouring, Measured, graph_data
+from xladev.profiling.graph.shades import COLOURS, shades
 from xladev.profiling.graph.svg import svg_picture
 
 PROGRAM = """HloModule m
@@ -83,13 +88,83 @@ def test_a_page_holds_its_data_and_refers_to_nothing() -> None:
     assert "<title>a &lt; b</title>" in page
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
-    (data,) = json.loads(found[1])
+    (data,) = json.loads(found[1])["programs"]
     assert data["computations"][data["entry"]]["nodes"][1]["op"] == "f/</script>"
     assert not re.search(r"(src|href)\s*=|https?://|@import|url\(", page)
 
 
 def test_a_picture_has_every_instruction() -> None:
     picture = svg_picture(graph_data(parse_module(PROGRAM)))
-    assert picture.count("<rect") == 1 + 5 + 3
+    meanings = 3  # by colour: elementwise; reduce; parameter, broadcast
+    assert picture.count("<rect") == 1 + 5 + 3 + meanings
     assert picture.count("<path") == 5 + 2
     assert "reduce (0.5)" in picture
+
+
+@pytest.mark.parametrize(
+    "name", ["</script><script>alert(1)</script>", "<!--<script>", "@DATA@", "\x01\u2028 ü 漢 ]]>"]
+)
+def test_names_cannot_break_a_page_or_a_picture(name: str) -> None:
+    module = parse_module(PROGRAM)
+    data = graph_data(module)
+    data["computations"][data["entry"]]["nodes"][1] |= {"name": name, "op": name}
+    page = html_page([data], name)
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    assert "<" not in found[1]
+    (read,) = json.loads(found[1])["programs"]
+    assert read["computations"][read["entry"]]["nodes"][1]["op"] == name
+    assert page.count("<script") == 2
+    root = ElementTree.fromstring(svg_picture(data))
+    assert len(root) > 10
+
+
+def _trace(*slices: dict[str, Any]) -> dict[str, Any]:
+    return {"traceEvents": [{"ph": "X", "dur": 2.0, "ts": 0, **each} for each in slices]}
+
+
+def test_times_of_a_trace() -> None:
+    module = parse_module(PROGRAM)
+    of_p = {"args": {"hlo_op": "p", "hlo_module": "m"}}
+    fused = {"args": {"hlo_op": "s.fusion", "hlo_module": "m", "fused": "s q zero"}}
+    other = {"args": {"hlo_op": "r", "hlo_module": "other"}}
+    damaged = [{"args": []}, {"args": {"hlo_op": 3}}, {"name": "r", "dur": "x", "cat": "kernel"}]
+    document = _trace(of_p, of_p, fused, other, *damaged)
+    document["traceEvents"] += [None, 7]
+    known = with_times(Colouring(), document, module)
+    times = {name: (round(m.seconds * 1e6), m.count) for name, m in known.times.items()}
+    assert times == {"p": (4, 2), "s": (2, 1), "q": (2, 1), "zero": (2, 1)}
+    assert known.fusions["q"] == "s.fusion"
+    (entry,) = (c for c in graph_data(module, known)["computations"] if c["name"] == "e")
+    assert [node.get("runs") for node in entry["nodes"]] == [None, 2, 1, 1, None]
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        (_trace({"args": {"hlo_op": "p", "hlo_module": "other"}}), "kernels of other"),
+        (_trace({"args": {"hlo_op": "fusion.9", "hlo_module": "m"}}), "other ones"),
+        ({"traceEvents": []}, "no kernels"),
+        ({"traceEvents": {}}, "no kernels"),
+    ],
+)
+def test_the_trace_of_another_program(document: dict[str, Any], why: str) -> None:
+    with pytest.raises(ArgumentError, match=why):
+        with_times(Colouring(), document, parse_module(PROGRAM))
+
+
+def test_each_way_of_colouring_has_a_legend() -> None:
+    known = Colouring(
+        {"p": Measured(2e-6, 1)}, devices={"p": "npu", "r": "cpu"}, fusions={"p": "k1", "s": "k2"}
+    )
+    data = graph_data(parse_module(PROGRAM), known)
+    expected = {"device": {"npu", "cpu"}, "fusion": {"k1", "k2"}}
+    for by in COLOURS:
+        colour, meanings = shades(data, by)
+        assert {name for name, _ in meanings} >= expected.get(by, set())
+        nodes = data["computations"][data["entry"]]["nodes"]
+        assert len({colour(node) for node in nodes}) > 1
+        if by in ("opcode", "device", "fusion"):
+            assert colour(nodes[1]) in {shade for _, shade in meanings}
+        assert f"colour by {by}:" in svg_picture(data, by)
+    assert dict(shades(data, "time")[1])["2 us"] == shades(data, "time")[0]({"time": 2e-6})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -97,5 +98,32 @@ def test_two_programs_side_by_side(browser: Any, tmp_path: Path) -> None:
     assert page.evaluate("page.mode") == "difference"
     marks = "page.views.map((v) => v.boxes.filter((b) => b.node.mark).map((b) => b.node.mark))"
     assert page.evaluate(marks) == [["removed"], ["added"]]
-    assert page.inner_text("#legend") == "removedaddedrewired"
+    assert page.inner_text("#legend") == "removed\nadded\nrewired"
+    assert wrong == []
+
+
+def test_colours_by_time_device_and_kernel(browser: Any, tmp_path: Path) -> None:
+    text, trace, made = (tmp_path / name for name in ("m.hlo", "trace.json", "m.html"))
+    text.write_text(PROGRAM.replace("f/</script>", "<!--<script>"))
+    kernel = {"hlo_op": "r.fusion", "hlo_module": "m", "fused": "p s q r"}
+    slices = [{"ph": "X", "ts": 0, "dur": 3.5, "args": kernel}]
+    trace.write_text(json.dumps({"traceEvents": slices}))
+    words = ["graph", str(text), "--platform", "cpu", "--unfused", "--trace", str(trace)]
+    assert main([*words, "-o", str(made)]) == 0
+    page, wrong = _open(browser, made)
+    assert page.evaluate("page.mode") == "time"
+    assert page.inner_text("#legend").split("\n") == ["0 us", "0.35 us", "1.75 us", "3.5 us"]
+    colours = "page.views[0].boxes.map((b) => page.colour(page.views[0], b.node))"
+    assert len(set(page.evaluate(colours))) == 2  # the parameter, and what the kernel computes
+    for mode, legend in (("device", "cpu"), ("opcode", "elementwise"), ("fusion", ".fusion")):
+        page.select_option("#mode", mode)
+        assert legend in page.inner_text("#legend")
+        assert len(set(page.evaluate(colours))) > 1
+    page.fill("#search", "exponential")
+    page.keyboard.press("Enter")
+    facts = page.inner_text("#facts")
+    assert "time\t3.5 us in 1 run\n" in facts
+    assert "layout\tany" in facts
+    assert "operation\t<!--<script>" in facts
+    assert "source\tf.py:3" in facts
     assert wrong == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from xladev.compiler.cost import InstructionCost, program_cost
@@ -13,29 +14,61 @@ from xladev.profiling.graph.layout import layered
 
 _SHORT = PrintOptions(layouts=True, metadata=False, backend_config=False, large_constants=False)
 _LONGEST_TEXT = 2000
+_MOST_LAYOUTS = 8
 
 Marks = Mapping[HloInstruction, str]
 """A word about an instruction that differs from another program: removed, added, rewired."""
-Times = Mapping[str, float]
-"""Seconds by name of an instruction or kernel."""
+Words = Mapping[str, str]
+"""A word by name of an instruction."""
 
 
-def graph_data(
-    module: HloModule, *, times: Times | None = None, marks: Marks | None = None
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a trace says of an instruction or kernel.
+
+    Attributes:
+        seconds: of all its runs together.
+        count: of runs.
+    """
+
+    seconds: float = 0.0
+    count: int = 0
+
+    def plus(self, seconds: float) -> Measured:
+        """With one more run."""
+        return Measured(self.seconds + seconds, self.count + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Colouring:
+    """What is known of instructions besides the program, for colours.
+
+    Attributes:
+        times: measured times, by name of an instruction or kernel.
+        marks: differences from another program.
+        devices: where each runs; default: where its own attribute wants it.
+        fusions: the kernel that each becomes; default: the `fusion` that it is a part of.
+    """
+
+    times: Mapping[str, Measured] = field(default_factory=dict[str, Measured])
+    marks: Marks = field(default_factory=dict[HloInstruction, str])
+    devices: Words = field(default_factory=dict[str, str])
+    fusions: Words = field(default_factory=dict[str, str])
+
+
+def graph_data(module: HloModule, colouring: Colouring | None = None) -> dict[str, Any]:
     """What a page shows of a module.
 
     Constants are no nodes: they stand in what uses them.
 
     Args:
         module: the program, or its kernels.
-        times: measured times, for colours.
-        marks: differences from another program, for colours.
+        colouring: what is known of its instructions.
     """
     numbers = {c: n for n, c in enumerate(module.computations)}
     cost = program_cost(module)
     costs = {each.instruction: each for each in cost.instructions}
-    builder = _Builder(numbers, costs, times or {}, marks or {})
+    builder = _Builder(numbers, costs, colouring or Colouring(), _fusions_of(module))
     return {
         "module": module.name,
         "entry": numbers[module.entry],
@@ -50,13 +83,13 @@ class _Builder:
         self,
         numbers: Mapping[HloComputation, int],
         costs: Mapping[HloInstruction, InstructionCost],
-        times: Times,
-        marks: Marks,
+        colouring: Colouring,
+        within: Mapping[HloComputation, str],
     ) -> None:
         self._numbers = numbers
         self._costs = costs
-        self._times = times
-        self._marks = marks
+        self._known = colouring
+        self._within = within
 
     def computation(self, computation: HloComputation) -> dict[str, Any]:
         """One computation, placed."""
@@ -72,7 +105,7 @@ class _Builder:
         }
 
     def _node(self, i: HloInstruction, computation: HloComputation) -> dict[str, Any]:
-        cost = self._costs.get(i)
+        cost, time = self._costs.get(i), self._known.times.get(i.name)
         metadata = i.note.metadata
         data: dict[str, Any] = {
             "name": i.name,
@@ -83,17 +116,43 @@ class _Builder:
             "given": [shown_value(o) if _is_inline(o, computation) else "" for o in i.operands],
             "calls": [self._numbers[c] for c in i.called],
             "root": i is computation.root,
+            "layout": _layouts(i),
             "op": metadata.op_name,
+            "type": metadata.op_type,
             "source": metadata.location,
-            "device": i.note.device or "",
-            "mark": self._marks.get(i, ""),
-            "time": self._times.get(i.name),
+            "family": i.op.category,
+            "device": self._known.devices.get(i.name, "") or i.note.device or "",
+            "fusion": self._fusion(i, computation),
+            "mark": self._known.marks.get(i, ""),
         }
+        if time is not None:
+            data |= {"time": time.seconds, "runs": time.count}
         if cost is not None:
             total = cost.total
             data |= {"turns": cost.turns, "flops": total.flops + total.transcendentals}
             data["bytes"] = total.bytes_accessed
         return {key: value for key, value in data.items() if value not in ("", [], False, None)}
+
+    def _fusion(self, i: HloInstruction, computation: HloComputation) -> str:
+        if i.opcode == "fusion":
+            return i.name
+        return self._known.fusions.get(i.name, "") or self._within.get(computation, "")
+
+
+def _fusions_of(module: HloModule) -> dict[HloComputation, str]:
+    """The name of the first fusion that calls each computation."""
+    found: dict[HloComputation, str] = {}
+    for computation in module.computations:
+        for i in computation.instructions:
+            if i.opcode == "fusion":
+                found.setdefault(i["calls"], i.name)
+    return found
+
+
+def _layouts(i: HloInstruction) -> str:
+    """The layouts of its arrays, where they have any that can be chosen."""
+    leaves = [leaf for _, leaf in i.shape.leaves() if leaf.is_array and leaf.rank]
+    return ", ".join("any" if x.layout is None else str(x.layout) for x in leaves[:_MOST_LAYOUTS])
 
 
 def _is_inline(i: HloInstruction, computation: HloComputation) -> bool:

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 from xml.sax.saxutils import escape
 
 from xladev.errors import UnsupportedError
+from xladev.profiling.graph.shades import shades
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y = 190, 46, 26, 36
 _MARGIN, _TITLE, _LETTERS = 20, 28, 27
+_MOST_MEANINGS = 10
+_NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that no XML document may hold."""
 _STYLE = "font-family:system-ui,Helvetica,Arial,sans-serif;font-size:11px"
 
 Point = tuple[float, float]
 
 
-def svg_picture(data: Mapping[str, Any]) -> str:
-    """The picture of what `graph_data` gives."""
+def svg_picture(data: Mapping[str, Any], by: str = "opcode", *, entry_only: bool = False) -> str:
+    """The picture of what `graph_data` gives.
+
+    Args:
+        data: of one program.
+        by: what boxes are coloured by: one of `COLOURS`.
+        entry_only: without the computations that it calls.
+    """
+    colour, meanings = shades(data, by)
     computations = data["computations"]
-    numbers = [data["entry"], *(n for n in range(len(computations)) if n != data["entry"])]
+    others = () if entry_only else range(len(computations))
+    numbers = [data["entry"], *(n for n in others if n != data["entry"])]
     parts: list[str] = []
-    right, top = 0.0, float(_MARGIN)
+    legend, right = _legend(by, meanings)
+    parts.extend(legend)
+    top = 2.0 * _MARGIN
     for number in numbers:
         computation = computations[number]
         places = _places(computation, top + _TITLE)
         parts.append(_text(_MARGIN, top + 14, computation["name"], bold=True))
         parts.extend(_edges(computation, places))
-        parts.extend(_nodes(computation, places))
+        parts.extend(_nodes(computation, places, colour))
         right = max(right, *(x for x, _ in places.values()), 0.0)
         top = max(y for _, y in places.values()) + _HEIGHT + 2 * _MARGIN
     width, height = right + _WIDTH + _MARGIN, top
@@ -38,7 +53,7 @@ def svg_picture(data: Mapping[str, Any]) -> str:
     return "\n".join([head, '<rect width="100%" height="100%" fill="#ffffff"/>', *parts, "</svg>"])
 
 
-def png_picture(data: Mapping[str, Any]) -> bytes:
+def png_picture(data: Mapping[str, Any], by: str = "opcode", *, entry_only: bool = False) -> bytes:
     """The same as PNG.
 
     Raises:
@@ -52,7 +67,7 @@ def png_picture(data: Mapping[str, Any]) -> bytes:
             why="the package resvg-py is not installed",
             hint="pip install 'xladev[graph]', or take --format svg",
         ) from error
-    return bytes(library.svg_to_bytes(svg_string=svg_picture(data)))
+    return bytes(library.svg_to_bytes(svg_string=svg_picture(data, by, entry_only=entry_only)))
 
 
 def _places(computation: Mapping[str, Any], top: float) -> dict[int, Point]:
@@ -82,13 +97,31 @@ def _curve(points: list[Point]) -> str:
     return path
 
 
-def _nodes(computation: Mapping[str, Any], places: Mapping[int, Point]) -> Iterator[str]:
+def _legend(by: str, meanings: Sequence[tuple[str, str]]) -> tuple[list[str], float]:
+    """What the colours mean, in one line, and where it ends."""
+    parts = [_text(_MARGIN, 16, f"colour by {by}:")]
+    x = _MARGIN + 6.5 * len(f"colour by {by}:")
+    for name, colour in meanings[:_MOST_MEANINGS]:
+        short = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
+        width = 6.5 * len(short) + 12
+        parts.append(
+            f'<rect x="{x:.0f}" y="4" width="{width:.0f}" height="17" rx="4" fill="{colour}" '
+            f'stroke="#dee2e6"/>'
+        )
+        parts.append(_text(x + 6, 16, short))
+        x += width + 5
+    return parts, x - _WIDTH
+
+
+def _nodes(
+    computation: Mapping[str, Any], places: Mapping[int, Point], colour: Callable[[Any], str]
+) -> Iterator[str]:
     for number, node in enumerate(computation["nodes"]):
         x, y = places[number]
         border = 2.5 if node.get("root") else 1
         yield (
             f'<rect x="{x:.0f}" y="{y:.0f}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" '
-            f'fill="{node.get("colour", "#ffffff")}" stroke="#495057" stroke-width="{border}"/>'
+            f'fill="{colour(node)}" stroke="#495057" stroke-width="{border}"/>'
         )
         given = [value for value in node.get("given", []) if value]
         opcode = node["opcode"] + (f" ({', '.join(given)})" if given else "")
@@ -98,6 +131,7 @@ def _nodes(computation: Mapping[str, Any], places: Mapping[int, Point]) -> Itera
 
 
 def _text(x: float, y: float, text: str, *, bold: bool = False) -> str:
+    text = _NO_XML.sub("�", text)
     short = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
     weight = ' font-weight="bold"' if bold else ""
     return f'<text x="{x:.0f}" y="{y:.0f}" fill="#212529"{weight}>{escape(short)}</text>'

@@ -4,6 +4,7 @@
 const BOX = { width: 190, height: 46, gapX: 26, gapY: 36, header: 40, pad: 16 };
 const FEWEST_PIXELS = 0.28; // below this scale, boxes have no text
 const FOUND_SHOWN = 200;
+const LEGEND_SHOWN = 24;
 const MARKS = { removed: "#ff8787", added: "#8ce99a", rewired: "#ffd43b" };
 
 /** One program: which calls are open, where everything is, and how it is looked at. */
@@ -226,7 +227,8 @@ class View {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     if (words.length) {
       for (const { path, node } of this.reachable()) {
-        const all = [node.name, node.opcode, node.shape, node.op, node.source, node.device];
+        const all = [node.name, node.opcode, node.shape, node.op, node.source, node.device,
+                     node.fusion];
         const line = all.filter(Boolean).join(" ").toLowerCase();
         if (words.every((word) => line.includes(word))) this.found.add(path);
       }
@@ -336,7 +338,7 @@ class View {
     pen.font = "bold 12px system-ui, sans-serif";
     pen.fillText(clipped(pen, sign + node.opcode + given(node), box.width - 16), middle, box.y + 15);
     pen.font = "11px system-ui, sans-serif";
-    pen.fillStyle = "#495057";
+    pen.fillStyle = "#343a40";
     if (box.isOpen) {
       pen.fillText(clipped(pen, `${node.name}  ${node.shape}`, box.width - 16), middle, box.y + 27);
       return;
@@ -344,6 +346,10 @@ class View {
     pen.fillText(clipped(pen, node.name, box.width - 16), middle, box.y + 28);
     pen.fillText(clipped(pen, node.shape, box.width - 16), middle, box.y + 41);
   }
+}
+
+function microseconds(seconds) {
+  return `${(seconds * 1e6).toLocaleString(undefined, { maximumSignificantDigits: 3 })} us`;
 }
 
 /** Constants that a node is given. */
@@ -361,11 +367,11 @@ function clipped(pen, text, width) {
 
 /** Toolbar, list of what was found, and facts of what is selected. */
 class Page {
-  constructor(programs) {
+  constructor(programs, colour) {
     this.mode = "opcode";
     this.panes = document.getElementById("panes");
     this.views = programs.map((data) => this.addPane(data, programs.length > 1));
-    this.modes(programs);
+    this.modes(programs, colour);
     this.wire();
     window.addEventListener("resize", () => this.views.forEach((v) => v.draw()));
     this.views.forEach((v) => v.fit());
@@ -386,30 +392,55 @@ class Page {
     return new View(data, canvas, this);
   }
 
-  modes(programs) {
+  modes(programs, wanted) {
     const nodes = programs.flatMap((p) => p.computations.flatMap((c) => c.nodes));
-    const known = { opcode: true, time: "time", flops: "flops", bytes: "bytes", device: "device",
-                    difference: "mark" };
+    const known = { opcode: "family", time: "time", flops: "flops", bytes: "bytes",
+                    device: "device", fusion: "fusion", difference: "mark" };
     const choice = document.getElementById("mode");
     this.most = {};
     for (const [mode, key] of Object.entries(known)) {
-      const values = key === true ? [1] : nodes.map((n) => n[key]).filter(Boolean);
+      const values = nodes.map((n) => n[key]).filter(Boolean);
       if (!values.length) continue;
       choice.add(new Option(mode, mode));
       if (typeof values[0] === "number") this.most[mode] = values.reduce((a, b) => Math.max(a, b), 0);
       if (mode === "difference" || mode === "time") this.mode = choice.value = mode;
     }
-    this.devices = [...new Set(nodes.map((n) => n.device).filter(Boolean))].sort();
+    const offered = [...choice.options].map((option) => option.value);
+    if (offered.includes(wanted)) this.mode = choice.value = wanted;
+    const words = (key) => [...new Set(nodes.map((n) => n[key]).filter(Boolean))];
+    this.words = { device: words("device").sort(), fusion: words("fusion") };
+    this.families = new Map();
+    for (const { family, colour } of nodes) {
+      const others = this.families.get(colour) || new Set();
+      this.families.set(colour, others.add(family));
+    }
     this.legend();
+  }
+
+  /** Names with their colours, for what nodes are coloured by. */
+  legendEntries() {
+    if (this.mode === "difference") return Object.entries(MARKS);
+    if (this.mode === "opcode") {
+      return [...this.families].map(([colour, names]) => [[...names].sort().join(", "), colour]);
+    }
+    const words = this.words[this.mode];
+    if (words) return words.map((word) => [word, this.colour(null, { [this.mode]: word })]);
+    const most = this.most[this.mode];
+    return [0, 0.1, 0.5, 1].map((share) => [
+      this.mode === "time" ? microseconds(most * share) : Math.round(most * share).toLocaleString(),
+      this.colour(null, { [this.mode]: most * share }),
+    ]);
   }
 
   legend() {
     const list = document.getElementById("legend");
-    const named = { difference: MARKS, device: Object.fromEntries(
-      this.devices.map((device) => [device, this.colour(null, { device })])) };
-    list.replaceChildren(...Object.entries(named[this.mode] || {}).map(([name, colour]) => {
+    const entries = this.legendEntries();
+    const shown = entries.slice(0, LEGEND_SHOWN);
+    const rest = entries.length - shown.length;
+    if (rest > 0) shown.push([`and ${rest} more`, "transparent"]);
+    list.replaceChildren(...shown.map(([name, colour]) => {
       const item = document.createElement("span");
-      item.textContent = name;
+      item.textContent = item.title = name;
       item.style.background = colour;
       return item;
     }));
@@ -455,9 +486,9 @@ class Page {
 
   colour(view, node) {
     if (this.mode === "difference") return MARKS[node.mark] || "#f1f3f5";
-    if (this.mode === "device") {
-      const at = this.devices.indexOf(node.device);
-      return at < 0 ? "#ffffff" : `hsl(${(at * 137) % 360} 70% 82%)`;
+    if (this.words[this.mode]) {
+      const at = this.words[this.mode].indexOf(node[this.mode]);
+      return at < 0 ? "#ffffff" : `hsl(${(40 + at * 137.5) % 360} 70% ${86 - (at % 3) * 6}%)`;
     }
     if (this.mode === "opcode") return node.colour || "#ffffff";
     const share = (node[this.mode] || 0) / (this.most[this.mode] || 1);
@@ -491,10 +522,11 @@ class Page {
 
   table(node) {
     const facts = {
-      shape: node.shape, operation: node.op, source: node.source, device: node.device,
+      shape: node.shape, layout: node.layout, operation: node.op, type: node.type,
+      source: node.source, device: node.device, kernel: node.fusion,
       constants: (node.given || []).filter(Boolean).join(", "), difference: node.mark,
       turns: node.turns > 1 ? node.turns : "", flops: node.flops, bytes: node.bytes,
-      time: node.time ? `${(node.time * 1e6).toFixed(2)} us` : "",
+      time: node.runs ? `${microseconds(node.time)} in ${node.runs} run${node.runs > 1 ? "s" : ""}` : "",
     };
     const table = document.createElement("table");
     for (const [name, value] of Object.entries(facts)) {
@@ -519,4 +551,5 @@ function nodeAt(view, path) {
   return view.data.computations[number].nodes[item];
 }
 
-window.page = new Page(JSON.parse(document.getElementById("data").textContent));
+const DATA = JSON.parse(document.getElementById("data").textContent);
+window.page = new Page(DATA.programs, DATA.colour);
