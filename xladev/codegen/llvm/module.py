@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from xladev.codegen.llvm.control import Control
 from xladev.codegen.llvm.memory import Memory, natural_alignment
-from xladev.codegen.llvm.portable import ROUNDINGS, emit_fma, emit_rounding
+from xladev.codegen.llvm.portable import EMITTERS
 from xladev.codegen.llvm.target import TargetTraits
 from xladev.codegen.llvm.types import PTR, VOID, IrType
 from xladev.codegen.llvm.values import Operand, Value, constant
@@ -41,14 +41,11 @@ class FunctionBuilder(Control, Memory):
 
     def intrinsic(self, name: str, *operands: Operand, result: IrType | None = None) -> Value:
         """See `Arithmetic.intrinsic`; what the target has no instruction for by other means."""
-        target, values = self.module.target, [o for o in operands if isinstance(o, Value)]
-        if name in ROUNDINGS and not target.has_rounding:
-            kind = values[0].type
-            return self.call_shared(name, kind, values, lambda b, a: emit_rounding(b, name, a[0]))
-        if name == "fma" and not target.has_fma:
-            factors = [self.like(o, values[0]) for o in operands]
-            return self.call_shared(name, values[0].type, factors, emit_fma)
-        return super().intrinsic(name, *operands, result=result)
+        emit = EMITTERS.get(name) if name in self.module.target.missing else None
+        if emit is None:
+            return super().intrinsic(name, *operands, result=result)
+        first = next(o for o in operands if isinstance(o, Value))
+        return self.call_shared(name, first.type, [self.like(o, first) for o in operands], emit)
 
     def call(self, symbol: str, result: IrType, *arguments: Value) -> Value:
         """Calls a function defined or declared in the module."""

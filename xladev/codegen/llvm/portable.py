@@ -21,6 +21,10 @@ _NEAR_ZERO = -120
 _INFINITE = 0x7FF << 52
 
 
+Emitter = Callable[[Arithmetic, tuple[Value, ...]], Value]
+"""Writes an intrinsic of some values of one type."""
+
+
 def emit_fma(b: Arithmetic, args: tuple[Value, ...]) -> Value:
     """``x * y + z`` rounded once, of floats or doubles, in any number of lanes."""
     x, y, z = args
@@ -148,11 +152,9 @@ _BY_MAGNITUDE: Mapping[str, _Rounding] = MappingProxyType(
 _BY_SIGN: Mapping[str, tuple[str, float]] = MappingProxyType(
     {"floor": ("ogt", -1.0), "ceil": ("olt", 1.0)}
 )
-ROUNDINGS = frozenset({*_BY_MAGNITUDE, *_BY_SIGN})
-"""Intrinsics that `emit_rounding` is for."""
 
 
-def emit_rounding(b: Arithmetic, name: str, x: Value) -> Value:
+def _emit_rounding(b: Arithmetic, name: str, x: Value) -> Value:
     """An intrinsic that rounds to a whole number.
 
     Adding what makes the last bit a whole number, and taking it away, rounds to even.
@@ -167,3 +169,15 @@ def emit_rounding(b: Arithmetic, name: str, x: Value) -> Value:
     else:
         rounded = _BY_MAGNITUDE[name](b, magnitude, whole)
     return b.select(b.fcmp("olt", magnitude, limit), b.copysign(rounded, x), x)
+
+
+def _rounding(name: str) -> Emitter:
+    return lambda b, args: _emit_rounding(b, name, args[0])
+
+
+ROUNDINGS = frozenset({*_BY_MAGNITUDE, *_BY_SIGN})
+"""Intrinsics that round to a whole number."""
+EMITTERS: Mapping[str, Emitter] = MappingProxyType(
+    {"fma": emit_fma, **{name: _rounding(name) for name in ROUNDINGS}}
+)
+"""By name of the intrinsic."""

@@ -17,9 +17,8 @@ class TargetTraits:
         has_scaling: x86's AVX-512: ``x * 2**n`` is an instruction.
         has_byte_products: four products of bytes and their sum are an instruction (x86 VNNI), in
             vectors of 64 bytes.
-        has_fma: ``x * y + z`` rounded once is an instruction. Where it is not, LLVM would call the
-            mathematical library, so code that computes the same is emitted.
-        has_rounding: rounding to a whole number is an instruction; likewise.
+        missing: names of intrinsics for which LLVM would call the mathematical library; code that
+            computes the same is emitted instead (`portable.py`).
         vector_nbytes: bytes of the widest vector register.
         pointer_nbytes: bytes of an address in memory.
         function_attributes: attributes of every function defined.
@@ -30,11 +29,15 @@ class TargetTraits:
     has_half_conversion: bool = True
     has_byte_products: bool = False
     has_scaling: bool = False
-    has_fma: bool = True
-    has_rounding: bool = True
+    missing: frozenset[str] = frozenset()
     vector_nbytes: int = 16
     pointer_nbytes: int = 8
     function_attributes: tuple[str, ...] = ("nounwind", '"no-trapping-math"="true"')
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether ``x * y + z``, rounded once, is an instruction."""
+        return "fma" not in self.missing
 
 
 GENERIC = TargetTraits(has_half_conversion=False)

@@ -7,6 +7,7 @@ nothing but memcpy, memmove and memset, and nothing at all on WebAssembly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xladev.codegen.llvm import ModuleBuilder
@@ -57,8 +58,11 @@ def compile_ahead(
         wanted = _missing(data, target)
         if not wanted:
             return data
-        for symbol in wanted:
-            _add_builtin(code, symbol, target)
+        texts = {symbol: builtin_text(symbol, target) for symbol in wanted}
+        if unknown := [symbol for symbol, text in texts.items() if text is None]:
+            raise _refused(plan.name, unknown, target)
+        for symbol, text in texts.items():
+            _add_builtin(code, symbol, text or "")
     raise _refused(plan.name, wanted, target)
 
 
@@ -99,10 +103,7 @@ def _missing(data: bytes, target: CpuTarget) -> tuple[str, ...]:
     return tuple(s for s in undefined_symbols(data) if s not in given)
 
 
-def _add_builtin(code: llvm.ModuleRef, symbol: str, target: CpuTarget) -> None:
-    text = builtin_text(symbol, target)
-    if text is None:
-        raise _refused(code.name, (symbol,), target)
+def _add_builtin(code: llvm.ModuleRef, symbol: str, text: str) -> None:
     made = parsed(symbol, text)
     made.data_layout = code.data_layout
     made.triple = code.triple
@@ -110,7 +111,7 @@ def _add_builtin(code: llvm.ModuleRef, symbol: str, target: CpuTarget) -> None:
     code.get_function(symbol).linkage = "internal"
 
 
-def _refused(name: str, symbols: tuple[str, ...], target: CpuTarget) -> CompileError:
+def _refused(name: str, symbols: Sequence[str], target: CpuTarget) -> CompileError:
     return CompileError(
         f"the code of {name} for {target.name} calls {', '.join(symbols)}",
         why="LLVM has no instructions for something in it, and calls functions nobody provides",

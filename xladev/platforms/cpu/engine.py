@@ -20,7 +20,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from xladev import instrument
 from xladev.codegen.llvm import ModuleBuilder, TargetTraits
 from xladev.errors import CompileError
-from xladev.platforms.cpu.targets import CpuTarget
+from xladev.platforms.cpu.targets import CpuTarget, x86_missing
 
 _library_numbers = itertools.count()
 
@@ -61,8 +61,7 @@ def target_traits() -> TargetTraits:
         has_half_conversion="+f16c" in features or is_arm,
         has_byte_products="+avx512vnni" in features,
         has_scaling="+avx512f" in features,
-        has_fma="+fma" in features or is_arm,
-        has_rounding="+sse4.1" in features or is_arm,
+        missing=frozenset() if is_arm else x86_missing(features),
         vector_nbytes=vector_nbytes(),
     )
 

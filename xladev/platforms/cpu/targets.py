@@ -8,12 +8,13 @@ the machine is that compiles.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from types import MappingProxyType
 
 from xladev.codegen.llvm import TargetTraits
+from xladev.codegen.llvm.portable import ROUNDINGS
 from xladev.errors import OptionError
 
 
@@ -60,8 +61,7 @@ class Level:
     cpu: str = "generic"
     features: str = ""
     vector_nbytes: int = 16
-    has_fma: bool = False
-    has_rounding: bool = False
+    missing: frozenset[str] = frozenset()
     has_half: bool = False
     has_scaling: bool = False
 
@@ -97,58 +97,50 @@ _BROWSER: Mapping[str, str] = MappingProxyType(
     {"": "unknown-unknown", "unknown": "unknown-unknown", "wasi": "wasi", "wasip1": "wasi"}
 )
 
+_FMA = frozenset({"fma"})
+_ROUND = frozenset({"round"})
+_RISCV = "+m,+a,+f,+d,+c"
+
 ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
     {
         "x86_64": Architecture(
             {
-                "x86-64": Level("x86-64"),
-                "x86-64-v2": Level("x86-64-v2", has_rounding=True),
-                "x86-64-v3": Level(
-                    "x86-64-v3", "", 32, has_fma=True, has_rounding=True, has_half=True
-                ),
-                "x86-64-v4": Level(
-                    "x86-64-v4", "", 64,
-                    has_fma=True, has_rounding=True, has_half=True, has_scaling=True,
-                ),
+                "x86-64": Level("x86-64", missing=_FMA | ROUNDINGS),
+                "x86-64-v2": Level("x86-64-v2", missing=_FMA),
+                "x86-64-v3": Level("x86-64-v3", "", 32, has_half=True),
+                "x86-64-v4": Level("x86-64-v4", "", 64, has_half=True, has_scaling=True),
             },
             {**_LINUX, **_ANDROID},
         ),
-        "aarch64": Architecture(
-            {"armv8-a": Level(has_fma=True, has_rounding=True, has_half=True)},
-            {**_LINUX, **_ANDROID},
-        ),
+        "aarch64": Architecture({"armv8-a": Level(has_half=True)}, {**_LINUX, **_ANDROID}),
         "armv7": Architecture(
             {
-                "vfpv3-d16": Level("generic", "+vfp3d16,-neon,-d32", 4),
-                "neon": Level("generic", "+neon", 16),
-                "neon-vfpv4": Level("generic", "+neon,+vfp4", 16, has_fma=True),
+                "vfpv3-d16": Level("generic", "+vfp3d16,-neon,-d32", 4, _FMA | ROUNDINGS),
+                "neon": Level("generic", "+neon", 16, _FMA | ROUNDINGS),
+                "neon-vfpv4": Level("generic", "+neon,+vfp4", 16, ROUNDINGS),
             },
             _HARD_FLOAT,
             pointer_nbytes=4,
         ),
         "riscv64": Architecture(
             {
-                "rv64gc": Level(
-                    "generic-rv64", "+m,+a,+f,+d,+c", 4, has_fma=True, has_rounding=True
-                ),
-                "rv64gcv": Level(
-                    "generic-rv64", "+m,+a,+f,+d,+c,+v", 16, has_fma=True, has_rounding=True
-                ),
+                "rv64gc": Level("generic-rv64", _RISCV, 4),
+                "rv64gcv": Level("generic-rv64", f"{_RISCV},+v", 16),
             },
             _LINUX,
             abi="lp64d",
         ),
         "wasm32": Architecture(
             {
-                "generic": Level("generic", "", 4, has_rounding=True),
-                "simd128": Level("generic", "+simd128", 16, has_rounding=True),
+                "generic": Level("generic", "", 4, _FMA | _ROUND),
+                "simd128": Level("generic", "+simd128", 16, _FMA | _ROUND),
             },
             _BROWSER,
             pointer_nbytes=4,
             relocation="static",
         ),
     }
-)  # fmt: skip
+)
 """By the first word of the triple."""
 
 _ALIASES: Mapping[str, str] = MappingProxyType(
@@ -180,6 +172,12 @@ def target_of(text: str) -> CpuTarget:
     return _target(text, f"{name}-{system}", found, level.removeprefix("+") if colon else None)
 
 
+def x86_missing(features: Collection[str]) -> frozenset[str]:
+    """The intrinsics that an x86 processor of some features has no instructions for."""
+    rounding = frozenset() if "+sse4.1" in features else ROUNDINGS
+    return rounding if "+fma" in features else rounding | _FMA
+
+
 def target_names() -> tuple[str, ...]:
     """Every target by the name that `CpuTarget.name` gives it, one system each."""
     return tuple(
@@ -198,8 +196,7 @@ def _target(text: str, triple: str, found: Architecture, wanted: str | None) -> 
         triple=triple,
         has_half_conversion=level.has_half,
         has_scaling=level.has_scaling,
-        has_fma=level.has_fma,
-        has_rounding=level.has_rounding,
+        missing=level.missing,
         vector_nbytes=level.vector_nbytes,
         pointer_nbytes=found.pointer_nbytes,
     )
