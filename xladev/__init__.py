@@ -1,6 +1,7 @@
 """Public names of xladev, resolved on first use so that `import xladev` stays cheap."""
 
 from importlib import import_module
+from os import environ
 from pkgutil import extend_path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,10 @@ def __getattr__(name: str) -> object:
     value = getattr(import_module(module), attribute)
     globals()[name] = value
     return value
+
+
+if "XLADEV_TRACE" in environ:
+    import_module("xladev.profiling.timeline.environment").start()
 
 
 def __dir__() -> list[str]:

@@ -31,6 +31,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "diff": "say in what two programs differ",
         "isolate": "name what makes a program wrong on a platform",
         "bisect": "shrink a program that fails to a few instructions",
+        "trace": "ask questions of a timeline, or check it",
         "options": "list the compile options",
         "new": "write the project of a new backend",
         "certify": "run the conformance suite and issue a certificate",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from xladev.client import CompiledModule, compile, load
 from xladev.errors import ArgumentError
 from xladev.hlo.ir import HloModule
 from xladev.instrument import tracing
+from xladev.profiling.timeline import profile
 from xladev.testing.arrays import named_arrays, read_arrays, save_arrays
 from xladev.testing.comparison import DEFAULT_RTOL, difference, expect_relative
 from xladev.testing.debug.anomalies import TESTS
@@ -42,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--debug", choices=sorted(TESTS), help="name the instruction that makes the first one"
     )
+    parser.add_argument("--trace", type=Path, metavar="PATH", help="write a timeline")
     parser.add_argument("--strict", action="store_true", help="a fallback is an error")
     add_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
@@ -49,6 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.trace is None:
+        return _run_program(arguments)
+    with profile(arguments.trace):
+        code = _run_program(arguments)
+    print(f"timeline: {arguments.trace}", file=sys.stderr if arguments.json else sys.stdout)
+    return code
+
+
+def _run_program(arguments: argparse.Namespace) -> int:
     check_least("--iterations", arguments.iterations, 1)
     check_least("--rtol", 0.0 if arguments.rtol is None else arguments.rtol, 0)
     options = given_options(arguments)

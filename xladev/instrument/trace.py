@@ -123,6 +123,7 @@ class Trace:
 _lock = threading.Lock()
 _traces: tuple[Trace, ...] = ()
 _sources: tuple[TraceSource, ...] = ()
+_tracks: dict[int, str] = {}
 _flows = itertools.count(1)
 _OFF: AbstractContextManager[None] = nullcontext()
 
@@ -139,7 +140,16 @@ def next_flow() -> int:
 
 def thread_track() -> str:
     """The track of the calling thread: its name, in which a slash would mean a device."""
-    return threading.current_thread().name.replace("/", "|")
+    thread = threading.current_thread()
+    track = thread.name.replace("/", "|")
+    _tracks[thread.ident or 0] = track
+    return track
+
+
+def thread_tracks() -> dict[int, str]:
+    """Tracks by the identifiers of threads: of those alive, and of those that recorded."""
+    alive = {t.ident or 0: t.name.replace("/", "|") for t in threading.enumerate()}
+    return {**alive, **_tracks}
 
 
 def trace_scope(
@@ -182,6 +192,15 @@ def add_trace_source(source: TraceSource) -> None:
         _sources = (*_sources, source)
         if _traces:
             source.start()
+
+
+def forget_traces() -> None:
+    """Ends all traces without their events: those of the process that forked this one."""
+    global _traces, _lock
+    _lock = threading.Lock()
+    _traces = ()
+    for source in _sources:
+        source.stop()
 
 
 def _record(event: TraceEvent) -> None:
@@ -241,6 +260,7 @@ def _begin(trace: Trace) -> None:
     global _traces
     with _lock:
         if not _traces:
+            _tracks.clear()
             for source in _sources:
                 source.start()
         trace._open(_sources)

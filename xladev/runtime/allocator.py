@@ -138,6 +138,11 @@ class Allocator:
         )
 
     @property
+    def device(self) -> str:
+        """Name of the device whose memory it is."""
+        return self._plugin
+
+    @property
     def nbytes_in_use(self) -> int:
         """Bytes of all live buffers."""
         return self._in_use + self.account.words[IN_USE]

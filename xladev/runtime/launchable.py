@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from xladev.compiler.signature import Signature
 from xladev.errors import ExecutionError, XladevError
 from xladev.hlo.physical import physical_nbytes
 from xladev.hlo.shape import interned
-from xladev.instrument import counter, trace_scope
+from xladev.instrument import counter, is_tracing, trace_scope
 from xladev.runtime.array import DeviceArray
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.collectives import Collectives
@@ -28,6 +29,7 @@ from xladev.runtime.device import Device, memory_space
 from xladev.runtime.door import Allocation, Door, Doorway
 from xladev.runtime.event import READY, Event
 from xladev.runtime.launch_arguments import Donated, LaunchArguments, Parameters
+from xladev.runtime.launch_trace import observed, program_trace, tells_times
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
 from xladev.runtime.memory import DeviceMemory
 
@@ -164,9 +166,16 @@ class Launchable:
         if failure is not None:
             return self._failed(failure, run_id, collectives)
         defined = DefinitionEvent(self.device.name, recorded, upstream)
+        if is_tracing() and not tells_times(self.device.stream):
+            self._observe(defined)
         if collectives is not None and (failed := defined.failure()) is not None:
             collectives.pool.abort(run_id, failed.error)
         return self._as_results(prepared.results, defined)
+
+    def _observe(self, defined: DefinitionEvent) -> None:
+        """Lets a timeline have the launch as the host sees it, for want of the device's times."""
+        name, device, start_ns = self.signature.name, self.device.name, time.perf_counter_ns()
+        defined.on_ready(lambda _: observed(name, device, start_ns))
 
     # Buffers
 
@@ -223,7 +232,9 @@ class Launchable:
         )
         failure = None
         try:
-            self.loaded.launch(self.device.stream, context)
+            stream = self.device.stream
+            with program_trace(self.loaded, stream, self.device.name, self.signature.name):
+                self.loaded.launch(stream, context)
         except (Exception, SystemExit) as e:  # noqa: BLE001 (it belongs to the results)
             failure = self._failure(e, "LoadedExecutable.launch")
         except BaseException:

@@ -70,6 +70,11 @@ class LoadedExecutable(ABC):
         """The C entry point of this executable; None if it has none."""
         return None
 
+    @property
+    def traces_itself(self) -> bool:
+        """True if launches tell a timeline of their kernels; else they are one slice each."""
+        return False
+
     def open_door(self, doorway: Doorway) -> Door | None:
         """A function that does ordinary launches in native code; None if there is none.
 

@@ -59,6 +59,11 @@ class LoadedProgram(LoadedExecutable):
     def __init__(self, parts: ProgramParts) -> None:
         self._parts = parts
 
+    @property
+    def traces_itself(self) -> bool:
+        """Yes: region by region."""
+        return True
+
     def launch(self, stream: Stream, context: LaunchContext) -> None:
         """Runs the entry procedure; returns when all but the last work on the target is done."""
         ProgramRun(self._parts, context).run()

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, partial
 
 import numpy as np
 
 from xladev.compiler.executable import Executable
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_plan import Branch, Copy, Loop, RunKernel, Slice, Space, Step
+from xladev.compiler.operations import unpack_operations
 from xladev.compiler.plan_file import is_plan, read_plan
+from xladev.instrument import is_tracing
 from xladev.runtime.allocator import Allocator
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.executor import Executor, Kernel
+from xladev.runtime.launch_trace import COPY, LaunchTrace
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
 from xladev.runtime.memory import DeviceMemory
 from xladev.runtime.stream import Stream
+
+_UNTRACED: AbstractContextManager[None] = nullcontext()
 
 
 def load_plan_or_program(
@@ -45,6 +51,9 @@ class PlanExecutable(LoadedExecutable):
         plan = read_plan(executable)
         self._executor = executor
         self._steps = plan.steps
+        self._name = executable.signature.name
+        self._device = allocator.device
+        self._operations = cache(partial(unpack_operations, plan.operations))
         self._codes = plan.kernels
         self._kernels = tuple(
             tuple(executor.load_kernel(part) for part in code.launches) for code in plan.kernels
@@ -52,6 +61,11 @@ class PlanExecutable(LoadedExecutable):
         upload = partial(_on_device, executor, allocator, executable.signature.name)
         self._constants = tuple(upload(c) for c in plan.constants)
         self._empty = upload(b"") if _wants_empty_scratch(executable, plan.steps) else None
+
+    @property
+    def traces_itself(self) -> bool:
+        """Yes: kernel by kernel."""
+        return True
 
     def launch(self, stream: Stream, context: LaunchContext) -> None:
         """Enqueues the steps; waits for the stream only where a loop or branch must be decided."""
@@ -64,7 +78,15 @@ class PlanExecutable(LoadedExecutable):
             Space.SCRATCH: () if scratch is None else (scratch,),
             Space.CONSTANT: tuple(c.memory for c in self._constants),
         }
-        _Launch(self._executor, stream, spaces).run(self._steps, self._kernels, self._codes)
+        trace = None
+        if is_tracing():
+            trace = LaunchTrace(stream, self._device, self._name, self._operations)
+        launch = _Launch(self._executor, stream, spaces, trace)
+        try:
+            launch.run(self._steps, self._kernels, self._codes)
+        finally:
+            if trace is not None:
+                trace.finish()
 
 
 class _Launch:
@@ -75,10 +97,12 @@ class _Launch:
         executor: Executor,
         stream: Stream,
         spaces: Mapping[Space, tuple[DeviceMemory, ...]],
+        trace: LaunchTrace | None = None,
     ) -> None:
         self.executor = executor
         self.stream = stream
         self.spaces = spaces
+        self.trace = trace
 
     def run(
         self,
@@ -89,12 +113,11 @@ class _Launch:
         for step in steps:
             match step:
                 case RunKernel():
-                    buffers = [self._memory(b) for b in step.buffers]
-                    launches = codes[step.kernel].launches
-                    for kernel, part in zip(kernels[step.kernel], launches, strict=True):
-                        self.executor.launch_kernel(self.stream, kernel, buffers, part.dimensions)
+                    with self._traced(step.operation):
+                        self._run_kernel(step, kernels[step.kernel], codes[step.kernel])
                 case Copy():
-                    self.stream.copy(self._memory(step.destination), self._memory(step.source))
+                    with self._traced(COPY):
+                        self.stream.copy(self._memory(step.destination), self._memory(step.source))
                 case Loop():
                     self.run(step.condition, kernels, codes)
                     while self._read(step.predicate)[0]:
@@ -102,6 +125,14 @@ class _Launch:
                         self.run(step.condition, kernels, codes)
                 case Branch():
                     self.run(step.branches[self._chosen(step)], kernels, codes)
+
+    def _run_kernel(self, step: RunKernel, kernels: Sequence[Kernel], code: KernelCode) -> None:
+        buffers = [self._memory(b) for b in step.buffers]
+        for kernel, part in zip(kernels, code.launches, strict=True):
+            self.executor.launch_kernel(self.stream, kernel, buffers, part.dimensions)
+
+    def _traced(self, operation: int) -> AbstractContextManager[None]:
+        return _UNTRACED if self.trace is None else self.trace.around(operation)
 
     def _memory(self, s: Slice) -> DeviceMemory:
         return self.spaces[s.space][s.index].slice(s.offset, s.nbytes)

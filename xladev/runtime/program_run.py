@@ -37,10 +37,11 @@ from xladev.runtime.buffer import Buffer
 from xladev.runtime.collective_run import run_collective
 from xladev.runtime.device import Device
 from xladev.runtime.evaluation import evaluate
+from xladev.runtime.launch_trace import program_trace
 from xladev.runtime.loaded_executable import LaunchContext
 from xladev.runtime.memory import DeviceMemory
 from xladev.runtime.program_parts import ProgramParts
-from xladev.runtime.transfer import download, view
+from xladev.runtime.transfer import download, transfer_scope, view
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,9 @@ class ProgramRun:
         )
         counter(f"program.launches.{signature.platform}")
         with trace_scope(signature.name, "region", device=device.name):
-            self._loaded.executable(thunk.executable).launch(device.stream, context)
+            loaded = self._loaded.executable(thunk.executable)
+            with program_trace(loaded, device.stream, device.name, signature.name):
+                loaded.launch(device.stream, context)
         frame.set(thunk.results, results)
 
     def _scratch(self, device: Device, nbytes: int) -> Buffer | None:
@@ -304,7 +307,7 @@ class ProgramRun:
     def _copy_bytes(self, platform: int, memory: DeviceMemory, data: HostArray) -> None:
         device = self._devices[platform]
         counter("program.nbytes_transferred", data.nbytes)
-        with device.call("Stream.copy"):
+        with transfer_scope("to device", device, data.nbytes), device.call("Stream.copy"):
             device.stream.copy(memory.slice(0, data.nbytes), data)
         self._keep(platform, data)
 

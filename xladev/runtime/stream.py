@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,6 +14,28 @@ from xladev.runtime.memory import DeviceMemory, HostBytes
 
 Endpoint = DeviceMemory | HostBytes
 """One end of a copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a device says of a moment in a stream.
+
+    Attributes:
+        time_ns: when it was, by the clock of `time.perf_counter_ns`.
+        counts: what the device had counted then (cycles, bytes), by name; a timeline shows by how
+            much they grew while a kernel ran.
+    """
+
+    time_ns: int
+    counts: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+class Stamp(ABC):
+    """A moment in a stream: when all that was enqueued before is done."""
+
+    @abstractmethod
+    def read(self) -> Reading | None:
+        """When it was; None if it was not reached. Asked once the stream has been waited for."""
 
 
 class Stream(ABC):
@@ -40,6 +64,14 @@ class Stream(ABC):
     @abstractmethod
     def synchronize(self) -> None:
         """Blocks until everything enqueued has finished; raises nothing for failed work."""
+
+    def stamp(self) -> Stamp | None:
+        """Enqueues a time stamp; None (the default) if the device tells no times.
+
+        Asked before and after each kernel while somebody traces. It takes no failure away: the
+        next event recorded has it all the same.
+        """
+        return None
 
     @property
     def is_synchronous(self) -> bool:

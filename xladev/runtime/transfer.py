@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,21 @@ from xladev.errors import ArgumentError
 from xladev.hlo import dtype as dt
 from xladev.hlo.physical import HostArray, is_plain, pack, physical_nbytes, unpack
 from xladev.hlo.shape import Shape, array
-from xladev.instrument import counter
+from xladev.instrument import counter, trace_scope
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.device import Device
 from xladev.runtime.memory import DeviceMemory, HostBytes
 
 SIZE_SHAPE = array(dt.S32)
 """Shape of the hidden argument that holds the size of one dynamic dimension."""
+
+
+_TO_DEVICE, _TO_HOST = "Executor.copy_to_device", "Executor.copy_to_host"
+
+
+def transfer_scope(what: str, device: Device, nbytes: int) -> AbstractContextManager[None]:
+    """Records a copy between host and device, if somebody traces."""
+    return trace_scope(what, "transfer", device=device.name, bytes=nbytes)
 
 
 def shape_of(value: HostArray) -> Shape:
@@ -81,7 +90,7 @@ def upload(device: Device, value: HostArray, shape: Shape, label: str) -> Buffer
     buffer = device.allocate(shape, label)
     if data.nbytes:
         counter("runtime.nbytes_to_device", data.nbytes)
-        with device.call("Executor.copy_to_device"):
+        with transfer_scope("to device", device, data.nbytes), device.call(_TO_DEVICE):
             device.executor.copy_to_device(buffer.memory.slice(0, data.nbytes), data)
     return buffer
 
@@ -129,7 +138,7 @@ def download(device: Device, memory: DeviceMemory, shape: Shape) -> HostArray:
     data = np.empty(physical_nbytes(shape), np.uint8)
     if data.nbytes:
         counter("runtime.nbytes_to_host", data.nbytes)
-        with device.call("Executor.copy_to_host"):
+        with transfer_scope("to host", device, data.nbytes), device.call(_TO_HOST):
             device.executor.copy_to_host(data, memory.slice(0, data.nbytes))
     return unpack(data, shape)
 

@@ -120,6 +120,11 @@ class CpuLoadedExecutable(LoadedExecutable):
         finalizer = weakref.finalize(self, RECORDER.remove_program, address)
         finalizer.atexit = False
 
+    @property
+    def traces_itself(self) -> bool:
+        """Yes, where the recorder works."""
+        return RECORDER.works
+
     def launch(self, stream: Stream, context: LaunchContext) -> None:
         """Runs the program now; the interpreter lock is released meanwhile.
 

@@ -74,6 +74,11 @@ class Recorder:
         """Address of the word that programs look at."""
         return self._word.buffer_info()[0]
 
+    @property
+    def works(self) -> bool:
+        """Whether it knows this system's clock and threads."""
+        return sys.platform == "linux"
+
     def add_program(self, address: int, program: Program) -> None:
         """Says whose marks come from an address, from now on."""
         with self._lock:
@@ -93,7 +98,7 @@ class Recorder:
 
     def start(self) -> None:
         """Makes programs record."""
-        if not sys.platform.startswith("linux"):
+        if not self.works:
             return
         record = self._made()
         record.count = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from xladev.compiler.operations import Operation
 from xladev.instrument import TraceEvent
-from xladev.instrument.trace import COUNTER
+from xladev.instrument.trace import COUNTER, thread_tracks
 from xladev.platforms.cpu.marks import BEGIN, COPY, END
 
 Rows = npt.NDArray[np.int64]
@@ -55,7 +54,7 @@ def events_of(
         programs: who makes marks with an address.
         accounts: the device whose memory is counted at an address.
     """
-    names = {thread.ident: thread.name.replace("/", "|") for thread in threading.enumerate()}
+    names = thread_tracks()
     for ident in dict.fromkeys(rows[:, 3].tolist()):
         thread = _Thread(names.get(ident, f"thread {ident:#x}"), programs, accounts)
         for address, step, now, _ in rows[rows[:, 3] == ident].tolist():

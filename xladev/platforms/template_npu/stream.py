@@ -8,10 +8,11 @@ from __future__ import annotations
 from weakref import finalize
 
 from xladev.errors import ExecutionError, XladevError
+from xladev.platforms.template_npu.device import isa
 from xladev.platforms.template_npu.driver import library as npu
 from xladev.runtime.event import Event
 from xladev.runtime.memory import DeviceMemory
-from xladev.runtime.stream import Endpoint, Stream
+from xladev.runtime.stream import Endpoint, Reading, Stamp, Stream
 
 
 def device_range(memory: DeviceMemory) -> npu.DeviceRange:
@@ -43,9 +44,30 @@ class NpuStream(Stream):
         else:
             event.wait()
 
+    def stamp(self) -> Stamp:
+        """A time stamp of the queue."""
+        return NpuStamp(npu.npu_stamp(self.device, self.queue))
+
     def synchronize(self) -> None:
         """Waits for a fence of its own."""
         self.record().wait()
+
+
+class NpuStamp(Stamp):
+    """A time stamp; released with the last reference."""
+
+    def __init__(self, stamp: int) -> None:
+        self.stamp = stamp
+        finalize(self, npu.npu_release_stamp, stamp)
+
+    def read(self) -> Reading | None:
+        """Asks the driver, and counts busy cycles by engine."""
+        found = npu.npu_read_stamp(self.stamp)
+        if found is None:
+            return None
+        counters = found.counters
+        busy = {f"{n} cycles": c for n, c in zip(isa.ENGINES, counters.busy, strict=True)}
+        return Reading(found.time_ns, {"cycles": counters.cycles, **busy})
 
 
 class NpuEvent(Event):

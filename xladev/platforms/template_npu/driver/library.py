@@ -10,6 +10,7 @@ the same code. Calls come from any thread.
     npu_queue_create, npu_queue_destroy            queues: work in order, each by itself
     npu_submit, npu_copy, npu_fence, npu_wait_fence   what a queue takes
     npu_poll, npu_wait, npu_fault                  fences
+    npu_stamp, npu_read_stamp                      time stamps in a queue
     npu_read, npu_write                            copies that return when done
     npu_counters                                   cycles, bytes, occupancy
 
@@ -19,6 +20,7 @@ What a vendor replaces: all of it, by `ctypes` (or cffi) calls into their own li
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,6 +61,7 @@ class _Device:
 _simulated = list(range(DEFAULT_DEVICE_COUNT))
 _devices: dict[int, _Device] = {}
 _fences: dict[int, Fence] = {}
+_stamps: dict[int, TimeStamp] = {}
 _handles = itertools.count(1)
 
 
@@ -272,6 +275,42 @@ def npu_fault(fence: int) -> FaultRecord | None:
     """The fault that a reached fence holds."""
     found: Fence = _known(_fences, fence, "fence")
     return found.fault
+
+
+# Time stamps
+
+
+@dataclass(slots=True)
+class TimeStamp:
+    """A moment in a queue: when it was, and what the device had counted; 0 until then."""
+
+    time_ns: int = 0
+    counters: Counters = field(default_factory=Counters)
+
+
+def npu_stamp(device: int, queue: int) -> int:
+    """Enqueues a time stamp; its handle. After a fault it is not reached, as nothing is."""
+    found = _device(device)
+    handle, stamp = next(_handles), TimeStamp()
+    _stamps[handle] = stamp
+
+    def run() -> None:
+        stamp.counters = found.core.counters
+        stamp.time_ns = time.perf_counter_ns()
+
+    _queue(device, queue).put(run)
+    return handle
+
+
+def npu_read_stamp(stamp: int) -> TimeStamp | None:
+    """What a time stamp says; None if it was not reached."""
+    found: TimeStamp = _known(_stamps, stamp, "stamp")
+    return found if found.time_ns else None
+
+
+def npu_release_stamp(stamp: int) -> None:
+    """Forgets a time stamp."""
+    _stamps.pop(stamp, None)
 
 
 # Counters

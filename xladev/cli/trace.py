@@ -1,0 +1,73 @@
+"""`xladev trace`: asks questions of a timeline, or checks it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from xladev.cli.output import check_least, print_json, print_table
+from xladev.errors import UsageError
+from xladev.profiling.timeline.check import check_trace
+from xladev.profiling.timeline.file import read_trace
+from xladev.profiling.timeline.questions import QUESTIONS
+from xladev.profiling.timeline.tables import ask, open_tables
+
+_ROWS = 10
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the command."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    query = actions.add_parser("query", help="answer a question", description="Answer a question.")
+    query.add_argument("file", type=Path, help="a trace; .gz is fine")
+    query.add_argument("sql", nargs="?", help="a question in SQL; see docs/reference/timeline.md")
+    for name, question in QUESTIONS.items():
+        query.add_argument(f"--{name}", action="store_true", help=question.summary)
+    query.add_argument("--rows", type=int, default=_ROWS, metavar="N", help="of ready questions")
+    query.add_argument("--json", action="store_true", help="one JSON document")
+    query.set_defaults(run=_query)
+    check = actions.add_parser("check", help="check a trace", description="Check a trace.")
+    check.add_argument("file", type=Path, help="a trace; .gz is fine")
+    check.set_defaults(run=_check)
+
+
+def _query(arguments: argparse.Namespace) -> int:
+    check_least("--rows", arguments.rows, 1)
+    ready = [name for name in QUESTIONS if getattr(arguments, name)]
+    if not ready and arguments.sql is None:
+        names = ", ".join(f"--{name}" for name in QUESTIONS)
+        raise UsageError("there is no question", hint=f"give SQL, or one of {names}")
+    database = open_tables(read_trace(arguments.file))
+    sqls = {name: QUESTIONS[name].sql.replace(":limit", str(arguments.rows)) for name in ready}
+    if arguments.sql is not None:
+        sqls["query"] = arguments.sql
+    answers = {name: ask(database, sql) for name, sql in sqls.items()}
+    if arguments.json:
+        print_json({name: _objects(*answer) for name, answer in answers.items()})
+        return 0
+    for name, (columns, rows) in answers.items():
+        if len(answers) > 1:
+            print(f"{name}:")
+        print_table([[c.upper() for c in columns], *([_cell(v) for v in row] for row in rows)])
+    return 0
+
+
+def _objects(columns: list[str], rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    document = read_trace(arguments.file)
+    faults = check_trace(document)
+    for fault in faults:
+        print(fault)
+    if not faults:
+        print(f"{arguments.file}: {len(document['traceEvents'])} events, nothing wrong")
+    return 1 if faults else 0
