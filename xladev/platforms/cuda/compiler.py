@@ -13,11 +13,11 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
-from xladev.compiler.multi_output_fusion import loop_space
 from xladev.compiler.options import CompileOptions, PlatformOption
-from xladev.compiler.support import YES, Support, no
+from xladev.compiler.support import YES, Support
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cuda.codegen import host_code, nvptx
+from xladev.platforms.cuda.codegen.fold_plans import can_fold_together
 from xladev.platforms.cuda.codegen.host_threads import host_text
 from xladev.platforms.cuda.codegen.kernel import ThreadFunction, emit_stages
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind
@@ -65,11 +65,8 @@ class CudaCompiler(KernelCompiler):
         return YES
 
     def can_share_kernel(self, first: HloInstruction, second: HloInstruction) -> Support:
-        """Loops over the same elements; reductions have kernels of their own."""
-        spaces = loop_space(first), loop_space(second)
-        if any(space is None or space.folded is not None for space in spaces):
-            return no("a reduction has a kernel of its own")
-        return YES
+        """Loops over the same elements, and reductions that go in any order."""
+        return can_fold_together(first, second)
 
     def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
         """PTX: the driver compiles it for its device when it is loaded."""

@@ -12,9 +12,9 @@ from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.codegen import host_code
 from xladev.platforms.cuda.codegen.host_threads import host_text
 from xladev.platforms.cuda.codegen.kernel import emit_thread_function
-from xladev.platforms.cuda.codegen.row_folds import row_fold
+from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.platforms.cuda.driver.emulated import EmulatedDriver
-from xladev.testing.differential import compare_with_evaluator
+from xladev.testing.differential import compare_with_evaluator, run_on_platform
 from xladev.testing.random_inputs import random_arguments
 
 
@@ -45,6 +45,14 @@ CASES = {
     "from a start that is given": reduction("add", "f32", "5,128", "5", "1").replace(
         "constant(0)", "parameter(1)"
     ),
+    "four rows of a warp": reduction("add", "f32", "37,30", "37", "1"),
+    "sixteen rows of a warp": reduction("maximum", "s16", "37,8", "37", "1"),
+    "rows apart from one another": reduction("add", "f32", "6,4,7,16", "4,7", "0,3"),
+    "parts of few rows": reduction("add", "f32", "2,20000", "2", "1", "3"),
+    "parts of rows of odd length": reduction("minimum", "bf16", "3,9999", "3", "1", "1"),
+    "parts of all of an array, of odd size": reduction("add", "f32", "101,301", "", "0,1", "1"),
+    "parts of an array of f64": reduction("add", "f64", "30001", "", "0"),
+    "more parts than one thread folds": reduction("xor", "u32", "400,400", "", "0,1"),
     "s4": reduction("add", "s4", "3,96", "3", "1"),
 }
 
@@ -52,7 +60,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_rows_are_folded(name, emulated):
     module = parse_module(CASES[name])
-    assert row_fold(module.entry.root) is not None
+    assert kind_of(KernelSpec("kernel", module.entry)).name == "row fold"
     strict = CompileOptions(strict=True)
     arguments = random_arguments(module, 0)
     assert compare_with_evaluator(module, arguments, emulated, strict) is None
@@ -61,14 +69,28 @@ def test_rows_are_folded(name, emulated):
 @pytest.mark.parametrize(
     "text",
     [
-        reduction("add", "f32", "64,8", "8", "0"),
-        reduction("add", "f32", "8,63", "8", "1"),
+        reduction("add", "f32", "7,64", "64", "0"),
+        reduction("add", "f32", "8,7", "8", "1"),
         reduction("add", "c64", "8,128", "8", "1", "(0, 0)"),
     ],
-    ids=["columns", "short rows", "complex numbers"],
+    ids=["low columns", "short rows", "complex numbers"],
 )
 def test_other_reductions_are_loops(text):
-    assert row_fold(parse_module(text).entry.root) is None
+    assert kind_of(KernelSpec("kernel", parse_module(text).entry)).name == "loop"
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_parts_assemble_without_spills(stage, assembled):
+    found = assembled(CASES["parts of all of an array, of odd size"], stage=stage)
+    assert (found.spill_nbytes, found.stack_nbytes) == (0, 0)
+    assert found.registers <= 48
+
+
+def test_parts_give_the_same_bits_whatever_the_order(emulated):
+    module = parse_module(CASES["parts of few rows"])
+    arguments = random_arguments(module, 0)
+    found = {run_on_platform(module, arguments, emulated)[0].tobytes() for _ in range(4)}
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("name", ["a warp per row", "a block per row", "sums of bf16"])

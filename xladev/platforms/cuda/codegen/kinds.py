@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.platforms.cuda.codegen.column_folds import column_fold_kind
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, Recogniser
 from xladev.platforms.cuda.codegen.loops import loops_kind
 from xladev.platforms.cuda.codegen.row_folds import row_fold_kind
@@ -18,6 +19,7 @@ KINDS: tuple[Recogniser, ...] = (
     selection_kind,
     sort_kind,
     row_fold_kind,
+    column_fold_kind,
     transpose_kind,
 )
 """Kernels that none of them knows are loops: elements computed one by one."""

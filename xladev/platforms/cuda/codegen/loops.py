@@ -130,7 +130,7 @@ class LoopGroup:
 
     def _elements(self, index: Index) -> Sequence[Element]:
         variadic = _VARIADIC.get(self.roots[0].opcode)
-        if variadic is not None:
+        if variadic is not None and len(set(self.roots)) == 1:
             return variadic(self.e, self.roots[0], index)
         return [self.e.element(root, index) for root in self.roots]
 

@@ -1,0 +1,141 @@
+"""Reductions as plans: what is folded together, over which elements, and how that is spread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xladev.codegen.elemental.vectors import is_row_major
+from xladev.codegen.index import Index, IndexMath, IndexValue
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.folds import Fold, fold_of
+from xladev.compiler.multi_output_fusion import loop_space
+from xladev.compiler.support import YES, Support, no
+from xladev.hlo.ir import HloInstruction
+
+BLOCKS_WANTED = 528
+"""Four for each of 132 multiprocessors; fewer would leave some without work."""
+MOST_IN_TURN = 512
+"""Most elements that one thread folds: rounding grows with their number."""
+MOST_SPLITS = 1024
+_LANES = (8, 4, 2)
+_ACCESS_NBYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class FoldPlan:
+    """Reduces of operands of the same dimensions, over the same of them.
+
+    Attributes:
+        folds: how each is combined.
+        numbers: which result of the kernel each of them is.
+        stores: what else is computed from the same elements, with the number of its result.
+        dims: of the operands, which lie row-major.
+        folded: dimensions that are folded.
+    """
+
+    folds: tuple[Fold, ...]
+    numbers: tuple[int, ...]
+    stores: tuple[tuple[HloInstruction, int], ...]
+    dims: tuple[int, ...]
+    folded: tuple[int, ...]
+
+    @property
+    def kept_dims(self) -> tuple[int, ...]:
+        """Dimensions of the results."""
+        return tuple(n for d, n in enumerate(self.dims) if d not in self.folded)
+
+    @property
+    def folded_dims(self) -> tuple[int, ...]:
+        """Dimensions of what becomes one element."""
+        return tuple(self.dims[d] for d in sorted(self.folded))
+
+    @property
+    def kept(self) -> int:
+        """Elements of a result."""
+        return prod(self.kept_dims)
+
+    @property
+    def length(self) -> int:
+        """Elements that become one."""
+        return prod(self.folded_dims)
+
+    @property
+    def is_along_rows(self) -> bool:
+        """True if neighbours in memory are folded together."""
+        inner = [d for d, n in enumerate(self.dims) if n != 1]
+        return not inner or inner[-1] in self.folded
+
+    def index(self, at: IndexMath, kept: IndexValue, place: IndexValue) -> Index:
+        """Coordinates of an element from the positions in what is kept and what is folded."""
+        outer = iter(at.delinear(kept, self.kept_dims))
+        inner = iter(at.delinear(place, self.folded_dims))
+        return tuple(next(inner if d in self.folded else outer) for d in range(len(self.dims)))
+
+    def lanes(self) -> Iterator[int]:
+        """Lengths of vectors to try, longest first: they fill 16 bytes of the narrowest operand."""
+        nbytes = min(_operand_nbytes(fold.reduce) for fold in self.folds)
+        dims = self.folded_dims if self.is_along_rows else self.kept_dims
+        inner = next((n for n in reversed(dims) if n != 1), 1)
+        for lanes in _LANES:
+            if lanes * nbytes <= _ACCESS_NBYTES and inner % lanes == 0:
+                yield lanes
+
+
+def _operand_nbytes(reduce: HloInstruction) -> int:
+    return max(1, reduce.operands[0].shape.element_type.host_nbytes)
+
+
+def fold_plan(spec: KernelSpec) -> FoldPlan | None:
+    """The plan of a kernel of reduces, or of reduces and elementwise results; None of others."""
+    root = spec.computation.root
+    roots = root.operands if root.opcode == "tuple" else (root,)
+    reduces = [i for i in roots if i.opcode == "reduce"]
+    if not reduces or not reduces[0].shape.is_array or not reduces[0].operands[0].shape.size:
+        return None
+    dims, folded = reduces[0].operands[0].shape.dims, tuple(sorted(reduces[0]["dimensions"]))
+    folds = [fold_of(i) for i in reduces]
+    if not all(is_foldable(i, dims, folded) for i in reduces):
+        return None
+    stores = tuple((i, n) for n, i in enumerate(roots) if i.opcode != "reduce")
+    if any(i.shape.dims != dims or not is_row_major(i.shape) for i, _ in stores):
+        return None
+    numbers = tuple(n for n, i in enumerate(roots) if i.opcode == "reduce")
+    return FoldPlan(tuple(f for f in folds if f is not None), numbers, stores, dims, folded)
+
+
+def is_foldable(i: HloInstruction, dims: Sequence[int], folded: Sequence[int]) -> bool:
+    """True for a reduce of such an array over such dimensions that may go in any order."""
+    if fold_of(i) is None or not i.shape.is_array:
+        return False
+    operand = i.operands[0].shape
+    same = operand.dims == tuple(dims) and tuple(sorted(i["dimensions"])) == tuple(folded)
+    return same and is_row_major(operand) and is_row_major(i.shape)
+
+
+def splits_of(length: int, groups: int, threads: int) -> int:
+    """Parts into which what becomes one element is cut, so that all of a device has work.
+
+    Args:
+        length: elements that become one.
+        groups: blocks, or their equivalent, without any cut.
+        threads: that fold one part.
+    """
+    for_work = min(-(-BLOCKS_WANTED // max(groups, 1)), length // (16 * threads))
+    for_digits = -(-length // (MOST_IN_TURN * threads))
+    return max(1, min(max(for_work, for_digits), MOST_SPLITS))
+
+
+def can_fold_together(first: HloInstruction, second: HloInstruction) -> Support:
+    """Whether two kernels may be one: a kernel that folds does nothing but what its plan says."""
+    spaces = loop_space(first), loop_space(second)
+    if None in spaces:
+        return no("a kernel that is no loop")
+    for kernel, space in zip((first, second), spaces, strict=True):
+        root = kernel["calls"].root if kernel.opcode == "fusion" else kernel
+        if space is None or space.folded is None:
+            continue
+        if not is_foldable(root, space.dims, space.folded):
+            return no("a reduction whose order matters has a kernel of its own")
+    return YES
