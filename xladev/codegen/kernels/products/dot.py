@@ -9,7 +9,12 @@ from xladev.codegen.arrays import element_strides
 from xladev.codegen.elemental.contraction import accumulation_type
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernels.build import KernelBuild
-from xladev.codegen.kernels.products.driver import BlockArguments, call_block, call_stream
+from xladev.codegen.kernels.products.driver import (
+    NEAR_NBYTES,
+    BlockArguments,
+    call_block,
+    call_stream,
+)
 from xladev.codegen.kernels.products.kinds import PANEL_NBYTES, WIDEST_NBYTES, ProductKind
 from xladev.codegen.kernels.products.orders import Order
 from xladev.codegen.kernels.products.tables import LinesArguments, call_lines
@@ -36,8 +41,8 @@ LEAST_BLOCKS = 8
 """Blocks to share among threads; smaller ones than these two are not made for that."""
 LEAST_BLOCK_ROWS = 48
 LEAST_BLOCK_COLUMNS = 128
-STREAMED_ROWS = 32
-"""Rows up to which columns are not packed: they would be used too seldom."""
+STREAMED_ROWS = 16
+"""Rows up to which columns of a large operand are not packed: they would be used too seldom."""
 STREAMED_COLUMNS = 1024
 
 
@@ -89,7 +94,9 @@ class DotPlan:
     def is_streamed(self, kind: ProductKind) -> bool:
         """True if the right operand is read as it lies in memory."""
         is_plain = self.order is Order.ROWS and kind.right is kind.total
-        return is_plain and self.rows <= STREAMED_ROWS and self.columns % kind.width == 0
+        is_near = self.depth * self.right.step * kind.size <= NEAR_NBYTES
+        fills_tiles = self.columns % kind.width == 0
+        return is_plain and fills_tiles and (is_near or self.rows <= STREAMED_ROWS)
 
     @property
     def workspace_nbytes(self) -> int:

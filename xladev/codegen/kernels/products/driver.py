@@ -16,11 +16,13 @@ from xladev.codegen.kernels.products.panel import call_pack
 from xladev.codegen.kernels.products.tile import TileArguments, call_tile
 from xladev.codegen.llvm import I64, PTR, FunctionBuilder, Value
 
-STREAMED_STEPS = 16, 24
+STREAMED_STEPS = 8, 32
 """Steps that a stream goes at once, with one tile of rows or with more: their lines are in as many
-pages of memory. Measured best of 8 to 64."""
-STREAMED_AHEAD = 256
-"""Bytes by which a stream fetches ahead; measured best of 128 to 2048."""
+pages of memory. Measured best of 8 to 64, beside other processes that use the caches."""
+STREAMED_AHEAD = 512
+"""Bytes by which a stream fetches ahead; measured best of 256 to 512."""
+NEAR_NBYTES = 128 << 10
+"""Right operands of so few bytes stay near: a stream goes through all of their steps at once."""
 
 
 class BlockArguments(NamedTuple):
@@ -74,10 +76,10 @@ def call_block(
 
 
 def call_stream(b: FunctionBuilder, kind: ProductKind, arguments: BlockArguments) -> None:
-    """As `call_block`, for few rows and a right operand that is used as it lies in memory.
+    """As `call_block`, for a right operand that is used as it lies in memory.
 
-    Columns must fill tiles. The depth goes in short parts along all columns: memory is read in
-    long runs, and only once.
+    It pays for few rows, or if that operand is small. Columns must fill tiles. The depth goes in
+    short parts along all columns: memory is read in long runs, and only once.
     """
 
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
@@ -126,10 +128,12 @@ class _Block:
             )
 
     def emit_stream(self) -> None:
-        """Short parts of the depth."""
+        """Short parts of the depth; all of it if the right operand is near."""
         b, a, kind = self.b, self.a, self.kind
         short, long = STREAMED_STEPS
         most = b.select(b.icmp("sgt", a.rows, kind.rows), b.const(I64, long), short)
+        is_near = b.icmp("sle", b.mul(a.steps, a.right_step), NEAR_NBYTES)
+        most = b.select(is_near, a.steps, most)
         parts = self._quotient(a.steps, most)
         with b.loop(0, parts) as part, b.loop(0, a.columns, kind.width) as column:
             step = b.mul(part, most)

@@ -14,6 +14,7 @@ from xladev.hlo.dtype import PrimitiveType
 
 WIDEST_NBYTES = 64
 """Bytes of the longest vectors that tiles are made of."""
+CACHE_LINE_NBYTES = 64
 VECTORS = 2
 """Vectors of columns in a tile."""
 PANEL_NBYTES = 32 << 10

@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xladev.codegen.kernels.products.kinds import ProductKind
+from xladev.codegen.kernels.products.kinds import CACHE_LINE_NBYTES, ProductKind
 from xladev.codegen.llvm import I64, PTR, FunctionBuilder, Value
+
+FETCHED_LINES = 2
+"""Cache lines fetched at each step: as many as a step uses up with the longest vectors."""
 
 
 class TileArguments(NamedTuple):
@@ -117,7 +120,8 @@ class _Tile:
     def _step(self, rows: Sequence[Value], values: Sequence[Value]) -> list[Value]:
         b, kind = self.b, self.kind
         *sums, right, fetched, offset = values
-        b.prefetch(fetched)
+        for line in range(FETCHED_LINES):
+            b.prefetch(b.byte_address(fetched, line * CACHE_LINE_NBYTES))
         columns = [
             b.load(kind.vector, b.byte_address(right, v * kind.nbytes)) for v in range(self.vectors)
         ]
