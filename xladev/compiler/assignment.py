@@ -137,6 +137,8 @@ def assign(
     module: HloModule,
     target: CompileTarget,
     hosts: Callable[[], Sequence[CompileTarget]] = tuple,
+    *,
+    op_by_op: bool = False,
 ) -> Assignment:
     """Assigns every instruction that the SDK may have to run separately.
 
@@ -144,19 +146,26 @@ def assign(
         module: what to assign.
         target: the platform wanted.
         hosts: gives platforms for what it refuses, best first; asked only if there is any.
+        op_by_op: no platform gets control flow; the SDK runs it, so that it sees each instruction.
 
     Raises:
         UnsupportedError: nobody runs an instruction; with every platform's reason.
         PluginError: a compiler raised.
     """
-    return _Assigner(target, hosts).run(module)
+    return _Assigner(target, hosts, op_by_op).run(module)
 
 
 class _Assigner:
     """Answers of one compilation, each asked once."""
 
-    def __init__(self, target: CompileTarget, hosts: Callable[[], Sequence[CompileTarget]]) -> None:
+    def __init__(
+        self,
+        target: CompileTarget,
+        hosts: Callable[[], Sequence[CompileTarget]],
+        op_by_op: bool,
+    ) -> None:
         self._target = target
+        self._op_by_op = op_by_op
         self._find_hosts = hosts
         self._hosts: tuple[CompileTarget, ...] | None = None
         self._answers: dict[tuple[str, HloInstruction], Support] = {}
@@ -190,7 +199,9 @@ class _Assigner:
         for instruction in computation.instructions:
             if instruction.opcode in CONTROL_OPCODES:
                 answer = self._target.supports(instruction)
-                if answer:
+                if self._op_by_op and is_run_by_sdk(instruction):
+                    answer = no("the program runs op by op")
+                elif answer:
                     answer = next(self._refusals_within(instruction), YES)
                 self._answers[self._target.name, instruction] = answer
 

@@ -89,7 +89,7 @@ def _compile(
 ) -> Program:
     found = _Once(hosts)
     ready = prepare(module, target, options)
-    assignment = assign(ready, target, found)
+    assignment = assign(ready, target, found, op_by_op=options.op_by_op)
     if options.strict:
         refuse_fallbacks(module.name, assignment.fallbacks)
     targets = (target, *found.asked)
@@ -176,7 +176,8 @@ class _ProgramBuilder:
         inside = {self._module.entry}
         for computation in reversed(self._module.computations):
             if computation in inside:
-                steps = partition(computation, devices, effects)
+                one_by_one = self._options.op_by_op
+                steps = partition(computation, devices, effects, op_by_op=one_by_one)
                 self._steps[computation] = steps
                 inside.update(c for step in steps for c in _callees(step))
         ordered = [c for c in self._module.computations if c in inside]

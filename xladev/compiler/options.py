@@ -59,6 +59,9 @@ class CompileOptions:
     deterministic: bool = _option(False, "same bits on every run, at any number of threads")
     rng_seed: int = _option(0, "start of the hidden state that rng draws from; 64 bits")
     fusion: bool = _option(True, "join producers and consumers into one kernel")
+    op_by_op: bool = _option(
+        False, "launch each instruction by itself; the SDK runs loops, branches and calls"
+    )
     schedule: bool = _option(True, "order instructions so that less memory is needed at once")
     memory_limit: int | None = _option(
         None, "bytes that one run should do with: values are recomputed; unset: the device's"
@@ -187,6 +190,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "deterministic": _parse_bool,
     "rng_seed": int,
     "fusion": _parse_bool,
+    "op_by_op": _parse_bool,
     "schedule": _parse_bool,
     "memory_limit": int,
     "target": str,

@@ -40,6 +40,8 @@ def partition(
     computation: HloComputation,
     devices: Mapping[HloInstruction, str],
     effects: AbstractSet[HloComputation] = frozenset(),
+    *,
+    op_by_op: bool = False,
 ) -> tuple[Step, ...]:
     """Steps that together run what the computation's result and side effects need.
 
@@ -47,6 +49,7 @@ def partition(
         computation: what to cut.
         devices: device name, or `SDK`, of each instruction that is no structure.
         effects: computations that must run even if nobody uses their values.
+        op_by_op: a region for each instruction.
 
     Returns:
         Steps in an order where a step needs only earlier ones.
@@ -57,7 +60,7 @@ def partition(
     groups: dict[tuple[int, int, int], list[HloInstruction]] = {}
     for at, instruction in enumerate(live):
         device = devices[instruction]
-        alone = at + 1 if device == SDK else 0
+        alone = at + 1 if device == SDK or op_by_op else 0
         groups.setdefault((levels[instruction], order[device], alone), []).append(instruction)
     return tuple(_step(devices[groups[key][0]], groups[key]) for key in sorted(groups))
 

@@ -198,7 +198,8 @@ class ProcedureBuilder:
     # Steps
 
     def _run_region(self, region: Region, outputs: Sequence[ValueLeaf]) -> None:
-        name = f"{self._computation.name}.{len(self._thunks)}"
+        first, number = region.instructions[0].name, len(self._thunks)
+        name = f"{self._computation.name}.{number if len(region.instructions) > 1 else first}"
         made = region_module(name, region.instructions, outputs)
         number, signature = self._around.executable(region.device, made.module)
         inputs = with_sizes(made.inputs)

@@ -49,7 +49,7 @@ def test_any_subset_gives_the_evaluators_results(round, host, asynchronous, seed
     want = HloEvaluator().run(module, *arguments)
     subset = Subset(supports_opcodes(chosen), asynchronous)
     with subset_registry(subset, host=host):
-        for options in (AS_WRITTEN, CompileOptions()):
+        for options in (AS_WRITTEN, CompileOptions(), CompileOptions(op_by_op=True)):
             executable = client.compile(module, "subset", options)
             for _ in range(2):
                 found = executable(*arguments)  # an expanded sum adds in another order

@@ -33,9 +33,10 @@ def with_times(known: Colouring, document: Mapping[str, Any], module: HloModule)
     within: dict[str, list[str]] = {}
     for name, kernel in fusions.items():
         within.setdefault(kernel, []).append(name)
+    own = (module.name, "", *(f"{c.name}." for c in module.computations))
     slices = list(_slices(document))
     for each in slices:
-        if not _is_of(each, module):
+        if not _is_of(each, own):
             continue
         computed = dict.fromkeys((*each.parts, *within.get(each.name, ())))
         parts = [part for part in computed if part in names]
@@ -44,7 +45,7 @@ def with_times(known: Colouring, document: Mapping[str, Any], module: HloModule)
             if name != each.name:
                 fusions.setdefault(name, each.name)
     if not times:
-        raise _no_match(module, slices)
+        raise _no_match(module, [each for each in slices if not _is_of(each, own)], bool(slices))
     return replace(known, times=times, fusions=fusions)
 
 
@@ -73,18 +74,16 @@ def _slices(document: Mapping[str, Any]) -> Iterator[_Slice]:
             yield _Slice(name, str(args.get("hlo_module", "")), parts, micros * 1e-6)
 
 
-def _is_of(each: _Slice, module: HloModule) -> bool:
-    """True for the program, and for a part of it that ran on one of several platforms."""
-    return each.module in ("", module.name) or each.module.startswith(f"{module.entry.name}.")
+def _is_of(each: _Slice, own: tuple[str, ...]) -> bool:
+    """True for the program, and for a part of a computation that was launched by itself."""
+    return each.module in own[:2] or each.module.startswith(own[2:])
 
 
-def _no_match(module: HloModule, slices: list[_Slice]) -> ArgumentError:
-    others = sorted({each.module for each in slices if not _is_of(each, module)})
-    why = "it has no kernels"
-    if slices:
-        why = "its kernels are other ones than those shown"
+def _no_match(module: HloModule, others: list[_Slice], has_kernels: bool) -> ArgumentError:
+    why = "its kernels are other ones than those shown" if has_kernels else "it has no kernels"
     if others:
-        why = f"it has kernels of {', '.join(others[:5])}"
+        names = sorted({each.module for each in others})
+        why = f"it has kernels of {', '.join(names[:5])}"
     return ArgumentError(
         f"the trace has no time of an instruction of {module.name}",
         why=why,

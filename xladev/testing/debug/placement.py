@@ -72,7 +72,7 @@ def placements(
         XladevError: the program cannot be prepared, or nobody runs an instruction.
     """
     ready = prepare(module, target, options, Instrumentation(None, None))
-    return tuple(_places(ready, assign(ready, target, hosts)))
+    return tuple(_places(ready, assign(ready, target, hosts, op_by_op=options.op_by_op)))
 
 
 def _places(module: HloModule, assignment: Assignment) -> Iterator[Placement]:
