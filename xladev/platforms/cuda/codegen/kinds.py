@@ -8,6 +8,7 @@ from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, Recogniser
 from xladev.platforms.cuda.codegen.loops import loops_kind
 from xladev.platforms.cuda.codegen.row_folds import row_fold_kind
 from xladev.platforms.cuda.codegen.row_programs import row_program_kind
+from xladev.platforms.cuda.codegen.scans import scan_kind
 from xladev.platforms.cuda.codegen.scatters import scatter_kind
 from xladev.platforms.cuda.codegen.selections import selection_kind
 from xladev.platforms.cuda.codegen.sorts import sort_kind
@@ -20,6 +21,7 @@ KINDS: tuple[Recogniser, ...] = (
     sort_kind,
     row_fold_kind,
     column_fold_kind,
+    scan_kind,
     transpose_kind,
 )
 """Kernels that none of them knows are loops: elements computed one by one."""
