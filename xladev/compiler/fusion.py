@@ -65,6 +65,8 @@ def default_can_fuse(producer: HloInstruction, consumer: HloInstruction) -> bool
 
 def _rule_refusal(producer: HloInstruction, consumer: HloInstruction) -> str:
     """Why the general rule keeps two instructions apart; empty if it does not."""
+    if consumer.opcode == "custom-call":
+        return f"{consumer.name} (custom-call) reads its operands from memory"
     if is_free(producer):
         return ""
     if not (producer.op.elementwise or producer.opcode in _INDEX_ONLY):
@@ -305,7 +307,10 @@ def is_kernel(instruction: HloInstruction) -> bool:
 
 
 def _reads_free(root: HloInstruction) -> bool:
-    return is_kernel(root) and any(is_free(o) for o in root.operands)
+    """Whether a kernel can compute an operand for itself; a custom call reads all from memory."""
+    if root.opcode == "custom-call" or not is_kernel(root):
+        return False
+    return any(is_free(o) for o in root.operands)
 
 
 def fused_group(root: HloInstruction, group: set[HloInstruction], where: str) -> HloInstruction:

@@ -16,6 +16,7 @@ from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.options import CompileOptions, PlatformOption
 from xladev.compiler.support import YES, Support
 from xladev.hlo.ir import HloInstruction
+from xladev.passes.pipeline import HloPassPipeline
 from xladev.platforms.cuda.codegen import host_code, nvptx
 from xladev.platforms.cuda.codegen.fold_plans import can_fold_together
 from xladev.platforms.cuda.codegen.host_threads import host_text
@@ -23,8 +24,17 @@ from xladev.platforms.cuda.codegen.kernel import ThreadFunction, emit_stages
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind
 from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.platforms.cuda.description import describe_target
+from xladev.platforms.cuda.driver.found import missing
+from xladev.platforms.cuda.libraries.calls import FORMAT, write_call
+from xladev.platforms.cuda.libraries.custom_calls import call_of, is_library_call
+from xladev.platforms.cuda.libraries.rules import LIBRARIES, LibraryCalls
 from xladev.platforms.cuda.machine import machine_target
 from xladev.platforms.cuda.support import cuda_supports
+
+OPTIONS = (
+    PlatformOption("library_products", True, "matrix products by cuBLASLt, where it has them"),
+    PlatformOption("tf32", False, "products of f32 may round their operands to tf32"),
+)
 
 
 class CudaCompiler(KernelCompiler):
@@ -44,16 +54,31 @@ class CudaCompiler(KernelCompiler):
         return describe_target(target or machine_target())
 
     def version(self) -> str:
-        """Of the generated code."""
-        return f"neutral 1, {nvptx.PTX_VERSION}"
+        """Of the generated code, and what libraries compute."""
+        opcodes = ",".join(sorted(self.library_opcodes))
+        return f"neutral 1, {nvptx.PTX_VERSION}, libraries {opcodes}"
 
     def platform_options(self) -> tuple[PlatformOption, ...]:
-        """None at all."""
-        return ()
+        """Whether to call libraries, and how exact their products of f32 are."""
+        return OPTIONS
+
+    def pipeline(self, options: CompileOptions) -> HloPassPipeline | None:
+        """Calls of libraries, for what they compute."""
+        opcodes = self.library_opcodes
+        if not options.extra(self.platform, "library_products", True):
+            opcodes -= {"dot"}
+        allow_tf32 = bool(options.extra(self.platform, "tf32", False))
+        calls = LibraryCalls(allow_tf32, options.deterministic, opcodes)
+        return HloPassPipeline("libraries", (calls,))
 
     def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
-        """Whatever the elemental emitters have code for."""
-        return cuda_supports(instruction)
+        """Whatever the elemental emitters have code for, or a library computes."""
+        return cuda_supports(instruction, self.library_opcodes)
+
+    @property
+    def library_opcodes(self) -> frozenset[str]:
+        """Opcodes whose libraries this machine has."""
+        return frozenset(opcode for opcode, name in LIBRARIES.items() if not missing(name))
 
     @property
     def has_row_kernels(self) -> bool:
@@ -70,6 +95,8 @@ class CudaCompiler(KernelCompiler):
 
     def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
         """PTX: the driver compiles it for its device when it is loaded."""
+        if is_library_call(spec.computation.root):
+            return _library_code(spec)
         target = self.describe(options.target).target
         kind = kind_of(spec)
         threads = emit_stages(spec, nvptx.TRAITS, kind)
@@ -90,15 +117,29 @@ class CudaEmulationCompiler(CudaCompiler):
         """As for ``cuda``, but never what this machine has."""
         return describe_target(target)
 
+    @property
+    def library_opcodes(self) -> frozenset[str]:
+        """All that are emulated."""
+        return frozenset(LIBRARIES)
+
     def version(self) -> str:
         """Of the generated code, and the host's processor, which it runs on."""
         return f"{super().version()}, image {host_code.IMAGE_VERSION}, {host_code.host_name()}"
 
     def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
         """Host code of all threads, with every access checked."""
+        if is_library_call(spec.computation.root):
+            return _library_code(spec)
         kind = kind_of(spec)
         threads = emit_stages(spec, host_code.host_traits(), kind)
         return _in_sequence([_host_code(thread) for thread in threads], kind)
+
+
+def _library_code(spec: KernelSpec) -> KernelCode:
+    """A call of a library, for either driver."""
+    call = call_of(spec.computation.root)
+    code = write_call(call).encode()
+    return KernelCode(spec.name, code, format=FORMAT, workspace_nbytes=call.workspace_nbytes)
 
 
 def _ptx_code(thread: ThreadFunction, target: str, level: int) -> KernelCode:

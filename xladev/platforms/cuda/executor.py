@@ -11,6 +11,7 @@ from xladev.errors import ExecutionError
 from xladev.platforms.cuda.description import describe_device
 from xladev.platforms.cuda.driver.interface import Allocation, DriverDevice, DriverFunction
 from xladev.platforms.cuda.faults import driver_errors
+from xladev.platforms.cuda.libraries.calls import FORMAT, read_call
 from xladev.platforms.cuda.stream import CudaStream, device_address
 from xladev.runtime.executor import Executor, Kernel
 from xladev.runtime.memory import DeviceMemory, HostBytes, MemoryStats
@@ -75,7 +76,12 @@ class CudaExecutor(Executor):
     def load_kernel(self, code: KernelCode) -> Kernel:
         """Loads a kernel; it is unloaded with the last reference to the kernel's handle."""
         with driver_errors(code.entry):
-            return Kernel(code.entry, self.device.load(code.code, code.entry))
+            return Kernel(code.entry, self._loaded(code))
+
+    def _loaded(self, code: KernelCode) -> DriverFunction:
+        if code.format == FORMAT:
+            return self.device.libraries.prepare(read_call(code.code), code.entry)
+        return self.device.load(code.code, code.entry)
 
     def launch_kernel(
         self,

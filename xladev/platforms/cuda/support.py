@@ -11,6 +11,7 @@ from xladev.compiler.emitter_support import (
 )
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.platforms.cuda.libraries.rules import library_support
 
 _STRUCTURE = frozenset({
     "parameter", "constant", "tuple", "get-tuple-element", "after-all", "add-dependency",
@@ -22,15 +23,23 @@ _KERNELS = frozenset({"scatter", "select-and-scatter", "sort"})
 """Opcodes without code for one element, which have kernels of their own."""
 
 
-def cuda_supports(instruction: HloInstruction) -> Support:
-    """Whether kernels can be made of an instruction and all that it calls."""
-    return _Answers().to(instruction)
+def cuda_supports(
+    instruction: HloInstruction, library_opcodes: frozenset[str] = frozenset()
+) -> Support:
+    """Whether kernels or libraries compute an instruction and all that it calls.
+
+    Args:
+        instruction: what is asked about.
+        library_opcodes: opcodes whose libraries there are.
+    """
+    return _Answers(library_opcodes).to(instruction)
 
 
 class _Answers:
     """Looks once at each computation that an instruction calls, however often it is called."""
 
-    def __init__(self) -> None:
+    def __init__(self, library_opcodes: frozenset[str]) -> None:
+        self._libraries = library_opcodes
         self._known: dict[tuple[HloComputation, bool], Support] = {}
 
     def to(self, i: HloInstruction) -> Support:
@@ -38,6 +47,8 @@ class _Answers:
         refusal = array_refusal(i)
         if refusal is not None:
             return refusal
+        if i.opcode in self._libraries and library_support(i):
+            return YES
         if i.opcode in _CONTROL:
             return first_refusal(self._within(c, scalar=False) for c in i.called)
         if i.opcode in _STRUCTURE:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xladev.compiler.kernel_code import LaunchDimensions
+from xladev.platforms.cuda.driver.cupy_libraries import CupyCall, CupyLibraries
 from xladev.platforms.cuda.driver.interface import (
     Allocation,
     DeviceProperties,
@@ -113,6 +114,8 @@ class CupyDevice:
         with self._on.calls():
             self._pool = cupy.cuda.MemoryPool()
             self.properties = _properties(self._runtime.getDeviceProperties(ordinal))
+        name = self.properties.name
+        self.libraries = CupyLibraries(cupy, self._on.calls, self._pool, name)
 
     def allocate(self, nbytes: int) -> Allocation:
         """See `DriverDevice.allocate`; CuPy aligns to 512 bytes."""
@@ -203,6 +206,10 @@ class CupyStream:
         Raises:
             DriverError: a kernel of another driver, or the launch was refused.
         """
+        if isinstance(function, CupyCall):
+            with self._on.calls():
+                function.enqueue(list(arguments), self._stream.ptr)
+            return
         if not isinstance(function, CupyFunction):
             raise DriverError("the kernel belongs to another driver")
         with self._on.calls():

@@ -18,6 +18,8 @@ from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.errors import OptionError
 from xladev.platforms.cuda.codegen.host_code import HostKernel
 from xladev.platforms.cuda.codegen.host_threads import PATTERN
+from xladev.platforms.cuda.driver.emulated_calls import EmulatedCall
+from xladev.platforms.cuda.driver.emulated_libraries import EmulatedLibraries
 from xladev.platforms.cuda.driver.emulated_queue import Queue, QueuedEvent, Schedule
 from xladev.platforms.cuda.driver.interface import (
     Allocation,
@@ -140,6 +142,9 @@ class EmulatedStream:
         Raises:
             DriverError: a kernel of another driver, or another number of arguments.
         """
+        if isinstance(function, EmulatedCall):
+            self._call(function, list(arguments))
+            return
         if not isinstance(function, EmulatedFunction):
             raise DriverError("the kernel belongs to another driver")
         kernel, addresses = function.kernel, list(arguments)
@@ -148,6 +153,13 @@ class EmulatedStream:
                 f"{kernel.name} takes {len(kernel.nbytes)} arrays, not {len(addresses)}"
             )
         self._enqueue(lambda: self._run(kernel, dimensions, addresses))
+
+    def _call(self, function: EmulatedCall, addresses: list[int]) -> None:
+        if len(addresses) != function.buffers:
+            raise DriverError(
+                f"{function.name} takes {function.buffers} buffers, not {len(addresses)}"
+            )
+        self._enqueue(lambda: function.run(self._memory, addresses))
 
     def _run(self, kernel: HostKernel, dimensions: LaunchDimensions, addresses: list[int]) -> None:
         for address, nbytes in zip(addresses, kernel.nbytes, strict=True):
@@ -180,6 +192,7 @@ class EmulatedDevice:
     def __init__(self, ordinal: int, memory: EmulatedMemory, schedule: Schedule) -> None:
         self._memory = memory
         self._schedule = schedule
+        self.libraries = EmulatedLibraries()
         self.properties = DeviceProperties(
             f"emulated GPU {ordinal}", (9, 0), os.cpu_count() or 1, memory.limit
         )

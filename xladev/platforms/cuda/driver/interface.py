@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from xladev.compiler.kernel_code import LaunchDimensions
+from xladev.platforms.cuda.libraries.calls import LibraryCall
 from xladev.runtime.memory import HostBytes
 
 
@@ -21,6 +22,20 @@ class DriverError(Exception):
 
 class DriverMemoryError(DriverError):
     """Memory that does not fit."""
+
+
+class LibraryError(DriverError):
+    """A call that a library refused.
+
+    Attributes:
+        function: of the library.
+        status: its name, such as ``CUBLAS_STATUS_INVALID_VALUE``.
+    """
+
+    def __init__(self, function: str, status: str, why: str = "") -> None:
+        super().__init__(f"{function}: {status}{f' ({why})' if why else ''}")
+        self.function = function
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +152,36 @@ class DriverStream(Protocol):
         ...
 
 
+class Libraries(Protocol):
+    """The libraries of one device."""
+
+    def version(self) -> str:
+        """One line: which libraries there are, or why one is missing."""
+        ...
+
+    def prepare(self, call: LibraryCall, name: str) -> DriverFunction:
+        """What `DriverStream.launch` takes; descriptors are made and an algorithm is chosen here.
+
+        Its arguments are the call's buffers, then a workspace of the call's `workspace_nbytes` if
+        that is not 0. Dimensions of the launch mean nothing.
+
+        Raises:
+            LibraryError: the library is missing, or refuses the call.
+        """
+        ...
+
+
 class DriverDevice(Protocol):
     """One opened device."""
 
     @property
     def properties(self) -> DeviceProperties:
         """What it is."""
+        ...
+
+    @property
+    def libraries(self) -> Libraries:
+        """Its libraries."""
         ...
 
     def allocate(self, nbytes: int) -> Allocation:

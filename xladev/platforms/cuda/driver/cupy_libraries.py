@@ -1,0 +1,215 @@
+"""The real libraries of one GPU: cuBLASLt and cuFFT by ctypes, cuSOLVER and trsm through CuPy.
+
+The best of cuBLASLt's proposals is found by timing each once, and kept in the one on-disk cache.
+Nothing here has run on a GPU yet, but for what needs none: descriptors.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+from xladev.compiler.store import entry_key, store_of_environment
+from xladev.platforms.cuda.driver.cublaslt import Algorithm, CublasLt, Product
+from xladev.platforms.cuda.driver.cufft import Transform
+from xladev.platforms.cuda.driver.cupy_solvers import enqueue_cholesky, enqueue_triangular_solve
+from xladev.platforms.cuda.driver.found import PACKAGES, missing
+from xladev.platforms.cuda.driver.interface import LibraryError
+from xladev.platforms.cuda.libraries.calls import (
+    Cholesky,
+    Fourier,
+    LibraryCall,
+    Matmul,
+    TriangularSolve,
+    write_call,
+)
+
+Enqueue = Callable[[Sequence[int], int], None]
+"""Enqueues a call on its buffers' addresses and a CUDA stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class CupyCall:
+    """A prepared library call.
+
+    Attributes:
+        name: of the kernel that it is.
+        enqueue: see `Enqueue`.
+    """
+
+    name: str
+    enqueue: Enqueue
+
+
+class CupyLibraries:
+    """The libraries of one GPU; each is loaded when it is first wanted.
+
+    Args:
+        cupy: the module.
+        calls: makes its device CUDA's current one, and errors the interface's.
+        pool: of memory, for measurements.
+        device: its name, for what is kept of them.
+    """
+
+    def __init__(
+        self, cupy: Any, calls: Callable[[], AbstractContextManager[None]], pool: Any, device: str
+    ) -> None:
+        self._cupy = cupy
+        self._calls = calls
+        self._pool = pool
+        self._device = device
+        self._lock = threading.Lock()
+
+    def version(self) -> str:
+        """Which libraries there are."""
+        return ", ".join(f"{name}: {missing(name) or 'found'}" for name in PACKAGES)
+
+    def prepare(self, call: LibraryCall, name: str) -> CupyCall:
+        """See `Libraries.prepare`."""
+        makers: dict[type, Callable[[Any], Enqueue]] = {
+            Matmul: self._matmul,
+            Fourier: self._fourier,
+            Cholesky: self._cholesky,
+            TriangularSolve: self._triangular_solve,
+        }
+        with self._calls():
+            return CupyCall(name, self._alone(makers[type(call)](call)))
+
+    def _alone(self, enqueue: Enqueue) -> Enqueue:
+        """One call at a time: handles and descriptors are changed from call to call."""
+
+        def locked(addresses: Sequence[int], stream: int) -> None:
+            with self._lock:
+                enqueue(addresses, stream)
+
+        return locked
+
+    # Matrix products
+
+    @cached_property
+    def _lt(self) -> tuple[CublasLt, Any]:
+        library = CublasLt()
+        return library, library.create_handle()
+
+    def _matmul(self, call: Matmul) -> Enqueue:
+        library, handle = self._lt
+        product = Product(library, call)
+        try:
+            algorithm = self._algorithm(product)
+        except LibraryError:
+            if call.epilogue != "DEFAULT":
+                raise
+            return self._gemm(call)
+        return lambda addresses, stream: product.enqueue(handle, algorithm, addresses, stream)
+
+    def _algorithm(self, product: Product) -> Algorithm:
+        """The fastest proposal, by one measurement; the first if that may not decide."""
+        library, handle = self._lt
+        if product.call.deterministic:
+            return product.proposals(handle)[0]
+        store = store_of_environment()
+        key = entry_key("cublaslt", str(library.version()), self._device, write_call(product.call))
+        known = store.read(key) if store else None
+        if known is not None:
+            found = json.loads(known)
+            return Algorithm(bytes.fromhex(found["code"]), found["workspace_nbytes"])
+        best = self._measured(product, product.proposals(handle))
+        if store is not None:
+            kept = {"code": best.code.hex(), "workspace_nbytes": best.workspace_nbytes}
+            store.write(key, json.dumps(kept).encode())
+        return best
+
+    def _measured(self, product: Product, proposals: list[Algorithm]) -> Algorithm:
+        """The fastest of some algorithms on any contents; the first if there is no room."""
+        if len(proposals) == 1:
+            return proposals[0]
+        cuda = self._cupy.cuda
+        try:
+            held = [self._pool.malloc(n) for n in buffer_nbytes(product.call)]
+        except cuda.memory.OutOfMemoryError:
+            return proposals[0]
+        addresses = [int(h.ptr) for h in held]
+        stream = cuda.Stream(non_blocking=True)
+        times = [self._time(product, p, addresses, stream) for p in proposals]
+        return proposals[times.index(min(times))]
+
+    def _time(
+        self, product: Product, algorithm: Algorithm, addresses: Sequence[int], stream: Any
+    ) -> float:
+        """Milliseconds of the second of two products."""
+        cuda, handle = self._cupy.cuda, self._lt[1]
+        before, after = cuda.Event(), cuda.Event()
+        try:
+            product.enqueue(handle, algorithm, addresses, stream.ptr)
+            before.record(stream)
+            product.enqueue(handle, algorithm, addresses, stream.ptr)
+            after.record(stream)
+            after.synchronize()
+        except LibraryError:
+            return float("inf")
+        return float(cuda.get_elapsed_time(before, after))
+
+    def _gemm(self, call: Matmul) -> Enqueue:
+        """cuBLAS through CuPy, for what cuBLASLt proposes no algorithm for."""
+        from xladev.platforms.cuda.driver.cupy_solvers import enqueue_gemm
+
+        return lambda addresses, stream: enqueue_gemm(self._cupy, call, addresses, stream)
+
+    # Others
+
+    def _fourier(self, call: Fourier) -> Enqueue:
+        transform = Transform(call)
+        runtime = self._cupy.cuda.runtime
+
+        def enqueue(addresses: Sequence[int], stream: int) -> None:
+            source, target, *copy = addresses
+            if copy:
+                kind = runtime.memcpyDeviceToDevice
+                runtime.memcpyAsync(copy[0], source, call.workspace_nbytes, kind, stream)
+                source = copy[0]
+            transform.enqueue(source, target, stream)
+
+        return enqueue
+
+    def _cholesky(self, call: Cholesky) -> Enqueue:
+        _require("cusolver")
+        return lambda addresses, stream: enqueue_cholesky(self._cupy, call, addresses, stream)
+
+    def _triangular_solve(self, call: TriangularSolve) -> Enqueue:
+        _require("cublas")
+        return lambda addresses, stream: enqueue_triangular_solve(
+            self._cupy, call, addresses, stream
+        )
+
+
+def buffer_nbytes(call: Matmul) -> list[int]:
+    """Bytes of each buffer of a product, in order."""
+    sizes = []
+    for matrix in (call.a, call.b):
+        sizes.append(_nbytes(matrix.dtype) * _elements(matrix, call.batch))
+    if call.has_bias:
+        sizes.append(_nbytes(call.d.dtype) * call.d.rows)
+    sizes.append(_nbytes(call.d.dtype) * _elements(call.d, call.batch))
+    return [*sizes, call.workspace_nbytes]
+
+
+def _elements(matrix: Any, batch: int) -> int:
+    span = (matrix.columns - 1) * matrix.leading + matrix.rows
+    return cast(int, (batch - 1) * matrix.stride + span)
+
+
+def _nbytes(dtype: str) -> int:
+    from xladev.hlo.dtype import by_name
+
+    return by_name(dtype).np.itemsize
+
+
+def _require(name: str) -> None:
+    why = missing(name)
+    if why:
+        raise LibraryError(name, "NOT_FOUND", why)

@@ -1,0 +1,36 @@
+"""The emulated libraries: which emulation answers which kind of call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xladev.platforms.cuda.driver.emulated_blas import MATMUL, TRIANGULAR_SOLVE
+from xladev.platforms.cuda.driver.emulated_calls import EmulatedCall, Emulation
+from xladev.platforms.cuda.driver.emulated_fft import FOURIER
+from xladev.platforms.cuda.driver.emulated_solvers import CHOLESKY
+from xladev.platforms.cuda.libraries.calls import LibraryCall
+
+EMULATIONS: Mapping[str, Emulation] = MappingProxyType(
+    {
+        "Matmul": MATMUL,
+        "Fourier": FOURIER,
+        "Cholesky": CHOLESKY,
+        "TriangularSolve": TRIANGULAR_SOLVE,
+    }
+)
+"""By name of the call's class."""
+
+
+class EmulatedLibraries:
+    """The emulations, by kind of call."""
+
+    def version(self) -> str:
+        """That they are emulated."""
+        return "emulated libraries"
+
+    def prepare(self, call: LibraryCall, name: str) -> EmulatedCall:
+        """See `Libraries.prepare`."""
+        emulation = EMULATIONS[type(call).__name__]
+        emulation.check(call)
+        return EmulatedCall(name, call, emulation)

@@ -1,0 +1,51 @@
+"""Emulated cuSOLVER: factors by columns, and the triangle that the library does not define."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xladev.platforms.cuda.codegen.host_threads import PATTERN
+from xladev.platforms.cuda.driver.emulated_calls import Array, Buffers, Emulation
+from xladev.platforms.cuda.driver.interface import LibraryError
+from xladev.platforms.cuda.libraries.calls import Cholesky
+
+INVALID = "CUSOLVER_STATUS_INVALID_VALUE"
+
+
+def _check(call: Cholesky) -> None:
+    if call.dtype not in ("f32", "f64", "c64", "c128"):
+        raise LibraryError("cusolverDnXpotrf", "CUSOLVER_STATUS_NOT_SUPPORTED", call.dtype)
+    if min(call.order, call.batch) < 1:
+        raise LibraryError("cusolverDnXpotrf", INVALID, "there is nothing to factor")
+
+
+def _run(call: Cholesky, buffers: Buffers) -> None:
+    n = call.order
+    a = buffers.matrices(0, call.dtype, call.batch, n, n, n, n * n)
+    factors = buffers.matrices(1, call.dtype, call.batch, n, n, n, n * n)
+    info = buffers.array(2, "s32", call.batch)
+    lower = np.triu(a).swapaxes(1, 2).conj() if call.upper else np.tril(a)
+    found, info[:] = _factored(np.tril(lower))
+    made = found.swapaxes(1, 2).conj() if call.upper else found
+    kept = np.triu(np.ones((n, n), bool)) if call.upper else np.tril(np.ones((n, n), bool))
+    spoiled = np.frombuffer(bytes([PATTERN]) * made.itemsize, made.dtype)[0]
+    factors[...] = np.where(kept, made, spoiled)
+
+
+def _factored(lower: Array) -> tuple[Array, Array]:
+    """Factors L of L L* by columns; the number from 1 of the first minor that is not positive."""
+    a = np.array(lower)
+    info = np.zeros(len(a), np.int32)
+    with np.errstate(all="ignore"):
+        for k in range(a.shape[1]):
+            pivot = a[:, k, k].real
+            bad = ~(pivot > 0) & (info == 0)
+            info[bad] = k + 1
+            a[:, k, k] = np.sqrt(pivot)
+            a[:, k + 1 :, k] /= a[:, k, k, None]
+            column = a[:, k + 1 :, k]
+            a[:, k + 1 :, k + 1 :] -= column[:, :, None] * column[:, None, :].conj()
+    return a, info
+
+
+CHOLESKY = Emulation("cusolverDnXpotrf", INVALID, lambda call: 3, _check, _run)

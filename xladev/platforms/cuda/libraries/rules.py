@@ -1,0 +1,168 @@
+"""The pass that asks libraries: opcodes become custom calls of `TARGET`, one for each library call.
+
+What a library does not do of an opcode (scales, triangles, failures as NaN) is HLO around the call,
+which generated kernels compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from types import MappingProxyType
+
+from xladev.compiler.support import Support, no
+from xladev.hlo import dtype as dt
+from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.ops.contraction_rules import DotDims
+from xladev.hlo.shape import array, tuple_of
+from xladev.passes import pattern as m
+from xladev.passes.pass_ import HloModulePass
+from xladev.passes.rewrite import Rewriter, RewriteRule, RuleSet, rewrite
+from xladev.platforms.cuda.libraries.custom_calls import library_call
+from xladev.platforms.cuda.libraries.epilogues import add_bias, apply_gelu, apply_relu
+from xladev.platforms.cuda.libraries.fourier import as_fourier, fourier_support
+from xladev.platforms.cuda.libraries.matmul import as_matmul, is_inner_first, matmul_support
+from xladev.platforms.cuda.libraries.solvers import (
+    as_cholesky,
+    as_triangular_solve,
+    solver_support,
+)
+
+SUPPORT: Mapping[str, Callable[[HloInstruction], Support]] = MappingProxyType(
+    {
+        "dot": matmul_support,
+        "fft": fourier_support,
+        "cholesky": solver_support,
+        "triangular-solve": solver_support,
+    }
+)
+"""Opcodes that libraries compute, if these functions say so."""
+
+
+def library_support(i: HloInstruction) -> Support:
+    """Whether a library computes an instruction."""
+    found = SUPPORT.get(i.opcode)
+    return found(i) if found else no(f"no library computes {i.opcode}")
+
+
+LIBRARIES: Mapping[str, str] = MappingProxyType(
+    {
+        "dot": "cublasLt",
+        "fft": "cufft",
+        "cholesky": "cusolver",
+        "triangular-solve": "cublas",
+    }
+)
+"""The library behind each opcode."""
+
+
+def _is_ours(i: HloInstruction) -> bool:
+    return bool(library_support(i))
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCalls(HloModulePass):
+    """Makes library calls of what libraries compute.
+
+    Attributes:
+        allow_tf32: products of f32 may round their operands to tf32.
+        deterministic: algorithms must not depend on measurements.
+        opcodes: those whose libraries there are.
+    """
+
+    name = "cuda-library-calls"
+    allow_tf32: bool = False
+    deterministic: bool = False
+    opcodes: frozenset[str] = frozenset(LIBRARIES)
+
+    def run(self, module: HloModule) -> HloModule:
+        """See the class."""
+        calls = [rule for opcode, rule in _CALLS.items() if opcode in self.opcodes]
+        sweeps: list[Sequence[RewriteRule]] = [calls]
+        if "dot" in self.opcodes:
+            sweeps += [(_arrange,), (self._product(),), (add_bias,), (apply_relu, apply_gelu)]
+        for rules in sweeps:
+            module = RuleSet(rules, only_static=True).run(module)
+        return module
+
+    def _product(self) -> RewriteRule:
+        @rewrite(m.Opcode("dot").where(_is_ours, "a product that cuBLASLt has"))
+        def call_cublaslt(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
+            """dot = a matrix product of the library."""
+            call = as_matmul(root, allow_tf32=self.allow_tf32, deterministic=self.deterministic)
+            if call is None:
+                return None
+            lhs, rhs = root.operands
+            return library_call(r, root.shape, (rhs, lhs), call)
+
+        return call_cublaslt
+
+
+@rewrite(m.Opcode("dot").where(_is_ours, "a product that cuBLASLt has"))
+def _arrange(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
+    """A dot whose operands do not lie as matrices is one of transposed operands."""
+    if as_matmul(root) is not None:
+        return None
+    dims = DotDims.of(root)
+    lhs, rhs = root.operands
+    left = (*dims.lhs_batch, *dims.lhs_free(lhs.shape.rank), *dims.lhs_contracting)
+    right = (*dims.rhs_batch, *dims.rhs_free(rhs.shape.rank), *dims.rhs_contracting)
+    batch, summed = len(dims.lhs_batch), len(dims.lhs_contracting)
+    by_side = (
+        ({"lhs": left}, {"rhs": right}, {"lhs": left, "rhs": right})
+        if not is_inner_first(root)
+        else ({"lhs": left, "rhs": right},)
+    )
+    for orders in by_side:
+        made = _transposed(r, root, orders, batch, summed)
+        if as_matmul(made) is not None:
+            return made
+    return None
+
+
+def _transposed(
+    r: Rewriter, dot: HloInstruction, orders: Mapping[str, tuple[int, ...]], batch: int, summed: int
+) -> HloInstruction:
+    """A dot with some operands in the order batch, kept, summed."""
+    operands, attrs = list(dot.operands), dict(dot.attrs)
+    for side, order in orders.items():
+        place = ("lhs", "rhs").index(side)
+        if order != tuple(range(len(order))):
+            operands[place] = r.transpose(operands[place], order)
+        attrs[f"{side}_batch_dims"] = tuple(range(batch))
+        attrs[f"{side}_contracting_dims"] = tuple(range(len(order) - summed, len(order)))
+    return r.op("dot", *operands, shape=dot.shape.without_layout(), **attrs)
+
+
+@rewrite(m.Opcode("fft").where(_is_ours, "a transform that cuFFT has"))
+def _call_cufft(r: Rewriter, root: HloInstruction) -> HloInstruction:
+    """fft = a transform of the library, scaled if it is an inverse one."""
+    call = as_fourier(root)
+    made = library_call(r, root.shape.without_layout(), root.operands, call)
+    return made if call.forward else r.multiply(made, 1.0 / prod(call.lengths))
+
+
+@rewrite(m.Opcode("triangular-solve").where(_is_ours, "a system that cuBLAS solves"))
+def _call_trsm(r: Rewriter, root: HloInstruction) -> HloInstruction:
+    """triangular-solve = a solution by the library."""
+    return library_call(r, root.shape.without_layout(), root.operands, as_triangular_solve(root))
+
+
+@rewrite(m.Opcode("cholesky").where(_is_ours, "factors that cuSOLVER has"))
+def _call_potrf(r: Rewriter, root: HloInstruction) -> HloInstruction:
+    """cholesky = factors by the library: one triangle of them, NaN where there are none."""
+    shape = root.shape.without_layout()
+    batch = shape.dims[:-2]
+    both = tuple_of(shape, array(dt.S32, batch))
+    factors, info = r.parts(library_call(r, both, root.operands, as_cholesky(root)))
+    rank = shape.rank
+    row, column = (r.iota(dt.S32, shape.dims, d) for d in (rank - 2, rank - 1))
+    kept = r.compare("GE" if root["lower"] else "LE", row, column)
+    failed = r.broadcast(r.compare("NE", info, 0), shape.dims, range(rank - 2))
+    return r.select(failed, float("nan"), r.select(kept, factors, 0))
+
+
+_CALLS: Mapping[str, RewriteRule] = MappingProxyType(
+    {"fft": _call_cufft, "triangular-solve": _call_trsm, "cholesky": _call_potrf}
+)
