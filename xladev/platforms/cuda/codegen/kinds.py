@@ -11,6 +11,7 @@ from xladev.platforms.cuda.codegen.row_programs import row_program_kind
 from xladev.platforms.cuda.codegen.scans import scan_kind
 from xladev.platforms.cuda.codegen.scatters import scatter_kind
 from xladev.platforms.cuda.codegen.selections import selection_kind
+from xladev.platforms.cuda.codegen.slice_updates import slice_update_kind
 from xladev.platforms.cuda.codegen.sorts import sort_kind
 from xladev.platforms.cuda.codegen.transposes import transpose_kind
 
@@ -19,6 +20,7 @@ KINDS: tuple[Recogniser, ...] = (
     scatter_kind,
     selection_kind,
     sort_kind,
+    slice_update_kind,
     row_fold_kind,
     column_fold_kind,
     scan_kind,
