@@ -1,9 +1,10 @@
 """Scatter: in the order of the updates, whatever threads do, so that results are always the same.
 
-Three ways, the first that fits:
+Four ways, the first that fits:
 
 * updates that cannot meet are written by a thread each;
 * integers are combined by atomic operations, whose order does not matter;
+* many windows are sorted by where they go (`codegen.ordered_scatters`);
 * each element of the result goes through all windows, and takes what is meant for it.
 """
 
@@ -38,6 +39,14 @@ from xladev.platforms.cuda.codegen.atomics import atomic_operation, atomic_updat
 from xladev.platforms.cuda.codegen.copies import copy_stages
 from xladev.platforms.cuda.codegen.grids import each_thread, index_in_layout
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, Stage, ThreadBuild
+from xladev.platforms.cuda.codegen.ordered_scatters import (
+    can_be_ordered,
+    ordered_scatter,
+    starts_tell_apart,
+)
+
+MOST_LOOKED_AT = 1 << 18
+"""Pairs of an element and a window above which windows are sorted."""
 
 _Change = Callable[[Index, Index], None]
 
@@ -51,18 +60,14 @@ def scatter_kind(spec: KernelSpec) -> KernelKind | None:
         return KernelKind("scatter of apart", (*copy_stages(spec), Stage(_each_update)))
     if _operation(i):
         return KernelKind("scatter by atomics", (*copy_stages(spec), Stage(_each_atomic_update)))
+    if i.operands[0].shape.size * prod(batch_sizes(i)) > MOST_LOOKED_AT and can_be_ordered(i):
+        return ordered_scatter(spec)
     return KernelKind("scatter by location", (Stage(_each_location),))
 
 
 def _never_meet(i: HloInstruction) -> bool:
     """True if no element of the operand is the target of two updates."""
     return prod(batch_sizes(i)) <= 1 or (i["unique_indices"] and starts_tell_apart(i))
-
-
-def starts_tell_apart(i: HloInstruction) -> bool:
-    """True if windows that begin at different places have no element in common."""
-    sizes = window_sizes(i)
-    return all(sizes[d] == 1 for d in i["scatter_dims_to_operand_dims"])
 
 
 def _operation(i: HloInstruction) -> str:
