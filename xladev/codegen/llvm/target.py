@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+FunctionTable = Callable[[str, str], Callable[[Any, Sequence[Any]], Any] | None]
+"""A target's own code for an elementwise opcode on a float type, by their HLO names; None for the
+shared code. An emitter is given a function builder and operands in f32 or f64."""
+
+
+def no_functions(opcode: str, dtype: str) -> None:
+    """The table of a target that shares all code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +24,8 @@ class TargetTraits:
         data_layout: LLVM data layout string; empty likewise.
         has_half_conversion: half <-> float conversion is an instruction (x86 F16C, aarch64, PTX).
             Where it is not, LLVM would call a runtime library, so bit arithmetic is emitted.
+        has_bfloat_conversion: bfloat <-> float conversion is an instruction (PTX); where it is not,
+            bit arithmetic is emitted.
         has_scaling: x86's AVX-512: ``x * 2**n`` is an instruction.
         has_byte_products: four products of bytes and their sum are an instruction (x86 VNNI), in
             vectors of 64 bytes.
@@ -22,17 +34,20 @@ class TargetTraits:
         vector_nbytes: bytes of the widest vector register.
         pointer_nbytes: bytes of an address in memory.
         function_attributes: attributes of every function defined.
+        functions: the target's own mathematical functions.
     """
 
     triple: str = ""
     data_layout: str = ""
     has_half_conversion: bool = True
+    has_bfloat_conversion: bool = False
     has_byte_products: bool = False
     has_scaling: bool = False
     missing: frozenset[str] = frozenset()
     vector_nbytes: int = 16
     pointer_nbytes: int = 8
     function_attributes: tuple[str, ...] = ("nounwind", '"no-trapping-math"="true"')
+    functions: FunctionTable = no_functions
 
     @property
     def has_fma(self) -> bool:

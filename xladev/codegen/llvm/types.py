@@ -73,6 +73,7 @@ I32 = IrType("i32")
 I64 = IrType("i64")
 I128 = IrType("i128")
 HALF = IrType("half")
+BFLOAT = IrType("bfloat")
 FLOAT = IrType("float")
 DOUBLE = IrType("double")
 

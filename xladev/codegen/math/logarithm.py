@@ -45,15 +45,15 @@ def log_finite(
     return b.fma(k, c.LN2_HIGH, b.fsub(f, t))
 
 
-def _log_finite_single(b: FunctionBuilder, x: Value, error: Value | None = None) -> Value:
-    """As `log_finite`, in f32: f - f**2 / 2 + f**3 P(f), and the sum with k log(2) in two parts."""
+def log_finite_single(b: FunctionBuilder, x: Value, low: Value | None = None) -> Value:
+    """log(x) + low in f32: f - f**2 / 2 + f**3 P(f), and the sum with k log(2) in two parts."""
     m, k = split_mantissa(b, x)
     f = b.fsub(m, 1.0)
     z = b.fmul(f, f)
     t = b.fmul(b.fmul(f, z), horner(b, f, c.LOG_IN_F32))
     t = b.fma(k, c.LN2_LOW_SINGLE, t)
-    if error is not None:
-        t = b.fadd(t, b.fdiv(error, x))
+    if low is not None:
+        t = b.fadd(t, low)
     t = b.fma(z, -0.5, t)
     near, near_rest = fast_sum(b, f, t)
     total, rest = fast_sum(b, b.fmul(k, c.LN2_HIGH_SINGLE), near)
@@ -61,7 +61,7 @@ def _log_finite_single(b: FunctionBuilder, x: Value, error: Value | None = None)
 
 
 def _log_single(b: FunctionBuilder, args: _Args) -> Value:
-    return with_specials(b, args[0], _log_finite_single(b, args[0]))
+    return with_specials(b, args[0], log_finite_single(b, args[0]))
 
 
 def with_specials(b: FunctionBuilder, x: Value, result: Value) -> Value:
@@ -89,14 +89,15 @@ def _log2(table: Sequence[float]) -> MathEmitter:
 
 def log1p(b: FunctionBuilder, x: Value, table: Sequence[float]) -> Value:
     """log(1 + x) in f64: the logarithm of the rounded sum, corrected by its rounding error."""
-    return _log1p_by(b, x, lambda u, error: log_finite(b, u, table, error))
+    return log1p_by(b, x, lambda u, error: log_finite(b, u, table, error))
 
 
 def _log1p_single(b: FunctionBuilder, args: _Args) -> Value:
-    return _log1p_by(b, args[0], lambda u, error: _log_finite_single(b, u, error))
+    return log1p_by(b, args[0], lambda u, error: log_finite_single(b, u, b.fdiv(error, u)))
 
 
-def _log1p_by(b: FunctionBuilder, x: Value, log: Callable[[Value, Value], Value]) -> Value:
+def log1p_by(b: FunctionBuilder, x: Value, log: Callable[[Value, Value], Value]) -> Value:
+    """log(1 + x) by ``log(u, error)``, the logarithm of u + error for a small error."""
     u = b.fadd(x, 1.0)
     larger = b.fsub(u, x)
     error = b.fadd(b.fsub(x, b.fsub(u, larger)), b.fsub(1.0, larger))

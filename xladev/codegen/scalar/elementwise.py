@@ -77,7 +77,8 @@ def is_elementwise(opcode: str) -> bool:
 
 
 def _emit_float(b: FunctionBuilder, operation: Operation, values: Sequence[Value]) -> Value:
-    emitter = FLOAT_EMITTERS.get(operation.opcode)
+    own = b.module.target.functions(operation.opcode, operation.dtype.name)
+    emitter = own or FLOAT_EMITTERS.get(operation.opcode)
     if emitter is None:
         raise _unsupported(operation)
     result = emitter(b, values)

@@ -6,6 +6,7 @@ Host memory holds sub-byte types one per byte, in the low bits, the rest zero (a
 from __future__ import annotations
 
 from xladev.codegen.llvm import (
+    BFLOAT,
     FLOAT,
     HALF,
     I16,
@@ -83,6 +84,8 @@ def decode_stored(b: FunctionBuilder, stored: Value, dtype: PrimitiveType) -> Va
         return b.resize(stored, compute_type(dtype), signed=False)
     if dtype is F32 or dtype is F64:
         return stored
+    if dtype is BF16 and b.module.target.has_bfloat_conversion:
+        return b.refloat(b.bitcast(stored, BFLOAT), FLOAT)
     if dtype is BF16:
         return b.bitcast(b.shl(b.resize(stored, I32, signed=False), 16), FLOAT)
     if dtype is F16 and b.module.target.has_half_conversion:
@@ -102,6 +105,8 @@ def encode_stored(b: FunctionBuilder, value: Value, dtype: PrimitiveType) -> Val
         return b.resize(value, stored, signed=False)
     if dtype is F32 or dtype is F64:
         return value
+    if dtype is BF16 and b.module.target.has_bfloat_conversion:
+        return b.bitcast(b.refloat(value, BFLOAT), I16)
     if dtype is BF16:  # the low half of a rounded value is zero
         return b.resize(b.lshr(b.bitcast(value, I32), 16), I16, signed=False)
     if dtype is F16 and b.module.target.has_half_conversion:
@@ -150,6 +155,8 @@ def round_to(b: FunctionBuilder, value: Value, dtype: PrimitiveType) -> Value:
         return value
     if dtype is F16 and b.module.target.has_half_conversion:
         return b.refloat(b.refloat(value, HALF), FLOAT)
+    if dtype is BF16 and b.module.target.has_bfloat_conversion:
+        return b.refloat(b.refloat(value, BFLOAT), FLOAT)
     if dtype is BF16:
         return _round(b, value, dtype)
     return b.call_shared(

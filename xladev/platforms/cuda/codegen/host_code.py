@@ -16,6 +16,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from xladev import instrument
 from xladev.codegen.llvm import TargetTraits
 from xladev.errors import CompileError, FormatError
+from xladev.platforms.cuda.codegen.functions import target_functions
 from xladev.platforms.cuda.codegen.host_blocks import DIVERGENCE
 from xladev.platforms.cuda.codegen.host_threads import ENTRY, FAULT_FIELDS
 
@@ -33,7 +34,7 @@ def host_traits() -> TargetTraits:
     triple = llvm.get_process_triple()
     features = llvm.get_host_cpu_features()
     has_half = bool(features.get("f16c")) or triple.startswith("aarch64")
-    return TargetTraits(triple=triple, has_half_conversion=has_half)
+    return TargetTraits(triple=triple, has_half_conversion=has_half, functions=target_functions)
 
 
 @cache

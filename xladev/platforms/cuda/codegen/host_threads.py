@@ -21,6 +21,7 @@ from types import MappingProxyType
 
 from xladev.codegen.llvm import I8, I32, I64, PTR, VOID, FunctionBuilder, Parameter, Value
 from xladev.platforms.cuda.codegen import host_blocks
+from xladev.platforms.cuda.codegen.approximations import c_declarations, host_definitions
 from xladev.platforms.cuda.codegen.atomics import HOST_ATOMICS
 from xladev.platforms.cuda.codegen.bounds import CHECK, with_bounds_checks
 from xladev.platforms.cuda.codegen.host_blocks import CONTEXT_NBYTES, START
@@ -50,6 +51,7 @@ PRIMITIVES: Mapping[str, str] = MappingProxyType(
         "xd.tid.x": _field("xd.tid.x", 0),
         "xd.ctaid.x": _field("xd.ctaid.x", 1),
         **host_blocks.PRIMITIVES,
+        **host_definitions(),
         **HOST_ATOMICS,
     }
 )
@@ -115,7 +117,8 @@ def host_text(thread: ThreadFunction) -> str:
         text = host_blocks.as_coroutine(text).replace(f"ptr @{THREAD}(", f"ptr @{START}(")
         text = re.sub(r"declare void @xd\.(?:barrier|exchange|run_block)\(.*\n", "", text)
         text = re.sub(r"declare \S+ @(?:malloc|free)\(.*\n", "", text) + host_blocks.SCHEDULER
-    return with_definitions(text, PRIMITIVES, TARGET) + _CHECK_TEXT
+    text = with_definitions(text, PRIMITIVES, TARGET)
+    return text + _CHECK_TEXT + c_declarations(text)
 
 
 def _emit_entry(thread: ThreadFunction) -> None:

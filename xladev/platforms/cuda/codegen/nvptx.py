@@ -17,14 +17,21 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from xladev import instrument
 from xladev.codegen.llvm import PTR, VOID, TargetTraits, Value
 from xladev.errors import CompileError
+from xladev.platforms.cuda.codegen.approximations import ptx_definitions
 from xladev.platforms.cuda.codegen.atomics import DEVICE_ATOMICS
+from xladev.platforms.cuda.codegen.functions import target_functions
 from xladev.platforms.cuda.codegen.kernel import ThreadFunction
 from xladev.platforms.cuda.codegen.primitives import THREAD, with_definitions
 
 TRIPLE = "nvptx64-nvidia-cuda"
 PTX_VERSION = "+ptx86"
 """PTX 8.6: every driver since CUDA 12.7 takes it."""
-TRAITS = TargetTraits(triple=TRIPLE, has_half_conversion=True)
+TRAITS = TargetTraits(
+    triple=TRIPLE,
+    has_half_conversion=True,
+    has_bfloat_conversion=True,
+    functions=target_functions,
+)
 
 _INLINE_THRESHOLD = 100_000
 """Calls cost more than code: everything is inlined."""
@@ -40,6 +47,7 @@ def _register(symbol: str, register: str) -> str:
 
 PRIMITIVES: Mapping[str, str] = MappingProxyType(
     {
+        **ptx_definitions(),
         "xd.tid.x": _register("xd.tid.x", "tid.x"),
         "xd.ctaid.x": _register("xd.ctaid.x", "ctaid.x"),
         "xd.barrier": """

@@ -31,7 +31,7 @@ MOST_HELD = 32
 """Elements of a row that a thread keeps in registers."""
 _HELD = 16
 """Elements of a thread where a block has a row: more threads wait less for memory."""
-_BLOCKS = (128, 256, 512, 1024)
+_BLOCKS = (128, 256, 512)
 
 
 @dataclass(frozen=True, slots=True)
