@@ -1,6 +1,7 @@
 """The exported programs: modules with inputs and expected results in one npz each."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -60,14 +61,15 @@ class ExportedProgram:
         """
         result = executable(*self.inputs())
         results = result if isinstance(result, tuple) else (result,)
+        return self.problem_of([np.asarray(each) for each in results])
+
+    def problem_of(self, results: Sequence[Array]) -> str:
+        """What is wrong with results; empty if nothing is."""
         wanted = self.expected()
         if len(results) != len(wanted):
             return f"{len(results)} results, want {len(wanted)}"
         check = expect_relative(float(self._facts.get("rtol", DEFAULT_RTOL)))
-        problems = [
-            difference(check, np.asarray(got), want)
-            for got, want in zip(results, wanted, strict=True)
-        ]
+        problems = [difference(check, got, want) for got, want in zip(results, wanted, strict=True)]
         return "; ".join(f"result {i}: {p}" for i, p in enumerate(problems) if p)
 
 

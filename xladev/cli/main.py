@@ -32,6 +32,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "isolate": "name what makes a program wrong on a platform",
         "bisect": "shrink a program that fails to a few instructions",
         "trace": "ask questions of a timeline, or check it",
+        "aot": "compile to an object file with a C header",
         "options": "list the compile options",
         "new": "write the project of a new backend",
         "certify": "run the conformance suite and issue a certificate",
