@@ -3,25 +3,33 @@
 python train.py                       the 8x8 digits of this example, on the best platform here
 python train.py --platform cpu        on the platform named
 python train.py --data FOLDER         MNIST, where you have its four IDX files
+python train.py --op-by-op            each instruction launched by itself, without fusion
+
+Writes what the last step did: timeline.ctf.json, for Perfetto and chrome://tracing, and its graph,
+coloured by time, as step.html and step.svg.
 """
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from os import devnull
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import datasets
 import numpy as np
 
 import xladev
+from xladev.cli.main import main as xladev_command
+from xladev.client import CompiledModule
+from xladev.profiling.timeline.session import Timeline
 
 PROGRAMS = Path(__file__).parent / "programs"
 CLASSES = 10
 BATCH = 100
 REPORTS = 10
-
-Program: TypeAlias = Callable[..., tuple[Any, ...]]
+TIMELINE = "timeline.ctf.json"
+PICTURES = ("step.html", "step.svg")
 
 
 def batches(data: datasets.Dataset, seed: int) -> Iterator[tuple[datasets.Array, datasets.Array]]:
@@ -34,26 +42,46 @@ def batches(data: datasets.Dataset, seed: int) -> Iterator[tuple[datasets.Array,
             yield data.train_x[chosen], data.train_y[chosen]
 
 
-def load(name: str, features: int, platform: str | None) -> Program:
+def load(name: str, features: int, options: argparse.Namespace) -> CompiledModule:
     """The exported program `name` for that many features, compiled for the platform."""
-    return xladev.compile(xladev.load(PROGRAMS / f"{name}_{features}.pb"), platform=platform)
+    how = xladev.CompileOptions(op_by_op=options.op_by_op)
+    program = xladev.load(PROGRAMS / f"{name}_{features}.pb")
+    return xladev.compile(program, options.platform, how)
 
 
-def train(data: datasets.Dataset, platform: str | None, steps: int, seed: int) -> list[object]:
-    """The weights [w, b] after so many steps. They stay on the device from step to step."""
-    features = data.train_x.shape[1]
-    step = load("step", features, platform)
+def train(data: datasets.Dataset, options: argparse.Namespace) -> list[object]:
+    """The weights [w, b] after all steps. They stay on the device from step to step."""
+    features, steps = data.train_x.shape[1], options.steps
+    step = load("step", features, options)
     w, b = np.zeros((features, CLASSES), np.float32), np.zeros(CLASSES, np.float32)
-    for number, (x, y) in zip(range(1, steps + 1), batches(data, seed), strict=False):
-        w, b, loss = step(w, b, x, y)
+    for number, (x, y) in zip(range(1, steps + 1), batches(data, options.seed), strict=False):
+        if number == steps:
+            with xladev.profile(options.out / TIMELINE) as timeline:
+                w, b, loss = step(w, b, x, y)
+            draw(features, step.devices[0].platform, timeline, options)
+        else:
+            w, b, loss = step(w, b, x, y)
         if number % max(1, steps // REPORTS) == 0:
             print(f"step {number:5}  loss {float(loss.numpy()):.4f}", flush=True)
     return [w, b]
 
 
-def accuracy(data: datasets.Dataset, platform: str | None, weights: list[object]) -> float:
+def draw(features: int, platform: str, timeline: Timeline, options: argparse.Namespace) -> None:
+    """The graph of the last step: its kernels, or its instructions, with their times."""
+    words = ["graph", str(PROGRAMS / f"step_{features}.pb"), "--platform", platform, "--entry"]
+    if any(event.category == "kernel" for event in timeline.events):
+        words += ["--trace", str(timeline.path)]
+    if options.op_by_op:
+        words.append("--unfused")
+    for name in PICTURES:
+        with open(devnull, "w") as nothing, redirect_stdout(nothing):
+            xladev_command([*words, "-o", str(options.out / name)])
+    print(f"last step: {', '.join(str(options.out / n) for n in (TIMELINE, *PICTURES))}")
+
+
+def accuracy(data: datasets.Dataset, options: argparse.Namespace, weights: list[object]) -> float:
     """The share of the test set that the weights name rightly, over whole batches."""
-    predict = load("predict", data.test_x.shape[1], platform)
+    predict = load("predict", data.test_x.shape[1], options)
     starts = range(0, len(data.test_x) - BATCH + 1, BATCH)
     right = 0
     for start in starts:
@@ -69,6 +97,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=500, help="training steps (default: 500)")
     parser.add_argument("--data", type=Path, help="folder of MNIST's IDX files")
     parser.add_argument("--seed", type=int, default=0, help="order of the batches (default: 0)")
+    parser.add_argument("--op-by-op", action="store_true", help="launch each instruction alone")
+    parser.add_argument("--out", type=Path, default=Path(), help="folder of pictures (default: .)")
     return parser.parse_args()
 
 
@@ -77,8 +107,8 @@ def main() -> None:
     options = parse_arguments()
     data = datasets.read_mnist(options.data) if options.data else datasets.read_digits()
     start = time.perf_counter()
-    weights = train(data, options.platform, options.steps, options.seed)
-    share = accuracy(data, options.platform, weights)
+    weights = train(data, options)
+    share = accuracy(data, options, weights)
     seconds = time.perf_counter() - start
     print(
         f"test accuracy {share:.1%} after {options.steps} steps, {seconds:.1f} s with compilation"

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from examples.mnist_softmax import datasets
+from xladev.profiling.timeline.check import check_trace
+from xladev.profiling.timeline.file import read_trace
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "mnist_softmax"
@@ -102,8 +104,8 @@ def test_digits_are_all_there_and_split_apart() -> None:
 
 # XLA:CPU reaches 95.4% and 92.8% after so many steps.
 @pytest.mark.parametrize(("platform", "steps"), [("cpu", 300), ("interpreter", 120)])
-def test_digits_train_to_ninety_percent(platform: str, steps: int) -> None:
-    output = train("--platform", platform, "--steps", str(steps))
+def test_digits_train_to_ninety_percent(platform: str, steps: int, tmp_path: Path) -> None:
+    output = train("--platform", platform, "--steps", str(steps), "--out", str(tmp_path))
     share = re.search(r"test accuracy ([\d.]+)%", output)
     assert share, output
     assert float(share[1]) >= 90, output
@@ -111,5 +113,28 @@ def test_digits_train_to_ninety_percent(platform: str, steps: int) -> None:
 
 def test_mnist_files_run_through_the_wider_program(tmp_path: Path) -> None:
     write_mnist(tmp_path, 200, 100)
-    output = train("--platform", "interpreter", "--steps", "2", "--data", str(tmp_path))
+    words = ("--steps", "2", "--data", str(tmp_path), "--out", str(tmp_path))
+    output = train("--platform", "interpreter", *words)
     assert re.search(r"step +2 +loss \d", output), output
+
+
+@pytest.mark.parametrize("platform", ["cpu", "template_npu"])
+def test_the_last_step_is_drawn_compiled_and_op_by_op(platform: str, tmp_path: Path) -> None:
+    kernels: dict[str, set[str]] = {}
+    for mode in ("", "--op-by-op"):
+        out = tmp_path / (mode or "compiled")
+        out.mkdir()
+        words = ("--platform", platform, "--steps", "3", "--out", str(out), *filter(None, [mode]))
+        output = train(*words)
+        assert f"last step: {out / 'timeline.ctf.json'}, " in output
+        document = read_trace(out / "timeline.ctf.json")
+        assert check_trace(document) == []
+        slices = [e for e in document["traceEvents"] if e.get("cat") == "kernel"]
+        kernels[mode] = {e["args"]["hlo_op"] for e in slices}
+        assert len(slices) == len(kernels[mode])  # of one step only
+        picture = (out / "step.svg").read_text()
+        assert "colour by time:" in picture
+        assert ">sub.18" in picture
+        assert "<!doctype html>" in (out / "step.html").read_text()
+    assert len(kernels[""]) <= 16
+    assert len(kernels["--op-by-op"]) > 40

@@ -1,4 +1,4 @@
-"""`xladev trace`: asks questions of a timeline, or checks it."""
+"""`xladev trace`: asks questions of a timeline, checks it, or draws it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from xladev.cli.convert import write_output
 from xladev.cli.output import check_least, print_json, print_table
 from xladev.errors import UsageError
 from xladev.profiling.timeline.check import check_trace
 from xladev.profiling.timeline.file import read_trace
+from xladev.profiling.timeline.picture import timeline_picture
 from xladev.profiling.timeline.questions import QUESTIONS
 from xladev.profiling.timeline.tables import ask, open_tables
 
 _ROWS = 10
+_WIDTH = 1000
+_LEAST_WIDTH = 400
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     query.add_argument("--rows", type=int, default=_ROWS, metavar="N", help="of ready questions")
     query.add_argument("--json", action="store_true", help="one JSON document")
     query.set_defaults(run=_query)
+    draw = actions.add_parser(
+        "draw", help="draw it as SVG", description="Draw it as SVG, from its rows on devices."
+    )
+    draw.add_argument("file", type=Path, help="a trace; .gz is fine")
+    draw.add_argument("-o", "--output", type=Path, help="default: FILE.svg")
+    draw.add_argument("--width", type=int, default=_WIDTH, metavar="N", help="pixels")
+    draw.add_argument("--begin", type=float, metavar="US", help="first moment, in microseconds")
+    draw.add_argument("--end", type=float, metavar="US", help="last moment")
+    draw.set_defaults(run=_draw)
     check = actions.add_parser("check", help="check a trace", description="Check a trace.")
     check.add_argument("file", type=Path, help="a trace; .gz is fine")
     check.set_defaults(run=_check)
@@ -61,6 +74,19 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _draw(arguments: argparse.Namespace) -> int:
+    check_least("--width", arguments.width, _LEAST_WIDTH)
+    if (arguments.begin is None) != (arguments.end is None):
+        raise UsageError("one of --begin and --end is missing", hint="give both, or neither")
+    document = read_trace(arguments.file)
+    span = None if arguments.begin is None else (arguments.begin, arguments.end)
+    output = arguments.output or Path(f"{arguments.file.name}.svg")
+    data = timeline_picture(document, arguments.width, span).encode()
+    write_output(output, data)
+    print(f"{output}: {len(data):,} bytes")
+    return 0
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ def shades(data: Mapping[str, Any], by: str) -> tuple[Callable[[Node], str], lis
         legend = [(", ".join(sorted(names)), colour) for colour, names in families.items()]
         return (lambda node: str(node.get("colour", _PLAIN))), legend
     if by in _WORDS:
-        words = {word: _hue(at) for at, word in enumerate(_known_words(nodes, by))}
+        words = {word: hue(at) for at, word in enumerate(_known_words(nodes, by))}
         return (lambda node: words.get(node.get(by, ""), _PLAIN)), list(words.items())
     most = max((node.get(by, 0) for node in nodes), default=0) or 1
     steps = [(_amount(most * share, by), _heat(share)) for share in (0.0, 0.1, 0.5, 1.0)]
@@ -47,7 +47,8 @@ def _amount(value: float, by: str) -> str:
     return f"{value * 1e6:,.3g} us" if by == "time" else f"{value:,.0f}"
 
 
-def _hue(at: int) -> str:
+def hue(at: int) -> str:
+    """A light colour for a number; near numbers are told apart."""
     return _rgb((40 + at * 137.5) % 360, 0.70, 0.86 - at % 3 * 0.06)
 
 

@@ -130,8 +130,13 @@ def _nodes(
         yield _text(x + 8, y + 41, node["shape"])
 
 
+def without_no_xml(text: str) -> str:
+    """The text with a mark for each character that no XML document may hold."""
+    return _NO_XML.sub("�", text)
+
+
 def _text(x: float, y: float, text: str, *, bold: bool = False) -> str:
-    text = _NO_XML.sub("�", text)
+    text = without_no_xml(text)
     short = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
     weight = ' font-weight="bold"' if bold else ""
     return f'<text x="{x:.0f}" y="{y:.0f}" fill="#212529"{weight}>{escape(short)}</text>'
