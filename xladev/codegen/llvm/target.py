@@ -29,6 +29,8 @@ class TargetTraits:
         has_scaling: x86's AVX-512: ``x * 2**n`` is an instruction.
         has_byte_products: four products of bytes and their sum are an instruction (x86 VNNI), in
             vectors of 64 bytes.
+        has_bfloat_products: two products of bf16 and their sum are an instruction (x86
+            AVX512-BF16), in vectors of 64 bytes.
         missing: names of intrinsics for which LLVM would call the mathematical library; code that
             computes the same is emitted instead (`portable.py`).
         vector_nbytes: bytes of the widest vector register.
@@ -42,6 +44,7 @@ class TargetTraits:
     has_half_conversion: bool = True
     has_bfloat_conversion: bool = False
     has_byte_products: bool = False
+    has_bfloat_products: bool = False
     has_scaling: bool = False
     missing: frozenset[str] = frozenset()
     vector_nbytes: int = 16

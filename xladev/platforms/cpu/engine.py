@@ -60,6 +60,7 @@ def target_traits() -> TargetTraits:
         triple=triple,
         has_half_conversion="+f16c" in features or is_arm,
         has_byte_products="+avx512vnni" in features,
+        has_bfloat_products="+avx512bf16" in features,
         has_scaling="+avx512f" in features,
         missing=frozenset() if is_arm else x86_missing(features),
         vector_nbytes=vector_nbytes(),

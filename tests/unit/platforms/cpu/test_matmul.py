@@ -190,3 +190,33 @@ def test_bytes_times_a_vector(seed: int) -> None:
     module = parse_module(text(70, 333, 1, "s8", "s32", (), (0, 0)))
     got = np.asarray(xladev.compile(module, "cpu")(x, y))
     np.testing.assert_array_equal(got, x.astype(np.int32) @ y.astype(np.int32))
+
+
+@pytest.mark.parametrize("turned", [(0, 0), (0, 1)])
+@pytest.mark.parametrize(("m", "k", "n"), [(16, 34, 40), (17, 66, 31), (250, 1100, 33)])
+@pytest.mark.parametrize("out", ["bf16", "f32"])
+def test_pairs_of_bf16(
+    m: int, k: int, n: int, out: str, turned: tuple[int, int], seed: int
+) -> None:
+    check(seed, m, k, n, "bf16", out, turned=turned)
+
+
+@pytest.mark.parametrize("turned", [(0, 0), (0, 1)])
+def test_denormals_are_kept_and_change_no_other_row(turned: tuple[int, int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = (rng.standard_normal(s).astype(np.float32) for s in ((20, 96), (96, 40)))
+    tiny = np.array(x)
+    tiny[3] = 2.0**-130
+    small = np.full((20, 96), 2.0**-80, np.float32), np.full((96, 40), 2.0**-52, np.float32)
+    product = xladev.compile(parse_module(text(20, 96, 40, "bf16", "f32", (), turned)), "cpu")
+
+    def run(left: Any, right: Any) -> Any:
+        right = right.T if turned[1] else right
+        operands = (np.ascontiguousarray(a.astype(ml_dtypes.bfloat16)) for a in (left, right))
+        return np.asarray(product(*operands))
+
+    rounded = y.astype(ml_dtypes.bfloat16).astype(np.float64)
+    changed, same = run(tiny, y), run(x, y)
+    np.testing.assert_allclose(changed[3], 2.0**-130 * rounded.sum(0), rtol=0, atol=2.0**-141)
+    np.testing.assert_array_equal(np.delete(changed, 3, 0), np.delete(same, 3, 0))
+    np.testing.assert_array_equal(run(*small), np.full((20, 40), 96 * 2.0**-132, np.float32))

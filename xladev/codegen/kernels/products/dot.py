@@ -9,6 +9,11 @@ from xladev.codegen.arrays import element_strides
 from xladev.codegen.elemental.contraction import accumulation_type
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernels.build import KernelBuild
+from xladev.codegen.kernels.products.denormals import (
+    LeastArguments,
+    call_least_exponent,
+    has_no_denormals,
+)
 from xladev.codegen.kernels.products.driver import (
     NEAR_NBYTES,
     BlockArguments,
@@ -16,11 +21,12 @@ from xladev.codegen.kernels.products.driver import (
     call_stream,
 )
 from xladev.codegen.kernels.products.kinds import PANEL_NBYTES, WIDEST_NBYTES, ProductKind
+from xladev.codegen.kernels.products.narrowing import NarrowingArguments, call_narrowing
 from xladev.codegen.kernels.products.orders import Order
 from xladev.codegen.kernels.products.tables import LinesArguments, call_lines
-from xladev.codegen.llvm import I64, PTR, Value
+from xladev.codegen.llvm import I64, PTR, TargetTraits, Value
 from xladev.hlo import dtype as dt
-from xladev.hlo.dtype import PrimitiveType
+from xladev.hlo.dtype import BF16, PrimitiveType
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape
 
@@ -29,8 +35,10 @@ SUM_TYPES = frozenset({dt.F32, dt.F64, dt.S32, dt.U32})
 LEAST_PRODUCTS = 2048
 """Multiplications below which a plain loop is as fast."""
 LEAST_ROWS = 2
-QUAD = 4
-"""Bytes that are one step where the processor multiplies four at once."""
+LEAST_PAIR_ROWS = 16
+"""Rows from which on it pays to look for denormals, which takes a pass over the columns."""
+CHECK_NBYTES = 16
+"""Two numbers about the operands of a block."""
 LEAST_COLUMNS = WIDEST_NBYTES // 8
 ROWS_STEP, COLUMNS_STEP = 48, 32
 """What tiles of 8 rows and of 6 divide, and tiles of all widths."""
@@ -69,6 +77,7 @@ class DotPlan:
 
     Attributes:
         total: type of the sums.
+        kept: type of the result.
         batch: sizes of the batch dimensions.
         rows, columns, depth: sizes.
         left, right: the operands.
@@ -76,6 +85,7 @@ class DotPlan:
     """
 
     total: PrimitiveType
+    kept: PrimitiveType
     batch: tuple[int, ...]
     rows: int
     columns: int
@@ -93,15 +103,31 @@ class DotPlan:
 
     def is_streamed(self, kind: ProductKind) -> bool:
         """True if the right operand is read as it lies in memory."""
-        is_plain = self.order is Order.ROWS and kind.right is kind.total
+        is_plain = self.order is Order.ROWS and kind.right is kind.total and not self.is_narrowed
         is_near = self.depth * self.right.step * kind.size <= NEAR_NBYTES
         fills_tiles = self.columns % kind.width == 0
         return is_plain and fills_tiles and (is_near or self.rows <= STREAMED_ROWS)
 
     @property
+    def is_narrowed(self) -> bool:
+        """True if the result has fewer bits than the sums."""
+        return self.kept is not self.total
+
+    @property
+    def table_nbytes(self) -> int:
+        """The addresses of a block's rows."""
+        return 8 * min(BLOCK_ROWS, -(-self.rows // 24) * 24)
+
+    @property
+    def sums_nbytes(self) -> int:
+        """The sums of a block, where the result does not take them."""
+        rows, columns = min(self.rows, BLOCK_ROWS), min(self.columns, BLOCK_COLUMNS)
+        return rows * columns * self.total.host_nbytes if self.is_narrowed else 0
+
+    @property
     def workspace_nbytes(self) -> int:
-        """One packed panel, the table of a block's rows."""
-        return PANEL_NBYTES + 8 * min(BLOCK_ROWS, -(-self.rows // 24) * 24)
+        """One packed panel, the table of rows, two numbers, sums."""
+        return PANEL_NBYTES + self.table_nbytes + CHECK_NBYTES + self.sums_nbytes
 
 
 def dot_plan(i: HloInstruction) -> DotPlan | None:
@@ -110,14 +136,16 @@ def dot_plan(i: HloInstruction) -> DotPlan | None:
     if found is None:
         return None
     total, (left, right), strides = found
-    count = len(i["lhs_batch_dims"])
+    kept, count = i.shape.element_type, len(i["lhs_batch_dims"])
     rows, columns = i.shape.dims[count:]
     if strides[count + 1] != 1 or rows < LEAST_ROWS or columns < LEAST_COLUMNS:
         return None
     if rows * columns * left.depth < LEAST_PRODUCTS:
         return None
     result = strides[:count], strides[count]
-    return DotPlan(total, i.shape.dims[:count], rows, columns, left.depth, left, right, result)
+    return DotPlan(
+        total, kept, i.shape.dims[:count], rows, columns, left.depth, left, right, result
+    )
 
 
 def sides_of(
@@ -125,14 +153,15 @@ def sides_of(
 ) -> tuple[PrimitiveType, tuple[Side, Side], tuple[int, ...]] | None:
     """Type of a dot's sums, its operands, and the strides of its result.
 
-    None if it is not a product of matrices in memory, with sums of the result's type.
+    None if it is not a product of matrices in memory.
     """
     total = accumulation_type(i.shape.element_type)
     if len(i.operands) != 2 or any(o.opcode != "parameter" for o in i.operands):
         return None
-    if total is not i.shape.element_type or total not in SUM_TYPES:
-        return None
     shapes = (i.operands[0].shape, i.operands[1].shape, i.shape)
+    is_kept = total is i.shape.element_type or i.shape.element_type.is_float
+    if total not in SUM_TYPES or not is_kept:
+        return None
     if any(not s.size or not _is_read(s.element_type, total) for s in shapes):
         return None
     left = _side(shapes[0], i["lhs_batch_dims"], i["lhs_contracting_dims"])
@@ -177,15 +206,28 @@ def emit_dot_blocks(k: KernelBuild, plan: DotPlan) -> None:
     _Blocks(k, plan).emit()
 
 
+def _grouped(plan: DotPlan, kind: ProductKind, target: TargetTraits) -> ProductKind:
+    """The kind that multiplies neighbours of a row at once, where they lie for that."""
+    if plan.left.step != 1:
+        return kind
+    pairs, quads = kind.in_pairs(target), kind.in_quads(target)
+    if quads is not None and plan.depth % quads.step.elements == 0:
+        return quads
+    is_aligned = plan.order is Order.ROWS or (
+        plan.order is Order.COLUMNS
+        and all(n % 2 == 0 for n in (plan.right.free, *plan.right.batch))
+    )
+    if pairs is not None and is_aligned and plan.depth % pairs.step.elements == 0:
+        return pairs if plan.rows >= LEAST_PAIR_ROWS else kind
+    return kind
+
+
 class _Blocks:
     def __init__(self, k: KernelBuild, plan: DotPlan) -> None:
         self.k, self.b, self.plan = k, k.b, plan
         left, right = (o.shape.element_type for o in k.root.operands[:2])
         kind = ProductKind.of(k.b.module.target, left, right, plan.total)
-        quads = (
-            None if plan.depth % QUAD or plan.left.step != 1 else kind.in_quads(k.b.module.target)
-        )
-        self.kind = quads or kind
+        self.kind = _grouped(plan, kind, k.b.module.target)
         self.is_streamed = plan.is_streamed(self.kind)
         widest = STREAMED_COLUMNS if self.is_streamed else BLOCK_COLUMNS
         least = LEAST_BLOCKS if k.is_shared else 1
@@ -211,14 +253,22 @@ class _Blocks:
         p, b, kind = self.plan, self.b, self.kind
         rows = b.intrinsic("smin", b.sub(b.const(I64, p.rows), row), self.rows)
         columns = b.intrinsic("smin", b.sub(b.const(I64, p.columns), column), self.columns)
-        unit = QUAD if kind.has_quads else 1
+        unit = kind.step.elements
         sizes = [o.shape.element_type.host_nbytes for o in self.k.root.operands[:2]]
         left, right = (self.k.e.arrays[o][0] for o in self.k.root.operands[:2])
         panel = self.k.scratch
         table = b.byte_address(panel, PANEL_NBYTES)
         base = self._address(left.base, sizes[0], batch, (p.left.batch, p.left.free), row)
         self._fill_table(table, base, rows, p.left.free * sizes[0])
-        result = self._address(self.k.results[0].base, kind.size, batch, p.result, row)
+        kept_nbytes = p.kept.host_nbytes
+        kept = self._address(self.k.results[0].base, kept_nbytes, batch, p.result, row)
+        kept = b.byte_address(kept, b.mul(column, kept_nbytes))
+        kept_row = b.const(I64, p.result[1] * kept_nbytes)
+        numbers = b.byte_address(table, p.table_nbytes)
+        sums, sums_row = kept, kept_row
+        if p.is_narrowed:
+            sums = b.byte_address(numbers, CHECK_NBYTES)
+            sums_row = b.const(I64, min(self.columns, p.columns) * kind.size)
         arguments = BlockArguments(
             table=table,
             rows=rows,
@@ -229,8 +279,8 @@ class _Blocks:
             right_position=b.const(I64, 0),
             right_step=b.const(I64, unit * p.right.step * sizes[1]),
             right_column=b.const(I64, p.right.free * sizes[1]),
-            result=b.byte_address(result, b.mul(column, kind.size)),
-            result_row=b.const(I64, p.result[1] * kind.size),
+            result=sums,
+            result_row=sums_row,
             columns=columns,
             goes_on=b.const(I64, 0),
             runs=Value("null", PTR),
@@ -239,7 +289,32 @@ class _Blocks:
         if self.is_streamed:
             call_stream(b, kind, arguments)
             return
-        call_block(b, kind, p.order, arguments)
+        if kind.has_pairs:
+            self._call_pairs(arguments, base, numbers)
+        else:
+            call_block(b, kind, p.order, arguments)
+        if p.is_narrowed:
+            narrowing = NarrowingArguments(sums, sums_row, kept, kept_row, rows, columns)
+            call_narrowing(b, kind, p.kept, narrowing)
+
+    def _call_pairs(self, a: BlockArguments, left: Value, numbers: Value) -> None:
+        """The fast functions where no denormal can come up."""
+        p, b, kind = self.plan, self.b, self.kind
+        depth, row = b.const(I64, p.depth), b.const(I64, p.left.free * BF16.host_nbytes)
+        second = b.byte_address(numbers, 8)
+        call_least_exponent(b, kind, LeastArguments(left, row, a.rows, depth, numbers))
+        step = b.const(I64, p.right.step * BF16.host_nbytes)
+        lines = (
+            LeastArguments(a.right, step, depth, a.columns, second)
+            if p.order is Order.ROWS
+            else LeastArguments(a.right, a.right_column, a.columns, depth, second)
+        )
+        call_least_exponent(b, kind, lines)
+        is_safe = has_no_denormals(b, numbers, second)
+        with b.when(is_safe):
+            call_block(b, kind, p.order, a)
+        with b.when(b.not_(is_safe)):
+            call_block(b, kind.exact, p.order, a)
 
     def _address(
         self,

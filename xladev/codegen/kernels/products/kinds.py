@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 
+from xladev.codegen.kernels.products.bfloat_products import (
+    multiply_add_exact_pairs,
+    multiply_add_pairs,
+    spread_pair,
+)
 from xladev.codegen.kernels.products.byte_products import multiply_add_quads, spread_quad
 from xladev.codegen.llvm import FunctionBuilder, IrType, TargetTraits, Value, vector
 from xladev.codegen.scalar.convert import emit_convert
@@ -27,6 +33,28 @@ def vector_length(nbytes: int, total: PrimitiveType) -> int:
     return max(min(nbytes, WIDEST_NBYTES), total.host_nbytes)
 
 
+class Step(Enum):
+    """What of a row is multiplied at once: neighbours in memory, summed in one lane."""
+
+    ELEMENT = 1
+    PAIR = 2
+    """Two bf16, by an instruction that takes denormals for zeros."""
+    EXACT_PAIR = -2
+    """The same sums of the same packed columns, denormals included."""
+    QUAD = 4
+    """Four bytes."""
+
+    @property
+    def elements(self) -> int:
+        """How many elements of a row."""
+        return abs(self.value)
+
+    @property
+    def packed_name(self) -> str:
+        """Distinguishes how columns are packed."""
+        return ("", "", ".pairs", "", ".quads")[self.elements]
+
+
 @dataclass(frozen=True, slots=True)
 class ProductKind:
     """A set of functions that compute products.
@@ -36,14 +64,14 @@ class ProductKind:
         right: likewise of the columns.
         total: type of the sums.
         nbytes: length of a vector.
-        has_quads: true if a step is four bytes of a row, which are neighbours in memory.
+        step: what of a row is multiplied at once.
     """
 
     left: PrimitiveType
     right: PrimitiveType
     total: PrimitiveType
     nbytes: int
-    has_quads: bool = False
+    step: Step = Step.ELEMENT
 
     @staticmethod
     def of(
@@ -57,12 +85,39 @@ class ProductKind:
         types = (self.left, self.right, self.total)
         if types != (dt.S8, dt.S8, dt.S32) or not target.has_byte_products:
             return None
-        return replace(self, has_quads=True) if self.nbytes == WIDEST_NBYTES else None
+        return replace(self, step=Step.QUAD) if self.nbytes == WIDEST_NBYTES else None
+
+    def in_pairs(self, target: TargetTraits) -> ProductKind | None:
+        """The same with two bf16 a step; None if there is no instruction for that."""
+        types = (self.left, self.right, self.total)
+        if types != (dt.BF16, dt.BF16, dt.F32) or not target.has_bfloat_products:
+            return None
+        return replace(self, step=Step.PAIR) if self.nbytes == WIDEST_NBYTES else None
+
+    @property
+    def exact(self) -> ProductKind:
+        """For pairs, the kind whose functions keep denormals."""
+        return replace(self, step=Step.EXACT_PAIR)
+
+    @property
+    def has_quads(self) -> bool:
+        """True if a step is four bytes."""
+        return self.step is Step.QUAD
+
+    @property
+    def has_pairs(self) -> bool:
+        """True if a step is two bf16."""
+        return self.step.elements == Step.PAIR.elements
 
     def name(self, what: str) -> str:
         """Name of a function of this kind."""
+        exact = ".exact" if self.step is Step.EXACT_PAIR else ""
+        return f"{self.packed_name(what)}{exact}"
+
+    def packed_name(self, what: str) -> str:
+        """Name of a function that sees packed columns only."""
         types = f"{self.left.name}.{self.right.name}.{self.total.name}"
-        return f"{what}.{types}.{self.nbytes}{'.quads' if self.has_quads else ''}"
+        return f"{what}.{types}.{self.nbytes}{self.step.packed_name}"
 
     @property
     def size(self) -> int:
@@ -108,6 +163,8 @@ class ProductKind:
         """One element of a row in all lanes: spread as it lies in memory, and then converted."""
         if self.has_quads:
             return spread_quad(b, address)
+        if self.has_pairs:
+            return spread_pair(b, address)
         loaded = b.load(storage_type(self.left), address)
         return self._converted(b, b.splat(loaded, self.lanes), self.left)
 
@@ -119,8 +176,16 @@ class ProductKind:
 
     def multiply_add(self, b: FunctionBuilder, left: Value, right: Value, total: Value) -> Value:
         """The sum with one more product, which is not rounded where the processor can do that."""
-        if self.has_quads:
-            return multiply_add_quads(b, left, right, total)
+        special = _MULTIPLY_ADD.get(self.step)
+        if special is not None:
+            return special(b, left, right, total)
         if self.element.is_float:
             return b.multiply_add(left, right, total)
         return b.add(total, b.mul(left, right))
+
+
+_MULTIPLY_ADD = {
+    Step.PAIR: multiply_add_pairs,
+    Step.EXACT_PAIR: multiply_add_exact_pairs,
+    Step.QUAD: multiply_add_quads,
+}

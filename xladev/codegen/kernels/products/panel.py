@@ -9,8 +9,10 @@ from collections.abc import Sequence
 
 from xladev.codegen.kernels.products.kinds import ProductKind
 from xladev.codegen.kernels.products.orders import Order, PanelArguments
+from xladev.codegen.kernels.products.pairs import emit_pack_pairs
 from xladev.codegen.kernels.products.quads import emit_pack_quads
 from xladev.codegen.llvm import I64, FunctionBuilder, Value
+from xladev.hlo import dtype as dt
 
 
 def call_pack(
@@ -19,12 +21,18 @@ def call_pack(
     """Calls the function that packs, which the module has once."""
 
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
+        a = PanelArguments(*values)
         if kind.has_quads:
-            emit_pack_quads(inner, kind, vectors, order, PanelArguments(*values))
-            return
-        _Packing(inner, kind, vectors, PanelArguments(*values)).emit(order)
+            emit_pack_quads(inner, kind, vectors, order, a)
+        elif kind.has_pairs and order is Order.COLUMNS:
+            words = ProductKind(dt.S32, dt.S32, dt.S32, kind.nbytes)
+            _Packing(inner, words, vectors, a).emit(order)
+        elif kind.has_pairs:
+            emit_pack_pairs(inner, kind, vectors, order, a)
+        else:
+            _Packing(inner, kind, vectors, a).emit(order)
 
-    b.call_procedure(kind.name(f"pack.{order.value}.{vectors}"), arguments, emit)
+    b.call_procedure(kind.packed_name(f"pack.{order.value}.{vectors}"), arguments, emit)
 
 
 class _Packing:

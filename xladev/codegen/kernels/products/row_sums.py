@@ -166,6 +166,8 @@ def row_sums_plan(i: HloInstruction) -> RowSumsPlan | None:
     if found is None:
         return None
     total, sides, strides = found
+    if total is not i.shape.element_type:
+        return None
     count = len(i["lhs_batch_dims"])
     sizes = i.shape.dims[count:]
     if 1 not in sizes or any(side.step != 1 for side in sides):
