@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.platforms.cuda.codegen.column_folds import column_fold_kind
+from xladev.platforms.cuda.codegen.general_folds import general_fold_kind
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, Recogniser
 from xladev.platforms.cuda.codegen.loops import loops_kind
 from xladev.platforms.cuda.codegen.row_folds import row_fold_kind
@@ -23,6 +24,7 @@ KINDS: tuple[Recogniser, ...] = (
     slice_update_kind,
     row_fold_kind,
     column_fold_kind,
+    general_fold_kind,
     scan_kind,
     transpose_kind,
 )
