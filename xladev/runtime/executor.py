@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from xladev.compiler.description import DeviceDescription
     from xladev.compiler.executable import Executable
     from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
+    from xladev.runtime.launch_graphs import LaunchGraphs
     from xladev.runtime.loaded_executable import LoadedExecutable
 
 
@@ -145,6 +146,13 @@ class Executor(ABC):
 
     def host_view(self, memory: DeviceMemory) -> HostBytes | None:
         """The bytes of ``memory`` as host memory, without a copy; None if that is not possible."""
+        return None
+
+    def create_launch_graphs(self) -> LaunchGraphs | None:
+        """Records launches of one program of kernels; None (the default): each is enqueued anew.
+
+        Asked once for each loaded program without loops and branches.
+        """
         return None
 
     def reset(self) -> None:

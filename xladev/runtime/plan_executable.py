@@ -25,6 +25,10 @@ from xladev.runtime.stream import Stream
 _UNTRACED: AbstractContextManager[None] = nullcontext()
 
 
+Spaces = Mapping[Space, tuple[DeviceMemory, ...]]
+"""The allocations that slices refer to."""
+
+
 def load_plan_or_program(
     executor: Executor, executable: Executable, allocator: Allocator
 ) -> LoadedExecutable:
@@ -60,6 +64,7 @@ class PlanExecutable(LoadedExecutable):
         )
         upload = partial(_on_device, executor, allocator, executable.signature.name)
         self._constants = tuple(upload(c) for c in plan.constants)
+        self._graphs = executor.create_launch_graphs() if _is_straight(plan.steps) else None
         self._empty = upload(b"") if _wants_empty_scratch(executable, plan.steps) else None
 
     @property
@@ -78,15 +83,23 @@ class PlanExecutable(LoadedExecutable):
             Space.SCRATCH: () if scratch is None else (scratch,),
             Space.CONSTANT: tuple(c.memory for c in self._constants),
         }
-        trace = None
         if is_tracing():
-            trace = LaunchTrace(stream, self._device, self._name, self._operations)
-        launch = _Launch(self._executor, stream, spaces, trace)
+            self._launch_traced(stream, spaces)
+        elif self._graphs is None:
+            self._enqueue(spaces, stream)
+        else:
+            varying = [*context.arguments, *context.results, *spaces[Space.SCRATCH]]
+            self._graphs.launch(stream, varying, partial(self._enqueue, spaces))
+
+    def _enqueue(self, spaces: Spaces, stream: Stream, trace: LaunchTrace | None = None) -> None:
+        _Launch(self._executor, stream, spaces, trace).run(self._steps, self._kernels, self._codes)
+
+    def _launch_traced(self, stream: Stream, spaces: Spaces) -> None:
+        trace = LaunchTrace(stream, self._device, self._name, self._operations)
         try:
-            launch.run(self._steps, self._kernels, self._codes)
+            self._enqueue(spaces, stream, trace)
         finally:
-            if trace is not None:
-                trace.finish()
+            trace.finish()
 
 
 class _Launch:
@@ -96,7 +109,7 @@ class _Launch:
         self,
         executor: Executor,
         stream: Stream,
-        spaces: Mapping[Space, tuple[DeviceMemory, ...]],
+        spaces: Spaces,
         trace: LaunchTrace | None = None,
     ) -> None:
         self.executor = executor
@@ -154,6 +167,11 @@ class _Launch:
         index = int(data.view(np.int32)[0])
         last = len(step.branches) - 1
         return index if 0 <= index <= last else last
+
+
+def _is_straight(steps: Sequence[Step]) -> bool:
+    """True for several steps, none of which is decided on the host."""
+    return len(steps) > 1 and all(isinstance(step, RunKernel | Copy) for step in steps)
 
 
 def _wants_empty_scratch(executable: Executable, steps: Sequence[Step]) -> bool:

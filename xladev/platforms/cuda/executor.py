@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,9 +12,11 @@ from xladev.errors import ExecutionError
 from xladev.platforms.cuda.description import describe_device
 from xladev.platforms.cuda.driver.interface import Allocation, DriverDevice, DriverFunction
 from xladev.platforms.cuda.faults import driver_errors
+from xladev.platforms.cuda.graphs import CudaGraphs
 from xladev.platforms.cuda.libraries.calls import FORMAT, read_call
 from xladev.platforms.cuda.stream import CudaStream, device_address
 from xladev.runtime.executor import Executor, Kernel
+from xladev.runtime.launch_graphs import LaunchGraphs
 from xladev.runtime.memory import DeviceMemory, HostBytes, MemoryStats
 from xladev.runtime.stream import Stream
 
@@ -100,6 +103,12 @@ class CudaExecutor(Executor):
         function: DriverFunction = kernel.handle
         with driver_errors(kernel.name):
             stream.stream.launch(function, dimensions, [device_address(b) for b in buffers])
+
+    def create_launch_graphs(self) -> LaunchGraphs | None:
+        """CUDA graphs, unless ``XLADEV_CUDA_GRAPHS`` is 0."""
+        if os.environ.get("XLADEV_CUDA_GRAPHS", "1") == "0":
+            return None
+        return CudaGraphs(self.create_stream)
 
     # Tiers 4 and 5
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
+
 from xladev.errors import ExecutionError, XladevError
 from xladev.platforms.cuda.driver.interface import DriverEvent, DriverStream
 from xladev.platforms.cuda.faults import driver_errors
 from xladev.runtime.event import Event
 from xladev.runtime.memory import DeviceMemory, HostBytes
-from xladev.runtime.stream import Endpoint, Stream
+from xladev.runtime.stream import Endpoint, Reading, Stamp, Stream
 
 
 def device_address(memory: DeviceMemory) -> int:
@@ -21,6 +24,7 @@ class CudaStream(Stream):
 
     def __init__(self, stream: DriverStream) -> None:
         self.stream = stream
+        self._origin: Origin | None = None
 
     def copy(self, destination: Endpoint, source: Endpoint) -> None:
         """Enqueues a copy."""
@@ -52,6 +56,15 @@ class CudaStream(Stream):
         with driver_errors("record"):
             return CudaEvent(self.stream.record())
 
+    def stamp(self) -> Stamp:
+        """An event of the driver, timed from the stream's first one on."""
+        with driver_errors("a time stamp"):
+            if self._origin is None:
+                first = self.stream.stamp()
+                first.synchronize()
+                self._origin = Origin(first, time.perf_counter_ns())
+            return CudaStamp(self._origin, self.stream.stamp())
+
     def wait(self, event: Event) -> None:
         """Makes the stream wait, not the caller; for another platform's event, the caller."""
         if not isinstance(event, CudaEvent):
@@ -63,6 +76,40 @@ class CudaStream(Stream):
     def synchronize(self) -> None:
         """Waits for an event of its own; its failure belongs to the next event recorded."""
         self.record().wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A moment that device and host both know.
+
+    Attributes:
+        event: of the device.
+        time_ns: the host's clock just after it.
+    """
+
+    event: DriverEvent
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class CudaStamp(Stamp):
+    """A moment of a stream, by the device's clock.
+
+    Attributes:
+        origin: what it is measured from.
+        event: the moment.
+    """
+
+    origin: Origin
+    event: DriverEvent
+
+    def read(self) -> Reading | None:
+        """When it was; None if it was not reached."""
+        with driver_errors("a time stamp"):
+            if not self.event.query():
+                return None
+            since_ns = self.event.elapsed_ms(self.origin.event) * 1e6
+        return Reading(self.origin.time_ns + round(since_ns))
 
 
 class CudaEvent(Event):

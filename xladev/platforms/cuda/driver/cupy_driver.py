@@ -20,6 +20,7 @@ from xladev.platforms.cuda.driver.interface import (
     DriverError,
     DriverEvent,
     DriverFunction,
+    DriverGraph,
     DriverMemoryError,
     MemoryInfo,
 )
@@ -83,6 +84,14 @@ class CupyFunction:
 
     name: str
     function: Any
+
+
+@dataclass(frozen=True, slots=True)
+class CupyGraph:
+    """A CUDA graph, ready to launch."""
+
+    graph: Any
+    nodes: int = 0
 
 
 class _OnDevice:
@@ -228,6 +237,30 @@ class CupyStream:
             event.record(self._stream)
         kept, self._kept = self._kept, []
         return CupyEvent(self._on, event, kept)
+
+    def stamp(self) -> CupyEvent:
+        """See `DriverStream.stamp`."""
+        with self._on.calls():
+            event = self._on.cupy.cuda.Event()
+            event.record(self._stream)
+        return CupyEvent(self._on, event, [])
+
+    def begin_capture(self) -> None:
+        """See `DriverStream.begin_capture`; other threads go on allocating."""
+        with self._on.calls():
+            self._stream.begin_capture(self._runtime.streamCaptureModeThreadLocal)
+
+    def end_capture(self) -> CupyGraph:
+        """See `DriverStream.end_capture`."""
+        with self._on.calls():
+            return CupyGraph(self._stream.end_capture())
+
+    def launch_graph(self, graph: DriverGraph) -> None:
+        """See `DriverStream.launch_graph`."""
+        if not isinstance(graph, CupyGraph):
+            raise DriverError("the graph belongs to another driver")
+        with self._on.calls():
+            graph.graph.launch(self._stream)
 
     def wait(self, event: DriverEvent) -> None:
         """See `DriverStream.wait`."""

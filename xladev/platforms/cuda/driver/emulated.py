@@ -19,6 +19,7 @@ from xladev.errors import OptionError
 from xladev.platforms.cuda.codegen.host_code import HostKernel
 from xladev.platforms.cuda.codegen.host_threads import PATTERN
 from xladev.platforms.cuda.driver.emulated_calls import EmulatedCall
+from xladev.platforms.cuda.driver.emulated_capture import Capture, Captures, EmulatedGraph, Work
 from xladev.platforms.cuda.driver.emulated_libraries import EmulatedLibraries
 from xladev.platforms.cuda.driver.emulated_queue import Queue, QueuedEvent, Schedule
 from xladev.platforms.cuda.driver.interface import (
@@ -27,6 +28,7 @@ from xladev.platforms.cuda.driver.interface import (
     DriverError,
     DriverEvent,
     DriverFunction,
+    DriverGraph,
     DriverMemoryError,
     MemoryInfo,
 )
@@ -36,6 +38,8 @@ SEED_VARIABLE = "XLADEV_CUDA_EMU_SEED"
 MEMORY_NBYTES = 4 << 30
 """Memory of one emulated device; the host's is used as it is allocated."""
 ALIGNMENT = 256
+POOL_NBYTES = 64 << 20
+"""Freed memory that is kept for what is allocated next."""
 
 
 class EmulatedMemory:
@@ -47,6 +51,8 @@ class EmulatedMemory:
         self._lock = threading.Lock()
         self._starts: list[int] = []
         self._live: dict[int, Allocation] = {}
+        self._freed: dict[int, list[HostBytes]] = {}
+        self._freed_nbytes = 0
 
     def allocate(self, nbytes: int) -> Allocation:
         """New memory.
@@ -59,7 +65,7 @@ class EmulatedMemory:
                 raise DriverMemoryError(
                     f"{nbytes} bytes do not fit: {self.in_use} of {self.limit} are in use"
                 )
-            raw = np.full(nbytes + ALIGNMENT, PATTERN, np.uint8)
+            raw = self._taken(nbytes + ALIGNMENT)
             address = -(-_address_of(raw) // ALIGNMENT) * ALIGNMENT
             made = Allocation(address, nbytes, raw)
             bisect.insort(self._starts, address)
@@ -79,6 +85,23 @@ class EmulatedMemory:
             del self._live[allocation.address]
             self._starts.remove(allocation.address)
             self.in_use -= allocation.nbytes
+            self._keep(allocation.owner)
+
+    def _taken(self, nbytes: int) -> HostBytes:
+        """Memory that holds the pattern: what was freed last, if it is of that size."""
+        kept = self._freed.get(nbytes)
+        if not kept:
+            return np.full(nbytes, PATTERN, np.uint8)
+        self._freed_nbytes -= nbytes
+        raw = kept.pop()
+        raw.fill(PATTERN)
+        return raw
+
+    def _keep(self, raw: object) -> None:
+        """Keeps freed memory for the next of its size, as a pool does: addresses come again."""
+        if isinstance(raw, np.ndarray) and self._freed_nbytes + raw.nbytes <= POOL_NBYTES:
+            self._freed.setdefault(raw.nbytes, []).append(raw)
+            self._freed_nbytes += raw.nbytes
 
     def bytes_at(self, address: int, nbytes: int) -> HostBytes:
         """The bytes of a range.
@@ -113,17 +136,21 @@ class EmulatedFunction:
 class EmulatedStream:
     """A queue of one device."""
 
-    def __init__(self, memory: EmulatedMemory, schedule: Schedule) -> None:
+    def __init__(self, memory: EmulatedMemory, schedule: Schedule, captures: Captures) -> None:
         self._memory = memory
         self._schedule = schedule
+        self._captures = captures
+        self._capture: Capture | None = None
         self._queue = Queue()
 
     def copy_to_device(self, address: int, source: HostBytes) -> None:
         """See `DriverStream.copy_to_device`."""
+        self._captures.forbid("a copy from the host")
         self._enqueue(lambda: np.copyto(self._memory.bytes_at(address, source.nbytes), source))
 
     def copy_to_host(self, destination: HostBytes, address: int) -> None:
         """See `DriverStream.copy_to_host`."""
+        self._captures.forbid("a copy to the host")
         nbytes = destination.nbytes
         self._enqueue(lambda: np.copyto(destination, self._memory.bytes_at(address, nbytes)))
 
@@ -172,25 +199,57 @@ class EmulatedStream:
 
     def record(self) -> QueuedEvent:
         """See `DriverStream.record`."""
+        self._captures.forbid("an event")
         event = QueuedEvent(self._schedule)
         self._schedule.enqueue(self._queue, event)
         return event
+
+    def stamp(self) -> QueuedEvent:
+        """See `DriverStream.stamp`."""
+        self._captures.forbid("an event")
+        event = QueuedEvent(self._schedule, is_stamp=True)
+        self._schedule.enqueue(self._queue, event)
+        return event
+
+    def begin_capture(self) -> None:
+        """See `DriverStream.begin_capture`."""
+        self._capture = self._captures.begin()
+
+    def end_capture(self) -> EmulatedGraph:
+        """See `DriverStream.end_capture`."""
+        capture, self._capture = self._capture, None
+        if capture is None:
+            raise DriverError("cudaErrorIllegalState: the stream is not captured")
+        return self._captures.end(capture)
+
+    def launch_graph(self, graph: DriverGraph) -> None:
+        """See `DriverStream.launch_graph`."""
+        if not isinstance(graph, EmulatedGraph):
+            raise DriverError("the graph belongs to another driver")
+        self._enqueue(graph.run)
 
     def wait(self, event: DriverEvent) -> None:
         """See `DriverStream.wait`."""
         if not isinstance(event, QueuedEvent):
             raise DriverError("the event belongs to another driver")
+        self._captures.forbid("a wait for work that is not captured")
         self._schedule.enqueue(self._queue, (event,))
 
-    def _enqueue(self, work: object) -> None:
-        self._schedule.enqueue(self._queue, work)  # type: ignore[arg-type]
+    def _enqueue(self, work: Work) -> None:
+        if self._capture is None:
+            self._schedule.enqueue(self._queue, work)
+        else:
+            self._capture.works.append(work)
 
 
 class EmulatedDevice:
     """One device."""
 
-    def __init__(self, ordinal: int, memory: EmulatedMemory, schedule: Schedule) -> None:
+    def __init__(
+        self, ordinal: int, memory: EmulatedMemory, schedule: Schedule, captures: Captures
+    ) -> None:
         self._memory = memory
+        self._captures = captures
         self._schedule = schedule
         self.libraries = EmulatedLibraries()
         self.properties = DeviceProperties(
@@ -199,10 +258,12 @@ class EmulatedDevice:
 
     def allocate(self, nbytes: int) -> Allocation:
         """See `DriverDevice.allocate`."""
+        self._captures.forbid("an allocation")
         return self._memory.allocate(nbytes)
 
     def free(self, allocation: Allocation) -> None:
         """See `DriverDevice.free`."""
+        self._captures.forbid("a deallocation")
         self._memory.free(allocation)
 
     def memory_info(self) -> MemoryInfo:
@@ -211,18 +272,21 @@ class EmulatedDevice:
 
     def copy_to_device(self, address: int, source: HostBytes) -> None:
         """See `DriverDevice.copy_to_device`."""
+        self._captures.forbid("a copy from the host")
         np.copyto(self._memory.bytes_at(address, source.nbytes), source)
 
     def copy_to_host(self, destination: HostBytes, address: int) -> None:
         """See `DriverDevice.copy_to_host`."""
+        self._captures.forbid("a copy to the host")
         np.copyto(destination, self._memory.bytes_at(address, destination.nbytes))
 
     def create_stream(self) -> EmulatedStream:
         """See `DriverDevice.create_stream`."""
-        return EmulatedStream(self._memory, self._schedule)
+        return EmulatedStream(self._memory, self._schedule, self._captures)
 
     def load(self, image: bytes, symbol: str) -> EmulatedFunction:
         """See `DriverDevice.load`; images come from `codegen.host_code`."""
+        self._captures.forbid("loading a kernel")
         return EmulatedFunction(symbol, HostKernel(image))
 
     def close(self) -> None:
@@ -243,6 +307,7 @@ class EmulatedDriver:
         self.seed = _seed() if seed is None else seed
         self._schedule = Schedule(self.seed)
         self._memory = EmulatedMemory(MEMORY_NBYTES)
+        self._captures = Captures()
         self._count = 0
 
     def version(self) -> str:
@@ -260,7 +325,7 @@ class EmulatedDriver:
 
     def open(self, ordinal: int) -> EmulatedDevice:
         """See `Driver.open`."""
-        return EmulatedDevice(ordinal, self._memory, self._schedule)
+        return EmulatedDevice(ordinal, self._memory, self._schedule, self._captures)
 
 
 def _seed() -> int:

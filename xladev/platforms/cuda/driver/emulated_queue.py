@@ -28,12 +28,14 @@ class QueuedEvent:
         is_done: True once that work has run.
         error: the first failure of it.
         done_at_s: when it was done, by the host's clock.
+        is_stamp: it leaves failures to the next event.
     """
 
     schedule: Schedule
     is_done: bool = False
     error: DriverError | None = None
     done_at_s: float = 0.0
+    is_stamp: bool = False
 
     def query(self) -> bool:
         """Runs a little of what is pending, so that whoever polls gets there."""
@@ -133,7 +135,8 @@ class Schedule:
         if not queue.items:
             self._pending.remove(queue)
         if isinstance(item, QueuedEvent):
-            item.error, queue.error = queue.error, None
+            if not item.is_stamp:
+                item.error, queue.error = queue.error, None
             item.done_at_s = time.monotonic()
             item.is_done = True
         elif not isinstance(item, tuple):

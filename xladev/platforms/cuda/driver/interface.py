@@ -122,8 +122,21 @@ class DriverEvent(Protocol):
         ...
 
 
+class DriverGraph(Protocol):
+    """Work that was recorded from a stream, and can be enqueued as one."""
+
+    @property
+    def nodes(self) -> int:
+        """Kernels, copies and library calls; 0 if the driver does not say."""
+        ...
+
+
 class DriverStream(Protocol):
-    """A queue of work on one device, in order; not ordered with other streams."""
+    """A queue of work on one device, in order; not ordered with other streams.
+
+    While it is captured, work is recorded and not run. Whatever waits, allocates, frees, loads or
+    copies from or to the host is then refused to the thread that captures, and spoils the capture.
+    """
 
     def copy_to_device(self, address: int, source: HostBytes) -> None:
         """Enqueues a copy; ``source`` is kept until it is done."""
@@ -149,6 +162,22 @@ class DriverStream(Protocol):
 
     def wait(self, event: DriverEvent) -> None:
         """Makes what is enqueued later wait for an event, of any stream of this driver."""
+        ...
+
+    def stamp(self) -> DriverEvent:
+        """As `record`, for its time alone: the next event has the failures all the same."""
+        ...
+
+    def begin_capture(self) -> None:
+        """From now on records what this thread enqueues."""
+        ...
+
+    def end_capture(self) -> DriverGraph:
+        """What was recorded. DriverError if something forbidden was tried."""
+        ...
+
+    def launch_graph(self, graph: DriverGraph) -> None:
+        """Enqueues what was recorded, on the addresses that it was recorded with."""
         ...
 
 
