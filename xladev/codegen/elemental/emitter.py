@@ -92,6 +92,10 @@ class ElementalEmitter:
         self._made[-1][key] = element
         return element
 
+    def hold(self, instruction: HloInstruction, index: Index, element: Element) -> None:
+        """Says what an element is, until the scope ends; it is not computed any more."""
+        self._made[-1][instruction, index] = element
+
     def operand(self, instruction: HloInstruction, number: int, index: Index) -> Element:
         """One element of an operand."""
         return self.element(instruction.operands[number], index)

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from tests.unit.platforms.cuda.conftest import ptx_of
+from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
+from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.platforms.cuda.codegen.transposes import tiled_transpose
+from xladev.platforms.cuda.compiler import CudaCompiler
 from xladev.testing.differential import compare_with_evaluator, run_on_platform
 from xladev.testing.random_inputs import random_arguments
 
@@ -41,6 +44,62 @@ def test_types(dtype, emulated):
     strict = CompileOptions(strict=True)
     arguments = random_arguments(module, 0)
     assert compare_with_evaluator(module, arguments, emulated, strict) is None
+
+
+FOLLOWED = """
+ENTRY e {
+  x = f32[40,70] parameter(0)
+  y = f32[70,40] parameter(1)
+  s = f32[40] parameter(2)
+  z = bf16[40,70] parameter(3)
+  t = f32[70,40] transpose(x), dimensions={1,0}
+  m = f32[70,40] multiply(t, y)
+  b = f32[70,40] broadcast(s), dimensions={1}
+  a = f32[70,40] add(m, b)
+  n = bf16[40,70] negate(z)
+  u = bf16[70,40] transpose(n), dimensions={1,0}
+  c = f32[70,40] convert(u)
+  ROOT r = f32[70,40] subtract(a, c)
+}"""
+
+TWO_RESULTS = """
+ENTRY e {
+  x = f32[3,40,20] parameter(0)
+  t = f32[20,3,40] transpose(x), dimensions={2,0,1}
+  a = f32[20,3,40] exponential(t)
+  b = f32[20,3,40] negate(t)
+  ROOT r = (f32[20,3,40], f32[20,3,40]) tuple(a, b)
+}"""
+
+
+@pytest.mark.parametrize("text", [FOLLOWED, TWO_RESULTS], ids=["two tiles", "two results"])
+def test_what_follows_is_in_the_kernel(text, emulated, assembled):
+    module = parse_module(text)
+    formed = CudaCompiler().form_kernels(module)
+    kernels = [i for i in formed.entry.instructions if i.opcode == "fusion"]
+    assert [kind_of(KernelSpec("k", k["calls"])).name for k in kernels] == ["tiled transpose"]
+    strict = CompileOptions(strict=True)
+    arguments = random_arguments(module, 0)
+    assert compare_with_evaluator(module, arguments, emulated, strict) is None
+    found = assembled(text)
+    assert (found.spill_nbytes, found.stack_nbytes) == (0, 0)
+
+
+def test_transposes_of_another_order_are_read_one_by_one(emulated):
+    text = """
+ENTRY e {
+  x = s32[20,30,40] parameter(0)
+  y = s32[30,40,20] parameter(1)
+  t = s32[40,20,30] transpose(x), dimensions={2,0,1}
+  u = s32[40,20,30] transpose(y), dimensions={1,2,0}
+  ROOT r = s32[40,20,30] add(t, u)
+}"""
+    module = parse_module(text)
+    tiled = tiled_transpose(module.entry.root)
+    assert tiled is not None
+    assert len(tiled.transposes) == 1
+    arguments = random_arguments(module, 0)
+    assert compare_with_evaluator(module, arguments, emulated) is None
 
 
 @pytest.mark.parametrize("dims", [(4, 40), (40, 4), (0, 40)])
