@@ -112,12 +112,12 @@ BLOCK = CASES["a block per row"]
 LENGTH = 4100
 
 
-def run(edit) -> tuple[np.ndarray, str]:
+def run(edit, seed: int = 0) -> tuple[np.ndarray, str]:
     """Sums of rows of ones, by BLOCK with its neutral text edited, and why it failed."""
     thread = emit_thread_function(
         KernelSpec("sums", parse_module(BLOCK).entry), host_code.host_traits()
     )
-    device = EmulatedDriver(0).open(0)
+    device = EmulatedDriver(seed).open(0)
     text = edit(host_text(thread))
     code = host_code.host_image("sums", text, thread.nbytes)
     x, z, r = (device.allocate(n) for n in (3 * LENGTH * 4, 4, 12))
@@ -143,9 +143,32 @@ WAIT = re.compile(
 )
 
 
-def test_a_missing_barrier_is_caught():
-    found, _ = run(lambda text: WAIT.sub(r"  br label \1\n", text))
+@pytest.mark.parametrize("seed", range(4))
+def test_a_missing_barrier_is_caught(seed):
+    found, failure = run(lambda text: WAIT.sub(r"  br label \1\n", text), seed)
+    assert "a race on byte" in failure
     assert found.tolist() != [LENGTH + 2] * 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_race_on_shared_memory_is_caught(seed):
+    def edit(text: str) -> str:
+        slot = re.search(r"%v\d+ = udiv i64 %v\d+, 32\n  (%v\d+) = mul i64 (%v\d+), 8\n", text)
+        assert slot is not None
+        return text.replace(
+            f"{slot[1]} = mul i64 {slot[2]}, 8", f"{slot[1]} = mul i64 {slot[2]}, 0"
+        )
+
+    failure = run(edit, seed)[1]
+    assert re.search(r"a race on byte 0 of shared memory .* threads \d+ and \d+ of block", failure)
+
+
+def test_warps_run_in_an_order_of_the_seed():
+    def edit(text: str) -> str:
+        """Without its barrier a block reads slots that some warps have not filled yet."""
+        return WAIT.sub(r"  br label \1\n", text)
+
+    assert len({str(run(edit, seed)[0].tolist()) for seed in range(8)}) > 1
 
 
 def test_a_wrong_shuffle_mask_is_caught():
@@ -154,6 +177,11 @@ def test_a_wrong_shuffle_mask_is_caught():
         return text.replace("i32 16)", "i32 8)")
 
     assert run(edit)[0].tolist() != [LENGTH + 2] * 3
+
+
+def test_a_shuffle_between_warps_is_reported():
+    failure = run(lambda text: text.replace("i32 16)", "i32 48)"))[1]
+    assert "a shuffle with threads of another warp, in block" in failure
 
 
 def test_a_barrier_that_some_threads_skip_is_reported():

@@ -10,10 +10,13 @@ import re
 from collections.abc import Sequence
 
 from xladev.errors import CompileError
+from xladev.platforms.cuda.codegen import races
 from xladev.platforms.cuda.codegen.primitives import CONTEXT, THREAD
 
 CHECK = "xd.checked"
 """Symbol of `ptr (context, address, base, bytes accessed, bytes of the array, array number)`."""
+SHARED = -1
+"""Number of the block's shared memory among the arrays of a report."""
 
 _ADDRESS = re.compile(r"\s*(%[\w.]+) = getelementptr (?:inbounds )?[^,]+, ptr ([%@][\w.]+),")
 _LOAD = re.compile(r"(\s*%[\w.]+ = load (?:volatile )?)(<[^>]+>|\w+), ptr (%[\w.]+)(,.*)$")
@@ -64,17 +67,17 @@ class _Rewriter:
             return [line]
         shared = _SHARED.match(line)
         if shared:
-            self._arrays[shared.group(1)] = (-1, self._shared_nbytes)
+            self._arrays[shared.group(1)] = (SHARED, self._shared_nbytes)
             return [line]
         load = _LOAD.match(line)
         if load:
             head, type_, address, tail = load.groups()
-            check, safe = self._checked(type_, address)
+            check, safe = self._checked(type_, address, writes=False)
             return [*check, f"{head}{type_}, ptr {safe}{tail}"]
         store = _STORE.match(line)
         if store:
             head, type_, value, address, tail = store.groups()
-            check, safe = self._checked(type_, address)
+            check, safe = self._checked(type_, address, writes=True)
             return [*check, f"{head}{type_} {value}, ptr {safe}{tail}"]
         atomic = _ATOMIC.match(line)
         if atomic:
@@ -83,7 +86,10 @@ class _Rewriter:
             return [*check, f"{head}{safe}{tail}"]
         return [line]
 
-    def _checked(self, type_: str, address: str) -> tuple[list[str], str]:
+    def _checked(
+        self, type_: str, address: str, *, writes: bool | None = None
+    ) -> tuple[list[str], str]:
+        """Lines that check an access, and the address to use; ``writes`` is None for atomics."""
         root = self._roots.get(address, address)
         array = self._arrays.get(root)
         if array is None:
@@ -92,11 +98,17 @@ class _Rewriter:
             return [], address
         self._count += 1
         number, nbytes = array
-        safe = f"%checked{self._count}"
-        return [
+        safe, length = f"%checked{self._count}", _access_nbytes(type_)
+        lines = [
             f"  {safe} = call ptr @{CHECK}(ptr %{CONTEXT}, ptr {address}, ptr {root}, "
-            f"i64 {_access_nbytes(type_)}, i64 {nbytes}, i64 {number})"
-        ], safe
+            f"i64 {length}, i64 {nbytes}, i64 {number})"
+        ]
+        if number == SHARED and writes is not None:
+            lines.append(
+                f"  call void @{races.CALL}(ptr %{CONTEXT}, ptr {address}, ptr {root}, "
+                f"i64 {length}, i64 {nbytes}, i1 {str(writes).lower()})"
+            )
+        return lines, safe
 
 
 def _access_nbytes(type_: str) -> int:

@@ -16,6 +16,7 @@ CONTEXT_NBYTES = 192
 DIVERGENCE = {
     -2: "a barrier that not all threads reach",
     -3: "a shuffle that not all threads reach",
+    -5: "a shuffle with threads of another warp",
 }
 """Array numbers of faults that are no accesses."""
 
@@ -53,7 +54,14 @@ PRIMITIVES = {
     "xd.shuffle": """
 define internal i32 @xd.shuffle(ptr %simt, i32 %bits, i32 %mask) alwaysinline {
   %tid = load i32, ptr %simt
-  %peer = xor i32 %tid, %mask
+  %crosses = icmp ugt i32 %mask, 31
+  br i1 %crosses, label %outside, label %inside
+outside:
+  call void @xd.fault(ptr %simt, i64 -5, i64 0, i64 1)
+  br label %inside
+inside:
+  %lane.mask = and i32 %mask, 31
+  %peer = xor i32 %tid, %lane.mask
   %apart = sub i32 %peer, %tid
   %wide = sext i32 %apart to i64
   %nbytes = mul i64 %wide, 192
@@ -125,6 +133,13 @@ declare ptr @malloc(i64)
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 
+define internal void @xd.forget.faults(ptr %simt) {
+  %place = getelementptr i8, ptr %simt, i64 8
+  %fault = load ptr, ptr %place
+  store i64 0, ptr %fault
+  ret void
+}
+
 define internal i64 @xd.count(ptr %contexts, i64 %from, i64 %to, i32 %state) {
 entry:
   br label %next
@@ -160,17 +175,34 @@ done:
   ret void
 }
 
-define internal void @xd.run_block(ptr %contexts, ptr %handles, i64 %threads) noinline {
+define internal void @xd.run_block(ptr %contexts, ptr %handles, i64 %threads,
+  i64 %step, i64 %first) noinline {
 entry:
+  %shadow.place = getelementptr i8, ptr %contexts, i64 40
+  %shadow = load ptr, ptr %shadow.place
+  %threads.more = add i64 %threads, 31
+  %warps = lshr i64 %threads.more, 5
   br label %round
 round:
-  br label %warp
-warp:
-  %w = phi i64 [0, %round], [%w, %exchanged], [%w1, %warp.done]
+  %r = phi i64 [0, %entry], [%r1, %on]
+  %started = icmp eq i64 %r, 0
+  %shift = add i64 %first, %r
+  br label %turn
+turn:
+  %t = phi i64 [0, %round], [%t1, %warp.done]
+  %stepped = mul i64 %t, %step
+  %shifted = add i64 %stepped, %shift
+  %n = urem i64 %shifted, %warps
+  %w = shl i64 %n, 5
   %w32 = add i64 %w, 32
   %is.last = icmp slt i64 %threads, %w32
   %end = select i1 %is.last, i64 %threads, i64 %w32
   %size = sub i64 %end, %w
+  br i1 %started, label %warp, label %go
+go:
+  call void @xd.resume(ptr %handles, i64 %w, i64 %end)
+  br label %warp
+warp:
   %waiting = call i64 @xd.count(ptr %contexts, i64 %w, i64 %end, i32 2)
   %none = icmp eq i64 %waiting, 0
   br i1 %none, label %warp.done, label %exchange
@@ -181,9 +213,9 @@ exchanged:
   call void @xd.resume(ptr %handles, i64 %w, i64 %end)
   br label %warp
 warp.done:
-  %w1 = add i64 %w, 32
-  %more = icmp slt i64 %w1, %threads
-  br i1 %more, label %warp, label %all
+  %t1 = add i64 %t, 1
+  %more = icmp ult i64 %t1, %warps
+  br i1 %more, label %turn, label %all
 all:
   %done = call i64 @xd.count(ptr %contexts, i64 0, i64 %threads, i32 3)
   %finished = icmp eq i64 %done, %threads
@@ -193,12 +225,15 @@ barrier:
   %together = icmp eq i64 %at, %threads
   br i1 %together, label %on, label %split.block
 on:
-  call void @xd.resume(ptr %handles, i64 0, i64 %threads)
+  call void @xd.next.epoch(ptr %shadow)
+  %r1 = add i64 %r, 1
   br label %round
 split.warp:
+  call void @xd.forget.faults(ptr %contexts)
   call void @xd.fault(ptr %contexts, i64 -3, i64 %w, i64 %waiting)
   br label %leave
 split.block:
+  call void @xd.forget.faults(ptr %contexts)
   call void @xd.fault(ptr %contexts, i64 -2, i64 0, i64 %at)
   br label %leave
 leave:

@@ -19,8 +19,9 @@ from xladev.errors import CompileError, FormatError
 from xladev.platforms.cuda.codegen.functions import target_functions
 from xladev.platforms.cuda.codegen.host_blocks import DIVERGENCE
 from xladev.platforms.cuda.codegen.host_threads import ENTRY, FAULT_FIELDS
+from xladev.platforms.cuda.codegen.races import RACE
 
-IMAGE_VERSION = 1
+IMAGE_VERSION = 2
 _numbers = itertools.count()
 
 GridFunction = Callable[[int, int, int], None]
@@ -109,6 +110,11 @@ class Fault:
     thread: int
 
     def __str__(self) -> str:
+        if self.array == RACE:
+            return (
+                f"a race on byte {self.offset} of shared memory between two barriers, "
+                f"of threads {self.thread} and {self.nbytes} of block {self.block}"
+            )
         if self.array in DIVERGENCE:
             return f"{DIVERGENCE[self.array]}, in block {self.block}: {self.nbytes} did"
         return (
@@ -150,6 +156,7 @@ class HostKernel:
         block: tuple[int, int, int],
         addresses: list[int],
         order: tuple[int, int],
+        warp_order: tuple[int, int] = (1, 0),
     ) -> Fault | None:
         """Runs all threads; the first access out of bounds, if there was one.
 
@@ -157,9 +164,10 @@ class HostKernel:
             grid, block: as in a launch; only x may be more than 1.
             addresses: of the arrays.
             order: (step, first): turn t runs block (t * step + first) modulo their count.
+            warp_order: likewise, of the warps of each block; shifted by one after each barrier.
         """
         arrays = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
-        launch = _Launch(*grid, *block, *order)
+        launch = _Launch(*grid, *block, *order, *warp_order)
         record = (ctypes.c_int64 * len(FAULT_FIELDS))()
         self._function(ctypes.addressof(arrays), ctypes.addressof(launch), ctypes.addressof(record))
         return Fault(*record) if record[0] else None
@@ -171,6 +179,8 @@ class _Launch(ctypes.Structure):
         *((f"block_{axis}", ctypes.c_int32) for axis in "xyz"),
         ("step", ctypes.c_int64),
         ("first", ctypes.c_int64),
+        ("warp_step", ctypes.c_int64),
+        ("warp_first", ctypes.c_int64),
     )
 
 

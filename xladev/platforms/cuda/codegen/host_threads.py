@@ -1,26 +1,27 @@
 """The host as a target: a loop over all threads of all blocks around the function of one thread.
 
 Threads of a block run one after the other, unless they wait for each other: then each is a
-coroutine (`codegen.host_blocks`). Blocks run in an order that the caller chooses; no program may
-depend on it.
+coroutine (`codegen.host_blocks`). Blocks, and warps between barriers, run in an order that the
+caller chooses; no program may depend on it.
 
 A thread's context: i32 thread, i32 block, i64 address of the fault record; i32 state, i32 parity,
-two i32 slots for exchanges and the address of shared memory (`host_blocks`); a sink of 128 bytes at
-64.
+two i32 slots for exchanges, the addresses of shared memory (`host_blocks`) and of its shadow
+(`races`); a sink of 128 bytes at 64.
 
 The entry is ``void entry(ptr arrays, ptr launch, ptr fault)``: addresses of the arrays; six i32
-(grid and block, x y z) and two i64: turn t runs block (t * first + second) modulo their count; the
-fault record, see `FAULT_FIELDS`.
+(grid and block, x y z) and four i64: turn t runs block (t * first + second) modulo their count, and
+the other two order warps likewise; the fault record, see `FAULT_FIELDS`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 
 from xladev.codegen.llvm import I8, I32, I64, PTR, VOID, FunctionBuilder, Parameter, Value
-from xladev.platforms.cuda.codegen import host_blocks
+from xladev.platforms.cuda.codegen import host_blocks, races
 from xladev.platforms.cuda.codegen.approximations import c_declarations, host_definitions
 from xladev.platforms.cuda.codegen.atomics import HOST_ATOMICS
 from xladev.platforms.cuda.codegen.bounds import CHECK, with_bounds_checks
@@ -116,7 +117,8 @@ def host_text(thread: ThreadFunction) -> str:
     if waits:
         text = host_blocks.as_coroutine(text).replace(f"ptr @{THREAD}(", f"ptr @{START}(")
         text = re.sub(r"declare void @xd\.(?:barrier|exchange|run_block)\(.*\n", "", text)
-        text = re.sub(r"declare \S+ @(?:malloc|free)\(.*\n", "", text) + host_blocks.SCHEDULER
+        text = re.sub(r"declare \S+ @(?:malloc|calloc|free|xd\.next\.epoch)\(.*\n", "", text)
+        text += host_blocks.SCHEDULER + races.TEXT
     text = with_definitions(text, PRIMITIVES, TARGET)
     return text + _CHECK_TEXT + c_declarations(text)
 
@@ -125,9 +127,10 @@ def _emit_entry(thread: ThreadFunction) -> None:
     """All threads of all blocks, one after the other."""
     b, bases = _begin(thread)
     context = b.alloca(I8, CONTEXT_NBYTES, align=64)
+    order = _warp_order(b)
 
     def block(number: Value, threads: Value) -> None:
-        with b.loop(0, threads) as tid:
+        with _each_thread(b, threads, order) as tid:
             _set_context(b, context, tid, number)
             b.call_void(THREAD, context, *bases)
 
@@ -140,30 +143,56 @@ def _emit_waiting_entry(thread: ThreadFunction) -> None:
     b, bases = _begin(thread)
     for symbol, result, types in (
         ("malloc", PTR, ("i64",)),
+        ("calloc", PTR, ("i64", "i64")),
         ("free", VOID, ("ptr",)),
-        ("xd.run_block", VOID, ("ptr", "ptr", "i64")),
+        ("xd.next.epoch", VOID, ("ptr",)),
+        ("xd.run_block", VOID, ("ptr", "ptr", "i64", "i64", "i64")),
     ):
         b.module.declare(symbol, result, types)
     threads = _field_of(b, b.arguments[1], 12)
+    order = _warp_order(b)
     contexts = b.call("malloc", PTR, b.mul(threads, CONTEXT_NBYTES))
     handles = b.call("malloc", PTR, b.mul(threads, 8))
     shared = b.call("malloc", PTR, b.const(I64, max(thread.shared_nbytes, 1)))
+    nbytes = races.shadow_nbytes(thread.shared_nbytes)
+    shadow = b.call("calloc", PTR, b.const(I64, 1), b.const(I64, nbytes))
+
+    def start(tid: Value, number: Value) -> None:
+        context = b.byte_address(contexts, b.mul(tid, CONTEXT_NBYTES))
+        _set_context(b, context, tid, number)
+        b.store(b.const(I64, 0), b.byte_address(context, 16))
+        b.store(shared, b.byte_address(context, 32))
+        b.store(shadow, b.byte_address(context, races.SHADOW_OFFSET))
+        handle = b.call(THREAD, PTR, context, *bases)
+        b.store(handle, b.byte_address(handles, b.mul(tid, 8)))
 
     def block(number: Value, threads: Value) -> None:
         _fill(b, shared, thread.shared_nbytes)
-        with b.loop(0, threads) as tid:
-            context = b.byte_address(contexts, b.mul(tid, CONTEXT_NBYTES))
-            _set_context(b, context, tid, number)
-            b.store(b.const(I64, 0), b.byte_address(context, 16))
-            b.store(shared, b.byte_address(context, 32))
-            handle = b.call(THREAD, PTR, context, *bases)
-            b.store(handle, b.byte_address(handles, b.mul(tid, 8)))
-        b.call_void("xd.run_block", contexts, handles, threads)
+        b.call_void("xd.next.epoch", shadow)
+        with _each_thread(b, threads, order) as tid:
+            start(tid, number)
+        b.call_void("xd.run_block", contexts, handles, threads, *order)
 
     _each_block(b, block)
-    for memory in (contexts, handles, shared):
+    for memory in (contexts, handles, shared, shadow):
         b.call_void("free", memory)
     b.ret()
+
+
+def _warp_order(b: FunctionBuilder) -> tuple[Value, Value]:
+    """Step and first of the order of warps."""
+    step, first = (b.load(I64, b.byte_address(b.arguments[1], at)) for at in (40, 48))
+    return step, first
+
+
+@contextmanager
+def _each_thread(b: FunctionBuilder, threads: Value, order: tuple[Value, Value]) -> Iterator[Value]:
+    """Numbers of all threads of a block, warp by warp in their order."""
+    warps = b.lshr(b.add(threads, 31), 5)
+    with b.loop(0, warps) as turn:
+        first = b.shl(b.urem(b.add(b.mul(turn, order[0]), order[1]), warps), 5)
+        with b.loop(first, b.intrinsic("umin", b.add(first, 32), threads)) as tid:
+            yield tid
 
 
 def _fill(b: FunctionBuilder, memory: Value, nbytes: int) -> None:

@@ -192,8 +192,9 @@ class EmulatedStream:
         for address, nbytes in zip(addresses, kernel.nbytes, strict=True):
             if nbytes:
                 self._memory.bytes_at(address, nbytes)
-        order = self._schedule.block_order(dimensions.grid[0])
-        fault = kernel.run(dimensions.grid, dimensions.block, addresses, order)
+        order = self._schedule.random_order(dimensions.grid[0])
+        warps = self._schedule.random_order(-(-dimensions.block[0] // 32))
+        fault = kernel.run(dimensions.grid, dimensions.block, addresses, order, warps)
         if fault is not None:
             raise DriverError(f"{kernel.name}: {fault}")
 

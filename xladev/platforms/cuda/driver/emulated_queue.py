@@ -96,12 +96,11 @@ class Schedule:
             if queue not in self._pending:
                 self._pending.append(queue)
 
-    def block_order(self, blocks: int) -> tuple[int, int]:
-        """A random order of blocks, as (step, first) with a step that reaches all of them."""
+    def random_order(self, count: int) -> tuple[int, int]:
+        """A random order of blocks or warps, as (step, first) with a step that reaches all."""
         with self._lock:
-            return _coprime(self._random.randrange(blocks) | 1, blocks), self._random.randrange(
-                blocks
-            )
+            first = self._random.randrange(count)
+            return _coprime(self._random.randrange(count) | 1, count), first
 
     def advance(
         self, until: Callable[[], bool], *, most: int | None = None, deadline: float | None = None
