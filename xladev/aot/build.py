@@ -18,9 +18,11 @@ from xladev.aot.prune import prune
 from xladev.aot.selection import Selection
 from xladev.aot.whole import whole_executable
 from xladev.client import load
+from xladev.compiler.contract import Compiler
 from xladev.compiler.options import CompileOptions
-from xladev.errors import OptionError
+from xladev.errors import OptionError, UnsupportedError
 from xladev.hlo.ir import HloModule
+from xladev.runtime.registered_platform import RegisteredPlatform
 from xladev.runtime.registry import current_registry
 
 ALIGNMENT = 16
@@ -87,6 +89,7 @@ def compile(
     check_program_name(name)
     whole = module if isinstance(module, HloModule) else load(module)
     chosen = current_registry().platform(platform)
+    _refuse_without_export(chosen)
     given = CompileOptions.from_environment() if options is None else options
     wanted = replace(given, target=target or given.target or machine_target(), strict=True)
     described = chosen.compile_target(wanted.target)
@@ -98,6 +101,15 @@ def compile(
     exported = chosen.compiler.export(executable, "object")
     interface = interface_of(whole.name, executable.signature, named, exported.entry, ALIGNMENT)
     return Bundle(interface, exported.data, dict(_files(interface, exported.data)))
+
+
+def _refuse_without_export(platform: RegisteredPlatform) -> None:
+    if type(platform.compiler).export is Compiler.export:
+        raise UnsupportedError(
+            f"platform {platform.name} exports no object files",
+            why="its compiler has no `export`",
+            hint="leave --platform out, or name cpu",
+        )
 
 
 def _apart(module: HloModule) -> HloModule:

@@ -49,6 +49,7 @@ def whole_executable(
             why="an object file is for one processor",
             hint="compile the program of one replica and one partition",
         )
+    _refuse_dynamic(module)
     program = compile_module(module, target, options)
     if _is_one_executable(program):
         return program.executables[0]
@@ -73,7 +74,7 @@ def _is_one_executable(program: Program) -> bool:
 
 
 def _obstacles(module: HloModule, target: CompileTarget, options: CompileOptions) -> Iterator[str]:
-    """What the target refuses and the SDK runs, each with the reason, then what is dynamic."""
+    """What the target refuses and the SDK runs, each with the reason."""
     try:
         ready = prepare(module, target, options)
     except XladevError:  # it was compiled: this only explains
@@ -91,9 +92,17 @@ def _obstacles(module: HloModule, target: CompileTarget, options: CompileOptions
             yield f"{instruction.name} ({opcode}): {_reason(opcode, answer.reason)}"
     if found > MOST_SHOWN:
         yield f"and {found - MOST_SHOWN} more"
-    for instruction in ready.entry.parameters:
-        if any(leaf.is_dynamic for _, leaf in instruction.shape.leaves()):
-            yield f"{instruction.name} has sizes that are known only when it runs"
+
+
+def _refuse_dynamic(module: HloModule) -> None:
+    for value in (*module.entry.parameters, module.entry.root):
+        if any(leaf.is_dynamic for _, leaf in value.shape.leaves()):
+            raise UnsupportedError(
+                f"{value.name} is {value.shape.without_layout()}",
+                where=f"module {module.name}",
+                why="it has sizes that are known only when it runs; an object file has fixed ones",
+                hint="export the program with fixed sizes, or --fetch results that have them",
+            )
 
 
 def _reason(opcode: str, reason: str) -> str:
