@@ -30,6 +30,7 @@ from xladev.runtime.transfer import (
 )
 
 _DLPACK_CPU = (1, 0)
+_DLPACK_CUDA = 2
 _donation = threading.RLock()  # within it, garbage may be collected that ends arrays
 
 
@@ -283,6 +284,31 @@ class DeviceArray:
         if own != _DLPACK_CPU and dl_device in (None, own) and not copy:
             return self._device_capsule()
         return _host_capsule(self.numpy(), max_version, copy)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3 of CUDA's array interface; the value is complete, so no stream is named.
+
+        Raises:
+            AttributeError: the memory is not CUDA's, or NumPy has no such dtype.
+            XladevError: the execution failed.
+        """
+        dtype = self.hlo_shape.element_type.np
+        if self.device.description.dlpack_device_type != _DLPACK_CUDA or dtype.kind == "V":
+            raise AttributeError(f"{self!r} has no CUDA array interface")
+        buffer = self._ready_buffer()
+        with self.device.call("Executor.device_pointer"):
+            address = self.device.executor.device_pointer(buffer.memory)
+        if address is None:
+            raise AttributeError(f"{self!r} has no CUDA array interface")
+        return {
+            "shape": self.shape,
+            "typestr": dtype.str,
+            "data": (address, False),
+            "strides": None,
+            "stream": None,
+            "version": 3,
+        }
 
     def _device_capsule(self) -> object:
         buffer = self._ready_buffer()

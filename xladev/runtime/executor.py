@@ -127,6 +127,13 @@ class Executor(ABC):
         """
         return None
 
+    def device_pointer(self, memory: DeviceMemory) -> int | None:
+        """The address of ``memory`` where CUDA's libraries know it; None (the default): nowhere.
+
+        It is what ``__cuda_array_interface__`` of an array shows.
+        """
+        return None
+
     def memory_stats(self) -> MemoryStats | None:
         """The platform's own statistics; None (the default): those that the SDK keeps."""
         return None

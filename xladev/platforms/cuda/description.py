@@ -51,7 +51,9 @@ def describe_target(target: str | None) -> DeviceDescription:
     )
 
 
-def describe_device(properties: DeviceProperties) -> DeviceDescription:
+def describe_device(
+    properties: DeviceProperties, dlpack_device: tuple[int, int] | None = None
+) -> DeviceDescription:
     """A device that is there."""
     space = MemorySpace(
         "device", properties.memory_nbytes, bandwidth=properties.bandwidth, alignment=256
@@ -60,5 +62,6 @@ def describe_device(properties: DeviceProperties) -> DeviceDescription:
         describe_target(properties.target),
         name=properties.name,
         memory_spaces=(space,),
+        dlpack_device_type=None if dlpack_device is None else dlpack_device[0],
         cores=properties.multiprocessors,
     )

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
 from xladev.errors import ExecutionError
+from xladev.hlo.physical import physical_nbytes
+from xladev.hlo.shape import Shape
 from xladev.platforms.cuda.description import describe_device
+from xladev.platforms.cuda.dlpack import Borrowed, capsule_of, taken_from
 from xladev.platforms.cuda.driver.interface import Allocation, DriverDevice, DriverFunction
 from xladev.platforms.cuda.faults import driver_errors
 from xladev.platforms.cuda.graphs import CudaGraphs
@@ -58,6 +62,9 @@ class CudaExecutor(Executor):
     def deallocate(self, memory: DeviceMemory) -> None:
         """Gives it back to the pool."""
         handle: Allocation = memory.handle
+        if isinstance(handle.owner, Borrowed):
+            handle.owner.give_back()
+            return
         with driver_errors(self.name):
             self.device.free(handle)
         self._counts.live -= 1
@@ -117,6 +124,31 @@ class CudaExecutor(Executor):
         with driver_errors(self.name):
             return CudaStream(self.device.create_stream())
 
+    def to_dlpack(self, memory: DeviceMemory, shape: Shape, owner: object) -> object | None:
+        """A capsule over the memory itself; None for emulated memory, and dtypes without code."""
+        device = self.device.dlpack_device
+        if device is None:
+            return None
+        return capsule_of(device_address(memory), shape, device, owner)
+
+    def from_dlpack(self, producer: Any) -> tuple[DeviceMemory, Shape] | None:
+        """The producer's memory itself, once its work is done; None if it is not dense."""
+        device = self.device.dlpack_device
+        if device is None or tuple(producer.__dlpack_device__()) != device:
+            return None
+        taken = taken_from(producer.__dlpack__(stream=_LEGACY_STREAM))
+        if taken is None:
+            return None
+        with driver_errors(self.name):
+            self.device.wait_for_others()
+        nbytes = physical_nbytes(taken.shape)
+        handle = Allocation(taken.address, nbytes, taken)
+        return DeviceMemory(self, handle, 0, nbytes), taken.shape
+
+    def device_pointer(self, memory: DeviceMemory) -> int | None:
+        """The address, on a GPU."""
+        return None if self.device.dlpack_device is None else device_address(memory)
+
     def memory_stats(self) -> MemoryStats:
         """What the pool says."""
         with driver_errors(self.name):
@@ -130,7 +162,7 @@ class CudaExecutor(Executor):
 
     def describe(self) -> DeviceDescription:
         """This very device."""
-        return describe_device(self.device.properties)
+        return describe_device(self.device.properties, self.device.dlpack_device)
 
     def close(self) -> None:
         """Gives the pool's memory back."""
@@ -138,5 +170,7 @@ class CudaExecutor(Executor):
             self.device.close()
 
 
+_LEGACY_STREAM = 1
+"""CUDA's default stream, as DLPack numbers it: a producer makes it wait for its own work."""
 _ALIGNMENT = 256
 """What every allocation of a driver is aligned to."""

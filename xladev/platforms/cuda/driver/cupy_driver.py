@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xladev.compiler.kernel_code import LaunchDimensions
+from xladev.platforms.cuda.dlpack import CUDA
 from xladev.platforms.cuda.driver.cupy_libraries import CupyCall, CupyLibraries
 from xladev.platforms.cuda.driver.interface import (
     Allocation,
@@ -119,6 +120,7 @@ class CupyDevice:
 
     def __init__(self, cupy: Any, ordinal: int) -> None:
         self._on = _OnDevice(cupy, ordinal)
+        self._ordinal = ordinal
         self._runtime = cupy.cuda.runtime
         with self._on.calls():
             self._pool = cupy.cuda.MemoryPool()
@@ -163,6 +165,16 @@ class CupyDevice:
         """See `DriverDevice.create_stream`; not ordered with the default stream either."""
         with self._on.calls():
             return CupyStream(self._on, self._on.cupy.cuda.Stream(non_blocking=True))
+
+    @property
+    def dlpack_device(self) -> tuple[int, int] | None:
+        """kDLCUDA and CUDA's number of the GPU."""
+        return CUDA, self._ordinal
+
+    def wait_for_others(self) -> None:
+        """See `DriverDevice.wait_for_others`."""
+        with self._on.calls():
+            self._runtime.streamSynchronize(self._runtime.streamLegacy)
 
     def load(self, image: bytes, symbol: str) -> CupyFunction:
         """See `DriverDevice.load`: PTX, by the driver's own compiler, or a cubin."""

@@ -285,6 +285,14 @@ class EmulatedDevice:
         """See `DriverDevice.create_stream`."""
         return EmulatedStream(self._memory, self._schedule, self._captures)
 
+    @property
+    def dlpack_device(self) -> tuple[int, int] | None:
+        """None: no other library knows emulated memory, and a host's would read it unwaited."""
+        return None
+
+    def wait_for_others(self) -> None:
+        """See `DriverDevice.wait_for_others`; there are none."""
+
     def load(self, image: bytes, symbol: str) -> EmulatedFunction:
         """See `DriverDevice.load`; images come from `codegen.host_code`."""
         self._captures.forbid("loading a kernel")

@@ -237,6 +237,15 @@ class DriverDevice(Protocol):
         """A stream of its own; destroyed with the last reference."""
         ...
 
+    @property
+    def dlpack_device(self) -> tuple[int, int] | None:
+        """Its type and number in DLPack; None if other libraries do not know its memory."""
+        ...
+
+    def wait_for_others(self) -> None:
+        """Blocks until what other libraries put on CUDA's default stream is done."""
+        ...
+
     def load(self, image: bytes, symbol: str) -> DriverFunction:
         """A kernel from PTX, a cubin or what else the driver loads."""
         ...
