@@ -12,9 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.platforms.cuda.dlpack import CUDA
+from xladev.platforms.cuda.driver.condition import driver_version, no_device
 from xladev.platforms.cuda.driver.cupy_libraries import CupyCall, CupyLibraries
+from xladev.platforms.cuda.driver.found import PACKAGES, missing
 from xladev.platforms.cuda.driver.interface import (
     Allocation,
     DeviceProperties,
@@ -25,6 +29,8 @@ from xladev.platforms.cuda.driver.interface import (
     DriverMemoryError,
     MemoryInfo,
 )
+from xladev.platforms.cuda.driver.landing import Landing
+from xladev.platforms.cuda.images import machine_code
 from xladev.runtime.memory import HostBytes
 
 _POLL_S = 50e-6
@@ -51,7 +57,8 @@ class CupyDriver:
         try:
             return int(self._cupy.cuda.runtime.getDeviceCount())
         except self._cupy.cuda.runtime.CUDARuntimeError as e:
-            self._reason = f"CUDA finds no device: {e}"
+            built_for = int(self._cupy.cuda.runtime.runtimeGetVersion())
+            self._reason = no_device(int(e.status), str(e), driver_version(), built_for)
             return 0
 
     def version(self) -> str:
@@ -62,7 +69,9 @@ class CupyDriver:
         if self._reason:
             return f"{found}; {self._reason}"
         number = int(self._cupy.cuda.runtime.driverGetVersion())
-        return f"{found}, driver for CUDA {number // 1000}.{number % 1000 // 10}"
+        line = f"{found}, driver for CUDA {number // 1000}.{number % 1000 // 10}"
+        absent = [f"{name} ({why})" for name in PACKAGES if (why := missing(name))]
+        return f"{line}; missing: {', '.join(absent)}" if absent else line
 
     def device_count(self) -> int:
         """GPUs that are visible (``CUDA_VISIBLE_DEVICES``)."""
@@ -177,10 +186,14 @@ class CupyDevice:
             self._runtime.streamSynchronize(self._runtime.streamLegacy)
 
     def load(self, image: bytes, symbol: str) -> CupyFunction:
-        """See `DriverDevice.load`: PTX, by the driver's own compiler, or a cubin."""
+        """See `DriverDevice.load`: PTX as what `machine_code` makes of it, or a cubin."""
         with self._on.calls():
             module = self._on.cupy.cuda.function.Module()
-            module.load(image if image.endswith(b"\0") else image + b"\0")
+            try:
+                module.load(machine_code(image, self.properties.target))
+            except self._on.cupy.cuda.driver.CUDADriverError:
+                # An assembler newer than the driver: the driver's own compiler takes the PTX.
+                module.load(image if image.endswith(b"\0") else image + b"\0")
             return CupyFunction(symbol, module.get_function(symbol))
 
     def close(self) -> None:
@@ -197,15 +210,23 @@ class CupyStream:
         self._stream = stream
         self._runtime = on.cupy.cuda.runtime
         self._kept: list[HostBytes] = []
+        self._landing = Landing(self._page_locked)
+
+    def _page_locked(self, nbytes: int) -> HostBytes:
+        memory = self._on.cupy.cuda.alloc_pinned_memory(nbytes)
+        return np.frombuffer(memory, np.uint8, nbytes)
 
     def copy_to_device(self, address: int, source: HostBytes) -> None:
         """See `DriverStream.copy_to_device`."""
-        self._copy(address, source.ctypes.data, source.nbytes, "HostToDevice", source)
+        with self._on.calls():
+            staged = self._landing.outgoing(source)
+        self._copy(address, staged.ctypes.data, staged.nbytes, "HostToDevice", staged)
 
     def copy_to_host(self, destination: HostBytes, address: int) -> None:
         """See `DriverStream.copy_to_host`."""
-        nbytes = destination.nbytes
-        self._copy(destination.ctypes.data, address, nbytes, "DeviceToHost", destination)
+        with self._on.calls():
+            staged = self._landing.incoming(destination)
+        self._copy(staged.ctypes.data, address, staged.nbytes, "DeviceToHost", staged)
 
     def copy(self, destination: int, source: int, nbytes: int) -> None:
         """See `DriverStream.copy`."""
@@ -248,14 +269,14 @@ class CupyStream:
             event = self._on.cupy.cuda.Event()
             event.record(self._stream)
         kept, self._kept = self._kept, []
-        return CupyEvent(self._on, event, kept)
+        return CupyEvent(self._on, event, kept, self._landing, self._landing.event())
 
     def stamp(self) -> CupyEvent:
         """See `DriverStream.stamp`."""
         with self._on.calls():
             event = self._on.cupy.cuda.Event()
             event.record(self._stream)
-        return CupyEvent(self._on, event, [])
+        return CupyEvent(self._on, event, [], self._landing, 0)
 
     def begin_capture(self) -> None:
         """See `DriverStream.begin_capture`; other threads go on allocating."""
@@ -285,8 +306,12 @@ class CupyStream:
 class CupyEvent:
     """A recorded event; keeps host memory of the copies before it until it is dropped."""
 
-    def __init__(self, on: _OnDevice, event: Any, kept: list[HostBytes]) -> None:
+    def __init__(
+        self, on: _OnDevice, event: Any, kept: list[HostBytes], landing: Landing, number: int
+    ) -> None:
         self._on = on
+        self._landing = landing
+        self._number = number
         self.event = event
         self._kept = kept
         self._failure: DriverError | None = None
@@ -295,10 +320,12 @@ class CupyEvent:
         """See `DriverEvent.query`; failed work is finished work."""
         try:
             with self._on.calls():
-                return bool(self.event.done)
+                if not self.event.done:
+                    return False
         except DriverError as e:
             self._failure = e
-            return True
+        self._landing.land(self._number)
+        return True
 
     def synchronize(self, timeout_s: float | None = None) -> bool:
         """See `DriverEvent.synchronize`."""
@@ -309,6 +336,7 @@ class CupyEvent:
                 self.event.synchronize()
         except DriverError as e:
             self._failure = e
+        self._landing.land(self._number)
         return True
 
     def _polled(self, deadline: float) -> bool:

@@ -31,8 +31,8 @@ def missing(name: str) -> str:
     try:
         load_nvidia_dynamic_lib(name)
     except (DynamicLibNotFoundError, OSError, RuntimeError) as e:
-        reason = str(e).strip().splitlines()
-        return f"{reason[0] if reason else type(e).__name__}: pip install {PACKAGES[name]}"
+        first = (str(e).strip().splitlines() or [type(e).__name__])[0].split(":")[0]
+        return f"{first}: pip install {PACKAGES[name]}"
     return ""
 
 

@@ -1,0 +1,158 @@
+"""As much of CuPy as the driver calls, on host memory and at once: the calls are tried, no GPU is.
+
+Names are those of CuPy 14.2; a test holds them against the real module where it is installed.
+"""
+
+import ctypes
+from types import SimpleNamespace
+
+import numpy as np
+
+
+class CUDARuntimeError(RuntimeError):
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = status
+
+
+class CUDADriverError(RuntimeError):
+    pass
+
+
+class OutOfMemoryError(MemoryError):
+    pass
+
+
+class Pointer:
+    def __init__(self, nbytes):
+        self.memory = np.zeros(nbytes + 512, np.uint8)
+        self.ptr = -(-self.memory.ctypes.data // 512) * 512
+
+
+class MemoryPool:
+    limit = 1 << 20
+
+    def __init__(self):
+        self.used = 0
+
+    def malloc(self, nbytes):
+        if nbytes > self.limit:
+            raise OutOfMemoryError(f"out of memory allocating {nbytes} bytes")
+        self.used += nbytes
+        return Pointer(nbytes)
+
+    def used_bytes(self):
+        return self.used
+
+    total_bytes = used_bytes
+
+    def free_all_blocks(self):
+        pass
+
+
+class Device:
+    def __init__(self, ordinal):
+        self.id = ordinal
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class Stream:
+    """Keeps copies until somebody waits, so that what is read too soon is wrong."""
+
+    def __init__(self, non_blocking=False):
+        self.ptr = id(self)
+        self.pending, self.captured = [], None
+        streams[self.ptr] = self
+
+    def put(self, work):
+        (self.pending if self.captured is None else self.captured).append(work)
+
+    def run(self):
+        while self.pending:
+            self.pending.pop(0)()
+
+    def begin_capture(self, mode=None):
+        self.captured = []
+
+    def end_capture(self):
+        works, self.captured = self.captured, None
+        return Graph(works)
+
+    def wait_event(self, event):
+        self.put(event.stream.run)
+
+
+class Graph:
+    def __init__(self, works):
+        self.works = works
+
+    def launch(self, stream=None):
+        for work in self.works:
+            stream.put(work)
+
+
+class Event:
+    def record(self, stream):
+        self.stream = stream
+
+    @property
+    def done(self):
+        return not self.stream.pending
+
+    def synchronize(self):
+        self.stream.run()
+
+
+class Module:
+    loaded = []
+
+    def load(self, image):
+        if image.startswith(b"\x7fELF too new"):
+            raise CUDADriverError("CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
+        Module.loaded.append(bytes(image))
+
+    def get_function(self, symbol):
+        return lambda grid, block, args, shared_mem, stream: stream.put(lambda: calls.append(args))
+
+
+streams, calls = {}, []
+
+
+def memcpy(target, source, nbytes, kind):
+    ctypes.memmove(target, source, nbytes)
+
+
+def memcpy_async(target, source, nbytes, kind, stream):
+    streams[stream].put(lambda: ctypes.memmove(target, source, nbytes))
+
+
+def properties(ordinal):
+    return {
+        "name": b"fake GPU", "major": 9, "minor": 0, "multiProcessorCount": 2,
+        "totalGlobalMem": 1 << 30, "memoryClockRate": 1000, "memoryBusWidth": 64,
+    }  # fmt: skip
+
+
+def make():
+    """A module with one GPU."""
+    runtime = SimpleNamespace(
+        CUDARuntimeError=CUDARuntimeError, getDeviceCount=lambda: 1, memcpy=memcpy,
+        memcpyAsync=memcpy_async, memcpyHostToDevice=1, memcpyDeviceToHost=2, memcpyDefault=4,
+        memcpyDeviceToDevice=3, streamCaptureModeThreadLocal=1, streamLegacy=1,
+        streamSynchronize=lambda stream: None, memGetInfo=lambda: (1 << 20, 1 << 21),
+        getDeviceProperties=properties, driverGetVersion=lambda: 13000,
+        runtimeGetVersion=lambda: 13020,
+    )  # fmt: skip
+    cuda = SimpleNamespace(
+        runtime=runtime, driver=SimpleNamespace(CUDADriverError=CUDADriverError),
+        memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError), Device=Device, Event=Event,
+        MemoryPool=MemoryPool, Stream=Stream, function=SimpleNamespace(Module=Module),
+        alloc_pinned_memory=lambda nbytes: np.zeros(max(nbytes, 1) + 512, np.uint8),
+        get_elapsed_time=lambda first, last: 1.5,
+    )  # fmt: skip
+    return SimpleNamespace(__version__="14.2.0", cuda=cuda)
