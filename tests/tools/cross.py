@@ -5,9 +5,8 @@ import struct
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,6 @@ from xladev.compiler.contract import ExportedObject
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.ir import HloModule
-from xladev.hlo.literal import Literal
 from xladev.platforms.cpu.compiler import CpuCompiler
 
 Array = npt.NDArray[Any]
@@ -35,11 +33,13 @@ class Machine:
         target: as `CompileOptions.target` takes it.
         linker: the command that links, without files.
         runner: the command that runs what was linked.
+        needs: a feature of this machine's processor that the target has, where it runs here.
     """
 
     target: str
     linker: tuple[str, ...]
     runner: tuple[str, ...] = ()
+    needs: str = ""
 
     @property
     def missing(self) -> str:
@@ -63,20 +63,14 @@ def _static(prefix: str) -> tuple[str, ...]:
 MACHINES = (
     Machine("x86_64-linux-gnu", _static("")),
     Machine("x86_64-linux-gnu:x86-64-v2", _static("")),
-    Machine("x86_64-linux-gnu:x86-64-v3", _static("")),
-    Machine("x86_64-linux-gnu:x86-64-v4", _static("")),
+    Machine("x86_64-linux-gnu:x86-64-v3", _static(""), needs="avx2"),
+    Machine("x86_64-linux-gnu:x86-64-v4", _static(""), needs="avx512vl"),
     Machine("aarch64-linux-gnu", _static("aarch64-linux-gnu-"), ("qemu-aarch64-static",)),
+    # Android differs in its C library alone, of which objects want nothing but memcpy.
+    Machine("aarch64-linux-android", _static("aarch64-linux-gnu-"), ("qemu-aarch64-static",)),
     Machine("armv7-linux-gnueabihf", _static("arm-linux-gnueabihf-"), ("qemu-arm-static",)),
-    Machine("armv7-linux-gnueabihf:neon", _static("arm-linux-gnueabihf-"), ("qemu-arm-static",)),
-    Machine(
-        "armv7-linux-gnueabihf:neon-vfpv4", _static("arm-linux-gnueabihf-"), ("qemu-arm-static",)
-    ),
+    Machine("armv7-linux-gnueabihf:vfpv4", _static("arm-linux-gnueabihf-"), ("qemu-arm-static",)),
     Machine("riscv64-linux-gnu", _static("riscv64-linux-gnu-"), ("qemu-riscv64-static",)),
-    Machine(
-        "riscv64-linux-gnu:rv64gcv",
-        _static("riscv64-linux-gnu-"),
-        ("qemu-riscv64-static", "-cpu", "rv64,v=true,vlen=128,elen=64,vext_spec=v1.0"),
-    ),
     Machine("wasm32", _WASM, ("node",)),
     Machine("wasm32:simd128", _WASM, ("node",)),
 )
@@ -84,7 +78,15 @@ MACHINES = (
 
 @dataclass(frozen=True)
 class CrossProgram:
-    """A module compiled for a machine."""
+    """A module compiled for a machine.
+
+    Attributes:
+        machine: which one.
+        executable: all of it.
+        exported: the object file.
+        arguments: number of the caller's argument by argument of the executable.
+        results: number of the executable's result by result of the caller.
+    """
 
     machine: Machine
     executable: Executable
@@ -92,66 +94,86 @@ class CrossProgram:
     arguments: tuple[int, ...]
     results: tuple[int, ...]
 
-    @cached_property
-    def result_shapes(self) -> list[Any]:
-        """Shapes of the executable's results."""
-        return list(self.executable.signature.result_shapes)
-
     def __call__(
         self, inputs: Sequence[Array], folder: Path, timeout_s: float = 120
     ) -> list[Array]:
-        """Links and runs it.
+        """Links and runs it; see `run_all`."""
+        return run_all(self.machine, [(self, inputs)], folder, timeout_s)[0]
 
-        Raises:
-            AssertionError: a tool fails; with what it printed.
-        """
-        program = self._link(folder)
-        (folder / "in.bin").write_bytes(self._frame(inputs))
-        files = [str(folder / "in.bin"), str(folder / "out.bin")]
-        script = [str(folder / "main.mjs")] if self.machine.is_wasm else []
-        _run([*self.machine.runner, *script, str(program), *files], timeout_s)
-        return self._split((folder / "out.bin").read_bytes())
-
-    def _link(self, folder: Path) -> Path:
-        (folder / "program.o").write_bytes(self.exported.data)
-        program = folder / "program"
-        files = [str(folder / "program.o"), "-o", str(program)]
-        if self.machine.is_wasm:
-            (folder / "main.mjs").write_text(_JS.replace("ENTRY", self.exported.entry), "utf-8")
-            files.append(f"--export={self.exported.entry}")
-        else:
-            (folder / "main.c").write_text(_C.replace("ENTRY", self.exported.entry), "utf-8")
-            files.append(str(folder / "main.c"))
-        _run([*self.machine.linker, *files], 60)
-        return program
-
-    def _frame(self, inputs: Sequence[Array]) -> bytes:
-        """Counts and scratch; then each argument; then size of each result and its argument."""
+    def frame(self, number: int, inputs: Sequence[Array]) -> bytes:
+        """Number of the entry, counts, scratch; arguments; size of each result and its argument."""
         signature = self.executable.signature
         alias = {a.result: a.parameter for a in signature.aliases}
         blocks = [np.ascontiguousarray(inputs[n]).tobytes() for n in self.arguments]
-        parts = [
-            struct.pack("<QQQ", len(blocks), len(self.result_shapes), signature.scratch_nbytes)
-        ]
+        shapes = signature.result_shapes
+        counts = number, len(blocks), len(shapes), signature.scratch_nbytes
+        parts = [struct.pack("<QQQQ", *counts)]
         for block in blocks:
             parts += [struct.pack("<Q", len(block)), block]
-        for n, shape in enumerate(self.result_shapes):
-            parts.append(struct.pack("<QQ", _nbytes(shape), alias.get(n, _NO_ALIAS)))
+        parts += [
+            struct.pack("<QQ", _nbytes(shape), alias.get(n, _NO_ALIAS))
+            for n, shape in enumerate(shapes)
+        ]
         return b"".join(parts)
 
-    def _split(self, data: bytes) -> list[Array]:
-        arrays, at = [], 0
-        for shape in self.result_shapes:
-            nbytes = _nbytes(shape)
-            dtype = np.dtype(shape.element_type.numpy)
-            arrays.append(np.frombuffer(data[at : at + nbytes], dtype).reshape(shape.dims))
-            at += nbytes
-        assert at == len(data), (at, len(data))
+    def split(self, stream: BinaryIO) -> list[Array]:
+        """The results, in the caller's order, out of what a run wrote."""
+        arrays = []
+        for shape in self.executable.signature.result_shapes:
+            data = stream.read(_nbytes(shape))
+            arrays.append(np.frombuffer(data, shape.element_type.numpy).reshape(shape.dims))
         return [arrays[n] for n in self.results]
 
 
+Call = tuple[CrossProgram, Sequence[Array]]
+
+
+def run_all(
+    machine: Machine, calls: Sequence[Call], folder: Path, timeout_s: float = 120
+) -> list[list[Array]]:
+    """Links programs into one binary and runs it: the results of each call.
+
+    Raises:
+        AssertionError: a tool fails; with what it printed.
+    """
+    programs = list(dict.fromkeys(p for p, _ in calls))
+    binary = _link(machine, programs, folder)
+    frames = [p.frame(programs.index(p), inputs) for p, inputs in calls]
+    (folder / "in.bin").write_bytes(b"".join(frames))
+    files = [str(folder / "in.bin"), str(folder / "out.bin")]
+    script = [str(folder / "main.mjs")] if machine.is_wasm else []
+    _run([*machine.runner, *script, str(binary), *files], timeout_s)
+    with (folder / "out.bin").open("rb") as stream:
+        results = [program.split(stream) for program, _ in calls]
+        assert stream.read() == b""
+    return results
+
+
+def _link(machine: Machine, programs: Sequence[CrossProgram], folder: Path) -> Path:
+    entries = [program.exported.entry for program in programs]
+    files = [folder / f"{n}.o" for n in range(len(programs))]
+    for file, program in zip(files, programs, strict=True):
+        file.write_bytes(program.exported.data)
+    binary = folder / "program"
+    words = [*map(str, files), "-o", str(binary)]
+    if machine.is_wasm:
+        (folder / "main.mjs").write_text(_JS.replace("ENTRIES", repr(entries)), "utf-8")
+        words += [f"--export={entry}" for entry in entries]
+    else:
+        declared = "".join(f"extern entry_t {entry};\n" for entry in entries)
+        text = _C.replace("DECLARED", declared).replace("ENTRIES", ", ".join(entries))
+        (folder / "main.c").write_text(text, "utf-8")
+        words.append(str(folder / "main.c"))
+    _run([*machine.linker, *words], 120)
+    return binary
+
+
 def cross_compile(module: HloModule, machine: Machine, level: int = 2) -> CrossProgram:
-    """Compiles a module, all of which must become one executable."""
+    """Compiles a module, all of which must become one executable.
+
+    Raises:
+        ValueError: it becomes several, or steps of the SDK.
+    """
     compiler = CpuCompiler()
     options = CompileOptions(target=machine.target, optimization_level=level)
     target = CompileTarget("cpu", compiler, compiler.describe(machine.target))
@@ -168,11 +190,6 @@ def cross_compile(module: HloModule, machine: Machine, level: int = 2) -> CrossP
 def _nbytes(shape: Any) -> int:
     count: int = np.prod(shape.dims, dtype=np.int64).item()
     return count * np.dtype(shape.element_type.numpy).itemsize
-
-
-def flat_arrays(literal: Literal) -> list[Array]:
-    """The arrays of a literal, leaf by leaf."""
-    return [np.asarray(leaf.value()) for leaf in literal.leaves()]
 
 
 def _run(command: Sequence[str], timeout_s: float) -> None:

@@ -1,12 +1,13 @@
-// Calls an exported program: reads arguments from one file, writes results to another.
+// Calls exported programs: reads arguments from one file, writes results to another.
 import { readFileSync, writeFileSync } from "node:fs";
 
 const [program, input, output] = process.argv.slice(2);
 const { instance } = await WebAssembly.instantiate(readFileSync(program), {});
-const { memory, __heap_base, ENTRY } = instance.exports;
+const { memory, __heap_base } = instance.exports;
+const entries = ENTRIES;
 const data = readFileSync(input);
 let at = 0;
-let top = __heap_base.value;
+let top = 0;
 
 function number() {
   const value = data.readBigUInt64LE(at);
@@ -22,25 +23,31 @@ function block(nbytes) {
   return address;
 }
 
-const [args, results, scratch] = [number(), number(), number()];
-const given = [];
-for (let n = 0; n < args; n++) {
-  const nbytes = number();
-  given.push(block(nbytes));
-  new Uint8Array(memory.buffer).set(data.subarray(at, at + nbytes), given[n]);
-  at += nbytes;
+function call() {
+  top = __heap_base.value;
+  const entry = instance.exports[entries[number()]];
+  const [args, results, scratch] = [number(), number(), number()];
+  const given = [];
+  for (let n = 0; n < args; n++) {
+    const nbytes = number();
+    given.push(block(nbytes));
+    new Uint8Array(memory.buffer).set(data.subarray(at, at + nbytes), given[n]);
+    at += nbytes;
+  }
+  const taken = [];
+  const sizes = [];
+  for (let n = 0; n < results; n++) {
+    sizes.push(number());
+    const alias = number();
+    taken.push(alias < 0 ? block(sizes[n]) : given[alias]);
+  }
+  const [first, second, third] = [block(4 * args), block(4 * results), block(scratch)];
+  new Uint32Array(memory.buffer, first, args).set(given);
+  new Uint32Array(memory.buffer, second, results).set(taken);
+  if (entry(0, first, second, third)) process.exit(7);
+  return taken.map((p, n) => new Uint8Array(memory.buffer).slice(p, p + sizes[n]));
 }
-const taken = [];
-const sizes = [];
-for (let n = 0; n < results; n++) {
-  sizes.push(number());
-  const alias = number();
-  taken.push(alias < 0 ? block(sizes[n]) : given[alias]);
-}
-const [first, second, third] = [block(4 * args), block(4 * results), block(scratch)];
-new Uint32Array(memory.buffer, first, args).set(given);
-new Uint32Array(memory.buffer, second, results).set(taken);
-const status = ENTRY(0, first, second, third);
-const bytes = new Uint8Array(memory.buffer);
-writeFileSync(output, Buffer.concat(taken.map((p, n) => bytes.slice(p, p + sizes[n]))));
-process.exit(status);
+
+const made = [];
+while (at < data.length) made.push(...call());
+writeFileSync(output, Buffer.concat(made));

@@ -43,7 +43,7 @@ def _fma_of_doubles(b: Arithmetic, x: Value, y: Value, z: Value) -> Value:
     The sum of product and summand is h + w, with w rounded to odd, so that it may be rounded once
     more (Boldo and Melquiond, 2008).
     """
-    plain = b.fadd(b.fmul(x, y), z)
+    plain = _in_two_steps(b, x, y, z)
     special = b.or_(b.or_(_is_special(b, x), _is_special(b, y)), _is_special(b, z))
     (x, x_power), (y, y_power), (z, z_power) = (_split_exponent(b, v) for v in (x, y, z))
     power = b.add(x_power, y_power)
@@ -61,6 +61,17 @@ def _fma_of_doubles(b: Arithmetic, x: Value, y: Value, z: Value) -> Value:
     return b.select(special, plain, total)
 
 
+def _in_two_steps(b: Arithmetic, x: Value, y: Value, z: Value) -> Value:
+    """``x * y + z`` where one of them is zero, infinite or no number.
+
+    A product too small for any number but zero keeps its sign if zero is added.
+    """
+    product = b.fmul(x, y)
+    is_kept = b.and_(b.fcmp("one", x, 0.0), b.fcmp("one", y, 0.0))
+    is_kept = b.and_(is_kept, b.fcmp("oeq", z, 0.0))
+    return b.select(is_kept, product, b.fadd(product, z))
+
+
 def _rounded_once(b: Arithmetic, h: Value, w: Value, base: Value) -> Value:
     """``h + w``, rounded so that times ``2**base`` it need not be rounded, even if subnormal.
 
@@ -71,7 +82,8 @@ def _rounded_once(b: Arithmetic, h: Value, w: Value, base: Value) -> Value:
     grown = b.copysign(least, h)
     high, rest = _sum(b, grown, h)
     small = b.fsub(b.fadd(high, _sum_to_odd(b, rest, w)), grown)
-    return b.select(is_subnormal, b.copysign(small, h), b.fadd(h, w))
+    total = b.fadd(h, w)
+    return b.select(is_subnormal, b.copysign(small, total), total)
 
 
 def _is_special(b: Arithmetic, x: Value) -> Value:
