@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from xladev.platforms.cpu.shipped import LEVELS
+
 ROOT = Path(__file__).parents[2]
 DEMO = Path(__file__).parent / "xladev-demo"
+PROCEDURES = "xladev/platforms/cpu/procedures"
 CUDA = ROOT / "xladev" / "platforms" / "cuda"  # the distribution xladev-cuda
 
 PROBE = """
@@ -82,9 +85,13 @@ def test_wheel_holds_every_file(wheels: dict[Path, Path]) -> None:
         path.relative_to(ROOT).as_posix().replace("tests/conformance/", "xladev/conformance/")
         for folder in ("xladev", "tests/conformance")
         for path in (ROOT / folder).rglob("*")
-        if path.is_file() and path.suffix != ".pyc" and not path.is_relative_to(CUDA)
+        if path.is_file()
+        and path.suffix not in (".pyc", ".objects")
+        and not path.is_relative_to(CUDA)
     }
-    assert packed == source
+    shipped = {name for name in packed if name.endswith(".objects")}
+    assert packed - shipped == source
+    assert shipped == {f"{PROCEDURES}/{level.name}.objects" for level in LEVELS}
     assert "xladev/py.typed" in packed
     assert "xladev/platforms/__init__.py" not in packed
 

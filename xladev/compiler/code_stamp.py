@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def _stamp(path: Path, module_name: str) -> str:
 @cache
 def _folder_stamp(folder: Path) -> str:
     files = [
-        Path(where, name)
+        f"{where}{os.sep}{name}"
         for where, _, names in os.walk(folder)
         for name in names
         if name.endswith(_SUFFIXES)
@@ -51,11 +52,11 @@ def _folder_stamp(folder: Path) -> str:
     return _digest(sorted(files))
 
 
-def _digest(paths: list[Path]) -> str:
+def _digest(paths: Sequence[str | Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         try:
-            found = path.stat()
+            found = os.stat(path)
         except OSError:  # pragma: no cover (gone since it was listed)
             continue
         digest.update(f"{path}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())

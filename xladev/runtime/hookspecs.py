@@ -45,6 +45,8 @@ class PlatformSpec:
         api: contract version that the plugin was written for.
         compiler: makes the compiler without driver or device; None for tier 1.
         version: version of the plugin, for `xladev doctor`; empty means its distribution's.
+        may_be_host: False if no device of it computes in host memory: what other platforms refuse
+            can never run on it, and its compiler need not be asked (nor imported).
 
     Raises:
         PluginError: a field of wrong type or spelling.
@@ -57,6 +59,7 @@ class PlatformSpec:
     api: tuple[int, int] = CONTRACT_VERSION
     compiler: Callable[[], Compiler] | None = None
     version: str = ""
+    may_be_host: bool = True
 
     def __post_init__(self) -> None:
         problem = _problem(self)
@@ -78,6 +81,8 @@ def _problem(spec: Any) -> str | None:
         return "name and kind are lower-case words of letters, digits and underscores"
     if not callable(spec.factory) or not (spec.compiler is None or callable(spec.compiler)):
         return "factory and compiler are classes or functions without arguments"
+    if type(spec.may_be_host) is not bool:
+        return f"may_be_host is {spec.may_be_host!r}, neither True nor False"
     if type(spec.priority) is not int:
         return f"priority is {spec.priority!r}, no integer"
     api = spec.api

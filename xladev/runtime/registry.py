@@ -160,7 +160,10 @@ class Registry:
         Host partitions run on it; None means that they run on the evaluator.
         """
         for platform in self.platforms():
-            if platform.name != exclude and platform.spec.compiler and _is_host(platform):
+            spec = platform.spec
+            if platform.name == exclude or not spec.may_be_host or spec.compiler is None:
+                continue
+            if _is_host(platform):
                 return platform
         return None
 

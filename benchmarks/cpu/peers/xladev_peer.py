@@ -17,16 +17,19 @@ class Xladev:
     """Compiles the row's HLO; arguments are arrays of the device.
 
     The cache on disk begins empty: the first compilation of a row misses and writes it, the second
-    one is what another process would do.
+    one is what another process would do. Procedures that come compiled are used where they are (see
+    docs/reference/caching.md). As JAX's, the device is started before.
     """
 
     def __init__(self) -> None:
         import xladev
+        import xladev.platforms.cpu.compiler
 
         self._cache = tempfile.TemporaryDirectory()
         os.environ["XLADEV_CACHE"] = self._cache.name
 
         self._xladev = xladev
+        self._started = xladev.devices("cpu")
 
     def versions(self) -> dict[str, str]:
         """Of xladev and of the code generator."""

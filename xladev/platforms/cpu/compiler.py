@@ -31,8 +31,9 @@ from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
 from xladev.platforms.cpu.ahead import compile_ahead, entry_symbol
-from xladev.platforms.cpu.effort import kernels_worth_passes, light_kernels
+from xladev.platforms.cpu.effort import has_loops, kernels_worth_passes, light_kernels
 from xladev.platforms.cpu.engine import (
+    ENTRY,
     compile_module,
     host_cpu,
     host_target,
@@ -40,7 +41,7 @@ from xladev.platforms.cpu.engine import (
     target_traits,
 )
 from xladev.platforms.cpu.library import LIBRARY
-from xladev.platforms.cpu.linker import ENTRY, program_module
+from xladev.platforms.cpu.linker import program_module
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import threads_wanted
 from xladev.platforms.cpu.rates import with_rates
@@ -195,7 +196,7 @@ class CpuCompiler(KernelCompiler):
             module = program_module(plan, None if alone else options.threads or 0, known)
         instrument.dump(plan.name, "ll", lambda: str(module))
         optimized, light = kernels_worth_passes(module, plan), light_kernels(module, plan)
-        light = [*light, ENTRY] if light else []
+        light = light if has_loops(plan) else [*light, ENTRY]
         files = compile_module(plan.name, module, optimized, level, light)
         procedures = LIBRARY.procedures_of(module, level)
         constants = tuple(literal.bits() for literal in plan.constants)

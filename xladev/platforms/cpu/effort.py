@@ -8,7 +8,7 @@ a fifth of the time, and they spend theirs elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.compiler.kernel_plan import Branch, KernelPlan, Loop, RunKernel, Step
@@ -34,6 +34,11 @@ def light_kernels(module: ModuleBuilder, plan: KernelPlan) -> list[str]:
     repeated = _repeated(plan.steps, in_loop=False)
     once = [spec.name for n, spec in enumerate(plan.kernels) if n not in repeated]
     return [name for name, trips in module.busy_trips(once).items() if trips <= MOST_LIGHT_TRIPS]
+
+
+def has_loops(plan: KernelPlan) -> bool:
+    """Whether steps of a plan run again and again, so that those between kernels count."""
+    return any(isinstance(step, Loop) for step in _all_steps(plan.steps))
 
 
 def kernels_worth_passes(module: ModuleBuilder, plan: KernelPlan) -> list[str]:
@@ -64,3 +69,11 @@ def _repeated(steps: Sequence[Step], *, in_loop: bool) -> set[int]:
             case _:
                 pass
     return found
+
+
+def _all_steps(steps: Sequence[Step]) -> Iterator[Step]:
+    """Steps, and those within branches."""
+    for step in steps:
+        yield step
+        for branch in step.branches if isinstance(step, Branch) else ():
+            yield from _all_steps(branch)

@@ -22,6 +22,9 @@ from xladev.codegen.llvm import ModuleBuilder, TargetTraits
 from xladev.errors import CompileError
 from xladev.platforms.cpu.targets import CpuTarget, x86_missing
 
+ENTRY = "xladev_entry"
+"""``i32 xladev_entry(ptr context, ptr arguments, ptr results, ptr scratch)``; 0 is success."""
+
 _library_numbers = itertools.count()
 
 
@@ -117,7 +120,7 @@ def compile_module(
 
     Args:
         name: of the program.
-        module: what to compile.
+        module: what to compile; its exported arrays go with its `ENTRY`.
         optimized: functions that get all of LLVM's passes; the others get the least there is.
         optimization_level: 1 to 3, or 0: no passes at all.
         light: functions that get neither passes nor good code.
@@ -128,11 +131,12 @@ def compile_module(
     rest = [n for n in module.names if n not in set(light)]
     if not light or not optimization_level:
         return (_compiled(name, module, module.names, optimized, optimization_level),)
-    plain = parsed(name, module.part(light, has_exports=True))
+    is_light = ENTRY in light
+    plain = parsed(name, module.part(light, has_exports=is_light))
     codes = [object_code(f"{name}.light", target_machine(0), plain)]
     if rest:
         codes.append(
-            _compiled(name, module, rest, optimized, optimization_level, has_exports=False)
+            _compiled(name, module, rest, optimized, optimization_level, has_exports=not is_light)
         )
     return tuple(codes)
 

@@ -13,10 +13,10 @@ from xladev.compiler.executable import Executable
 from xladev.errors import ExecutionError, FormatError
 from xladev.platforms.cpu.block_pool import BlockPool, Flush
 from xladev.platforms.cpu.door import open_door
-from xladev.platforms.cpu.engine import LoadedObject, target_name
+from xladev.platforms.cpu.engine import ENTRY, LoadedObject, target_name
 from xladev.platforms.cpu.free_memory import FreeMemory
 from xladev.platforms.cpu.library import LIBRARY
-from xladev.platforms.cpu.linker import CONSTANTS, ENTRY
+from xladev.platforms.cpu.linker import CONSTANTS
 from xladev.platforms.cpu.marks import TRACE
 from xladev.platforms.cpu.native_door import native_door
 from xladev.platforms.cpu.payload import ALIGNMENT, CpuPayload

@@ -13,6 +13,7 @@ from xladev.codegen.llvm import ModuleBuilder, TargetTraits
 from xladev.platforms.cpu.engine import LoadedObject
 from xladev.platforms.cpu.object_cache import cached_object
 from xladev.platforms.cpu.payload import Procedure
+from xladev.platforms.cpu.shipped import shipped_procedures
 
 
 class Library:
@@ -26,7 +27,7 @@ class Library:
     def known(self, target: TargetTraits, optimization_level: int) -> Mapping[str, Procedure]:
         """The procedures that were compiled before, by symbol."""
         with self._lock:
-            return self._compiled.setdefault((target, optimization_level), {})
+            return self._table(target, optimization_level)
 
     def procedures_of(
         self, module: ModuleBuilder, optimization_level: int
@@ -37,13 +38,20 @@ class Library:
             CompileError: LLVM rejects one.
         """
         with self._lock:
-            known = self._compiled.setdefault((module.target, optimization_level), {})
+            known = self._table(module.target, optimization_level)
             for symbol in module.procedures():
                 if symbol not in known:
                     text = module.procedure(symbol)
                     code = cached_object(symbol, text, optimization_level)
                     known[symbol] = Procedure(symbol, code)
             return tuple(known[symbol] for symbol in module.procedures())
+
+    def _table(self, target: TargetTraits, optimization_level: int) -> dict[str, Procedure]:
+        """The procedures for a target by symbol: at first, those that came with xladev."""
+        key = target, optimization_level
+        if key not in self._compiled:
+            self._compiled[key] = shipped_procedures(target, optimization_level)
+        return self._compiled[key]
 
     def addresses(self, procedures: Iterable[Procedure]) -> dict[str, int]:
         """Where procedures are in this process, by symbol; linked if need be."""

@@ -29,11 +29,8 @@ from xladev.compiler.kernel_plan import (
     Space,
     Step,
 )
-from xladev.platforms.cpu.engine import target_traits
+from xladev.platforms.cpu.engine import ENTRY, target_traits
 from xladev.platforms.cpu.marks import BEGIN, COPY, END, define_marks, emit_mark, load_record
-
-ENTRY = "xladev_entry"
-"""``i32 xladev_entry(ptr context, ptr arguments, ptr results, ptr scratch)``; 0 is success."""
 
 CONSTANTS = "xladev_constants"
 """Array of pointers to the constants, filled when the code is loaded."""

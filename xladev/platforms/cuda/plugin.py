@@ -42,6 +42,15 @@ def _emulation_compiler() -> Compiler:
 def xladev_platforms() -> tuple[PlatformSpec, PlatformSpec]:
     """``cuda`` of kind ``gpu``, priority 100; ``cuda_emu``, priority 20, only on request."""
     return (
-        PlatformSpec("cuda", _platform, kind="gpu", priority=100, compiler=_compiler),
-        PlatformSpec("cuda_emu", _emulation, kind="gpu", priority=20, compiler=_emulation_compiler),
+        PlatformSpec(
+            "cuda", _platform, kind="gpu", priority=100, compiler=_compiler, may_be_host=False
+        ),
+        PlatformSpec(
+            "cuda_emu",
+            _emulation,
+            kind="gpu",
+            priority=20,
+            compiler=_emulation_compiler,
+            may_be_host=False,
+        ),
     )

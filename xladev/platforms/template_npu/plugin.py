@@ -30,4 +30,11 @@ def _compiler() -> Compiler:
 @hookimpl
 def xladev_platforms() -> PlatformSpec:
     """The platform ``template_npu`` of kind ``npu``, priority 40: below the CPU's 50."""
-    return PlatformSpec("template_npu", _platform, kind="npu", priority=40, compiler=_compiler)
+    return PlatformSpec(
+        "template_npu",
+        _platform,
+        kind="npu",
+        priority=40,
+        compiler=_compiler,
+        may_be_host=False,
+    )

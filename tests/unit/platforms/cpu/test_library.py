@@ -13,8 +13,15 @@ from xladev.compiler.options import CompileOptions
 from xladev.errors import FormatError
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import compiler, engine, executor, object_cache
+from xladev.platforms.cpu import library as library_module
 from xladev.platforms.cpu.library import Library
 from xladev.platforms.cpu.payload import CpuPayload, Procedure
+
+
+@pytest.fixture(autouse=True)
+def nothing_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever lies beside the sources."""
+    monkeypatch.setattr(library_module, "shipped_procedures", lambda *_: {})
 
 
 @pytest.fixture

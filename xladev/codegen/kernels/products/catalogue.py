@@ -1,0 +1,84 @@
+"""All procedures of products that are worth compiling before anybody asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from xladev.codegen.kernels.products.channels import ChannelsArguments, call_channels
+from xladev.codegen.kernels.products.denormals import LeastArguments, call_least_exponent
+from xladev.codegen.kernels.products.driver import BlockArguments, call_block, call_stream
+from xladev.codegen.kernels.products.kinds import ProductKind
+from xladev.codegen.kernels.products.narrowing import NarrowingArguments, call_narrowing
+from xladev.codegen.kernels.products.orders import Order
+from xladev.codegen.kernels.products.row_sums import RowSumsArguments, call_row_sums
+from xladev.codegen.kernels.products.tables import (
+    LinesArguments,
+    WindowKind,
+    WindowsArguments,
+    call_lines,
+    call_windows,
+)
+from xladev.codegen.llvm import I64, PTR, VOID, FunctionBuilder, ModuleBuilder, Value
+from xladev.hlo import dtype as dt
+
+TYPES = (
+    (dt.F32, dt.F32, dt.F32),
+    (dt.F64, dt.F64, dt.F64),
+    (dt.BF16, dt.BF16, dt.F32),
+    (dt.F16, dt.F16, dt.F32),
+    (dt.S8, dt.S8, dt.S32),
+)
+"""Types of the operands and of the sums."""
+MOST_AXES = 3
+"""Spatial dimensions of convolutions."""
+
+_NULL = Value("null", PTR)
+
+
+def call_all_products(module: ModuleBuilder) -> None:
+    """Adds a function that calls each procedure; nobody is meant to run it."""
+    b = module.function("products", VOID)
+    kinds = [ProductKind.of(module.target, *types) for types in TYPES]
+    for kind in kinds:
+        for each in _kinds(kind, module):
+            _call_kind(b, each)
+    for tile in sorted({kind.rows for kind in kinds}):
+        call_lines(b, tile, LinesArguments(*_arguments(b, LinesArguments._fields)))
+        for axes, is_dilated in product(range(MOST_AXES + 1), (False, True)):
+            windows = WindowsArguments(*_arguments(b, WindowsArguments._fields))
+            call_windows(b, WindowKind(tile, axes, is_dilated), windows)
+    b.ret()
+
+
+def _kinds(kind: ProductKind, module: ModuleBuilder) -> list[ProductKind]:
+    """The kind, and those that multiply several elements at once."""
+    quads, pairs = kind.in_quads(module.target), kind.in_pairs(module.target)
+    return [kind, *filter(None, (quads, pairs, pairs and pairs.exact))]
+
+
+def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
+    block = BlockArguments(*_arguments(b, BlockArguments._fields))
+    for order in Order:
+        call_block(b, kind, order, block)
+    if kind.has_pairs:
+        call_least_exponent(b, kind, LeastArguments(*_arguments(b, LeastArguments._fields)))
+    if kind.right is kind.left is not kind.total and kind.total is dt.F32:
+        narrowing = NarrowingArguments(*_arguments(b, NarrowingArguments._fields))
+        call_narrowing(b, kind, kind.right, narrowing)
+    if kind.right is not kind.total:
+        return
+    call_stream(b, kind, block)
+    call_channels(b, kind, ChannelsArguments(*_arguments(b, ChannelsArguments._fields)))
+    call_row_sums(b, kind, RowSumsArguments(*_arguments(b, RowSumsArguments._fields)))
+
+
+_POINTERS = frozenset(
+    {"table", "starts", "zeros", "base", "facts", "windows", "runs", "right", "result", "panel",
+     "matrix", "vector", "lines", "least", "sums"}
+)  # fmt: skip
+
+
+def _arguments(b: FunctionBuilder, names: Sequence[str]) -> list[Value]:
+    """Values of the right types."""
+    return [_NULL if name in _POINTERS else b.const(I64, 0) for name in names]

@@ -1,0 +1,179 @@
+"""Procedures that came compiled with xladev: for processor levels, in files beside this module.
+
+A process on a processor of that level has them without compiling anything. `ship` makes the files;
+without them, procedures are compiled where they are wanted first.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import struct
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xladev import __version__, instrument
+from xladev.codegen.kernels.products.catalogue import call_all_products
+from xladev.codegen.llvm import ModuleBuilder, TargetTraits
+from xladev.compiler.code_stamp import code_stamp
+from xladev.compiler.json_values import DAMAGE, shown
+from xladev.platforms.cpu.engine import (
+    host_cpu,
+    object_code,
+    parsed,
+    run_passes,
+    target_machine,
+    target_traits,
+)
+from xladev.platforms.cpu.payload import Procedure
+from xladev.platforms.cpu.targets import CpuTarget, target_of
+
+FOLDER = Path(__file__).parent / "procedures"
+OPTIMIZATION_LEVEL = 2
+"""What is shipped is for this level, which is the default."""
+
+_LENGTH = struct.Struct("<Q")
+_V3 = frozenset(["+avx2", "+bmi", "+bmi2", "+f16c", "+fma", "+lzcnt", "+movbe"])
+_V4 = _V3 | frozenset(["+avx512f", "+avx512bw", "+avx512cd", "+avx512dq", "+avx512vl"])
+_log = logging.getLogger("xladev.cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedLevel:
+    """Processors that code is shipped for.
+
+    Attributes:
+        name: of the file.
+        target: triple and level, as `target_of` reads them.
+        features: that a processor must have, as LLVM spells them.
+        more: features that the code uses besides those of the level.
+    """
+
+    name: str
+    target: str
+    features: frozenset[str]
+    more: tuple[str, ...] = ()
+
+    def compiled_for(self) -> CpuTarget:
+        """What its code is compiled for."""
+        target = target_of(self.target)
+        traits = replace(
+            target.traits,
+            has_byte_products="+avx512vnni" in self.more,
+            has_bfloat_products="+avx512bf16" in self.more,
+        )
+        return replace(target, features=",".join(self.more), traits=traits)
+
+
+_V4_TARGET = "x86_64-linux-gnu:x86-64-v4"
+_VNNI, _BF16 = "+avx512vnni", "+avx512bf16"
+
+LEVELS = (
+    ShippedLevel("x86_64-linux.v4-bf16", _V4_TARGET, _V4 | {_VNNI, _BF16}, (_VNNI, _BF16)),
+    ShippedLevel("x86_64-linux.v4-vnni", _V4_TARGET, _V4 | {_VNNI}, (_VNNI,)),
+    ShippedLevel("x86_64-linux.v4", _V4_TARGET, _V4),
+    ShippedLevel("x86_64-linux.v3", "x86_64-linux-gnu:x86-64-v3", _V3),
+    ShippedLevel("aarch64-linux.v8", "aarch64-linux-gnu:armv8-a", frozenset({"+neon"})),
+)
+"""The best ones first."""
+
+
+def ship(folder: Path = FOLDER) -> list[Path]:
+    """Compiles all procedures for all levels, a minute's work; the files that it wrote.
+
+    Raises:
+        CompileError: LLVM rejects one.
+        OSError: the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    for level in LEVELS:
+        path = folder / f"{level.name}.objects"
+        path.write_bytes(_packed(level.compiled_for()))
+        written.append(path)
+    return written
+
+
+def shipped_procedures(
+    target: TargetTraits, optimization_level: int, folder: Path = FOLDER
+) -> dict[str, Procedure]:
+    """Those for this machine, by symbol; none if nothing is shipped for it, or for other code."""
+    level = next((each for each in LEVELS if _fits(each, target)), None)
+    if level is None or optimization_level != OPTIMIZATION_LEVEL:
+        return {}
+    path = folder / f"{level.name}.objects"
+    try:
+        with instrument.trace_scope("shipped procedures", "codegen"):
+            return _unpacked(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, struct.error, *DAMAGE) as e:
+        _log.warning("%s is damaged, so procedures are compiled: %s", path, shown(e))
+        return {}
+
+
+def _fits(level: ShippedLevel, target: TargetTraits) -> bool:
+    """True if its code runs here and is what would be emitted here."""
+    if target != target_traits() or not level.features <= set(host_cpu()[1].split(",")):
+        return False
+    return level.compiled_for().traits == target
+
+
+# The file: length of the facts, facts (JSON), object files
+
+
+def _packed(target: CpuTarget) -> bytes:
+    procedures = _compiled(target)
+    facts = {
+        "version": __version__,
+        "stamp": code_stamp(ModuleBuilder.__module__),
+        "sizes": {symbol: len(code) for symbol, code in procedures.items()},
+    }
+    text = json.dumps(facts).encode()
+    return b"".join([_LENGTH.pack(len(text)), text, *procedures.values()])
+
+
+def _unpacked(data: bytes) -> dict[str, Procedure]:
+    (length,) = _LENGTH.unpack_from(data)
+    at = _LENGTH.size + length
+    facts = json.loads(data[_LENGTH.size : at])
+    if not _is_of_this_code(facts):
+        return {}
+    found: dict[str, Procedure] = {}
+    for symbol, nbytes in facts["sizes"].items():
+        found[symbol] = Procedure(symbol, data[at : at + nbytes])
+        at += nbytes
+    if at != len(data):
+        raise ValueError(f"{len(data)} bytes, not {at}")
+    return found
+
+
+def _is_of_this_code(facts: Mapping[str, str]) -> bool:
+    """True if the code that would compile the same procedures is the code that did.
+
+    Of installed packages the version says so, of code that is worked on the stamp.
+    """
+    if facts["version"] != __version__:
+        return False
+    is_installed = {"site-packages", "dist-packages"} & set(Path(__file__).parts)
+    return bool(is_installed) or facts["stamp"] == code_stamp(ModuleBuilder.__module__)
+
+
+def _compiled(target: CpuTarget) -> dict[str, bytes]:
+    module = ModuleBuilder("procedures", target.traits)
+    call_all_products(module)
+    machine = target_machine(OPTIMIZATION_LEVEL, target)
+    found: dict[str, bytes] = {}
+    for symbol in module.procedures():
+        code = parsed(symbol, module.procedure(symbol))
+        code.data_layout = str(machine.target_data)
+        run_passes(machine, code, OPTIMIZATION_LEVEL)
+        found[symbol] = object_code(symbol, machine, code)
+    return found
+
+
+if __name__ == "__main__":
+    for made in ship():
+        sys.stdout.write(f"{made}: {made.stat().st_size:,} bytes\n")
