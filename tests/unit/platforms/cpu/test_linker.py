@@ -59,4 +59,4 @@ def test_no_function_has_more_steps_than_it_may(tmp_path: Path) -> None:
     compile_for(parse_module(IN_A_LOOP), "cpu", options)
     (text,) = [p.read_text() for p in tmp_path.glob("*.ll") if "optimized" not in p.name]
     for body in re.findall(r"define [^\n]*@xladev_entry.*?\n}", text, re.S):
-        assert len(re.findall(r"call void", body)) <= linker.MOST_STEPS + 8
+        assert len(re.findall(r"call void @(?!xladev.mark)", body)) <= linker.MOST_STEPS + 8
