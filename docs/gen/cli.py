@@ -41,6 +41,10 @@ EXAMPLES = {
     ),
     "bisect": ("xladev bisect step.pb --platform npu --timeout 20 --out wrong",),
     "diff": ("xladev diff before.hlo after.hlo", "xladev diff a.pb b.pb --numbers --platform cpu"),
+    "trace query": (
+        "xladev trace query trace.json --top --gaps",
+        "xladev trace query trace.json 'SELECT name, dur FROM slices ORDER BY dur DESC LIMIT 5'",
+    ),
     "new": ("xladev new my_npu --vendor 'Some Vendor'", "xladev new my_npu --minimal"),
     "certify": (
         "xladev certify my_npu",
@@ -51,6 +55,9 @@ EXAMPLES = {
 }
 
 NOTES = {
+    "trace query": """\
+Tables and columns are in [Timelines](timeline.md#tables).
+""",
     "cost": """\
 Rows are sorted by what they take at least. A loop's instructions count once per turn, where the
 number of turns is plain to see. Bytes are counted as if nothing stayed in a cache; a fusion reads
@@ -98,8 +105,16 @@ def render() -> str:
         f"`{_spelled(a)}` ({a.help})" for a in parser._actions if _is_option(a) and a.dest != "help"
     )
     (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    sections = [_section(name, sub) for name, sub in commands.choices.items()]
+    sections = [part for name, sub in commands.choices.items() for part in _sections(name, sub)]
     return "\n".join([HEAD.format(general=general), *sections])
+
+
+def _sections(name: str, parser: argparse.ArgumentParser) -> list[str]:
+    """That of a command, or those of its actions."""
+    inner = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    if not inner:
+        return [_section(name, parser)]
+    return [_section(f"{name} {word}", sub) for a in inner for word, sub in a.choices.items()]
 
 
 def _section(name: str, parser: argparse.ArgumentParser) -> str:

@@ -81,15 +81,15 @@ class Trace:
     def __init__(self, most_events: int = MOST_EVENTS) -> None:
         self._most = most_events
         self._events: list[TraceEvent] = []
-        self._later: list[Callable[[], Iterable[TraceEvent]]] = []
+        self._later: list[tuple[str, Callable[[], Iterable[TraceEvent]]]] = []
         self._positions: dict[int, int] = {}
         self.dropped = 0
 
     @property
     def events(self) -> list[TraceEvent]:
         """What was recorded so far; what is told later comes last."""
-        while self._later:
-            self._extend(self._later.pop(0)())
+        for device in dict.fromkeys(device for device, _ in self._later):
+            self.settle(device)
         return self._events
 
     def add(self, event: TraceEvent) -> None:
@@ -99,12 +99,21 @@ class Trace:
         else:
             self.dropped += 1
 
-    def add_later(self, events: Callable[[], Iterable[TraceEvent]]) -> None:
+    def add_later(self, device: str, events: Callable[[], Iterable[TraceEvent]]) -> None:
         """Records what a function returns when the events are asked for; safe from any thread."""
         if len(self._later) < self._most:
-            self._later.append(events)
+            self._later.append((device, events))
         else:
             self.dropped += 1
+
+    def settle(self, device: str) -> None:
+        """Records now what was to be told later of a device, whose work is done."""
+        later, self._later = self._later, []
+        for owner, events in later:
+            if owner == device:
+                self._extend(events())
+            else:
+                self._later.append((owner, events))
 
     def _extend(self, events: Iterable[TraceEvent]) -> None:
         for event in events:
@@ -179,10 +188,16 @@ def trace_counter(name: str, track: str, value: float) -> None:
         _record(TraceEvent(name, COUNTER, now, 0, track, {"value": value}))
 
 
-def trace_later(events: Callable[[], Iterable[TraceEvent]]) -> None:
+def trace_later(device: str, events: Callable[[], Iterable[TraceEvent]]) -> None:
     """Records what a function returns when the trace ends, as devices tell times late."""
     for trace in _traces:
-        trace.add_later(events)
+        trace.add_later(device, events)
+
+
+def settle_traces(device: str) -> None:
+    """Records what is still to be told of a device that goes away."""
+    for trace in _traces:
+        trace.settle(device)
 
 
 def add_trace_source(source: TraceSource) -> None:

@@ -15,6 +15,7 @@ from xladev.compiler.isolation import expect, plugin_call
 from xladev.errors import DeviceError, DeviceLostError, XladevError
 from xladev.hlo.physical import physical_nbytes
 from xladev.hlo.shape import Shape
+from xladev.instrument.trace import settle_traces
 from xladev.runtime.allocator import Allocator
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.definition_event import DefinitionEvent, Failure
@@ -69,6 +70,11 @@ class Device:
         self._lost: XladevError | None = None
         self._closed = False
         self.clear = array("q", [1])
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was given back."""
+        return self._closed
 
     def __repr__(self) -> str:
         return f"<Device {self.name} ({self.description.name})>"
@@ -244,6 +250,7 @@ class Device:
             self._look()
         try:
             self._finish(time.monotonic() + timeout_s)
+            settle_traces(self.name)
             with plugin_call(self.name, "Executor.close"):
                 self.executor.close()
         except XladevError as e:

@@ -31,7 +31,7 @@ def closed_at_exit(device: Device) -> Device:
 
 def open_devices() -> tuple[Device, ...]:
     """The devices that this process has opened and not closed."""
-    return tuple(_open) if _process == os.getpid() else ()
+    return tuple(d for d in _open if not d.is_closed) if _process == os.getpid() else ()
 
 
 def _close_all(process: int) -> None:

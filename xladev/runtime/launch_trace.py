@@ -8,10 +8,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from xladev.compiler.isolation import plugin_call
 from xladev.compiler.operations import Operation
-from xladev.instrument import TraceEvent, is_tracing, next_flow, trace_later, trace_scope
+from xladev.errors import XladevError
+from xladev.instrument import TraceEvent, is_tracing, logger, next_flow, trace_later, trace_scope
 from xladev.runtime.loaded_executable import LoadedExecutable
 from xladev.runtime.stream import Reading, Stamp, Stream
+
+_log = logger("runtime")
 
 STREAM = "stream"
 """Name of a device's row: a device has one stream."""
@@ -57,6 +61,7 @@ class LaunchTrace:
         operations: Callable[[], Sequence[Operation]] = tuple,
     ) -> None:
         self._stream = stream
+        self._device = device
         self._track = f"{device}/{STREAM}"
         self._module = module
         self._operations = operations
@@ -76,7 +81,7 @@ class LaunchTrace:
     def finish(self) -> None:
         """Tells what was enqueued, to be read when the trace ends."""
         if self._work:
-            trace_later(self._events)
+            trace_later(self._device, self._events)
 
     def _stamp(self) -> Stamp | None:
         if not self._stream.is_synchronous:
@@ -94,7 +99,7 @@ class LaunchTrace:
 
     def _event(self, work: _Work) -> TraceEvent | None:
         """What the device says of a kernel; None if it did not run."""
-        begin, end = work.begin.read(), work.end.read()
+        begin, end = self._read(work.begin), self._read(work.end)
         if begin is None or end is None:
             return None
         took = max(0, end.time_ns - begin.time_ns)
@@ -102,6 +107,14 @@ class LaunchTrace:
         category = _CATEGORIES.get(work.operation, "kernel")
         name, track = str(args.get("hlo_op", self._module)), self._track
         return TraceEvent(name, category, begin.time_ns, took, track, args, follows=work.flow)
+
+    def _read(self, stamp: Stamp) -> Reading | None:
+        try:
+            with plugin_call(self._device, "Stamp.read"):
+                return stamp.read()
+        except XladevError as error:  # a timeline that lacks a slice is better than none
+            _log.warning("the timeline lacks work of %s: %s", self._device, error)
+            return None
 
     def _args(self, operation: int) -> Mapping[str, Any]:
         known = self._operations()
@@ -152,4 +165,6 @@ def observed(name: str, device: str, start_ns: int) -> None:
     """Tells of a launch whose device gives no times, as the host sees that it is done."""
     took = time.perf_counter_ns() - start_ns
     args = {"hlo_module": name, "clock": "host"}
-    trace_later(lambda: [TraceEvent(name, "cluster", start_ns, took, f"{device}/{STREAM}", args)])
+    track = f"{device}/{STREAM}"
+    event = TraceEvent(name, "cluster", start_ns, took, track, args)
+    trace_later(device, lambda: [event])

@@ -301,14 +301,8 @@ fail:
 }
 
 ; Tells whoever traces how many bytes are in use.
-define internal void @note_memory(ptr %plan) {
+define internal void @note_memory(ptr %plan, ptr %record) {
 begin:
-  %word = load ptr, ptr @trace
-  %record = load ptr, ptr %word
-  %off = icmp eq ptr %record, null
-  br i1 %off, label %done, label %tell
-
-tell:
   %account.at = getelementptr %Plan, ptr %plan, i64 0, i32 11
   %account = load ptr, ptr %account.at
   %own = load i64, ptr %account
@@ -318,9 +312,6 @@ tell:
   %step = sub i64 -16, %nbytes
   %mark = load ptr, ptr %record
   call void %mark(ptr %record, i64 %step, ptr %account)
-  br label %done
-
-done:
   ret void
 }
 
@@ -356,7 +347,16 @@ memory:
   br i1 %room, label %launch, label %give.up
 
 launch:
-  call void @note_memory(ptr %plan)
+  %trace.word = load ptr, ptr @trace
+  %record = load ptr, ptr %trace.word
+  %untraced = icmp eq ptr %record, null
+  br i1 %untraced, label %go, label %traced
+
+traced:
+  call void @note_memory(ptr %plan, ptr %record)
+  br label %go
+
+go:
   %well = call i1 @run(ptr %plan, ptr %table, i64 %count, ptr %owners, ptr %blocks, i64 %results)
   br i1 %well, label %wrap, label %give.up
 

@@ -36,6 +36,9 @@ CONSTANTS = "xladev_constants"
 """Array of pointers to the constants, filled when the code is loaded."""
 
 
+FEW_STEPS = 4
+"""So short a program gains from each nanosecond of a call."""
+
 MOST_STEPS = 64
 """Most steps in one function: LLVM's time for a block grows faster than its length."""
 
@@ -144,7 +147,8 @@ class _Steps:
     def mark(self, mark: int) -> None:
         """Says what was done, if the code can be traced."""
         if self.record is not None:
-            emit_mark(self.b, self.record, mark)
+            asks_first = len(self.around.plan.steps) <= FEW_STEPS
+            emit_mark(self.b, self.record, mark, asks_first=asks_first)
 
     def _step(self, step: Step) -> None:
         match step:

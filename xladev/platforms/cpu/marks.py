@@ -39,6 +39,17 @@ def load_record(b: FunctionBuilder) -> Value:
     return b.load(PTR, b.module.external_word(TRACE))
 
 
-def emit_mark(b: FunctionBuilder, record: Value, mark: int) -> None:
-    """Says what was done, if anybody wants to know."""
-    b.call_void(_MARK, record, b.const(I64, mark))
+def emit_mark(b: FunctionBuilder, record: Value, mark: int, *, asks_first: bool) -> None:
+    """Says what was done, if anybody wants to know.
+
+    Args:
+        b: where to.
+        record: of `load_record`.
+        mark: what was done.
+        asks_first: whether to look before the call: faster if nobody does, and more code.
+    """
+    if not asks_first:
+        b.call_void(_MARK, record, b.const(I64, mark))
+        return
+    with b.when(b.emit(I1, f"icmp ne {record}, null")):
+        b.call_void(_MARK, record, b.const(I64, mark))

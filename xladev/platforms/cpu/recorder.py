@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,12 +24,26 @@ from xladev.instrument import TraceEvent, add_trace_source
 from xladev.platforms.cpu.engine import LoadedObject
 from xladev.platforms.cpu.native_block import keep_forever
 from xladev.platforms.cpu.object_cache import cached_object
-from xladev.platforms.cpu.rows import Program, Rows, events_of
+from xladev.platforms.cpu.rows import Program, Rows, events_of, in_nanoseconds
 
 MOST_ROWS = 1 << 20
 """Rows of one session; 32 bytes each, of memory that is taken when it is written."""
 
 _LEVEL = 1
+_CLOCK = """
+define internal i64 @ticks() alwaysinline {
+  %now = call i64 @nanoseconds()
+  ret i64 %now
+}
+"""
+_COUNTER = """
+declare i64 @llvm.readcyclecounter()
+define internal i64 @ticks() alwaysinline {
+  %now = call i64 @llvm.readcyclecounter()
+  ret i64 %now
+}
+"""
+"""The processor's counter, where it counts evenly: three times as fast as the system's clock."""
 
 
 class _Record(ctypes.Structure):
@@ -63,6 +77,8 @@ class Recorder:
     def __init__(self) -> None:
         self._word = array("q", [0])
         self._record: _Record | None = None
+        self._both: Callable[[object], None] = _no_clock
+        self._begin = (0, 0)
         self._rows: Rows = np.empty((0, 4), np.int64)
         self._programs: dict[int, list[tuple[int, Program]]] = {}
         self._accounts: dict[int, str] = {}
@@ -102,6 +118,7 @@ class Recorder:
             return
         record = self._made()
         record.count = 0
+        self._begin = self._now()
         self._word[0] = ctypes.addressof(record)
 
     def position(self) -> int:
@@ -111,7 +128,8 @@ class Recorder:
     def events(self, since: int) -> tuple[Iterable[TraceEvent], int]:
         """What the rows since a position say, and how many rows there was no room for."""
         end = self.position()
-        kept = self._rows[min(since, MOST_ROWS) : end]
+        kept = self._rows[min(since, MOST_ROWS) : end].copy()
+        kept[:, 2] = in_nanoseconds(kept[:, 2], self._begin, self._now())
         with self._lock:
             programs = {address: tuple(them) for address, them in self._programs.items()}
         return events_of(kept, programs, self._accounts), max(0, end - max(since, MOST_ROWS))
@@ -120,15 +138,37 @@ class Recorder:
         """Makes programs record no more."""
         self._word[0] = 0
 
+    def _now(self) -> tuple[int, int]:
+        """Ticks and nanoseconds of this moment."""
+        pair = (ctypes.c_int64 * 2)()
+        self._both(pair)
+        return pair[0], pair[1]
+
     def _made(self) -> _Record:
         if self._record is None:
             text = (Path(__file__).parent / "recorder.ll").read_text("utf-8")
-            code = LoadedObject("recorder", cached_object("recorder", text, _LEVEL), ("mark",))
+            text += _COUNTER if _counts_evenly() else _CLOCK
+            made = cached_object("recorder", text, _LEVEL)
+            code = LoadedObject("recorder", made, ("mark", "both"))
+            self._both = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("both"))
             self._rows = np.zeros((MOST_ROWS, 4), np.int64)
             address = int(self._rows.__array_interface__["data"][0])
             self._record = _Record(code.address("mark"), MOST_ROWS, 0, address)
             keep_forever(code, *code.parts, self._rows, self._record)
         return self._record
+
+
+def _no_clock(_: object) -> None:
+    """Of a recorder that was never started."""
+
+
+def _counts_evenly() -> bool:
+    """Whether the processor counts at one rate, asleep or awake; told by Linux on x86."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text("utf-8").partition("\nflags")[2].partition("\n")[0]
+    except OSError:
+        return False
+    return {"constant_tsc", "nonstop_tsc"} <= set(flags.split())
 
 
 RECORDER = Recorder()

@@ -15,7 +15,7 @@ from xladev.instrument.trace import COUNTER, thread_tracks
 from xladev.platforms.cpu.marks import BEGIN, COPY, END
 
 Rows = npt.NDArray[np.int64]
-"""A row for each mark: program, step, time in nanoseconds, thread."""
+"""A row for each mark: program, step, time, thread."""
 
 FIRST_MEMORY = -16
 """This and lower steps say how many bytes are in use: none, one, two ..., by an account."""
@@ -42,6 +42,19 @@ class Program(Protocol):
 
 History = Sequence[tuple[int, Program]]
 """The programs that were at one address, with the times since when."""
+
+
+Moment = tuple[int, int]
+"""Ticks and nanoseconds of one moment."""
+
+
+def in_nanoseconds(ticks: npt.NDArray[np.int64], begin: Moment, end: Moment) -> Any:
+    """Times between two moments, or a little before, whose ticks are given."""
+    took_ticks, took_ns = end[0] - begin[0], end[1] - begin[1]
+    if took_ticks <= 0:
+        return np.full_like(ticks, begin[1])
+    scaled = (ticks - begin[0]) * (took_ns / took_ticks)
+    return begin[1] + np.rint(scaled).astype(np.int64)
 
 
 def events_of(
