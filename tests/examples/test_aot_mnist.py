@@ -1,4 +1,4 @@
-"""`make run` in examples/aot_mnist trains in C, here and under QEMU, without Python in the binary."""
+"""`make run` in examples/aot_mnist trains in C, here and under QEMU, without Python."""
 
 import shutil
 import subprocess

@@ -1,6 +1,7 @@
 """`xladev aot`: what it writes, and that it writes nothing where something is wrong."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,9 @@ ENTRY e {
   ROOT both = (f32[4], f32[4]) tuple(new_w, scales)
 }
 """
+
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -80,6 +84,18 @@ def test_options_win_over_the_file(program: Path) -> None:
     header = (out / "configured.h").read_text()
     assert "Code for aarch64-unknown-linux-gnu" in header
     assert "configured_result_p(" in header
+
+
+def test_the_c_code_of_the_guide_builds(tmp_path: Path) -> None:
+    TOOLCHAINS["gcc"].require()
+    guide = (ROOT / "docs/how-to/ship-without-python.md").read_text("utf-8")
+    (code,) = re.findall(r"```c\n(.*?)```", guide, re.DOTALL)
+    predict = ROOT / "examples/mnist_softmax/programs/predict_64.pb"
+    assert main(["aot", str(predict), "--name", "predict", "--out", str(tmp_path)]) == 0
+    end = "#include <stdio.h>\nint main(void) { return (int)first_digit(); }\n"
+    (tmp_path / "main.c").write_text(code + end)
+    checked(["gcc", *C99, "main.c", "-L.", "-lpredict", "-o", "main"], tmp_path)
+    checked(["./main"], tmp_path)
 
 
 WRONG: dict[str, tuple[list[str], str]] = {
