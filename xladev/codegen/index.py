@@ -91,6 +91,10 @@ class IndexMath:
         shifted = self.sub(x, low)
         return self.b.icmp("ult", self.value(shifted), max(high - low, 0))
 
+    def uniform(self, x: IndexValue) -> IndexValue:
+        """A coordinate that decides whether there is an element: of a vector, for all lanes."""
+        return x
+
     def all_of(self, conditions: Sequence[Value | bool]) -> Value | bool:
         """Conjunction."""
         known: Value | None = None

@@ -111,7 +111,7 @@ def _pad(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
         extent = (size - 1) * step + 1 if size else 0
         inside.append(e.at.within(shifted, 0, extent))
         if step > 1:
-            hole = e.at.rem(shifted, step)
+            hole = e.at.uniform(e.at.rem(shifted, step))
             inside.append(hole == 0 if isinstance(hole, int) else e.b.icmp("eq", hole, 0))
             shifted = e.at.div(shifted, step)
         mapped.append(shifted)

@@ -239,7 +239,7 @@ def base_index(
         if not _always_inside(w, size):
             inside.append(e.at.within(x, 0, extent))
         if w.base_dilation > 1:
-            hole = e.at.rem(x, w.base_dilation)
+            hole = e.at.uniform(e.at.rem(x, w.base_dilation))
             inside.append(hole == 0 if isinstance(hole, int) else e.b.icmp("eq", hole, 0))
             x = e.at.div(x, w.base_dilation)
         mapped.append(x)

@@ -105,10 +105,16 @@ class VectorIndexMath(IndexMath):
         return self._note(super().rem(x, y), self.moves(x), gcd(self._divisor(x), y))
 
     def within(self, x: IndexValue, low: int, high: int) -> Value | bool:
-        """As for one element; not of what moves."""
-        if self.moves(x):
+        """As for one element; of what moves only where it holds for all lanes or for none."""
+        if self.moves(x) and not (self._is_aligned(x, low) and self._is_aligned(x, high)):
             raise NotInVectorsError("a condition that differs from lane to lane")
         return super().within(x, low, high)
+
+    def uniform(self, x: IndexValue) -> IndexValue:
+        """The same; not of what moves."""
+        if self.moves(x):
+            raise NotInVectorsError("a condition that differs from lane to lane")
+        return x
 
     def clamp(self, x: IndexValue, low: int, high: int) -> IndexValue:
         """As for one element; not of what moves."""

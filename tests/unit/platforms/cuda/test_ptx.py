@@ -8,7 +8,10 @@ import pytest
 
 from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.errors import CompileError
+from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.codegen import nvptx
+from xladev.testing.differential import compare_with_evaluator
+from xladev.testing.random_inputs import random_arguments
 
 SCALED = """
 ENTRY e {
@@ -47,7 +50,6 @@ def test_narrow_elements_fill_16_bytes_too():
 
 def test_operands_that_are_overwritten_are_not_read_through_the_constant_cache():
     from xladev.codegen.kernel_spec import KernelSpec
-    from xladev.hlo.text import parse_module
     from xladev.platforms.cuda.codegen.kernel import emit_thread_function
 
     computation = parse_module(chain("negate")).entry
@@ -56,6 +58,30 @@ def test_operands_that_are_overwritten_are_not_read_through_the_constant_cache()
     ptx = nvptx.ptx_of("kernel", text, "sm_90a")
     assert ".nc" not in ptx
     assert "ld.global.v4.b32" in ptx
+
+
+MOVED = """
+ENTRY e {
+  x = f32[128,64] parameter(0)
+  y = f32[128,32] parameter(1)
+  z = f32[] constant(1)
+  n = f32[128,64] negate(x)
+  c = f32[128,96] concatenate(n, y), dimensions={1}
+  p = f32[130,WIDTH] pad(c, z), padding=1_1x4_4INTERIOR
+  ROOT s = f32[130,96] slice(p), slice={[0:130], [0:96]}
+}"""
+
+
+@pytest.mark.parametrize(
+    ("width", "interior", "is_wide"), [(104, "", True), (389, "_3", False)], ids=["rows", "holes"]
+)
+def test_what_differs_from_vector_to_vector_is_moved_at_once(width, interior, is_wide, emulated):
+    text = MOVED.replace("WIDTH", str(width)).replace("INTERIOR", interior)
+    module = parse_module(text)
+    assert compare_with_evaluator(module, random_arguments(module, 0), emulated) is None
+    ptx = ptx_of(text)
+    assert ("ld.global.nc.v4.b32" in ptx) == is_wide
+    assert ("st.global.v4.b32" in ptx) == is_wide
 
 
 UNARY = ("exponential", "log", "tanh", "logistic", "erf", "cosine", "tan", "cbrt", "rsqrt")
