@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.emitter import ElementalEmitter
-from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import moved_as_bits
 from xladev.codegen.llvm import PTR, VOID, ModuleBuilder, Parameter, TargetTraits
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild
 from xladev.platforms.cuda.codegen.kinds import kind_of
+from xladev.platforms.cuda.codegen.patches import CUDA_RULES
 from xladev.platforms.cuda.codegen.primitives import CONTEXT, THREAD
 
 
@@ -76,7 +76,7 @@ def _emit_stage(
     arrays = tuple(IrArray(p, s) for p, s in zip(b.arguments[1:], shapes, strict=False))
     count = len(spec.operands)
     held = {p: (a,) for p, a in zip(spec.computation.parameters, arrays, strict=False)}
-    e = ElementalEmitter(b, ELEMENT_RULES, held)
+    e = ElementalEmitter(b, CUDA_RULES, held)
     workspace = b.arguments[-1] if kind.workspace_nbytes else None
     stage = kind.stages[number]
     dimensions = stage.emit(ThreadBuild(spec, e, arrays[:count], arrays[count:], workspace))

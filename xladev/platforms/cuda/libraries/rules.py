@@ -19,6 +19,7 @@ from xladev.hlo.shape import array, tuple_of
 from xladev.passes import pattern as m
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.rewrite import Rewriter, RewriteRule, RuleSet, rewrite
+from xladev.platforms.cuda.libraries.convolution import as_product, convolution_support
 from xladev.platforms.cuda.libraries.custom_calls import library_call
 from xladev.platforms.cuda.libraries.epilogues import add_bias, apply_gelu, apply_relu
 from xladev.platforms.cuda.libraries.fourier import as_fourier, fourier_support
@@ -81,7 +82,13 @@ class LibraryCalls(HloModulePass):
         calls = [rule for opcode, rule in _CALLS.items() if opcode in self.opcodes]
         sweeps: list[Sequence[RewriteRule]] = [calls]
         if "dot" in self.opcodes:
-            sweeps += [(_arrange,), (self._product(),), (add_bias,), (apply_relu, apply_gelu)]
+            sweeps += [
+                (_multiply_patches,),
+                (_arrange,),
+                (self._product(),),
+                (add_bias,),
+                (apply_relu, apply_gelu),
+            ]
         for rules in sweeps:
             module = RuleSet(rules, only_static=True).run(module)
         return module
@@ -97,6 +104,16 @@ class LibraryCalls(HloModulePass):
             return library_call(r, root.shape, (rhs, lhs), call)
 
         return call_cublaslt
+
+
+def _is_product(i: HloInstruction) -> bool:
+    return bool(convolution_support(i))
+
+
+@rewrite(m.Opcode("convolution").where(_is_product, "a convolution that is a product"))
+def _multiply_patches(r: Rewriter, root: HloInstruction) -> HloInstruction:
+    """convolution = patches of the input times the kernel."""
+    return as_product(r, root)
 
 
 @rewrite(m.Opcode("dot").where(_is_ours, "a product that cuBLASLt has"))

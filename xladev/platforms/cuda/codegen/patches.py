@@ -1,0 +1,46 @@
+"""Patches of a convolution's input, as the rows of a matrix product: one element for each thread.
+
+A custom call of `PATCHES` has the window, dimension labels and groups of its convolution, and the
+dimensions group (if there are several), batch, spatial output dimensions, window dimensions,
+feature. What lies in the padding, or between dilated elements, is zero.
+"""
+
+from __future__ import annotations
+
+from xladev.codegen.elemental.choose import choose_many
+from xladev.codegen.elemental.emitter import ElementalEmitter
+from xladev.codegen.elemental.reduction import base_index
+from xladev.codegen.elemental.rules import ELEMENT_RULES
+from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.scalar.constants import constant_element
+from xladev.codegen.scalar.elements import Element
+from xladev.errors import UnsupportedError
+from xladev.hlo.attributes import ConvDims, Window
+from xladev.hlo.ir import HloInstruction
+
+PATCHES = "xladev.cuda.patches"
+"""Target of the custom call."""
+
+
+def _custom_call(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    if i["custom_call_target"] != PATCHES:
+        raise UnsupportedError(f"no kernel for custom call {i['custom_call_target']}")
+    d: ConvDims = i["dim_labels"]
+    window: Window = i["window"]
+    operand, count = i.operands[0], len(window)
+    group, (batch, *places) = (index[0], index[1:]) if i["feature_group_count"] > 1 else (0, index)
+    spatial, at_window, feature = places[:count], places[count:-1], places[-1]
+    dims = [operand.shape.dims[n] for n in d.input_spatial]
+    inside, base = base_index(e, window, dims, tuple(spatial), tuple(at_window))
+    at: list[IndexValue] = [0] * operand.shape.rank
+    at[d.input_batch] = batch
+    at[d.input_feature] = e.at.add(e.at.mul(group, i.shape.dims[-1]), feature)
+    for n, x in zip(d.input_spatial, base, strict=True):
+        at[n] = x
+    zero = constant_element(operand.shape.element_type, 0)
+    (found,) = choose_many(e, inside, lambda: (e.element(operand, tuple(at)),), lambda: (zero,))
+    return found
+
+
+CUDA_RULES = {**ELEMENT_RULES, "custom-call": _custom_call}
+"""Code by opcode: the shared rules, and what only this platform makes."""
