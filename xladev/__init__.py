@@ -46,6 +46,10 @@ __all__ = [
 ]
 
 
+# What makes pages of the files that a compilation dumps; looked up by instrument, far to its left.
+_DUMP_PAGES = "xladev.profiling.dumps.pages:add_file"
+
+
 def __getattr__(name: str) -> object:
     """Import the module that defines the public `name`, and remember the value."""
     if name not in _PUBLIC:

@@ -12,7 +12,7 @@ from xladev.client import load
 from xladev.errors import ArgumentError
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.text.printer import PrintOptions, print_instruction
-from xladev.testing.debug.structure import ComputationDifference, differences
+from xladev.profiling.structure import ComputationDifference, differences
 from xladev.testing.differential import compare_results, run_on_platform
 from xladev.testing.verdict import DEFINITION
 

@@ -16,10 +16,11 @@ from xladev.cli.output import progress
 from xladev.client import host_targets, load
 from xladev.errors import UsageError
 from xladev.hlo.dot import module_to_dot
-from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.ir import HloModule
 from xladev.passes.registry import parse_passes
 from xladev.profiling.graph.colours import kernels_of, with_times
 from xladev.profiling.graph.html import html_page
+from xladev.profiling.graph.marks import difference_marks
 from xladev.profiling.graph.model import Colouring, graph_data
 from xladev.profiling.graph.shades import COLOURS
 from xladev.profiling.graph.svg import png_picture, svg_picture
@@ -27,7 +28,6 @@ from xladev.profiling.timeline.file import read_trace
 from xladev.runtime.registry import current_registry
 from xladev.testing.debug.forms import KERNELS, forms_of
 from xladev.testing.debug.placement import placements
-from xladev.testing.debug.structure import differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,20 +156,10 @@ def _page(shown: list[_Shown], arguments: argparse.Namespace) -> bytes:
     colour = arguments.colour or ""
     if len(shown) == 1:
         return html_page([shown[0].data], shown[0].module.name, colour).encode()
-    marks = _marks(*(each.module for each in shown))
+    marks = difference_marks(*(each.module for each in shown))
     names = (arguments.file.name, arguments.other.name if arguments.other else arguments.passes)
     programs = [
         graph_data(each.module, replace(each.known, marks=marks)) | {"title": name}
         for each, name in zip(shown, names, strict=True)
     ]
     return html_page(programs, f"{names[0]} and {names[1]}", colour).encode()
-
-
-def _marks(first: HloModule, second: HloModule) -> dict[HloInstruction, str]:
-    marks: dict[HloInstruction, Any] = {}
-    for difference in differences(first, second):
-        marks |= dict.fromkeys(difference.removed, "removed")
-        marks |= dict.fromkeys(difference.added, "added")
-        for pair in difference.rewired:
-            marks |= dict.fromkeys(pair, "rewired")
-    return marks

@@ -17,6 +17,7 @@ from xladev.compiler.assignment import (
     refuse_fallbacks,
 )
 from xladev.compiler.collective_thunk import CollectivePlan, simple_reduction
+from xladev.compiler.compile_report import dumped_report
 from xladev.compiler.dynamic_interface import with_dynamic_interface
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions
@@ -34,7 +35,7 @@ from xladev.hlo.device_groups import device_groups
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.shape import Shape
 from xladev.hlo.work import floating_point_work
-from xladev.instrument import dump, dumping_to, logger, trace_scope
+from xladev.instrument import dump, dump_group, dumping_to, logger, trace_scope
 from xladev.passes.effects import computations_with_effects
 
 _log = logger("compile")
@@ -62,7 +63,11 @@ def compile_module(
         OutOfMemoryError: the compiler itself ran out of memory.
     """
     start = time.perf_counter()
-    with dumping_to(options.dump_to, options.dump_filter):
+    with (
+        dumping_to(options.dump_to, options.dump_filter),
+        dump_group(module.name, target.name),
+        dumped_report(module.name),
+    ):
         with trace_scope(module.name, "compile", platform=target.name):
             program = _compile_within_memory(module, target, options, hosts)
         dump(module.name, "program.txt", lambda: str(program))

@@ -2,7 +2,7 @@
 
 from xladev.instrument.counters import collect_counters, counter, counters
 from xladev.instrument.decisions import Decision, collect_decisions, decision
-from xladev.instrument.dump import dump, dumping, dumping_to
+from xladev.instrument.dump import dump, dump_group, dumping, dumping_to
 from xladev.instrument.log import LOGGERS, configure_logging, logger
 from xladev.instrument.trace import (
     Trace,
@@ -33,6 +33,7 @@ __all__ = [
     "counters",
     "decision",
     "dump",
+    "dump_group",
     "dumping",
     "dumping_to",
     "is_tracing",

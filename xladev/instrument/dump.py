@@ -1,5 +1,8 @@
 """Dumps: intermediate products written to numbered files in a folder, one log line per file.
 
+Files appear whole or not at all, and no process takes another's place. Those of a compilation are
+told to whoever makes pages of them.
+
 Environment: `XLADEV_DUMP_TO` names the folder; `XLADEV_DUMP_FILTER` is a regular expression that a
 dump's name and suffix (``jit_step.after_cse.hlo``) must contain.
 """
@@ -11,9 +14,12 @@ import itertools
 import logging
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from xladev.errors import OptionError, XladevError
@@ -22,6 +28,40 @@ Content = str | bytes | Callable[[], str | bytes]
 _log = logging.getLogger("xladev.dump")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 _MAX_NAME = 120
+_MAX_TRIES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class DumpGroup:
+    """The dumps of one compilation.
+
+    Attributes:
+        number: of the compilation in its process.
+        title: the module's name.
+        platform: that it is compiled for.
+    """
+
+    number: int
+    title: str
+    platform: str
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedFile:
+    """One file of a compilation.
+
+    Attributes:
+        path: of the file.
+        name, suffix: what `dump` was called with.
+        group: the compilation.
+        is_last: True if the compilation dumps no more; ``path`` is then its folder.
+    """
+
+    path: Path
+    name: str
+    suffix: str
+    group: DumpGroup
+    is_last: bool = False
 
 
 class DumpFolder:
@@ -56,19 +96,49 @@ class DumpFolder:
             return None
         made = content() if callable(content) else content
         data = made.encode() if isinstance(made, str) else made
-        path = self._folder / f"{next(self._numbers):04d}.{_safe(name)}.{_safe(suffix)}"
-        self._store(path, data)
+        path = self._store(f"{_safe(name)}.{_safe(suffix)}", data)
         _log.info("wrote %s (%d bytes)", path, len(data))
+        group = _group.get()
+        if group is not None:
+            _tell(DumpedFile(path, name, suffix, group))
         return path
 
-    def _store(self, path: Path, data: bytes) -> None:
+    def finish(self, group: DumpGroup) -> None:
+        """Tells that a compilation dumps no more."""
+        if self._folder.is_dir():
+            _tell(DumpedFile(self._folder, "", "", group, is_last=True))
+
+    def _store(self, title: str, data: bytes) -> Path:
+        """Writes a file, whole or not at all."""
+        draft = self._folder / f".{os.getpid()}.{threading.get_ident()}.{title}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+            try:
+                draft.write_bytes(data)
+                return self._numbered(draft, title)
+            finally:
+                with suppress(OSError):
+                    draft.unlink()
         except OSError as e:
             raise XladevError(
-                f"cannot write dump {path}", why=str(e), hint="check XLADEV_DUMP_TO", code="DUMP"
+                f"cannot write dump {self._folder / title}",
+                why=str(e),
+                hint="check XLADEV_DUMP_TO",
+                code="DUMP",
             ) from e
+
+    def _numbered(self, draft: Path, title: str) -> Path:
+        """The draft under the next number under which no other process has such a file."""
+        for _ in range(_MAX_TRIES):
+            path = self._folder / f"{next(self._numbers):04d}.{title}"
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                continue
+            except OSError:  # a file system without links
+                os.replace(draft, path)
+            return path
+        raise FileExistsError(f"{_MAX_TRIES} numbers are taken")
 
 
 def _last_number(folder: Path) -> int:
@@ -89,6 +159,38 @@ _lock = threading.Lock()
 _override: contextvars.ContextVar[DumpFolder | None] = contextvars.ContextVar(
     "xladev_dump", default=None
 )
+
+
+_group: contextvars.ContextVar[DumpGroup | None] = contextvars.ContextVar(
+    "xladev_dump_group", default=None
+)
+_group_numbers = itertools.count(1)
+
+
+def _tell(file: DumpedFile) -> None:
+    """Tells the function that xladev names for making pages; what it fails in is only logged."""
+    module, _, name = str(sys.modules["xladev"].__dict__["_DUMP_PAGES"]).partition(":")
+    try:
+        getattr(import_module(module), name)(file)
+    except (XladevError, OSError) as error:  # compilation goes on without pages
+        _log.warning("no page of dumps in %s: %s", file.path.parent, error)
+
+
+@contextmanager
+def dump_group(title: str, platform: str) -> Iterator[None]:
+    """The dumps of this thread's block are those of one compilation."""
+    if not dumping():
+        yield
+        return
+    group = DumpGroup(next(_group_numbers), title, platform)
+    token = _group.set(group)
+    try:
+        yield
+    finally:
+        _group.reset(token)
+        folder = _folder()
+        if folder is not None:
+            folder.finish(group)
 
 
 def dump(name: str, suffix: str, content: Content) -> Path | None:

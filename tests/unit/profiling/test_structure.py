@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xladev.hlo.text import parse_module
-from xladev.testing.debug.structure import differences
+from xladev.profiling.structure import differences
 
 BASE = """HloModule a
 body {

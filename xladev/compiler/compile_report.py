@@ -1,0 +1,48 @@
+"""What a compilation decided and how long its steps took, as dumps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from xladev.instrument import (
+    Decision,
+    TraceEvent,
+    collect_decisions,
+    dump,
+    dumping,
+    tracing,
+)
+
+
+@contextmanager
+def dumped_report(name: str) -> Iterator[None]:
+    """Dumps ``NAME.decisions.txt`` and ``NAME.timings.txt`` of a block, also of one that fails."""
+    if not dumping():
+        yield
+        return
+    with tracing(watch=False) as trace, collect_decisions() as decisions:
+        try:
+            yield
+        finally:
+            dump(name, "decisions.txt", lambda: _decided(decisions))
+            dump(name, "timings.txt", lambda: _timed(trace.events))
+
+
+def _decided(decisions: Sequence[Decision]) -> str:
+    lines = [f"{d.step}: {d.name}: {d.why}" for d in decisions if d.why]
+    return "".join(f"{line}\n" for line in dict.fromkeys(lines))
+
+
+def _timed(events: Sequence[TraceEvent]) -> str:
+    """A table by step; steps lie within others, so that times do not add up."""
+    times, counts = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for event in events:
+        key = event.category, event.name
+        times[key] += event.duration_ns
+        counts[key] += 1
+    rows = [
+        f"{ns / 1e6:12.3f} {counts[key]:6} {key[0]:16} {key[1]}" for key, ns in times.most_common()
+    ]
+    return "\n".join([f"{'ms':>12} {'times':>6} {'kind':16} step", *rows, ""])

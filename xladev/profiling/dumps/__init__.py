@@ -1,0 +1,1 @@
+"""Pages of a folder of dumps: an index of all, and what each pass changed."""
