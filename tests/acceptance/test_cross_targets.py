@@ -30,9 +30,7 @@ SEED = 7
 FILES = ("elementwise_unary", "elementwise_binary", "conversion", "reduction", "products",
          "movement", "indexing", "convolution", "control", "solvers")  # fmt: skip
 SEVERAL_DEVICES = frozenset({"collectives_shard_map"})
-EVERY_COMMIT = ("mnist_softmax_train", "cnn_train_adam_dropout", "transformer_block_fwd_bwd")
 NAMES = [name for name in program_names(PROGRAMS) if name not in SEVERAL_DEVICES]
-LEAST = tuple(m for m in MACHINES if ":" not in m.target and "android" not in m.target)
 
 # See tests/acceptance/test_programs.py: one gradient of Adam's first step is rounding noise.
 ROUNDING_NOISE = {"cnn_train_adam_dropout": "result 3: 1 of 4608 differ"}
@@ -46,30 +44,19 @@ def usable(machine: Machine) -> None:
         pytest.skip(f"this processor has no {machine.needs}")
 
 
-def check_program(machine: Machine, name: str, folder: Path) -> None:
-    usable(machine)
-    program = ExportedProgram(PROGRAMS, name)
-    compiled = cross_compile(program.module(), machine)
-    problem = program.problem_of(compiled(program.inputs(), folder))
-    if problem and problem.startswith(ROUNDING_NOISE.get(name, "none of these")):
-        pytest.xfail(f"rounding noise: {problem}")
-    assert problem == ""
-
-
-@pytest.mark.skipif(not NAMES, reason="../shared/programs is not here")
-@pytest.mark.parametrize("name", EVERY_COMMIT)
-@pytest.mark.parametrize("machine", LEAST, ids=lambda m: m.target)
-def test_program(machine: Machine, name: str, tmp_path: Path) -> None:
-    check_program(machine, name, tmp_path)
-
-
 @pytest.mark.rotating
 @pytest.mark.skipif(not NAMES, reason="../shared/programs is not here")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.target)
 @pytest.mark.counts("programs on other machines")
-def test_all_programs(machine: Machine, name: str, tmp_path: Path) -> None:
-    check_program(machine, name, tmp_path)
+def test_program(machine: Machine, name: str, tmp_path: Path) -> None:
+    usable(machine)
+    program = ExportedProgram(PROGRAMS, name)
+    compiled = cross_compile(program.module(), machine)
+    problem = program.problem_of(compiled(program.inputs(), tmp_path))
+    if problem and problem.startswith(ROUNDING_NOISE.get(name, "none of these")):
+        pytest.xfail(f"rounding noise: {problem}")
+    assert problem == ""
 
 
 @pytest.mark.rotating
