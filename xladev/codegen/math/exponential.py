@@ -93,6 +93,18 @@ def exp_normal_single(b: FunctionBuilder, x: Value) -> Value:
     return b.fmul(mantissa, power_of_two(b, n)) if at_once is None else at_once
 
 
+def exp_minus_one_single(b: FunctionBuilder, x: Value) -> Value:
+    """exp(x) - 1 in f32 for 0 <= x <= 20: 2**n (exp(r) - 1) + (2**n - 1), rounded once at the end.
+
+    The reduction is off by n * 2**-29 or so, which what is made of it must not magnify.
+    """
+    whole, n = nearest_integer(b, x, c.LOG2_E)
+    part = exp_minus_one_of(b, b.fma(whole, -c.LN2, x), c.EXP_IN_F32)
+    at_once = scaled_at_once(b, b.const(x.type, 1.0), whole)
+    power = power_of_two(b, n) if at_once is None else at_once
+    return b.fma(part, power, b.fsub(power, 1.0))
+
+
 def _mantissa_single(b: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
     """exp(r), and n as float and integer, with x = n log(2) + r."""
     whole, n = nearest_integer(b, x, c.LOG2_E)

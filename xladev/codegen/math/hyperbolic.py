@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
-from xladev.codegen.math.exponential import exp_normal_single, expm1, scaled_exp
+from xladev.codegen.math.exponential import exp_minus_one_single, expm1, scaled_exp
 from xladev.codegen.math.logarithm import log1p
 from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared, with_sign
 from xladev.codegen.math.trigonometric import keep_zero
@@ -58,14 +58,11 @@ def _tanh(table: Sequence[float]) -> MathEmitter:
 
 
 def _tanh_single(b: FunctionBuilder, args: _Args) -> Value:
-    """A polynomial up to 5/8, then 1 - 2 / (exp(2|x|) + 1); 1 to the last place beyond 9.1."""
+    """(exp(2|x|) - 1) / (exp(2|x|) + 1), the numerator accurate near zero; 1 beyond 9.1."""
     x = b.fabs(args[0])
-    z = b.fmul(x, x)
-    near = b.fma(b.fmul(z, horner(b, z, c.TANH_IN_F32)), x, x)
     bounded = b.select(b.fcmp("ogt", x, 9.1), 9.1, x)
-    rising = exp_normal_single(b, b.fadd(bounded, bounded))
-    far = b.fsub(1.0, b.fdiv(2.0, b.fadd(rising, 1.0)))
-    return with_sign(b, b.select(b.fcmp("olt", x, 0.625), near, far), args[0])
+    t = exp_minus_one_single(b, b.fadd(bounded, bounded))
+    return with_sign(b, b.fdiv(t, b.fadd(t, 2.0)), args[0])
 
 
 def _asinh(table: Sequence[float]) -> MathEmitter:

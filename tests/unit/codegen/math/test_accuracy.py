@@ -42,7 +42,7 @@ UNARY: dict[str, tuple[Callable[..., Any], float, float]] = {
     "atan": (mp.atan, 0.51, 2.0),
     "sinh": (mp.sinh, 0.51, 2.0),
     "cosh": (mp.cosh, 0.51, 1.7),
-    "tanh": (mp.tanh, 1.3, 2.7),
+    "tanh": (mp.tanh, 1.8, 2.7),
     "asinh": (mp.asinh, 0.51, 2.2),
     "acosh": (mp.acosh, 0.51, 2.6),
     "atanh": (mp.atanh, 0.51, 2.2),
