@@ -14,6 +14,7 @@ from xladev.platforms.cuda.codegen.scatters import scatter_kind
 from xladev.platforms.cuda.codegen.selections import selection_kind
 from xladev.platforms.cuda.codegen.slice_updates import slice_update_kind
 from xladev.platforms.cuda.codegen.sorts import sort_kind
+from xladev.platforms.cuda.codegen.tiled_dots import tiled_dot_kind
 from xladev.platforms.cuda.codegen.transposes import transpose_kind
 
 KINDS: tuple[Recogniser, ...] = (
@@ -27,6 +28,7 @@ KINDS: tuple[Recogniser, ...] = (
     general_fold_kind,
     scan_kind,
     transpose_kind,
+    tiled_dot_kind,
 )
 """Kernels that none of them knows are loops: elements computed one by one."""
 

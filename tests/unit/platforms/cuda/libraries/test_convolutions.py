@@ -93,6 +93,20 @@ def test_others_are_summed_by_their_own_kernel(text, emulated):
     assert called(text) == []
 
 
+def test_a_convolution_takes_its_bias_along(emulated):
+    more = """
+  b = f32[5] parameter(2)
+  wide = f32[2,7,7,5] broadcast(b), dimensions={3}
+  s = f32[2,7,7,5] add(c, wide)
+  z = f32[] constant(0)
+  zeros = f32[2,7,7,5] broadcast(z), dimensions={}
+  ROOT r = f32[2,7,7,5] maximum(s, zeros)
+}"""
+    text = CONVOLUTIONS["plain"].replace("ROOT r", "c").replace("\n}", more)
+    assert [call.epilogue for call in called(text)] == ["RELU_BIAS"]
+    check(text, emulated, Matmul)
+
+
 def test_patches_that_take_too_much_memory(monkeypatch):
     from xladev.platforms.cuda.libraries import convolution as module
 
