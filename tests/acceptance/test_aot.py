@@ -17,6 +17,7 @@ from tests.conftest import PROGRAMS
 from tests.tools.c_programs import C99, TOOLCHAINS, Array, Toolchain, build, checked, run_example
 from tests.tools.programs import ExportedProgram, program_names
 from xladev.aot.build import Bundle, compile
+from xladev.compiler.options import CompileOptions
 
 NAMES = program_names(PROGRAMS)
 SHOWN = ("mnist_softmax_train", "cnn_train_adam_dropout", "transformer_block_fwd_bwd")
@@ -65,6 +66,40 @@ def test_larger_programs_on_every_machine(name: str, chain: str, tmp_path: Path)
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "collectives_shard_map"])
 def test_every_program_here(name: str, tmp_path: Path) -> None:
     check(name, "gcc", tmp_path)
+
+
+@cache
+def shared_bundle(name: str, target: str | None) -> Bundle:
+    options = CompileOptions(threads=4)
+    return compile(ExportedProgram(PROGRAMS, name).module(), "prog", target=target, options=options)
+
+
+@pytest.mark.parametrize("flags", [(), ("-g", "-fsanitize=thread"), ("-g", "-fsanitize=address")])
+@pytest.mark.parametrize("chain", ["gcc", "clang"])
+def test_threads_change_no_bit(chain: str, flags: tuple[str, ...], tmp_path: Path) -> None:
+    toolchain = TOOLCHAINS[chain]
+    toolchain.require()
+    program = ExportedProgram(PROGRAMS, "mlp_train_momentum")
+    found = []
+    for number, make in enumerate((bundle_of, shared_bundle)):
+        bundle = make(program.name, None)
+        folder = tmp_path / str(number)
+        command = build(bundle, folder, toolchain, *flags)
+        found.append(run_example(bundle, command, folder, program.inputs()))
+    assert b"xladev_parallel" in shared_bundle(program.name, None).code
+    for alone, together in zip(*found, strict=True):
+        assert alone.tobytes() == together.tobytes()
+
+
+@pytest.mark.rotating
+@pytest.mark.parametrize("chain", ["aarch64", "armv7", "riscv64"])
+def test_threads_on_other_machines(chain: str, tmp_path: Path) -> None:
+    toolchain = TOOLCHAINS[chain]
+    toolchain.require()
+    program = ExportedProgram(PROGRAMS, "mlp_train_momentum")
+    bundle = shared_bundle(program.name, toolchain.target)
+    command = build(bundle, tmp_path, toolchain)
+    compare(program, run_example(bundle, command, tmp_path, program.inputs()))
 
 
 def test_a_program_whose_results_replace_arguments(tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ def build(bundle: Bundle, folder: Path, toolchain: Toolchain, *flags: str) -> tu
         checked(command, folder)
         return (*toolchain.runner, str(folder / f"{name}_example.mjs"))
     language = ("-x", "none") if "-x" in toolchain.compiler else ()
-    source = [*toolchain.compiler, "-O1", *flags, f"{name}_example.c", *language]
+    shared = ("xladev_threads.c", "-pthread") if bundle.interface.threads > 1 else ()
+    source = [*toolchain.compiler, "-O1", *flags, f"{name}_example.c", *shared, *language]
     checked([*source, "-L.", f"-l{name}", "-o", f"{name}_example"], folder)
     return (*toolchain.runner, str(folder / f"{name}_example"))
 

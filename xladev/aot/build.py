@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform as machine
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 
 from xladev.aot.archive import Member, archive
@@ -39,7 +40,7 @@ class Bundle:
         interface: what C sees of it.
         code: the object file.
         files: contents by file name: header, object file, static library, pkg-config file, CMake
-            package, example.
+            package, example; for several threads, xladev_threads.c and its header.
     """
 
     interface: Interface
@@ -100,6 +101,7 @@ def compile(
     executable = whole_executable(named.module, described, wanted)
     exported = chosen.compiler.export(executable, "object")
     interface = interface_of(whole.name, executable.signature, named, exported.entry, ALIGNMENT)
+    interface = replace(interface, threads=wanted.threads or 1)
     return Bundle(interface, exported.data, dict(_files(interface, exported.data)))
 
 
@@ -143,3 +145,6 @@ def _files(interface: Interface, code: bytes) -> Iterator[tuple[str, bytes]]:
     yield f"{name}_example.c", example(interface).encode()
     if interface.target.startswith("wasm"):
         yield f"{name}_example.mjs", web_example(interface).encode()
+    if interface.threads > 1:
+        for file in ("xladev_threads.h", "xladev_threads.c"):
+            yield file, files("xladev.aot").joinpath(file).read_bytes()

@@ -13,15 +13,19 @@ from xladev.aot.interface import BEST_ALIGNMENT, CValue, Interface
 def example(interface: Interface) -> str:
     """C99 and C++: arguments from files or zeros, results printed and written to files."""
     name, upper = interface.name, interface.name.upper()
+    is_shared = interface.threads > 1
+    sources = "xladev_threads.c -pthread " if is_shared else ""
+    build = f"cc -std=c99 -Wall -Wextra -O2 NAME_example.c {sources}-L. -lNAME -o NAME_example"
     lines = [
         f"/* Runs {name} once and prints how its results begin.",
         " *",
-        " *     cc -std=c99 -Wall -Wextra -Wpedantic -O2 NAME_example.c -L. -lNAME -o NAME_example",
+        f" *     {build}",
         " *     ./NAME_example                        arguments are zeros",
         " *     ./NAME_example ARGUMENT...            raw files, one for each argument",
         " *     ./NAME_example ARGUMENT... RESULT...  and files to write the results to",
         " */",
         f'#include "{name}.h"',
+        *(['#include "xladev_threads.h"'] if is_shared else []),
         "",
         "#include <stdio.h>",
         "#include <string.h>",
@@ -48,7 +52,9 @@ def example(interface: Interface) -> str:
         *(f"  {name}_set_arg_{a.name}(&context, {_variable(a)});" for a in interface.arguments),
         f"  culprit = {name}_culprit(&context, &status);",
         f"  if (culprit != NULL) return fail({name}_status_string(status), culprit);",
+        *([f"  xladev_threads_start({interface.threads});"] if is_shared else []),
         f"  status = {name}_run(&context);",
+        *(["  xladev_threads_stop();"] if is_shared else []),
         f'  if (status != {upper}_OK) return fail({name}_status_string(status), "run");',
         *(line for r in interface.results for line in _show(name, upper, r)),
         *_write_results(interface, upper),

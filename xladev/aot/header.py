@@ -77,7 +77,17 @@ def _introduction(interface: Interface) -> Iterator[str]:
     yield " * nobody writes. Calls on different contexts, with memory and results of their own, may"
     yield " * run at the same time and may share arguments that are const. One context is for one"
     yield " * thread at a time. The floating-point environment is the default: round to nearest."
+    yield from _on_helpers(interface)
     yield " */"
+
+
+def _on_helpers(interface: Interface) -> Iterator[str]:
+    """What code for several threads wants besides."""
+    if interface.threads > 1:
+        yield " *"
+        yield f" * A run is shared by up to {interface.threads} threads: build with -pthread and"
+        yield " * xladev_threads.c, and call xladev_threads_start once. Results are the same for"
+        yield " * any number of them."
 
 
 def _status(name: str, upper: str) -> Iterator[str]:

@@ -96,6 +96,7 @@ class Interface:
         entry: symbol of the object code.
         target: what the code is for.
         module: name of the HLO module.
+        threads: most threads that work on one run.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Interface:
     entry: str
     target: str
     module: str
+    threads: int = 1
 
     @property
     def values(self) -> tuple[CValue, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from xladev.aot.build import Bundle, compile, machine_target
@@ -44,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--apart", action="store_true", help="no result takes the place of an argument"
     )
+    parser.add_argument(
+        "--threads", type=int, metavar="MOST", help="share each run; default: the calling thread"
+    )
     parser.add_argument("--platform", help="whose compiler makes the code; default: cpu")
     add_options(parser)
     parser.set_defaults(run=_run)
@@ -72,8 +76,12 @@ def _compiled(arguments: argparse.Namespace, config: Config, name: str) -> Bundl
         selection=config.selection + _selection(arguments),
         in_place=in_place,
         platform=arguments.platform or config.platform or "cpu",
-        options=options.with_options(arguments.option),
+        options=_with_threads(options.with_options(arguments.option), arguments.threads),
     )
+
+
+def _with_threads(options: CompileOptions, threads: int | None) -> CompileOptions:
+    return options if threads is None else replace(options, threads=threads)
 
 
 def _target(arguments: argparse.Namespace, config: Config) -> str:

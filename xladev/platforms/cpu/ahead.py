@@ -2,7 +2,8 @@
 
 Constants and shared procedures are part of it. Where LLVM calls functions that a compiler's own
 library has (64-bit division on 32-bit ARM), they are part of it too; from C's library it wants
-nothing but memcpy, memmove and memset, and nothing at all on WebAssembly.
+nothing but memcpy, memmove and memset, and nothing at all on WebAssembly. Code for several threads
+also wants `PARALLEL`, which the program that links it has from elsewhere.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from xladev.codegen.kernels.sharing import PARALLEL
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.compiler.kernel_plan import KernelPlan
 from xladev.errors import CompileError
@@ -50,12 +52,13 @@ def compile_ahead(
         CompileError: LLVM rejects the text, or calls functions that nobody has.
     """
     machine = target_machine(optimization_level, target)
+    is_shared = module.declares(PARALLEL)
     code = _linked(plan, module, machine, optimization_level)
     _hide_all_but(code, entry)
     wanted: tuple[str, ...] = ()
     for _ in range(_ROUNDS):
         data = object_code(plan.name, machine, code.clone())
-        wanted = _missing(data, target)
+        wanted = tuple(s for s in _missing(data, target) if not (s == PARALLEL and is_shared))
         if not wanted:
             return data
         texts = {symbol: builtin_text(symbol, target) for symbol in wanted}

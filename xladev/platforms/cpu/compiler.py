@@ -214,8 +214,16 @@ def _linked_ahead(
     plan: KernelPlan, signature: Signature, options: CompileOptions, target: CpuTarget
 ) -> Executable:
     entry = entry_symbol(signature.name)
+    threads = options.threads if (options.threads or 1) > 1 else None
+    if threads and target.architecture == "wasm32":
+        raise UnsupportedError(
+            f"code for {target.name} with {threads} threads",
+            where=f"module {signature.name}",
+            why="WebAssembly has no threads of its own",
+            hint="leave `threads` unset",
+        )
     with instrument.trace_scope("emission", "codegen"):
-        module = program_module(plan, target=target.traits, exported=entry)
+        module = program_module(plan, threads, target=target.traits, exported=entry)
     instrument.dump(plan.name, "ll", lambda: str(module))
     code = compile_ahead(plan, module, entry, target, options.optimization_level)
     return Executable(signature, CpuPayload((), (code,)).to_bytes())
