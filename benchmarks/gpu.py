@@ -1,4 +1,6 @@
-"""Kernel times on a GPU: `python -m benchmarks.gpu`, a table and a JSON file in a minute or two.
+"""Kernel times on a GPU, then other frameworks beside xladev: `python -m benchmarks.gpu`.
+
+It takes less than ten minutes: one or two for kernels, seven at most for `benchmarks.gpu_peers`.
 
 Every row is one generated kernel on arrays larger than the caches, timed by the device's own events
 and set against the speed at which the device copies memory, measured in the same run. With
@@ -15,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from benchmarks.gpu_child import PEERS
+from benchmarks.gpu_peers import report
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.options import CompileOptions
@@ -111,12 +115,17 @@ def _kernel_times(
     device: DriverDevice, code: KernelCode, sizes: Sequence[int], groups: int, launches: int
 ) -> list[float]:
     """Milliseconds of one launch on arrays of these sizes, whatever they hold."""
-    arrays = [device.allocate(max(n, 1)) for n in sizes]
-    function, stream = device.load(code.code, code.entry), device.create_stream()
+    nbytes = [*sizes, *([code.workspace_nbytes] if code.workspace_nbytes else [])]
+    arrays = [device.allocate(max(n, 1)) for n in nbytes]
+    parts = [(device.load(c.code, c.entry), c.dimensions) for c in code.launches]
+    stream = device.create_stream()
     addresses = [a.address for a in arrays]
-    times = _timed(
-        stream, lambda: stream.launch(function, code.dimensions, addresses), groups, launches
-    )
+
+    def enqueue() -> None:
+        for function, dimensions in parts:
+            stream.launch(function, dimensions, addresses)
+
+    times = _timed(stream, enqueue, groups, launches)
     for array in arrays:
         device.free(array)
     return times
@@ -149,6 +158,9 @@ def main() -> None:
     parser.add_argument("--size", type=int, nargs=2, default=None, metavar=("R", "C"))
     parser.add_argument("--groups", type=int, default=9)
     parser.add_argument("--json", type=Path, help="write the rows here")
+    parser.add_argument(
+        "--peers-budget", type=float, default=420, help="seconds for other frameworks; 0 for none"
+    )
     arguments = parser.parse_args()
     emulated = arguments.driver == "emulated"
     driver = EmulatedDriver() if emulated else CupyDriver()
@@ -167,6 +179,9 @@ def main() -> None:
             f"{row.share:8.1%}",
             flush=True,
         )
+    if not emulated and arguments.peers_budget:
+        peers = {"budget": arguments.peers_budget, "peers": list(PEERS), "only": []}
+        report(argparse.Namespace(**peers, small=False, cpu=False, json=None))
     if arguments.json:
         found = {"device": asdict(device.properties), "driver": driver.version(), "rows": rows}
         arguments.json.write_text(json.dumps(found, indent=1) + "\n")

@@ -1,0 +1,73 @@
+"""On a GPU: library calls, graphs and exchange with CuPy; never run without one."""
+
+import numpy as np
+import pytest
+
+from tests.gpu.test_on_gpu import device, pytestmark  # noqa: F401
+from tests.unit.platforms.cuda.libraries import test_convolutions as convolutions
+from tests.unit.platforms.cuda.libraries import test_library_programs as programs
+from tests.unit.platforms.cuda.test_tiled_dots import DOTS as TILED
+from xladev import client
+from xladev.compiler.options import CompileOptions
+from xladev.hlo.text import parse_module
+from xladev.instrument import collect_counters
+from xladev.runtime.array import from_dlpack
+from xladev.testing.differential import compare_with_evaluator
+from xladev.testing.random_inputs import random_arguments
+
+LAYERS = {
+    f"{name} {dtype}": programs.layer(dtype, rest)
+    for name, rest in programs.EPILOGUES.items()
+    for dtype in ("f32", "bf16")
+}
+FACTORS = {
+    f"{dtype} {lower}": programs.cholesky(dtype, lower)
+    for dtype in ("f32", "f64")
+    for lower in ("true", "false")
+}
+TEXTS = {
+    **{f"dot: {k}": v for k, v in programs.DOTS.items()},
+    **{f"fft: {k}": v for k, v in programs.FFTS.items()},
+    **{f"solve: {k}": v for k, v in programs.SOLVERS.items()},
+    **{f"cholesky: {k}": v for k, v in FACTORS.items()},
+    **{f"layer: {k}": v for k, v in LAYERS.items()},
+    **{f"convolution: {k}": v for k, v in convolutions.CONVOLUTIONS.items()},
+    **{f"tiled: {k}": v for k, v in TILED.items()},
+}
+WITHOUT_LIBRARIES = CompileOptions(strict=True).with_option("cuda.library_products=false")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_library_programs(name, device):  # noqa: F811
+    module = parse_module(TEXTS[name])
+    options = WITHOUT_LIBRARIES if name.startswith("tiled") else CompileOptions(strict=True)
+    arguments = random_arguments(module, 0)
+    assert compare_with_evaluator(module, arguments, "cuda", options) is None
+
+
+def test_relu_keeps_nan(device):  # noqa: F811
+    """HLO's maximum does; what the library's epilogue does is seen here."""
+    module = parse_module(programs.layer("f32", programs.RELU))
+    x = np.full((4, 6, 10), np.nan, np.float32)
+    w, b = np.ones((10, 7), np.float32), np.ones(7, np.float32)
+    assert np.isnan(np.asarray(client.compile(module, "cuda")(x, w, b))).all()
+
+
+def test_programs_are_replayed_as_graphs(device):  # noqa: F811
+    module = parse_module(programs.layer("f32", programs.GELU))
+    compiled = client.compile(module, "cuda", CompileOptions(strict=True))
+    arguments = random_arguments(module, 0)
+    with collect_counters() as counters:
+        found = [np.asarray(compiled(*arguments)) for _ in range(6)]
+    assert all(np.array_equal(found[0], f) for f in found)
+    assert counters.get("cuda.graph_launches", 0) > 0
+
+
+def test_arrays_go_to_cupy_and_back_without_copies(device):  # noqa: F811
+    cupy = pytest.importorskip("cupy")
+    x = cupy.arange(6, dtype=cupy.float32).reshape(2, 3)
+    taken = from_dlpack(device, x)
+    assert np.array_equal(np.asarray(taken), np.arange(6).reshape(2, 3))
+    shown = cupy.asarray(taken)
+    assert shown.data.ptr == x.data.ptr
+    assert cupy.from_dlpack(taken).data.ptr == x.data.ptr
