@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from xladev.compiler.description import DeviceDescription
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.opdef import Cost
-from xladev.hlo.work import own_cost
+from xladev.hlo.work import own_cost, own_operations
 from xladev.passes.loops.loop import Loop
 from xladev.passes.loops.trip_count import trip_count
 
@@ -117,11 +117,10 @@ def whole_cost(i: HloInstruction) -> Cost:
     """The cost of an instruction; a fusion reads its operands and writes its results once."""
     if i.opcode != "fusion":
         return own_cost(i)
-    inside = Cost()
-    for each in i["calls"].instructions:
-        inside = _plus(inside, own_cost(each))
+    inside = [own_operations(each) for each in i["calls"].instructions]
+    flops, transcendentals = map(sum, zip(*inside, strict=True))
     moved = i.shape.nbytes + sum(o.shape.nbytes for o in dict.fromkeys(i.operands))
-    return Cost(inside.flops, inside.transcendentals, moved)
+    return Cost(flops, transcendentals, moved)
 
 
 def _plus(a: Cost, b: Cost) -> Cost:

@@ -28,7 +28,7 @@ def floating_point_work(instructions: Iterable[HloInstruction]) -> int:
     pending, seen = list(instructions), set[HloComputation]()
     while pending:
         instruction = pending.pop()
-        flops, transcendentals = _operations(instruction)
+        flops, transcendentals = own_operations(instruction)
         total += flops + transcendentals
         called = instruction.called if instruction.opcode in _CONTROL else ()
         fresh = [c for c in called if c not in seen]
@@ -42,11 +42,14 @@ def own_cost(instruction: HloInstruction) -> Cost:
 
     What an instruction calls as a program (loops, branches, calls, fusions) is not its own.
     """
-    flops, transcendentals = _operations(instruction)
+    flops, transcendentals = own_operations(instruction)
     return Cost(flops, transcendentals, _moved_nbytes(instruction))
 
 
-def _operations(instruction: HloInstruction) -> tuple[int, int]:
+def own_operations(instruction: HloInstruction) -> tuple[int, int]:
+    """Floating-point operations and calls of transcendental functions, as of `own_cost`."""
+    if instruction.opcode in _UNMOVED:
+        return 0, 0
     operands = tuple(o.shape for o in instruction.operands)
     if not any(_has_floats(shape) for shape in (instruction.shape, *operands)):
         return 0, 0
