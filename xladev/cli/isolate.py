@@ -44,11 +44,16 @@ def _report(found: Isolation, arguments: argparse.Namespace, suspect: Suspect) -
     print("passes: the program means the same after each of them")
     if found.culprit is None:
         print(f"kernels: each of {found.judged[1]} is right alone")
+        if found.exchanges:
+            print(f"not run alone, as they exchange data: {', '.join(found.exchanges)}")
         mended = ", ".join(found.mended_by)
         print(f"the whole program is right with: {mended or 'none of the options that were tried'}")
         print("so order, memory or joins are to blame; `xladev bisect` shrinks the program")
         return
     print(f"kernels: {found.judged[0]} of {found.judged[1]} were run alone; the last differs:")
+    if found.devices > 1:
+        replica, partition = found.culprit.device
+        print(f"with the operands of replica {replica}, partition {partition}:")
     _report_culprit(found.culprit)
     keep(found.culprit.case, found.culprit.instruction.name, arguments, suspect)
 

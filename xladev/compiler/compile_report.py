@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from xladev.errors import XladevError
 from xladev.instrument import (
     Decision,
     TraceEvent,
@@ -25,9 +26,18 @@ def dumped_report(name: str) -> Iterator[None]:
     with tracing(watch=False) as trace, collect_decisions() as decisions:
         try:
             yield
-        finally:
-            dump(name, "decisions.txt", lambda: _decided(decisions))
-            dump(name, "timings.txt", lambda: _timed(trace.events))
+        except BaseException:
+            with suppress(XladevError):  # what ended the block matters more
+                _dump(name, decisions, trace.events)
+            raise
+        _dump(name, decisions, trace.events)
+
+
+def _dump(name: str, decisions: Sequence[Decision], events: Sequence[TraceEvent]) -> None:
+    text = _decided(decisions)
+    if text:
+        dump(name, "decisions.txt", text)
+    dump(name, "timings.txt", lambda: _timed(events))
 
 
 def _decided(decisions: Sequence[Decision]) -> str:

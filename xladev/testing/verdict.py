@@ -96,14 +96,16 @@ def verdict_on(
 
 def pack_case(head: dict[str, Any], module: HloModule, arguments: Sequence[Value]) -> bytes:
     """A message about one case, with plain data beside it."""
-    # a serialized module does not say how many replicas run it
-    head = {**head, "replicas": module.header.replica_count}
+    # the module is sent without its header
+    header = module.header
+    head = {**head, "replicas": header.replica_count, "partitions": header.num_partitions}
     return pack(head, flat_arrays(arguments), module)
 
 
 def unpack_case(head: Mapping[str, Any], arrays: Sequence[Array], proto: bytes) -> Case:
     """The case of a message, taken apart by `unpack`."""
-    header = replace(DEFAULT_HEADER, replica_count=head["replicas"])
+    counts = {"replica_count": head["replicas"], "num_partitions": head["partitions"]}
+    header = replace(DEFAULT_HEADER, **counts)
     module = replace(unpack_module(proto), header=header)
     given = iter(arrays)
     return module, tuple(nested(p.shape, given) for p in module.entry.parameters)

@@ -1,7 +1,8 @@
 """Names the step, and the instruction or kernel, that makes a program wrong on a platform.
 
 Passes are judged by the evaluator, which runs the program after them; kernels by the platform,
-which runs each alone on the operands that the evaluator has for it.
+which runs each alone on the operands that the evaluator has for it. Of a program for several
+devices that is done with the operands of each; what exchanges data between them cannot run alone.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from xladev.compiler.assignment import CompileTarget
+from xladev.compiler.assignment import DEVICE_NUMBER_OPCODES, CompileTarget
 from xladev.compiler.fusion import kernel_programs
-from xladev.errors import ArgumentError, XladevError
+from xladev.errors import XladevError
+from xladev.hlo.devices import Topology
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Array, Value
+from xladev.hlo.multi_device import evaluate_replicated, topology_of
 from xladev.testing.debug.forms import Form, forms_of
 from xladev.testing.debug.recording import Recorded, RecordingEvaluator
 from xladev.testing.debug.suspect import Suspect
@@ -27,6 +30,8 @@ STAGES = ("schedule=false", "fusion=false", "optimization_level=0")
 _PLUMBING = frozenset({
     "parameter", "constant", "tuple", "get-tuple-element", "after-all", "add-dependency", "domain",
 })  # fmt: skip
+_BETWEEN_DEVICES = frozenset({"collective", "async", "io"})
+"""Categories of opcodes that wait for other devices, or for the host."""
 _DRAWN_ANEW = frozenset({"rng", "rng-get-and-update-state"})
 """Opcodes whose results are other ones in another program."""
 
@@ -44,12 +49,14 @@ class Culprit:
         case: it alone, with its operands.
         inside: for a kernel of several instructions, or a loop, the first of them that is wrong
             alone; None if each of them is right alone.
+        device: replica and partition whose operands it was given.
     """
 
     instruction: HloInstruction
     verdict: Verdict
     case: Case
     inside: Culprit | None = None
+    device: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,8 @@ class Isolation:
         culprit: the first instruction or kernel that is wrong alone.
         judged: how many instructions and kernels were judged, of how many.
         mended_by: options that make the whole program right.
+        devices: how many the program is for.
+        exchanges: instructions that were not judged, as they exchange data between devices.
     """
 
     verdict: Verdict
@@ -71,6 +80,8 @@ class Isolation:
     culprit: Culprit | None = None
     judged: tuple[int, int] = (0, 0)
     mended_by: tuple[str, ...] = ()
+    devices: int = 1
+    exchanges: tuple[str, ...] = ()
 
 
 def isolate(
@@ -85,19 +96,10 @@ def isolate(
     Args:
         suspect: runs programs.
         target: the suspect's platform, as the compiler sees it.
-        module: the program, for one device.
-        arguments: one value per parameter.
+        module: the program.
+        arguments: one value per parameter, given to each device.
         progress: told how far it is.
-
-    Raises:
-        ArgumentError: the program is for several devices.
     """
-    if module.header.replica_count * module.header.num_partitions > 1:
-        raise ArgumentError(
-            f"{module.name} runs on several devices",
-            why="an instruction alone would wait for the others",
-            hint="`xladev bisect` takes such programs",
-        )
     whole = suspect.judge(module, arguments)
     if not whole.is_wrong:
         return Isolation(whole)
@@ -108,14 +110,22 @@ def isolate(
     found = _wrong_step(forms, arguments)
     if found is not None:
         return Isolation(whole, found[0].step, str(found[1]))
-    records = _records(forms[-1].module, arguments)
+    topology = topology_of(module)
+    records = _records(forms[-1].module, arguments, topology)
+    several = len(topology.devices)
     for done, record in enumerate(records):
         progress(done, len(records))
         culprit = _judged(suspect, record)
         if culprit is not None:
-            return Isolation(whole, culprit=culprit, judged=(done + 1, len(records)))
-    count = (len(records), len(records))
-    return Isolation(whole, judged=count, mended_by=_mending(suspect, module, arguments))
+            judged = done + 1, len(records)
+            return Isolation(whole, culprit=culprit, judged=judged, devices=several)
+    return Isolation(
+        whole,
+        judged=(len(records), len(records)),
+        mended_by=_mending(suspect, module, arguments),
+        devices=several,
+        exchanges=tuple(sorted(i.name for i in _exchanging(forms[-1].module))),
+    )
 
 
 def _wrong_step(forms: Sequence[Form], arguments: Sequence[Value]) -> tuple[Form, Finding] | None:
@@ -148,16 +158,47 @@ def _change(
     return compare_results(first, arguments, found, wanted)
 
 
-def _records(module: HloModule, arguments: Sequence[Value]) -> list[Recorded]:
-    """The instructions of entry, loops, branches and calls that run, in their order."""
+def _records(module: HloModule, arguments: Sequence[Value], topology: Topology) -> list[Recorded]:
+    """The instructions of entry, loops, branches and calls that run, in their order.
+
+    Those of the first device, then those of others that were given other values.
+    """
     evaluator = RecordingEvaluator(wanted=_steps(module))
-    evaluator.run(module, *arguments)
-    return list(evaluator.first.values())
+    if len(topology.devices) == 1:
+        evaluator.run(module, *arguments)
+        return list(evaluator.first.values())
+    rows = [arguments] * len(topology.devices)
+    evaluate_replicated(module, rows, topology=topology, evaluator=evaluator)
+    kept: dict[HloInstruction, list[Recorded]] = {}
+    ordered = sorted(evaluator.first.values(), key=lambda record: record.device)
+    for record in ordered:
+        others = kept.setdefault(record.instruction, [])
+        if not any(record.is_fed_like(other) for other in others):
+            others.append(record)
+    return sorted((r for rows in kept.values() for r in rows), key=lambda record: record.device)
+
+
+def _exchanging(module: HloModule) -> frozenset[HloInstruction]:
+    """What exchanges data between devices or depends on their numbers, and what runs such."""
+    found: set[HloInstruction] = set()
+    holding: set[HloComputation] = set()
+    for computation in module.computations:
+        for i in computation.instructions:
+            if (
+                i.opcode in DEVICE_NUMBER_OPCODES
+                or i.op.category in _BETWEEN_DEVICES
+                or holding.intersection(i.called)
+            ):
+                found.add(i)
+        if not found.isdisjoint(computation.instructions):
+            holding.add(computation)
+    return frozenset(found)
 
 
 def _steps(module: HloModule) -> frozenset[HloInstruction]:
     programs = kernel_programs(module)
-    return frozenset(_judgeable(c for c in module.computations if c.name in programs))
+    judgeable = _judgeable(c for c in module.computations if c.name in programs)
+    return frozenset(judgeable) - _exchanging(module)
 
 
 def _judgeable(computations: Iterable[HloComputation]) -> Iterator[HloInstruction]:
@@ -170,7 +211,8 @@ def _judged(suspect: Suspect, record: Recorded) -> Culprit | None:
     verdict = suspect.judge(*case)
     if not verdict.is_wrong:
         return None
-    return Culprit(record.instruction, verdict, case, next(_inside(suspect, case), None))
+    inside = next(_inside(suspect, case), None)
+    return Culprit(record.instruction, verdict, case, inside, record.device)
 
 
 def _inside(suspect: Suspect, case: Case) -> Iterator[Culprit]:

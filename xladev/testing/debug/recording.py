@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
 
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import DEFAULT_HEADER, HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Value
 from xladev.hlo.opset import opdef
-from xladev.testing.verdict import Case
+from xladev.testing.verdict import Case, flat_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +22,19 @@ class Recorded:
     Attributes:
         instruction: which.
         operands: the value of each of its operands.
+        device: replica and partition that it ran on.
     """
 
     instruction: HloInstruction
     operands: tuple[Value, ...]
+    device: tuple[int, int] = (0, 0)
+
+    def is_fed_like(self, other: Recorded) -> bool:
+        """True if the other ran on the same values, bit by bit."""
+        mine, others = flat_arrays(self.operands), flat_arrays(other.operands)
+        return len(mine) == len(others) and all(
+            _packed(a) == _packed(b) for a, b in zip(mine, others, strict=True)
+        )
 
     def case(self) -> Case:
         """The instruction as a program of its own, whose arguments are its operands' values.
@@ -48,6 +60,15 @@ class Recorded:
         return HloModule(root.name, entry, DEFAULT_HEADER), tuple(arguments)
 
 
+def _packed(array: Any) -> tuple[str, tuple[int, ...], bytes]:
+    plain = np.asarray(array)
+    return str(plain.dtype), plain.shape, plain.tobytes()
+
+
+Key = tuple[tuple[int, int], HloInstruction]
+"""Device, and an instruction that ran there."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecordingEvaluator(HloEvaluator):
     """Records instructions in the order in which they are done: those of a loop before the loop.
@@ -59,15 +80,16 @@ class RecordingEvaluator(HloEvaluator):
     """
 
     wanted: AbstractSet[HloInstruction] = frozenset()
-    first: dict[HloInstruction, Recorded] = field(default_factory=dict[HloInstruction, Recorded])
-    last: dict[HloInstruction, Recorded] = field(default_factory=dict[HloInstruction, Recorded])
+    first: dict[Key, Recorded] = field(default_factory=dict[Key, Recorded])
+    last: dict[Key, Recorded] = field(default_factory=dict[Key, Recorded])
 
     def value(self, instruction: HloInstruction, operands: tuple[Value, ...]) -> Value:
         """The value, its operands kept."""
         # zero-argument super() does not work in slotted dataclasses
         value = HloEvaluator.value(self, instruction, operands)
         if instruction in self.wanted:
-            record = Recorded(instruction, operands)
-            self.first.setdefault(instruction, record)
-            self.last[instruction] = record
+            device = self.replica, self.partition
+            record = Recorded(instruction, operands, device)
+            self.first.setdefault((device, instruction), record)
+            self.last[device, instruction] = record
         return value

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from tests.differential.planted import BUGS
-from xladev.testing.verdict import judge
+from xladev.testing.verdict import Verdict, judge, unpack_case
+from xladev.testing.wire import pack, unpack
 
 VARIABLE = "XLADEV_TEST_PLANTED_BUG"
 FUNCTION = f"{__name__}:judge_with_bug"
@@ -22,3 +23,12 @@ def judge_with_bug(message: bytes) -> bytes:
 def dies(message: bytes) -> bytes:
     """Ends the process."""
     os.abort()
+
+
+def says_wrong_of_exchanges(message: bytes) -> bytes:
+    """Finds each program wrong that has an all-reduce, and all others right."""
+    head, arrays, proto = unpack(message)
+    module, _ = unpack_case(head, arrays, proto)
+    opcodes = {i.opcode for c in module.computations for i in c.instructions}
+    verdict = Verdict("value", "planted") if "all-reduce" in opcodes else Verdict()
+    return pack(verdict.to_json())

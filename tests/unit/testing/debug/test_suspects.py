@@ -9,7 +9,6 @@ import pytest
 
 from tests.unit.testing.debug import planted_child
 from xladev.compiler.assignment import CompileTarget
-from xladev.errors import ArgumentError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
 from xladev.passes import default
@@ -119,8 +118,58 @@ def test_a_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.finding.startswith("value in result 0: 32 of 32 differ")
 
 
-def test_programs_of_several_devices_are_refused() -> None:
-    module, arguments = _case()
-    several = replace(module, header=replace(module.header, replica_count=2))
-    with Suspect("cpu") as suspect, pytest.raises(ArgumentError, match="several devices"):
-        isolate(suspect, _target(), several, arguments)
+SEVERAL = """HloModule p, num_partitions=2
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[4] parameter(0)
+  number = u32[] partition-id()
+  one = f32[] convert(number)
+  mine = f32[4] broadcast(one), dimensions={}
+  scaled = f32[4] multiply(x, mine)
+  sum = f32[4] all-reduce(scaled), replica_groups={{0,1}}, to_apply=add, channel_id=1,
+    use_global_device_ids=true
+  ROOT r = f32[4] subtract(sum, scaled)
+}
+"""
+
+
+def _isolate_several(function: str = planted_child.FUNCTION, text: str = SEVERAL) -> Isolation:
+    arguments = (np.arange(1, 5, dtype=np.float32),)
+    with Suspect("cpu", function=function) as suspect:
+        return isolate(suspect, _target(), parse_module(text), arguments)
+
+
+def test_an_instruction_of_several_devices_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(planted_child.VARIABLE, SWAPPED)
+    found = _isolate_several()
+    assert found.devices == 2
+    assert found.culprit is not None
+    assert found.culprit.instruction.name.startswith("r")
+    assert found.culprit.device == (0, 0)
+
+
+def test_the_device_that_goes_wrong_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On device 0 both operands are zeros, which swapped give the same."""
+    monkeypatch.setenv(planted_child.VARIABLE, SWAPPED)
+    found = _isolate_several(
+        text=SEVERAL.replace("subtract(sum, scaled)", "subtract(mine, scaled)")
+    )
+    assert found.culprit is not None
+    assert found.culprit.device == (0, 1)
+    assert found.culprit.instruction.opcode in ("fusion", "subtract")
+
+
+def test_nothing_is_wrong_on_several_devices() -> None:
+    with Suspect("cpu") as suspect:
+        assert not isolate(
+            suspect, _target(), parse_module(SEVERAL), (np.ones(4, np.float32),)
+        ).verdict.is_wrong
+
+
+def test_what_exchanges_data_is_named_where_all_else_is_right() -> None:
+    found = _isolate_several(f"{planted_child.__name__}:says_wrong_of_exchanges")
+    assert found.culprit is None
+    assert found.exchanges == ("number", "sum")
+    assert found.judged[0] == found.judged[1] >= 3
