@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xladev.codegen.arrays import IrArray
-from xladev.codegen.kernels.build import KernelBuild
-from xladev.codegen.kernels.sort_keys import SortKey
+from xladev.codegen.kernels.sort_keys import SortKey, Writing
 from xladev.codegen.llvm import I32, I64, Value, vector
 
 Rows = tuple[IrArray, ...]
@@ -29,7 +28,7 @@ def is_by_radix(key: SortKey, size: int) -> bool:
     return LEAST_PER_BYTE * key.bits // 8 <= size <= MOST_SIZE
 
 
-def radix_passes(k: KernelBuild, key: SortKey, rows: Rows, spare: Rows, size: int) -> Rows:
+def radix_passes(k: Writing, key: SortKey, rows: Rows, spare: Rows, size: Value) -> Rows:
     """Deals elements from one set of rows to the other and back; where they end."""
     return _Radix(k, key, size).sorted(rows, spare)
 
@@ -37,7 +36,7 @@ def radix_passes(k: KernelBuild, key: SortKey, rows: Rows, spare: Rows, size: in
 class _Radix:
     """The passes over one row."""
 
-    def __init__(self, k: KernelBuild, key: SortKey, size: int) -> None:
+    def __init__(self, k: Writing, key: SortKey, size: Value) -> None:
         self.k, self.b, self.key, self.size = k, k.b, key, size
         self.bytes = key.bits // 8
         self.counters = k.b.alloca(I32, self.bytes * PLACES, align=64)
@@ -85,7 +84,8 @@ class _Radix:
         b = self.b
         here, there = [r.base for r in source], [r.base for r in target]
         first = self._place(self._key(source, b.const(I64, 0)), number)
-        same = b.icmp("eq", b.load(I32, self._counter(number, first)), self.size)
+        size = b.resize(self.size, I32, signed=False)
+        same = b.icmp("eq", b.load(I32, self._counter(number, first)), size)
 
         def deal() -> Sequence[Value]:
             with self.k.e.scope():

@@ -8,14 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.vectors import splat
 from xladev.codegen.index import Index
-from xladev.codegen.llvm import Value, integer
+from xladev.codegen.llvm import FunctionBuilder, Value, integer
 from xladev.codegen.scalar.compare import total_order_key
 from xladev.codegen.scalar.elements import Element, compute_type, real_of
 from xladev.hlo.ir import HloComputation, HloInstruction
+
+
+class Writing(NamedTuple):
+    """What code is written with.
+
+    Attributes:
+        b: the function.
+        e: elements of computations of scalars.
+    """
+
+    b: FunctionBuilder
+    e: ElementalEmitter
 
 
 @dataclass(frozen=True, slots=True)

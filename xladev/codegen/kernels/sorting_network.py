@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xladev.codegen.arrays import IrArray
-from xladev.codegen.kernels.build import KernelBuild
-from xladev.codegen.kernels.sort_keys import SortKey
+from xladev.codegen.kernels.sort_keys import SortKey, Writing
 from xladev.codegen.llvm import I1, I32, I64, FunctionBuilder, Value, vector
 from xladev.codegen.scalar.storage import load_element
 from xladev.hlo.dtype import F32, S32, U32, PrimitiveType
@@ -37,42 +36,49 @@ def is_by_network(key: SortKey, dtypes: Sequence[PrimitiveType], size: int) -> b
     )
 
 
-def sort_in_network(b: FunctionBuilder, key: SortKey, row: IrArray, memory: Value) -> None:
+def sort_in_network(
+    b: FunctionBuilder, key: SortKey, row: IrArray, memory: Value, size: Value
+) -> None:
     """Sorts the keys that `write_keys` wrote, and writes the elements in their order."""
-    size = row.shape.dims[0]
-    _Network(b, memory, network_nbytes(size) // 4 // LANES).sort()
-    start = size // LANES * LANES
-    for begin, end, lanes in ((0, start, LANES), (start, size, 1)):
+    _Network(b, memory, _halves(b, size)).sort()
+    start = b.and_(size, -LANES)
+    for begin, end, lanes in ((b.const(I64, 0), start, LANES), (start, size, 1)):
         with b.loop(begin, end, lanes) as x:
             number = b.load(vector(I32, lanes), _at(b, memory, x))
             bits = _from_key(b, key, number, row.shape.element_type)
             b.store(bits, _at(b, row.base, x))
 
 
+def _halves(b: FunctionBuilder, size: Value) -> Value:
+    """Logarithm of the number of vectors of a row: of one, it would have no halves."""
+    zeros = b.intrinsic("ctlz", b.sub(size, 1))
+    return b.intrinsic("smax", b.sub(64 - (LANES.bit_length() - 1), zeros), 1)
+
+
 def _at(b: FunctionBuilder, memory: Value, at: Value) -> Value:
     return b.element_address(memory, at, I32)
 
 
-def write_keys(k: KernelBuild, key: SortKey, row: IrArray, memory: Value) -> Value:
+def write_keys(k: Writing, key: SortKey, row: IrArray, memory: Value, size: Value) -> Value:
     """Writes the keys of a row and, behind them, the greatest.
 
     Args:
-        k: the kernel.
+        k: writes the code.
         key: what decides.
         row: the elements.
         memory: `network_nbytes` of it.
+        size: how many elements.
 
     Returns:
         Whether each element can be told from its key.
     """
-    b, size = k.b, row.shape.dims[0]
-    dtype = row.shape.element_type
+    b, dtype = k.b, row.shape.element_type
     greatest = b.const(vector(I32, LANES), -1)
-    start = size // LANES * LANES
-    with b.loop(start, network_nbytes(size) // 4, LANES) as x:
+    start = b.and_(size, -LANES)
+    with b.loop(start, b.shl(b.const(I64, LANES), _halves(b, size)), LANES) as x:
         b.store(greatest, _at(b, memory, x))
     exact = b.const(I1, 1)
-    for begin, end, lanes in ((0, start, LANES), (start, size, 1)):
+    for begin, end, lanes in ((b.const(I64, 0), start, LANES), (start, size, 1)):
         all_lanes = b.const(vector(I1, lanes), 1)
         with b.carried_loop(begin, end, lanes, initial=[all_lanes]) as loop, k.e.scope():
             element = load_element(b, row.base, loop.index, dtype, lanes=lanes)
@@ -96,16 +102,16 @@ def _from_key(b: FunctionBuilder, key: SortKey, number: Value, dtype: PrimitiveT
 
 
 class _Network:
-    """The comparisons of ``count`` vectors, a power of two."""
+    """The comparisons of ``1 << halves`` vectors."""
 
-    def __init__(self, b: FunctionBuilder, memory: Value, count: int) -> None:
-        self.b, self.memory, self.count = b, memory, count
+    def __init__(self, b: FunctionBuilder, memory: Value, halves: Value) -> None:
+        self.b, self.memory, self.halves = b, memory, halves
+        self.count = b.shl(b.const(I64, 1), halves)
 
     def sort(self) -> None:
         """All numbers."""
         self._each(self._sorted)
-        halves = self.count.bit_length() - 1
-        with self.b.loop(0, halves) as shift:
+        with self.b.loop(0, self.halves) as shift:
             self._pairs(shift, self._merge_ends)
             last = self.b.sub(shift, 1)
             with self.b.loop(0, shift) as number:
@@ -129,7 +135,7 @@ class _Network:
         A block is two halves of ``1 << shift`` vectors.
         """
         half = self.b.shl(self.b.const(I64, 1), shift)
-        with self.b.loop(0, self.count // 2) as number:
+        with self.b.loop(0, self.b.lshr(self.count, 1)) as number:
             block = self.b.shl(self.b.lshr(number, shift), self.b.add(shift, 1))
             offset = self.b.and_(number, self.b.sub(half, 1))
             merge(block, offset, half)

@@ -36,7 +36,7 @@ class Mark(NamedTuple):
     allocas: int
     block: str
     terminated: bool
-    loops: tuple[int, int, int]
+    loops: tuple[int, int, bool, int]
 
 
 class Emitter:

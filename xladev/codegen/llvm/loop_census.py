@@ -29,10 +29,12 @@ class LoopCensus:
         scalar_trips: most iterations, of all around it together, of an innermost loop that is in
             no vectors.
         busy_trips: the same of any innermost loop that calls no procedure.
+        leaves_work: whether a procedure is called beside which the loops take little time.
     """
 
     scalar_trips: int = 0
     busy_trips: int = 0
+    leaves_work: bool = False
     _open: list[_Nest] = field(default_factory=list[_Nest])
 
     def enter(self, trips: int) -> None:
@@ -42,8 +44,9 @@ class LoopCensus:
             trips *= self._open[-1].trips
         self._open.append(_Nest(trips))
 
-    def call(self) -> None:
+    def call(self, *, is_long: bool) -> None:
         """A procedure is called here."""
+        self.leaves_work |= is_long
         for nest in self._open:
             nest.has_call = True
 
@@ -55,13 +58,13 @@ class LoopCensus:
         if nest.is_innermost and not nest.has_call:
             self.busy_trips = max(self.busy_trips, nest.trips)
 
-    def mark(self) -> tuple[int, int, int]:
+    def mark(self) -> tuple[int, int, bool, int]:
         """Where it is now, for `reset`."""
-        return self.scalar_trips, self.busy_trips, len(self._open)
+        return self.scalar_trips, self.busy_trips, self.leaves_work, len(self._open)
 
-    def reset(self, mark: tuple[int, int, int]) -> None:
+    def reset(self, mark: tuple[int, int, bool, int]) -> None:
         """Forgets the loops since a mark."""
-        self.scalar_trips, self.busy_trips, depth = mark
+        self.scalar_trips, self.busy_trips, self.leaves_work, depth = mark
         del self._open[depth:]
 
 

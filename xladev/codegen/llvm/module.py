@@ -81,8 +81,8 @@ class FunctionBuilder(Control, Memory):
         loops around calls take little time beside it.
         """
         symbol = f"xladev.{name}"
-        self.loops.call()
-        self.module.define_procedure(symbol, [a.type for a in arguments], emit, is_long=is_long)
+        self.loops.call(is_long=is_long)
+        self.module.define_procedure(symbol, [a.type for a in arguments], emit)
         self.call_void(symbol, *arguments)
 
     def call_shared_many(
@@ -146,7 +146,7 @@ class ModuleBuilder:
         self._internal: set[str] = set()
         self._shared: set[str] = set()
         self._provided = provided
-        self._procedures: dict[str, bool] = {}
+        self._procedures: dict[str, None] = {}
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
         self._exports: list[str] = []
@@ -184,10 +184,10 @@ class ModuleBuilder:
         builder.ret(emit(builder, builder.arguments))
 
     def define_procedure(
-        self, symbol: str, types: Sequence[IrType], emit: ProcedureEmitter, *, is_long: bool
+        self, symbol: str, types: Sequence[IrType], emit: ProcedureEmitter
     ) -> None:
         """Defines an internal function without a result, unless the module has it or gets it."""
-        self._procedures[symbol] = is_long
+        self._procedures[symbol] = None
         if symbol in self._provided:
             self.declare(symbol, VOID, [t.text for t in types])
             return
@@ -291,7 +291,7 @@ class ModuleBuilder:
         trips: dict[str, int] = {}
         for name in names:
             within = self._within(name, mentions)
-            is_driver = any(self._procedures.get(s) for n in within for s in mentions[n])
+            is_driver = any(self._functions[n][1].loops.leaves_work for n in within)
             trips[name] = 0 if is_driver else max(loops[n] for n in within)
         return trips
 
@@ -301,8 +301,9 @@ class ModuleBuilder:
         trips: dict[str, int] = {}
         for name in names:
             within = self._within(name, mentions)
-            if any(self._procedures.get(s) for n in within for s in mentions[n]):
-                trips[name] = max(self._functions[n][1].loops.busy_trips for n in within)
+            loops = [self._functions[n][1].loops for n in within]
+            if any(each.leaves_work for each in loops):
+                trips[name] = max(each.busy_trips for each in loops)
         return trips
 
     def part(self, names: Iterable[str], *, has_exports: bool = False) -> str:
