@@ -1,8 +1,8 @@
 """What NVIDIA's assembler makes of the CUDA kernels of programs, and what each costs.
 
-For every kernel of the programs and GPU workloads in ../shared: registers, spills, stack,
-shared memory, machine instructions, wide accesses, and instructions for each byte that it reads and
-writes. An H200 does 132 x 128 x 1.98e9 lane instructions a second and copies 4.3e12 bytes, so beyond
+For every kernel of the programs and GPU workloads in ../shared: registers, spills, stack, shared
+memory, machine instructions, wide accesses, and instructions for each byte that it reads or writes.
+An H200 does 132 x 128 x 1.98e9 lane instructions a second and copies 4.3e12 bytes, so beyond
 7.8 of them a byte a kernel is bound by instructions: 62 for an element of f32 that is read and
 written, 31 of bf16. Counted is each instruction of the kernel once, also those of branches that few
 threads take.

@@ -15,8 +15,9 @@ from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.options import CompileOptions, PlatformOption
 from xladev.compiler.support import YES, Support
-from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.passes.pipeline import HloPassPipeline
+from xladev.platforms.cuda.attention import AttentionFusion, MarkAttention
 from xladev.platforms.cuda.codegen import host_code, nvptx
 from xladev.platforms.cuda.codegen.fold_plans import can_fold_together
 from xladev.platforms.cuda.codegen.host_threads import host_text
@@ -69,7 +70,7 @@ class CudaCompiler(KernelCompiler):
             opcodes -= {"dot"}
         allow_tf32 = bool(options.extra(self.platform, "tf32", False))
         calls = LibraryCalls(allow_tf32, options.deterministic, opcodes)
-        return HloPassPipeline("libraries", (calls,))
+        return HloPassPipeline("libraries", (MarkAttention(), calls))
 
     def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
         """Whatever the elemental emitters have code for, or a library computes."""
@@ -84,6 +85,10 @@ class CudaCompiler(KernelCompiler):
     def has_row_kernels(self) -> bool:
         """Softmaxes and normalisations are one kernel each (`codegen.row_programs`)."""
         return True
+
+    def _form_single_kernels(self, module: HloModule) -> HloModule:
+        """Attention first: its parts are kernels of other kinds too."""
+        return super()._form_single_kernels(AttentionFusion().run(module))
 
     def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
         """Whatever the general rule allows."""

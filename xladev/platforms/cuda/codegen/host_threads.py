@@ -155,9 +155,10 @@ def _emit_waiting_entry(thread: ThreadFunction) -> None:
     handles = b.call("malloc", PTR, b.mul(threads, 8))
     shared = b.call("malloc", PTR, b.const(I64, max(thread.shared_nbytes, 1)))
     nbytes = races.shadow_nbytes(thread.shared_nbytes)
-    shadow = b.call("calloc", PTR, b.const(I64, 1), b.const(I64, nbytes))
+    whole = b.call("calloc", PTR, b.const(I64, 1), b.const(I64, nbytes))
+    blocks = _field_of(b, b.arguments[1], 0)
 
-    def start(tid: Value, number: Value) -> None:
+    def start(tid: Value, number: Value, shadow: Value) -> None:
         context = b.byte_address(contexts, b.mul(tid, CONTEXT_NBYTES))
         _set_context(b, context, tid, number)
         b.store(b.const(I64, 0), b.byte_address(context, 16))
@@ -168,13 +169,16 @@ def _emit_waiting_entry(thread: ThreadFunction) -> None:
 
     def block(number: Value, threads: Value) -> None:
         _fill(b, shared, thread.shared_nbytes)
+        last = b.icmp("uge", b.add(number, races.CHECKED), blocks)
+        is_checked = b.or_(b.icmp("ult", number, races.CHECKED), last)
+        shadow = b.select(is_checked, whole, Value("null", PTR))
         b.call_void("xd.next.epoch", shadow)
         with _each_thread(b, threads, order) as tid:
-            start(tid, number)
+            start(tid, number, shadow)
         b.call_void("xd.run_block", contexts, handles, threads, *order)
 
     _each_block(b, block)
-    for memory in (contexts, handles, shared, shadow):
+    for memory in (contexts, handles, shared, whole):
         b.call_void("free", memory)
     b.ret()
 

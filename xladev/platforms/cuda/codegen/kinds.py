@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.platforms.cuda.codegen.attention_kernel import attention_kind
 from xladev.platforms.cuda.codegen.column_folds import column_fold_kind
 from xladev.platforms.cuda.codegen.general_folds import general_fold_kind
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, Recogniser
@@ -18,6 +19,7 @@ from xladev.platforms.cuda.codegen.tiled_dots import tiled_dot_kind
 from xladev.platforms.cuda.codegen.transposes import transpose_kind
 
 KINDS: tuple[Recogniser, ...] = (
+    attention_kind,
     row_program_kind,
     scatter_kind,
     selection_kind,

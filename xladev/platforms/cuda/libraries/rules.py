@@ -19,6 +19,7 @@ from xladev.hlo.shape import array, tuple_of
 from xladev.passes import pattern as m
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.rewrite import Rewriter, RewriteRule, RuleSet, rewrite
+from xladev.platforms.cuda.attention import is_marked
 from xladev.platforms.cuda.libraries.convolution import as_product, convolution_support
 from xladev.platforms.cuda.libraries.custom_calls import library_call
 from xladev.platforms.cuda.libraries.epilogues import add_bias, apply_gelu, apply_relu
@@ -59,7 +60,7 @@ LIBRARIES: Mapping[str, str] = MappingProxyType(
 
 
 def _is_ours(i: HloInstruction) -> bool:
-    return bool(library_support(i))
+    return not is_marked(i) and bool(library_support(i))
 
 
 @dataclass(frozen=True, slots=True)
