@@ -28,6 +28,8 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]
     Raises:
         FileError: a file cannot be written; nothing is changed then.
     """
+    if folder.exists() and not folder.is_dir():
+        raise FileError(f"cannot write to {folder}", where=str(folder), why="it is no folder")
     made = _missing(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -79,8 +79,16 @@ def test_an_error_of_the_disk_in_the_middle(
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    with pytest.raises(FileError, match="taken"):
+    with pytest.raises(FileError) as caught:
         write_together(tmp_path / "taken", FILES)
+    assert "it is no folder" in str(caught.value)
+
+
+def test_a_folder_that_the_system_refuses() -> None:
+    if not Path("/proc").is_dir():
+        pytest.skip("there is no /proc")
+    with pytest.raises(FileError, match="cannot write to folder"):
+        write_together(Path("/proc/xladev/out"), FILES)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
