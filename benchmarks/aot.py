@@ -136,11 +136,12 @@ def _options() -> argparse.Namespace:
 
 
 def _compare(name: str, options: argparse.Namespace, work: Path, runtime: Sequence[str]) -> Row:
-    folder = work / name
-    if not (folder / "interface.json").is_file():
+    model, folder = work / name, work / name / options.cpu
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (model / "interface.json").is_file():
         script = Path(__file__).with_name("aot_tensorflow.py")
         _run([str(options.tensorflow / "bin" / "python"), str(script), str(work), name])
-    facts = json.loads((folder / "interface.json").read_text())
+    facts = json.loads((model / "interface.json").read_text())
     bundle = _xladev(folder, facts, options.cpu)
     _write_arguments(folder, bundle.interface)
     _xla(folder, facts, options, runtime)
@@ -168,7 +169,7 @@ def _xladev(folder: Path, facts: Mapping[str, list[str]], cpu: str) -> xladev.ao
     )
     target = f"{platform.machine()}-linux:{cpu}"
     bundle = xladev.aot.compile(
-        folder / "program.pb", "ours", target=target, selection=selection, in_place=False
+        folder.parent / "program.pb", "ours", target=target, selection=selection, in_place=False
     )
     bundle.write(folder)
     interface = bundle.interface
@@ -209,7 +210,7 @@ def _xla(
     """XLA's object code, and a program that times it."""
     if not (folder / "theirs.o").is_file():
         command = [str(options.tensorflow / "bin" / "saved_model_cli"), "aot_compile_cpu"]
-        command += ["--dir", "model", "--tag_set", "serve", "--cpp_class", "Theirs"]
+        command += ["--dir", "../model", "--tag_set", "serve", "--cpp_class", "Theirs"]
         command += ["--output_prefix", str(folder / "theirs")]
         cpu = XLA_CPUS[options.cpu]
         _run([*command, *(["--target_cpu", cpu] if cpu else [])], folder)
