@@ -28,8 +28,9 @@ Leaders = Mapping[HloInstruction, frozenset[HloInstruction]]
 CanFuse = Callable[[HloInstruction, HloInstruction], Support]
 """The backend's word on (producer, consumer)."""
 
-MAX_GROUP = 64
-"""Most instructions in one kernel; bounds code size and the depth of its expression."""
+MAX_GROUP = 128
+"""Most instructions in one kernel, without those that cost nothing; bounds code size and the depth
+of its expression."""
 
 MAX_COPIES = 8
 """Most times that one kernel computes the same value, at different indices; bounds code size."""
@@ -91,7 +92,7 @@ class Fusion:
 
     Attributes:
         can_fuse: asked after the general rule said yes.
-        max_group: most instructions in one kernel.
+        max_group: most instructions in one kernel, without those that cost nothing.
         epilogues: opcodes whose kernels go on with elementwise instructions on their result, of
             the same dimensions; one of them a kernel.
         copied_from_nbytes: size from which cheap producers are copied; None for never.
@@ -155,7 +156,7 @@ class Fusion:
                 instrument.decision(self.name, instruction.name, why)
             leader[instruction] = goals or frozenset({instruction})
             for goal in leader[instruction]:
-                size[goal] = size.get(goal, 0) + 1
+                size[goal] = size.get(goal, 0) + (not is_free(instruction))
         return leader
 
     def _epilogue_leader(
