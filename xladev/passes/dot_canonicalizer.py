@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -11,6 +12,8 @@ from xladev.passes import pattern as m
 from xladev.passes.expansions.dot import canonical_dot, is_canonical
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.rewrite import Rewriter, RewriteRule, RuleSet, rewrite
+
+Spares = Callable[[HloInstruction], bool]
 
 
 def _can_be_canonical(dot: HloInstruction) -> bool:
@@ -29,10 +32,12 @@ def _is_canonical_in_either_order(dot: HloInstruction) -> bool:
     )
 
 
-def _rule(least_reuse: int, either_order: bool) -> RewriteRule:
+def _rule(least_reuse: int, either_order: bool, spares: Spares | None) -> RewriteRule:
     @rewrite(m.Opcode("dot").where(_can_be_canonical, "a dot of dense operands in another form"))
     def canonicalize_dot(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
         """Any dot is a canonical one around transposes and reshapes."""
+        if spares is not None and spares(root):
+            return None
         if either_order and _is_canonical_in_either_order(root):
             return None
         if least_reuse and any(reuse < least_reuse for reuse in _reuses(root)):
@@ -68,12 +73,15 @@ class DotCanonicalizer(HloModulePass):
             first.
         least_reuse: a dot stays if it would use the elements of an operand that has to be
             transposed less often than this; 0 to let none stay.
+        spares: says of a dot that it stays.
     """
 
     name = "dot-canonicalizer"
     least_reuse: int = 0
     either_order: bool = False
+    spares: Spares | None = None
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""
-        return RuleSet([_rule(self.least_reuse, self.either_order)], only_static=True).run(module)
+        rule = _rule(self.least_reuse, self.either_order, self.spares)
+        return RuleSet([rule], only_static=True).run(module)

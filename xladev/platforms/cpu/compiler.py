@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.folds import fold_of
+from xladev.codegen.kernels.products.dot import is_fast_as_it_is
 from xladev.codegen.kernels.scan import is_row_scan
 from xladev.codegen.kernels.sharing import PARALLEL
 from xladev.codegen.kernels.table import workspace_nbytes
@@ -57,7 +58,7 @@ LEAST_COPIED_NBYTES = 1 << 16
 _PIPELINE = HloPassPipeline(
     "cpu",
     (
-        DotCanonicalizer(LEAST_REUSE, either_order=True),
+        DotCanonicalizer(LEAST_REUSE, either_order=True, spares=is_fast_as_it_is),
         ReduceWindowRewriter(spares=is_row_scan),
         AlgebraicSimplifier(),
         CommonSubexpressionElimination(),

@@ -9,7 +9,7 @@ import pytest
 
 import xladev
 from xladev.codegen.kernels.matmul import LEAST_REUSE, ROW_BLOCK, product_of
-from xladev.codegen.kernels.products.dot import LEAST_PRODUCTS
+from xladev.codegen.kernels.products.dot import LEAST_PRODUCTS, is_fast_as_it_is
 from xladev.codegen.kernels.products.row_sums import row_sums_plan
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import linker
@@ -220,3 +220,45 @@ def test_denormals_are_kept_and_change_no_other_row(turned: tuple[int, int], see
     np.testing.assert_allclose(changed[3], 2.0**-130 * rounded.sum(0), rtol=0, atol=2.0**-141)
     np.testing.assert_array_equal(np.delete(changed, 3, 0), np.delete(same, 3, 0))
     np.testing.assert_array_equal(run(*small), np.full((20, 40), 96 * 2.0**-132, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "attributes", "equation"),
+    [
+        ((2, 17, 24), (24, 40), "lhs_contracting_dims={2}, rhs_contracting_dims={0}",
+         "abk,kn->abn"),
+        ((2, 9, 24), (5, 8, 24), "lhs_contracting_dims={2}, rhs_contracting_dims={2}",
+         "abk,cdk->abcd"),
+        ((3, 8, 20), (3, 8, 40), "lhs_contracting_dims={0,1}, rhs_contracting_dims={0,1}",
+         "abm,abn->mn"),
+        ((2, 16, 4, 8), (2, 24, 4, 8), "lhs_batch_dims={0,2}, rhs_batch_dims={0,2}, "
+         "lhs_contracting_dims={3}, rhs_contracting_dims={3}", "bqhd,bkhd->bhqk"),
+        ((2, 4, 16, 24), (2, 24, 4, 16), "lhs_batch_dims={0,1}, rhs_batch_dims={0,2}, "
+         "lhs_contracting_dims={3}, rhs_contracting_dims={1}", "bhqk,bkhd->bhqd"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_any_dimension_numbers_without_transposes(
+    x: tuple[int, ...], y: tuple[int, ...], attributes: str, equation: str, dtype: str, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    left, right = (rng.standard_normal(s).astype(DTYPES[dtype]) for s in (x, y))
+    wanted = np.einsum(equation, left.astype(np.float64), right.astype(np.float64))
+    shapes = [",".join(map(str, s)) for s in (x, y, wanted.shape)]
+    module = parse_module(f"""
+    HloModule m
+    ENTRY main {{ x = {dtype}[{shapes[0]}] parameter(0)  y = {dtype}[{shapes[1]}] parameter(1)
+      ROOT d = f32[{shapes[2]}] dot(x, y), {attributes}
+    }}""")
+    assert is_fast_as_it_is(module.entry.root)
+    got = np.asarray(xladev.compile(module, "cpu")(left, right))
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-4)
+
+
+def test_what_a_dot_needs_turned_first() -> None:
+    module = parse_module("""
+    HloModule m
+    ENTRY main { x = f32[8,16,4] parameter(0)  y = f32[16,40] parameter(1)
+      ROOT d = f32[8,4,40] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    }""")
+    assert not is_fast_as_it_is(module.entry.root)

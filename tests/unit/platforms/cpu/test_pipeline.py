@@ -19,11 +19,11 @@ ENTRY main { a = f32[3,200] parameter(0)  c = f32[] constant(0)
 """
 
 
-def product(rows: int) -> str:
+def product(rows: int, summed: str) -> str:
     return f"""
     HloModule m
     ENTRY main {{ x = f32[{rows},2,8] parameter(0)  y = f32[24,2,8] parameter(1)
-      ROOT d = f32[{rows},24] dot(x, y), lhs_contracting_dims={{1,2}}, rhs_contracting_dims={{1,2}}
+      ROOT d = f32[{rows},24] dot(x, y), lhs_contracting_dims={summed}, rhs_contracting_dims={summed}
     }}"""
 
 
@@ -42,13 +42,19 @@ def prepared(text: str) -> HloModule:
 
 @pytest.mark.parametrize("rows", [1, LEAST_REUSE - 1, LEAST_REUSE, 40])
 def test_products_are_canonical_where_that_pays(rows: int, seed: int) -> None:
-    (dot,) = (i for i in prepared(product(rows)).entry.instructions if i.opcode == "dot")
+    turned = product(rows, "{2,1}")
+    (dot,) = (i for i in prepared(turned).entry.instructions if i.opcode == "dot")
     assert is_canonical(dot) == (rows >= LEAST_REUSE)
     rng = np.random.default_rng(seed)
     x, y = (rng.standard_normal((n, 2, 8), np.float32) for n in (rows, 24))
-    run = xladev.compile(parse_module(product(rows)), "cpu")
+    run = xladev.compile(parse_module(turned), "cpu")
     wanted = x.reshape(rows, 16) @ y.reshape(24, 16).T
     np.testing.assert_allclose(np.asarray(run(x, y)), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_products_stay_where_dimensions_follow_each_other_in_memory() -> None:
+    text = product(40, "{1,2}")
+    assert opcodes(prepared(text)) == opcodes(parse_module(text))
 
 
 def test_matrices_are_not_transposed() -> None:

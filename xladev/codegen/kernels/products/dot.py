@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from xladev.codegen.arrays import element_strides
-from xladev.codegen.elemental.contraction import accumulation_type
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.products.denormals import (
@@ -21,17 +19,14 @@ from xladev.codegen.kernels.products.driver import (
     call_stream,
 )
 from xladev.codegen.kernels.products.kinds import PANEL_NBYTES, WIDEST_NBYTES, ProductKind
+from xladev.codegen.kernels.products.matrices import Matrices, Side, matrices_by_shape, matrices_of
 from xladev.codegen.kernels.products.narrowing import NarrowingArguments, call_narrowing
 from xladev.codegen.kernels.products.orders import Order
 from xladev.codegen.kernels.products.tables import LinesArguments, call_lines
 from xladev.codegen.llvm import I64, PTR, TargetTraits, Value
-from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import BF16, PrimitiveType
 from xladev.hlo.ir import HloInstruction
-from xladev.hlo.shape import Shape
 
-SUM_TYPES = frozenset({dt.F32, dt.F64, dt.S32, dt.U32})
-"""Types of sums that tiles can hold."""
 LEAST_PRODUCTS = 2048
 """Multiplications below which a plain loop is as fast."""
 LEAST_ROWS = 2
@@ -52,23 +47,6 @@ LEAST_BLOCK_COLUMNS = 128
 STREAMED_ROWS = 16
 """Rows up to which columns of a large operand are not packed: they would be used too seldom."""
 STREAMED_COLUMNS = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """An operand as a matrix for each batch index; strides in elements.
-
-    Attributes:
-        batch: along the batch dimensions.
-        free: along the dimension that the result keeps.
-        step: along the one that is summed over.
-        depth: size of that one.
-    """
-
-    batch: tuple[int, ...]
-    free: int
-    step: int
-    depth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,59 +110,36 @@ class DotPlan:
 
 def dot_plan(i: HloInstruction) -> DotPlan | None:
     """How a dot is computed in blocks; None if it is not."""
-    found = sides_of(i)
-    if found is None:
-        return None
-    total, (left, right), strides = found
-    kept, count = i.shape.element_type, len(i["lhs_batch_dims"])
-    rows, columns = i.shape.dims[count:]
-    if strides[count + 1] != 1 or rows < LEAST_ROWS or columns < LEAST_COLUMNS:
+    found = matrices_of(i)
+    return None if found is None else _plan(i, found)
+
+
+def is_fast_as_it_is(i: HloInstruction) -> bool:
+    """True if blocks read the operands of a dot, row-major ones, without going to and fro."""
+    found = matrices_by_shape(i)
+    if found is None or not all(_is_row_major(value) for value in (i, *i.operands)):
+        return False
+    plan = _plan(i, found)
+    if plan is None or plan.order is Order.APART:
+        return False
+    return 1 in (plan.left.step, plan.left.free)
+
+
+def _is_row_major(value: HloInstruction) -> bool:
+    return value.shape.minor_to_major == tuple(reversed(range(value.shape.rank)))
+
+
+def _plan(i: HloInstruction, found: Matrices) -> DotPlan | None:
+    total, left, right, result = found
+    rows, columns = left.extent, right.extent
+    if result.column != 1 or rows < LEAST_ROWS or columns < LEAST_COLUMNS:
         return None
     if rows * columns * left.depth < LEAST_PRODUCTS:
         return None
-    result = strides[:count], strides[count]
-    return DotPlan(
-        total, kept, i.shape.dims[:count], rows, columns, left.depth, left, right, result
-    )
-
-
-def sides_of(
-    i: HloInstruction,
-) -> tuple[PrimitiveType, tuple[Side, Side], tuple[int, ...]] | None:
-    """Type of a dot's sums, its operands, and the strides of its result.
-
-    None if it is not a product of matrices in memory.
-    """
-    total = accumulation_type(i.shape.element_type)
-    if len(i.operands) != 2 or any(o.opcode != "parameter" for o in i.operands):
-        return None
-    shapes = (i.operands[0].shape, i.operands[1].shape, i.shape)
-    is_kept = total is i.shape.element_type or i.shape.element_type.is_float
-    if total not in SUM_TYPES or not is_kept:
-        return None
-    if any(not s.size or not _is_read(s.element_type, total) for s in shapes):
-        return None
-    left = _side(shapes[0], i["lhs_batch_dims"], i["lhs_contracting_dims"])
-    right = _side(shapes[1], i["rhs_batch_dims"], i["rhs_contracting_dims"])
-    if left is None or right is None:
-        return None
-    return total, (left, right), element_strides(i.shape)
-
-
-def _is_read(dtype: PrimitiveType, total: PrimitiveType) -> bool:
-    """True if tiles can read such elements."""
-    if dtype is total:
-        return True
-    return dtype.bits >= 8 and not dtype.is_complex and dtype.is_float == total.is_float
-
-
-def _side(shape: Shape, batch: tuple[int, ...], contracting: tuple[int, ...]) -> Side | None:
-    free = [d for d in range(shape.rank) if d not in (*batch, *contracting)]
-    if len(free) != 1 or len(contracting) != 1:
-        return None
-    strides, depth = element_strides(shape), shape.dims[contracting[0]]
-    along = tuple(strides[d] for d in batch)
-    return Side(along, strides[free[0]], strides[contracting[0]], depth)
+    batch = i.shape.dims[: len(i["lhs_batch_dims"])]
+    kept = i.shape.element_type
+    strides = result.batch, result.row
+    return DotPlan(total, kept, batch, rows, columns, left.depth, left, right, strides)
 
 
 def cut(extent: int, parts: int, step: int, least: int, most: int) -> int:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernels.build import KernelBuild
-from xladev.codegen.kernels.products.dot import LEAST_PRODUCTS, Side, sides_of
+from xladev.codegen.kernels.products.dot import LEAST_PRODUCTS
 from xladev.codegen.kernels.products.kinds import ProductKind
+from xladev.codegen.kernels.products.matrices import Side, matrices_of
 from xladev.codegen.llvm import I64, FunctionBuilder, Value
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
@@ -162,23 +163,21 @@ class RowSumsPlan:
 
 def row_sums_plan(i: HloInstruction) -> RowSumsPlan | None:
     """How a dot is computed by sums of rows; None if it is not."""
-    found = sides_of(i)
-    if found is None:
+    found = matrices_of(i)
+    if found is None or found.total is not i.shape.element_type:
         return None
-    total, sides, strides = found
-    if total is not i.shape.element_type:
-        return None
-    count = len(i["lhs_batch_dims"])
-    sizes = i.shape.dims[count:]
+    sides, result = (found.left, found.right), found.result
+    sizes = [side.extent for side in sides]
     if 1 not in sizes or any(side.step != 1 for side in sides):
         return None
     matrix = 0 if sizes[1] == 1 else 1
     rows, depth = sizes[matrix], sides[0].depth
-    if rows * depth < LEAST_PRODUCTS or (rows > 1 and strides[count + matrix] != 1):
+    stride = result.column if matrix else result.row
+    if rows * depth < LEAST_PRODUCTS or (rows > 1 and stride != 1):
         return None
     ordered = sides[matrix], sides[1 - matrix]
-    batch = i.shape.dims[:count]
-    return RowSumsPlan(matrix, batch, rows, depth, ordered, strides[:count], total)
+    batch = i.shape.dims[: len(i["lhs_batch_dims"])]
+    return RowSumsPlan(matrix, batch, rows, depth, ordered, result.batch, found.total)
 
 
 def emit_row_sums(k: KernelBuild, plan: RowSumsPlan) -> None:

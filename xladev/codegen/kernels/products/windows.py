@@ -13,13 +13,13 @@ from math import prod
 
 from xladev.codegen.arrays import element_strides
 from xladev.codegen.elemental.contraction import accumulation_type
-from xladev.codegen.kernels.products.dot import SUM_TYPES
 from xladev.codegen.kernels.products.kinds import (
     PANEL_NBYTES,
     WIDEST_NBYTES,
     ProductKind,
     vector_length,
 )
+from xladev.codegen.kernels.products.matrices import SUM_TYPES
 from xladev.codegen.kernels.products.orders import Order
 from xladev.codegen.kernels.products.tables import AxisFacts, PixelFacts, window_facts
 from xladev.hlo.attributes import ConvDims, WindowDim
