@@ -15,6 +15,9 @@ TRACE = "xladev_trace"
 BEGIN, END, COPY = -1, -2, -3
 """Marks that are no numbers of operations: a program begins, it ends, bytes were copied."""
 
+HELP, HELPED = -4, -5
+"""Marks of the pool's threads: one begins to work on somebody's kernel, it has done so."""
+
 _MARK = "xladev.mark"
 
 

@@ -17,6 +17,7 @@
 %Own = type { ptr, i64 }                     ; memory of a thread, its bytes
 
 @current = internal global ptr null          ; the pool of this process or of one that forked it
+@trace = global ptr null                     ; the word that marks go by, or null: see marks.py
 @threads = global i64 1                      ; how many work on a job that does not say
 
 declare i32 @getpid()
@@ -453,7 +454,9 @@ work:
   %rounding = load i64, ptr %rounding.at
   call void @round(i64 %rounding)
   %private = load ptr, ptr %own
+  call void @note(i64 -4)
   call void @run(ptr %job, ptr %private)
+  call void @note(i64 -5)
   br label %leave
 
 leave:
@@ -476,6 +479,27 @@ lock:
 
 done:
   ret i1 %worked
+}
+
+; Tells whoever records a timeline that a thread begins to help, or has helped.
+define internal void @note(i64 %step) {
+begin:
+  %word = load ptr, ptr @trace
+  %none = icmp eq ptr %word, null
+  br i1 %none, label %done, label %look
+
+look:
+  %record = load ptr, ptr %word
+  %off = icmp eq ptr %record, null
+  br i1 %off, label %done, label %tell
+
+tell:
+  %mark = load ptr, ptr %record
+  call void %mark(ptr %record, i64 %step, ptr null)
+  br label %done
+
+done:
+  ret void
 }
 
 ; Makes a thread's own memory at least so large; false if there is none.

@@ -16,6 +16,7 @@ from xladev.errors import OptionError
 from xladev.platforms.cpu.engine import LoadedObject, target_traits
 from xladev.platforms.cpu.native_block import keep_forever
 from xladev.platforms.cpu.object_cache import cached_object
+from xladev.platforms.cpu.recorder import RECORDER
 
 THREADS_VARIABLE = "XLADEV_NUM_THREADS"
 """Most threads that work on one program, the calling one included; unset: one per processor."""
@@ -78,6 +79,7 @@ takes over from whoever it works for."""
 
 _ALONE = f"""
 @threads = global i64 1
+@trace = global ptr null
 define void @{PARALLEL}(ptr %function, ptr %frame, ptr %private, i64 %count, i64 %grain,
                         i64 %nbytes, i64 %limit) {{
   call void %function(ptr %frame, ptr %private, i64 0, i64 %count)
@@ -131,10 +133,12 @@ def pool_symbols() -> Mapping[str, int]:
 @cache
 def _make() -> Mapping[str, int]:
     wanted = threads_wanted()
-    code = LoadedObject("pool", cached_object("pool", _text(), 1), (PARALLEL, "threads"))
+    symbols = (PARALLEL, "threads", "trace")
+    code = LoadedObject("pool", cached_object("pool", _text(), 1), symbols)
     # Threads are in this code until the process ends, which the interpreter does before.
     keep_forever(code, *code.parts)
     ctypes.c_int64.from_address(code.address("threads")).value = wanted
+    ctypes.c_size_t.from_address(code.address("trace")).value = RECORDER.word_address
     return MappingProxyType({PARALLEL: code.address(PARALLEL)})
 
 

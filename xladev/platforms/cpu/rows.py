@@ -12,7 +12,8 @@ import numpy.typing as npt
 from xladev.compiler.operations import Operation
 from xladev.instrument import TraceEvent
 from xladev.instrument.trace import COUNTER, thread_tracks
-from xladev.platforms.cpu.marks import BEGIN, COPY, END
+from xladev.platforms.cpu.helpers import help_events
+from xladev.platforms.cpu.marks import BEGIN, COPY, END, HELP
 
 Rows = npt.NDArray[np.int64]
 """A row for each mark: program, step, time, thread."""
@@ -68,6 +69,22 @@ def events_of(
         accounts: the device whose memory is counted at an address.
     """
     names = thread_tracks()
+    helpers = np.unique(rows[rows[:, 1] == HELP, 3])
+    rest = rows[~np.isin(rows[:, 3], helpers)]
+    kernels: list[TraceEvent] = []
+    for event in _by_threads(rest, names, programs, accounts):
+        if event.category == "kernel" and len(helpers):
+            kernels.append(event)
+        yield event
+    yield from help_events(rows[np.isin(rows[:, 3], helpers)], kernels)
+
+
+def _by_threads(
+    rows: Rows,
+    names: Mapping[int, str],
+    programs: Mapping[int, History],
+    accounts: Mapping[int, str],
+) -> Iterator[TraceEvent]:
     for ident in dict.fromkeys(rows[:, 3].tolist()):
         thread = _Thread(names.get(ident, f"thread {ident:#x}"), programs, accounts)
         for address, step, now, _ in rows[rows[:, 3] == ident].tolist():

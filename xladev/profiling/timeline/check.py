@@ -56,6 +56,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = MappingProxyType(
     {
         "kernel": _KERNEL,
         "copy": {"hlo_op": _is_text, "hlo_module": _is_text},
+        "help": {"hlo_op": _is_text, "hlo_module": _is_text},
         "cluster": {"hlo_module": _is_text},
         "launch": {"device": _is_text},
         "transfer": {"device": _is_text, "bytes": _is_number},
