@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xladev.codegen.llvm.control import Control
+from xladev.codegen.llvm.intrinsics import lookup
 from xladev.codegen.llvm.memory import Memory, natural_alignment
 from xladev.codegen.llvm.portable import EMITTERS
 from xladev.codegen.llvm.target import TargetTraits
@@ -45,7 +46,8 @@ class FunctionBuilder(Control, Memory):
         if emit is None:
             return super().intrinsic(name, *operands, result=result)
         first = next(o for o in operands if isinstance(o, Value))
-        return self.call_shared(name, first.type, [self.like(o, first) for o in operands], emit)
+        kind = first.type.scalar() if lookup(name).result == "element" else first.type
+        return self.call_shared(name, kind, [self.like(o, first) for o in operands], emit)
 
     def call(self, symbol: str, result: IrType, *arguments: Value) -> Value:
         """Calls a function defined or declared in the module."""

@@ -5,11 +5,13 @@ LLVM would call the mathematical library instead, element by element, and not ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from types import MappingProxyType
 
 from xladev.codegen.llvm.arithmetic import Arithmetic
-from xladev.codegen.llvm.types import DOUBLE, FLOAT, I64
+from xladev.codegen.llvm.control import Control
+from xladev.codegen.llvm.types import DOUBLE, FLOAT, I64, integer
 from xladev.codegen.llvm.values import Value
 
 _SPLITTER = float((1 << 27) + 1)
@@ -18,14 +20,16 @@ _FAR = 110
 """How far a summand's exponent may lie above the product's and its size still matter."""
 _NEAR_ZERO = -120
 """How far below."""
+_LARGE, _SMALL = 2.0**450, 2.0**-900
+"""Numbers up to one, whose product is at least the other, are multiplied without loss."""
 _INFINITE = 0x7FF << 52
 
 
-Emitter = Callable[[Arithmetic, tuple[Value, ...]], Value]
+Emitter = Callable[[Control, tuple[Value, ...]], Value]
 """Writes an intrinsic of some values of one type."""
 
 
-def emit_fma(b: Arithmetic, args: tuple[Value, ...]) -> Value:
+def emit_fma(b: Control, args: tuple[Value, ...]) -> Value:
     """``x * y + z`` rounded once, of floats or doubles, in any number of lanes."""
     x, y, z = args
     return _fma_of_floats(b, x, y, z) if x.type.bits == 32 else _fma_of_doubles(b, x, y, z)
@@ -37,12 +41,38 @@ def _fma_of_floats(b: Arithmetic, x: Value, y: Value, z: Value) -> Value:
     return b.cast("fptrunc", _sum_to_odd(b, b.fmul(x, y), z), FLOAT)
 
 
-def _fma_of_doubles(b: Arithmetic, x: Value, y: Value, z: Value) -> Value:
-    """By numbers in [1, 2) and exponents of their own, so that nothing overflows on the way.
-
-    The sum of product and summand is h + w, with w rounded to odd, so that it may be rounded once
-    more (Boldo and Melquiond, 2008).
+def _fma_of_doubles(b: Control, x: Value, y: Value, z: Value) -> Value:
+    """The sum of product and summand is h + w, with w rounded to odd, so that it may be rounded
+    once more (Boldo and Melquiond, 2008). Far from the ends of the range that is all.
     """
+    product = b.fmul(x, y)
+    is_usual = b.and_(b.fcmp("ole", b.fabs(x), _LARGE), b.fcmp("ole", b.fabs(y), _LARGE))
+    is_usual = b.and_(is_usual, b.fcmp("ole", b.fabs(z), _LARGE))
+    is_zero = b.or_(b.fcmp("oeq", x, 0.0), b.fcmp("oeq", y, 0.0))
+    is_usual = b.and_(is_usual, b.or_(is_zero, b.fcmp("oge", b.fabs(product), _SMALL)))
+
+    def usual() -> Sequence[Value]:
+        h, w = _sum_in_parts(b, x, y, z)
+        total = b.fadd(h, w)
+        return [b.select(b.fcmp("oeq", total, 0.0), b.fadd(product, z), total)]
+
+    def unusual() -> Sequence[Value]:
+        return [_fma_of_any_doubles(b, x, y, z)]
+
+    (result,) = b.branch(b.any(b.not_(is_usual)), unusual, usual)
+    return result
+
+
+def _sum_in_parts(b: Arithmetic, x: Value, y: Value, z: Value) -> tuple[Value, Value]:
+    """Two numbers whose sum is ``x * y + z``, but for the second's last bit, which is odd."""
+    high, low = _product(b, x, y)
+    top, rest = _sum(b, z, low)
+    h, middle = _sum(b, high, top)
+    return h, _sum_to_odd(b, rest, middle)
+
+
+def _fma_of_any_doubles(b: Arithmetic, x: Value, y: Value, z: Value) -> Value:
+    """By numbers in [1, 2) and exponents of their own, so that nothing overflows on the way."""
     plain = _in_two_steps(b, x, y, z)
     special = b.or_(b.or_(_is_special(b, x), _is_special(b, y)), _is_special(b, z))
     (x, x_power), (y, y_power), (z, z_power) = (_split_exponent(b, v) for v in (x, y, z))
@@ -51,10 +81,8 @@ def _fma_of_doubles(b: Arithmetic, x: Value, y: Value, z: Value) -> Value:
     far = b.icmp("sgt", apart, _FAR)
     base = b.select(far, b.sub(z_power, _FAR), power)
     apart = b.intrinsic("smax", b.intrinsic("smin", apart, _FAR), _NEAR_ZERO)
-    high, low = _product(b, x, y)
-    top, rest = _sum(b, b.fmul(z, _power_of_two(b, apart)), low)
-    h, middle = _sum(b, high, top)
-    total = _rounded_once(b, h, _sum_to_odd(b, rest, middle), base)
+    h, w = _sum_in_parts(b, x, y, b.fmul(z, _power_of_two(b, apart)))
+    total = _rounded_once(b, h, w, base)
     first = b.ashr(base, 1)
     total = b.fmul(total, _power_of_two(b, first))
     total = b.fmul(total, _power_of_two(b, b.sub(base, first)))
@@ -189,7 +217,40 @@ def _rounding(name: str) -> Emitter:
 
 ROUNDINGS = frozenset({*_BY_MAGNITUDE, *_BY_SIGN})
 """Intrinsics that round to a whole number."""
+
+
+def _emit_extreme(b: Arithmetic, beyond: str, x: Value, y: Value) -> Value:
+    """The larger or smaller of two; of zeros, the one with the sign that says so; NaN is kept."""
+    left, right = (b.bitcast(v, integer(v.type.bits)) for v in (x, y))
+    same = b.and_(left, right) if beyond == "ogt" else b.or_(left, right)
+    chosen = b.select(b.fcmp(beyond, x, y), x, y)
+    chosen = b.select(b.fcmp("oeq", x, y), b.bitcast(same, x.type.scalar()), chosen)
+    return b.select(b.fcmp("uno", x, y), b.fadd(x, y), chosen)
+
+
+def _emit_number(b: Arithmetic, beyond: str, x: Value, y: Value) -> Value:
+    """The same, but a number where only one is NaN."""
+    left = b.select(b.fcmp("uno", x, x), y, x)
+    right = b.select(b.fcmp("uno", y, y), x, y)
+    return _emit_extreme(b, beyond, left, right)
+
+
+def _emit_most(b: Arithmetic, beyond: str, x: Value) -> Value:
+    """The largest or smallest lane, lane by lane."""
+    lanes = [b.extract(x, n) for n in range(x.lanes)]
+    return reduce(lambda one, other: _emit_extreme(b, beyond, one, other), lanes)
+
+
 EMITTERS: Mapping[str, Emitter] = MappingProxyType(
-    {"fma": emit_fma, **{name: _rounding(name) for name in ROUNDINGS}}
+    {
+        "fma": emit_fma,
+        "maximum": lambda b, args: _emit_extreme(b, "ogt", *args),
+        "minimum": lambda b, args: _emit_extreme(b, "olt", *args),
+        "maxnum": lambda b, args: _emit_number(b, "ogt", *args),
+        "minnum": lambda b, args: _emit_number(b, "olt", *args),
+        "vector.reduce.fmaximum": lambda b, args: _emit_most(b, "ogt", *args),
+        "vector.reduce.fminimum": lambda b, args: _emit_most(b, "olt", *args),
+        **{name: _rounding(name) for name in ROUNDINGS},
+    }
 )
 """By name of the intrinsic."""

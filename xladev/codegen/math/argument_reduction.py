@@ -73,7 +73,7 @@ def reduce_angle_single(b: FunctionBuilder, x: Value) -> tuple[Value, Value]:
     wide = b.refloat(x, DOUBLE)
     large = b.fcmp("ogt", b.fabs(wide), _MEDIUM)
     whole, count = nearest_integer(b, wide, c.TWO_OVER_PI)
-    medium = b.fma(whole, -c.HALF_PI[1], b.fma(whole, -c.HALF_PI[0], wide))
+    medium = b.multiply_add(whole, -c.HALF_PI[1], b.fma(whole, -c.HALF_PI[0], wide))
 
     def replaced() -> Sequence[Value]:
         def reduce_lane(bits: Sequence[Value]) -> Sequence[Value]:
@@ -101,7 +101,7 @@ def _reduce_medium(b: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
     r = b.fsub(exact, product)
     taken = b.fsub(exact, r)
     error = b.fadd(b.fsub(exact, b.fadd(r, taken)), b.fsub(taken, product))
-    low = b.fsub(error, b.fma(whole, third, product_error))
+    low = b.fsub(error, b.multiply_add(whole, third, product_error))
     return r, low, n
 
 
@@ -161,6 +161,6 @@ def _times_half_pi(b: FunctionBuilder, high: Value, low: Value) -> tuple[Value, 
     first, second, _ = c.HALF_PI
     r = b.fmul(high, first)
     error = b.fma(high, first, b.fneg(r))
-    rest = b.fadd(error, b.fma(high, second, b.fmul(low, first)))
+    rest = b.fadd(error, b.multiply_add(high, second, b.fmul(low, first)))
     total = b.fadd(r, rest)
     return total, b.fsub(rest, b.fsub(total, r))

@@ -32,7 +32,7 @@ def exact_product(b: FunctionBuilder, x: Value, y: Value) -> Double:
 def product(b: FunctionBuilder, x: Double, y: Double) -> Double:
     """The product, to about 2**-104."""
     high, low = exact_product(b, x[0], y[0])
-    low = b.fma(x[0], y[1], b.fma(x[1], y[0], low))
+    low = b.multiply_add(x[0], y[1], b.multiply_add(x[1], y[0], low))
     return fast_sum(b, high, low)
 
 
@@ -40,5 +40,5 @@ def quotient(b: FunctionBuilder, x: Value, y: Double) -> Double:
     """x / y of an f64 and a double, to about 2**-104."""
     high = b.fdiv(x, y[0])
     rest = b.fma(b.fneg(high), y[0], x)
-    rest = b.fma(b.fneg(high), y[1], rest)
+    rest = b.multiply_add(b.fneg(high), y[1], rest)
     return fast_sum(b, high, b.fdiv(rest, y[0]))

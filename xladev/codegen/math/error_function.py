@@ -35,14 +35,14 @@ def _erfc(
     """exp(-x**2) P(t) / (1 + 2 x), t = (x - 2.5) / (x + 2.5), for 1 <= x <= 6."""
     falling = scaled_exp(b, b.fneg(b.fmul(x, x)), exponential)
     t = b.fdiv(b.fsub(x, 2.5), b.fadd(x, 2.5))
-    return b.fdiv(b.fmul(falling, horner(b, t, table)), b.fma(x, 2.0, 1.0))
+    return b.fdiv(b.fmul(falling, horner(b, t, table)), b.multiply_add(x, 2.0, 1.0))
 
 
 def _erf_single(b: FunctionBuilder, args: _Args) -> Value:
     """As in f64, with erfc(x) = exp(P(x - 2.5)) on [1, 4]; beyond, erf is 1 to the last place."""
     x = b.fabs(args[0])
     z = b.fmul(x, x)
-    near = b.fma(x, horner(b, z, (c.ERF_IN_F32[0] - 1.0, *c.ERF_IN_F32[1:])), x)
+    near = b.multiply_add(x, horner(b, z, (c.ERF_IN_F32[0] - 1.0, *c.ERF_IN_F32[1:])), x)
     bounded = b.select(b.fcmp("ogt", x, _ONE_FROM_SINGLE), _ONE_FROM_SINGLE, x)
     logarithm = horner(b, b.fsub(bounded, 2.5), c.LOG_ERFC_IN_F32)
     far = b.fsub(1.0, exp_normal_single(b, logarithm))

@@ -37,15 +37,15 @@ def reduce_by_log2(b: FunctionBuilder, x: Value, low: Value | None = None) -> tu
     """(r, n) with x + low = n log(2) + r; n is an integer as wide as x."""
     high_part, low_part = _LN2[x.type.element]
     whole, n = nearest_integer(b, x, c.LOG2_E)
-    r = b.fma(whole, -high_part, x)
+    r = b.multiply_add(whole, -high_part, x)
     if low is None:
-        return b.fma(whole, -low_part, r), n
-    return b.fadd(r, b.fma(whole, -low_part, low)), n
+        return b.multiply_add(whole, -low_part, r), n
+    return b.fadd(r, b.multiply_add(whole, -low_part, low)), n
 
 
 def exp_minus_one_of(b: FunctionBuilder, r: Value, table: Sequence[float]) -> Value:
     """exp(r) - 1 of a reduced argument, accurate near zero."""
-    return b.fma(b.fmul(r, r), horner(b, r, table), r)
+    return b.multiply_add(b.fmul(r, r), horner(b, r, table), r)
 
 
 def scaled_exp(
@@ -102,14 +102,14 @@ def exp_minus_one_single(b: FunctionBuilder, x: Value) -> Value:
     part = exp_minus_one_of(b, b.fma(whole, -c.LN2, x), c.EXP_IN_F32)
     at_once = scaled_at_once(b, b.const(x.type, 1.0), whole)
     power = power_of_two(b, n) if at_once is None else at_once
-    return b.fma(part, power, b.fsub(power, 1.0))
+    return b.multiply_add(part, power, b.fsub(power, 1.0))
 
 
 def _mantissa_single(b: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
     """exp(r), and n as float and integer, with x = n log(2) + r."""
     whole, n = nearest_integer(b, x, c.LOG2_E)
     high, low = _LN2[x.type.element]
-    r = b.fma(whole, -low, b.fma(whole, -high, x))
+    r = b.multiply_add(whole, -low, b.multiply_add(whole, -high, x))
     return b.fadd(exp_minus_one_of(b, r, c.EXP_IN_F32), 1.0), whole, n
 
 
@@ -118,7 +118,7 @@ def _exp2(table: Sequence[float]) -> MathEmitter:
         x = clamp_exponent(b, args[0], -1080.0, 1025.0)
         whole, n = nearest_integer(b, x)
         r = b.fsub(x, whole)
-        return scale(b, b.fma(r, horner(b, r, table), 1.0), n)
+        return scale(b, b.multiply_add(r, horner(b, r, table), 1.0), n)
 
     return emit
 
@@ -132,7 +132,7 @@ def expm1(b: FunctionBuilder, x: Value, table: Sequence[float]) -> Value:
     r, n = reduce_by_log2(b, bounded)
     part = exp_minus_one_of(b, r, table)
     half = power_of_two(b, b.sub(n, 1))
-    total = b.fmul(b.fma(half, part, b.fsub(half, 0.5)), 2.0)
+    total = b.fmul(b.multiply_add(half, part, b.fsub(half, 0.5)), 2.0)
     return b.select(b.fcmp("oeq", x, 0.0), x, total)
 
 
@@ -162,7 +162,7 @@ def _logistic_single(b: FunctionBuilder, args: _Args) -> Value:
     quotient = b.fdiv(numerator, whole)
     residual = b.fma(b.fneg(quotient), lost, b.fma(b.fneg(quotient), whole, numerator))
     inverse = b.select(falls, b.fsub(1.0, quotient), quotient)
-    return b.fma(residual, inverse, quotient)
+    return b.multiply_add(residual, inverse, quotient)
 
 
 emit_exp = shared("exp", lambda b, args: exp_single(b, args[0]), _exp(c.EXP_F64))

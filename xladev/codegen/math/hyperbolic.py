@@ -38,7 +38,7 @@ def _sinh(table: Sequence[float], series: Sequence[float]) -> MathEmitter:
         rising, falling = _halves(b, x, table)
         outer = b.copysign(b.fsub(rising, falling), x)
         z = b.fmul(x, x)
-        inner = b.fma(b.fmul(z, horner(b, z, series)), x, x)
+        inner = b.multiply_add(b.fmul(z, horner(b, z, series)), x, x)
         inside = b.fcmp("olt", b.fabs(x), 1.0)
         return keep_zero(b, x, b.select(inside, inner, outer))
 

@@ -31,7 +31,7 @@ def _asin(table: Sequence[float]) -> MathEmitter:
     def emit(b: FunctionBuilder, args: _Args) -> Value:
         x = args[0]
         outer, root, a = _asin_parts(b, x, table)
-        small = b.fma(root, a, root)
+        small = b.multiply_add(root, a, root)
         double = b.fmul(small, 2.0)
         high, low = c.HALF_PI[:2]
         value = b.select(outer, b.fsub(high, b.fsub(double, low)), small)
@@ -44,7 +44,7 @@ def _acos(table: Sequence[float]) -> MathEmitter:
     def emit(b: FunctionBuilder, args: _Args) -> Value:
         x = args[0]
         outer, root, a = _asin_parts(b, x, table)
-        small = b.fma(root, a, root)
+        small = b.multiply_add(root, a, root)
         negative = b.fcmp("olt", x, 0.0)
         high, low = c.HALF_PI[:2]
         signed = b.copysign(small, x)

@@ -28,8 +28,8 @@ def log_of_mantissa(
     s = b.fdiv(f, b.fadd(f, 2.0))
     z = b.fmul(s, s)
     half_square = b.fmul(b.fmul(f, f), 0.5)
-    rest = b.fma(z, horner(b, z, table), half_square)
-    correction = b.fmul(s, rest) if low is None else b.fma(s, rest, low)
+    rest = b.multiply_add(z, horner(b, z, table), half_square)
+    correction = b.fmul(s, rest) if low is None else b.multiply_add(s, rest, low)
     return f, b.fsub(half_square, correction)
 
 
@@ -42,7 +42,7 @@ def log_finite(
     if error is not None:
         low = b.fadd(low, b.fdiv(error, x))
     f, t = log_of_mantissa(b, m, table, low)
-    return b.fma(k, c.LN2_HIGH, b.fsub(f, t))
+    return b.multiply_add(k, c.LN2_HIGH, b.fsub(f, t))
 
 
 def log_finite_single(b: FunctionBuilder, x: Value, low: Value | None = None) -> Value:
@@ -51,10 +51,10 @@ def log_finite_single(b: FunctionBuilder, x: Value, low: Value | None = None) ->
     f = b.fsub(m, 1.0)
     z = b.fmul(f, f)
     t = b.fmul(b.fmul(f, z), horner(b, f, c.LOG_IN_F32))
-    t = b.fma(k, c.LN2_LOW_SINGLE, t)
+    t = b.multiply_add(k, c.LN2_LOW_SINGLE, t)
     if low is not None:
         t = b.fadd(t, low)
-    t = b.fma(z, -0.5, t)
+    t = b.multiply_add(z, -0.5, t)
     near, near_rest = fast_sum(b, f, t)
     total, rest = fast_sum(b, b.fmul(k, c.LN2_HIGH_SINGLE), near)
     return b.fadd(total, b.fadd(rest, near_rest))
@@ -82,7 +82,7 @@ def _log2(table: Sequence[float]) -> MathEmitter:
     def emit(b: FunctionBuilder, args: _Args) -> Value:
         m, k = split_mantissa(b, args[0])
         f, t = log_of_mantissa(b, m, table)
-        return with_specials(b, args[0], b.fma(b.fsub(f, t), c.LOG2_E, k))
+        return with_specials(b, args[0], b.multiply_add(b.fsub(f, t), c.LOG2_E, k))
 
     return emit
 

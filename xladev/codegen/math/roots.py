@@ -21,8 +21,8 @@ def emit_rsqrt(b: FunctionBuilder, args: _Args) -> Value:
     y = b.fdiv(1.0, b.sqrt(x))
     product = b.fmul(x, y)
     error = b.fma(x, y, b.fneg(product))
-    residual = b.fma(b.fneg(error), y, b.fma(b.fneg(product), y, 1.0))
-    better = b.fma(b.fmul(y, 0.5), residual, y)
+    residual = b.multiply_add(b.fneg(error), y, b.fma(b.fneg(product), y, 1.0))
+    better = b.multiply_add(b.fmul(y, 0.5), residual, y)
     return b.select(b.fcmp("uno", residual, residual), y, better)
 
 
@@ -41,15 +41,15 @@ def _split_by_thirds(b: FunctionBuilder, x: Value) -> tuple[Value, Value]:
 def _halley(b: FunctionBuilder, root: Value, m: Value) -> Value:
     """One step of third order toward the cube root of m."""
     cube = b.fmul(b.fmul(root, root), root)
-    numerator = b.fma(m, 2.0, cube)
-    return b.fmul(root, b.fdiv(numerator, b.fma(cube, 2.0, m)))
+    numerator = b.multiply_add(m, 2.0, cube)
+    return b.fmul(root, b.fdiv(numerator, b.multiply_add(cube, 2.0, m)))
 
 
 def _newton(b: FunctionBuilder, root: Value, m: Value) -> Value:
     """A last step whose residual root**3 - m is exact to a few bits beyond f64."""
     square = b.fmul(root, root)
     square_error = b.fma(root, root, b.fneg(square))
-    residual = b.fma(square_error, root, b.fma(square, root, b.fneg(m)))
+    residual = b.multiply_add(square_error, root, b.fma(square, root, b.fneg(m)))
     return b.fsub(root, b.fdiv(residual, b.fmul(square, 3.0)))
 
 

@@ -66,7 +66,7 @@ def nearest_integer(
     """
     layout = _LAYOUTS[x.type.element]
     magic = float(layout.magic)
-    shifted = b.fadd(x, magic) if factor is None else b.fma(x, factor, magic)
+    shifted = b.fadd(x, magic) if factor is None else b.multiply_add(x, factor, magic)
     return b.fsub(shifted, magic), b.sub(b.bitcast(shifted, layout.integer), layout.magic_bits)
 
 

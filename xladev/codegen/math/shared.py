@@ -38,7 +38,7 @@ def horner(b: FunctionBuilder, x: Value, coefficients: Sequence[float]) -> Value
     """A polynomial, lowest power first, by fused multiply-adds."""
     total: Value = b.const(x.type, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
-        total = b.fma(total, x, coefficient)
+        total = b.multiply_add(total, x, coefficient)
     return total
 
 

@@ -26,9 +26,9 @@ _DOUBLE = _Tables(c.SIN_F64, c.COS_F64)
 def _sine(b: FunctionBuilder, r: Value, low: Value, table: Sequence[float]) -> Value:
     """sin(r + low) = r + (r**3 P(r**2) + low cos(r)), cos(r) to what ``low`` needs."""
     z = b.fmul(r, r)
-    cosine = b.fma(z, -0.5, 1.0)
+    cosine = b.multiply_add(z, -0.5, 1.0)
     tail = b.fmul(low, cosine)
-    return b.fadd(r, b.fma(b.fmul(z, r), horner(b, z, table), tail))
+    return b.fadd(r, b.multiply_add(b.fmul(z, r), horner(b, z, table), tail))
 
 
 def _cosine(b: FunctionBuilder, r: Value, low: Value, table: Sequence[float]) -> Value:
@@ -37,8 +37,8 @@ def _cosine(b: FunctionBuilder, r: Value, low: Value, table: Sequence[float]) ->
     half = b.fmul(z, 0.5)
     lead = b.fsub(1.0, half)
     error = b.fsub(b.fsub(1.0, lead), half)
-    tail = b.fma(b.fmul(z, z), horner(b, z, table), error)
-    return b.fadd(lead, b.fma(b.fneg(r), low, tail))
+    tail = b.multiply_add(b.fmul(z, z), horner(b, z, table), error)
+    return b.fadd(lead, b.multiply_add(b.fneg(r), low, tail))
 
 
 def _both(b: FunctionBuilder, x: Value, tables: _Tables) -> tuple[Value, Value, Value]:
@@ -74,8 +74,8 @@ def _cos(tables: _Tables) -> MathEmitter:
 def _both_single(b: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
     r, quadrant = reduce_angle_single(b, x)
     z = b.fmul(r, r)
-    sine = b.fma(b.fmul(z, r), horner(b, z, c.SIN_IN_F32), r)
-    cosine = b.fma(z, b.fma(z, horner(b, z, c.COS_IN_F32), -0.5), 1.0)
+    sine = b.multiply_add(b.fmul(z, r), horner(b, z, c.SIN_IN_F32), r)
+    cosine = b.multiply_add(z, b.multiply_add(z, horner(b, z, c.COS_IN_F32), -0.5), 1.0)
     return sine, cosine, quadrant
 
 

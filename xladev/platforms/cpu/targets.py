@@ -98,7 +98,10 @@ _BROWSER: Mapping[str, str] = MappingProxyType(
 )
 
 _FMA = frozenset({"fma"})
-_ROUND = frozenset({"round"})
+_NUMBERS = frozenset({"maxnum", "minnum"})
+_EXTREMES = frozenset({"maximum", "minimum", "vector.reduce.fmaximum", "vector.reduce.fminimum"})
+_ARM = ROUNDINGS | _NUMBERS | _EXTREMES
+_WASM = _FMA | _NUMBERS | {"round"}
 
 ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
     {
@@ -115,8 +118,8 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         # No NEON: on 32-bit ARM it takes denormals for zero, and much here depends on them.
         "armv7": Architecture(
             {
-                "vfpv3-d16": Level("generic", "+vfp3d16,-neon,-d32", 4, _FMA | ROUNDINGS),
-                "vfpv4": Level("generic", "+vfp4,-neon", 4, ROUNDINGS, has_half=True),
+                "vfpv3-d16": Level("generic", "+vfp3d16,-neon,-d32", 4, _FMA | _ARM),
+                "vfpv4": Level("generic", "+vfp4,-neon", 4, _ARM, has_half=True),
             },
             _HARD_FLOAT,
             pointer_nbytes=4,
@@ -128,8 +131,8 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         ),
         "wasm32": Architecture(
             {
-                "generic": Level("generic", "", 4, _FMA | _ROUND),
-                "simd128": Level("generic", "+simd128", 16, _FMA | _ROUND),
+                "generic": Level("generic", "", 4, _WASM),
+                "simd128": Level("generic", "+simd128", 16, _WASM),
             },
             _BROWSER,
             pointer_nbytes=4,

@@ -135,3 +135,39 @@ def test_roundings_are_exact(name: str, element: IrType, kind: Any, lanes: int) 
         want = EXACT[name](values)
     np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+@pytest.mark.parametrize(("element", "kind"), TYPES, ids=IDS)
+@pytest.mark.parametrize("name", ["maximum", "minimum", "maxnum", "minnum"])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_the_larger_and_the_smaller(name: str, element: IrType, kind: Any, lanes: int) -> None:
+    pairs = [(x, y) for x in specials(kind) for y in specials(kind)][:960]
+    x, y = (np.array(column, kind) for column in zip(*pairs, strict=True))
+    got = computed(name, element, lanes, [x, y])
+    of_numbers = np.fmax if name == "maxnum" else np.fmin
+    of_all = np.maximum if name == "maximum" else np.minimum
+    want = (of_numbers if name.endswith("num") else of_all)(x, y)
+    np.testing.assert_array_equal(got, want)
+    zeros = (x == 0) & (y == 0)
+    negative = np.signbit(x), np.signbit(y)
+    combine = np.logical_and if name.startswith("max") else np.logical_or
+    np.testing.assert_array_equal(np.signbit(got)[zeros], combine(*negative)[zeros])
+
+
+@pytest.mark.parametrize(("element", "kind"), TYPES, ids=IDS)
+@pytest.mark.parametrize(("name", "want"), [("fmaximum", np.max), ("fminimum", np.min)])
+def test_the_largest_and_the_smallest_lane(
+    name: str, want: Any, element: IrType, kind: Any
+) -> None:
+    module = ModuleBuilder("portable", LACKING)
+    b = module.function("kernel", VOID, [Parameter(PTR, "x"), Parameter(PTR, "out")])
+    lanes = b.load(vector(element, 8), b.arguments[0])
+    b.store(b.intrinsic(f"vector.reduce.{name}", lanes), b.arguments[1])
+    b.ret()
+    kernel = compile_function(module, "kernel")
+    values = np.random.default_rng(4).standard_normal((50, 8)).astype(kind)
+    values[7, 3] = np.nan
+    out = np.empty(1, kind)
+    for row in values:
+        run(kernel, np.ascontiguousarray(row), out)
+        np.testing.assert_array_equal(out[0], want(row))
