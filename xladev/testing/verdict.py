@@ -96,7 +96,7 @@ def verdict_on(
 
 def pack_case(head: dict[str, Any], module: HloModule, arguments: Sequence[Value]) -> bytes:
     """A message about one case, with plain data beside it."""
-    # the module is sent without its header
+    # a serialized module does not say how many devices run it
     header = module.header
     head = {**head, "replicas": header.replica_count, "partitions": header.num_partitions}
     return pack(head, flat_arrays(arguments), module)
@@ -104,9 +104,14 @@ def pack_case(head: dict[str, Any], module: HloModule, arguments: Sequence[Value
 
 def unpack_case(head: Mapping[str, Any], arrays: Sequence[Array], proto: bytes) -> Case:
     """The case of a message, taken apart by `unpack`."""
-    counts = {"replica_count": head["replicas"], "num_partitions": head["partitions"]}
-    header = replace(DEFAULT_HEADER, **counts)
-    module = replace(unpack_module(proto), header=header)
+    module = unpack_module(proto)
+    header = replace(
+        DEFAULT_HEADER,
+        replica_count=head["replicas"],
+        num_partitions=head["partitions"],
+        frontend_attributes=module.header.frontend_attributes,  # the meshes of manual regions
+    )
+    module = replace(module, header=header)
     given = iter(arrays)
     return module, tuple(nested(p.shape, given) for p in module.entry.parameters)
 

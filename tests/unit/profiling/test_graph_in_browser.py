@@ -127,3 +127,24 @@ def test_colours_by_time_device_and_kernel(browser: Any, tmp_path: Path) -> None
     assert "operation\t<!--<script>" in facts
     assert "source\tf.py:3" in facts
     assert wrong == []
+
+
+def test_a_large_program_opens_and_is_painted_from_afar(browser: Any, tmp_path: Path) -> None:
+    text, made = tmp_path / "m.hlo", tmp_path / "m.html"
+    steps = [f"v{n} = f32[4] negate(v{max(0, n - 1 - n % 7)})" for n in range(1, 3000)]
+    lines = ["v0 = f32[4] parameter(0)", *steps, "ROOT r = f32[4] negate(v2999)"]
+    text.write_text("HloModule m\nENTRY e {\n" + "\n".join(lines) + "\n}\n")
+    assert main(["graph", str(text), "-o", str(made)]) == 0
+    page, wrong = _open(browser, made)
+    assert page.evaluate("page.views[0].boxes.length") == 3001
+    painted = (
+        "(() => { const v = page.views[0]; v.fit(); v.paint();"
+        "const d = v.canvas.getContext('2d').getImageData(0, 0, v.canvas.width, v.canvas.height);"
+        "let n = 0; for (let i = 0; i < d.data.length; i += 4) n += d.data[i + 2] < 220 &&"
+        "  d.data[i + 3] > 200; return n; })()"
+    )
+    assert page.evaluate(painted) > 3000  # pixels of boxes, which nobody could see otherwise
+    page.fill("#search", "v1234")
+    page.keyboard.press("Enter")
+    assert "negate v1234" in page.inner_text("#facts")
+    assert wrong == []

@@ -3,6 +3,8 @@
 
 const BOX = { width: 190, height: 46, gapX: 26, gapY: 36, header: 40, pad: 16 };
 const FEWEST_PIXELS = 0.28; // below this scale, boxes have no text
+const FEWEST_CURVES = 0.12; // below this one, boxes have no round corners and edges no curves
+const MOST_BORDERS = 5000; // seen from afar, boxes of more have none
 const FOUND_SHOWN = 200;
 const LEGEND_SHOWN = 24;
 const MARKS = { removed: "#ff8787", added: "#8ce99a", rewired: "#ffd43b" };
@@ -299,19 +301,31 @@ class View {
 
   paintEdges(pen, seen, depth) {
     const thin = 1 / Math.sqrt(Math.max(this.scale, 0.05));
+    const near = [];
+    pen.beginPath(); // one path for all: many strokes take long
     for (const edge of this.edges) {
       if (edge.depth !== depth || edge.bottom < seen.top || edge.top > seen.bottom) continue;
       if (edge.right < seen.left || edge.left > seen.right) continue;
-      const near = edge.from === this.selected || edge.to === this.selected;
-      pen.strokeStyle = near ? "#1971c2" : "#adb5bd";
-      pen.lineWidth = near ? 2.5 * thin : thin;
-      pen.beginPath();
-      pen.moveTo(...edge.points[0]);
-      for (let i = 1; i < edge.points.length; i++) {
-        const [ax, ay] = edge.points[i - 1], [bx, by] = edge.points[i], middle = (ay + by) / 2;
-        pen.bezierCurveTo(ax, middle, bx, middle, bx, by);
-      }
-      pen.stroke();
+      if (edge.from === this.selected || edge.to === this.selected) near.push(edge);
+      else this.traceEdge(pen, edge);
+    }
+    pen.strokeStyle = "#adb5bd";
+    pen.lineWidth = thin;
+    pen.stroke();
+    pen.beginPath();
+    near.forEach((edge) => this.traceEdge(pen, edge));
+    pen.strokeStyle = "#1971c2";
+    pen.lineWidth = 2.5 * thin;
+    pen.stroke();
+  }
+
+  /** Curves, or lines where nobody could tell. */
+  traceEdge(pen, edge) {
+    pen.moveTo(...edge.points[0]);
+    for (let i = 1; i < edge.points.length; i++) {
+      const [ax, ay] = edge.points[i - 1], [bx, by] = edge.points[i], middle = (ay + by) / 2;
+      if (this.scale < FEWEST_CURVES) pen.lineTo(bx, by);
+      else pen.bezierCurveTo(ax, middle, bx, middle, bx, by);
     }
   }
 
@@ -324,6 +338,14 @@ class View {
     if (this.found.has(box.path)) pen.strokeStyle = "#d6336c";
     const strong = box.path === this.selected || this.found.has(box.path);
     pen.lineWidth = strong ? 4 : node.root ? 2.5 : 1;
+    if (this.scale < FEWEST_CURVES) {
+      const grown = Math.max(0, 3 / this.scale - box.height); // or nobody would see it
+      const area = [box.x, box.y - grown / 2, box.width + grown, box.height + grown];
+      pen.fillRect(...area);
+      pen.lineWidth = (strong ? 2 : 0.5) / this.scale;
+      if (strong || this.boxes.length < MOST_BORDERS) pen.strokeRect(...area);
+      return;
+    }
     pen.beginPath();
     pen.roundRect(box.x, box.y, box.width, box.height, 6);
     pen.fill();

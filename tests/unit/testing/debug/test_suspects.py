@@ -18,6 +18,8 @@ from xladev.runtime.registry import current_registry
 from xladev.testing.debug.bisect import bisect
 from xladev.testing.debug.isolate import Isolation, isolate
 from xladev.testing.debug.suspect import Suspect
+from xladev.testing.verdict import pack_case, unpack_case
+from xladev.testing.wire import unpack
 
 PROGRAM = """HloModule m
 add { a = f32[] parameter(0)
@@ -173,3 +175,14 @@ def test_what_exchanges_data_is_named_where_all_else_is_right() -> None:
     assert found.culprit is None
     assert found.exchanges == ("number", "sum")
     assert found.judged[0] == found.judged[1] >= 3
+
+
+def test_a_case_keeps_its_devices_and_meshes() -> None:
+    attributes = ', frontend_attributes={xla.sdy.meshes="{mesh = #sdy.mesh<[\\"i\\"=2]>}"}'
+    text = SEVERAL.replace("num_partitions=2", f"num_partitions=2{attributes}")
+    module = parse_module(text)
+    message = pack_case({}, module, (np.zeros(4, np.float32),))
+    head, arrays, proto = unpack(message)
+    again, _ = unpack_case(head, arrays, proto)
+    assert again.header.num_partitions == 2
+    assert dict(again.header.frontend_attributes) == dict(module.header.frontend_attributes) != {}
