@@ -7,6 +7,7 @@ from typing import Any
 from pieces.docstrings import section
 
 import xladev
+import xladev.aot
 from xladev.client import CompiledModule
 from xladev.compiler.program import Program
 from xladev.compiler.program_file import program_from_bytes, program_to_bytes
@@ -32,6 +33,7 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = MappingProxyType(
         "xladev.compile": xladev.compile,
         "xladev.load_executable": xladev.load_executable,
         "xladev.devices": xladev.devices,
+        "xladev.aot.compile": xladev.aot.compile,
         "xladev.parse": xladev.parse,
         "xladev.print_module": xladev.print_module,
         "xladev.runtime.array.put": put,
@@ -49,6 +51,11 @@ CLASSES: Mapping[type[Any], tuple[str, ...]] = MappingProxyType(
             "dtype", "shape", "ndim", "size", "nbytes", "is_ready", "block_until_ready", "numpy",
             "item", "delete", "is_deleted",
         ),
+        xladev.aot.Bundle: ("write",),
+        xladev.aot.Selection: (),
+        xladev.aot.Feed: (),
+        xladev.aot.Fetch: (),
+        xladev.aot.Binding: (),
         Device: ("synchronize", "memory_stats", "reset"),
     }
 )  # fmt: skip
