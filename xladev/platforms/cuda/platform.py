@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from xladev.errors import DeviceError
+from xladev.instrument import logger
+from xladev.platforms.cuda.communicator import CudaCommunicator
 from xladev.platforms.cuda.driver.cupy_driver import CupyDriver
 from xladev.platforms.cuda.driver.emulated import EmulatedDriver
+from xladev.platforms.cuda.driver.interface import Driver, DriverError
 from xladev.platforms.cuda.executor import CudaExecutor
 from xladev.platforms.cuda.faults import driver_errors
+from xladev.runtime.communicator import Communicator
 from xladev.runtime.executor import Executor
+from xladev.runtime.host_communicator import HostCommunicator
 from xladev.runtime.platform import Platform
 from xladev.runtime.virtual_devices import provided_device_count, virtual_device_count
+
+_log = logger("runtime")
+
+
+def _communicator(driver: Driver, devices: Sequence[Executor]) -> Communicator:
+    opened = [d.device for d in devices if isinstance(d, CudaExecutor)]
+    try:
+        group = driver.group(opened)
+    except DriverError as e:
+        _log.warning("collectives of CUDA devices go through host memory: %s", e)
+        return HostCommunicator(devices)
+    return CudaCommunicator(devices, group)
 
 
 class CudaPlatform(Platform):
@@ -45,6 +63,10 @@ class CudaPlatform(Platform):
         with driver_errors(f"cuda:{ordinal}"):
             return CudaExecutor(self._driver.open(ordinal), f"cuda:{ordinal}")
 
+    def create_communicator(self, devices: Sequence[Executor]) -> Communicator:
+        """NCCL; through host memory where it is missing, or refuses the devices."""
+        return _communicator(self._driver, devices)
+
     def version(self) -> str:
         """Of CuPy and the driver; or why there is no device."""
         return self._driver.version()
@@ -69,6 +91,10 @@ class CudaEmulationPlatform(Platform):
     def create_executor(self, ordinal: int) -> Executor:
         """One emulated GPU."""
         return CudaExecutor(self._driver.open(ordinal), f"cuda_emu:{ordinal}")
+
+    def create_communicator(self, devices: Sequence[Executor]) -> Communicator:
+        """Emulated NCCL."""
+        return _communicator(self._driver, devices)
 
     def version(self) -> str:
         """That it is emulated."""

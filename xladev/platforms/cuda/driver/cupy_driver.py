@@ -17,11 +17,13 @@ import numpy as np
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.platforms.cuda.dlpack import CUDA
 from xladev.platforms.cuda.driver.condition import driver_version, no_device
+from xladev.platforms.cuda.driver.cupy_collectives import CupyGroup
 from xladev.platforms.cuda.driver.cupy_libraries import CupyCall, CupyLibraries
 from xladev.platforms.cuda.driver.found import PACKAGES, missing
 from xladev.platforms.cuda.driver.interface import (
     Allocation,
     DeviceProperties,
+    DriverDevice,
     DriverError,
     DriverEvent,
     DriverFunction,
@@ -77,6 +79,13 @@ class CupyDriver:
         """GPUs that are visible (``CUDA_VISIBLE_DEVICES``)."""
         return self._count
 
+    def group(self, devices: Sequence[DriverDevice]) -> CupyGroup:
+        """See `Driver.group`."""
+        ordinals = [d.ordinal for d in devices if isinstance(d, CupyDevice)]
+        if len(ordinals) != len(devices):
+            raise DriverError("a device belongs to another driver")
+        return CupyGroup(self._cupy, ordinals)
+
     def open(self, ordinal: int) -> CupyDevice:
         """Opens a GPU.
 
@@ -129,7 +138,7 @@ class CupyDevice:
 
     def __init__(self, cupy: Any, ordinal: int) -> None:
         self._on = _OnDevice(cupy, ordinal)
-        self._ordinal = ordinal
+        self.ordinal = ordinal
         self._runtime = cupy.cuda.runtime
         with self._on.calls():
             self._pool = cupy.cuda.MemoryPool()
@@ -178,7 +187,7 @@ class CupyDevice:
     @property
     def dlpack_device(self) -> tuple[int, int] | None:
         """kDLCUDA and CUDA's number of the GPU."""
-        return CUDA, self._ordinal
+        return CUDA, self.ordinal
 
     def wait_for_others(self) -> None:
         """See `DriverDevice.wait_for_others`."""
@@ -211,6 +220,11 @@ class CupyStream:
         self._runtime = on.cupy.cuda.runtime
         self._kept: list[HostBytes] = []
         self._landing = Landing(self._page_locked)
+
+    @property
+    def pointer(self) -> int:
+        """CUDA's number of the stream, for other libraries."""
+        return int(self._stream.ptr)
 
     def _page_locked(self, nbytes: int) -> HostBytes:
         memory = self._on.cupy.cuda.alloc_pinned_memory(nbytes)

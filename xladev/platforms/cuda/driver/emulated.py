@@ -20,11 +20,13 @@ from xladev.platforms.cuda.codegen.host_code import HostKernel
 from xladev.platforms.cuda.codegen.host_threads import PATTERN
 from xladev.platforms.cuda.driver.emulated_calls import EmulatedCall
 from xladev.platforms.cuda.driver.emulated_capture import Capture, Captures, EmulatedGraph, Work
+from xladev.platforms.cuda.driver.emulated_collectives import EmulatedGroup
 from xladev.platforms.cuda.driver.emulated_libraries import EmulatedLibraries
 from xladev.platforms.cuda.driver.emulated_queue import Queue, QueuedEvent, Schedule
 from xladev.platforms.cuda.driver.interface import (
     Allocation,
     DeviceProperties,
+    DriverDevice,
     DriverError,
     DriverEvent,
     DriverFunction,
@@ -212,6 +214,10 @@ class EmulatedStream:
         self._schedule.enqueue(self._queue, event)
         return event
 
+    def call(self, work: Work) -> None:
+        """Enqueues work of an emulated library."""
+        self._enqueue(work)
+
     def begin_capture(self) -> None:
         """See `DriverStream.begin_capture`."""
         self._capture = self._captures.begin()
@@ -331,6 +337,10 @@ class EmulatedDriver:
         """Devices after so many were asked for."""
         self._count = max(self._count, count)
         return self._count
+
+    def group(self, devices: Sequence[DriverDevice]) -> EmulatedGroup:
+        """See `Driver.group`."""
+        return EmulatedGroup(self._memory, len(devices))
 
     def open(self, ordinal: int) -> EmulatedDevice:
         """See `Driver.open`."""

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.platforms.cuda.libraries.calls import LibraryCall
+from xladev.platforms.cuda.libraries.collectives import Collective
 from xladev.runtime.memory import HostBytes
 
 
@@ -255,6 +256,32 @@ class DriverDevice(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one rank brings to a collective.
+
+    Attributes:
+        stream: where its operand is computed and its result is used.
+        operand, result: addresses.
+    """
+
+    stream: DriverStream
+    operand: int
+    result: int
+
+
+class DriverGroup(Protocol):
+    """Devices that can compute collectives, in rank order."""
+
+    def enqueue(self, collective: Collective, shares: Sequence[Share]) -> None:
+        """Enqueues a collective on the streams of all ranks.
+
+        Raises:
+            DriverError: it was refused.
+        """
+        ...
+
+
 class Driver(Protocol):
     """A driver and its devices."""
 
@@ -264,6 +291,14 @@ class Driver(Protocol):
 
     def device_count(self) -> int:
         """Devices that can be opened."""
+        ...
+
+    def group(self, devices: Sequence[DriverDevice]) -> DriverGroup:
+        """Devices that compute collectives together, in rank order.
+
+        Raises:
+            DriverError: there is no library for that, or it refuses them.
+        """
         ...
 
     def open(self, ordinal: int) -> DriverDevice:
