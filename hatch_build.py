@@ -33,7 +33,7 @@ class SharedProcedures(BuildHookInterface[Any]):
             return
         sys.path.insert(0, self.root)
         try:
-            from xladev.platforms.cpu.shipped import ship
+            from xladev.platforms.cpu.ship import ship
         except ImportError as e:
             self.app.display_warning(f"no procedures are compiled for the wheel: {e}")
             return

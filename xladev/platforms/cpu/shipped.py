@@ -1,7 +1,7 @@
 """Procedures that came compiled with xladev: for processor levels, in files beside this module.
 
-A process on a processor of that level has them without compiling anything. `ship` makes the files;
-without them, procedures are compiled where they are wanted first.
+A process on a processor of that level has them without compiling anything. `ship.py` makes the
+files; without them, procedures are compiled where they are wanted first.
 """
 
 from __future__ import annotations
@@ -9,24 +9,15 @@ from __future__ import annotations
 import json
 import logging
 import struct
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xladev import __version__, instrument
-from xladev.codegen.kernels.products.catalogue import call_all_products
 from xladev.codegen.llvm import ModuleBuilder, TargetTraits
 from xladev.compiler.code_stamp import code_stamp
 from xladev.compiler.json_values import DAMAGE, shown
-from xladev.platforms.cpu.engine import (
-    host_cpu,
-    object_code,
-    parsed,
-    run_passes,
-    target_machine,
-    target_traits,
-)
+from xladev.platforms.cpu.engine import host_cpu, target_traits
 from xladev.platforms.cpu.payload import Procedure
 from xladev.platforms.cpu.targets import CpuTarget, target_of
 
@@ -80,22 +71,6 @@ LEVELS = (
 """The best ones first."""
 
 
-def ship(folder: Path = FOLDER) -> list[Path]:
-    """Compiles all procedures for all levels, a minute's work; the files that it wrote.
-
-    Raises:
-        CompileError: LLVM rejects one.
-        OSError: the folder cannot be written.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
-    for level in LEVELS:
-        path = folder / f"{level.name}.objects"
-        path.write_bytes(_packed(level.compiled_for()))
-        written.append(path)
-    return written
-
-
 def shipped_procedures(
     target: TargetTraits, optimization_level: int, folder: Path = FOLDER
 ) -> dict[str, Procedure]:
@@ -124,8 +99,8 @@ def _fits(level: ShippedLevel, target: TargetTraits) -> bool:
 # The file: length of the facts, facts (JSON), object files
 
 
-def _packed(target: CpuTarget) -> bytes:
-    procedures = _compiled(target)
+def packed(procedures: Mapping[str, bytes]) -> bytes:
+    """A file of object code by symbol."""
     facts = {
         "version": __version__,
         "stamp": code_stamp(ModuleBuilder.__module__),
@@ -159,21 +134,3 @@ def _is_of_this_code(facts: Mapping[str, str]) -> bool:
         return False
     is_installed = {"site-packages", "dist-packages"} & set(Path(__file__).parts)
     return bool(is_installed) or facts["stamp"] == code_stamp(ModuleBuilder.__module__)
-
-
-def _compiled(target: CpuTarget) -> dict[str, bytes]:
-    module = ModuleBuilder("procedures", target.traits)
-    call_all_products(module)
-    machine = target_machine(OPTIMIZATION_LEVEL, target)
-    found: dict[str, bytes] = {}
-    for symbol in module.procedures():
-        code = parsed(symbol, module.procedure(symbol))
-        code.data_layout = str(machine.target_data)
-        run_passes(machine, code, OPTIMIZATION_LEVEL)
-        found[symbol] = object_code(symbol, machine, code)
-    return found
-
-
-if __name__ == "__main__":
-    for made in ship():
-        sys.stdout.write(f"{made}: {made.stat().st_size:,} bytes\n")

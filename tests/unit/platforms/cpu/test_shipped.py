@@ -15,10 +15,12 @@ from xladev.codegen.llvm import ModuleBuilder
 from xladev.hlo import dtype as dt
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import compiler, executor, library, object_cache, shipped
+from xladev.platforms.cpu import ship as shipping
 from xladev.platforms.cpu.engine import target_traits
 from xladev.platforms.cpu.library import Library
 from xladev.platforms.cpu.payload import CpuPayload
-from xladev.platforms.cpu.shipped import LEVELS, OPTIMIZATION_LEVEL, ship, shipped_procedures
+from xladev.platforms.cpu.ship import ship
+from xladev.platforms.cpu.shipped import LEVELS, OPTIMIZATION_LEVEL, shipped_procedures
 
 PRODUCT = """HloModule m
 ENTRY e { a = f32[48,24] parameter(0)  b = f32[24,40] parameter(1)
@@ -32,7 +34,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if level is None:
         pytest.skip("nothing is shipped for this processor")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shipped, "LEVELS", (level,))
+        patch.setattr(shipping, "LEVELS", (level,))
+        patch.setattr(shipping, "programs", lambda: iter(()))
         patch.setattr(catalogue, "TYPES", ((dt.F32,) * 3,))
         patch.setattr(catalogue, "MOST_AXES", 0)
         folder = tmp_path_factory.mktemp("shipped")
@@ -113,3 +116,40 @@ ENTRY e {{ a = {operand} parameter(0)  b = {operand} parameter(1)
     wanted = {p.symbol for p in CpuPayload.from_bytes(payload).procedures}
     assert wanted
     assert wanted <= set(module.procedures())
+
+
+JAX_SORTS = [
+    ("f32", 1000, "x", ""),
+    ("f32", 50, "x, i", "sort.6 = s32[] parameter(2)\n sort.7 = s32[] parameter(3)\n"),
+]
+
+
+@pytest.mark.parametrize(("dtype", "size", "operands", "more"), JAX_SORTS)
+def test_sorts_of_jax_are_among_the_programs(
+    dtype: str, size: int, operands: str, more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = f"{dtype}[{size}]" if operands == "x" else f"({dtype}[{size}], s32[{size}])"
+    program = parse_module(f"""HloModule m
+region_0.1 {{
+  {more}sort.4 = {dtype}[] parameter(0)
+  ne.2 = pred[] compare(sort.4, sort.4), direction=NE
+  constant.2 = {dtype}[] constant(nan)
+  constant.3 = {dtype}[] constant(0)
+  eq.2 = pred[] compare(sort.4, constant.3), direction=EQ
+  select_n.4 = {dtype}[] select(eq.2, constant.3, sort.4)
+  select_n.5 = {dtype}[] select(ne.2, constant.2, select_n.4)
+  sort.5 = {dtype}[] parameter(1)
+  ne.3 = pred[] compare(sort.5, sort.5), direction=NE
+  eq.3 = pred[] compare(sort.5, constant.3), direction=EQ
+  select_n.6 = {dtype}[] select(eq.3, constant.3, sort.5)
+  select_n.7 = {dtype}[] select(ne.3, constant.2, select_n.6)
+  ROOT lt_to.1 = pred[] compare(select_n.5, select_n.7), direction=LT, type=TOTALORDER
+}}
+ENTRY e {{ x = {dtype}[{size}] parameter(0)  i = s32[{size}] iota(), iota_dimension=0
+  ROOT s = {results} sort({operands}), dimensions={{0}}, is_stable=true, to_apply=region_0.1 }}""")
+    payload = compile_for(program, "cpu").program.executables[0].payload
+    wanted = {p.symbol for p in CpuPayload.from_bytes(payload).procedures}
+    kept = [text for text in shipping.programs() if f"{dtype}[" in text and "sort" in text]
+    monkeypatch.setattr(shipping, "programs", lambda: iter(kept))
+    modules = shipping._modules(LEVELS[0].compiled_for())
+    assert wanted <= {symbol for module in modules for symbol in module.procedures()}
