@@ -31,7 +31,7 @@ def example(interface: Interface) -> str:
         "#include <string.h>",
         "",
         *_memory(interface, upper),
-        *_files(),
+        *_files(interface),
         *_printers(interface),
         "int main(int argc, char **argv) {",
         f"  {name}_context context;",
@@ -84,30 +84,41 @@ def _memory(interface: Interface, upper: str) -> Iterator[str]:
     yield ""
 
 
-def _files() -> Iterator[str]:
+def _files(interface: Interface) -> Iterator[str]:
+    """What the example needs of the file system: nothing where it neither reads nor writes."""
     yield "static int fail(const char *why, const char *where) {"
     yield '  fprintf(stderr, "%s: %s\\n", where, why);'
     yield "  return 1;"
     yield "}"
     yield ""
-    yield "/* Reads a whole file of exactly `nbytes`; 0 if it is not so. */"
-    yield "static int read_file(const char *path, void *data, size_t nbytes) {"
-    yield '  FILE *file = fopen(path, "rb");'
-    yield "  int whole;"
-    yield "  if (file == NULL) return 0;"
-    yield "  whole = fread(data, 1, nbytes, file) == nbytes && fgetc(file) == EOF;"
-    yield "  fclose(file);"
-    yield "  return whole;"
-    yield "}"
-    yield ""
-    yield "static int write_file(const char *path, const void *data, size_t nbytes) {"
-    yield '  FILE *file = fopen(path, "wb");'
-    yield "  int whole;"
-    yield "  if (file == NULL) return 0;"
-    yield "  whole = fwrite(data, 1, nbytes, file) == nbytes;"
-    yield "  return fclose(file) == 0 && whole;"
-    yield "}"
-    yield ""
+    if interface.arguments:
+        yield from _READ_FILE
+    if interface.results:
+        yield from _WRITE_FILE
+
+
+_READ_FILE = (
+    "/* Reads a whole file of exactly `nbytes`; 0 if it is not so. */",
+    "static int read_file(const char *path, void *data, size_t nbytes) {",
+    '  FILE *file = fopen(path, "rb");',
+    "  int whole;",
+    "  if (file == NULL) return 0;",
+    "  whole = fread(data, 1, nbytes, file) == nbytes && fgetc(file) == EOF;",
+    "  fclose(file);",
+    "  return whole;",
+    "}",
+    "",
+)
+_WRITE_FILE = (
+    "static int write_file(const char *path, const void *data, size_t nbytes) {",
+    '  FILE *file = fopen(path, "wb");',
+    "  int whole;",
+    "  if (file == NULL) return 0;",
+    "  whole = fwrite(data, 1, nbytes, file) == nbytes;",
+    "  return fclose(file) == 0 && whole;",
+    "}",
+    "",
+)
 
 
 def _printers(interface: Interface) -> Iterator[str]:

@@ -107,7 +107,7 @@ def _status(name: str, upper: str) -> Iterator[str]:
         ("OK", "success"),
         ("NULL_POINTER", "the context, an argument, a result or the memory is a null pointer"),
         ("MISALIGNED", "a buffer is not aligned as the program needs it"),
-        ("TOO_SMALL", "the memory is smaller than the program needs it"),
+        ("TOO_SMALL", "the memory is smaller than the program needs"),
         ("NOT_IN_PLACE", "a result is not in the place of the argument that it replaces"),
         ("FAILED", "the program reported an error"),
     ):

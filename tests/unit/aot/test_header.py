@@ -159,6 +159,16 @@ def test_a_program_without_arguments_or_results_builds(tmp_path: Path) -> None:
     assert run_c(tmp_path, interface((), ()), body) == ""
 
 
+@pytest.mark.parametrize("chain", ["gcc", "clang", "g++"])
+@pytest.mark.parametrize("made", [interface((), ()), interface((), PLAIN.results)])
+def test_examples_without_arguments_build(made: Interface, chain: str, tmp_path: Path) -> None:
+    toolchain = TOOLCHAINS[chain]
+    toolchain.require()
+    (tmp_path / "prog.h").write_text(header(made))
+    (tmp_path / "main.c").write_text(example(made))
+    checked([*toolchain.compiler, "-c", "main.c", "-o", "main.o"], tmp_path)
+
+
 def test_memory_holds_scratch_and_results_apart() -> None:
     assert PLAIN.result_offsets == (128, 192)
     assert PLAIN.memory_nbytes == 192
