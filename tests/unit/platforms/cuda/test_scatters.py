@@ -77,7 +77,23 @@ ENTRY e {{
 }}"""
 
 
+ROWS = """
+apply { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT r = f32[] add(x, y) }
+ENTRY e {
+  x = f32[50,8] parameter(0)
+  i = s32[3,7] parameter(1)
+  u = f32[3,7,8] parameter(2)
+  h = f32[] constant(-0.125)
+  b = f32[3,7,8] broadcast(h), dimensions={}
+  m = f32[3,7,8] multiply(u, b)
+  ROOT s = f32[50,8] scatter(x, i, m), update_window_dims={2}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=2, to_apply=apply
+}"""
+
 KINDS = {
+    "rows, of which LLVM makes vectors of threads": (ROWS, "scatter by location"),
     "many sums": (many("f32", "add(x, y)"), "scatter in order"),
     "many sums of bf16": (many("bf16", "add(x, y)"), "scatter in order"),
     "many, the last one stays": (many("s8", "copy(y)"), "scatter in order"),

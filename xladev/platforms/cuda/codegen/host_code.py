@@ -81,7 +81,10 @@ def host_image(name: str, text: str, nbytes: tuple[int, ...], level: int = 1) ->
     except RuntimeError as e:
         instrument.dump(f"{name}.rejected", "ll", lambda: text)
         raise CompileError(f"LLVM rejected the host code of {name}", why=str(e)) from e
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(level))
+    tuning = llvm.create_pipeline_tuning_options(level)
+    # LLVM 22 takes positions modulo 8 for neighbours in vectors of 16 threads, and reads past them.
+    tuning.loop_vectorization = False
+    builder = llvm.create_pass_builder(machine, tuning)
     passes = builder.getModulePassManager()
     passes.run(module, builder)
     NewPassManager._dispose(passes)  # llvmlite 0.50 hides the method that frees it
