@@ -120,7 +120,9 @@ def _difference(
     a: HloComputation, b: HloComputation, pairs: Pairs, same: int
 ) -> ComputationDifference:
     partners = set(pairs.values())
-    rewired = [(i, p) for i, p in pairs.items() if not _is_fed_alike(i, p, pairs, partners)]
+    # those that compute the same come first: copies of one value stand for each other
+    others = list(pairs.items())[same:]
+    rewired = [(i, p) for i, p in others if not _is_fed_alike(i, p, pairs, partners)]
     return ComputationDifference(
         a,
         b,

@@ -62,3 +62,21 @@ def test_a_difference_within_a_loop_is_shown_in_the_loop() -> None:
 
 def test_other_operands_are_rewiring() -> None:
     assert _changed("negate(p)", "negate(x)")[2] == 1
+
+
+def test_copies_of_one_value_are_interchangeable() -> None:
+    """Either copy feeds either reader: nothing that computes the same has other operands."""
+    text = """HloModule m
+ENTRY e {{ x = f32[4] parameter(0)
+  a = f32[4] negate(x)
+  b = f32[4] negate(x)
+  s = f32[4] sine({0})
+  c = f32[4] cosine({1})
+  d = f32[4] {2}(x)
+  ROOT r = (f32[4], f32[4], f32[4]) tuple(s, c, d) }}
+"""
+    first, second = text.format("a", "b", "sqrt"), text.format("b", "a", "cbrt")
+    (found,) = differences(parse_module(first), parse_module(second))
+    assert (found.same, found.fed) == (5, 1)
+    assert [i.name for i in (*found.removed, *found.added)] == ["d", "d"]
+    assert found.rewired == ()
