@@ -181,6 +181,7 @@ def _permute_slices(call: _Call) -> None:
     theirs = _permuted(call, np.asarray(numbers[:count], np.int32))
     received = call.device.allocate(shape, f"collective-permute {call.thunk.name}")
     call.group.collective_permute(call.who, operand, received.memory, shape, call.thunk.pairs)
+    call.who.stream.synchronize()  # a communicator may only enqueue
     value = np.array(download(call.device, output, output_shape))
     if any(target == call.who.rank for _, target in call.thunk.pairs):
         source = download(call.device, received.memory, shape)
