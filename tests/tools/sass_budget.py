@@ -108,13 +108,15 @@ class Measured:
     is_plain: bool
 
 
-def measure(collected: Collected, target: str, ptxas: str, nvdisasm: str) -> Iterator[Measured]:
-    """Each launch of a kernel."""
+def measure(
+    collected: Collected, target: str, ptxas: str, nvdisasm: str | None
+) -> Iterator[Measured]:
+    """Each launch of a kernel; without a disassembler no instructions are counted."""
     spec = collected.spec
     traffic = sum(max(1, s.nbytes) for s in (*spec.operands, *spec.results))
     for number, code in enumerate(collected.codes):
         found = assemble(code.code.decode(), target, ptxas)
-        sass = sass_of(found.cubin, nvdisasm)
+        sass = sass_of(found.cubin, nvdisasm) if nvdisasm else ()
         memory = [i for i in sass if re.match(r"(@!?U?P\d+ )?(LDG|STG)", i)]
         grid, block = code.dimensions.grid, code.dimensions.block
         yield Measured(
@@ -152,6 +154,11 @@ def modules(names: list[str]) -> Iterator[tuple[str, HloModule]]:
             yield name, workload(ARCHIVE, name)
 
 
+def module_of(name: str) -> HloModule:
+    """A program or workload."""
+    return next(module for _, module in modules([name]))
+
+
 def tools() -> tuple[str, str] | None:
     """Paths of ptxas and nvdisasm, if both are there."""
     ptxas, nvdisasm = ptxas_path(), nvdisasm_path()
@@ -174,7 +181,7 @@ def main() -> int:
         for collected in collect(module, options.target):
             for m in measure(collected, options.target, *found):
                 count, worst = count + 1, max(worst, m.registers)
-                mark = " OVER" if m.is_plain and _is_over(m) else ""
+                mark = " OVER" if is_over(m) else ""
                 print(
                     f"{name} {m.name} [{m.kind}{', plain' if m.is_plain else ''}] {m.registers} "
                     f"{m.spills} {m.stack} {m.shared} {m.instructions} {m.traffic} "
@@ -185,8 +192,9 @@ def main() -> int:
     return 0
 
 
-def _is_over(m: Measured) -> bool:
-    return m.traffic >= LARGE_NBYTES and m.per_byte > BUDGET
+def is_over(m: Measured) -> bool:
+    """Whether a kernel that only reads, computes and writes is bound by its instructions."""
+    return m.is_plain and m.traffic >= LARGE_NBYTES and m.per_byte > BUDGET
 
 
 if __name__ == "__main__":

@@ -181,6 +181,12 @@ class Control(Arithmetic):
         if lanes == 1:
             return tuple(emit(operands))
         empty = tuple(Value("poison", IrType(type_.element, lanes)) for type_ in results)
+        if not self.module.target.has_indexed_vectors:
+            for lane in range(lanes):
+                scalars = emit([self.extract(operand, lane) for operand in operands])
+                filled = zip(empty, scalars, strict=True)
+                empty = tuple(self.insert(vector, one, lane) for vector, one in filled)
+            return empty
         with self.carried_loop(0, lanes, initial=empty) as loop:
             scalars = emit([self.extract(operand, loop.index) for operand in operands])
             filled = zip(loop.values, scalars, strict=True)

@@ -26,6 +26,8 @@ class TargetTraits:
             Where it is not, LLVM would call a runtime library, so bit arithmetic is emitted.
         has_bfloat_conversion: bfloat <-> float conversion is an instruction (PTX); where it is not,
             bit arithmetic is emitted.
+        has_indexed_vectors: a lane whose number is known at run time alone costs little. Where it
+            does not (PTX, whose registers have no index), loops over lanes are written out.
         has_scaling: x86's AVX-512: ``x * 2**n`` is an instruction.
         has_byte_products: four products of bytes and their sum are an instruction (x86 VNNI), in
             vectors of 64 bytes.
@@ -44,6 +46,7 @@ class TargetTraits:
     has_half_conversion: bool = True
     has_bfloat_conversion: bool = False
     has_byte_products: bool = False
+    has_indexed_vectors: bool = True
     has_bfloat_products: bool = False
     has_scaling: bool = False
     missing: frozenset[str] = frozenset()

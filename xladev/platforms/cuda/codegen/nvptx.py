@@ -30,6 +30,7 @@ TRAITS = TargetTraits(
     triple=TRIPLE,
     has_half_conversion=True,
     has_bfloat_conversion=True,
+    has_indexed_vectors=False,
     functions=target_functions,
 )
 
@@ -99,7 +100,8 @@ def kernel_text(thread: ThreadFunction) -> tuple[str, str]:
         VOID,
         thread.parameters,
         linkage="ptx_kernel",
-        attributes=f'"nvvm.maxntid"="{block}"',
+        # without the second, ptxas spills to fit 2,048 threads into a multiprocessor
+        attributes=f'"nvvm.maxntid"="{block}" "nvvm.minctasm"="1"',
     )
     b.call_void(THREAD, Value("null", PTR), *b.arguments)
     b.ret()

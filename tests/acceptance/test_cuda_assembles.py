@@ -1,0 +1,57 @@
+"""NVIDIA's assembler takes every CUDA kernel of programs and workloads, without spills."""
+
+import pytest
+
+from tests.conftest import PROGRAMS
+from tests.tools.programs import program_names
+from tests.tools.sass_budget import (
+    ARCHIVE,
+    LARGE_NBYTES,
+    Measured,
+    collect,
+    is_over,
+    measure,
+    module_of,
+)
+from tests.tools.workloads import workload_texts
+from xladev.platforms.cuda.toolkit import nvdisasm_path, ptxas_path
+
+NAMES = [*program_names(PROGRAMS), *workload_texts(ARCHIVE)]
+TARGET = "sm_90a"
+MOST_REGISTERS = 168
+"""Of one thread; three blocks of 128 threads then share a multiprocessor's 65,536."""
+
+
+@pytest.fixture(scope="module")
+def ptxas() -> str:
+    """The assembler."""
+    found = ptxas_path()
+    if found is None:
+        pytest.skip("no ptxas: install the CUDA toolkit or nvidia-cuda-nvcc")
+    return found
+
+
+@pytest.mark.rotating
+@pytest.mark.skipif(not NAMES, reason="neither ../shared/programs nor ../shared/bench is here")
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.counts("programs and workloads that ptxas assembles")
+def test_kernels(name: str, ptxas: str) -> None:
+    nvdisasm = nvdisasm_path()
+    for collected in collect(module_of(name), TARGET):
+        for m in measure(collected, TARGET, ptxas, nvdisasm):
+            assert (m.spills, m.stack) == (0, 0), m
+            assert m.registers <= MOST_REGISTERS, m
+            if nvdisasm:
+                check_machine_code(m)
+
+
+def check_machine_code(m: Measured) -> None:
+    """Memory-bound kernels access 16 bytes at once, with instructions that leave memory busy."""
+    assert not is_over(m), m
+    if m.is_plain and m.traffic >= LARGE_NBYTES:
+        assert m.wide > 0, m
+
+
+def test_the_disassembler_is_here() -> None:
+    if nvdisasm_path() is None:
+        pytest.skip("no nvdisasm: machine code is not read; pip install nvidia-cuda-nvdisasm")
