@@ -36,6 +36,7 @@ ENVIRONMENT = {
     "XLADEV_CUDA_EMU_DEVICES": "number of emulated CUDA devices; unset: none, or what is asked for",
     "XLADEV_CUDA_EMU_SEED": "order in which they run what may run in any order (0)",
     "XLADEV_COLLECTIVE_TIMEOUT_S": "seconds that a device waits for the others (60)",
+    "XLADEV_TRACE": "file that a timeline of the process is written to when it ends",
     "XLADEV_DUMP_TO": "folder that intermediate products are written to, numbered",
     "XLADEV_DUMP_FILTER": "regular expression that the name of a dump must contain",
     "XLADEV_CACHE": "folder of [the cache](caching.md), or `off`; unset: one among the user's",

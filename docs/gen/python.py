@@ -11,6 +11,7 @@ import xladev.aot
 from xladev.client import CompiledModule
 from xladev.compiler.program import Program
 from xladev.compiler.program_file import program_from_bytes, program_to_bytes
+from xladev.profiling.timeline import Timeline
 from xladev.runtime.array import DeviceArray, put, to_device
 from xladev.runtime.device import Device
 
@@ -33,6 +34,7 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = MappingProxyType(
         "xladev.compile": xladev.compile,
         "xladev.load_executable": xladev.load_executable,
         "xladev.devices": xladev.devices,
+        "xladev.profile": xladev.profile,
         "xladev.aot.compile": xladev.aot.compile,
         "xladev.parse": xladev.parse,
         "xladev.print_module": xladev.print_module,
@@ -56,6 +58,7 @@ CLASSES: Mapping[type[Any], tuple[str, ...]] = MappingProxyType(
         xladev.aot.Feed: (),
         xladev.aot.Fetch: (),
         xladev.aot.Binding: (),
+        Timeline: ("events", "dropped", "to_json", "save"),
         Device: ("synchronize", "memory_stats", "reset"),
     }
 )  # fmt: skip

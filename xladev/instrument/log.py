@@ -13,6 +13,7 @@ LOGGERS: Mapping[str, str] = {
     "xladev.compile": "one INFO line per compilation",
     "xladev.dump": "one INFO line per file written",
     "xladev.runtime": "failures that nobody read, memory that a plugin did not take back",
+    "xladev.profile": "timelines that lack something, or are lost",
     "xladev.plugin": "plugins and platforms that are left out, and why",
 }
 """What is logged where."""

@@ -24,7 +24,8 @@ def product(rows: int, summed: str) -> str:
     HloModule m
     ENTRY main {{ x = f32[{rows},2,8] parameter(0)  y = f32[24,2,8] parameter(1)
       ROOT d = f32[{rows},24] dot(x, y),
-        lhs_contracting_dims={summed}, rhs_contracting_dims={summed}
+        lhs_contracting_dims={summed},
+         rhs_contracting_dims={summed}
     }}"""
 
 
