@@ -11,13 +11,16 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import xladev
 from tests.conftest import PROGRAMS
 from tests.tools.c_programs import C99, TOOLCHAINS, Array, Toolchain, build, checked, run_example
 from tests.tools.programs import ExportedProgram, program_names
 from xladev.aot.build import Bundle, compile
 from xladev.compiler.options import CompileOptions
+from xladev.hlo.dtype import by_name
 
 NAMES = program_names(PROGRAMS)
 SHOWN = ("mnist_softmax_train", "cnn_train_adam_dropout", "transformer_block_fwd_bwd")
@@ -151,6 +154,29 @@ def test_example_needs_only_libc_at_run_time(tmp_path: Path) -> None:
     (command,) = build(bundle, tmp_path, toolchain)
     done = subprocess.run([command], env={}, cwd="/", capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "2 = f32[] 2.30258"
+
+
+TYPES = (
+    "pred", "s2", "s4", "s8", "s16", "s32", "s64", "u2", "u4", "u8", "u16", "u32", "u64",
+    "f16", "bf16", "f8e5m2", "f8e4m3fn", "f32", "f64", "c64", "c128",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("chain", ["gcc", "armv7", "wasm32"])
+def test_every_element_type_goes_in_and_out(chain: str, tmp_path: Path) -> None:
+    toolchain = TOOLCHAINS[chain]
+    toolchain.require()
+    lines = [f"x_{t} = {t}[3,2] parameter({n})" for n, t in enumerate(TYPES)]
+    lines += [f"r_{t} = {t}[3,2] reverse(x_{t}), dimensions={{0}}" for t in TYPES]
+    shapes, results = (", ".join(s.format(t) for t in TYPES) for s in ("{}[3,2]", "r_{}"))
+    lines.append(f"ROOT all = ({shapes}) tuple({results})")
+    module = xladev.parse("ENTRY e {\n" + "\n".join(lines) + "\n}")
+    bundle = compile(module, "types", target=toolchain.target)
+    random = np.random.default_rng(0)
+    given = [random.integers(0, 2, (3, 2)).astype(by_name(t).np) for t in TYPES]
+    found = run_example(bundle, build(bundle, tmp_path, toolchain), tmp_path, given)
+    for array, result in zip(given, found, strict=True):
+        assert result.tobytes() == array[::-1].tobytes(), array.dtype
 
 
 TWO = """
