@@ -113,7 +113,11 @@ def _host(symbol: str, a: Approximation) -> str:
 
 
 def _moved(a: Approximation) -> str:
-    """Lines that move ``%r`` by up to the error, and round it; infinities and NaN stay."""
+    """Lines that move ``%r`` by up to the error, and round it; infinities and NaN stay.
+
+    So do zeros and their signs, unless an error is documented for results around them.
+    """
+    stays = "%special" if a.absolute else "%stays"
     most = a.relative or a.ulps * 2.0**-23
     # of a result in units, error is measured from the power of two below it
     mask = -1 if a.relative else -(1 << 52)
@@ -132,7 +136,9 @@ def _moved(a: Approximation) -> str:
   %moved = fadd double %r, %off
   %r.exponent = and i64 %r.bits, {0x7FF << 52}
   %special = icmp eq i64 %r.exponent, {0x7FF << 52}
-  %value = select i1 %special, double %r, double %moved
+  %zero = fcmp oeq double %r, 0.0
+  %stays = or i1 %special, %zero
+  %value = select i1 {stays}, double %r, double %moved
   %near = fptrunc double %value to float"""
 
 

@@ -140,8 +140,9 @@ def _bfloat_logistic(b: FunctionBuilder, args: _Args) -> Value:
 
 
 def _bfloat_log(b: FunctionBuilder, args: _Args) -> Value:
-    """lg2 is off by 2**-22 near 1, where bf16 has no logarithm below 2**-9 but 0."""
-    return b.fmul(_approximate(b, "lg2", args[0]), _LN2)
+    """lg2 is off by 2**-22 near 1, where bf16 has no logarithm below 2**-9 but that of 1 itself."""
+    found = b.fmul(_approximate(b, "lg2", args[0]), _LN2)
+    return b.select(b.fcmp("oeq", args[0], 1.0), 0.0, found)
 
 
 def _narrow_tanh(b: FunctionBuilder, args: _Args) -> Value:
