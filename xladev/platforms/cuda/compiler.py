@@ -24,7 +24,7 @@ from xladev.platforms.cuda.codegen.host_threads import host_text
 from xladev.platforms.cuda.codegen.kernel import ThreadFunction, emit_stages
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind
 from xladev.platforms.cuda.codegen.kinds import kind_of
-from xladev.platforms.cuda.description import describe_target
+from xladev.platforms.cuda.description import describe_target, has_tensor_cores
 from xladev.platforms.cuda.driver.found import missing
 from xladev.platforms.cuda.libraries.calls import FORMAT, write_call
 from xladev.platforms.cuda.libraries.custom_calls import call_of, is_library_call
@@ -103,7 +103,7 @@ class CudaCompiler(KernelCompiler):
         if is_library_call(spec.computation.root):
             return _library_code(spec)
         target = self.describe(options.target).target
-        kind = kind_of(spec)
+        kind = kind_of(spec, tensor_cores=has_tensor_cores(target))
         threads = emit_stages(spec, nvptx.TRAITS, kind)
         level = options.optimization_level
         codes = [_ptx_code(thread, target, level) for thread in threads]

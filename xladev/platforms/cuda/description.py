@@ -51,6 +51,11 @@ def describe_target(target: str | None) -> DeviceDescription:
     )
 
 
+def has_tensor_cores(target: str) -> bool:
+    """Whether a target multiplies bf16 on tensor cores: from sm_80 on."""
+    return int(re.sub(r"\D", "", target)) >= 80
+
+
 def describe_device(
     properties: DeviceProperties, dlpack_device: tuple[int, int] | None = None
 ) -> DeviceDescription:

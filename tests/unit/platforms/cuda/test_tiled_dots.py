@@ -29,7 +29,7 @@ DOTS = {
         ("f8e5m2", "f8e5m2", "f32"), ("33,17", "17,34", "33,34"), PLAIN
     ),
     "f32, libraries switched off": dot(("f32",) * 3, ("40,50", "50,60", "40,60"), PLAIN),
-    "bf16 into bf16": dot(("bf16",) * 3, ("40,50", "50,60", "40,60"), PLAIN),
+    "f16 into f16": dot(("f16",) * 3, ("40,50", "50,60", "40,60"), PLAIN),
     "stacks of several dimensions": dot(
         ("s64",) * 3, ("2,5,3,7,9", "3,2,7,9,20", "2,3,5,7,20"),
         "lhs_batch_dims={0,2}, rhs_batch_dims={1,0}, "

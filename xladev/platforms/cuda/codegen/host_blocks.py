@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from xladev.platforms.cuda.codegen import tensor_cores
 from xladev.platforms.cuda.codegen.primitives import THREAD
 
 START = "xd.thread.start"
@@ -75,6 +76,7 @@ inside:
   store i32 %next, ptr %parity.place
   ret i32 %found
 }""",
+    tensor_cores.SYMBOL: tensor_cores.HOST,
     "xd.shared": """
 define internal ptr @xd.shared(ptr %simt) alwaysinline {
   %place = getelementptr i8, ptr %simt, i64 32

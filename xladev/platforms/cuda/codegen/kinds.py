@@ -15,6 +15,7 @@ from xladev.platforms.cuda.codegen.scatters import scatter_kind
 from xladev.platforms.cuda.codegen.selections import selection_kind
 from xladev.platforms.cuda.codegen.slice_updates import slice_update_kind
 from xladev.platforms.cuda.codegen.sorts import sort_kind
+from xladev.platforms.cuda.codegen.tensor_dots import tensor_dot_kind
 from xladev.platforms.cuda.codegen.tiled_dots import tiled_dot_kind
 from xladev.platforms.cuda.codegen.transposes import transpose_kind
 
@@ -30,12 +31,19 @@ KINDS: tuple[Recogniser, ...] = (
     general_fold_kind,
     scan_kind,
     transpose_kind,
+    tensor_dot_kind,
     tiled_dot_kind,
 )
 """Kernels that none of them knows are loops: elements computed one by one."""
 
 
-def kind_of(spec: KernelSpec) -> KernelKind:
-    """How a kernel is computed."""
-    found = (recognise(spec) for recognise in KINDS)
+def kind_of(spec: KernelSpec, *, tensor_cores: bool = True) -> KernelKind:
+    """How a kernel is computed.
+
+    Args:
+        spec: the kernel.
+        tensor_cores: whether the target has those that `codegen.tensor_cores` asks for.
+    """
+    kinds = KINDS if tensor_cores else [k for k in KINDS if k is not tensor_dot_kind]
+    found = (recognise(spec) for recognise in kinds)
     return next((kind for kind in found if kind is not None), None) or loops_kind(spec)

@@ -84,7 +84,7 @@ def tiled_dot_kind(spec: KernelSpec) -> KernelKind | None:
         return None
     if any(s.element_type.is_complex for s in (dot.shape, *(o.shape for o in dot.operands))):
         return None
-    t = _tiled(dot)
+    t = tiled_dot(dot)
     sizes = [prod(group) for group in (t.rows, t.columns, t.inner)]
     if not all(sizes) or not prod(t.batch):
         return None
@@ -94,7 +94,8 @@ def tiled_dot_kind(spec: KernelSpec) -> KernelKind | None:
     return single("tiled dot", lambda b: _emit(b, t), dimensions, 2 * t.tile_nbytes)
 
 
-def _tiled(dot: HloInstruction) -> TiledDot:
+def tiled_dot(dot: HloInstruction) -> TiledDot:
+    """A dot with its dimensions by kind."""
     dims = DotDims.of(dot)
     lhs, rhs = (o.shape for o in dot.operands)
     groups = (
@@ -153,16 +154,27 @@ def _fill(
     offset = b.add(b.mul(inner[1], PITCH), along[1])
     inside = b.icmp("ult", k, prod(t.inner))
     with b.when(inside), e.scope():
-        element = _operand(build, t, side, batch, e.at.delinear(at, sizes), k)
+        element = operand_element(build, t, side, batch, e.at.delinear(at, sizes), k)
+        source = t.dot.operands[side].shape.element_type
+        if source is not t.total:
+            element = emit_convert(b, element, source, t.total)
         store_element(b, tile, offset, t.total, element)
     with b.when(b.icmp("uge", k, prod(t.inner))), e.scope():
         store_element(b, tile, offset, t.total, constant_element(t.total, 0))
 
 
-def _operand(
+def operand_element(
     build: ThreadBuild, t: TiledDot, side: int, batch: Index, kept: Index, k: Value
 ) -> Element:
-    """One element of an operand, in the type of sums."""
+    """One element of an operand.
+
+    Args:
+        build: the code of one thread.
+        t: the product.
+        side: 0 for the left operand, 1 for the right.
+        batch, kept: coordinates of the stack, and of the row or column.
+        k: place along the inner dimension.
+    """
     operand, dims = t.dot.operands[side], t.dims
     rank = operand.shape.rank
     summed = build.e.at.delinear(k, t.inner)
@@ -174,9 +186,7 @@ def _operand(
     for which, coordinates in groups:
         for d, coordinate in zip(which, coordinates, strict=True):
             index[d] = coordinate
-    element = build.e.element(operand, tuple(index))
-    source = operand.shape.element_type
-    return element if source is t.total else emit_convert(build.b, element, source, t.total)
+    return build.e.element(operand, tuple(index))
 
 
 def _added(
