@@ -1,4 +1,4 @@
-"""Which array each leaf of each value really is: tuples only group, and never copy."""
+"""Which array each leaf of each value really is: tuples only group, and reshapes only rename."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xladev.hlo.ir import HloComputation, HloInstruction
-from xladev.hlo.shape import Shape
+from xladev.hlo.shape import Layout, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ _PASS_ON = frozenset({"opt-barrier", "add-dependency", "domain"})
 
 
 def sources(computation: HloComputation) -> Mapping[HloInstruction, tuple[Leaf, ...]]:
-    """For each instruction, the leaves that its own leaves are, seen through grouping opcodes."""
+    """For each instruction, the leaves that its own leaves are, seen through what groups them."""
     found: dict[HloInstruction, tuple[Leaf, ...]] = {}
     for i in computation.instructions:
         if i.opcode == "tuple":
             found[i] = tuple(leaf for o in i.operands for leaf in found[o])
         elif i.opcode == "get-tuple-element":
             found[i] = _part(found[i.operands[0]], i.operands[0].shape, i["index"])
-        elif i.opcode in _PASS_ON:
+        elif i.opcode in _PASS_ON or is_view(i):
             found[i] = found[i.operands[0]]
         else:
             found[i] = tuple(Leaf(i, n) for n in range(len(leaf_shapes(i.shape))))
@@ -50,7 +50,28 @@ def _part(leaves: tuple[Leaf, ...], shape: Shape, index: int) -> tuple[Leaf, ...
     return leaves[start : start + len(leaf_shapes(shape.tuple_shapes[index]))]
 
 
-GROUPING = frozenset({"tuple", "get-tuple-element"}) | _PASS_ON
+_GROUPING = frozenset({"tuple", "get-tuple-element"}) | _PASS_ON
+_VIEWS = frozenset({"reshape", "bitcast"})
+
+
+def is_grouping(i: HloInstruction) -> bool:
+    """True if an instruction makes no leaves of its own, and nothing runs for it."""
+    return i.opcode in _GROUPING or is_view(i)
+
+
+def is_view(i: HloInstruction) -> bool:
+    """True if an instruction gives the same bytes, in the same order, other dimensions."""
+    if i.opcode not in _VIEWS:
+        return False
+    shapes = i.operands[0].shape, i.shape
+    same = shapes[0].element_type is shapes[1].element_type
+    return same and all(_is_row_major(shape) for shape in shapes)
+
+
+def _is_row_major(shape: Shape) -> bool:
+    order = tuple(reversed(range(shape.rank)))
+    is_plain = shape.layout is None or shape.layout == Layout(order)
+    return is_plain and not shape.is_dynamic
 
 
 def last_uses(
@@ -59,7 +80,7 @@ def last_uses(
     """Position of the last instruction that reads each leaf; the end for leaves of the root."""
     last: dict[Leaf, int] = {}
     for at, i in enumerate(computation.instructions):
-        if i.opcode in GROUPING:
+        if is_grouping(i):
             continue
         for operand in i.operands:
             for leaf in source[operand]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from xladev.compiler.fusion import controlled, kernel_programs
 from xladev.compiler.kernel_table import no_workspace
-from xladev.compiler.leaves import GROUPING, sources
+from xladev.compiler.leaves import is_grouping, sources
 from xladev.compiler.multi_output_fusion import loop_space
 from xladev.compiler.recomputation import recompute
 from xladev.compiler.schedule import WorkGraphs, WorkspaceOf
@@ -106,7 +106,7 @@ def _read_through_tuples(computation: HloComputation) -> Iterator[HloInstruction
     """What is read as a part of a tuple: there, it cannot be given anew."""
     source = sources(computation)
     for i in computation.instructions:
-        if i.opcode in GROUPING:
+        if is_grouping(i):
             for leaf in source[i]:
                 yield leaf.instruction
 

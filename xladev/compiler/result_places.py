@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from xladev.compiler.in_place import in_place_pairs
 from xladev.compiler.kernel_table import InPlace, kernel_computation
-from xladev.compiler.leaves import GROUPING, Leaf
+from xladev.compiler.leaves import Leaf, is_grouping
 from xladev.hlo.ir import HloComputation, HloInstruction
 
 _NOT_IN_PLACE = frozenset({"conditional", "call", "parameter", "constant", "after-all"})
@@ -60,7 +60,7 @@ def result_places(computation: HloComputation, source: Source) -> Mapping[Leaf, 
 def _readers(computation: HloComputation, source: Source) -> Mapping[Leaf, set[HloInstruction]]:
     found: dict[Leaf, set[HloInstruction]] = {}
     for i in computation.instructions:
-        for operand in i.operands if i.opcode not in GROUPING else ():
+        for operand in i.operands if not is_grouping(i) else ():
             for leaf in source[operand]:
                 found.setdefault(leaf, set()).add(i)
     return found

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from xladev.compiler.arena import padded
-from xladev.compiler.leaves import GROUPING, Leaf, sources
+from xladev.compiler.leaves import Leaf, is_grouping, sources
 from xladev.compiler.result_places import in_place_of, result_places
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.passes.effects import acts, communicates
@@ -147,7 +147,7 @@ def keeps_order(i: HloInstruction, ordered: AbstractSet[str]) -> bool:
 
 
 def _runs(i: HloInstruction) -> bool:
-    return i.opcode not in GROUPING and i.opcode not in ("parameter", "constant")
+    return not is_grouping(i) and i.opcode not in ("parameter", "constant")
 
 
 def _needs(
@@ -175,7 +175,7 @@ def _waits(
     """What tuples and their parts wait for by control dependencies, not by their leaves."""
     found: dict[HloInstruction, frozenset[HloInstruction]] = {}
     for i in computation.instructions:
-        if i.opcode not in GROUPING:
+        if not is_grouping(i):
             continue
         waits = {*_predecessors(i, source)}.union(*(found.get(o, ()) for o in i.operands))
         if waits:

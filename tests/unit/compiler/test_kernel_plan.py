@@ -11,7 +11,7 @@ import pytest
 from tests.unit.compiler.evaluating_backend import EvaluatingCompiler, check, run
 from xladev.compiler.buffer_assignment import assign_buffers
 from xladev.compiler.executable import Executable
-from xladev.compiler.fusion import Fusion
+from xladev.compiler.fusion import MAX_GROUP, Fusion
 from xladev.compiler.in_place import in_place_pairs
 from xladev.compiler.kernel_plan import KernelPlan, Loop, RunKernel, Space
 from xladev.compiler.kernel_table import ProgramKernels
@@ -395,4 +395,20 @@ def test_long_expressions_become_several_kernels() -> None:
         f"ENTRY e {{ a0 = f32[4] parameter(0)\n y = f32[4] parameter(1)\n {steps}\n"
         " ROOT r = f32[4] negate(a200) }"
     )
-    assert len(plan.steps) == 4
+    assert len(plan.steps) == -(-201 // MAX_GROUP)
+
+
+def test_reshapes_between_kernels_are_no_steps() -> None:
+    text = """HloModule m
+gt { p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT c = pred[] compare(p, q), direction=GT }
+ENTRY e { x = f32[6] parameter(0)
+  a = f32[6] sort(x), dimensions={0}, to_apply=gt
+  m = f32[2,3] reshape(a)
+  b = f32[2,3] sort(m), dimensions={1}, to_apply=gt
+  n = f32[3,2] reshape(b)
+  c = f32[3,2] sort(n), dimensions={0}, to_apply=gt
+  ROOT r = (f32[3,2], f32[3,2], f32[2,3]) tuple(c, n, m) }"""
+    assert [type(step) for step in plan_of(text).steps] == [RunKernel] * 3
+    check(text, np.array([3, 1, 2, 6, 5, 4], np.float32))
