@@ -13,6 +13,7 @@ def root():
     root = logging.getLogger("xladev")
     before = (root.level, root.handlers[:], root.propagate)
     root.handlers = []  # other tests may have left some
+    root.propagate = True  # or pytest adds its own, once the test begins
     yield root
     root.level, root.handlers, root.propagate = before
 
