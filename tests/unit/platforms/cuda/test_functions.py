@@ -61,7 +61,8 @@ def in_units(got: np.ndarray, want: np.ndarray, bits: int, least: int) -> np.nda
     kind = got.dtype
     with np.errstate(all="ignore"):
         _, exponent = np.frexp(want.astype(kind).astype(np.float64))
-    unit = np.ldexp(1.0, np.maximum(exponent - 1, least) - bits)
+    exponent = np.where(want == 0, least, exponent - 1)  # frexp calls that of 0 zero
+    unit = np.ldexp(1.0, np.maximum(exponent, least) - bits)
     with np.errstate(invalid="ignore"):
         return np.where((wide == want) | np.isnan(want), 0, np.abs(wide - want) / unit)
 
