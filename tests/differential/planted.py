@@ -16,10 +16,11 @@ from xladev.codegen.elemental import contraction, indexing, reduction
 from xladev.codegen.elemental.emitter import ElementRule
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.index import IndexMath
-from xladev.codegen.kernels import build, sorting, updates
+from xladev.codegen.kernels import build, sort_procedure, updates
 from xladev.codegen.scalar import convert, elementwise, formats, integers
 from xladev.compiler import buffer_assignment, in_place
 from xladev.hlo import dtype as dt
+from xladev.platforms.cpu.library import LIBRARY
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -159,7 +160,13 @@ def _unstable(k: Any, rows: Any, first: Any, second: Any) -> Any:
     return k.b.not_(before)
 
 
-_precedes = sorting._precedes
+_precedes = sort_procedure._Sorter._precedes
+
+
+def _unstable_sorts(patch: pytest.MonkeyPatch) -> None:
+    """Sorts are procedures, which are kept: those with the bug in a table of their own."""
+    patch.setattr(sort_procedure._Sorter, "_precedes", _unstable)
+    patch.setattr(LIBRARY, "_compiled", {})
 
 
 def _ordered_maximum(b: Any, args: Any) -> Any:
@@ -276,7 +283,8 @@ BUGS: tuple[PlantedBug, ...] = (
                function(updates, "_window_fits", _everything_fits)),
     PlantedBug("index vectors are read backwards", ("gather",),
                function(indexing, "index_vector", _unbatched_gather)),
-    PlantedBug("sort is not stable", ("sort",), function(sorting, "_precedes", _unstable)),
+    PlantedBug("sort is not stable", ("sort",),
+               _unstable_sorts),
     PlantedBug("subtract swaps its operands", ("subtract",),
                entry(elementwise, "FLOAT_EMITTERS", "subtract", _swapped_operands)),
     PlantedBug("arithmetic shift forgets the sign", ("shift-right-arithmetic",),

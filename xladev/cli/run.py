@@ -67,7 +67,8 @@ def _run_program(arguments: argparse.Namespace) -> int:
     if arguments.strict:
         options = options.with_option("strict")
     start = time.perf_counter()
-    with progress(f"compiling {arguments.file.name}"), tracing() as trace:
+    watching = tracing(sources=False)
+    with progress(f"compiling {arguments.file.name}"), watching as trace:
         module = load(arguments.file)
         compiled = compile(module, arguments.platform, options)
     times = compile_times(trace.events, time.perf_counter() - start)

@@ -23,7 +23,7 @@ def dumped_report(name: str) -> Iterator[None]:
     if not dumping():
         yield
         return
-    with tracing(watch=False) as trace, collect_decisions() as decisions:
+    with tracing(watch=False, sources=False) as trace, collect_decisions() as decisions:
         try:
             yield
         except BaseException:

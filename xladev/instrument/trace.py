@@ -76,9 +76,11 @@ class Trace:
 
     Attributes:
         dropped: how many events did not fit.
+        has_sources: whether it records what native code and devices measure.
     """
 
-    def __init__(self, most_events: int = MOST_EVENTS) -> None:
+    def __init__(self, most_events: int = MOST_EVENTS, *, sources: bool = True) -> None:
+        self.has_sources = sources
         self._most = most_events
         self._events: list[TraceEvent] = []
         self._later: list[tuple[str, Callable[[], Iterable[TraceEvent]]]] = []
@@ -205,7 +207,7 @@ def add_trace_source(source: TraceSource) -> None:
     global _sources
     with _lock:
         _sources = (*_sources, source)
-        if _traces:
+        if any(t.has_sources for t in _traces):
             source.start()
 
 
@@ -254,15 +256,19 @@ class _Scope(AbstractContextManager[None]):
 
 
 @contextmanager
-def tracing(most_events: int = MOST_EVENTS, *, watch: bool = True) -> Iterator[Trace]:
+def tracing(
+    most_events: int = MOST_EVENTS, *, watch: bool = True, sources: bool = True
+) -> Iterator[Trace]:
     """Records events of all threads until the block ends; sessions within see theirs as well.
 
     Args:
         most_events: how many are kept.
         watch: whether calls that native code could do alone go through Python, which says more of
             each.
+        sources: whether what native code and devices measure is recorded too, which must first be
+            made ready for it.
     """
-    trace = Trace(most_events)
+    trace = Trace(most_events, sources=sources)
     with watched() if watch else nullcontext():
         _begin(trace)
         try:
@@ -276,9 +282,11 @@ def _begin(trace: Trace) -> None:
     with _lock:
         if not _traces:
             _tracks.clear()
-            for source in _sources:
-                source.start()
-        trace._open(_sources)
+        if trace.has_sources:
+            if not any(t.has_sources for t in _traces):
+                for source in _sources:
+                    source.start()
+            trace._open(_sources)
         _traces = (*_traces, trace)
 
 
@@ -286,7 +294,8 @@ def _end(trace: Trace) -> None:
     global _traces
     with _lock:
         _traces = tuple(t for t in _traces if t is not trace)
-        trace._close(_sources)
-        if not _traces:
-            for source in _sources:
-                source.stop()
+        if trace.has_sources:
+            trace._close(_sources)
+            if not any(t.has_sources for t in _traces):
+                for source in _sources:
+                    source.stop()
