@@ -237,8 +237,7 @@ class ModuleBuilder:
 
     def constant_bytes(self, symbol: str, data: bytes, align: int = 64) -> Value:
         """Address of constant bytes that are part of the module."""
-        digits = data.hex()
-        text = "".join([f"\\{digits[at : at + 2]}" for at in range(0, len(digits), 2)])
+        text = "\\" + data.hex("\\") if data else ""
         held = f'constant [{len(data)} x i8] c"{text}"'
         self._globals[symbol] = f"@{symbol} = internal unnamed_addr {held}, align {align}"
         return Value(f"@{symbol}", PTR)
