@@ -129,10 +129,10 @@ def _unreversed(e: Any, window: Any, output: Any, inner: Any) -> Any:
     return _window_position(e, [replace(w, reversal=not w.reversal) for w in window], output, inner)
 
 
-def _everything_fits(k: Any, i: Any, starts: Any, update_dims: Any) -> list[Any]:
+def _everything_fits(e: Any, i: Any, starts: Any) -> list[Any]:
     """Drops a window only if it begins outside."""
     dims = i.operands[0].shape.dims
-    return [k.e.at.within(s, 0, max(dims[d] - 1, 0)) for d, s in starts.items()]
+    return [e.at.within(s, 0, max(dims[d] - 1, 0)) for d, s in starts.items()]
 
 
 def _all_in_place(computation: Any) -> Any:
@@ -280,7 +280,7 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("convolution reads the first feature group always", ("convolution",),
                function(contraction, "_group_bases", _swapped_groups)),
     PlantedBug("scatter keeps windows that hang over the edge", ("scatter",),
-               function(updates, "_window_fits", _everything_fits)),
+               function(updates, "window_fits", _everything_fits)),
     PlantedBug("index vectors are read backwards", ("gather",),
                function(indexing, "index_vector", _unbatched_gather)),
     PlantedBug("sort is not stable", ("sort",),
