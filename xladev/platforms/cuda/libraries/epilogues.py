@@ -77,7 +77,21 @@ def apply_gelu(
     if argument is None or len(products) != 1 or not _is_product_of(numbers, 0.5):
         return None
     x = products[0]
-    return _with_activation(r, x, "GELU") if _is_gelu_argument(argument, x) else None
+    if not _is_gelu_argument(argument, x) or r.uses(x) != _readers_within(root, x):
+        return None
+    return _with_activation(r, x, "GELU")
+
+
+def _readers_within(root: HloInstruction, x: HloInstruction) -> int:
+    """Instructions that read ``x``, of those that ``root`` is computed by."""
+    seen: set[HloInstruction] = set()
+    pending = [root]
+    while pending:
+        i = pending.pop()
+        if i is not x and i not in seen:
+            seen.add(i)
+            pending += i.operands if i.opcode in ("multiply", "add", "tanh") else ()
+    return sum(x in i.operands for i in seen)
 
 
 def _with_activation(r: Rewriter, x: HloInstruction, name: str) -> HloInstruction | None:

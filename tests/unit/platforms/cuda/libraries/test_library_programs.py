@@ -221,6 +221,15 @@ def test_a_product_that_others_read_has_no_epilogue():
     assert [c.epilogue for c in called(text)] == ["DEFAULT"]
 
 
+def test_a_product_that_others_read_has_no_gelu(emulated):
+    """As in training: computing it twice would cost more than the activation."""
+    text = layer("f32", GELU.replace("ROOT r", "g")).replace(
+        "\n}", "\n  ROOT both = (f32[4,6,7], f32[4,6,7]) tuple(g, a)\n}"
+    )
+    assert [c.epilogue for c in called(text)] == ["BIAS"]
+    check(text, emulated, Matmul)
+
+
 def test_tf32_only_where_it_is_allowed():
     text = DOTS["f32"]
     assert called(text)[0].compute == "32F"
