@@ -179,5 +179,5 @@ def test_they_assemble_without_spills(dims, dtype):
     code, _ = nvptx.kernel_text(emit_thread_function(spec, nvptx.TRAITS))
     found = assemble(nvptx.ptx_of("k", code, "sm_90a"), "sm_90a", ptxas)
     assert (found.spill_nbytes, found.stack_nbytes) == (0, 0)
-    assert found.registers <= 80
+    assert found.registers <= 128  # two blocks of 256 threads on a multiprocessor
     assert found.shared_nbytes <= 48 << 10
