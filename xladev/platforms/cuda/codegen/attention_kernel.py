@@ -35,6 +35,8 @@ from xladev.platforms.cuda.codegen.primitives import (
 
 _THREADS = WARPS * WARP
 _LOWEST = float("-inf")
+_RESIDENT = 4
+"""Blocks of a multiprocessor: while some wait for a tile, others compute."""
 _Element = Callable[[Value, Value], Value]
 """An element of a tile, by its row and column."""
 
@@ -48,7 +50,7 @@ def attention_kind(spec: KernelSpec) -> KernelKind | None:
     blocks = prod(found.batch) * -(-found.queries // per_block)
     dimensions = LaunchDimensions((blocks, 1, 1), (_THREADS, 1, 1))
     nbytes = found.shared_nbytes(found.rows)
-    return single("attention", lambda t: _Thread(t, found).emit(), dimensions, nbytes)
+    return single("attention", lambda t: _Thread(t, found).emit(), dimensions, nbytes, _RESIDENT)
 
 
 class _Thread:

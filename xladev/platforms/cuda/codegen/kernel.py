@@ -27,6 +27,7 @@ class ThreadFunction:
         nbytes: of each of these arrays.
         dimensions: of every launch.
         shared_nbytes: static shared memory of one block.
+        resident: see `Stage`.
     """
 
     name: str
@@ -35,6 +36,7 @@ class ThreadFunction:
     nbytes: tuple[int, ...]
     dimensions: LaunchDimensions
     shared_nbytes: int = 0
+    resident: int = 1
 
 
 def emit_stages(
@@ -83,7 +85,15 @@ def _emit_stage(
     b.ret()
     nbytes = [s.size * max(1, s.element_type.host_nbytes) for s in shapes]
     nbytes += [kind.workspace_nbytes] if kind.workspace_nbytes else []
-    return ThreadFunction(name, module, parameters, tuple(nbytes), dimensions, stage.shared_nbytes)
+    return ThreadFunction(
+        name,
+        module,
+        parameters,
+        tuple(nbytes),
+        dimensions,
+        stage.shared_nbytes,
+        stage.resident,
+    )
 
 
 def _parameters(spec: KernelSpec, kind: KernelKind) -> tuple[Parameter, ...]:

@@ -58,10 +58,12 @@ class Stage:
     Attributes:
         emit: writes the code of one thread, and says what grid it is written for.
         shared_nbytes: static shared memory of one block.
+        resident: blocks whose registers should fit into a multiprocessor together.
     """
 
     emit: Callable[[ThreadBuild], LaunchDimensions]
     shared_nbytes: int = 0
+    resident: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ def single(
     emit: Callable[[ThreadBuild], None],
     dimensions: LaunchDimensions,
     shared_nbytes: int = 0,
+    resident: int = 1,
 ) -> KernelKind:
     """A kind of one launch, whose grid is known beforehand."""
 
@@ -95,4 +98,4 @@ def single(
         emit(t)
         return dimensions
 
-    return KernelKind(name, (Stage(stage, shared_nbytes),))
+    return KernelKind(name, (Stage(stage, shared_nbytes, resident),))

@@ -103,7 +103,7 @@ def kernel_text(thread: ThreadFunction) -> tuple[str, str]:
         thread.parameters,
         linkage="ptx_kernel",
         # without the second, ptxas spills to fit 2,048 threads into a multiprocessor
-        attributes=f'"nvvm.maxntid"="{block}" "nvvm.minctasm"="1"',
+        attributes=f'"nvvm.maxntid"="{block}" "nvvm.minctasm"="{thread.resident}"',
     )
     b.call_void(THREAD, Value("null", PTR), *b.arguments)
     b.ret()
