@@ -198,13 +198,18 @@ def _memory(rows: Sequence[RowResult]) -> str:
         ours, xla = (n or 0 for n in needs)
         over = ours > max(xla * 1.05, xla + 65536)
         peaks = [f"{r.peers[n].memory.get('peak', 0) / 1e6:.0f}" for n in (OURS, XLA)]
-        lines.append([r.name, f"{ours:,}", f"{xla:,}", "**behind**" if over else "", *peaks])
+        packing = r.peers[OURS].memory.get("packing", 0)
+        numbers = (f"{n:,}" for n in (ours, xla, packing))
+        lines.append([r.name, *numbers, "**behind**" if over else "", *peaks])
     if not lines:
         return ""
-    head = ["", "xladev", "XLA:CPU", "", "xladev's peak, MB", "XLA:CPU's peak, MB"]
+    head = ["", "xladev", "XLA:CPU", "xladev's packing", "", "xladev's peak, MB",
+            "XLA:CPU's peak, MB"]  # fmt: skip
     text = (
-        "Bytes: temporaries and results, less results in place of arguments. Behind are rows that "
-        "need 5% and 64 KiB more than XLA. Peaks are the processes', of all rows until then."
+        "Bytes: temporaries and results, less results in place of arguments. Packing is what "
+        "kernels take beside that for packed operands; XLA's is in no figure of its own. Behind "
+        "are rows that need 5% and 64 KiB more than XLA. Peaks are the processes', of all rows "
+        "until then."
     )
     return f"## Memory\n\n{text}\n\n{table(head, lines)}"
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cpu.child import Clock, Job, Prepared, Refused, serve, touch
+from benchmarks.cpu.packing import values_nbytes
 from benchmarks.cpu.wire import Array
+from xladev.hlo.ir import HloModule
 from xladev.runtime.array import put
 
 
@@ -57,15 +59,18 @@ class Xladev:
             touch(results)
             return results
 
-        return Prepared(call, lambda kept: list(kept), memory(compiled), compile_s, warm_s)
+        return Prepared(call, lambda kept: list(kept), memory(compiled, module), compile_s, warm_s)
 
 
-def memory(compiled: Any) -> dict[str, int]:
-    """Bytes of scratch, of results, and of results that may take an argument's place."""
+def memory(compiled: Any, module: HloModule) -> dict[str, int]:
+    """Bytes of values, of packed operands, of results, and of those in an argument's place."""
     signature = compiled.program.signature
     shapes = signature.result_shapes
+    scratch = sum(e.signature.scratch_nbytes for e in compiled.program.executables)
+    values = values_nbytes(module)
     return {
-        "temporary": sum(e.signature.scratch_nbytes for e in compiled.program.executables),
+        "temporary": values,
+        "packing": scratch - values,
         "results": sum(shape.nbytes for shape in shapes),
         "aliased": sum(shapes[a.result].nbytes for a in signature.aliases),
     }

@@ -42,7 +42,7 @@ def test_the_page_names_what_is_behind_and_what_failed() -> None:
     assert "- ONNX Runtime is left out: no module" in text
     assert "- slow, 1 threads, PyTorch: crashed: SIGSEGV" in text
     assert "not this" not in text
-    assert "| slow | 200,000 | 1,000 | **behind** | 5 | 5 |" in text
+    assert "| slow | 200,000 | 1,000 | 0 | **behind** | 5 | 5 |" in text
     assert "![](a.svg)" in text
 
 
