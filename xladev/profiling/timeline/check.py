@@ -7,10 +7,12 @@ grow. Times are compared in whole nanoseconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
 from xladev.profiling.timeline.chrome import VERSION
+from xladev.profiling.timeline.sound import LATEST_US
 
 Json = Mapping[str, Any]
 MOST_FAULTS = 20
@@ -18,7 +20,11 @@ MOST_FAULTS = 20
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < inf
+
+
+def _is_time(value: Any) -> bool:
+    return _is_number(value) and value < LATEST_US
 
 
 def _is_id(value: Any) -> bool:
@@ -38,12 +44,12 @@ def _are_numbers(value: Any) -> bool:
 
 
 _PLACE = {"name": _is_text, "pid": _is_id, "tid": _is_id}
-_TIMED = {**_PLACE, "ts": _is_number}
+_TIMED = {**_PLACE, "ts": _is_time}
 _FLOW = {**_TIMED, "cat": _is_text, "id": _is_id}
 SCHEMA: Mapping[str, Mapping[str, Callable[[Any], bool]]] = MappingProxyType(
     {
         "M": {**_PLACE, "args": _is_dict},
-        "X": {**_TIMED, "cat": _is_text, "dur": _is_number},
+        "X": {**_TIMED, "cat": _is_text, "dur": _is_time},
         "C": {**_TIMED, "args": _are_numbers},
         "s": _FLOW,
         "f": {**_FLOW, "bp": lambda value: value == "e"},
@@ -100,7 +106,7 @@ def _field_faults(number: int, event: Any) -> Iterator[str]:
     if not isinstance(event, Mapping):
         yield f"{where} is no object"
         return
-    fields = SCHEMA.get(event.get("ph", ""))
+    fields = SCHEMA.get(str(event.get("ph")))
     if fields is None:
         yield f"{where}: no such phase: {event.get('ph')!r}"
         return
@@ -108,7 +114,7 @@ def _field_faults(number: int, event: Any) -> Iterator[str]:
         if not is_right(event.get(field)):
             yield f"{where} ({event.get('name')}): {field} is {event.get(field)!r}"
     arguments = event.get("args", {})
-    wanted = ARGUMENTS.get(event.get("cat", ""), {}) if event["ph"] == "X" else {}
+    wanted = ARGUMENTS.get(str(event.get("cat")), {}) if event["ph"] == "X" else {}
     for name, is_right in wanted.items():
         if not _is_dict(arguments) or not is_right(arguments.get(name)):
             yield f"{where} ({event.get('name')}): args.{name} is missing or wrong"

@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape
 from xladev.errors import ArgumentError
 from xladev.profiling.graph.shades import hue
 from xladev.profiling.graph.svg import without_no_xml
+from xladev.profiling.timeline.sound import in_order, sound_events
 
 _LABEL, _ROW, _GAP, _TOP, _MARGIN = 170, 17, 6, 26, 10
 _LETTER = 5.6
@@ -33,8 +34,8 @@ def timeline_picture(
     Raises:
         ArgumentError: nothing happens then.
     """
-    events = [e for e in document["traceEvents"] if isinstance(e, dict)]
-    slices = [e for e in events if e.get("ph") == "X" and _has_times(e)]
+    events = sound_events(document)
+    slices = [e for e in events if e["ph"] == "X" and e["ts"] >= 0 and e["dur"] >= 0]
     names = _names(events)
     begin, end = span or _busy(slices, names)
     shown = [e for e in slices if e["ts"] < end and e["ts"] + e["dur"] > begin]
@@ -47,7 +48,7 @@ def timeline_picture(
     scale = (width - _LABEL - _MARGIN) / (end - begin)
     parts = list(_axis(begin, end, scale))
     top = _TOP
-    for key, row in sorted(_rows(shown).items()):
+    for key, row in sorted(_rows(shown).items(), key=lambda each: in_order(each[0])):
         depths = _depths(row)
         parts.append(_text(_MARGIN, top + 12, _shortened(names.get(key, str(key)), _LABEL - 14)))
         for each, depth in zip(row, depths, strict=True):
@@ -63,19 +64,13 @@ def timeline_picture(
     return "\n".join([head, *parts, "</svg>"])
 
 
-def _has_times(event: Slice) -> bool:
-    times = (event.get("ts"), event.get("dur"))
-    return all(isinstance(t, (int, float)) and 0 <= t < 1e15 for t in times)
-
-
 def _names(events: Sequence[Slice]) -> dict[tuple[int, int], str]:
     """Process and row, by their numbers."""
     found: dict[tuple[str, int, int], str] = {}
     for event in events:
-        args = event.get("args")
-        if event.get("ph") == "M" and isinstance(args, dict) and "name" in args:
+        if event["ph"] == "M" and "name" in event["args"]:
             key = (str(event.get("name")), event.get("pid", 0), event.get("tid", 0))
-            found[key] = str(args["name"])
+            found[key] = str(event["args"]["name"])
     processes = {pid: name for (kind, pid, _), name in found.items() if kind == "process_name"}
     return {
         (pid, tid): f"{processes.get(pid, pid)}  {name}"

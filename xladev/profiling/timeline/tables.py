@@ -12,11 +12,12 @@ from typing import Any
 
 from xladev.errors import UsageError
 from xladev.profiling.timeline.check import nanoseconds
+from xladev.profiling.timeline.sound import sound_events
 
 Json = Mapping[str, Any]
 
 _SCHEMA = """
-CREATE TABLE processes (pid INTEGER PRIMARY KEY, name TEXT);
+CREATE TABLE processes (pid INT PRIMARY KEY, name TEXT);
 CREATE TABLE threads (tid INTEGER, pid INTEGER, name TEXT, PRIMARY KEY (pid, tid));
 CREATE TABLE slices (
   id INTEGER PRIMARY KEY, ts INTEGER, dur INTEGER, name TEXT, cat TEXT, pid INTEGER, tid INTEGER,
@@ -40,15 +41,33 @@ def open_tables(document: Json) -> sqlite3.Connection:
     """A database in memory with the tables of a trace.
 
     Args:
-        document: as `read_trace` gives it; events that are no slices, flows or counters are left.
+        document: as `read_trace` gives it; events that are no slices, flows or counters are left,
+            as damaged ones are.
+
+    Returns:
+        The connection, which reads these tables and does nothing else.
     """
     database = sqlite3.connect(":memory:")
     database.executescript(_SCHEMA)
-    _Filler(database, document["traceEvents"]).fill()
+    _Filler(database, sound_events(document)).fill()
     database.executescript(_INDICES)
     database.commit()
-    database.execute("PRAGMA query_only = ON")
+    database.set_authorizer(_authorize)
     return database
+
+
+_READING = frozenset(
+    [sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION]
+)
+_TOLD = frozenset(["table_info", "table_xinfo", "table_list"])
+"""What PRAGMA may say."""
+
+
+def _authorize(action: int, name: str | None, _second: Any, _place: Any, _inner: Any) -> int:
+    """Lets a question read: no other files (ATTACH, VACUUM INTO), no settings, no extensions."""
+    if action in _READING or (action == sqlite3.SQLITE_PRAGMA and name in _TOLD):
+        return sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY
 
 
 def ask(database: sqlite3.Connection, question: str) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -60,7 +79,7 @@ def ask(database: sqlite3.Connection, question: str) -> tuple[list[str], list[tu
     try:
         cursor = database.execute(question)
         rows = cursor.fetchall()
-    except (sqlite3.Error, sqlite3.Warning) as error:
+    except (sqlite3.Error, sqlite3.Warning, UnicodeEncodeError) as error:
         raise UsageError(
             "the question is no SQL that SQLite answers",
             why=str(error),
@@ -70,15 +89,15 @@ def ask(database: sqlite3.Connection, question: str) -> tuple[list[str], list[tu
 
 
 class _Filler:
-    def __init__(self, database: sqlite3.Connection, events: Sequence[Any]) -> None:
+    def __init__(self, database: sqlite3.Connection, events: Sequence[Json]) -> None:
         self._database = database
-        self._events = [e for e in events if isinstance(e, Mapping)]
+        self._events = events
         self._processes = self._names("process_name", lambda e: e.get("pid"))
         self._threads = self._names("thread_name", lambda e: (e.get("pid"), e.get("tid")))
 
     def _names(self, kind: str, key: Any) -> dict[Any, str]:
         return {
-            key(e): str(e.get("args", {}).get("name", ""))
+            key(e): str(e["args"].get("name", ""))
             for e in self._events
             if e.get("ph") == "M" and e.get("name") == kind
         }
@@ -99,8 +118,8 @@ class _Filler:
         rows: dict[Any, list[dict[str, Any]]] = {}
         for event in self._events:
             if event.get("ph") == "X":
-                made = {**event, "ts": nanoseconds(event.get("ts", 0))}
-                made["dur"] = nanoseconds(event.get("dur", 0))
+                made = {**event, "ts": nanoseconds(event["ts"])}
+                made["dur"] = nanoseconds(event["dur"])
                 rows.setdefault((event.get("pid"), event.get("tid")), []).append(made)
         found: list[dict[str, Any]] = []
         for row in rows.values():
@@ -118,12 +137,12 @@ class _Filler:
         args = [
             (s["id"], key, value if isinstance(value, (int, float, str)) else str(value))
             for s in slices
-            for key, value in (s.get("args") or {}).items()
+            for key, value in s["args"].items()
         ]
         self._database.executemany("INSERT INTO args VALUES (?, ?, ?)", args)
 
     def _slice_row(self, s: Mapping[str, Any]) -> tuple[Any, ...]:
-        pid, tid, args = s.get("pid"), s.get("tid"), s.get("args") or {}
+        pid, tid, args = s.get("pid"), s.get("tid"), s["args"]
         return (
             s["id"], s["ts"], s["dur"], s.get("name"), s.get("cat"), pid, tid,
             self._processes.get(pid, ""), self._threads.get((pid, tid), ""),
@@ -139,17 +158,17 @@ class _Filler:
         for event in self._events:
             if event.get("ph") in ("s", "f"):
                 row = by_row.get((event.get("pid"), event.get("tid")), ())
-                found = _innermost(row, nanoseconds(event.get("ts", 0)))
+                found = _innermost(row, nanoseconds(event["ts"]))
                 ends.setdefault(event.get("id"), {})[event["ph"]] = found
         return [(number, both.get("s"), both.get("f")) for number, both in ends.items()]
 
     def _counters(self) -> list[tuple[Any, ...]]:
         return [
-            (nanoseconds(e.get("ts", 0)), e.get("pid"), self._processes.get(e.get("pid"), ""),
+            (nanoseconds(e["ts"]), e.get("pid"), self._processes.get(e.get("pid"), ""),
              e.get("name"), value)
             for e in self._events
             if e.get("ph") == "C"
-            for value in (e.get("args") or {}).values()
+            for value in e["args"].values()
         ]  # fmt: skip
 
 
