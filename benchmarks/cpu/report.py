@@ -198,8 +198,8 @@ def _memory(rows: Sequence[RowResult]) -> str:
         ours, xla = (n or 0 for n in needs)
         over = ours > max(xla * 1.05, xla + 65536)
         peaks = [f"{r.peers[n].memory.get('peak', 0) / 1e6:.0f}" for n in (OURS, XLA)]
-        packing = r.peers[OURS].memory.get("packing", 0)
-        numbers = (f"{n:,}" for n in (ours, xla, packing))
+        packing = r.peers[OURS].memory.get("packing")
+        numbers = ("" if n is None else f"{n:,}" for n in (ours, xla, packing))
         lines.append([r.name, *numbers, "**behind**" if over else "", *peaks])
     if not lines:
         return ""

@@ -16,7 +16,8 @@ from benchmarks.cpu.statistics import Ratio
 
 
 def peer(seconds: float, nbytes: int = 1000) -> PeerResult:
-    memory = {"temporary": nbytes, "results": 10, "aliased": 10, "peak": 5_000_000}
+    memory = {"temporary": nbytes, "results": 10, "aliased": 10, "packing": 70}
+    memory["peak"] = 5_000_000
     return PeerResult([seconds] * 5, [seconds] * 5, [seconds, seconds], [1.0, 1.0], memory)
 
 
@@ -42,7 +43,7 @@ def test_the_page_names_what_is_behind_and_what_failed() -> None:
     assert "- ONNX Runtime is left out: no module" in text
     assert "- slow, 1 threads, PyTorch: crashed: SIGSEGV" in text
     assert "not this" not in text
-    assert "| slow | 200,000 | 1,000 | 0 | **behind** | 5 | 5 |" in text
+    assert "| slow | 200,000 | 1,000 | 70 | **behind** | 5 | 5 |" in text
     assert "![](a.svg)" in text
 
 
