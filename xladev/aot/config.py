@@ -49,7 +49,7 @@ def read_config(path: Path) -> Config:
         data = tomllib.loads(text)
     except OSError as error:
         raise FileError.of("cannot read", path, error) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(
             f"{path} is no TOML", where=str(path), why=str(error), hint="see https://toml.io"
         ) from error

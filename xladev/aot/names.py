@@ -25,6 +25,9 @@ _KEYWORDS = frozenset(
 )  # fmt: skip
 """Words of C99 and C++ that no program may be named."""
 
+_LIBRARIES = frozenset(["c", "dl", "gcc", "m", "pthread", "rt"])
+"""Libraries of every C program: ``libNAME.a`` in a folder of ``-L`` would take their place."""
+
 _OF_NO_MEANING = re.compile(r"(arg|param|parameter|p|input)?_?\d*", re.IGNORECASE)
 """Names that exporters number: an op_name says more, where there is one."""
 
@@ -37,13 +40,22 @@ def check_program_name(name: str) -> str:
     Raises:
         UsageError: it is no identifier of C, or reserved.
     """
-    if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is None or "__" in name or name in _KEYWORDS:
+    is_identifier = re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is not None and "__" not in name
+    if not is_identifier or name in _KEYWORDS | _LIBRARIES:
         raise UsageError(
             f"a program cannot be named {name!r} in C",
-            why="a name has letters, digits and single underscores, and begins with a letter",
-            hint=f"--name {identifier(name)}",
+            why="C, C++ or the linker has another use for it"
+            if name in _KEYWORDS | _LIBRARIES
+            else "a name has letters, digits and single underscores, and begins with a letter",
+            hint=f"--name {program_name(name)}",
         )
     return name
+
+
+def program_name(text: str) -> str:
+    """What a program is called whose file, or whose user, calls it ``text``."""
+    name = identifier(text)
+    return f"{name}_program" if name in _KEYWORDS | _LIBRARIES else name
 
 
 def identifier(text: str) -> str:

@@ -97,8 +97,8 @@ def _fed(module: HloModule, what: str, option: str) -> HloInstruction:
     """The instruction that a feed or a binding means."""
     parameters = module.entry.parameters
     if what.isdecimal():
-        if int(what) < len(parameters):
-            return parameters[int(what)]
+        if (number := _number(what)) < len(parameters):
+            return parameters[number]
         raise ArgumentError(
             f"{option} {what!r}: {module.name} has {len(parameters)} parameters",
             where=f"entry computation {module.entry.name}",
@@ -144,7 +144,7 @@ def _fetched(module: HloModule, what: str, name: str) -> Wanted:
     if not what.replace(".", "").isdecimal():
         found = _named(module, what, "fetch")
         return Wanted(found, (), name, found.name)
-    index = tuple(int(n) for n in what.split(".") if n)
+    index = tuple(_number(n) for n in what.split(".") if n)
     root = module.entry.root
     if not root.shape.is_tuple and index == (0,):
         return Wanted(root, (), name, "result", ())
@@ -161,6 +161,14 @@ def _fetched(module: HloModule, what: str, name: str) -> Wanted:
         at += 1
     source = f"result{{{','.join(map(str, index))}}}"
     return Wanted(root, index[at:], name, source, index)
+
+
+def _number(digits: str) -> int:
+    """The number, or one that is too large for anything; Python reads no more than 4300 digits."""
+    return int(digits[:_MOST_DIGITS])
+
+
+_MOST_DIGITS = 1000
 
 
 def _has_index(shape: Shape, index: ShapeIndex) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xladev.errors import ArgumentError, FileError, UsageError
+from xladev.hlo.array_files import ARRAY_FILE_DAMAGE
 from xladev.hlo.literal import Literal
 from xladev.hlo.shape import Shape
 
@@ -117,7 +118,7 @@ def parse_binding(text: str) -> Binding:
         )
     try:
         return Binding(what, json.loads(value))
-    except ValueError:
+    except (ValueError, RecursionError):
         return Binding(what, value)
 
 
@@ -159,7 +160,8 @@ def _of_numbers(value: Any, shape: Shape, binding: Binding) -> HostArray:
         given = np.asarray(value)
         if given.dtype.kind not in ("biuf" if wanted.is_float or wanted.is_complex else "biu"):
             raise _misfit(binding, f"{wanted.name} holds no such value")
-        array = np.asarray(value, wanted.np)
+        with np.errstate(over="ignore"):  # said below
+            array = np.asarray(value, wanted.np)
     except (ValueError, TypeError, OverflowError) as error:
         raise _misfit(binding, str(error)) from error
     if given.dtype.kind == "f" and not np.array_equal(np.isfinite(given), np.isfinite(array)):
@@ -171,19 +173,19 @@ def _of_numbers(value: Any, shape: Shape, binding: Binding) -> HostArray:
 
 def _read_array(text: str, binding: Binding) -> HostArray:
     path, key = Path(text), ""
-    if not path.is_file() and ":" in text:
-        before, _, key = text.rpartition(":")
-        path = Path(before)
     try:
+        if not path.is_file() and ":" in text:
+            before, _, key = text.rpartition(":")
+            path = Path(before)
         found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return found
+        with found:
+            return _array_of(found, key, path, binding)
     except OSError as error:
         raise FileError.of("cannot read", path, error) from error
-    except (ValueError, EOFError) as error:
+    except ARRAY_FILE_DAMAGE as error:
         raise _misfit(binding, f"{path} is no .npy or .npz file of plain arrays") from error
-    if isinstance(found, np.ndarray):
-        return found
-    with found:
-        return _array_of(found, key, path, binding)
 
 
 def _array_of(

@@ -9,7 +9,7 @@ from pathlib import Path
 from xladev.aot.build import Bundle, compile, machine_target
 from xladev.aot.config import Config, read_config
 from xladev.aot.header import type_text
-from xladev.aot.names import identifier
+from xladev.aot.names import program_name
 from xladev.aot.selection import Feed, Fetch, Selection, parse_binding, parse_named
 from xladev.cli.inputs import add_options
 from xladev.cli.output import print_table, progress
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     config = Config() if arguments.config is None else read_config(arguments.config)
-    name = arguments.name or config.name or identifier(arguments.file.stem)
+    name = arguments.name or config.name or program_name(arguments.file.stem)
     with progress(f"compiling {arguments.file.name}"):
         bundle = _compiled(arguments, config, name)
     paths = bundle.write(arguments.out or Path(name))

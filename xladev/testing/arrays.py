@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from xladev.errors import ArgumentError, FileError, FormatError
 from xladev.hlo import dtype as dt
+from xladev.hlo.array_files import ARRAY_FILE_DAMAGE
 from xladev.hlo.literal import Array
 from xladev.hlo.shape import Shape
 
@@ -51,7 +51,7 @@ def _stored(path: Path, prefix: str) -> list[Array]:
             return [stored[key] for key in sorted(stored) if key.startswith(prefix)]
     except OSError as e:
         raise FileError.of("cannot read arrays from", path, e) from e
-    except (ValueError, zipfile.BadZipFile, EOFError) as e:
+    except ARRAY_FILE_DAMAGE as e:
         raise FormatError(
             f"cannot read arrays from {path}",
             where=str(path),

@@ -66,6 +66,8 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("name = ", "no TOML"),
+        (f"name = {'9' * 5000}", "no TOML"),
+        (f"name = {'[' * 100_000}", "no TOML"),
         ("nmae = 'x'", "did you mean 'name'"),
         ("name = 3", "it is of type text"),
         ("in_place = 'no'", "true or false"),

@@ -1,7 +1,13 @@
 import pytest
 
 import xladev
-from xladev.aot.names import all_different, check_program_name, identifier, parameter_name
+from xladev.aot.names import (
+    all_different,
+    check_program_name,
+    identifier,
+    parameter_name,
+    program_name,
+)
 from xladev.errors import UsageError
 
 
@@ -19,10 +25,17 @@ def test_identifier(text: str, name: str) -> None:
     assert identifier(text) == name
 
 
-@pytest.mark.parametrize("name", ["", "1a", "a-b", "a__b", "int", "_a", "main"])
+@pytest.mark.parametrize("name", ["", "1a", "a-b", "a__b", "int", "_a", "main", "c", "m"])
 def test_refuses_names_that_c_or_cpp_keep(name: str) -> None:
     with pytest.raises(UsageError, match="cannot be named"):
         check_program_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "main", "int", "c", "a/b", "é"])
+def test_the_hint_is_a_name_that_is_allowed(name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_program_name(name)
+    assert check_program_name(program_name(name)) in str(caught.value)
 
 
 def test_a_parameter_without_a_name_is_called_as_its_op() -> None:

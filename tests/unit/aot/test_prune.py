@@ -1,3 +1,4 @@
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 
 import xladev
 from xladev.aot.prune import prune
-from xladev.aot.selection import Binding, Feed, Fetch, Selection
+from xladev.aot.selection import Binding, Feed, Fetch, Selection, parse_binding
 from xladev.errors import ArgumentError, FileError, XladevError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
@@ -175,6 +176,33 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
         assert message in str(caught.value)
     with pytest.raises(FileError):
         prune(module(), select(constants={"w.2": f"{tmp_path}"}))
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "all.npz", w=W, o=np.array([{}], dtype=object))
+    whole = (tmp_path / "all.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[:-30])
+    at = whole.index(W.tobytes())
+    (tmp_path / "bit.npz").write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
+    huge = b"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999,), }".ljust(118)
+    for name, header in (("huge.npy", huge), ("code.npy", b"(" * 118)):
+        (tmp_path / name).write_bytes(b"\x93NUMPY\x01\x00v\x00" + header)
+    for name in ("all.npz:o", "cut.npz:w", "bit.npz:w", "huge.npy", "code.npy"):
+        with pytest.raises(ArgumentError, match="cannot be bound"):
+            prune(module(), select(constants={"w.2": f"{tmp_path}/{name}"}))
+
+
+def test_numbers_longer_than_python_reads() -> None:
+    for selection in (select("9" * 5000), select(constants={"9" * 5000: 1})):
+        with pytest.raises(ArgumentError):
+            prune(module(), selection)
+    assert parse_binding(f"w.2={'[' * 100_000}").what == "w.2"
+
+
+def test_a_number_out_of_range_is_said_once() -> None:
+    with warnings.catch_warnings(), pytest.raises(ArgumentError, match="out of the range"):
+        warnings.simplefilter("error")
+        prune(module(), select(constants={"w.2": 1e39}))
 
 
 def test_bits_of_bfloat16_are_taken_from_unsigned_integers(tmp_path: Path) -> None:
