@@ -115,7 +115,7 @@ def _axis(begin: float, end: float, scale: float) -> Iterator[str]:
         time = (end - begin) * tick / _TICKS
         x = _LABEL + time * scale
         yield f'<path d="M{x:.1f} 18V10000" stroke="#e9ecef"/>'
-        yield _text(x - (40 if tick == _TICKS else 0), 12, f"{_micros(time)}")
+        yield _text(x, 12, _micros(time), "end" if tick == _TICKS else "start")
 
 
 def _micros(time: float) -> str:
@@ -152,5 +152,6 @@ def _safe(text: str) -> str:
     return escape(without_no_xml(text))
 
 
-def _text(x: float, y: float, text: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.0f}" fill="#212529">{_safe(text)}</text>'
+def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
+    end = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    return f'<text x="{x:.1f}" y="{y:.0f}" fill="#212529"{end}>{_safe(text)}</text>'

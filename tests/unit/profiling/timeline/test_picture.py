@@ -56,6 +56,12 @@ def test_inner_slices_lie_below_outer_ones() -> None:
     assert tops == [26, 43, 43]
 
 
+def test_the_last_time_ends_at_the_last_line_however_long_it_is() -> None:
+    events = [*NAMES, _slice("run", 2, 0, 123_456_789)]
+    picture = timeline_picture({"traceEvents": events}, 1000)
+    assert 'x="990.0" y="12" fill="#212529" text-anchor="end">123,456,789 us<' in picture
+
+
 @pytest.mark.parametrize("span", [(500, 600), (10, 10), (20, 10)])
 def test_nothing_to_draw_is_an_error(span: tuple[float, float]) -> None:
     with pytest.raises(ArgumentError, match="nothing happens"):
