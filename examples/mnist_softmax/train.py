@@ -12,7 +12,7 @@ coloured by time, as step.html and step.svg.
 import argparse
 import time
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from os import devnull
 from pathlib import Path
 
@@ -55,14 +55,13 @@ def train(data: datasets.Dataset, options: argparse.Namespace) -> list[object]:
     step = load("step", features, options)
     w, b = np.zeros((features, CLASSES), np.float32), np.zeros(CLASSES, np.float32)
     for number, (x, y) in zip(range(1, steps + 1), batches(data, options.seed), strict=False):
-        if number == steps:
-            with xladev.profile(options.out / TIMELINE) as timeline:
-                w, b, loss = step(w, b, x, y)
-            draw(features, step.devices[0].platform, timeline, options)
-        else:
+        recording = xladev.profile(options.out / TIMELINE) if number == steps else nullcontext()
+        with recording as timeline:
             w, b, loss = step(w, b, x, y)
         if number % max(1, steps // REPORTS) == 0:
             print(f"step {number:5}  loss {float(loss.numpy()):.4f}", flush=True)
+        if timeline is not None:
+            draw(features, step.devices[0].platform, timeline, options)
     return [w, b]
 
 
@@ -105,6 +104,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Train, test, and say how it went."""
     options = parse_arguments()
+    options.out.mkdir(parents=True, exist_ok=True)
     data = datasets.read_mnist(options.data) if options.data else datasets.read_digits()
     start = time.perf_counter()
     weights = train(data, options)

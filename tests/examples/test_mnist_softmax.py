@@ -123,10 +123,11 @@ def test_the_last_step_is_drawn_compiled_and_op_by_op(platform: str, tmp_path: P
     kernels: dict[str, set[str]] = {}
     for mode in ("", "--op-by-op"):
         out = tmp_path / (mode or "compiled")
-        out.mkdir()
         words = ("--platform", platform, "--steps", "3", "--out", str(out), *filter(None, [mode]))
         output = train(*words)
-        assert f"last step: {out / 'timeline.ctf.json'}, " in output
+        last, drawn = output.splitlines()[-3:-1]
+        assert last.startswith("step     3")
+        assert drawn.startswith(f"last step: {out / 'timeline.ctf.json'}, ")
         document = read_trace(out / "timeline.ctf.json")
         assert check_trace(document) == []
         slices = [e for e in document["traceEvents"] if e.get("cat") == "kernel"]
