@@ -16,6 +16,8 @@ from xladev.hlo.shape import Shape, ShapeIndex
 from xladev.passes.dce import DeadCodeElimination
 
 Substitutes = Mapping[HloInstruction, HloInstruction]
+_NONE = "the entry computation has none of that name"
+_RESULTS = "give the index of a result, or a name that `xladev convert FILE` shows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +117,12 @@ def _named(module: HloModule, what: str, option: str) -> HloInstruction:
     inside = next((c for c in module.computations for i in c.instructions if i.name == what), None)
     near = get_close_matches(what, by_name, n=3)
     parameters = ", ".join(p.name for p in module.entry.parameters[:8])
+    known = f"parameters are {parameters}" if option != "fetch" else _RESULTS
     raise ArgumentError(
         f"{option} {what!r} is no instruction of {module.name}",
         where=f"entry computation {module.entry.name}",
-        why=f"it is in computation {inside.name}, which is called" if inside is not None else None,
-        hint=f"did you mean {' or '.join(near)}?" if near else f"parameters are {parameters}",
+        why=f"it is in computation {inside.name}, which is called" if inside is not None else _NONE,
+        hint=f"did you mean {' or '.join(near)}?" if near else known,
     )
 
 

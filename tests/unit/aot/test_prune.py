@@ -120,6 +120,8 @@ def test_aliases_go_with_what_they_join() -> None:
 
 BAD: dict[str, tuple[Selection, str]] = {
     "no such instruction": (select("produkt"), "did you mean product"),
+    "nothing like it": (select("zzz"), "xladev convert"),
+    "no parameter like it": (select(feeds=("zzz",)), "parameters are x.1"),
     "no such parameter": (select(feeds=("7",)), "has 3 parameters"),
     "no such result": (select("5"), "no such part"),
     "not inside a tuple": (select("0.0"), "no such part"),

@@ -81,13 +81,15 @@ def _is_of(each: _Slice, own: tuple[str, ...]) -> bool:
 
 def _no_match(module: HloModule, others: list[_Slice], has_kernels: bool) -> ArgumentError:
     why = "its kernels are other ones than those shown" if has_kernels else "it has no kernels"
+    hint = "with --platform NAME, the kernels that ran there are shown"
     if others:
         names = sorted({each.module for each in others})
         why = f"it has kernels of {', '.join(names[:5])}"
+        hint = f"record one of {module.name}: `xladev run FILE --trace trace.json`"
     return ArgumentError(
         f"the trace has no time of an instruction of {module.name}",
         why=why,
-        hint="with --platform NAME, the kernels that ran there are shown",
+        hint=hint,
     )
 
 

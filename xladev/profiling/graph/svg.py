@@ -65,7 +65,7 @@ def png_picture(data: Mapping[str, Any], by: str = "opcode", *, entry_only: bool
         raise UnsupportedError(
             "a PNG cannot be drawn here",
             why="the package resvg-py is not installed",
-            hint="pip install 'xladev[graph]', or take --format svg",
+            hint="pip install 'xladev[graph]', or draw an SVG: -o FILE.svg",
         ) from error
     return bytes(library.svg_to_bytes(svg_string=svg_picture(data, by, entry_only=entry_only)))
 
