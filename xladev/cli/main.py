@@ -31,7 +31,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "diff": "say in what two programs differ",
         "isolate": "name what makes a program wrong on a platform",
         "bisect": "shrink a program that fails to a few instructions",
-        "trace": "ask questions of a timeline, or check it",
+        "trace": "ask questions of a timeline, draw it, check it",
         "aot": "compile to an object file with a C header",
         "options": "list the compile options",
         "new": "write the project of a new backend",

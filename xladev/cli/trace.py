@@ -23,12 +23,18 @@ _LEAST_WIDTH = 400
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    query = actions.add_parser("query", help="answer a question", description="Answer a question.")
+    query = actions.add_parser(
+        "query",
+        help="answer a question",
+        description="Answer questions: ready ones, or one in SQL.",
+    )
     query.add_argument("file", type=Path, help="a trace; .gz is fine")
     query.add_argument("sql", nargs="?", help="a question in SQL; see docs/reference/timeline.md")
     for name, question in QUESTIONS.items():
         query.add_argument(f"--{name}", action="store_true", help=question.summary)
-    query.add_argument("--rows", type=int, default=_ROWS, metavar="N", help="of ready questions")
+    query.add_argument(
+        "--rows", type=int, default=_ROWS, metavar="N", help="of each ready question"
+    )
     query.add_argument("--json", action="store_true", help="one JSON document")
     query.set_defaults(run=_query)
     draw = actions.add_parser(
@@ -40,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     draw.add_argument("--begin", type=float, metavar="US", help="first moment, in microseconds")
     draw.add_argument("--end", type=float, metavar="US", help="last moment")
     draw.set_defaults(run=_draw)
-    check = actions.add_parser("check", help="check a trace", description="Check a trace.")
+    check = actions.add_parser(
+        "check",
+        help="check that it is whole",
+        description="Check that a trace is whole: fields, names, nesting and arrows.",
+    )
     check.add_argument("file", type=Path, help="a trace; .gz is fine")
     check.set_defaults(run=_check)
 
