@@ -42,8 +42,8 @@ def header(interface: Interface) -> str:
 
 
 def comment(text: str) -> str:
-    """The text where no comment of C ends inside it."""
-    return text.replace("*/", "* /").replace("/*", "/ *")
+    """The text in one line, where no comment of C or JavaScript ends inside it."""
+    return " ".join(text.split()).replace("*/", "* /").replace("/*", "/ *")
 
 
 def type_text(value: CValue) -> str:

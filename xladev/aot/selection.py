@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from xladev.errors import ArgumentError, FileError, UsageError
 from xladev.hlo.array_files import ARRAY_FILE_DAMAGE
+from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.literal import Literal
 from xladev.hlo.shape import Shape
 
@@ -164,11 +165,18 @@ def _of_numbers(value: Any, shape: Shape, binding: Binding) -> HostArray:
             array = np.asarray(value, wanted.np)
     except (ValueError, TypeError, OverflowError) as error:
         raise _misfit(binding, str(error)) from error
-    if given.dtype.kind == "f" and not np.array_equal(np.isfinite(given), np.isfinite(array)):
+    if not _is_kept(given, array, wanted):
         raise _misfit(binding, f"it is out of the range of {wanted.name}")
     if array.shape not in ((), shape.dims):
         raise _misfit(binding, f"it is {shape.without_layout()}, not of sizes {array.shape}")
     return np.ascontiguousarray(np.broadcast_to(array, shape.dims)).reshape(shape.dims)
+
+
+def _is_kept(given: HostArray, array: HostArray, wanted: PrimitiveType) -> bool:
+    """False if a conversion made another integer of one, or no number of a number."""
+    if wanted.is_float or wanted.is_complex:
+        return np.array_equal(np.isfinite(given), np.isfinite(array))
+    return np.array_equal(given, array.astype(given.dtype))
 
 
 def _read_array(text: str, binding: Binding) -> HostArray:

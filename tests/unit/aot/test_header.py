@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.c_programs import TOOLCHAINS, checked
-from xladev.aot.example import example
+from xladev.aot.example import example, web_example
 from xladev.aot.header import header
 from xladev.aot.interface import CValue, Interface
 from xladev.hlo import dtype as dt
@@ -167,6 +167,13 @@ def test_examples_without_arguments_build(made: Interface, chain: str, tmp_path:
     (tmp_path / "prog.h").write_text(header(made))
     (tmp_path / "main.c").write_text(example(made))
     checked([*toolchain.compiler, "-c", "main.c", "-o", "main.o"], tmp_path)
+
+
+def test_names_of_modules_stay_in_their_comments() -> None:
+    made = replace(PLAIN, module="a\nthrow 1; // */ b")
+    (line,) = (each for each in web_example(made).splitlines() if "throw 1" in each)
+    assert line.startswith("//")
+    assert header(made).splitlines()[0].endswith("from HLO module a throw 1; // * / b.")
 
 
 def test_memory_holds_scratch_and_results_apart() -> None:

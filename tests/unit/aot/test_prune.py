@@ -136,13 +136,24 @@ BAD: dict[str, tuple[Selection, str]] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize("case", BAD)
 def test_what_does_not_fit_is_refused(case: str) -> None:
     selection, message = BAD[case]
     with pytest.raises(XladevError) as caught:
         prune(module(), selection)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("s4", 8), ("u4", 16), ("u4", -1), ("pred", 2), ("f16", 100000), ("f8e4m3fn", 1000)],
+)
+def test_integers_that_a_narrow_type_does_not_hold_are_refused(dtype: str, value: int) -> None:
+    narrow = xladev.parse(f"ENTRY e {{ x = {dtype}[2] parameter(0)  ROOT c = {dtype}[2] copy(x) }}")
+    with pytest.raises(ArgumentError, match=f"out of the range of {dtype}"):
+        prune(narrow, select(constants={"x": [0, value]}))
+    left = prune(narrow, select(constants={"x": [0, 1]})).module
+    assert np.asarray(run(left)).astype(int).tolist() == [0, 1]
 
 
 def test_what_is_in_a_called_computation_is_named_so() -> None:
