@@ -20,7 +20,7 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]
 
     Args:
         folder: where to.
-        files: contents by file name.
+        files: contents by file name; the first is the one without which the others are useless.
 
     Returns:
         The paths, in order.
@@ -68,7 +68,11 @@ def _write_all(scratch: Path, folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _rename_all(scratch: Path, folder: Path, names: tuple[str, ...]) -> None:
-    """Moves all into place; what was there is kept aside until the last one has moved."""
+    """Moves all into place; what was there is kept aside until the last one has moved.
+
+    The first one is taken away first and comes last: who finds it finds all of one generation, even
+    if the process was killed on the way.
+    """
     before = scratch / "before"
     moved: list[tuple[Path, Path]] = []
     try:
@@ -79,7 +83,8 @@ def _rename_all(scratch: Path, folder: Path, names: tuple[str, ...]) -> None:
                 raise IsADirectoryError(None, "it is a folder", str(place))
             if place.exists():
                 _move(place, before / name, moved)
-            _move(scratch / name, place, moved)
+        for name in reversed(names):
+            _move(scratch / name, folder / name, moved)
     except OSError as error:
         _undo(moved)
         raise FileError.of("cannot write", error.filename or folder, error) from error

@@ -16,6 +16,10 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def contents_of_files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
 def test_writes_into_a_folder_that_it_makes(tmp_path: Path) -> None:
     paths = write_together(tmp_path / "new" / "folder", FILES)
     assert [path.name for path in paths] == list(FILES)
@@ -75,6 +79,27 @@ def test_an_error_of_the_disk_in_the_middle(
     with pytest.raises(FileError, match="No space left"):
         write_together(tmp_path, FILES)
     assert contents(tmp_path) == old
+
+
+def test_whoever_finds_the_header_finds_all_of_one_generation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each step between, as a kill there would leave it."""
+    replace, headers = os.replace, []
+    old = dict.fromkeys(FILES, b"old")
+
+    def watched(source: Path, destination: Path) -> None:
+        replace(source, destination)
+        left = {name: data for name, data in contents_of_files(tmp_path).items() if name in FILES}
+        if "a.h" in left:
+            assert left in (old, FILES)
+        headers.append("a.h" in left)
+
+    write_together(tmp_path, old)
+    monkeypatch.setattr(os, "replace", watched)
+    write_together(tmp_path, FILES)
+    assert headers == [False] * 5 + [True]
+    assert contents(tmp_path) == FILES
 
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
