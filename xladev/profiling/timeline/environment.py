@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import multiprocessing.util
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from xladev.errors import XladevError
@@ -32,6 +33,9 @@ def start() -> None:
     if not given or _running is not None:
         return
     owner = os.environ.setdefault(_OWNER, str(os.getpid()))
+    with suppress(OSError):  # of a folder that is gone
+        # forks and processes started later find the same folder, wherever they are
+        given = os.environ[VARIABLE] = os.path.abspath(given)
     path = Path(given) if owner == str(os.getpid()) else of_process(Path(given))
     made = profile(path)
     try:

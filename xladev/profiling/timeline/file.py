@@ -23,11 +23,11 @@ def check_writable(path: Path) -> None:
     Raises:
         FileError: its folder does not exist or cannot be written, or the path is a folder.
     """
-    if path.is_dir():
-        raise FileError(f"cannot write {path}", where=str(path), why="it is a folder")
-    if path.exists() and not path.is_file():
-        return
     try:
+        if path.is_dir():
+            raise FileError(f"cannot write {path}", where=str(path), why="it is a folder")
+        if path.exists() and not path.is_file():
+            return
         with tempfile.TemporaryFile(prefix=f".{path.name}.", dir=path.parent):
             pass
     except OSError as error:

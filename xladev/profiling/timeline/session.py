@@ -74,6 +74,7 @@ class Profile:
     def __enter__(self) -> Timeline:
         if self._path is not None:
             check_writable(self._path)
+            self._path = self._path.absolute()  # the block may change the folder
         trace = self._stack.enter_context(tracing(self._most_events, watch=False))
         self._timeline = Timeline(self._path, trace)
         _count_memory()

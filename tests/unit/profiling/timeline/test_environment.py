@@ -77,3 +77,16 @@ def test_a_variable_that_cannot_be_honoured_is_told_and_the_work_done(tmp_path: 
     done = run("work(1); print('done')", tmp_path, tmp_path / "none" / "t.json")
     assert done.stdout == "done\n"
     assert "XLADEV_TRACE is not honoured" in done.stderr
+
+
+def test_a_process_may_change_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    run("import xladev; os.chdir('other')" + FORK, tmp_path, Path("t.json"))
+    assert len(list(tmp_path.glob("t*.json"))) == 2
+    assert not list((tmp_path / "other").iterdir())
+
+
+def test_a_name_that_no_file_can_have_is_said(tmp_path: Path) -> None:
+    done = run("work(1)", tmp_path, tmp_path / ("t" * 300))
+    assert "XLADEV_TRACE is not honoured" in done.stderr
