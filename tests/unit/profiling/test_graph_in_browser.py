@@ -129,6 +129,31 @@ def test_colours_by_time_device_and_kernel(browser: Any, tmp_path: Path) -> None
     assert wrong == []
 
 
+def test_an_open_box_keeps_its_colour_at_its_top(browser: Any, tmp_path: Path) -> None:
+    text, trace, made = (tmp_path / name for name in ("m.hlo", "trace.json", "m.html"))
+    text.write_text(PROGRAM)
+    kernel = {"hlo_op": "s", "hlo_module": "m"}
+    slices = [{"ph": "X", "ts": 0, "dur": 3.5, "args": kernel}]
+    trace.write_text(json.dumps({"traceEvents": slices}))
+    assert main(["graph", str(text), "--trace", str(trace), "-o", str(made)]) == 0
+    page, wrong = _open(browser, made)
+    page.click("#open")
+    shown = (
+        "(() => { const v = page.views[0], b = v.boxes.find((b) => b.node.name === 's');"
+        "v.paint(); const ratio = v.canvas.width / v.canvas.clientWidth;"
+        "const at = (y) => Array.from(v.canvas.getContext('2d').getImageData("
+        "  (v.x + (b.x + b.width - 8) * v.scale) * ratio,"
+        "  (v.y + (b.y + y) * v.scale) * ratio, 1, 1).data).slice(0, 3);"
+        "return [b.isOpen, page.colour(v, b.node), at(20), at(b.height - 6)]; })()"
+    )
+    is_open, colour, top, bottom = page.evaluate(shown)
+    assert is_open
+    assert colour == "hsl(5 95% 60%)"
+    assert top == [0xFA, 0x48, 0x38]  # the same
+    assert bottom == [0xF8, 0xF9, 0xFA]
+    assert wrong == []
+
+
 def test_a_large_program_opens_and_is_painted_from_afar(browser: Any, tmp_path: Path) -> None:
     text, made = tmp_path / "m.hlo", tmp_path / "m.html"
     steps = [f"v{n} = f32[4] negate(v{max(0, n - 1 - n % 7)})" for n in range(1, 3000)]

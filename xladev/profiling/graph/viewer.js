@@ -342,6 +342,7 @@ class View {
       const grown = Math.max(0, 3 / this.scale - box.height); // or nobody would see it
       const area = [box.x, box.y - grown / 2, box.width + grown, box.height + grown];
       pen.fillRect(...area);
+      if (box.isOpen) this.paintHead(pen, box, 0);
       pen.lineWidth = (strong ? 2 : 0.5) / this.scale;
       if (strong || this.boxes.length < MOST_BORDERS) pen.strokeRect(...area);
       return;
@@ -349,8 +350,19 @@ class View {
     pen.beginPath();
     pen.roundRect(box.x, box.y, box.width, box.height, 6);
     pen.fill();
+    if (box.isOpen) this.paintHead(pen, box, 6);
     pen.stroke();
     if (this.scale >= FEWEST_PIXELS) this.paintText(pen, box);
+  }
+
+  /** What is open keeps its colour at the top; leaves the outline as the path. */
+  paintHead(pen, box, radius) {
+    pen.fillStyle = this.page.colour(this, box.node);
+    pen.beginPath();
+    pen.roundRect(box.x, box.y, box.width, BOX.header - 6, [radius, radius, 0, 0]);
+    pen.fill();
+    pen.beginPath();
+    pen.roundRect(box.x, box.y, box.width, box.height, radius);
   }
 
   paintText(pen, box) {
