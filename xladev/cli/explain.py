@@ -15,6 +15,7 @@ from xladev.cli.whereabouts import copy_rows, placement_rows, print_copies, prin
 from xladev.client import host_targets, load
 from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.fusion import is_free, is_kernel, kernel_programs
+from xladev.compiler.leaves import is_grouping
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.instrument import collect_decisions
@@ -73,7 +74,11 @@ def _kernels(module: HloModule) -> Iterator[HloInstruction]:
     programs = kernel_programs(module)
     for computation in module.computations:
         if computation.name in programs:
-            yield from (i for i in computation.instructions if is_kernel(i) and not is_free(i))
+            yield from filter(_runs, computation.instructions)
+
+
+def _runs(i: HloInstruction) -> bool:
+    return is_kernel(i) and not is_free(i) and not is_grouping(i)
 
 
 def _kernel(i: HloInstruction, reasons: Mapping[str, Sequence[str]]) -> dict[str, Any]:

@@ -42,6 +42,22 @@ def test_kernels_and_reasons(program: Path, capsys: pytest.CaptureFixture[str]) 
     assert "m: 3 kernels of 6 instructions" in shown
 
 
+def test_what_only_renames_an_array_is_no_kernel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(
+        """ENTRY e { x = f32[6,4] parameter(0)
+          n = f32[6,4] cosine(x)
+          v = f32[24] reshape(n)
+          ROOT t = (f32[6,4], f32[24]) tuple(n, v) }"""
+    )
+    assert main(["explain", str(path), "--platform", "cpu"]) == 0
+    shown = capsys.readouterr().out
+    assert "v: reshape" not in shown
+    assert "1 kernels of 1 instructions" in shown
+
+
 def test_a_document(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(program), "--json"]) == 0
     kernels = json.loads(capsys.readouterr().out)["kernels"]
