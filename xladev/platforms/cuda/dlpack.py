@@ -1,15 +1,19 @@
 """DLPack both ways, without copies: capsules over device memory, and memory out of capsules.
 
-The structures are those of DLPack 0.8 (dlpack.h), which every consumer takes.
+The structures are those of DLPack 0.8 (dlpack.h), which every consumer takes. Capsules that go out
+are NumPy's, with the device written over: what frees them must be native code, since it runs
+wherever an exception may be on its way.
 """
 
 from __future__ import annotations
 
 import ctypes
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
+
+import numpy as np
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
@@ -59,11 +63,8 @@ _Managed._fields_ = (
     ("context", ctypes.c_void_p),
     ("deleter", _Deleter),
 )
-_Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 _api = ctypes.pythonapi
-_new = _api.PyCapsule_New
-_new.restype, _new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, _Destructor)
 _is_valid = _api.PyCapsule_IsValid
 _is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.c_void_p, ctypes.c_char_p)
 _pointer = _api.PyCapsule_GetPointer
@@ -71,24 +72,18 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.
 _rename = _api.PyCapsule_SetName
 _rename.restype, _rename.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
 
-_exported: dict[int, object] = {}
-"""What exported tensors keep alive, by number, until their consumer gives them back."""
-_numbers = itertools.count(1)
 
+class _Memory:
+    """Memory of an array, for NumPy, which never looks into it; its arrays keep the owner."""
 
-def _delete(managed: ctypes._Pointer[_Managed]) -> None:
-    _exported.pop(managed.contents.context or 0, None)
+    __slots__ = ("__array_interface__", "owner")
 
-
-def _destroy(capsule: int) -> None:
-    """Gives back a tensor that nobody took."""
-    if _is_valid(capsule, _FRESH):
-        managed = ctypes.cast(_pointer(capsule, _FRESH), ctypes.POINTER(_Managed))
-        managed.contents.deleter(managed)
-
-
-_DELETE = _Deleter(_delete)
-_DESTROY = _Destructor(_destroy)
+    def __init__(self, address: int, shape: Shape, owner: object) -> None:
+        dtype = np.dtype(np.uint16) if shape.element_type is dt.BF16 else shape.element_type.np
+        self.__array_interface__: dict[str, Any] = {
+            "shape": shape.dims, "typestr": dtype.str, "data": (address, False), "version": 3
+        }  # fmt: skip
+        self.owner = owner
 
 
 def capsule_of(address: int, shape: Shape, device: tuple[int, int], owner: object) -> object | None:
@@ -103,12 +98,16 @@ def capsule_of(address: int, shape: Shape, device: tuple[int, int], owner: objec
     code = _CODES.get(shape.element_type)
     if code is None:
         return None
-    dims = (ctypes.c_int64 * max(shape.rank, 1))(*shape.dims)
-    number = next(_numbers)
-    tensor = _Tensor(address, *device, shape.rank, *code, 1, dims, None, 0)
-    managed = _Managed(tensor, number, _DELETE)
-    _exported[number] = (managed, dims, owner)
-    return _new(ctypes.addressof(managed), _FRESH, _DESTROY)
+    capsule: object = np.asarray(_Memory(address, shape, owner)).__dlpack__()
+    tensor = _managed(id(capsule)).contents.tensor
+    tensor.data, (tensor.device_type, tensor.device_id) = address, device
+    tensor.code, tensor.bits = code
+    return capsule
+
+
+def _managed(capsule: int) -> ctypes._Pointer[_Managed]:
+    """The structure in a capsule at an address, which nobody has taken yet."""
+    return ctypes.cast(_pointer(capsule, _FRESH), ctypes.POINTER(_Managed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +138,7 @@ def taken_from(capsule: object) -> Borrowed | None:
     place = id(capsule)
     if not _is_valid(place, _FRESH):
         return None
-    managed = ctypes.cast(_pointer(place, _FRESH), ctypes.POINTER(_Managed))
+    managed = _managed(place)
     tensor = managed.contents.tensor
     dtype = _TYPES.get((tensor.code, tensor.bits))
     dims = tuple(tensor.dims[: tensor.rank]) if tensor.rank else ()

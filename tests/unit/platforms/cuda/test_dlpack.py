@@ -1,6 +1,7 @@
 """Capsules over device memory: NumPy, as the other side, reads them as host memory."""
 
 import gc
+import weakref
 from dataclasses import replace
 
 import ml_dtypes
@@ -56,25 +57,47 @@ def test_a_consumer_sees_the_memory_itself(element_type, dtype):
 
 
 def test_the_owner_lives_as_long_as_the_consumer():
-    data = np.zeros(4, np.float32)
-    before = len(dlpack._exported)
-    made = dlpack.capsule_of(data.ctypes.data, array(dt.F32, (4,)), HOST, data)
-    found = np.from_dlpack(Capsule(made))
-    del made
+    data, owner = np.zeros(4, np.float32), Owner()
+    made = dlpack.capsule_of(data.ctypes.data, array(dt.F32, (4,)), HOST, owner)
+    found, alive = np.from_dlpack(Capsule(made)), weakref.ref(owner)
+    del made, owner
     gc.collect()
-    assert len(dlpack._exported) == before + 1
+    assert alive() is not None
     del found
     gc.collect()
-    assert len(dlpack._exported) == before
+    assert alive() is None
 
 
 def test_a_capsule_that_nobody_takes_gives_its_owner_back():
-    before = len(dlpack._exported)
-    made = dlpack.capsule_of(64, array(dt.F32, ()), HOST, Owner())
-    assert len(dlpack._exported) == before + 1
+    owner = Owner()
+    made, alive = dlpack.capsule_of(64, array(dt.F32, ()), HOST, owner), weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert alive() is not None
     del made
     gc.collect()
-    assert len(dlpack._exported) == before
+    assert alive() is None
+
+
+def test_a_capsule_may_go_while_an_exception_is_on_its_way():
+    def fail():
+        data = np.zeros(4, np.float32)
+        kept = dlpack.capsule_of(data.ctypes.data, array(dt.F32, (4,)), HOST, data)
+        raise ValueError(f"with {type(kept).__name__}")
+
+    with pytest.raises(ValueError, match="PyCapsule"):
+        fail()
+
+
+@pytest.mark.parametrize("dims", [(), (0, 3), (2, 5)])
+def test_what_a_capsule_says(dims):
+    made = dlpack.capsule_of(64, array(dt.BF16, dims), (dlpack.CUDA, 3), None)
+    taken = dlpack.taken_from(made)
+    assert taken is not None
+    tensor = taken.managed.contents.tensor
+    assert (taken.address, taken.shape) == (64, array(dt.BF16, dims))
+    assert (tensor.device_type, tensor.device_id) == (dlpack.CUDA, 3)
+    taken.give_back()
 
 
 def test_dtypes_that_dlpack_has_not():
@@ -100,15 +123,20 @@ class Executor(CudaExecutor):
 
 def test_memory_is_borrowed_and_given_back():
     executor, data = Executor(), np.arange(6, dtype=np.int32).reshape(2, 3)
-    before = len(dlpack._exported)
-    made = dlpack.capsule_of(data.ctypes.data, array(dt.S32, (2, 3)), HOST, data)
+    owner = Owner()
+    alive = weakref.ref(owner)
+    made = dlpack.capsule_of(data.ctypes.data, array(dt.S32, (2, 3)), HOST, owner)
+    del owner
     memory, shape = executor.from_dlpack(Capsule(made))
     assert shape == array(dt.S32, (2, 3))
     assert (memory.nbytes, executor.device_pointer(memory)) == (24, data.ctypes.data)
     assert len(executor.waited) == 1
-    assert len(dlpack._exported) == before + 1
+    del made
+    gc.collect()
+    assert alive() is not None
     executor.deallocate(memory)
-    assert len(dlpack._exported) == before
+    gc.collect()
+    assert alive() is None
 
 
 def test_what_is_not_dense_is_not_taken():
