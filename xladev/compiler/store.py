@@ -155,7 +155,7 @@ def store_of_environment() -> Store | None:
     named = os.environ.get(VARIABLE)
     if named is not None:
         is_off = not named.strip() or named.strip().lower() in OFF
-        return None if is_off else Store(Path(named).expanduser())
+        return None if is_off else Store(Path(os.path.expanduser(named)))
     folder = _user_caches()
     return None if folder is None else Store(folder / "xladev")
 

@@ -134,6 +134,11 @@ def test_the_cache_is_in_the_users_folder(tmp_path: Path, monkeypatch: pytest.Mo
     assert store_of_environment() == Store(tmp_path / "mine")
 
 
+def test_a_user_whom_nobody_knows_is_a_name_of_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLADEV_CACHE", "~no-such-user/cache")
+    assert store_of_environment() == Store(Path("~no-such-user/cache"))
+
+
 def test_a_home_of_somebody_else_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ class Profile:
         self._path = None if path is None else Path(path)
         self._most_events = most_events
         self._stack = ExitStack()
+        self._process = os.getpid()
         self._timeline: Timeline | None = None
 
     def __enter__(self) -> Timeline:
@@ -77,6 +78,7 @@ class Profile:
             self._path = self._path.absolute()  # the block may change the folder
         trace = self._stack.enter_context(tracing(self._most_events, watch=False))
         self._timeline = Timeline(self._path, trace)
+        self._process = os.getpid()
         _count_memory()
         return self._timeline
 
@@ -106,13 +108,13 @@ class Profile:
         self._stack.close()
 
     def write(self) -> None:
-        """Writes the file, if there is to be one.
+        """Writes the file, if there is to be one; a child forked in the block writes none.
 
         Raises:
             FileError: it cannot be written.
         """
         timeline = self._timeline
-        if timeline is None or timeline.path is None:
+        if timeline is None or timeline.path is None or self._process != os.getpid():
             return
         timeline.save(timeline.path)
         if timeline.dropped:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -156,6 +158,18 @@ def test_an_exception_leaves_the_file_and_goes_on(tmp_path: Path) -> None:
         program(X)
         raise KeyError
     assert check_trace(read_trace(path)) == []
+
+
+def test_a_child_forked_in_the_block_leaves_the_file_alone(tmp_path: Path) -> None:
+    code = f"""
+import os, xladev
+with xladev.profile({str(tmp_path / "trace.json")!r}):
+    child = os.fork()
+    if child:
+        os._exit(os.waitpid(child, 0)[1])
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_path_that_cannot_be_written_is_refused_before_the_block(tmp_path: Path) -> None:
