@@ -71,7 +71,7 @@ def _parse_typed_literal(cursor: Cursor, depth: int = 0) -> Literal:
     if depth > 64:
         cursor.fail("tuple literal nested too deep")
     if not cursor.sees("("):
-        return parse_literal_at(cursor, parse_shape_at(cursor))
+        return parse_literal_at(cursor, parse_shape_at(cursor, literal_follows=True))
     parts = parse_list(cursor, lambda c: _parse_typed_literal(c, depth + 1), "(", ")")
     return Literal(tuple_of(*(p.shape for p in parts)), parts=parts)
 

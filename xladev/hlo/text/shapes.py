@@ -26,8 +26,13 @@ _BLANKS = (" ", "\t", "\n", "\r")
 _known: dict[str, Shape] = {}
 
 
-def parse_shape_at(cursor: Cursor, depth: int = 0) -> Shape:
+def parse_shape_at(cursor: Cursor, depth: int = 0, *, literal_follows: bool = False) -> Shape:
     """The shape at the cursor: an array, buffer, token, opaque or tuple.
+
+    Args:
+        cursor: where the shape begins.
+        depth: of tuples around it.
+        literal_follows: a brace behind a blank opens a literal, and no layout.
 
     Raises:
         ParseError: malformed, of unknown type, nested too deep or too large.
@@ -35,9 +40,9 @@ def parse_shape_at(cursor: Cursor, depth: int = 0) -> Shape:
     if cursor.kind == WORD:
         plain = _PLAIN.match(cursor.text, cursor.start)
         if plain is not None:
-            return _plain_shape(cursor, plain.group())
+            return _plain_shape(cursor, plain.group(), literal_follows)
     if not cursor.sees("("):
-        return _parse_array(cursor)
+        return _parse_array(cursor, literal_follows)
     if depth >= MAX_TUPLE_DEPTH:
         cursor.fail("tuple shape nested too deep", why=f"at most {MAX_TUPLE_DEPTH} levels")
     return _parse_tuple(cursor, depth)
@@ -55,13 +60,13 @@ def sees_shape(cursor: Cursor) -> bool:
     return follower == "[" or (cursor.value == dt.BUFFER.name and follower == "(")
 
 
-def _plain_shape(cursor: Cursor, text: str) -> Shape:
+def _plain_shape(cursor: Cursor, text: str, literal_follows: bool) -> Shape:
     """An array shape without frills: parsed once, remembered by its spelling."""
     shape = _known.get(text)
     if shape is not None:
         cursor.seek(cursor.start + len(text))
         return shape
-    shape = _parse_array(cursor)
+    shape = _parse_array(cursor, literal_follows)
     if len(_known) < _KNOWN_LIMIT:
         _known[text] = shape
     return shape
@@ -78,7 +83,7 @@ def _parse_tuple(cursor: Cursor, depth: int) -> Shape:
     return tuple_of(*parts)
 
 
-def _parse_array(cursor: Cursor) -> Shape:
+def _parse_array(cursor: Cursor, literal_follows: bool = False) -> Shape:
     start = cursor.start
     element_type = parse_primitive_type(cursor)
     if element_type is dt.BUFFER:
@@ -86,7 +91,8 @@ def _parse_array(cursor: Cursor) -> Shape:
     dims, dynamic = _parse_dims(cursor)
     if not element_type.is_array:
         return _without_data(cursor, element_type, dims, start)
-    layout = _parse_layout(cursor) if _sees_layout(cursor) else None
+    is_literal = literal_follows and cursor.text[cursor.start - 1] in _BLANKS
+    layout = _parse_layout(cursor) if not is_literal and _sees_layout(cursor) else None
     shape = Shape(element_type, dims, layout, dynamic if any(dynamic) else ())
     try:
         check_shape(shape)

@@ -351,3 +351,13 @@ def test_long_chains_of_calls_and_of_operands_out_of_order_are_read() -> None:
     backwards = "\n".join(f"x{i} = f32[] negate(x{i + 1})" for i in range(count))
     module = parse_module(f"e {{ ROOT {backwards}\nx{count} = f32[] constant(1) }}")
     assert module.entry.instructions[-1] is module.entry.root
+
+
+@pytest.mark.parametrize(
+    "literal", ["s4[2] {-2, -2}", "s4[2] {1, 0}", "f32[1] {0}", "f32[2]{0} {1, 2}", "(f32[1] {0})"]
+)
+def test_a_literal_behind_a_blank_is_no_layout(literal: str) -> None:
+    text = f'ENTRY e {{ ROOT c = f32[] custom-call(), custom_call_target="t", literal={literal} }}'
+    module = parse_module(text)
+    assert parse_module(print_module(module)) == module
+    assert module.entry.root["literal"].shape.leaves()
