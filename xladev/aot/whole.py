@@ -35,7 +35,8 @@ def whole_executable(
         options: how; strict, so that nothing falls back to a host.
 
     Raises:
-        UnsupportedError: it is for several devices, or the SDK or a host would run some of it.
+        UnsupportedError: it is for several devices, computes nothing, or the SDK or a host would
+            run some of it.
         XladevError: it cannot be compiled.
     """
     header = module.header
@@ -53,6 +54,13 @@ def whole_executable(
     program = compile_module(module, target, options)
     if _is_one_executable(program):
         return program.executables[0]
+    if not program.executables:
+        raise UnsupportedError(
+            f"{module.name} computes nothing",
+            where=f"module {module.name}",
+            why="its results are arguments and constants, as they are",
+            hint="--fetch a value that is computed from them",
+        )
     raise UnsupportedError(
         f"{module.name} is not one piece of {target.name} code",
         where=f"module {module.name}",

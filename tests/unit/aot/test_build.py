@@ -89,3 +89,12 @@ def test_two_values_of_one_name_are_refused() -> None:
         xladev.aot.compile(
             module(), "p", target=TARGET, selection=xladev.aot.Selection(feeds=twice)
         )
+
+
+@pytest.mark.parametrize(
+    "root", ["ROOT r = f32[4] copy(a)", "ROOT r = () tuple()", "ROOT r = f32[] constant(1)"]
+)
+def test_programs_that_compute_nothing(root: str) -> None:
+    module = xladev.parse(f"HloModule m\nENTRY e {{ a = f32[4] parameter(0) {root} }}")
+    with pytest.raises(UnsupportedError, match="computes nothing"):
+        xladev.aot.compile(module, "nothing")

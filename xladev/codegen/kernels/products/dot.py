@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from xladev.codegen.elemental.vectors import is_row_major
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.products.denormals import (
@@ -117,16 +118,12 @@ def dot_plan(i: HloInstruction) -> DotPlan | None:
 def is_fast_as_it_is(i: HloInstruction) -> bool:
     """True if blocks read the operands of a dot, row-major ones, without going to and fro."""
     found = matrices_by_shape(i)
-    if found is None or not all(_is_row_major(value) for value in (i, *i.operands)):
+    if found is None or not all(is_row_major(value.shape) for value in (i, *i.operands)):
         return False
     plan = _plan(i, found)
     if plan is None or plan.order is Order.APART:
         return False
     return 1 in (plan.left.step, plan.left.free)
-
-
-def _is_row_major(value: HloInstruction) -> bool:
-    return value.shape.minor_to_major == tuple(reversed(range(value.shape.rank)))
 
 
 def _plan(i: HloInstruction, found: Matrices) -> DotPlan | None:
