@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -83,14 +84,14 @@ class Trace:
         self.has_sources = sources
         self._most = most_events
         self._events: list[TraceEvent] = []
-        self._later: list[tuple[str, Callable[[], Iterable[TraceEvent]]]] = []
+        self._later = deque[tuple[str, Callable[[], Iterable[TraceEvent]]]]()
         self._positions: dict[int, int] = {}
         self.dropped = 0
 
     @property
     def events(self) -> list[TraceEvent]:
         """What was recorded so far; what is told later comes last."""
-        for device in dict.fromkeys(device for device, _ in self._later):
+        for device in dict.fromkeys(device for device, _ in tuple(self._later)):
             self.settle(device)
         return self._events
 
@@ -110,8 +111,11 @@ class Trace:
 
     def settle(self, device: str) -> None:
         """Records now what was to be told later of a device, whose work is done."""
-        later, self._later = self._later, []
-        for owner, events in later:
+        for _ in range(len(self._later)):
+            try:
+                owner, events = self._later.popleft()
+            except IndexError:  # another thread settles
+                return
             if owner == device:
                 self._extend(events())
             else:
@@ -294,8 +298,10 @@ def _end(trace: Trace) -> None:
     global _traces
     with _lock:
         _traces = tuple(t for t in _traces if t is not trace)
-        if trace.has_sources:
-            trace._close(_sources)
-            if not any(t.has_sources for t in _traces):
+        try:
+            if trace.has_sources:
+                trace._close(_sources)
+        finally:
+            if trace.has_sources and not any(t.has_sources for t in _traces):
                 for source in _sources:
                     source.stop()

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from xladev import instrument
+from xladev.instrument import trace
 
 
 def test_nothing_is_recorded_while_off():
@@ -45,3 +46,47 @@ def test_counters_count_only_while_collected():
     instrument.counter("a")
     assert (outer["a"], inner["a"]) == (6, 5)
     assert instrument.counters() == {}
+
+
+class BrokenSource:
+    """A source that fails when it is asked."""
+
+    def __init__(self):
+        self.running = False
+
+    def start(self):
+        self.running = True
+
+    def position(self):
+        return 0
+
+    def events(self, since):
+        raise ValueError("damaged")
+
+    def stop(self):
+        self.running = False
+
+
+def test_a_source_that_fails_is_stopped(monkeypatch):
+    source = BrokenSource()
+    monkeypatch.setattr(trace, "_sources", (source,))
+    with pytest.raises(ValueError, match="damaged"), trace.tracing():
+        assert source.running
+    assert not source.running
+
+
+def test_what_threads_add_while_others_settle_is_kept():
+    kept = trace.Trace()
+    threads = [
+        threading.Thread(target=lambda: [kept.add_later("a", lambda: [EVENT]) for _ in range(2000)])
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        kept.settle("a")
+        kept.settle("b")
+    assert len(kept.events) == 4000
+
+
+EVENT = trace.TraceEvent("e", "kernel", 0, 1, "t")
