@@ -14,7 +14,7 @@ from xladev.compiler.contract import Compiler
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.isolation import expect, expect_count, plugin_call
 from xladev.compiler.options import PlatformOption
-from xladev.errors import DeviceError, XladevError
+from xladev.errors import DeviceError, OptionError, XladevError
 from xladev.runtime.device import Device
 from xladev.runtime.executor import Executor
 from xladev.runtime.exit import closed_at_exit
@@ -218,11 +218,16 @@ class RegisteredPlatform:
             return e
 
     def _ask(self, function: str, call: Callable[[], object], kind: type[T]) -> T:
-        """Calls the plugin and checks the type of what it returns; failures are recorded."""
+        """Calls the plugin and checks the type of what it returns; failures are recorded.
+
+        An OptionError is none: it is about what the user asked for.
+        """
         try:
             with plugin_call(self.name, function):
                 value = call()
             return expect(value, kind, self.name, function)
+        except OptionError:
+            raise
         except XladevError as e:
             trace = "".join(traceback.format_exception(e))
             self.failures.append(PluginFailure(function, e, trace))

@@ -141,8 +141,7 @@ def _block_type(code: LoadedObject) -> type[NativeBlock]:
 
 def _numpy_function(index: int) -> int:
     """The address of a function of NumPy's C API."""
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype = ctypes.c_void_p
-    pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    of_capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    pointer = of_capsule(("PyCapsule_GetPointer", ctypes.pythonapi))  # one that nobody shares
     table = pointer(np._core.multiarray._ARRAY_API, None)  # type: ignore[attr-defined]
     return ctypes.c_size_t.from_address(table + 8 * index).value

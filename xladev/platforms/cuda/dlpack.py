@@ -64,13 +64,17 @@ _Managed._fields_ = (
     ("deleter", _Deleter),
 )
 
+# Functions of their own: those of `ctypes.pythonapi` are shared with whoever says other types.
 _api = ctypes.pythonapi
-_is_valid = _api.PyCapsule_IsValid
-_is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.c_void_p, ctypes.c_char_p)
-_pointer = _api.PyCapsule_GetPointer
-_pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_char_p)
-_rename = _api.PyCapsule_SetName
-_rename.restype, _rename.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", _api)
+)
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", _api)
+)
+_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_SetName", _api)
+)
 
 
 class _Memory:

@@ -1,5 +1,6 @@
 """Capsules over device memory: NumPy, as the other side, reads them as host memory."""
 
+import ctypes
 import gc
 import weakref
 from dataclasses import replace
@@ -87,6 +88,13 @@ def test_a_capsule_may_go_while_an_exception_is_on_its_way():
 
     with pytest.raises(ValueError, match="PyCapsule"):
         fail()
+
+
+def test_others_may_call_the_same_functions_otherwise(monkeypatch):
+    shared = ctypes.pythonapi.PyCapsule_GetPointer
+    monkeypatch.setattr(shared, "argtypes", (ctypes.py_object, ctypes.c_char_p))
+    made = dlpack.capsule_of(64, array(dt.F32, (2,)), HOST, None)
+    assert dlpack.taken_from(made) is not None
 
 
 @pytest.mark.parametrize("dims", [(), (0, 3), (2, 5)])
