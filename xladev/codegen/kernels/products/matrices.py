@@ -64,7 +64,7 @@ class Matrices(NamedTuple):
 
 def matrices_of(i: HloInstruction) -> Matrices | None:
     """The operands and the result of a kernel's dot; None if they are no matrices in memory."""
-    in_memory = len(i.operands) == 2 and all(o.opcode == "parameter" for o in i.operands)
+    in_memory = all(o.opcode == "parameter" for o in i.operands)
     return matrices_by_shape(i) if in_memory else None
 
 
@@ -82,7 +82,7 @@ def matrices_by_shape(i: HloInstruction) -> Matrices | None:
     if left is None or right is None:
         return None
     count = len(left.batch)
-    kept = count + shapes[0].rank - count - len(i["lhs_contracting_dims"])
+    kept = shapes[0].rank - len(i["lhs_contracting_dims"])
     row = _merged(i.shape, range(count, kept))
     column = _merged(i.shape, range(kept, i.shape.rank))
     if row is None or column is None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xladev.codegen.kernels.products.groups import GroupPacking
 from xladev.codegen.kernels.products.kinds import ProductKind
 from xladev.codegen.kernels.products.orders import Order, PanelArguments
-from xladev.codegen.kernels.products.pairs import emit_pack_pairs
 from xladev.codegen.kernels.products.quads import emit_pack_quads
-from xladev.codegen.llvm import I64, FunctionBuilder, Value
+from xladev.codegen.llvm import I16, I64, FunctionBuilder, Value
 from xladev.hlo import dtype as dt
 
 
@@ -28,7 +28,7 @@ def call_pack(
             words = ProductKind(dt.S32, dt.S32, dt.S32, kind.nbytes)
             _Packing(inner, words, vectors, a).emit(order)
         elif kind.has_pairs:
-            emit_pack_pairs(inner, kind, vectors, order, a)
+            GroupPacking(inner, kind, vectors, a, I16).emit(order, a.panel)
         else:
             _Packing(inner, kind, vectors, a).emit(order)
 
