@@ -58,11 +58,17 @@ def _report(found: Isolation, arguments: argparse.Namespace, suspect: Suspect) -
     keep(found.culprit.case, found.culprit.instruction.name, arguments, suspect)
 
 
+_PLACE = {
+    False: "within it, alone:",
+    True: "within it, right alone, but not where the kernel computes its operands as well:",
+}
+
+
 def _report_culprit(culprit: Culprit) -> None:
     print(named(culprit.instruction))
     print(indented(culprit.verdict.detail))
     if culprit.inside is not None:
-        print("within it, alone:")
+        print(_PLACE[culprit.inside.computes_operands])
         _report_culprit(culprit.inside)
     elif culprit.instruction.opcode == "fusion":
         names = ", ".join(i.name for i in culprit.instruction["calls"].instructions)

@@ -18,6 +18,7 @@ from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.multi_device import evaluate_replicated, topology_of
 from xladev.testing.debug.forms import Form, forms_of
+from xladev.testing.debug.prefixes import prefixes
 from xladev.testing.debug.recording import Recorded, RecordingEvaluator
 from xladev.testing.debug.suspect import Suspect
 from xladev.testing.differential import Finding, compare_results
@@ -47,9 +48,11 @@ class Culprit:
         instruction: which, in the form of the program that the platform is given.
         verdict: what is wrong with it.
         case: it alone, with its operands.
-        inside: for a kernel of several instructions, or a loop, the first of them that is wrong
-            alone; None if each of them is right alone.
+        inside: for a kernel of several instructions, or a loop, the first of them that is wrong;
+            None if each of them is right.
         device: replica and partition whose operands it was given.
+        computes_operands: False for what is wrong on operands in memory; True for an instruction
+            that is right on them, but wrong where its kernel computes them too.
     """
 
     instruction: HloInstruction
@@ -57,6 +60,7 @@ class Culprit:
     case: Case
     inside: Culprit | None = None
     device: tuple[int, int] = (0, 0)
+    computes_operands: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +215,7 @@ def _judged(suspect: Suspect, record: Recorded) -> Culprit | None:
     verdict = suspect.judge(*case)
     if not verdict.is_wrong:
         return None
-    inside = next(_inside(suspect, case), None)
+    inside = next(_inside(suspect, case), None) or next(_grown(suspect, case), None)
     return Culprit(record.instruction, verdict, case, inside, record.device)
 
 
@@ -228,6 +232,16 @@ def _inside(suspect: Suspect, case: Case) -> Iterator[Culprit]:
         culprit = _judged(suspect, record)
         if culprit is not None:
             yield culprit
+
+
+def _grown(suspect: Suspect, case: Case) -> Iterator[Culprit]:
+    """The instructions of a kernel that are wrong with all that they are computed from."""
+    if case[0].entry.root.opcode != "fusion":
+        return
+    for instruction, prefix in prefixes(case):
+        verdict = suspect.judge(*prefix)
+        if verdict.is_wrong:
+            yield Culprit(instruction, verdict, prefix, computes_operands=True)
 
 
 def _within(module: HloModule, root: HloInstruction) -> frozenset[HloInstruction]:

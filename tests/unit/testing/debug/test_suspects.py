@@ -69,6 +69,33 @@ def test_the_instruction_is_named_within_its_kernel(monkeypatch: pytest.MonkeyPa
     assert found.judged[0] == found.judged[1] == 3
 
 
+JOINED = """HloModule j
+ENTRY e {
+  x = f32[2,4,8,16] parameter(0)
+  y = f32[2,4,16,8] parameter(1)
+  p = f32[2,8,4,16] transpose(x), dimensions={0,2,1,3}
+  q = f32[2,8,4,16] transpose(y), dimensions={0,3,1,2}
+  s = f32[2,8,64] reshape(p)
+  t = f32[2,8,64] reshape(q)
+  ROOT joined = f32[2,8,128] concatenate(s, t), dimensions={2}
+}
+"""
+
+
+def test_what_is_wrong_only_where_operands_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A concatenation of arrays in memory is copied, without the code that has the bug."""
+    monkeypatch.setenv(planted_child.VARIABLE, "concatenate repeats its last but one element")
+    shapes = (2, 4, 8, 16), (2, 4, 16, 8)
+    arguments = tuple(np.arange(1024, dtype=np.float32).reshape(shape) for shape in shapes)
+    with Suspect("cpu", function=planted_child.FUNCTION) as suspect:
+        found = isolate(suspect, _target(), parse_module(JOINED), arguments)
+    assert found.culprit is not None
+    inside = found.culprit.inside
+    assert inside is not None
+    assert inside.instruction.opcode == "concatenate"
+    assert inside.computes_operands
+
+
 def test_bisection_leaves_the_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(planted_child.VARIABLE, SWAPPED)
     with Suspect("cpu", function=planted_child.FUNCTION) as suspect:
