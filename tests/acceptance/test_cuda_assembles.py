@@ -4,15 +4,8 @@ import pytest
 
 from tests.conftest import PROGRAMS
 from tests.tools.programs import program_names
-from tests.tools.sass_budget import (
-    ARCHIVE,
-    LARGE_NBYTES,
-    Measured,
-    collect,
-    is_over,
-    measure,
-    module_of,
-)
+from tests.tools.sass_budget import ARCHIVE, module_of
+from tests.tools.sass_measure import Measured, collect, is_narrow, is_over, measure
 from tests.tools.workloads import workload_texts
 from xladev.platforms.cuda.toolkit import nvdisasm_path, ptxas_path
 
@@ -48,8 +41,7 @@ def test_kernels(name: str, ptxas: str) -> None:
 def check_machine_code(m: Measured) -> None:
     """Memory-bound kernels access 16 bytes at once, with instructions that leave memory busy."""
     assert not is_over(m), m
-    if m.is_plain and m.traffic >= LARGE_NBYTES:
-        assert m.wide > 0, m
+    assert not (m.is_plain and is_narrow(m)), m
 
 
 def test_the_disassembler_is_here() -> None:

@@ -56,8 +56,8 @@ def _tool_path(name: str) -> str | None:
     return None
 
 
-def sass_of(cubin: bytes, nvdisasm: str) -> tuple[str, ...]:
-    """Machine instructions of a cubin, in order, without the NOPs that fill its end.
+def disassembled(cubin: bytes, nvdisasm: str) -> str:
+    """Machine code of a cubin as text, with labels.
 
     Args:
         cubin: from `assemble`.
@@ -73,8 +73,7 @@ def sass_of(cubin: bytes, nvdisasm: str) -> tuple[str, ...]:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
     if done.returncode:
         raise CompileError("nvdisasm refused a cubin", why=done.stdout + done.stderr)
-    lines = re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;", done.stdout, re.MULTILINE)
-    return tuple(line for line in lines if line != "NOP" and not line.startswith("BRA `(.L_x_"))
+    return done.stdout
 
 
 def assemble(ptx: str, target: str, ptxas: str) -> Assembled:
