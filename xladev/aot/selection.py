@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -175,8 +177,19 @@ def _of_numbers(value: Any, shape: Shape, binding: Binding) -> HostArray:
 def _is_kept(given: HostArray, array: HostArray, wanted: PrimitiveType) -> bool:
     """False if a conversion made another integer of one, or no number of a number."""
     if wanted.is_float or wanted.is_complex:
-        return np.array_equal(np.isfinite(given), np.isfinite(array))
+        finite = np.isfinite(given)
+        return np.array_equal(finite, np.isfinite(array)) and not np.any(
+            np.abs(given[finite]) > _most(wanted)
+        )
     return np.array_equal(given, array.astype(given.dtype))
+
+
+def _most(wanted: PrimitiveType) -> float:
+    """The magnitude from which on numbers do not round to a finite one, but may saturate."""
+    dtype = wanted.component.np if wanted.is_complex else wanted.np
+    limits: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    most = float(limits.max)
+    return most + 2.0 ** (math.frexp(most)[1] - 2 - int(limits.nmant))
 
 
 def _read_array(text: str, binding: Binding) -> HostArray:

@@ -146,7 +146,15 @@ def test_what_does_not_fit_is_refused(case: str) -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "value"),
-    [("s4", 8), ("u4", 16), ("u4", -1), ("pred", 2), ("f16", 100000), ("f8e4m3fn", 1000)],
+    [
+        ("s4", 8),
+        ("u4", 16),
+        ("u4", -1),
+        ("pred", 2),
+        ("f16", 100000),
+        ("f8e4m3fn", 1000),
+        ("f4e2m1fn", 8),
+    ],
 )
 def test_integers_that_a_narrow_type_does_not_hold_are_refused(dtype: str, value: int) -> None:
     narrow = xladev.parse(f"ENTRY e {{ x = {dtype}[2] parameter(0)  ROOT c = {dtype}[2] copy(x) }}")
