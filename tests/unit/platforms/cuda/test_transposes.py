@@ -10,6 +10,7 @@ from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
+from xladev.platforms.cuda.codegen import transposes
 from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.platforms.cuda.codegen.transposes import tiled_transpose
 from xladev.platforms.cuda.compiler import CudaCompiler
@@ -111,17 +112,58 @@ def test_rows_that_stay_rows_are_loops():
     assert tiled_transpose(parse_module(transpose((20, 20, 20), (1, 0, 2))).entry.root) is None
 
 
-def test_they_assemble_without_spills(assembled):
-    found = assembled(transpose((1024, 2048), (1, 0)))
+WIDE = {
+    "whole large tiles": ((128, 64), (1, 0), "bf16"),
+    "large tiles that end early": ((72, 200), (1, 0), "bf16"),
+    "small tiles that end early": ((40, 100), (1, 0), "f32"),
+    "wide on one side": ((3, 72, 65), (0, 2, 1), "bf16"),
+    "stacks": ((68, 3, 72), (2, 1, 0), "s16"),
+    "bytes": ((80, 96), (1, 0), "u8"),
+    "pairs": ((64, 36), (1, 0), "c64"),
+    "eight bytes": ((34, 66), (1, 0), "f64"),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_neighbours_go_together(name, emulated):
+    module = parse_module(transpose(*WIDE[name]))
+    strict = CompileOptions(strict=True)
+    arguments = random_arguments(module, 0)
+    assert compare_with_evaluator(module, arguments, emulated, strict) is None
+
+
+def test_large_tiles_in_large_arrays(emulated, assembled):
+    text = transpose((1032, 1056), (1, 0))
+    tiled = tiled_transpose(parse_module(text).entry.root)
+    assert tiled is not None
+    assert tiled.size == 64
+    module = parse_module(text)
+    arguments = random_arguments(module, 0)
+    assert compare_with_evaluator(module, arguments, emulated) is None
+    found = assembled(text)
     assert (found.spill_nbytes, found.stack_nbytes) == (0, 0)
-    assert found.shared_nbytes == 32 * 33 * 4
+    assert found.shared_nbytes == 64 * 65 * 4
     assert found.registers <= 48
 
 
-def test_both_sides_use_shared_memory():
-    ptx = ptx_of(transpose((1024, 2048), (1, 0)))
-    for access in ("st.shared", "ld.shared", "ld.global.nc", "st.global"):
-        assert ptx.count(access) == 4
+def test_a_missing_barrier_is_found(emulated, monkeypatch):
+    monkeypatch.setattr(transposes, "barrier", lambda b: None)
+    module = parse_module(transpose((72, 200), (1, 0), "bf16"))
+    arguments = random_arguments(module, 0)
+    options = CompileOptions(strict=True, rng_seed=5)
+    assert compare_with_evaluator(module, arguments, emulated, options) is not None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "dims", "steps"), [("f32", (1024, 2048), 4), ("bf16", (256, 512), 2)]
+)
+def test_both_sides_access_16_bytes_at_once(dtype, dims, steps):
+    ptx = ptx_of(transpose(dims, (1, 0), dtype))
+    assert ptx.count("ld.global.nc.v4.b32") == steps
+    assert ptx.count("st.global.v4.b32") == steps
+    for access in ("ld.global", "st.global"):
+        assert ptx.count(access) == steps
+    assert ptx.count("ld.shared") == ptx.count("st.shared") == 4096 // 256
 
 
 def test_nan_payloads_are_kept(emulated):

@@ -1,28 +1,34 @@
 """Transposes in tiles: read along the operand's rows, written along the result's.
 
-A block reads 32 x 32 elements into shared memory, whose rows are one element longer so that columns
-lie in different banks, waits, and writes them in the other order. What computes the operand's
-elements is fused in, and so is what is computed from the result's, element by element.
+A block reads 64 x 64 or 32 x 32 elements into shared memory, whose rows are four bytes longer so
+that columns lie in different banks, waits, and writes them in the other order. Each thread has
+neighbours on both sides, as many as fill 16 bytes where rows are whole numbers of them. What
+computes the operand's elements is fused in, and so is what is computed from the result's, element
+by element.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
+from xladev.codegen.elemental.choose import flat, unflat
 from xladev.codegen.elemental.emitter import ElementalEmitter
-from xladev.codegen.elemental.vectors import is_row_major
-from xladev.codegen.index import IndexValue
+from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, is_row_major
+from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import moved_as_bits
-from xladev.codegen.llvm import Value
+from xladev.codegen.llvm import Value, vector
+from xladev.codegen.scalar.elements import ComplexValue, Element
 from xladev.codegen.scalar.storage import load_element, store_element
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.shape import Shape
+from xladev.platforms.cuda.codegen.exchanges import WARP
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild, single
-from xladev.platforms.cuda.codegen.launch_plan import BLOCK
+from xladev.platforms.cuda.codegen.launch_plan import ACCESS_NBYTES, BLOCK, MOST_LANES
 from xladev.platforms.cuda.codegen.primitives import (
     barrier,
     block_number,
@@ -30,8 +36,10 @@ from xladev.platforms.cuda.codegen.primitives import (
     thread_in_block,
 )
 
-TILE = 32
-PITCH = TILE + 1
+SMALL, LARGE = 32, 64
+"""Rows and columns of a tile."""
+LEAST_BLOCKS = 264
+"""Large tiles below which small ones keep more of a GPU busy: two for each multiprocessor."""
 MOST_TILES = 4
 """Arrays that are transposed by one kernel; of others, elements are read one by one."""
 MOST_SHARED_NBYTES = 48 << 10
@@ -46,10 +54,12 @@ class TiledTranspose:
     Attributes:
         transposes: the instructions; each has a tile.
         roots: what is computed from them, of the same dimensions.
+        size: rows and columns of a tile.
     """
 
     transposes: tuple[HloInstruction, ...]
     roots: tuple[HloInstruction, ...]
+    size: int = SMALL
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -71,7 +81,7 @@ class TiledTranspose:
     def spaces(self) -> tuple[int, ...]:
         """Tiles along each dimension of the operands; single elements along most."""
         tiled = (self.across, len(self.dims) - 1)
-        return tuple(-(-n // TILE) if d in tiled else n for d, n in enumerate(self.dims))
+        return tuple(-(-n // self.size) if d in tiled else n for d, n in enumerate(self.dims))
 
     @property
     def dimensions(self) -> LaunchDimensions:
@@ -79,13 +89,37 @@ class TiledTranspose:
         return LaunchDimensions((prod(self.spaces), 1, 1), (BLOCK, 1, 1))
 
     @property
+    def widths(self) -> tuple[int, ...]:
+        """Bytes of an element of each tile."""
+        return tuple(max(1, i.shape.element_type.host_nbytes) for i in self.transposes)
+
+    @property
     def offsets(self) -> tuple[int, ...]:
         """Where each tile begins in shared memory, then the size of all; in bytes."""
         found = [0]
-        for i in self.transposes:
-            nbytes = TILE * PITCH * max(1, i.shape.element_type.host_nbytes)
+        for width in self.widths:
+            nbytes = self.size * pitch(self.size, width) * width
             found.append(found[-1] + -(-nbytes // 16) * 16)
         return tuple(found)
+
+    @property
+    def most_lanes(self) -> int:
+        """Neighbours of a thread that no tile has too few of."""
+        return 4 if self.size == SMALL else MOST_LANES
+
+    def with_size(self) -> TiledTranspose:
+        """In large tiles, if they fit, are many, or are what it takes to fill 16 bytes."""
+        large = replace(self, size=LARGE)
+        ends = (self.dims[self.across], self.dims[-1])
+        is_whole = all(n % 4 == 0 and n > SMALL for n in ends)
+        is_worth_it = min(self.widths) < 4 or prod(large.spaces) >= LEAST_BLOCKS
+        fits = large.offsets[-1] <= MOST_SHARED_NBYTES
+        return large if is_whole and is_worth_it and fits else self
+
+
+def pitch(size: int, width: int) -> int:
+    """Elements from one row of a tile to the next: a bank of four bytes more than it has."""
+    return size + max(1, 4 // width)
 
 
 def tiled_transpose(root: HloInstruction) -> TiledTranspose | None:
@@ -100,7 +134,7 @@ def tiled_transpose(root: HloInstruction) -> TiledTranspose | None:
     alike = [i for i in found if i["dimensions"] == found[0]["dimensions"]]
     if not alike:
         return None
-    tiled = TiledTranspose(tuple(alike[:MOST_TILES]), roots)
+    tiled = TiledTranspose(tuple(alike[:MOST_TILES]), roots).with_size()
     return tiled if tiled.offsets[-1] <= MOST_SHARED_NBYTES else None
 
 
@@ -135,64 +169,166 @@ def transpose_kind(spec: KernelSpec) -> KernelKind | None:
         return None
     return single(
         "tiled transpose",
-        lambda t: emit_tiled_transpose(t, tiled),
+        lambda t: _Thread(t, tiled).emit(),
         tiled.dimensions,
         tiled.offsets[-1],
     )
 
 
-def emit_tiled_transpose(t: ThreadBuild, tiled: TiledTranspose) -> None:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a thread does in one step: some neighbours of a tile.
+
+    Attributes:
+        e: emits them.
+        index: of the first, in the operands.
+        at: its row and column in the tile.
+    """
+
+    e: ElementalEmitter
+    index: tuple[IndexValue, ...]
+    at: tuple[Value, Value]
+
+
+class _Thread:
     """Writes the code of one thread."""
-    b, e = t.b, t.e
-    tid = thread_in_block(b)
-    x, y = b.urem(tid, TILE), b.udiv(tid, TILE)
-    place = e.at.delinear(block_number(b), tiled.spaces)
-    shared = shared_memory(b)
-    tiles = [
-        (i, b.byte_address(shared, offset), _tile_type(t, i))
-        for i, offset in zip(tiled.transposes, tiled.offsets, strict=False)
-    ]
 
-    def read(index: tuple[IndexValue, ...], row: Value, column: Value) -> None:
-        at = b.add(b.mul(row, PITCH), column)
-        for i, tile, dtype in tiles:
-            store_element(b, tile, at, dtype, e.element(i.operands[0], index))
+    def __init__(self, t: ThreadBuild, tiled: TiledTranspose) -> None:
+        self.t, self.b, self.tiled = t, t.b, tiled
+        self.tid = thread_in_block(t.b)
+        self.place: Index = t.e.at.delinear(block_number(t.b), tiled.spaces)
+        shared = shared_memory(t.b)
+        self.tiles = [
+            (i, t.b.byte_address(shared, offset), _tile_type(t, i), pitch(tiled.size, width))
+            for i, offset, width in zip(tiled.transposes, tiled.offsets, tiled.widths, strict=False)
+        ]
 
-    def write(index: tuple[IndexValue, ...], row: Value, column: Value) -> None:
-        at, moved = b.add(b.mul(row, PITCH), column), tuple(index[d] for d in tiled.order)
-        for i, tile, dtype in tiles:
-            e.hold(i, moved, load_element(b, tile, at, dtype))
-        for root, result in zip(tiled.roots, t.results, strict=True):
-            result.store(b, moved, e.element(root, moved))
+    def emit(self) -> None:
+        """Reads a tile, waits, and writes it."""
+        tiled, inner = self.tiled, len(self.tiled.dims) - 1
+        sizes = [s for s in self.t.spec.operands if s.size == prod(tiled.dims)]
+        self._in_widest(inner, self._lanes(sizes), self._read)
+        barrier(self.b)
+        self._in_widest(tiled.across, self._lanes(self.t.spec.results), self._write)
 
-    for step in range(0, TILE, BLOCK // TILE):
-        _within(e, tiled, place, (b.add(y, step), x), read)
-    barrier(b)
-    for step in range(0, TILE, BLOCK // TILE):
-        _within(e, tiled, place, (x, b.add(y, step)), write)
+    def _lanes(self, shapes: Sequence[Shape]) -> int:
+        """Neighbours that fill 16 bytes of the narrowest array."""
+        widths = [max(1, s.element_type.host_nbytes) for s in shapes]
+        narrowest = min((*widths, *self.tiled.widths))
+        return max(1, min(ACCESS_NBYTES // narrowest, self.tiled.most_lanes))
+
+    def _in_widest(self, along: int, widest: int, body: Callable[[_Part], None]) -> None:
+        """All steps of one side, with as many neighbours along a dimension as there can be."""
+        b, e = self.b, self.t.e
+        for lanes in (8, 4, 2):
+            if lanes > widest or self.tiled.dims[along] % lanes:
+                continue
+            mark, functions, held = b.mark(), b.module.mark(), e.scopes()
+            try:
+                self._steps(VectorEmitter(e, lanes), along, lanes, body)
+            except NotInVectorsError:
+                b.reset(mark)
+                b.module.reset(functions)
+                e.leave(held)
+                continue
+            return
+        self._steps(e, along, 1, body)
+
+    def _steps(
+        self, e: ElementalEmitter, along: int, lanes: int, body: Callable[[_Part], None]
+    ) -> None:
+        """A warp goes along the dimension for 32 banks; then come other rows, then the rest."""
+        b, size = self.b, self.tiled.size
+        beside = min(max(WARP // lanes, 8), size // lanes)
+        first = b.mul(b.urem(self.tid, beside), lanes)
+        row = b.udiv(self.tid, beside)
+        for below in range(0, size, BLOCK // beside):
+            for right in range(0, size, beside * lanes):
+                self._step(e, along, (b.add(row, below), b.add(first, right)), body)
+
+    def _step(
+        self,
+        e: ElementalEmitter,
+        along: int,
+        at: tuple[Value, Value],
+        body: Callable[[_Part], None],
+    ) -> None:
+        """Runs ``body`` on what is ``at[1]`` along a dimension and ``at[0]`` along the other.
+
+        Where the array has it, that is: of neighbours it has all or none.
+        """
+        b, tiled, inner = self.b, self.tiled, len(self.tiled.dims) - 1
+        other = tiled.across if along == inner else inner
+        index, conditions = list(self.place), []
+        for d, offset in ((other, at[0]), (along, at[1])):
+            start = self.t.e.at.value(self.t.e.at.mul(self.place[d], tiled.size))
+            index[d] = found = b.add(start, offset)
+            if tiled.dims[d] % tiled.size:
+                conditions.append(b.icmp("ult", found, tiled.dims[d]))
+            if d == along and isinstance(e, VectorEmitter):
+                e.at.start(found, e.lanes)
+        part = _Part(e, tuple(index), at if along == inner else (at[1], at[0]))
+        if not conditions:
+            with e.scope():
+                body(part)
+            return
+        with b.when(b.and_(conditions[0], conditions[-1])), e.scope():
+            body(part)
+
+    def _read(self, part: _Part) -> None:
+        b, (row, column) = self.b, part.at
+        for i, tile, dtype, width in self.tiles:
+            element = part.e.element(i.operands[0], part.index)
+            first = b.add(b.mul(row, width), column)
+            for n in range(_lanes_of(part.e)):
+                store_element(b, tile, b.add(first, n), dtype, _lane(part.e, element, n))
+
+    def _write(self, part: _Part) -> None:
+        b, e, (row, column) = self.b, part.e, part.at
+        moved = tuple(part.index[d] for d in self.tiled.order)
+        for i, tile, dtype, width in self.tiles:
+            found = [
+                load_element(b, tile, b.add(b.mul(b.add(row, n), width), column), dtype)
+                for n in range(_lanes_of(e))
+            ]
+            e.hold(i, moved, _together(e, found))
+        for root, result in zip(self.tiled.roots, self.t.results, strict=True):
+            element = e.element(root, moved)
+            if not isinstance(e, VectorEmitter):
+                result.store(b, moved, element)
+                continue
+            offset = e.offset(result, moved)
+            store_element(b, result.base, offset, result.shape.element_type, element)
+
+
+def _lanes_of(e: ElementalEmitter) -> int:
+    return e.lanes if isinstance(e, VectorEmitter) else 1
+
+
+def _lane(e: ElementalEmitter, element: Element, n: int) -> Element:
+    """One of some neighbours."""
+    if not isinstance(e, VectorEmitter):
+        return element
+    if isinstance(element, ComplexValue):
+        return ComplexValue(e.b.extract(element.real, n), e.b.extract(element.imag, n))
+    return e.b.extract(element, n)
+
+
+def _together(e: ElementalEmitter, found: Sequence[Element]) -> Element:
+    """Neighbours, as one."""
+    if not isinstance(e, VectorEmitter):
+        return found[0]
+    parts = tuple(zip(*(flat((one,)) for one in found), strict=True))
+    vectors: list[Value] = []
+    for lanes in parts:
+        whole = Value("poison", vector(lanes[0].type, len(lanes)))
+        for n, value in enumerate(lanes):
+            whole = e.b.insert(whole, value, n)
+        vectors.append(whole)
+    return unflat(tuple(vectors), (found[0],))[0]
 
 
 def _tile_type(t: ThreadBuild, i: HloInstruction) -> PrimitiveType:
     """What a tile holds: the bits of narrow floats, if the kernel moves them as such."""
     shapes = moved_as_bits(t.spec.computation, (i.shape,))
     return shapes[0].element_type
-
-
-def _within(
-    e: ElementalEmitter,
-    t: TiledTranspose,
-    place: tuple[IndexValue, ...],
-    at: tuple[Value, Value],
-    body: Callable[[tuple[IndexValue, ...], Value, Value], None],
-) -> None:
-    """Runs ``body`` on the element at a row and column of the tile, if the array has it."""
-    b, inner = e.b, len(t.dims) - 1
-    index = list(place)
-    for d, offset in ((t.across, at[0]), (inner, at[1])):
-        index[d] = b.add(e.at.value(e.at.mul(place[d], TILE)), offset)
-    inside = b.and_(
-        b.icmp("ult", e.at.value(index[t.across]), t.dims[t.across]),
-        b.icmp("ult", e.at.value(index[inner]), t.dims[inner]),
-    )
-    with b.when(inside), e.scope():
-        body(tuple(index), at[0], at[1])
