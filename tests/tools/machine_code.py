@@ -1,7 +1,7 @@
 """Machine code of NVIDIA's GPUs, as nvdisasm prints it: its blocks, its loops, its cheapest path.
 
 What a thread executes is a path through the code. Branches for rare operands (large angles, the
-ends of rows) lie off the path that counts: of all paths that store the most bytes, the shortest.
+ends of rows) lie off the path that counts: of all paths that move the most bytes, the shortest.
 Loops are passed once on it; what they do at each turn is told apart.
 """
 
@@ -49,9 +49,10 @@ class Block:
         return tuple(accesses_of(self.instructions))
 
     @property
-    def stored_nbytes(self) -> int:
-        """By one thread."""
-        return sum(a.nbytes for a in self.accesses if a.is_store)
+    def moved_nbytes(self) -> tuple[int, int]:
+        """What one thread stores and loads."""
+        stored = sum(a.nbytes for a in self.accesses if a.is_store)
+        return stored, sum(a.nbytes for a in self.accesses) - stored
 
 
 def accesses_of(instructions: Sequence[str]) -> Iterator[Access]:
@@ -113,15 +114,16 @@ class MachineCode:
 
     @cached_property
     def cheapest_path(self) -> tuple[Block, ...]:
-        """Of the paths that store the most bytes, the one of the fewest instructions."""
+        """Of the paths that store, then load the most bytes, that of the fewest instructions."""
         order = self._in_order()
-        best: dict[int, tuple[int, int]] = {}
+        best: dict[int, tuple[int, int, int]] = {}
         then: dict[int, int | None] = {}
         for n in reversed(order):
             block = self.blocks[n]
             ways = [(*best[s], s) for s in block.successors if (n, s) not in self._back_edges]
-            stored, count, following = min(ways) if ways else (0, 0, None)
-            best[n] = (stored - block.stored_nbytes, count + len(block.instructions))
+            *rest, following = min(ways) if ways else (0, 0, 0, None)
+            own = (*(-nbytes for nbytes in block.moved_nbytes), len(block.instructions))
+            best[n] = (rest[0] + own[0], rest[1] + own[1], rest[2] + own[2])
             then[n] = following
         path: list[Block] = []
         at: int | None = 0

@@ -33,6 +33,7 @@ from xladev.platforms.cuda.codegen.launch_plan import (
     launch_dimensions,
     widest_lanes,
 )
+from xladev.platforms.cuda.codegen.patches import CUDA_VECTOR_RULES
 from xladev.platforms.cuda.codegen.primitives import thread_number
 
 
@@ -148,7 +149,7 @@ class LoopGroup:
         inner = next((d for d in self.shape.minor_to_major if self.shape.dims[d] != 1), None)
         if inner is None or self.shape.dims[inner] % spread.lanes:
             raise NotInVectorsError("rows that are no whole number of vectors")
-        e = VectorEmitter(self.e, spread.lanes)
+        e = VectorEmitter(self.e, spread.lanes, CUDA_VECTOR_RULES)
         self._in_vectors(spread, thread, e, lambda at: self._index(e, at))
 
     def _in_vectors(
@@ -159,15 +160,16 @@ class LoopGroup:
         with self.b.when(self.b.icmp("ult", thread, spread.vectors)), e.scope():
             at = self.b.binary("mul nuw nsw", thread, spread.lanes)
             e.at.start(at, spread.lanes)
-            self._vector(e, index(at))
+            self._vector(e, index(at), at)
         if spread.threads > spread.vectors:
             self._rest(spread, thread)
 
-    def _vector(self, e: VectorEmitter, index: Index) -> None:
+    def _vector(self, e: VectorEmitter, index: Index, at: Value) -> None:
+        """Stores at a position of memory order, whose alignment LLVM sees, not at an index."""
         elements = [e.element(root, index) for root in self.roots]
         for result, element in zip(self.results, elements, strict=True):
             dtype = result.shape.element_type
-            store_element(self.b, result.base, e.offset(result, index), dtype, element)
+            store_element(self.b, result.base, at, dtype, element)
 
     def _rest(self, spread: Spread, thread: Value) -> None:
         """The elements after the last whole vector, one for each of the threads that follow."""

@@ -3,8 +3,12 @@
 import pytest
 
 from tests.unit.platforms.cuda.libraries.test_library_programs import called, check
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.hlo.builder import HloBuilder
 from xladev.hlo.text import parse_module
 from xladev.passes.default import default_pipeline
+from xladev.platforms.cuda.codegen import nvptx
+from xladev.platforms.cuda.codegen.kernel import emit_thread_function
 from xladev.platforms.cuda.codegen.patches import PATCHES
 from xladev.platforms.cuda.libraries.calls import Matmul
 from xladev.platforms.cuda.libraries.rules import LibraryCalls
@@ -48,6 +52,14 @@ CONVOLUTIONS = {
     "three dimensions": convolution(
         ("1,4,5,6,2", "2,2,2,2,3", "1,3,4,5,3"), "size=2x2x2", "b012f_012io->b012f"
     ),
+    "features in vectors, padded": convolution(
+        ("2,6,5,8", "3,3,8,5", "2,6,5,5"), "size=3x3 pad=1_1x1_1", "b01f_01io->b01f",
+        types=("bf16",) * 3,
+    ),
+    "groups in vectors, dilated": convolution(
+        ("2,5,6,8", "2,2,4,16", "2,10,12,16"), "size=2x2 pad=1_1x1_1 lhs_dilate=2x2",
+        "b01f_01io->b01f", ", feature_group_count=2",
+    ),
     "of single elements": convolution(
         ("2,4,5,3", "1,1,3,7", "2,4,5,7"), "size=1x1", "b01f_01io->b01f"
     ),
@@ -55,6 +67,26 @@ CONVOLUTIONS = {
         ("2,3,4,5", "7,3,1,1", "2,7,4,5"), "size=1x1", "bf01_oi01->bf01"
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "is_wide"),
+    [("plain", False), ("features in vectors, padded", True), ("groups in vectors, dilated", True)],
+)
+def test_features_are_moved_together(name, is_wide):
+    module = LibraryCalls().run(default_pipeline().run(parse_module(CONVOLUTIONS[name])))
+    (patches,) = [
+        i
+        for i in module.entry.instructions
+        if i.opcode == "custom-call" and i["custom_call_target"] == PATCHES
+    ]
+    b = HloBuilder("alone")
+    x = b.parameter(patches.operands[0].shape)
+    spec = KernelSpec("k", b.build(b.op(patches.opcode, x, shape=patches.shape, **patches.attrs)))
+    text, _ = nvptx.kernel_text(emit_thread_function(spec, nvptx.TRAITS))
+    ptx = nvptx.ptx_of("k", text, "sm_90a")
+    assert ("ld.global.nc.v4.b32" in ptx) == is_wide
+    assert ("st.global.v4.b32" in ptx) == is_wide
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
