@@ -61,6 +61,13 @@ class Compiler(ABC):
         """Version of the code generator; part of every cache key."""
         return ""
 
+    def cache_state(self, options: CompileOptions) -> str:
+        """What else code depends on, such as a table of what was measured; empty for nothing.
+
+        Part of every cache key. A program during whose compilation it changed is not kept.
+        """
+        return ""
+
     def platform_options(self) -> Sequence[PlatformOption] | None:
         """The options of the platform's own; others are refused, with the names of near ones.
 

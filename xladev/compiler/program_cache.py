@@ -42,11 +42,13 @@ def compile_through(
     """
     if store is None or not is_cacheable(module) or _is_watched(options):
         return compile_now()
-    key = program_key(module, targets, options)
+    states = _states(targets, options)
+    key = program_key(module, targets, options, states)
     program = _kept(store, key)
     if program is None:
         program = compile_now()
-        store.write(key, program_to_bytes(program))
+        if _states(targets, options) == states:
+            store.write(key, program_to_bytes(program))
     return program
 
 
@@ -65,10 +67,25 @@ def is_cacheable(module: HloModule) -> bool:
     )
 
 
+def _states(targets: Sequence[CompileTarget], options: CompileOptions) -> tuple[str, ...]:
+    """What code of each platform depends on besides."""
+    return tuple(t.compiler.cache_state(options) for t in targets)
+
+
 def program_key(
-    module: HloModule, targets: Sequence[CompileTarget], options: CompileOptions
+    module: HloModule,
+    targets: Sequence[CompileTarget],
+    options: CompileOptions,
+    states: Sequence[str] = (),
 ) -> str:
-    """What a program depends on: module, options, and the code of xladev and of backends."""
+    """What a program depends on: module, options, and the code of xladev and of backends.
+
+    Args:
+        module: what is compiled.
+        targets: the platforms that take part.
+        options: how.
+        states: `Compiler.cache_state` of each of them.
+    """
     backends = [
         (
             t.name,
@@ -82,7 +99,7 @@ def program_key(
         "program",
         f"{__version__} {PROGRAM_VERSION} {code_stamp(__name__)}",
         options.cache_key(),
-        json.dumps(backends),
+        json.dumps([backends, *states]),
         write_module(module),
     )
 

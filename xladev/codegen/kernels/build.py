@@ -22,6 +22,7 @@ from xladev.codegen.kernels.sharing import (
     leading_units,
     sharing_of,
 )
+from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.codegen.kernels.tiling import Tile
 from xladev.codegen.llvm import PTR, VOID, FunctionBuilder, ModuleBuilder, Parameter, Value
 from xladev.errors import CompileError
@@ -44,6 +45,7 @@ class KernelBuild:
         operands, results: the arrays in memory.
         workspace: pointer to the kernel's own memory, if it asked for some.
         sharing: how its loops are shared among threads; None if they are not.
+        tactic: how to compute, where there are several ways.
     """
 
     spec: KernelSpec
@@ -53,6 +55,7 @@ class KernelBuild:
     results: tuple[IrArray, ...]
     workspace: Value | None = None
     sharing: Sharing | None = None
+    tactic: Tactic = DEFAULT
 
     @property
     def root(self) -> HloInstruction:
@@ -212,6 +215,7 @@ def begin_kernel(
     spec: KernelSpec,
     has_workspace: bool = False,
     threads: int | None = None,
+    tactic: Tactic = DEFAULT,
 ) -> KernelBuild:
     """Opens ``void name(ptr operands..., ptr results..., [ptr workspace])``; see `sharing_of`."""
     shared = {i for pair in spec.in_place for i in _buffer_numbers(spec, pair)}
@@ -222,7 +226,7 @@ def begin_kernel(
         Parameter(PTR, name, _attributes(spec, n, n < count, n in shared))
         for n, name in enumerate(names)
     ]
-    sharing = sharing_of(spec, parameters, threads)
+    sharing = sharing_of(spec, parameters, threads, tactic)
     if sharing is not None or has_workspace:  # which may hold the others' addresses
         parameters = [Parameter(p.type, p.name, _escaping(p.attributes)) for p in parameters]
     # Inlined into the entry, thousands of kernels would make one function LLVM is slow on.
@@ -235,7 +239,7 @@ def begin_kernel(
     }
     e = ElementalEmitter(b, ELEMENT_RULES, held)
     workspace = b.arguments[-1] if has_workspace else None
-    return KernelBuild(spec, b, e, arrays[:count], arrays[count:], workspace, sharing)
+    return KernelBuild(spec, b, e, arrays[:count], arrays[count:], workspace, sharing, tactic)
 
 
 _MOVES = frozenset({"parameter", "tuple", "concatenate", *MOVEMENT_RULES, *INDEXING_RULES}) - {

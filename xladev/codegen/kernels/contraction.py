@@ -8,8 +8,8 @@ from xladev.codegen.elemental.contraction import accumulation_type, multiply_add
 from xladev.codegen.index import Index
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.loops import emit_loops
-from xladev.codegen.kernels.matmul import emit_tiled_dot, product_of
-from xladev.codegen.kernels.products.dot import dot_plan, emit_dot_blocks
+from xladev.codegen.kernels.matmul import dot_way, emit_tiled_dot
+from xladev.codegen.kernels.products.dot import DotPlan, emit_dot_blocks
 from xladev.codegen.kernels.products.row_sums import emit_row_sums, row_sums_plan
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.convert import emit_convert
@@ -30,17 +30,19 @@ def emit_dot(k: KernelBuild) -> None:
     if row_sums is not None:
         emit_row_sums(k, row_sums)
         return
-    plan = dot_plan(k.root)
-    if plan is not None:
-        emit_dot_blocks(k, plan)
-        return
-    product = product_of(k.root)
-    if product is not None:
-        emit_tiled_dot(k, product)
-        return
-    if not _is_row_wise(k.root):
+    way = dot_way(k.root, k.tactic)
+    if isinstance(way, DotPlan):
+        emit_dot_blocks(k, way)
+    elif way is not None:
+        emit_tiled_dot(k, way)
+    elif is_row_wise(k.root):
+        _emit_row_wise(k)
+    else:
         emit_loops(k)
-        return
+
+
+def _emit_row_wise(k: KernelBuild) -> None:
+    """All rows, or parts of rows where these are few."""
     i = k.root
     lhs, rhs = i.operands[:2]
     result = k.results[0]
@@ -89,7 +91,7 @@ def _converted(
     return element if have is want else emit_convert(k.b, element, have, want)
 
 
-def _is_row_wise(i: HloInstruction) -> bool:
+def is_row_wise(i: HloInstruction) -> bool:
     """True for [batch..., m, k] x [batch..., k, n] with sums kept in the result's own type."""
     lhs, rhs = i.operands[:2]
     batch = len(i["lhs_batch_dims"])

@@ -17,7 +17,8 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.loops import emit_loops
 from xladev.codegen.kernels.products.convolution import emit_windows
-from xladev.codegen.kernels.products.windows import window_plan
+from xladev.codegen.kernels.products.windows import WindowPlan, window_plan
+from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.codegen.kernels.tiles import MOST_ROWS, SUM_TYPES, TileLoops, TileSizes
 from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.convert import emit_convert
@@ -34,7 +35,7 @@ LEAST_FEATURES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Convolution:
+class Convolution:
     """A convolution as a product of matrices for each group of features.
 
     Attributes:
@@ -75,7 +76,7 @@ class _Convolution:
         return TileSizes(total, rows, self.features, depth, block)
 
 
-def convolution_of(i: HloInstruction) -> _Convolution | None:
+def convolution_of(i: HloInstruction) -> Convolution | None:
     """How a convolution is computed in tiles; None if it is not."""
     d: ConvDims = i["dim_labels"]
     total = accumulation_type(i.shape.element_type)
@@ -91,35 +92,38 @@ def convolution_of(i: HloInstruction) -> _Convolution | None:
         or any(s.element_type.is_complex or not s.size for s in shapes)
     ):
         return None
-    return _Convolution(i, groups, features, channels)
+    return Convolution(i, groups, features, channels)
 
 
-def convolution_workspace_nbytes(spec: KernelSpec) -> int:
+def convolution_way(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | Convolution | None:
+    """Blocks or else tiles, or the other way round by the tactic; None for loops."""
+    plan, tiles = window_plan(i, tactic), convolution_of(i)
+    return tiles or plan if tactic.in_tiles else plan or tiles
+
+
+def convolution_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     """What `TileSizes` says; 0 for a convolution that is not done in tiles."""
-    plan = window_plan(spec.computation.root)
-    if plan is not None:
-        return plan.workspace_nbytes
-    c = convolution_of(spec.computation.root)
-    return 0 if c is None else c.sizes.workspace_nbytes
+    way = convolution_way(spec.computation.root, tactic)
+    if way is None:
+        return 0
+    return way.workspace_nbytes if isinstance(way, WindowPlan) else way.sizes.workspace_nbytes
 
 
 def emit_convolution(k: KernelBuild) -> None:
     """In tiles; or element by element."""
-    plan = window_plan(k.root)
-    if plan is not None:
-        emit_windows(k, plan)
-        return
-    c = convolution_of(k.root)
-    if c is None:
+    way = convolution_way(k.root, k.tactic)
+    if isinstance(way, WindowPlan):
+        emit_windows(k, way)
+    elif way is not None:
+        _Tiles(k, way).emit((way.groups,))
+    else:
         emit_loops(k)
-        return
-    _Tiles(k, c).emit((c.groups,))
 
 
 class _Tiles(TileLoops):
     """Packs pixels and filters; the outer index is the number of the group."""
 
-    def __init__(self, k: KernelBuild, convolution: _Convolution) -> None:
+    def __init__(self, k: KernelBuild, convolution: Convolution) -> None:
         super().__init__(k, convolution.sizes)
         self.c = convolution
 

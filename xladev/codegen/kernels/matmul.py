@@ -8,8 +8,9 @@ from xladev.codegen.elemental.contraction import accumulation_type
 from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import KernelBuild
-from xladev.codegen.kernels.products.dot import dot_plan
+from xladev.codegen.kernels.products.dot import DotPlan, dot_plan
 from xladev.codegen.kernels.products.row_sums import row_sums_plan
+from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.codegen.kernels.tiles import SUM_TYPES, WIDEST_NBYTES, Place, TileLoops, TileSizes
 from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.convert import emit_convert
@@ -56,7 +57,7 @@ class _Side:
 
 
 @dataclass(frozen=True, slots=True)
-class _Product:
+class Product:
     """A product of two matrices for each batch index.
 
     Attributes:
@@ -81,7 +82,7 @@ class _Product:
         return TileSizes(self.total, rows.free, self.columns.free, rows.depth, block)
 
 
-def product_of(i: HloInstruction) -> _Product | None:
+def product_of(i: HloInstruction) -> Product | None:
     """How a dot is computed in tiles; None if it is not."""
     batch = tuple(range(len(i["lhs_batch_dims"])))
     sides = [_side(o, len(batch), i[f"{name}_contracting_dims"])
@@ -100,7 +101,7 @@ def product_of(i: HloInstruction) -> _Product | None:
     lhs, rhs = (side for side in sides if side is not None)
     swapped = rhs.free < WIDEST_NBYTES // 8 and lhs.free > rhs.free
     rows, columns = (rhs, lhs) if swapped else (lhs, rhs)
-    product = _Product(rows, columns, swapped, total)
+    product = Product(rows, columns, swapped, total)
     return product if _is_worth_it(product, i) else None
 
 
@@ -110,25 +111,30 @@ def _side(operand: HloInstruction, batch: int, contracting: tuple[int, ...]) -> 
     return _Side(operand, batch, contracting[0] == batch)
 
 
-def _is_worth_it(p: _Product, i: HloInstruction) -> bool:
+def _is_worth_it(p: Product, i: HloInstruction) -> bool:
     if p.rows.free * p.columns.free * p.rows.depth < LEAST_PRODUCTS:
         return False
     plain = all(o.shape.element_type is p.total for o in (i, *i.operands))
     return p.rows.free >= (LEAST_REUSE if plain and not p.is_swapped else 1)
 
 
-def dot_workspace_nbytes(spec: KernelSpec) -> int:
+def dot_way(i: HloInstruction, tactic: Tactic = DEFAULT) -> DotPlan | Product | None:
+    """Blocks or else tiles, or the other way round by the tactic; None for loops."""
+    plan, product = dot_plan(i, tactic), product_of(i)
+    return product or plan if tactic.in_tiles else plan or product
+
+
+def dot_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     """What `TileSizes` says; 0 for a dot that is not done in tiles."""
     if row_sums_plan(spec.computation.root) is not None:
         return 0
-    plan = dot_plan(spec.computation.root)
-    if plan is not None:
-        return plan.workspace_nbytes
-    p = product_of(spec.computation.root)
-    return 0 if p is None else p.sizes.workspace_nbytes
+    way = dot_way(spec.computation.root, tactic)
+    if way is None:
+        return 0
+    return way.workspace_nbytes if isinstance(way, DotPlan) else way.sizes.workspace_nbytes
 
 
-def emit_tiled_dot(k: KernelBuild, product: _Product) -> None:
+def emit_tiled_dot(k: KernelBuild, product: Product) -> None:
     """Writes the kernel of a dot that `product_of` accepts."""
     _Tiles(k, product).emit(k.root.shape.dims[: product.rows.batch])
 
@@ -136,7 +142,7 @@ def emit_tiled_dot(k: KernelBuild, product: _Product) -> None:
 class _Tiles(TileLoops):
     """Packs matrices."""
 
-    def __init__(self, k: KernelBuild, product: _Product) -> None:
+    def __init__(self, k: KernelBuild, product: Product) -> None:
         super().__init__(k, product.sizes)
         self.p = product
 

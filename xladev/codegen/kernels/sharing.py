@@ -14,6 +14,7 @@ from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.index import IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.cost import estimated_ns
+from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.codegen.llvm import I64, PTR, VOID, FunctionBuilder, Parameter, Value
 
 PARALLEL = "xladev_parallel"
@@ -42,6 +43,7 @@ class Sharing:
         parameters: of its function, in order; parts have them too, by the same names.
         threads: most threads; 0 for as many as the process wants.
         cost_ns: what the kernel takes in one thread, about.
+        part_ns: what the shortest part should take.
         is_inside: true while a part is written: what it contains is not shared again.
     """
 
@@ -49,15 +51,19 @@ class Sharing:
     parameters: tuple[Parameter, ...]
     threads: int
     cost_ns: float
+    part_ns: float
     is_inside: bool = False
 
     def grain(self, count: int) -> int:
         """Fewest units of a part, of ``count`` in all."""
-        return max(1, min(count, round(count * LEAST_PART_NS / max(self.cost_ns, 1.0))))
+        return max(1, min(count, round(count * self.part_ns / max(self.cost_ns, 1.0))))
 
 
 def sharing_of(
-    spec: KernelSpec, parameters: Sequence[Parameter], threads: int | None
+    spec: KernelSpec,
+    parameters: Sequence[Parameter],
+    threads: int | None,
+    tactic: Tactic = DEFAULT,
 ) -> Sharing | None:
     """How a kernel is shared; None if it is not worth it.
 
@@ -65,13 +71,15 @@ def sharing_of(
         spec: the kernel.
         parameters: of its function.
         threads: most threads; 0 for as many as the process wants, None for code without.
+        tactic: says how long parts are.
     """
     if threads is None or threads == 1:
         return None
     cost_ns = estimated_ns(spec)
     if cost_ns < LEAST_NS:
         return None
-    return Sharing(spec.name, tuple(parameters), threads, cost_ns)
+    part_ns = LEAST_PART_NS if tactic.part_ns is None else tactic.part_ns
+    return Sharing(spec.name, tuple(parameters), threads, cost_ns, part_ns)
 
 
 def leading_units(extents: Sequence[int]) -> int:

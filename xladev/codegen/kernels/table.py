@@ -21,6 +21,7 @@ from xladev.codegen.kernels.loops import (
 from xladev.codegen.kernels.matmul import dot_workspace_nbytes
 from xladev.codegen.kernels.rows import emit_rows
 from xladev.codegen.kernels.sorting import emit_sort, sort_workspace_nbytes
+from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.codegen.kernels.updates import (
     emit_dynamic_update_slice,
     emit_scatter,
@@ -44,22 +45,27 @@ KERNEL_EMITTERS: Mapping[str, KernelEmitter] = MappingProxyType(
 )
 """By opcode of the root; all others are computed element by element."""
 
-WORKSPACES: Mapping[str, Callable[[KernelSpec], int]] = MappingProxyType(
+WORKSPACES: Mapping[str, Callable[[KernelSpec, Tactic], int]] = MappingProxyType(
     {
         "convolution": convolution_workspace_nbytes,
         "dot": dot_workspace_nbytes,
-        "sort": sort_workspace_nbytes,
+        "sort": lambda spec, tactic: sort_workspace_nbytes(spec),
     }
 )
 
 
-def workspace_nbytes(spec: KernelSpec) -> int:
+def workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     """Bytes of workspace that the kernel is given after its results; 0 for none."""
     needed = WORKSPACES.get(spec.computation.root.opcode)
-    return needed(spec) if needed else 0
+    return needed(spec, tactic) if needed else 0
 
 
-def emit_kernel(module: ModuleBuilder, spec: KernelSpec, threads: int | None = None) -> None:
+def emit_kernel(
+    module: ModuleBuilder,
+    spec: KernelSpec,
+    threads: int | None = None,
+    tactic: Tactic = DEFAULT,
+) -> None:
     """Defines the kernel's function ``void name(ptr operands..., ptr results..., workspace)``.
 
     Args:
@@ -67,11 +73,12 @@ def emit_kernel(module: ModuleBuilder, spec: KernelSpec, threads: int | None = N
         spec: what it computes.
         threads: most threads that work on it; 0 for as many as the process wants, None for code
             that asks for none.
+        tactic: how to compute, where there are several ways.
 
     Raises:
         UnsupportedError: an opcode or element type without code.
     """
-    k = begin_kernel(module, spec, workspace_nbytes(spec) > 0, threads)
+    k = begin_kernel(module, spec, workspace_nbytes(spec, tactic) > 0, threads, tactic)
     rows = row_program(spec.computation)
     if rows is not None:
         emit_rows(k, rows)

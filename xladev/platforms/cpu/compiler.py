@@ -12,6 +12,7 @@ from xladev.codegen.kernels.products.dot import is_fast_as_it_is
 from xladev.codegen.kernels.scan import is_row_scan
 from xladev.codegen.kernels.sharing import PARALLEL
 from xladev.codegen.kernels.table import workspace_nbytes
+from xladev.codegen.kernels.tactics import DEFAULT, Tactic, tactic_of
 from xladev.compiler.contract import ExportedObject
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
@@ -24,7 +25,7 @@ from xladev.compiler.options import CompileOptions, PlatformOption
 from xladev.compiler.signature import Signature
 from xladev.compiler.support import YES, Support, no
 from xladev.errors import UnsupportedError
-from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.passes.algebraic_simplifier import AlgebraicSimplifier
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
@@ -48,6 +49,16 @@ from xladev.platforms.cpu.pool import threads_wanted
 from xladev.platforms.cpu.rates import with_rates
 from xladev.platforms.cpu.support import cpu_supports
 from xladev.platforms.cpu.targets import CpuTarget, target_of
+from xladev.platforms.cpu.trials import trial_plan, trial_signature
+from xladev.platforms.cpu.tuning import (
+    AUTOTUNE_DOC,
+    OFF,
+    Choose,
+    Chooser,
+    Mode,
+    table_digest,
+    tuning_mode,
+)
 
 LEAST_REUSE = 4
 """Transposing an operand of a matrix product pays if the product uses each element so often."""
@@ -68,7 +79,14 @@ _PIPELINE = HloPassPipeline(
 
 
 class CpuCompiler(KernelCompiler):
-    """Compiles for the processor of this machine, or for another one that the options name."""
+    """Compiles for the processor of this machine, or for another one that the options name.
+
+    Args:
+        choose: says how kernels are computed; without it, the options say who does.
+    """
+
+    def __init__(self, choose: Choose | None = None) -> None:
+        self._choose = choose
 
     @property
     def platform(self) -> str:
@@ -105,8 +123,24 @@ class CpuCompiler(KernelCompiler):
         return ":".join([*host_cpu(), "alone" if threads_wanted() == 1 else "threads"])
 
     def platform_options(self) -> tuple[PlatformOption, ...]:
-        """None at all."""
-        return ()
+        """How kernels are chosen: `xladev/platforms/cpu/tuning.py`."""
+        return (PlatformOption("autotune", OFF, AUTOTUNE_DOC),)
+
+    def cache_state(self, options: CompileOptions) -> str:
+        """The table of what was measured, if the options ask for it."""
+        return "" if _mode(options) is Mode.OFF else table_digest(options)
+
+    def compile(self, module: HloModule, options: CompileOptions) -> Executable:
+        """As ever, with one state of the table of what was measured.
+
+        Raises:
+            CompileError: with the kernel at fault as its place.
+            OptionError: an unknown mode.
+        """
+        mode = _mode(options)
+        if self._choose is not None or mode is Mode.OFF:
+            return super().compile(module, options)
+        return CpuCompiler(Chooser(mode, options, compile_trial).choose).compile(module, options)
 
     def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
         """Whatever the tables of emitters have code for."""
@@ -173,8 +207,10 @@ class CpuCompiler(KernelCompiler):
         return ExportedObject(payload.codes[0], entry_symbol(name))
 
     def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
-        """What the shared kernel wants; `link` writes the code."""
-        return KernelCode(spec.name, b"", workspace_nbytes=workspace_nbytes(spec))
+        """The tactic, and the workspace that the kernel then wants; `link` writes the code."""
+        tactic = DEFAULT if self._choose is None else self._choose(spec)
+        nbytes = workspace_nbytes(spec, tactic)
+        return KernelCode(spec.name, str(tactic).encode(), workspace_nbytes=nbytes)
 
     def link(
         self,
@@ -194,7 +230,9 @@ class CpuCompiler(KernelCompiler):
         known = {} if instrument.dumping() else LIBRARY.known(target_traits(), level)
         alone = options.threads == 1 or (options.threads is None and threads_wanted() == 1)
         with instrument.trace_scope("emission", "codegen"):
-            module = program_module(plan, None if alone else options.threads or 0, known)
+            threads = None if alone else options.threads or 0
+            tactics = [tactic_of(code.code.decode()) for code in codes]
+            module = program_module(plan, threads, known, tactics=tactics)
         instrument.dump(plan.name, "ll", lambda: str(module))
         optimized, light = kernels_worth_passes(module, plan), light_kernels(module, plan)
         light = light if has_loops(plan) else [*light, ENTRY]
@@ -204,6 +242,21 @@ class CpuCompiler(KernelCompiler):
         is_parallel = module.declares(PARALLEL)
         payload = CpuPayload(constants, files, is_parallel, procedures, pack_operations(plan))
         return Executable(signature, payload.to_bytes())
+
+
+def _mode(options: CompileOptions) -> Mode:
+    """Off for other machines, on which nothing can be measured."""
+    mode = tuning_mode(options)
+    return mode if _target(options.target).is_host else Mode.OFF
+
+
+def compile_trial(spec: KernelSpec, tactic: Tactic, options: CompileOptions) -> Executable:
+    """The program of one kernel alone, computed in one way."""
+    compiler = CpuCompiler(lambda spec: tactic)
+    code = compiler.lower(spec, options)
+    plan = trial_plan(spec, code.workspace_nbytes)
+    signature = trial_signature(spec, code.workspace_nbytes, target_name())
+    return compiler.link(plan, (code,), signature, options)
 
 
 def _target(text: str | None) -> CpuTarget:

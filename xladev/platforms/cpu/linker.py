@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 
 from xladev.codegen.kernels.table import emit_kernel
+from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.codegen.llvm import (
     I8,
     I32,
@@ -49,6 +51,7 @@ def program_module(
     provided: Container[str] = frozenset(),
     target: TargetTraits | None = None,
     exported: str = "",
+    tactics: Sequence[Tactic] = (),
 ) -> ModuleBuilder:
     """The module of a whole plan; its text is LLVM assembly.
 
@@ -60,10 +63,11 @@ def program_module(
         target: what the code is for; None for this machine.
         exported: name of the entry of code that nobody loads: it has its constants within, and
             no marks to trace it by (`marks.py`).
+        tactics: how each kernel is computed; none leave it to them.
     """
     module = ModuleBuilder(plan.name, target or target_traits(), provided)
-    for spec in plan.kernels:
-        emit_kernel(module, spec, threads)
+    for spec, tactic in zip(plan.kernels, tactics or repeat(DEFAULT), strict=False):
+        emit_kernel(module, spec, threads, tactic)
     constants = _Within(module, plan) if exported else _Table(module, plan)
     names = ("context", "arguments", "results", "scratch")
     entry = module.function(exported or ENTRY, I32, [Parameter(PTR, name) for name in names])

@@ -85,6 +85,7 @@ class _Collector(CpuCompiler):
     """Keeps the modules that it would compile."""
 
     def __init__(self, target: CpuTarget) -> None:
+        super().__init__()
         self._target = target
         self.modules: list[ModuleBuilder] = []
 

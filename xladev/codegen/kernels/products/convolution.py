@@ -16,7 +16,6 @@ from xladev.codegen.kernels.products.dot import (
     cut,
 )
 from xladev.codegen.kernels.products.driver import BlockArguments, call_block
-from xladev.codegen.kernels.products.kinds import PANEL_NBYTES
 from xladev.codegen.kernels.products.tables import WindowKind, WindowsArguments, call_windows
 from xladev.codegen.kernels.products.windows import WindowPlan
 from xladev.codegen.llvm import I64, PTR, Value, vector
@@ -59,7 +58,7 @@ class _Blocks:
 
     @property
     def _table(self) -> Value:
-        return self.b.byte_address(self.k.scratch, 0 if self.plan.is_depthwise else PANEL_NBYTES)
+        return self.b.byte_address(self.k.scratch, self.plan.panel_nbytes)
 
     @property
     def _starts(self) -> Value:

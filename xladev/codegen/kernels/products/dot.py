@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from xladev.codegen.elemental.vectors import is_row_major
@@ -24,6 +24,7 @@ from xladev.codegen.kernels.products.matrices import Matrices, Side, matrices_by
 from xladev.codegen.kernels.products.narrowing import NarrowingArguments, call_narrowing
 from xladev.codegen.kernels.products.orders import Order
 from xladev.codegen.kernels.products.tables import LinesArguments, call_lines
+from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.codegen.llvm import I64, PTR, TargetTraits, Value
 from xladev.hlo.dtype import BF16, PrimitiveType
 from xladev.hlo.ir import HloInstruction
@@ -61,6 +62,7 @@ class DotPlan:
         rows, columns, depth: sizes.
         left, right: the operands.
         result: strides of the result along batch and rows.
+        tactic: how the blocks are cut and gone through.
     """
 
     total: PrimitiveType
@@ -72,6 +74,17 @@ class DotPlan:
     left: Side
     right: Side
     result: tuple[tuple[int, ...], int]
+    tactic: Tactic = DEFAULT
+
+    @property
+    def block_rows(self) -> int:
+        """Most rows of a block."""
+        return self.tactic.block_rows or BLOCK_ROWS
+
+    @property
+    def panel_nbytes(self) -> int:
+        """Bytes of a panel of packed columns."""
+        return self.tactic.panel_nbytes or PANEL_NBYTES
 
     @property
     def order(self) -> Order:
@@ -83,9 +96,12 @@ class DotPlan:
     def is_streamed(self, kind: ProductKind) -> bool:
         """True if the right operand is read as it lies in memory."""
         is_plain = self.order is Order.ROWS and kind.right is kind.total and not self.is_narrowed
+        if not is_plain or self.columns % kind.width:
+            return False
+        if self.tactic.is_streamed is not None:
+            return self.tactic.is_streamed
         is_near = self.depth * self.right.step * kind.size <= NEAR_NBYTES
-        fills_tiles = self.columns % kind.width == 0
-        return is_plain and fills_tiles and (is_near or self.rows <= STREAMED_ROWS)
+        return is_near or self.rows <= STREAMED_ROWS
 
     @property
     def is_narrowed(self) -> bool:
@@ -95,24 +111,25 @@ class DotPlan:
     @property
     def table_nbytes(self) -> int:
         """The addresses of a block's rows."""
-        return 8 * min(BLOCK_ROWS, -(-self.rows // 24) * 24)
+        return 8 * min(self.block_rows, -(-self.rows // 24) * 24)
 
     @property
     def sums_nbytes(self) -> int:
         """The sums of a block, where the result does not take them."""
-        rows, columns = min(self.rows, BLOCK_ROWS), min(self.columns, BLOCK_COLUMNS)
+        rows, columns = min(self.rows, self.block_rows), min(self.columns, BLOCK_COLUMNS)
         return rows * columns * self.total.host_nbytes if self.is_narrowed else 0
 
     @property
     def workspace_nbytes(self) -> int:
         """One packed panel, the table of rows, two numbers, sums."""
-        return PANEL_NBYTES + self.table_nbytes + CHECK_NBYTES + self.sums_nbytes
+        return self.panel_nbytes + self.table_nbytes + CHECK_NBYTES + self.sums_nbytes
 
 
-def dot_plan(i: HloInstruction) -> DotPlan | None:
+def dot_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> DotPlan | None:
     """How a dot is computed in blocks; None if it is not."""
     found = matrices_of(i)
-    return None if found is None else _plan(i, found)
+    plan = None if found is None else _plan(i, found)
+    return None if plan is None else replace(plan, tactic=tactic)
 
 
 def is_fast_as_it_is(i: HloInstruction) -> bool:
@@ -179,12 +196,12 @@ class _Blocks:
         self.k, self.b, self.plan = k, k.b, plan
         left, right = (o.shape.element_type for o in k.root.operands[:2])
         kind = ProductKind.of(k.b.module.target, left, right, plan.total)
-        self.kind = _grouped(plan, kind, k.b.module.target)
+        self.kind = _grouped(plan, kind.by(plan.tactic), k.b.module.target)
         self.is_streamed = plan.is_streamed(self.kind)
         widest = STREAMED_COLUMNS if self.is_streamed else BLOCK_COLUMNS
         least = LEAST_BLOCKS if k.is_shared else 1
-        tall = LEAST_BLOCK_ROWS if k.is_shared else BLOCK_ROWS
-        self.rows = cut(plan.rows, least, ROWS_STEP, tall, BLOCK_ROWS)
+        tall = LEAST_BLOCK_ROWS if k.is_shared else plan.block_rows
+        self.rows = cut(plan.rows, least, ROWS_STEP, tall, plan.block_rows)
         least = -(-least // -(-plan.rows // self.rows))
         self.columns = cut(plan.columns, least, COLUMNS_STEP, LEAST_BLOCK_COLUMNS, widest)
 
@@ -209,7 +226,7 @@ class _Blocks:
         sizes = [o.shape.element_type.host_nbytes for o in self.k.root.operands[:2]]
         left, right = (self.k.e.arrays[o][0] for o in self.k.root.operands[:2])
         panel = self.k.scratch
-        table = b.byte_address(panel, PANEL_NBYTES)
+        table = b.byte_address(panel, p.panel_nbytes)
         base = self._address(left.base, sizes[0], batch, (p.left.batch, p.left.free), row)
         self._fill_table(table, base, rows, p.left.free * sizes[0])
         kept_nbytes = p.kept.host_nbytes

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from xladev.codegen.kernels.products.kinds import VECTORS, ProductKind
+from xladev.codegen.kernels.products.kinds import ProductKind
 from xladev.codegen.kernels.products.orders import Order, PanelArguments
 from xladev.codegen.kernels.products.panel import call_pack
 from xladev.codegen.kernels.products.tile import TileArguments, call_tile
@@ -156,7 +156,7 @@ class _Block:
                     fetched=b.byte_address(source, STREAMED_AHEAD),
                     fetched_step=a.right_step,
                 )
-                self._smallest(tile, VECTORS)
+                self._smallest(tile, self.kind.vectors)
 
     def _quotient(self, x: Value, y: Value) -> Value:
         """Rounded up."""
@@ -166,11 +166,20 @@ class _Block:
         b, width = self.b, self.kind.width
         with b.loop(0, self.a.columns, width) as column:
             left = b.sub(self.a.columns, column)
-            is_wide = b.icmp("sgt", left, self.kind.lanes)
-            with b.when(is_wide):
-                self._panel(part, column, b.intrinsic("smin", left, width), VECTORS)
-            with b.when(b.not_(is_wide)):
-                self._panel(part, column, left, 1)
+            self._widest(part, column, left, self.kind.vectors)
+
+    def _widest(self, part: _Part, column: Value, left: Value, vectors: int) -> None:
+        """The panel of so many vectors, or of as few as what is left of the columns needs."""
+        b, lanes = self.b, self.kind.lanes
+        if vectors == 1:
+            self._panel(part, column, left, 1)
+            return
+        is_wide = b.icmp("sgt", left, (vectors - 1) * lanes)
+        with b.when(is_wide):
+            most = b.intrinsic("smin", left, vectors * lanes)
+            self._panel(part, column, most, vectors)
+        with b.when(b.not_(is_wide)):
+            self._widest(part, column, left, vectors - 1)
 
     def _panel(self, part: _Part, column: Value, columns: Value, vectors: int) -> None:
         """Packs it, then runs the tiles."""

@@ -11,6 +11,7 @@ from xladev.codegen.kernels.products.bfloat_products import (
     spread_pair,
 )
 from xladev.codegen.kernels.products.byte_products import multiply_add_quads, spread_quad
+from xladev.codegen.kernels.tactics import Tactic
 from xladev.codegen.llvm import FunctionBuilder, IrType, TargetTraits, Value, vector
 from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.elements import compute_type, real_of
@@ -65,6 +66,8 @@ class ProductKind:
         total: type of the sums.
         nbytes: length of a vector.
         step: what of a row is multiplied at once.
+        tile: rows and vectors of a tile; None for those that fill the registers.
+        panel_nbytes: of a panel of packed columns.
     """
 
     left: PrimitiveType
@@ -72,6 +75,8 @@ class ProductKind:
     total: PrimitiveType
     nbytes: int
     step: Step = Step.ELEMENT
+    tile: tuple[int, int] | None = None
+    panel_nbytes: int = PANEL_NBYTES
 
     @staticmethod
     def of(
@@ -94,6 +99,11 @@ class ProductKind:
             return None
         return replace(self, step=Step.PAIR) if self.nbytes == WIDEST_NBYTES else None
 
+    def by(self, tactic: Tactic) -> ProductKind:
+        """The same with the tile and the panel that a tactic wants."""
+        panel_nbytes = tactic.panel_nbytes or self.panel_nbytes
+        return replace(self, tile=tactic.tile or self.tile, panel_nbytes=panel_nbytes)
+
     @property
     def exact(self) -> ProductKind:
         """For pairs, the kind whose functions keep denormals."""
@@ -112,7 +122,14 @@ class ProductKind:
     def name(self, what: str) -> str:
         """Name of a function of this kind."""
         exact = ".exact" if self.step is Step.EXACT_PAIR else ""
-        return f"{self.packed_name(what)}{exact}"
+        return f"{self.packed_name(what)}{exact}{self._chosen_name}"
+
+    @property
+    def _chosen_name(self) -> str:
+        """Distinguishes tiles and panels that a tactic wants; those of this module have none."""
+        if self.tile is None and self.panel_nbytes == PANEL_NBYTES:
+            return ""
+        return f".{self.rows}x{self.vectors}.{self.panel_nbytes >> 10}"
 
     def packed_name(self, what: str) -> str:
         """Name of a function that sees packed columns only."""
@@ -132,17 +149,24 @@ class ProductKind:
     @property
     def width(self) -> int:
         """Columns of a tile."""
-        return VECTORS * self.lanes
+        return self.vectors * self.lanes
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of columns in a tile."""
+        return VECTORS if self.tile is None else self.tile[1]
 
     @property
     def rows(self) -> int:
         """Rows of a tile: with 64-byte vectors, 16 registers of 32 hold sums; else 12 of 16."""
+        if self.tile is not None:
+            return self.tile[0]
         return 8 if self.nbytes == WIDEST_NBYTES else 6
 
     @property
     def depth(self) -> int:
         """Rows of a packed panel; another one, that comes first in panels of quads, apart."""
-        return PANEL_NBYTES // (self.width * self.size) - self.has_quads
+        return self.panel_nbytes // (self.width * self.size) - self.has_quads
 
     @property
     def element(self) -> IrType:

@@ -15,6 +15,7 @@ from xladev.codegen.arrays import element_strides
 from xladev.codegen.elemental.contraction import accumulation_type
 from xladev.codegen.kernels.products.kinds import (
     PANEL_NBYTES,
+    VECTORS,
     WIDEST_NBYTES,
     ProductKind,
     vector_length,
@@ -22,6 +23,7 @@ from xladev.codegen.kernels.products.kinds import (
 from xladev.codegen.kernels.products.matrices import SUM_TYPES
 from xladev.codegen.kernels.products.orders import Order
 from xladev.codegen.kernels.products.tables import AxisFacts, PixelFacts, window_facts
+from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.hlo.attributes import ConvDims, WindowDim
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
@@ -33,14 +35,14 @@ LEAST_CHANNELS = 4
 LEAST_DEPTHWISE = WIDEST_NBYTES // 4
 """Channels of a depthwise convolution, of 4 bytes each, that are worth vectors."""
 MOST_RUN_CHANNELS = 16
-MOST_RUN_STEPS = 256
-"""Steps in all of a convolution with runs: those of one panel."""
 MOST_ZEROS = 4096
 """Channels that padding can stand for."""
 TABLE_NBYTES = 24 << 10
 MOST_POSITIONS = TABLE_NBYTES // (8 * 48)
 """Positions that a table of the fewest rows has room for."""
 MOST_ROWS = 240
+MOST_TABLE_NBYTES = 4 * TABLE_NBYTES
+"""Bytes of a table where a tactic says how many rows it has."""
 _EVERYTHING = (1 << 62) - 1
 """Coordinates along an axis without padding, which need no check."""
 
@@ -86,6 +88,7 @@ class WindowPlan:
         channel: stride of the base's channels.
         right: strides of the filters along positions, channels and features.
         sides: types of the base and of the filters.
+        tactic: how the blocks are cut and gone through.
     """
 
     total: PrimitiveType
@@ -100,6 +103,7 @@ class WindowPlan:
     channel: int
     right: tuple[int, int, int]
     sides: tuple[PrimitiveType, PrimitiveType]
+    tactic: Tactic = DEFAULT
 
     @property
     def positions(self) -> int:
@@ -114,8 +118,10 @@ class WindowPlan:
     @property
     def block_rows(self) -> int:
         """Rows of a block: of as many there is room for addresses."""
-        fitting = TABLE_NBYTES // (8 * min(self.positions, MOST_POSITIONS)) // 48 * 48
-        return min(fitting, MOST_ROWS, -(-prod(self.pixels) // 48) * 48)
+        room = TABLE_NBYTES if self.tactic.block_rows is None else MOST_TABLE_NBYTES
+        fitting = room // (8 * self.group_positions) // 48 * 48
+        most = self.tactic.block_rows or MOST_ROWS
+        return min(fitting, most, -(-prod(self.pixels) // 48) * 48)
 
     @property
     def group_positions(self) -> int:
@@ -135,8 +141,14 @@ class WindowPlan:
             False,
         )
         is_dense = self.channel == 1 and inner.stride == self.channels and w.size <= inner.size
-        fits = count * self.channels <= MOST_RUN_STEPS and count <= MOST_POSITIONS
+        fits = count * self.channels <= self.most_run_steps and count <= MOST_POSITIONS
         return w.size if is_line and is_dense and fits else 1
+
+    @property
+    def most_run_steps(self) -> int:
+        """Steps in all of a convolution with runs: those of one panel."""
+        vectors = VECTORS if self.tactic.tile is None else self.tactic.tile[1]
+        return self.panel_nbytes // (vectors * WIDEST_NBYTES)
 
     @property
     def runs_nbytes(self) -> int:
@@ -167,11 +179,15 @@ class WindowPlan:
         return -(-nbytes // 64) * 64
 
     @property
+    def panel_nbytes(self) -> int:
+        """Bytes of a panel of packed filters; channels by themselves have none."""
+        return 0 if self.is_depthwise else self.tactic.panel_nbytes or PANEL_NBYTES
+
+    @property
     def workspace_nbytes(self) -> int:
         """A panel, the table, starts, runs, zeros."""
-        panel = 0 if self.is_depthwise else PANEL_NBYTES
         tables = self.table_nbytes + self.starts_nbytes + self.runs_nbytes
-        return panel + tables + self.zeros_nbytes
+        return self.panel_nbytes + tables + self.zeros_nbytes
 
     @property
     def facts(self) -> tuple[int, ...]:
@@ -211,10 +227,11 @@ class WindowPlan:
 
     def kind(self, nbytes: int) -> ProductKind:
         """The functions it needs, with vectors of some length."""
-        return ProductKind(*self.sides, self.total, vector_length(nbytes, self.total))
+        kind = ProductKind(*self.sides, self.total, vector_length(nbytes, self.total))
+        return kind if self.is_depthwise else kind.by(self.tactic)
 
 
-def window_plan(i: HloInstruction) -> WindowPlan | None:
+def window_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | None:
     """How a convolution is computed by a table of rows; None if it is not."""
     total = accumulation_type(i.shape.element_type)
     shapes = [o.shape for o in (*i.operands, i)]
@@ -251,6 +268,7 @@ def window_plan(i: HloInstruction) -> WindowPlan | None:
         channel=strides[d.input_feature],
         right=(position, right[d.kernel_input_feature], right[d.kernel_output_feature]),
         sides=(base.element_type, filters.element_type),
+        tactic=tactic,
     )
     return plan if _is_fast(plan) else None
 

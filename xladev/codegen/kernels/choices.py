@@ -1,0 +1,166 @@
+"""Where kernels have several ways to compute the same, and which: what tuning chooses from.
+
+Each choice has a class: what of a kernel decides which way is fastest. All kernels of a class are
+computed in the way that was fastest for the first of them. All ways give the same bits: they sum in
+the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.convolution import convolution_of
+from xladev.codegen.kernels.cost import estimated_ns
+from xladev.codegen.kernels.matmul import product_of
+from xladev.codegen.kernels.products.dot import BLOCK_ROWS, DotPlan, dot_plan
+from xladev.codegen.kernels.products.kinds import PANEL_NBYTES, WIDEST_NBYTES, ProductKind
+from xladev.codegen.kernels.products.row_sums import row_sums_plan
+from xladev.codegen.kernels.products.windows import MOST_ROWS, WindowPlan, window_plan
+from xladev.codegen.kernels.sharing import LEAST_NS, LEAST_PART_NS
+from xladev.codegen.kernels.tactics import DEFAULT, Tactic
+from xladev.codegen.llvm import TargetTraits
+from xladev.hlo.attributes import ConvDims
+from xladev.hlo.ir import HloInstruction
+
+EXACT = 16
+"""Sizes up to this one are classes of their own; above, there are eight for each power of two."""
+TILES = {True: ((8, 3), (6, 4), (4, 4), (4, 2)), False: ((4, 3), (4, 2))}
+"""Tiles besides those that kernels choose, by whether vectors have 64 bytes and 32 registers."""
+LARGE_PANEL_NBYTES = 2 * PANEL_NBYTES
+TALL_ROWS = 4 * BLOCK_ROWS
+"""Most rows of a tall block of a product of matrices."""
+PIXELS = 96, 2 * MOST_ROWS
+"""Most rows of a low and of a tall block of a convolution."""
+PART_NS = int(LEAST_PART_NS / 3), int(LEAST_PART_NS * 4)
+"""What the shortest part of shared work takes, besides what it takes by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Several ways to compute a kernel.
+
+    Attributes:
+        family: ``dot``, ``convolution`` or ``parts`` (of work that threads share).
+        key: the class, such as ``dot f32 f32 f32 b1 m256 n256 k256 rows full``.
+        tactics: the ways; the first one is what the kernel does by itself.
+    """
+
+    family: str
+    key: str
+    tactics: tuple[Tactic, ...]
+
+
+def choices(spec: KernelSpec, target: TargetTraits, threads: int) -> tuple[Choice, ...]:
+    """What can be chosen for a kernel; nothing where there is but one way.
+
+    Args:
+        spec: the kernel.
+        target: what its code is for.
+        threads: that work on it, at most.
+    """
+    if spec.in_place:
+        return ()
+    found = (_product_choice(spec, target), _parts_choice(spec, threads))
+    return tuple(choice for choice in found if choice is not None)
+
+
+def rounded(size: int) -> int:
+    """The size that stands for all of its class: the next one with four significant bits."""
+    if size <= EXACT:
+        return size
+    step = 1 << (size.bit_length() - 4)
+    return -(-size // step) * step
+
+
+def _product_choice(spec: KernelSpec, target: TargetTraits) -> Choice | None:
+    root = spec.computation.root
+    types = " ".join(value.shape.element_type.name for value in (*root.operands, root))
+    if root.opcode == "dot" and row_sums_plan(root) is None:
+        dot = dot_plan(root)
+        if dot is not None:
+            return Choice("dot", f"dot {types} {_dot_key(dot)}", _dot_tactics(root, dot, target))
+    if root.opcode == "convolution":
+        windows = window_plan(root)
+        if windows is not None and not windows.is_depthwise:
+            key = f"convolution {types} {_window_key(windows)}"
+            return Choice("convolution", key, _window_tactics(root, windows, target))
+    return None
+
+
+def _parts_choice(spec: KernelSpec, threads: int) -> Choice | None:
+    """How long parts are, where there are any."""
+    cost_ns = estimated_ns(spec)
+    if threads < 2 or cost_ns < LEAST_NS:
+        return None
+    types = " ".join(s.element_type.name for s in (*spec.operands, *spec.results))
+    size = rounded(max(shape.size for shape in spec.results))
+    key = f"parts {spec.computation.root.opcode} {types} {size} {rounded(int(cost_ns) >> 10)}us"
+    tactics = (DEFAULT, *(Tactic(part_ns=ns) for ns in PART_NS))
+    return Choice("parts", f"{key} t{threads}", tactics)
+
+
+def _dot_tactics(i: HloInstruction, plan: DotPlan, target: TargetTraits) -> tuple[Tactic, ...]:
+    found = [DEFAULT, *_block_tactics(target)]
+    left, right = (o.shape.element_type for o in i.operands[:2])
+    kind = ProductKind.of(target, left, right, plan.total)
+    other = Tactic(is_streamed=not plan.is_streamed(kind))
+    if _streams(i, other, kind) is other.is_streamed:
+        found.append(other)
+    if plan.rows > BLOCK_ROWS:
+        found.append(Tactic(block_rows=TALL_ROWS))
+    if _is_of_one_type(i) and product_of(i) is not None:
+        found.append(Tactic(in_tiles=True))
+    return tuple(found)
+
+
+def _streams(i: HloInstruction, tactic: Tactic, kind: ProductKind) -> bool:
+    """Whether columns are read as they lie in memory where a tactic wants that or does not."""
+    plan = dot_plan(i, tactic)
+    return plan is not None and plan.is_streamed(kind)
+
+
+def _dot_key(plan: DotPlan) -> str:
+    """Sizes, how operands lie in memory, and whether columns fill tiles."""
+    sizes = (prod(plan.batch), plan.rows, plan.columns, plan.depth)
+    words = [f"{name}{rounded(size)}" for name, size in zip("bmnk", sizes, strict=True)]
+    words.append(plan.order.value)
+    words += ["left-apart"] if plan.left.step != 1 else []
+    words += ["full"] if plan.columns * plan.total.host_nbytes % (2 * WIDEST_NBYTES) == 0 else []
+    return " ".join(words)
+
+
+def _window_tactics(
+    i: HloInstruction, plan: WindowPlan, target: TargetTraits
+) -> tuple[Tactic, ...]:
+    found = [DEFAULT, *_block_tactics(target)]
+    found += [Tactic(block_rows=rows) for rows in PIXELS if prod(plan.pixels) > rows]
+    dims: ConvDims = i["dim_labels"]
+    is_in_order = list(dims.kernel_spatial) == sorted(dims.kernel_spatial)
+    if is_in_order and _is_of_one_type(i) and convolution_of(i) is not None:
+        found.append(Tactic(in_tiles=True))
+    return tuple(found)
+
+
+def _window_key(plan: WindowPlan) -> str:
+    """Sizes, what windows look like, and how filters lie in memory."""
+    sizes = (prod(plan.pixels), plan.features, plan.channels, plan.groups)
+    words = [f"{name}{rounded(size)}" for name, size in zip("pfcg", sizes, strict=True)]
+    for axis in plan.axes:
+        w = axis.window
+        words.append(f"{w.size}/{w.stride}/{w.window_dilation}/{w.base_dilation}")
+    words += ["padded"] if plan.is_padded else []
+    return " ".join([*words, plan.order.value])
+
+
+def _is_of_one_type(i: HloInstruction) -> bool:
+    """True if no element is converted, so that sums in other tiles are made in the same order."""
+    return all(o.shape.element_type is i.shape.element_type for o in i.operands)
+
+
+def _block_tactics(target: TargetTraits) -> Iterator[Tactic]:
+    for tile in TILES[target.vector_nbytes >= WIDEST_NBYTES]:
+        yield Tactic(tile=tile)
+    yield Tactic(panel_nbytes=LARGE_PANEL_NBYTES)
