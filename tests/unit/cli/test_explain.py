@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.loops import around, counted
 from xladev.cli.main import main
 
 PROGRAM = """HloModule m
@@ -87,23 +88,7 @@ ENTRY e { x = f32[8] parameter(0)
   r = f32[8] real(z)
   s = f32[8] add(r, n), metadata={op_name="f/add"}
   ROOT t = (f32[8], f32[8]) tuple(s, x) }"""
-LOOP = """HloModule l
-cond { s = (s32[], f32[8]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant(3)
-  ROOT go = pred[] compare(i, n), direction=LT }
-body { s = (s32[], f32[8]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  v = f32[8] get-tuple-element(s), index=1
-  one = s32[] constant(1)
-  j = s32[] add(i, one)
-  y = f32[8] sine(v)
-  ROOT r = (s32[], f32[8]) tuple(j, y) }
-ENTRY e { x = f32[8] parameter(0)
-  zero = s32[] constant(0)
-  s = (s32[], f32[8]) tuple(zero, x)
-  w = (s32[], f32[8]) while(s), condition=cond, body=body
-  ROOT r = f32[8] get-tuple-element(w), index=1 }"""
+LOOP = counted("f32[8]", "y = f32[8] sine(x)", 3) + around("f32[8]")
 
 
 def _explained(
@@ -156,7 +141,7 @@ def test_what_a_loop_copies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     shown, report = _explained(tmp_path, capsys, LOOP, "--option", "optimization_level=0", "--all")
     assert "w (while) on cpu: cpu takes it" in shown
     assert "y (sine) on cpu: with w" in shown
-    assert "x: 32 bytes: w overwrites its state, and a parameter keeps its value" in shown
+    assert "given: 32 bytes: w overwrites its state, and a parameter keeps its value" in shown
     assert {row["kind"] for row in report["copies"]} == {"copy"}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.unit.compiler.evaluating_backend import EvaluatingCompiler, check, run
+from tests.unit.loops import around, counted
 from xladev.compiler.buffer_assignment import assign_buffers
 from xladev.compiler.executable import Executable
 from xladev.compiler.fusion import MAX_GROUP, Fusion
@@ -66,32 +67,14 @@ def test_a_loop_counter_is_updated_in_place() -> None:
 
 
 def test_old_state_is_kept_while_it_is_read() -> None:
-    check(
-        """HloModule m
-cond { s = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant(3)
-  ROOT lt = pred[] compare(i, n), direction=LT }
-body { s = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  a = f32[4] get-tuple-element(s), index=1
-  one = s32[] constant(1)
-  next = s32[] add(i, one)
-  new = f32[4] sort(a), dimensions={0}, to_apply=gt
-  rev = f32[4] reverse(a), dimensions={0}
-  sum = f32[4] add(new, rev)
-  ROOT t = (s32[], f32[4]) tuple(next, sum) }
-gt { p = f32[] parameter(0)
+    turn = """sorted = f32[4] sort(x), dimensions={0}, to_apply=gt
+  reversed = f32[4] reverse(x), dimensions={0}
+  y = f32[4] add(sorted, reversed)"""
+    greater = """gt { p = f32[] parameter(0)
   q = f32[] parameter(1)
   ROOT c = pred[] compare(p, q), direction=GT }
-ENTRY e { x = f32[4] parameter(0)
-  zero = s32[] constant(0)
-  init = (s32[], f32[4]) tuple(zero, x)
-  w = (s32[], f32[4]) while(init), condition=cond, body=body
-  ROOT r = f32[4] get-tuple-element(w), index=1 }
-""",
-        X,
-    )
+"""
+    check(greater + counted("f32[4]", turn, 3) + around("f32[4]"), X)
 
 
 def test_results_may_repeat_and_pass_parameters_on() -> None:
@@ -186,25 +169,10 @@ ENTRY e { x = f32[4] parameter(0)
 
 
 def test_an_update_in_a_loop_copies_nothing() -> None:
-    text = """HloModule m
-cond { s = (s32[], f32[64]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant(64)
-  ROOT lt = pred[] compare(i, n), direction=LT }
-body { s = (s32[], f32[64]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  a = f32[64] get-tuple-element(s), index=1
-  one = s32[] constant(1)
-  f = f32[] convert(i)
+    turn = """f = f32[] convert(i)
   u = f32[1] reshape(f)
-  d = f32[64] dynamic-update-slice(a, u, i)
-  next = s32[] add(i, one)
-  ROOT t = (s32[], f32[64]) tuple(next, d) }
-ENTRY e { x = f32[64] parameter(0)
-  zero = s32[] constant(0)
-  init = (s32[], f32[64]) tuple(zero, x)
-  w = (s32[], f32[64]) while(init), condition=cond, body=body
-  ROOT r = f32[64] get-tuple-element(w), index=1 }"""
+  y = f32[64] dynamic-update-slice(x, u, i)"""
+    text = counted("f32[64]", turn, 64) + around("f32[64]")
     check(text, np.zeros(64, np.float32))
     (loop,) = [s for s in plan_of(text).steps if isinstance(s, Loop)]
     assert all(isinstance(s, RunKernel) for s in loop.body)

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from tests.unit.loops import counted
 from xladev.compiler.buffer_assignment import assign_buffers
 from xladev.compiler.kernel_table import ProgramKernels
 from xladev.compiler.schedule import Schedule, WorkGraphs, best_order
@@ -245,20 +246,9 @@ def test_live_bytes_are_what_the_arena_needs(seed: int) -> None:
 
 def test_a_loop_counts_with_what_lives_inside() -> None:
     """The large value is made after the loop, whose body needs much itself."""
-    loop = """cond { s = (s32[], f32[1024]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant(3)
-  ROOT lt = pred[] compare(i, n), direction=LT }
-body { s = (s32[], f32[1024]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  a = f32[1024] get-tuple-element(s), index=1
-  one = s32[] constant(1)
-  next = s32[] add(i, one)
-  big = f32[4096] concatenate(a, a, a, a), dimensions={0}
-  rev = f32[4096] reverse(big), dimensions={0}
-  cut = f32[1024] slice(rev), slice={[0:1024]}
-  ROOT t = (s32[], f32[1024]) tuple(next, cut) }
-"""
+    turn = """big = f32[4096] concatenate(x, x, x, x), dimensions={0}
+  reversed = f32[4096] reverse(big), dimensions={0}
+  y = f32[1024] slice(reversed), slice={[0:1024]}"""
     module = entry(
         """x = f32[1024] parameter(0)
   zero = s32[] constant(0)
@@ -270,7 +260,7 @@ body { s = (s32[], f32[1024]) parameter(0)
   sr = f32[] reduce(r, z), dimensions={0}, to_apply=add
   sp = f32[] reduce(large, z), dimensions={0}, to_apply=add
   ROOT s = f32[] add(sr, sp)""",
-        ADD + loop,
+        ADD + counted("f32[1024]", turn, 3),
     )
     order = names(Schedule().run(module))
     assert (order.index("w") < order.index("large")) or (order.index("sp") < order.index("w"))

@@ -3,52 +3,35 @@
 import numpy as np
 import pytest
 
+from tests.unit.loops import counted
 from tests.unit.runtime.null_device import Driver, Platform1, null_spec
 from xladev.client import CompiledModule, compile
 from xladev.compiler.options import CompileOptions
 from xladev.errors import ExecutionError, PluginError, UnsupportedError, XladevError
 from xladev.runtime.registry import Registry, using_registry
 
-PROGRAM = """
-HloModule mixed
-
-less {
+LESS = """less {
   a = f32[] parameter(0)
   b = f32[] parameter(1)
   ROOT lt = pred[] compare(a, b), direction=LT
 }
-
-body {
-  state = (s32[], f32[6]) parameter(0)
-  i = s32[] get-tuple-element(state), index=0
-  x = f32[6] get-tuple-element(state), index=1
-  one = s32[] constant(1)
-  next = s32[] add(i, one)
-  reversed = f32[6] reverse(x), dimensions={0}
-  sum = f32[6] add(x, reversed)
-  ROOT result = (s32[], f32[6]) tuple(next, sum)
-}
-
-condition {
-  state = (s32[], f32[6]) parameter(0)
-  i = s32[] get-tuple-element(state), index=0
-  three = s32[] constant(3)
-  ROOT go = pred[] compare(i, three), direction=LT
-}
-
-ENTRY main {
+"""
+TURN = """reversed = f32[6] reverse(x), dimensions={0}
+  y = f32[6] add(x, reversed)"""
+ENTRY = """ENTRY main {
   x = f32[6] parameter(0)
   y = f32[6] parameter(1)
   added = f32[6] add(x, y)
   sorted = f32[6] sort(added), dimensions={0}, to_apply=less
   zero = s32[] constant(0)
   state = (s32[], f32[6]) tuple(zero, sorted)
-  loop = (s32[], f32[6]) while(state), condition=condition, body=body
+  loop = (s32[], f32[6]) while(state), condition=cond, body=body
   looped = f32[6] get-tuple-element(loop), index=1
   negated = f32[6] negate(looped)
   ROOT result = (f32[6], f32[6]) tuple(negated, sorted)
 }
 """
+PROGRAM = "HloModule mixed\n" + LESS + counted("f32[6]", TURN, 3) + ENTRY
 
 X, Y = np.arange(6, dtype=np.float32), np.array([5, 0, 3, 1, 9, 2], np.float32)
 

@@ -6,38 +6,24 @@ import numpy as np
 import pytest
 
 import xladev
+from tests.unit.loops import around, counted
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.thunks import RunExecutable, While
 from xladev.hlo.text import parse_module
 from xladev.instrument import tracing
 
-PROGRAM = """HloModule m
-cond { s = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant(3)
-  ROOT go = pred[] compare(i, n), direction=LT }
-body { s = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  v = f32[4] get-tuple-element(s), index=1
-  one = s32[] constant(1)
-  j = s32[] add(i, one)
-  w = f32[4] sine(v)
-  u = f32[4] add(w, v)
-  ROOT r = (s32[], f32[4]) tuple(j, u) }
-add { a = f32[] parameter(0)
+CALLED = """add { a = f32[] parameter(0)
   b = f32[] parameter(1)
   ROOT c = f32[] add(a, b) }
 double { p = f32[4] parameter(0)
   ROOT q = f32[4] add(p, p) }
-ENTRY e { x = f32[4] parameter(0)
-  zero = s32[] constant(0)
-  s = (s32[], f32[4]) tuple(zero, x)
-  t = (s32[], f32[4]) while(s), condition=cond, body=body
-  y = f32[4] get-tuple-element(t), index=1
-  f = f32[4] fusion(y), kind=kLoop, calls=double
-  none = f32[] constant(0)
-  ROOT sum = f32[] reduce(f, none), dimensions={0}, to_apply=add }
 """
+TURN = """w = f32[4] sine(x)
+  y = f32[4] add(w, x)"""
+AFTER = """f = f32[4] fusion(last), kind=kLoop, calls=double
+  none = f32[] constant(0)
+  ROOT sum = f32[] reduce(f, none), dimensions={0}, to_apply=add"""
+PROGRAM = CALLED + counted("f32[4]", TURN, 3) + around("f32[4]", after=AFTER)
 
 
 @pytest.mark.parametrize("platform", ["cpu", "interpreter", "template_npu"])
@@ -47,7 +33,7 @@ def test_each_instruction_is_launched_by_itself(platform: str) -> None:
     whole = xladev.compile(module, platform, CompileOptions(optimization_level=0))
     single = xladev.compile(module, platform, options)
     names = [executable.signature.name for executable in single.program.executables]
-    assert sorted(n.rpartition(".")[2] for n in names) == ["go", "j", "q", "sum", "u", "w"]
+    assert sorted(n.rpartition(".")[2] for n in names) == ["go", "next", "q", "sum", "w", "y"]
     loop = next(t for t in single.program.entry.thunks if isinstance(t, While))
     body = single.program.procedures[loop.body]
     assert sum(isinstance(t, RunExecutable) for t in body.thunks) == 3

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from tests.unit.loops import around, counted
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.literal import Value
@@ -92,31 +93,10 @@ def test_time_is_bounded() -> None:
     assert found.module is module
 
 
-LATE = """HloModule late
-body {
-  s = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  x = f32[4] get-tuple-element(s), index=1
-  one = s32[] constant(1)
-  n = s32[] add(i, one)
-  c = f32[1] dynamic-slice(x, i), dynamic_slice_sizes={1}
+TURN = """c = f32[1] dynamic-slice(x, i), dynamic_slice_sizes={1}
   u = f32[1] negate(c)
-  y = f32[4] dynamic-update-slice(x, u, i)
-  ROOT t = (s32[], f32[4]) tuple(n, y)
-}
-cond {
-  s = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  k = s32[] constant(4)
-  ROOT c = pred[] compare(i, k), direction=LT
-}
-ENTRY e {
-  x = f32[4] parameter(0)
-  z = s32[] constant(0)
-  t = (s32[], f32[4]) tuple(z, x)
-  ROOT w = (s32[], f32[4]) while(t), condition=cond, body=body
-}
-"""
+  y = f32[4] dynamic-update-slice(x, u, i)"""
+LATE = counted("f32[4]", TURN, 4) + around("f32[4]")
 
 
 def test_a_failure_of_the_last_turn_is_taken_out_of_its_loop() -> None:

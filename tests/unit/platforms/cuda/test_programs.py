@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from tests.unit.loops import around, counted
 from xladev.compiler.options import CompileOptions
 from xladev.errors import DeviceError
 from xladev.hlo.text import parse_module
@@ -87,24 +88,7 @@ ENTRY e {
   c = s4[77] multiply(z, z)
   ROOT t = (c64[77], f8e4m3fn[77], s4[77]) tuple(a, b, c)
 }""",
-    "a loop": """
-cond { p = (s32[], f32[40]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  n = s32[] constant(5)
-  ROOT c = pred[] compare(i, n), direction=LT }
-body { p = (s32[], f32[40]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  x = f32[40] get-tuple-element(p), index=1
-  one = s32[] constant(1)
-  j = s32[] add(i, one)
-  y = f32[40] tanh(x)
-  ROOT t = (s32[], f32[40]) tuple(j, y) }
-ENTRY e {
-  x = f32[40] parameter(0)
-  z = s32[] constant(0)
-  t = (s32[], f32[40]) tuple(z, x)
-  ROOT w = (s32[], f32[40]) while(t), condition=cond, body=body
-}""",
+    "a loop": counted("f32[40]", "y = f32[40] tanh(x)", 5) + around("f32[40]"),
 }
 
 

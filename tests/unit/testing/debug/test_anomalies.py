@@ -5,38 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.unit.loops import around, counted
 from xladev.hlo.literal import Value
 from xladev.hlo.text import parse_module
 from xladev.testing.debug.anomalies import first_anomaly
 
-LOOP = """HloModule m
-body {
-  s = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  x = f32[4] get-tuple-element(s), index=1
-  one = s32[] constant(1)
-  n = s32[] add(i, one)
-  o = f32[] constant(1)
+TURN = """o = f32[] constant(1)
   ob = f32[4] broadcast(o), dimensions={}
   y = f32[4] subtract(x, ob)
   l = f32[4] sqrt(y)
-  zero = f32[4] multiply(l, ob)
-  ROOT t = (s32[], f32[4]) tuple(n, y)
-}
-cond {
-  s = (s32[], f32[4]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  k = s32[] constant(5)
-  ROOT c = pred[] compare(i, k), direction=LT
-}
-ENTRY e {
-  x = f32[4] parameter(0)
-  z = s32[] constant(0)
-  t = (s32[], f32[4]) tuple(z, x)
-  w = (s32[], f32[4]) while(t), condition=cond, body=body
-  ROOT r = f32[4] get-tuple-element(w), index=1
-}
-"""
+  unused = f32[4] multiply(l, ob)"""
+LOOP = counted("f32[4]", TURN, 5) + around("f32[4]")
 
 
 def _module(text: str) -> str:
