@@ -167,8 +167,14 @@ _LETTERS: Mapping[str, PrimitiveType] = MappingProxyType(
 )
 
 
+def routine(name: str) -> tuple[Routine, tuple[int, ...], str]:
+    """What a routine means, the rank of each operand without batch, and a summary."""
+    _, meaning, ranks, summary = _ROUTINES[name]
+    return meaning, ranks, summary
+
+
 def batched(
-    routine: Routine,
+    meaning: Routine,
     config: Config,
     operands: Sequence[Array],
     ranks: Sequence[int],
@@ -179,7 +185,7 @@ def batched(
     flat = [
         _widened(operand).reshape(prod(dims), *operand.shape[len(dims) :]) for operand in operands
     ]
-    results = routine(config, flat)
+    results = meaning(config, flat)
     shapes = parts_of(instruction.shape)
     values = tuple(
         np.zeros(shape.dims, shape.element_type.np)
@@ -195,8 +201,8 @@ def _widened(array: Array) -> Array:
     return array if wide is None else array.astype(wide)
 
 
-def _call(target: str, routine: str, element_type: PrimitiveType) -> CustomCall:
-    _, meaning, ranks, summary = _ROUTINES[routine]
+def _call(target: str, name: str, element_type: PrimitiveType) -> CustomCall:
+    meaning, ranks, summary = routine(name)
 
     def evaluate(_: Evaluation, instruction: InstructionView, operands: tuple[Value, ...]) -> Value:
         return batched(meaning, config_of(instruction), operands, ranks, instruction)
@@ -236,17 +242,17 @@ def _evaluate_perturbed(
     """jaxlib's solver of tridiagonal systems that may be singular."""
     eps = float(np.finfo(operands[0].dtype).eps)
 
-    def routine(_: Config, arrays: Sequence[Array]) -> Sequence[Array]:
+    def solved(_: Config, arrays: Sequence[Array]) -> Sequence[Array]:
         below, diagonal, above, b = arrays
         return reduce_matrix.solve_tridiagonal(below, diagonal, above, b, eps=eps)[:1]
 
-    return batched(routine, {}, operands, _SYSTEM, instruction)
+    return batched(solved, {}, operands, _SYSTEM, instruction)
 
 
 CALLS: tuple[CustomCall, ...] = (
     *(
-        _call(f"lapack_{initial}{routine}_ffi", routine, _LETTERS[initial])
-        for routine, (letters, *_) in _ROUTINES.items()
+        _call(f"lapack_{initial}{name}_ffi", name, _LETTERS[initial])
+        for name, (letters, *_) in _ROUTINES.items()
         for initial in letters
     ),
     CustomCall(

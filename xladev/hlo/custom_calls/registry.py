@@ -18,15 +18,24 @@ from threading import Lock
 from types import MappingProxyType
 
 from xladev.errors import ArgumentError, EvaluationError
-from xladev.hlo.custom_calls import buffers, dialects, lapack, manual, markers, solvers, top_k
+from xladev.hlo.custom_calls import (
+    buffers,
+    cusolver,
+    dialects,
+    lapack,
+    manual,
+    markers,
+    solvers,
+    top_k,
+)
 from xladev.hlo.custom_calls.definition import CustomCall
 from xladev.hlo.literal import Value
 from xladev.hlo.opdef import Evaluation, InstructionView, OpCall
 from xladev.hlo.shape import Shape
 
 _FAMILIES: tuple[tuple[CustomCall, ...], ...] = (
-    buffers.CALLS, dialects.CALLS, lapack.CALLS, manual.CALLS, markers.CALLS, solvers.CALLS,
-    top_k.CALLS,
+    buffers.CALLS, dialects.CALLS, lapack.CALLS, cusolver.CALLS, manual.CALLS, markers.CALLS,
+    solvers.CALLS, top_k.CALLS,
 )  # fmt: skip
 
 BUILT_IN: Mapping[str, CustomCall] = MappingProxyType(

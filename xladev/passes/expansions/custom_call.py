@@ -6,17 +6,22 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xladev.hlo import dtype as dt
+from xladev.hlo.custom_calls.cusolver import PERMUTATION
 from xladev.hlo.custom_calls.registry import known
 from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.passes.expansions.cusolver import CUSOLVER, expand_permutation
 from xladev.passes.expansions.emit import begin
 from xladev.passes.expansions.lapack import ROUTINES, Routine
 from xladev.passes.expansions.top_k_calls import expand_approximate, expand_top_k
 
 _LAPACK_TYPES = (dt.F32, dt.F64, dt.C64, dt.C128)
 
+_DECOMPOSITIONS = MappingProxyType({**ROUTINES, **CUSOLVER})
+
 TARGETS: Mapping[str, Routine] = MappingProxyType(
     {
-        **ROUTINES,
+        **_DECOMPOSITIONS,
+        PERMUTATION: expand_permutation,
         "TopK": expand_top_k,
         "mhlo.topk": expand_top_k,
         "chlo.top_k": expand_top_k,
@@ -40,7 +45,7 @@ def expand_known_target(instruction: HloInstruction) -> HloComputation | None:
     """The expansion of a target of the table; None if it has none for the operands' types."""
     target = instruction["custom_call_target"]
     routine = TARGETS.get(target)
-    if routine is None or (target in ROUTINES and not _has_lapack_types(instruction)):
+    if routine is None or (target in _DECOMPOSITIONS and not _has_lapack_types(instruction)):
         return None
     e, operands = begin(instruction)
     results = routine(e, instruction, operands)

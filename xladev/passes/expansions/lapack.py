@@ -177,7 +177,7 @@ def _perturbed_solve(e: Emitter, _: Config, operands: list[Value]) -> Results:
     return solve_tridiagonal(e, below, diagonal, above, b, perturb=True)[:1]
 
 
-_ROUTINES: Mapping[str, tuple[str, Stacked, tuple[int, ...]]] = MappingProxyType(
+STACKED: Mapping[str, tuple[str, Stacked, tuple[int, ...]]] = MappingProxyType(
     {
         # routine: letters, meaning, rank of each operand without batch
         "potrf": ("sdcz", _potrf, (_MATRIX,)),
@@ -206,7 +206,7 @@ _ROUTINES: Mapping[str, tuple[str, Stacked, tuple[int, ...]]] = MappingProxyType
 # Calls
 
 
-def _on_stacks(
+def on_stacks(
     meaning: Stacked,
     ranks: tuple[int, ...],
     options: Callable[[HloInstruction], Config] = config_of,
@@ -239,7 +239,9 @@ def _of_nothing(
     results = [e.full(0, s.element_type, s.dims) for s in shapes]
     target: str = call["custom_call_target"]
     if "gesdd" in target or "gesvd" in target:
-        results[2:4] = [_units(e, s) for s in shapes[2:4]]
+        results[2:4] = [
+            _units(e, s) if s.rank > 1 else e.full(0, s.element_type, s.dims) for s in shapes[2:4]
+        ]
     if "gqr" in target or "Householder" in target:
         results = [_units(e, shapes[0])]
     if "mqr" in target:
@@ -259,17 +261,17 @@ def _units(e: Emitter, shape: Shape) -> Value:
 ROUTINES: Mapping[str, Routine] = MappingProxyType(
     {
         **{
-            f"lapack_{initial}{name}_ffi": _on_stacks(meaning, ranks)
-            for name, (initials, meaning, ranks) in _ROUTINES.items()
+            f"lapack_{initial}{name}_ffi": on_stacks(meaning, ranks)
+            for name, (initials, meaning, ranks) in STACKED.items()
             for initial in initials
         },
-        "Qr": _on_stacks(_geqrf, (_MATRIX,)),
-        "ProductOfElementaryHouseholderReflectors": _on_stacks(_orgqr, (_MATRIX, _VECTOR)),
-        "tridiagonal_solve_perturbed_ffi": _on_stacks(
+        "Qr": on_stacks(_geqrf, (_MATRIX,)),
+        "ProductOfElementaryHouseholderReflectors": on_stacks(_orgqr, (_MATRIX, _VECTOR)),
+        "tridiagonal_solve_perturbed_ffi": on_stacks(
             _perturbed_solve, (_VECTOR, _VECTOR, _VECTOR, _MATRIX)
         ),
-        "LuDecomposition": _on_stacks(_lu, (_MATRIX,)),
-        "Eigh": _on_stacks(_eigh, (_MATRIX,), eigh_options),
+        "LuDecomposition": on_stacks(_lu, (_MATRIX,)),
+        "Eigh": on_stacks(_eigh, (_MATRIX,), eigh_options),
     }
 )
 """Custom-call target -> its expansion."""
