@@ -17,7 +17,12 @@ from typing import Any, cast
 from xladev.compiler.store import entry_key, store_of_environment
 from xladev.platforms.cuda.driver.cublaslt import Algorithm, CublasLt, Product
 from xladev.platforms.cuda.driver.cufft import Transform
-from xladev.platforms.cuda.driver.cupy_solvers import enqueue_cholesky, enqueue_triangular_solve
+from xladev.platforms.cuda.driver.cupy_solvers import (
+    LargerWorkspaces,
+    enqueue_cholesky,
+    enqueue_factorisation,
+    enqueue_triangular_solve,
+)
 from xladev.platforms.cuda.driver.found import PACKAGES, missing
 from xladev.platforms.cuda.driver.interface import LibraryError
 from xladev.platforms.cuda.libraries.calls import (
@@ -28,6 +33,7 @@ from xladev.platforms.cuda.libraries.calls import (
     TriangularSolve,
     write_call,
 )
+from xladev.platforms.cuda.libraries.solver_calls import SOLVER_KINDS, SolverCall
 
 Enqueue = Callable[[Sequence[int], int], None]
 """Enqueues a call on its buffers' addresses and a CUDA stream."""
@@ -76,6 +82,7 @@ class CupyLibraries:
             Fourier: self._fourier,
             Cholesky: self._cholesky,
             TriangularSolve: self._triangular_solve,
+            **dict.fromkeys(SOLVER_KINDS, self._factorisation),
         }
         with self._calls():
             return CupyCall(name, self._alone(makers[type(call)](call)))
@@ -179,6 +186,13 @@ class CupyLibraries:
     def _cholesky(self, call: Cholesky) -> Enqueue:
         _require("cusolver")
         return lambda addresses, stream: enqueue_cholesky(self._cupy, call, addresses, stream)
+
+    def _factorisation(self, call: SolverCall) -> Enqueue:
+        _require("cusolver")
+        larger = LargerWorkspaces(self._pool.malloc)
+        return lambda addresses, stream: enqueue_factorisation(
+            self._cupy, larger, call, addresses, stream
+        )
 
     def _triangular_solve(self, call: TriangularSolve) -> Enqueue:
         _require("cublas")

@@ -6,7 +6,7 @@ library's handle is set to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +15,9 @@ import numpy as np
 from xladev.hlo.dtype import by_name
 from xladev.platforms.cuda.driver.cublaslt import TYPES
 from xladev.platforms.cuda.driver.interface import LibraryError
+from xladev.platforms.cuda.driver.solver_steps import Solver, enqueue_steps
 from xladev.platforms.cuda.libraries.calls import Cholesky, Matmul, TriangularSolve
+from xladev.platforms.cuda.libraries.solver_calls import WAITING, SolverCall
 
 _LETTERS: Mapping[str, str] = MappingProxyType({"f32": "s", "f64": "d", "c64": "c", "c128": "z"})
 _OPERATIONS: Mapping[str, int] = MappingProxyType({"N": 0, "T": 1, "C": 2})
@@ -52,6 +54,57 @@ def enqueue_cholesky(cupy: Any, call: Cholesky, addresses: Sequence[int], stream
     for k in range(call.batch):
         factor = getattr(cusolver, f"{letter}potrf")
         factor(handle, upper, n, target + k * each, n, workspace, length, info + 4 * k)
+
+
+class LargerWorkspaces:
+    """Memory for a call whose library wants more than the program holds for it.
+
+    What is got once is kept beside the program's own workspace: who owns one owns both.
+
+    Args:
+        allocate: gives memory that lives as long as what is returned, which has a ``ptr``.
+    """
+
+    def __init__(self, allocate: Callable[[int], Any]) -> None:
+        self._allocate = allocate
+        self._held: dict[tuple[int, int], Any] = {}
+
+    def at(self, address: int, there: int, wanted: int) -> int:
+        """See `Solver.room`."""
+        if wanted <= there:
+            return address
+        key = address, wanted
+        if key not in self._held:
+            self._held[key] = self._allocate(wanted)
+        return int(self._held[key].ptr)
+
+
+def enqueue_factorisation(
+    cupy: Any,
+    larger: LargerWorkspaces,
+    call: SolverCall,
+    addresses: Sequence[int],
+    stream: int,
+) -> None:
+    """Factors, eigenvalues or singular values of a batch.
+
+    Raises:
+        LibraryError: the stream is captured, and the call waits for its own results.
+    """
+    from cupy_backends.cuda.libs import cusolver
+
+    if isinstance(call, WAITING) and cupy.cuda.runtime.streamIsCapturing(stream):
+        why = "it waits for its own results, and the stream is captured"
+        raise LibraryError(
+            f"cusolverDn {type(call).__name__}", "CUSOLVER_STATUS_NOT_SUPPORTED", why
+        )
+    handle = cupy.cuda.device.get_cusolver_handle()
+    cusolver.setStream(handle, stream)
+
+    def copy(target: int, source: int, nbytes: int) -> None:
+        _copy(cupy, target, source, nbytes, stream)
+
+    enqueue_steps(Solver(cusolver, handle, copy, larger.at), call, addresses)
 
 
 def enqueue_triangular_solve(

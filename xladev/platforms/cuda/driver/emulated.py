@@ -34,6 +34,7 @@ from xladev.platforms.cuda.driver.interface import (
     DriverMemoryError,
     MemoryInfo,
 )
+from xladev.platforms.cuda.libraries.solver_calls import WAITING
 from xladev.runtime.memory import HostBytes
 
 SEED_VARIABLE = "XLADEV_CUDA_EMU_SEED"
@@ -188,6 +189,8 @@ class EmulatedStream:
             raise DriverError(
                 f"{function.name} takes {function.buffers} buffers, not {len(addresses)}"
             )
+        if isinstance(function.call, WAITING):
+            self._captures.forbid("a call that waits for its own results")
         self._enqueue(lambda: function.run(self._memory, addresses))
 
     def _run(self, kernel: HostKernel, dimensions: LaunchDimensions, addresses: list[int]) -> None:

@@ -8,8 +8,9 @@ from types import MappingProxyType
 from xladev.platforms.cuda.driver.emulated_blas import MATMUL, TRIANGULAR_SOLVE
 from xladev.platforms.cuda.driver.emulated_calls import EmulatedCall, Emulation
 from xladev.platforms.cuda.driver.emulated_fft import FOURIER
-from xladev.platforms.cuda.driver.emulated_solvers import CHOLESKY
+from xladev.platforms.cuda.driver.emulated_solvers import CHOLESKY, FACTORISATION
 from xladev.platforms.cuda.libraries.calls import LibraryCall
+from xladev.platforms.cuda.libraries.solver_calls import SOLVER_KINDS
 
 EMULATIONS: Mapping[str, Emulation] = MappingProxyType(
     {
@@ -17,6 +18,7 @@ EMULATIONS: Mapping[str, Emulation] = MappingProxyType(
         "Fourier": FOURIER,
         "Cholesky": CHOLESKY,
         "TriangularSolve": TRIANGULAR_SOLVE,
+        **{kind.__name__: FACTORISATION for kind in SOLVER_KINDS},
     }
 )
 """By name of the call's class."""

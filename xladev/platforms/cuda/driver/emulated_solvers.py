@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 
 from xladev.platforms.cuda.codegen.host_threads import PATTERN
 from xladev.platforms.cuda.driver.emulated_calls import Array, Buffers, Emulation
+from xladev.platforms.cuda.driver.emulated_cusolver import HANDLE, EmulatedCusolver
 from xladev.platforms.cuda.driver.interface import LibraryError
+from xladev.platforms.cuda.driver.solver_steps import Solver, enqueue_steps
 from xladev.platforms.cuda.libraries.calls import Cholesky
+from xladev.platforms.cuda.libraries.solver_calls import (
+    ITEM_NBYTES,
+    Eigenvectors,
+    LuFactors,
+    QMatrix,
+    QProduct,
+    QrFactors,
+    SingularValues,
+    SolverCall,
+)
 
 INVALID = "CUSOLVER_STATUS_INVALID_VALUE"
 
@@ -49,3 +64,37 @@ def _factored(lower: Array) -> tuple[Array, Array]:
 
 
 CHOLESKY = Emulation("cusolverDnXpotrf", INVALID, lambda call: 3, _check, _run)
+
+_BUFFERS: Mapping[type[SolverCall], int] = MappingProxyType(
+    {LuFactors: 4, QrFactors: 3, QMatrix: 3, QProduct: 4, Eigenvectors: 4, SingularValues: 5}
+)
+
+
+def _check_steps(call: SolverCall) -> None:
+    function = f"cusolverDn {type(call).__name__}"
+    if call.dtype not in ITEM_NBYTES:
+        raise LibraryError(function, "CUSOLVER_STATUS_NOT_SUPPORTED", call.dtype)
+    order = (call.order,) if isinstance(call, Eigenvectors) else (call.rows, call.columns)
+    if min(*order, call.batch) < 1:
+        raise LibraryError(function, INVALID, "there is nothing to factor")
+
+
+def _run_steps(call: SolverCall, buffers: Buffers) -> None:
+    memory = buffers.memory
+
+    def copy(target: int, source: int, nbytes: int) -> None:
+        memory.bytes_at(target, nbytes)[:] = memory.bytes_at(source, nbytes)
+
+    def room(address: int, there: int, wanted: int) -> int:
+        if there < wanted:
+            why = f"it wants {wanted} bytes, and has {there}"
+            raise LibraryError(buffers.function, "CUSOLVER_STATUS_ALLOC_FAILED", why)
+        return address
+
+    solver = Solver(EmulatedCusolver(memory), HANDLE, copy, room)
+    enqueue_steps(solver, call, buffers.addresses)
+
+
+FACTORISATION = Emulation(
+    "cusolverDn", INVALID, lambda call: _BUFFERS[type(call)], _check_steps, _run_steps
+)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from xladev.errors import FormatError
+from xladev.platforms.cuda.libraries.solver_calls import SOLVER_KINDS, SolverCall
 
 FORMAT = "library"
 """Of the `KernelCode` of a library call."""
@@ -179,9 +180,9 @@ class TriangularSolve:
         return 0
 
 
-LibraryCall = Matmul | Fourier | Cholesky | TriangularSolve
+LibraryCall = Matmul | Fourier | Cholesky | TriangularSolve | SolverCall
 _KINDS: Mapping[str, type[LibraryCall]] = MappingProxyType(
-    {kind.__name__: kind for kind in (Matmul, Fourier, Cholesky, TriangularSolve)}
+    {kind.__name__: kind for kind in (Matmul, Fourier, Cholesky, TriangularSolve, *SOLVER_KINDS)}
 )
 
 

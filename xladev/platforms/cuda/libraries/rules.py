@@ -19,10 +19,12 @@ from xladev.hlo.shape import array, tuple_of
 from xladev.passes import pattern as m
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.rewrite import Rewriter, RewriteRule, RuleSet, rewrite
+from xladev.passes.tuple_simplifier import TupleSimplifier
 from xladev.platforms.cuda.attention import is_marked
 from xladev.platforms.cuda.libraries.convolution import as_product, convolution_support
 from xladev.platforms.cuda.libraries.custom_calls import library_call
 from xladev.platforms.cuda.libraries.epilogues import add_bias, apply_gelu, apply_relu
+from xladev.platforms.cuda.libraries.factorisations import factorisation_support, factorised
 from xladev.platforms.cuda.libraries.fourier import as_fourier, fourier_support
 from xladev.platforms.cuda.libraries.matmul import as_matmul, is_inner_first, matmul_support
 from xladev.platforms.cuda.libraries.solvers import (
@@ -37,6 +39,7 @@ SUPPORT: Mapping[str, Callable[[HloInstruction], Support]] = MappingProxyType(
         "fft": fourier_support,
         "cholesky": solver_support,
         "triangular-solve": solver_support,
+        "custom-call": factorisation_support,
     }
 )
 """Opcodes that libraries compute, if these functions say so."""
@@ -54,6 +57,7 @@ LIBRARIES: Mapping[str, str] = MappingProxyType(
         "fft": "cufft",
         "cholesky": "cusolver",
         "triangular-solve": "cublas",
+        "custom-call": "cusolver",
     }
 )
 """The library behind each opcode."""
@@ -92,7 +96,7 @@ class LibraryCalls(HloModulePass):
             ]
         for rules in sweeps:
             module = RuleSet(rules, only_static=True).run(module)
-        return module
+        return TupleSimplifier().run(module)
 
     def _product(self) -> RewriteRule:
         @rewrite(m.Opcode("dot").where(_is_ours, "a product that cuBLASLt has"))
@@ -181,6 +185,18 @@ def _call_potrf(r: Rewriter, root: HloInstruction) -> HloInstruction:
     return r.select(failed, float("nan"), r.select(kept, factors, 0))
 
 
+@rewrite(m.Opcode("custom-call").where(_is_ours, "a factorisation that cuSOLVER has"))
+def _call_cusolver(r: Rewriter, root: HloInstruction) -> HloInstruction:
+    """A custom call of LAPACK = factors, eigenvalues or singular values by the library."""
+    values = factorised(r, root)
+    return r.op("tuple", *values) if root.shape.is_tuple else values[0]
+
+
 _CALLS: Mapping[str, RewriteRule] = MappingProxyType(
-    {"fft": _call_cufft, "triangular-solve": _call_trsm, "cholesky": _call_potrf}
+    {
+        "fft": _call_cufft,
+        "triangular-solve": _call_trsm,
+        "cholesky": _call_potrf,
+        "custom-call": _call_cusolver,
+    }
 )
