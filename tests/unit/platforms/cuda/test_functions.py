@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.hlo.text import parse_module
+from xladev.platforms.cuda.codegen import angles
 from xladev.platforms.cuda.codegen.approximations import APPROXIMATIONS
 from xladev.testing.differential import run_on_platform
 
@@ -33,8 +34,12 @@ EXACT = {
     "log-plus-one": np.log1p,
     "log": np.log,
     "sqrt": np.sqrt,
+    "sine": np.sin,
+    "cosine": np.cos,
+    "tan": np.tan,
 }
-SINGLE = ("exponential", "logistic", "tanh", "erf", "rsqrt", "log-plus-one")
+ANGLES = ("sine", "cosine", "tan")
+SINGLE = (*ANGLES, "exponential", "logistic", "tanh", "erf", "rsqrt", "log-plus-one")
 NARROW = (*SINGLE, "log", "sqrt")
 
 
@@ -124,3 +129,30 @@ def test_the_model_is_as_wrong_as_documented(emulated):
     got = found("rsqrt", "f32", x, emulated).astype(np.float64)
     off = np.abs(got * np.sqrt(x.astype(np.float64)) - 1)
     assert 0.8 * 2.0**-22.9 < off.max() <= 2.0**-22.9 + 2.0**-24
+
+
+def near_multiples(count: int) -> np.ndarray:
+    """f32 that are as near to multiples of pi/2 as can be, small and large, of all exponents."""
+    k = np.unique(np.exp(np.linspace(0, np.log(2.0**60), count)).astype(np.int64))
+    near = (k.astype(np.float64) * (np.pi / 2)).astype(np.float32)
+    powers = np.ldexp(np.float32(1.5), np.arange(-20, 127)).astype(np.float32)
+    worst = np.float32([16367173.0 * 2.0**72, 13176795.0, 36.32, 65535.99, 65536.0, 3.4028235e38])
+    return np.concatenate([near, np.nextafter(near, np.float32(np.inf)), powers, worst, -near])
+
+
+@pytest.mark.parametrize("opcode", ANGLES)
+def test_angles_near_multiples_and_large_ones(opcode, emulated):
+    x = near_multiples(20_000)
+    units = in_units(found(opcode, "f32", x, emulated), EXACT[opcode](x.astype(float)), 23, -126)
+    worst = int(np.argmax(units))
+    assert units[worst] <= 4, f"{units[worst]} units at {x[worst]!r}"
+
+
+@pytest.mark.parametrize("opcode", ["sine", "cosine"])
+def test_another_part_of_pi_is_found(opcode, emulated, monkeypatch):
+    monkeypatch.setattr(angles, "_HALF_PI", (*angles._HALF_PI[:2], 0.0))
+    monkeypatch.setattr(angles, "_WORDS", (*angles._WORDS[:3], 0, *angles._WORDS[4:]))
+    x = near_multiples(3_000)
+    want = EXACT[opcode](x.astype(float))
+    units = in_units(found(opcode, "f32", x, emulated), want, 23, -126)
+    assert (units[np.abs(x) < 2.0**16].max() > 4) or (units[np.abs(x) >= 2.0**16].max() > 4)

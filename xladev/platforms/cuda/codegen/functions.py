@@ -17,8 +17,10 @@ from xladev.codegen.math import coefficients as c
 from xladev.codegen.math.exponential import exp_single
 from xladev.codegen.math.logarithm import log1p_by, log_finite_single
 from xladev.codegen.math.shared import horner, shared, with_sign
+from xladev.codegen.math.trigonometric import keep_zero
 from xladev.codegen.scalar.operation import FloatEmitter
 from xladev.errors import UnsupportedError
+from xladev.platforms.cuda.codegen import angles
 
 _Args = Sequence[Value]
 _LOG2_E = 1.44269502162933349609375
@@ -59,7 +61,7 @@ def _exp(b: FunctionBuilder, args: _Args) -> Value:
 
 
 def _quotient(b: FunctionBuilder, numerator: Value | float, denominator: Value) -> Value:
-    """A quotient within 0.51 units, for denominators of 1 to 2**100."""
+    """A quotient within 0.51 units, for denominators and quotients of 2**-100 to 2**100."""
     r = _approximate(b, "rcp", denominator)
     n = numerator if isinstance(numerator, Value) else b.const(denominator.type, numerator)
     q = b.fmul(n, r)
@@ -107,6 +109,11 @@ def _log1p(b: FunctionBuilder, args: _Args) -> Value:
 
 def _rsqrt(b: FunctionBuilder, args: _Args) -> Value:
     return _approximate(b, "rsqrt", args[0])
+
+
+def _tan(b: FunctionBuilder, args: _Args) -> Value:
+    numerator, denominator = angles.tangent(b, args)
+    return keep_zero(b, args[0], _quotient(b, numerator, denominator))
 
 
 def _only_single(name: str, emitter: FloatEmitter) -> FloatEmitter:
@@ -159,11 +166,14 @@ def _narrow_divide(b: FunctionBuilder, args: _Args) -> Value:
 
 _SINGLE: Mapping[str, FloatEmitter] = MappingProxyType(
     {
+        "cosine": _only_single("cos", angles.cosine),
         "erf": _only_single("erf", _erf),
         "exponential": _only_single("exp", _exp),
         "log-plus-one": _only_single("log1p", _log1p),
         "logistic": _only_single("logistic", _logistic),
         "rsqrt": _rsqrt,
+        "sine": _only_single("sin", angles.sine),
+        "tan": _only_single("tan", _tan),
         "tanh": _only_single("tanh", _tanh),
     }
 )
