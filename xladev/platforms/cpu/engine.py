@@ -164,14 +164,17 @@ def _compiled(
     return object_code(name, machine, code)
 
 
-def compile_text(name: str, text: str, optimization_level: int) -> bytes:
-    """Object code of a module given as LLVM assembly.
+def compile_text(
+    name: str, text: str, optimization_level: int, target: CpuTarget | None = None
+) -> bytes:
+    """Object code of a module given as LLVM assembly, for a target or this machine.
 
     Raises:
         CompileError: LLVM rejects the text; the error keeps it.
     """
-    machine = target_machine(optimization_level)
+    machine = target_machine(optimization_level, target)
     code = parsed(name, text)
+    code.data_layout = str(machine.target_data)
     if optimization_level:
         run_passes(machine, code, optimization_level)
     return object_code(name, machine, code)

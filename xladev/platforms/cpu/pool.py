@@ -88,6 +88,9 @@ define void @{PARALLEL}(ptr %function, ptr %frame, ptr %private, i64 %count, i64
 """
 """The pool of systems whose threads `pool.ll` does not know: none."""
 
+POOL_LEVEL = 1
+"""How far the code is optimised."""
+
 _lock = threading.Lock()
 
 
@@ -134,7 +137,8 @@ def pool_symbols() -> Mapping[str, int]:
 def _make() -> Mapping[str, int]:
     wanted = threads_wanted()
     symbols = (PARALLEL, "threads", "trace")
-    code = LoadedObject("pool", cached_object("pool", _text(), 1), symbols)
+    text = pool_text(target_traits().triple)
+    code = LoadedObject("pool", cached_object("pool", text, POOL_LEVEL), symbols)
     # Threads are in this code until the process ends, which the interpreter does before.
     keep_forever(code, *code.parts)
     ctypes.c_int64.from_address(code.address("threads")).value = wanted
@@ -142,9 +146,10 @@ def _make() -> Mapping[str, int]:
     return MappingProxyType({PARALLEL: code.address(PARALLEL)})
 
 
-def _text() -> str:
-    if sys.platform != "linux":
+def pool_text(triple: str) -> str:
+    """The code for machines of a triple, as LLVM assembly."""
+    if "linux" not in triple:
         return _ALONE
-    processor = target_traits().triple.partition("-")[0]
+    processor = triple.partition("-")[0]
     pool = (Path(__file__).parent / "pool.ll").read_text("utf-8")
     return pool + _MACHINES.get(processor, _PORTABLE)

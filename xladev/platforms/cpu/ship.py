@@ -21,9 +21,17 @@ from xladev.compiler.options import CompileOptions
 from xladev.compiler.signature import Signature
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.compiler import CpuCompiler
-from xladev.platforms.cpu.engine import object_code, parsed, run_passes, target_machine
+from xladev.platforms.cpu.engine import (
+    compile_text,
+    object_code,
+    parsed,
+    run_passes,
+    target_machine,
+)
 from xladev.platforms.cpu.linker import program_module
-from xladev.platforms.cpu.shipped import FOLDER, LEVELS, OPTIMIZATION_LEVEL, packed
+from xladev.platforms.cpu.native_door import DOOR_LEVEL, door_text
+from xladev.platforms.cpu.pool import POOL_LEVEL, pool_text
+from xladev.platforms.cpu.shipped import FOLDER, LEVELS, OPTIMIZATION_LEVEL, packed, text_symbol
 from xladev.platforms.cpu.targets import CpuTarget
 
 SORT_SIZES = 16, 64, 1024, 8192
@@ -122,7 +130,19 @@ def _compiled(target: CpuTarget) -> dict[str, bytes]:
             code.data_layout = str(machine.target_data)
             run_passes(machine, code, OPTIMIZATION_LEVEL)
             found[symbol] = object_code(symbol, machine, code)
-    return found
+    return found | _compiled_texts(target)
+
+
+def _compiled_texts(target: CpuTarget) -> dict[str, bytes]:
+    """What every process needs beside procedures: its threads, and calls from NumPy."""
+    texts = (
+        ("pool", pool_text(target.traits.triple), POOL_LEVEL),
+        ("door", door_text(), DOOR_LEVEL),
+    )
+    return {
+        text_symbol(name, text, level): compile_text(name, text, level, target)
+        for name, text, level in texts
+    }
 
 
 if __name__ == "__main__":

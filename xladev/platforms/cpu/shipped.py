@@ -11,6 +11,8 @@ import logging
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 from xladev import __version__, instrument
@@ -72,13 +74,31 @@ LEVELS = (
 
 
 def shipped_procedures(
-    target: TargetTraits, optimization_level: int, folder: Path = FOLDER
+    target: TargetTraits, optimization_level: int, folder: Path | None = None
 ) -> dict[str, Procedure]:
     """Those for this machine, by symbol; none if nothing is shipped for it, or for other code."""
     level = next((each for each in LEVELS if _fits(each, target)), None)
     if level is None or optimization_level != OPTIMIZATION_LEVEL:
         return {}
-    path = folder / f"{level.name}.objects"
+    return dict(_read((folder or FOLDER) / f"{level.name}.objects"))
+
+
+def shipped_object(name: str, text: str, optimization_level: int) -> bytes | None:
+    """The object code of a text that is the same in every process, if it came compiled."""
+    found = shipped_procedures(target_traits(), OPTIMIZATION_LEVEL).get(
+        text_symbol(name, text, optimization_level)
+    )
+    return None if found is None else found.code
+
+
+def text_symbol(name: str, text: str, optimization_level: int) -> str:
+    """What the object code of a text is called in a file."""
+    return f"{name}.{optimization_level}.{sha256(text.encode()).hexdigest()}"
+
+
+@cache
+def _read(path: Path) -> Mapping[str, Procedure]:
+    """What a file has; nothing if it is absent, damaged or of other code."""
     try:
         with instrument.trace_scope("shipped procedures", "codegen"):
             return _unpacked(path.read_bytes())

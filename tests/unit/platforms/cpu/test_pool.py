@@ -100,7 +100,7 @@ def misses_units(address: int) -> bool:
 
 def planted(old: str, new: str) -> int:
     """Address of a pool in which some text is replaced; its threads never end."""
-    text = pool._text()
+    text = pool.pool_text(target_traits().triple)
     assert text.count(old) == 1
     wrong = LoadedObject(
         "wrong", compile_text("wrong", text.replace(old, new), 1), (pool.PARALLEL,)

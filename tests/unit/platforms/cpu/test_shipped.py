@@ -16,9 +16,11 @@ from xladev.hlo import dtype as dt
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import compiler, executor, library, object_cache, shipped
 from xladev.platforms.cpu import ship as shipping
-from xladev.platforms.cpu.engine import target_traits
+from xladev.platforms.cpu.engine import LoadedObject, target_traits
 from xladev.platforms.cpu.library import Library
+from xladev.platforms.cpu.native_door import compile_door
 from xladev.platforms.cpu.payload import CpuPayload
+from xladev.platforms.cpu.pool import POOL_LEVEL, pool_text
 from xladev.platforms.cpu.ship import ship
 from xladev.platforms.cpu.shipped import LEVELS, OPTIMIZATION_LEVEL, shipped_procedures
 
@@ -55,6 +57,19 @@ def test_what_was_shipped_is_not_compiled(monkeypatch: pytest.MonkeyPatch, folde
     b = np.arange(24 * 40, dtype=np.float32).reshape(24, 40) % 5
     made = compile_for(parse_module(PRODUCT), "cpu")
     np.testing.assert_array_equal(np.asarray(made(a, b)), a @ b)
+
+
+def test_threads_and_calls_come_compiled(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    (path,) = folder.iterdir()
+    monkeypatch.setattr(shipped, "FOLDER", folder)
+    monkeypatch.setattr(object_cache, "compile_text", None)  # a call would be an error
+    text = pool_text(target_traits().triple)
+    code = object_cache.cached_object("pool", text, POOL_LEVEL)
+    assert code in path.read_bytes()
+    assert LoadedObject("pool", code, ("xladev_parallel",)).address("xladev_parallel")
+    assert compile_door() in path.read_bytes()
+    assert shipped.shipped_object("pool", f"{text};", POOL_LEVEL) is None
+    assert shipped.shipped_object("pool", text, POOL_LEVEL + 1) is None
 
 
 def test_nothing_is_shipped_for_other_levels_or_processors(folder: Path) -> None:
