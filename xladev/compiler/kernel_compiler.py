@@ -61,7 +61,7 @@ class KernelCompiler(Compiler):
             CompileError: with the kernel at fault as its place.
         """
         module = without_fusions(with_row_major_layouts(module))
-        fused = self.form_kernels(module) if options.fusion else module
+        fused = self.arrange(self.form_kernels(module), options) if options.fusion else module
         instrument.dump(f"{module.name}.fused", "hlo", lambda: print_module(fused))
         instrument.dump(f"{module.name}.fused", "dot", lambda: module_to_dot(fused))
         kernels = ProgramKernels(lambda spec: self.lower(spec, options))
@@ -88,12 +88,23 @@ class KernelCompiler(Compiler):
             honoured_aliases(fused),
             schedule=options.schedule,
             limit_nbytes=limit,
-            apart=partial(self._form_single_kernels, module) if options.fusion else None,
+            apart=partial(self._form_apart, module, options) if options.fusion else None,
         )
 
     def form_kernels(self, module: HloModule) -> HloModule:
         """The module with `fusion` instructions where `can_fuse` and `can_share_kernel` allow."""
         return MultiOutputFusion(self.can_share_kernel).run(self._form_single_kernels(module))
+
+    def _form_apart(self, module: HloModule, options: CompileOptions) -> HloModule:
+        return self.arrange(self._form_single_kernels(module), options)
+
+    def arrange(self, module: HloModule, options: CompileOptions) -> HloModule:
+        """The module, its kernels formed, with values as they should lie in memory.
+
+        A backend may give kernels of a constant another constant, and say in their computations how
+        the two go together. By default all stays row-major.
+        """
+        return module
 
     def _form_single_kernels(self, module: HloModule) -> HloModule:
         rows = RowFusion().run(module) if self.has_row_kernels else module

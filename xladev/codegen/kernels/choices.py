@@ -7,7 +7,7 @@ the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -16,7 +16,12 @@ from xladev.codegen.kernels.convolution import convolution_of
 from xladev.codegen.kernels.cost import estimated_ns
 from xladev.codegen.kernels.matmul import product_of
 from xladev.codegen.kernels.products.dot import BLOCK_ROWS, DotPlan, dot_plan
-from xladev.codegen.kernels.products.kinds import PANEL_NBYTES, WIDEST_NBYTES, ProductKind
+from xladev.codegen.kernels.products.kinds import (
+    PANEL_NBYTES,
+    VECTORS,
+    WIDEST_NBYTES,
+    ProductKind,
+)
 from xladev.codegen.kernels.products.row_sums import row_sums_plan
 from xladev.codegen.kernels.products.windows import MOST_ROWS, WindowPlan, window_plan
 from xladev.codegen.kernels.sharing import LEAST_NS, LEAST_PART_NS
@@ -81,13 +86,22 @@ def _product_choice(spec: KernelSpec, target: TargetTraits) -> Choice | None:
     if root.opcode == "dot" and row_sums_plan(root) is None:
         dot = dot_plan(root)
         if dot is not None:
-            return Choice("dot", f"dot {types} {_dot_key(dot)}", _dot_tactics(root, dot, target))
+            tactics = _dot_tactics(root, dot, target)
+            tactics = tactics if dot.panels is None else _keeping_panels(tactics)
+            return Choice("dot", f"dot {types} {_dot_key(dot)}", tactics)
     if root.opcode == "convolution":
         windows = window_plan(root)
         if windows is not None and not windows.is_depthwise:
             key = f"convolution {types} {_window_key(windows)}"
-            return Choice("convolution", key, _window_tactics(root, windows, target))
+            tactics = _window_tactics(root, windows, target)
+            tactics = tactics if windows.panels is None else _keeping_panels(tactics)
+            return Choice("convolution", key, tactics)
     return None
+
+
+def _keeping_panels(tactics: Sequence[Tactic]) -> tuple[Tactic, ...]:
+    """Those that read panels that lie packed: of as many columns as there are by default."""
+    return tuple(t for t in tactics if not t.in_tiles and (t.tile is None or t.tile[1] == VECTORS))
 
 
 def _parts_choice(spec: KernelSpec, threads: int) -> Choice | None:

@@ -9,7 +9,7 @@ from xladev.codegen.index import Index
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.loops import emit_loops
 from xladev.codegen.kernels.matmul import dot_way, emit_tiled_dot
-from xladev.codegen.kernels.products.dot import DotPlan, emit_dot_blocks
+from xladev.codegen.kernels.products.dot import DotPlan, emit_dot_blocks, fits_target
 from xladev.codegen.kernels.products.row_sums import emit_row_sums, row_sums_plan
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.convert import emit_convert
@@ -32,7 +32,8 @@ def emit_dot(k: KernelBuild) -> None:
         return
     way = dot_way(k.root, k.tactic)
     if isinstance(way, DotPlan):
-        emit_dot_blocks(k, way)
+        fits = fits_target(way, k.root, k.b.module.target)
+        emit_dot_blocks(k, way) if fits else emit_loops(k)
     elif way is not None:
         emit_tiled_dot(k, way)
     elif is_row_wise(k.root):

@@ -113,7 +113,8 @@ def emit_convolution(k: KernelBuild) -> None:
     """In tiles; or element by element."""
     way = convolution_way(k.root, k.tactic)
     if isinstance(way, WindowPlan):
-        emit_windows(k, way)
+        fits = way.fits(k.b.module.target.vector_nbytes)
+        emit_windows(k, way) if fits else emit_loops(k)
     elif way is not None:
         _Tiles(k, way).emit((way.groups,))
     else:

@@ -33,6 +33,7 @@ from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
 from xladev.platforms.cpu.ahead import compile_ahead, entry_symbol
+from xladev.platforms.cpu.constant_panels import with_constant_panels
 from xladev.platforms.cpu.effort import has_loops, kernels_worth_passes, light_kernels
 from xladev.platforms.cpu.engine import (
     ENTRY,
@@ -167,6 +168,12 @@ class CpuCompiler(KernelCompiler):
     def has_row_kernels(self) -> bool:
         """Yes: a row that was folded is still in the nearest cache."""
         return True
+
+    def arrange(self, module: HloModule, options: CompileOptions) -> HloModule:
+        """Constants that products would pack in each run lie packed for the target."""
+        if not options.optimization_level:
+            return module
+        return with_constant_panels(module, _target(options.target).traits)
 
     def can_share_kernel(self, first: HloInstruction, second: HloInstruction) -> Support:
         """Reduces together, with the loops that go their way where they are folded in vectors.

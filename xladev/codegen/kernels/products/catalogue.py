@@ -60,7 +60,8 @@ def _kinds(kind: ProductKind, module: ModuleBuilder) -> list[ProductKind]:
 def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
     block = BlockArguments(*_arguments(b, BlockArguments._fields))
     for order in Order:
-        call_block(b, kind, order, block)
+        if order is not Order.PANELS or kind.keeps_columns:
+            call_block(b, kind, order, block)
     if kind.has_pairs:
         call_least_exponent(b, kind, LeastArguments(*_arguments(b, LeastArguments._fields)))
     if kind.right is kind.left is not kind.total and kind.total is dt.F32:

@@ -142,10 +142,8 @@ class _Blocks:
         """All features of the block at some positions."""
         p, b, math = self.plan, self.b, self.k.e.at
         group, row, column = at
-        size = p.sides[1].host_nbytes
         feature = math.add(math.mul(group, p.features), column)
-        filters = math.add(math.mul(feature, p.right[2]), first * p.right[0])
-        base = self.k.e.arrays[self.k.root.operands[1]][0].base
+        right, strides = self._right(group, column, first)
         left = b.sub(p.features, math.value(column))
         arguments = BlockArguments(
             table=self._table,
@@ -153,15 +151,33 @@ class _Blocks:
             positions=b.const(I64, count),
             left_step=b.const(I64, p.channel * p.sides[0].host_nbytes),
             steps=b.const(I64, p.channels),
-            right=b.byte_address(base, math.value(math.mul(filters, size))),
-            right_position=b.const(I64, p.right[0] * size),
-            right_step=b.const(I64, p.right[1] * size),
-            right_column=b.const(I64, p.right[2] * size),
+            right=right,
+            right_position=b.const(I64, strides[0]),
+            right_step=b.const(I64, strides[1]),
+            right_column=b.const(I64, strides[2]),
             result=self._result(row, feature),
             result_row=b.const(I64, p.groups * p.features * self.kind.size),
             columns=b.intrinsic("smin", left, self.columns),
             goes_on=b.const(I64, first),
             runs=self._runs,
-            panel=self.k.scratch,
+            panel=self.k.scratch if p.panels is None else Value("null", PTR),
         )
         call_block(b, self.kind, p.order, arguments)
+
+    def _right(
+        self, group: IndexValue, column: IndexValue, first: int
+    ) -> tuple[Value, tuple[int, int, int]]:
+        """Where filters begin at a position; bytes between positions, channels and features."""
+        p, math, size = self.plan, self.k.e.at, self.plan.sides[1].host_nbytes
+        if p.panels is None:
+            operand, strides = self.k.root.operands[1], p.right
+            feature = math.add(math.mul(group, p.features), column)
+        else:
+            operand, width = p.panels.parameter, self.kind.width
+            strides = p.channels * width, width, p.panels.form.lines
+            feature = math.add(math.mul(group, p.panels.form.count * width), column)
+        place = math.add(math.mul(feature, strides[2]), first * strides[0])
+        base = self.k.e.arrays[operand][0].base
+        position, step, along = (n * size for n in strides)
+        address = self.b.byte_address(base, math.value(math.mul(place, size)))
+        return address, (position, step, along)

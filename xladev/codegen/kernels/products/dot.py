@@ -23,6 +23,7 @@ from xladev.codegen.kernels.products.kinds import PANEL_NBYTES, WIDEST_NBYTES, P
 from xladev.codegen.kernels.products.matrices import Matrices, Side, matrices_by_shape, matrices_of
 from xladev.codegen.kernels.products.narrowing import NarrowingArguments, call_narrowing
 from xladev.codegen.kernels.products.orders import Order
+from xladev.codegen.kernels.products.panels import Panels, panels_of
 from xladev.codegen.kernels.products.tables import LinesArguments, call_lines
 from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.codegen.llvm import I64, PTR, TargetTraits, Value
@@ -63,6 +64,7 @@ class DotPlan:
         left, right: the operands.
         result: strides of the result along batch and rows.
         tactic: how the blocks are cut and gone through.
+        panels: where the right operand lies, if it lies packed.
     """
 
     total: PrimitiveType
@@ -74,6 +76,7 @@ class DotPlan:
     left: Side
     right: Side
     result: tuple[tuple[int, ...], int]
+    panels: Panels | None = None
     tactic: Tactic = DEFAULT
 
     @property
@@ -83,12 +86,14 @@ class DotPlan:
 
     @property
     def panel_nbytes(self) -> int:
-        """Bytes of a panel of packed columns."""
-        return self.tactic.panel_nbytes or PANEL_NBYTES
+        """Bytes of a panel that is packed; none for one that lies packed."""
+        return 0 if self.panels is not None else self.tactic.panel_nbytes or PANEL_NBYTES
 
     @property
     def order(self) -> Order:
         """How the right operand lies in memory."""
+        if self.panels is not None:
+            return Order.PANELS
         if self.right.free == 1:
             return Order.ROWS
         return Order.COLUMNS if self.right.step == 1 else Order.APART
@@ -127,9 +132,17 @@ class DotPlan:
 
 def dot_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> DotPlan | None:
     """How a dot is computed in blocks; None if it is not."""
-    found = matrices_of(i)
-    plan = None if found is None else _plan(i, found)
+    panels = panels_of(i) if i.operands[0].opcode == "parameter" else None
+    found = matrices_by_shape(i) if panels is not None else matrices_of(i)
+    plan = None if found is None else _plan(i, found, panels)
     return None if plan is None else replace(plan, tactic=tactic)
+
+
+def dot_kind(plan: DotPlan, i: HloInstruction, target: TargetTraits) -> ProductKind:
+    """The functions that a dot's blocks need."""
+    left, right = (o.shape.element_type for o in i.operands[:2])
+    kind = ProductKind.of(target, left, right, plan.total)
+    return _grouped(plan, kind.by(plan.tactic), target)
 
 
 def is_fast_as_it_is(i: HloInstruction) -> bool:
@@ -143,17 +156,18 @@ def is_fast_as_it_is(i: HloInstruction) -> bool:
     return 1 in (plan.left.step, plan.left.free)
 
 
-def _plan(i: HloInstruction, found: Matrices) -> DotPlan | None:
+def _plan(i: HloInstruction, found: Matrices, panels: Panels | None = None) -> DotPlan | None:
     total, left, right, result = found
     rows, columns = left.extent, right.extent
-    if result.column != 1 or rows < LEAST_ROWS or columns < LEAST_COLUMNS:
+    least = LEAST_ROWS if panels is None else 1
+    if result.column != 1 or rows < least or columns < LEAST_COLUMNS:
         return None
     if rows * columns * left.depth < LEAST_PRODUCTS:
         return None
     batch = i.shape.dims[: len(i["lhs_batch_dims"])]
     kept = i.shape.element_type
     strides = result.batch, result.row
-    return DotPlan(total, kept, batch, rows, columns, left.depth, left, right, strides)
+    return DotPlan(total, kept, batch, rows, columns, left.depth, left, right, strides, panels)
 
 
 def cut(extent: int, parts: int, step: int, least: int, most: int) -> int:
@@ -182,7 +196,7 @@ def _grouped(plan: DotPlan, kind: ProductKind, target: TargetTraits) -> ProductK
     pairs, quads = kind.in_pairs(target), kind.in_quads(target)
     if quads is not None and plan.depth % quads.step.elements == 0:
         return quads
-    is_aligned = plan.order is Order.ROWS or (
+    is_aligned = plan.order in (Order.ROWS, Order.PANELS) or (
         plan.order is Order.COLUMNS
         and all(n % 2 == 0 for n in (plan.right.free, *plan.right.batch))
     )
@@ -191,12 +205,27 @@ def _grouped(plan: DotPlan, kind: ProductKind, target: TargetTraits) -> ProductK
     return kind
 
 
+def fits_target(plan: DotPlan, i: HloInstruction, target: TargetTraits) -> bool:
+    """False if the right operand lies in panels that are not the target's."""
+    if plan.panels is None:
+        return True
+    kind, form = dot_kind(plan, i, target), plan.panels.form
+    return (form.width, form.unit) == (kind.width, kind.step.elements) and kind.keeps_columns
+
+
+@dataclass(frozen=True, slots=True)
+class _Right:
+    """Where the columns of a block begin; bytes from step to step, and from column to column."""
+
+    first: Value
+    step: int
+    column: int
+
+
 class _Blocks:
     def __init__(self, k: KernelBuild, plan: DotPlan) -> None:
         self.k, self.b, self.plan = k, k.b, plan
-        left, right = (o.shape.element_type for o in k.root.operands[:2])
-        kind = ProductKind.of(k.b.module.target, left, right, plan.total)
-        self.kind = _grouped(plan, kind.by(plan.tactic), k.b.module.target)
+        self.kind = dot_kind(plan, k.root, k.b.module.target)
         self.is_streamed = plan.is_streamed(self.kind)
         widest = STREAMED_COLUMNS if self.is_streamed else BLOCK_COLUMNS
         least = LEAST_BLOCKS if k.is_shared else 1
@@ -223,12 +252,11 @@ class _Blocks:
         rows = b.intrinsic("smin", b.sub(b.const(I64, p.rows), row), self.rows)
         columns = b.intrinsic("smin", b.sub(b.const(I64, p.columns), column), self.columns)
         unit = kind.step.elements
-        sizes = [o.shape.element_type.host_nbytes for o in self.k.root.operands[:2]]
-        left, right = (self.k.e.arrays[o][0] for o in self.k.root.operands[:2])
-        panel = self.k.scratch
-        table = b.byte_address(panel, p.panel_nbytes)
-        base = self._address(left.base, sizes[0], batch, (p.left.batch, p.left.free), row)
-        self._fill_table(table, base, rows, p.left.free * sizes[0])
+        size = self.k.root.operands[0].shape.element_type.host_nbytes
+        left = self.k.e.arrays[self.k.root.operands[0]][0]
+        table = b.byte_address(self.k.scratch, p.panel_nbytes)
+        base = self._address(left.base, size, batch, (p.left.batch, p.left.free), row)
+        self._fill_table(table, base, rows, p.left.free * size)
         kept_nbytes = p.kept.host_nbytes
         kept = self._address(self.k.results[0].base, kept_nbytes, batch, p.result, row)
         kept = b.byte_address(kept, b.mul(column, kept_nbytes))
@@ -238,22 +266,23 @@ class _Blocks:
         if p.is_narrowed:
             sums = b.byte_address(numbers, CHECK_NBYTES)
             sums_row = b.const(I64, min(self.columns, p.columns) * kind.size)
+        right = self._right(batch, column)
         arguments = BlockArguments(
             table=table,
             rows=rows,
             positions=b.const(I64, 1),
-            left_step=b.const(I64, unit * p.left.step * sizes[0]),
+            left_step=b.const(I64, unit * p.left.step * size),
             steps=b.const(I64, p.depth // unit),
-            right=self._address(right.base, sizes[1], batch, (p.right.batch, p.right.free), column),
+            right=right.first,
             right_position=b.const(I64, 0),
-            right_step=b.const(I64, unit * p.right.step * sizes[1]),
-            right_column=b.const(I64, p.right.free * sizes[1]),
+            right_step=b.const(I64, right.step),
+            right_column=b.const(I64, right.column),
             result=sums,
             result_row=sums_row,
             columns=columns,
             goes_on=b.const(I64, 0),
             runs=Value("null", PTR),
-            panel=panel,
+            panel=self.k.scratch if p.panels is None else Value("null", PTR),
         )
         if self.is_streamed:
             call_stream(b, kind, arguments)
@@ -266,6 +295,22 @@ class _Blocks:
             narrowing = NarrowingArguments(sums, sums_row, kept, kept_row, rows, columns)
             call_narrowing(b, kind, p.kept, narrowing)
 
+    def _right(self, batch: Index, column: Value) -> _Right:
+        """Where the columns of a block lie."""
+        p, kind, at = self.plan, self.kind, self.k.e.at
+        if p.panels is not None:
+            form = p.panels.form
+            base = self.k.e.arrays[p.panels.parameter][0].base
+            first = at.mul(at.linear(batch, p.batch), form.count * kind.width)
+            panel = form.lines * kind.size
+            place = at.value(at.mul(at.add(first, column), panel))
+            return _Right(self.b.byte_address(base, place), kind.width * kind.size, panel)
+        operand = self.k.root.operands[1]
+        base, size = self.k.e.arrays[operand][0].base, operand.shape.element_type.host_nbytes
+        place = self._address(base, size, batch, (p.right.batch, p.right.free), column)
+        step = kind.step.elements * p.right.step
+        return _Right(place, step * size, p.right.free * size)
+
     def _call_pairs(self, a: BlockArguments, left: Value, numbers: Value) -> None:
         """The fast functions where no denormal can come up."""
         p, b, kind = self.plan, self.b, self.kind
@@ -273,11 +318,16 @@ class _Blocks:
         second = b.byte_address(numbers, 8)
         call_least_exponent(b, kind, LeastArguments(left, row, a.rows, depth, numbers))
         step = b.const(I64, p.right.step * BF16.host_nbytes)
-        lines = (
-            LeastArguments(a.right, step, depth, a.columns, second)
-            if p.order is Order.ROWS
-            else LeastArguments(a.right, a.right_column, a.columns, depth, second)
-        )
+        if p.panels is not None:
+            form = p.panels.form
+            panels = b.udiv(b.add(a.columns, form.width - 1), form.width)
+            length = b.const(I64, form.width * form.unit)
+            number = b.mul(panels, form.lines)
+            lines = LeastArguments(a.right, a.right_step, number, length, second)
+        elif p.order is Order.ROWS:
+            lines = LeastArguments(a.right, step, depth, a.columns, second)
+        else:
+            lines = LeastArguments(a.right, a.right_column, a.columns, depth, second)
         call_least_exponent(b, kind, lines)
         is_safe = has_no_denormals(b, numbers, second)
         with b.when(is_safe):

@@ -1,7 +1,8 @@
 """A block of a product: panels of columns are packed one by one, and tiles run over each.
 
-The depth goes in parts that fit a panel. Sums go on from part to part in the result, in the same
-order as without parts, so results do not depend on how blocks are cut.
+Panels that lie packed in memory are used there. The depth goes in parts that fit a panel. Sums go
+on from part to part in the result, in the same order as without parts, so results do not depend on
+how blocks are cut.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ STREAMED_AHEAD = 512
 NEAR_NBYTES = 128 << 10
 """Right operands of so few bytes stay near: a stream goes through all of their steps at once."""
 
+_ENDLESS = 1 << 40
+"""More lines than any panel has."""
+
 
 class BlockArguments(NamedTuple):
     """What a block is called with; strides in bytes.
@@ -37,14 +41,15 @@ class BlockArguments(NamedTuple):
         right: first element of the right operand.
         right_position: from one position to the next there.
         right_step: from one step to the next.
-        right_column: from one column to the next.
+        right_column: from one column to the next; of panels that lie packed, from one panel to the
+            next, divided by their width.
         result: first element of the block.
         result_row: from one row to the next.
         columns: number of columns.
         goes_on: not zero to add to what the result holds.
         runs: for each tile, how many positions its rows go through without a break: of so many,
             the table has the first one's addresses alone. Null for tables that have all.
-        panel: memory for one packed panel.
+        panel: memory for one packed panel; null if they lie packed.
     """
 
     table: Value
@@ -109,10 +114,10 @@ class _Block:
 
     def emit(self) -> None:
         """All parts of the depth, of about the same size."""
-        b, a, most = self.b, self.a, self.kind.depth
-        parts = self._quotient(a.steps, b.const(I64, most))
+        b, a, most = self.b, self.a, self._most_lines()
+        parts = self._quotient(a.steps, most)
         most_steps = self._quotient(a.steps, parts)
-        group = b.intrinsic("smax", b.udiv(b.const(I64, most), a.steps), 1)
+        group = b.intrinsic("smax", b.udiv(most, a.steps), 1)
         with b.loop(0, self._quotient(a.positions, group)) as n, b.loop(0, parts) as part:
             position, step = b.mul(n, group), b.mul(part, most_steps)
             offset = b.add(b.mul(position, a.right_position), b.mul(step, a.right_step))
@@ -126,6 +131,13 @@ class _Block:
                     goes_on=b.or_(a.goes_on, b.or_(position, step)),
                 )
             )
+
+    def _most_lines(self) -> Value:
+        """Lines of a panel in one part: all of one that lies packed, if it is used only once."""
+        b, most = self.b, self.b.const(I64, self.kind.depth)
+        if self.order is not Order.PANELS:
+            return most
+        return b.select(b.icmp("sle", self.a.rows, self.kind.rows), b.const(I64, _ENDLESS), most)
 
     def emit_stream(self) -> None:
         """Short parts of the depth; all of it if the right operand is near."""
@@ -182,16 +194,22 @@ class _Block:
             self._widest(part, column, left, vectors - 1)
 
     def _panel(self, part: _Part, column: Value, columns: Value, vectors: int) -> None:
-        """Packs it, then runs the tiles."""
+        """Packs it unless it lies packed, then runs the tiles."""
         b, a, kind = self.b, self.a, self.kind
         source = b.byte_address(part.right, b.mul(column, a.right_column))
-        arguments = PanelArguments(
-            a.panel, source, part.positions, a.right_position, part.steps, a.right_step,
-            a.right_column, columns,
-        )  # fmt: skip
-        call_pack(b, kind, vectors, self.order, arguments)
-        is_whole = b.icmp("eq", columns, vectors * kind.lanes)
         following = b.byte_address(source, b.mul(a.right_column, kind.width))
+        if self.order is Order.PANELS:
+            panel, line = source, a.right_step
+            is_once = b.icmp("sle", a.rows, kind.rows)
+            following = b.select(is_once, b.byte_address(source, STREAMED_AHEAD), following)
+        else:
+            panel, line = a.panel, b.const(I64, vectors * kind.nbytes)
+            arguments = PanelArguments(
+                panel, source, part.positions, a.right_position, part.steps, a.right_step,
+                a.right_column, columns,
+            )  # fmt: skip
+            call_pack(b, kind, vectors, self.order, arguments)
+        is_whole = b.icmp("eq", columns, vectors * kind.lanes)
         with b.loop(0, a.rows, kind.rows) as row:
             place = b.byte_address(a.result, b.mul(row, a.result_row))
             place = b.byte_address(place, b.mul(column, kind.size))
@@ -203,8 +221,8 @@ class _Block:
                 start=part.start,
                 left_step=a.left_step,
                 steps=b.mul(part.steps, run),
-                right=a.panel,
-                right_step=b.const(I64, vectors * kind.nbytes),
+                right=panel,
+                right_step=line,
                 result=place,
                 result_row=a.result_row,
                 last=last,

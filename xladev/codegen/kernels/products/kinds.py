@@ -169,6 +169,11 @@ class ProductKind:
         return self.panel_nbytes // (self.width * self.size) - self.has_quads
 
     @property
+    def keeps_columns(self) -> bool:
+        """True if packed columns are the elements as they lie in memory, and nothing else."""
+        return self.has_pairs or (self.right is self.total and not self.has_quads)
+
+    @property
     def element(self) -> IrType:
         """One sum."""
         return compute_type(self.total)

@@ -17,6 +17,8 @@ class Order(Enum):
     """Neighbours are neighbouring steps."""
     APART = "apart"
     """Neither."""
+    PANELS = "panels"
+    """As packing would leave it: in panels as wide as a tile, filled with zeros."""
 
 
 class PanelArguments(NamedTuple):

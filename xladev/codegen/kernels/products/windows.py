@@ -22,6 +22,7 @@ from xladev.codegen.kernels.products.kinds import (
 )
 from xladev.codegen.kernels.products.matrices import SUM_TYPES
 from xladev.codegen.kernels.products.orders import Order
+from xladev.codegen.kernels.products.panels import Panels, panels_of
 from xladev.codegen.kernels.products.tables import AxisFacts, PixelFacts, window_facts
 from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.hlo.attributes import ConvDims, WindowDim
@@ -89,6 +90,7 @@ class WindowPlan:
         right: strides of the filters along positions, channels and features.
         sides: types of the base and of the filters.
         tactic: how the blocks are cut and gone through.
+        panels: where the filters lie, if they lie packed.
     """
 
     total: PrimitiveType
@@ -103,6 +105,7 @@ class WindowPlan:
     channel: int
     right: tuple[int, int, int]
     sides: tuple[PrimitiveType, PrimitiveType]
+    panels: Panels | None = None
     tactic: Tactic = DEFAULT
 
     @property
@@ -148,7 +151,8 @@ class WindowPlan:
     def most_run_steps(self) -> int:
         """Steps in all of a convolution with runs: those of one panel."""
         vectors = VECTORS if self.tactic.tile is None else self.tactic.tile[1]
-        return self.panel_nbytes // (vectors * WIDEST_NBYTES)
+        nbytes = self.tactic.panel_nbytes or PANEL_NBYTES
+        return nbytes // (vectors * WIDEST_NBYTES)
 
     @property
     def runs_nbytes(self) -> int:
@@ -158,6 +162,8 @@ class WindowPlan:
     @property
     def order(self) -> Order:
         """How the filters lie in memory."""
+        if self.panels is not None:
+            return Order.PANELS
         _, step, column = self.right
         return Order.ROWS if column == 1 else Order.COLUMNS if step == 1 else Order.APART
 
@@ -180,8 +186,9 @@ class WindowPlan:
 
     @property
     def panel_nbytes(self) -> int:
-        """Bytes of a panel of packed filters; channels by themselves have none."""
-        return 0 if self.is_depthwise else self.tactic.panel_nbytes or PANEL_NBYTES
+        """Bytes of a panel of filters that is packed; none for those that lie packed."""
+        has_none = self.is_depthwise or self.panels is not None
+        return 0 if has_none else self.tactic.panel_nbytes or PANEL_NBYTES
 
     @property
     def workspace_nbytes(self) -> int:
@@ -225,6 +232,10 @@ class WindowPlan:
             numbers += [known, *offsets]
         return tuple(numbers)
 
+    def fits(self, nbytes: int) -> bool:
+        """False if the filters lie in panels for vectors of another length."""
+        return self.panels is None or self.panels.form.width == self.kind(nbytes).width
+
     def kind(self, nbytes: int) -> ProductKind:
         """The functions it needs, with vectors of some length."""
         kind = ProductKind(*self.sides, self.total, vector_length(nbytes, self.total))
@@ -235,7 +246,10 @@ def window_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | Non
     """How a convolution is computed by a table of rows; None if it is not."""
     total = accumulation_type(i.shape.element_type)
     shapes = [o.shape for o in (*i.operands, i)]
-    if len(shapes) != 3 or any(o.opcode != "parameter" for o in i.operands):
+    if len(shapes) != 3 or i.operands[0].opcode != "parameter":
+        return None
+    panels = panels_of(i)
+    if panels is None and i.operands[1].opcode != "parameter":
         return None
     if total is not i.shape.element_type or total not in SUM_TYPES or i["batch_group_count"] > 1:
         return None
@@ -268,6 +282,7 @@ def window_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | Non
         channel=strides[d.input_feature],
         right=(position, right[d.kernel_input_feature], right[d.kernel_output_feature]),
         sides=(base.element_type, filters.element_type),
+        panels=panels,
         tactic=tactic,
     )
     return plan if _is_fast(plan) else None

@@ -1,0 +1,202 @@
+"""Constant right operands of products, packed once: when the program is compiled.
+
+A dot or convolution that would pack a constant in each run reads it in panels instead
+(`codegen/kernels/products/panels.py`). The constant itself is dropped if nothing else reads it; if
+something does, only a small one is kept twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xladev import instrument
+from xladev.codegen.kernels.products.dot import dot_kind, dot_plan
+from xladev.codegen.kernels.products.kinds import ProductKind
+from xladev.codegen.kernels.products.panels import PanelForm, panel_form, with_plain_right
+from xladev.codegen.kernels.products.windows import window_plan
+from xladev.codegen.llvm import TargetTraits
+from xladev.compiler.fusion import kernel_programs, without_dead
+from xladev.compiler.kernel_table import kernel_computation
+from xladev.hlo.evaluator import HloEvaluator
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.literal import Array, Literal
+from xladev.hlo.opset import opdef
+from xladev.hlo.rebuild import map_computations, postorder, rebuild
+from xladev.hlo.shape import array
+
+PASS = "constant-panels"
+SMALL_NBYTES = 1 << 20
+"""Most bytes of panels of a constant that something else reads too, or that are far larger."""
+MOST_GROWTH = 1.25
+"""Larger panels may be so much larger than the constant: they are filled to the width of a tile."""
+LEAST_DEPTH = 8
+"""Lines of a panel below which there is nothing to win."""
+_MOVES = frozenset({"transpose", "reshape", "copy", "reverse", "slice", "convert"})
+"""What a constant may come through."""
+
+
+def with_constant_panels(module: HloModule, target: TargetTraits) -> HloModule:
+    """The module, its kernels formed, with constants in panels where products want them so.
+
+    Args:
+        module: row-major, with fusions.
+        target: says how wide panels are.
+    """
+    programs = kernel_programs(module)
+    found = {
+        i: packed
+        for c in module.computations
+        if c.name in programs
+        for i in c.instructions
+        if (packed := _packed(i, target)) is not None
+    }
+    changed = _changed(module, found)
+    refused = set(_too_large(changed, found))
+    for i in refused:
+        instrument.decision(PASS, i.name, "its constant is large, and read in another order too")
+    if not refused:
+        return changed
+    return _changed(module, {i: p for i, p in found.items() if i not in refused})
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """A product and how its constant is to lie.
+
+    Attributes:
+        source: the constant.
+        value: the operand, made of it.
+        order: in which panels take the operand's dimensions.
+        form: how they hold it then.
+        root: the product of a kernel with panels as its second parameter.
+    """
+
+    source: HloInstruction
+    value: HloInstruction
+    order: tuple[int, ...]
+    form: PanelForm
+    root: HloInstruction
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the panels."""
+        return array(self.value.shape.element_type, self.form.panels).nbytes
+
+    def panels(self) -> Literal:
+        """What is kept in place of the constant."""
+        packed = self.form.packed(_value(self.value).transpose(self.order))
+        packed.flags.writeable = False
+        shape = array(self.value.shape.element_type, packed.shape).row_major()
+        return Literal(shape, packed)
+
+
+def _too_large(
+    changed: HloModule, found: Mapping[HloInstruction, _Packed]
+) -> Iterator[HloInstruction]:
+    """Products for which a large constant would be kept twice."""
+    kept = {
+        id(i["literal"]) for c in changed.computations for i in c.instructions
+        if i.opcode == "constant"
+    }  # fmt: skip
+    forms: dict[int, set[Any]] = {}
+    for p in found.values():
+        forms.setdefault(id(p.source["literal"]), set()).add((p.order, p.form))
+    for i, p in found.items():
+        literal = id(p.source["literal"])
+        if p.nbytes > SMALL_NBYTES and (literal in kept or len(forms[literal]) > 1):
+            yield i
+
+
+def _changed(module: HloModule, found: Mapping[HloInstruction, _Packed]) -> HloModule:
+    """The module with kernels that read panels."""
+    if not found:
+        return module
+    literals: dict[Any, Literal] = {}
+
+    def change(computation: HloComputation) -> HloComputation:
+        made = {i: _kernel(i, found[i], literals) for i in computation.instructions if i in found}
+        return without_dead(rebuild(computation, made)) if made else computation
+
+    return map_computations(module, change)
+
+
+def _kernel(i: HloInstruction, p: _Packed, literals: dict[Any, Literal]) -> HloInstruction:
+    """The kernel in place of a product; equal panels are one literal."""
+    key = (id(p.source["literal"]), p.value, p.order, p.form)
+    if key not in literals:
+        literals[key] = p.panels()
+    literal = literals[key]
+    constant = HloInstruction(
+        opdef("constant"), literal.shape, (), {"literal": literal}, f"{p.source.name}.panels"
+    )
+    body = HloComputation(f"fused.{i.name}.panels", tuple(postorder([p.root])), p.root)
+    attrs = {"kind": "kLoop", "calls": body}
+    operands = (i.operands[0], constant)
+    return HloInstruction(opdef("fusion"), i.shape, operands, attrs, i.name, i.note)
+
+
+def _packed(i: HloInstruction, target: TargetTraits) -> _Packed | None:
+    """How a product's constant is to lie; None if there is none, or it is not packed anyway."""
+    if i.opcode not in ("dot", "convolution") or len(i.operands) != 2 or i.note.device:
+        return None
+    value = i.operands[1]
+    source = _source(value)
+    if source is None:
+        return None
+    product = kernel_computation(i).root
+    kind = _kind(product, target)
+    if kind is None or not kind.keeps_columns:
+        return None
+    order, attrs = with_plain_right(product)
+    left, right = product.operands
+    dims = tuple(value.shape.dims[d] for d in order)
+    plain = replace(right, shape=array(value.shape.element_type, dims).row_major())
+    turned = replace(product, operands=(left, plain), attrs={**product.attrs, **attrs})
+    form = panel_form(turned, kind.width, kind.step.elements)
+    if form is None or form.depth < LEAST_DEPTH or form.depth % form.unit:
+        return None
+    panels = replace(right, shape=array(value.shape.element_type, form.panels).row_major())
+    root = replace(turned, operands=(left, form.unpacked(panels)))
+    packed = _Packed(source, value, order, form, root)
+    is_small = packed.nbytes <= max(SMALL_NBYTES, MOST_GROWTH * source.shape.nbytes)
+    return packed if is_small and _kind(root, target) == kind else None
+
+
+def _kind(product: HloInstruction, target: TargetTraits) -> ProductKind | None:
+    """The functions of a product that packs its right operand; None if it does not."""
+    if product.opcode == "dot":
+        plan = dot_plan(product)
+        return None if plan is None else dot_kind(plan, product, target)
+    windows = window_plan(product)
+    if windows is None or windows.is_depthwise:
+        return None
+    return windows.kind(target.vector_nbytes)
+
+
+def _source(value: HloInstruction) -> HloInstruction | None:
+    """The constant that a value is made of; None if it is made of anything else."""
+    while value.opcode in _MOVES or _is_moving_kernel(value):
+        (value,) = value.operands
+    is_array = value.opcode == "constant" and value.shape.is_array and not value.shape.is_scalar
+    return value if is_array and not value["literal"].elided else None
+
+
+def _is_moving_kernel(value: HloInstruction) -> bool:
+    if value.opcode != "fusion" or len(value.operands) != 1:
+        return False
+    opcodes = {i.opcode for i in value["calls"].instructions}
+    return opcodes <= _MOVES | {"parameter"}
+
+
+def _value(value: HloInstruction) -> Array:
+    """The array of what `_source` accepts."""
+    chain: list[HloInstruction] = []
+    while value.opcode != "constant":
+        chain.append(value)
+        (value,) = value.operands
+    found: Array = value["literal"].array
+    for i in reversed(chain):
+        found = HloEvaluator().value(i, (found,))
+    return found
