@@ -69,7 +69,7 @@ class Driver:
 
     @property
     def used(self) -> int:
-        return sum(map(len, self.memory.values()))
+        return sum(map(len, list(self.memory.values())))  # a copy, made at once: others allocate
 
     def view(self, memory: DeviceMemory) -> np.ndarray:
         """The bytes; a KeyError after they were freed."""

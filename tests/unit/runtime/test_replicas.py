@@ -1,6 +1,7 @@
 """Executions on several devices: threads, collectives, failures, no crosswise waiting."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -110,12 +111,10 @@ def test_executions_from_many_threads_never_wait_crosswise(registered):
                 if not np.array_equal(result.numpy(), 4 * A + 6):
                     wrong.append(result)
 
-    threads = [threading.Thread(target=work, args=(p,)) for p in programs for _ in range(2)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join(60)
-    assert not any(t.is_alive() for t in threads)
+    with ThreadPoolExecutor(6) as threads:
+        done = [threads.submit(work, p) for p in programs for _ in range(2)]
+        for future in done:
+            future.result(60)
     assert wrong == []
 
 
