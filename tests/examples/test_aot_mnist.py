@@ -15,7 +15,8 @@ def make(folder: Path, *words: str, commands: tuple[str, ...]) -> str:
         if shutil.which(command) is None:
             pytest.skip(f"{command} is not here")
     done = subprocess.run(
-        ["make", "--no-print-directory", "run", f"PYTHON={sys.executable}", f"OUT={folder}", *words],
+        ["make", "--no-print-directory", "run",
+         f"PYTHON={sys.executable}", f"OUT={folder}", *words],
         cwd=EXAMPLE, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
