@@ -185,7 +185,10 @@ class CupyLibraries:
 
     def _cholesky(self, call: Cholesky) -> Enqueue:
         _require("cusolver")
-        return lambda addresses, stream: enqueue_cholesky(self._cupy, call, addresses, stream)
+        larger = LargerWorkspaces(self._pool.malloc)
+        return lambda addresses, stream: enqueue_cholesky(
+            self._cupy, larger, call, addresses, stream
+        )
 
     def _factorisation(self, call: SolverCall) -> Enqueue:
         _require("cusolver")

@@ -1,12 +1,13 @@
 """cuSOLVER and cuBLAS through CuPy's bindings: factors, triangular systems, plain products.
 
-A batch is one call for each matrix. Every call is enqueued on the stream it is given, which the
-library's handle is set to.
+CuPy's functions set the library's handle to CuPy's current stream, whatever it was set to, so that
+the stream of a call is made the current one. They refuse to be recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -27,33 +28,54 @@ _COMPUTE: Mapping[str, int] = MappingProxyType(
 _DEFAULT_ALGORITHM = -1
 
 
+@contextmanager
+def _on_stream(cupy: Any, library: str, stream: int) -> Iterator[None]:
+    """CuPy puts its libraries' work on a stream.
+
+    Raises:
+        LibraryError: what CuPy raises for a status that is no success, or for a captured stream.
+    """
+    cuda = cupy.cuda
+    try:
+        with cuda.ExternalStream(stream):
+            yield
+    except (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError):
+        raise
+    except RuntimeError as e:
+        raise LibraryError(library, str(e), type(e).__name__) from e
+
+
 def _copy(cupy: Any, target: int, source: int, nbytes: int, stream: int) -> None:
     runtime = cupy.cuda.runtime
     runtime.memcpyAsync(target, source, nbytes, runtime.memcpyDeviceToDevice, stream)
 
 
-def enqueue_cholesky(cupy: Any, call: Cholesky, addresses: Sequence[int], stream: int) -> None:
+def enqueue_cholesky(
+    cupy: Any,
+    larger: LargerWorkspaces,
+    call: Cholesky,
+    addresses: Sequence[int],
+    stream: int,
+) -> None:
     """potrf on a copy of each matrix.
 
     Raises:
-        LibraryError: the workspace is too small for the library.
+        LibraryError: the library refuses.
     """
     from cupy_backends.cuda.libs import cusolver
 
     source, target, info, workspace = addresses
     handle = cupy.cuda.device.get_cusolver_handle()
-    cusolver.setStream(handle, stream)
     letter, size, n = _LETTERS[call.dtype], by_name(call.dtype).np.itemsize, call.order
     each = n * n * size
     _copy(cupy, target, source, call.batch * each, stream)
     upper = int(call.upper)
-    length = getattr(cusolver, f"{letter}potrf_bufferSize")(handle, upper, n, target, n)
-    if length * size > call.workspace_nbytes:
-        why = f"it wants {length * size} bytes, and has {call.workspace_nbytes}"
-        raise LibraryError("cusolverDnpotrf", "CUSOLVER_STATUS_ALLOC_FAILED", why)
-    for k in range(call.batch):
-        factor = getattr(cusolver, f"{letter}potrf")
-        factor(handle, upper, n, target + k * each, n, workspace, length, info + 4 * k)
+    with _on_stream(cupy, "cusolverDnpotrf", stream):
+        length = getattr(cusolver, f"{letter}potrf_bufferSize")(handle, upper, n, target, n)
+        work = larger.at(workspace, call.workspace_nbytes, length * size)
+        for k in range(call.batch):
+            factor = getattr(cusolver, f"{letter}potrf")
+            factor(handle, upper, n, target + k * each, n, work, length, info + 4 * k)
 
 
 class LargerWorkspaces:
@@ -89,7 +111,8 @@ def enqueue_factorisation(
     """Factors, eigenvalues or singular values of a batch.
 
     Raises:
-        LibraryError: the stream is captured, and the call waits for its own results.
+        LibraryError: the library refuses; or the stream is captured, and the call waits for its
+            own results.
     """
     from cupy_backends.cuda.libs import cusolver
 
@@ -99,12 +122,12 @@ def enqueue_factorisation(
             f"cusolverDn {type(call).__name__}", "CUSOLVER_STATUS_NOT_SUPPORTED", why
         )
     handle = cupy.cuda.device.get_cusolver_handle()
-    cusolver.setStream(handle, stream)
 
     def copy(target: int, source: int, nbytes: int) -> None:
         _copy(cupy, target, source, nbytes, stream)
 
-    enqueue_steps(Solver(cusolver, handle, copy, larger.at), call, addresses)
+    with _on_stream(cupy, f"cusolverDn {type(call).__name__}", stream):
+        enqueue_steps(Solver(cusolver, handle, copy, larger.at), call, addresses)
 
 
 def enqueue_triangular_solve(
@@ -115,18 +138,18 @@ def enqueue_triangular_solve(
 
     a, b, x = addresses
     handle = cupy.cuda.device.get_cublas_handle()
-    cublas.setStream(handle, stream)
     dtype = by_name(call.dtype).np
     size, m, n = dtype.itemsize, call.rows, call.columns
     _copy(cupy, x, b, call.batch * m * n * size, stream)
     one = np.ones(1, dtype)
     solve = getattr(cublas, f"{_LETTERS[call.dtype]}trsm")
-    for k in range(call.batch):
-        solve(
-            handle, int(not call.left), int(call.upper), _OPERATIONS[call.transpose],
-            int(call.unit), m, n, one.ctypes.data,
-            a + k * call.order * call.order * size, call.order, x + k * m * n * size, m,
-        )  # fmt: skip
+    with _on_stream(cupy, "cublastrsm", stream):
+        for k in range(call.batch):
+            solve(
+                handle, int(not call.left), int(call.upper), _OPERATIONS[call.transpose],
+                int(call.unit), m, n, one.ctypes.data,
+                a + k * call.order * call.order * size, call.order, x + k * m * n * size, m,
+            )  # fmt: skip
 
 
 def enqueue_gemm(cupy: Any, call: Matmul, addresses: Sequence[int], stream: int) -> None:
@@ -134,15 +157,15 @@ def enqueue_gemm(cupy: Any, call: Matmul, addresses: Sequence[int], stream: int)
     from cupy_backends.cuda.libs import cublas
 
     handle = cupy.cuda.device.get_cublas_handle()
-    cublas.setStream(handle, stream)
     scale = {"f64": "f64", "c64": "c64", "c128": "c128", "s32": "s32"}.get(call.d.dtype, "f32")
     one, zero = (np.full(1, n, by_name(scale).np) for n in (1, 0))
     a, b, d = call.a, call.b, call.d
-    cublas.gemmStridedBatchedEx(
-        handle, _OPERATIONS[call.transpose_a], _OPERATIONS[call.transpose_b],
-        d.rows, d.columns, call.inner, one.ctypes.data,
-        addresses[0], TYPES[a.dtype], a.leading, a.stride,
-        addresses[1], TYPES[b.dtype], b.leading, b.stride, zero.ctypes.data,
-        addresses[2], TYPES[d.dtype], d.leading, d.stride,
-        call.batch, _COMPUTE[call.compute], _DEFAULT_ALGORITHM,
-    )  # fmt: skip
+    with _on_stream(cupy, "cublasGemmStridedBatchedEx", stream):
+        cublas.gemmStridedBatchedEx(
+            handle, _OPERATIONS[call.transpose_a], _OPERATIONS[call.transpose_b],
+            d.rows, d.columns, call.inner, one.ctypes.data,
+            addresses[0], TYPES[a.dtype], a.leading, a.stride,
+            addresses[1], TYPES[b.dtype], b.leading, b.stride, zero.ctypes.data,
+            addresses[2], TYPES[d.dtype], d.leading, d.stride,
+            call.batch, _COMPUTE[call.compute], _DEFAULT_ALGORITHM,
+        )  # fmt: skip

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from xladev.platforms.cuda.driver.emulated_cusolver import HANDLE
+
 
 class CUDARuntimeError(RuntimeError):
     def __init__(self, status, text):
@@ -120,6 +122,21 @@ class Module:
         return lambda grid, block, args, shared_mem, stream: stream.put(lambda: calls.append(args))
 
 
+class ExternalStream:
+    """Somebody's stream as CuPy's current one."""
+
+    current = 0
+
+    def __init__(self, ptr):
+        self.ptr = ptr
+
+    def __enter__(self):
+        self.before, ExternalStream.current = ExternalStream.current, self.ptr
+
+    def __exit__(self, *_):
+        ExternalStream.current = self.before
+
+
 streams, calls = {}, []
 
 
@@ -147,11 +164,14 @@ def make():
         streamSynchronize=lambda stream: None, memGetInfo=lambda: (1 << 20, 1 << 21),
         getDeviceProperties=properties, driverGetVersion=lambda: 13000,
         runtimeGetVersion=lambda: 13020,
+        streamIsCapturing=lambda stream: streams[stream].captured is not None,
     )  # fmt: skip
     cuda = SimpleNamespace(
         runtime=runtime, driver=SimpleNamespace(CUDADriverError=CUDADriverError),
         memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError), Device=Device, Event=Event,
-        MemoryPool=MemoryPool, Stream=Stream, function=SimpleNamespace(Module=Module),
+        MemoryPool=MemoryPool, Stream=Stream, ExternalStream=ExternalStream,
+        device=SimpleNamespace(get_cusolver_handle=lambda: HANDLE),
+        function=SimpleNamespace(Module=Module),
         alloc_pinned_memory=lambda nbytes: np.zeros(max(nbytes, 1) + 512, np.uint8),
         get_elapsed_time=lambda first, last: 1.5,
     )  # fmt: skip

@@ -18,6 +18,14 @@ from xladev.platforms.cuda.libraries.calls import (
     read_call,
     write_call,
 )
+from xladev.platforms.cuda.libraries.solver_calls import (
+    Eigenvectors,
+    LuFactors,
+    QMatrix,
+    QProduct,
+    QrFactors,
+    SingularValues,
+)
 
 PRODUCT = Matmul(
     Matrix("f32", 7, 10, 7), Matrix("f32", 10, 6, 10), Matrix("f32", 7, 6, 7), "N", "N", 1, "32F"
@@ -27,6 +35,12 @@ CALLS = (
     Fourier("C2R", forward=False, lengths=(4, 6), batch=2),
     Cholesky("f32", 4, 2, upper=True),
     TriangularSolve("f64", 3, 4, left=True, upper=False, transpose="C", unit=True, batch=2),
+    LuFactors("f32", 4, 3, 2),
+    QrFactors("c64", 4, 3, 2),
+    QMatrix("c128", 4, 3, 2, 2),
+    QProduct("f64", 4, 3, 4, 2, left=True, adjoint=True, batch=2),
+    Eigenvectors("f64", 4, 2, upper=True, method="syevjBatched"),
+    SingularValues("f32", 4, 3, 2, "gesvd", vectors=True, full=False),
 )
 
 
@@ -181,6 +195,9 @@ def test_a_workspace_is_overwritten(device):
         (Fourier("C2C", forward=True, lengths=(4,), batch=0), "CUFFT_INVALID_SIZE"),
         (Cholesky("bf16", 4, 1, upper=False), "CUSOLVER_STATUS_NOT_SUPPORTED"),
         (Cholesky("f32", 0, 1, upper=False), "CUSOLVER_STATUS_INVALID_VALUE"),
+        (LuFactors("bf16", 4, 4, 1), "CUSOLVER_STATUS_NOT_SUPPORTED"),
+        (QrFactors("f32", 4, 0, 1), "CUSOLVER_STATUS_INVALID_VALUE"),
+        (Eigenvectors("f32", 4, 0, upper=True, method="syevd"), "CUSOLVER_STATUS_INVALID_VALUE"),
     ],
 )
 def test_other_libraries_refuse_too(call, status, device):
@@ -202,3 +219,55 @@ def test_complex_to_real_overwrites_its_copy_and_not_its_input(device):
     found = np.empty(40, np.uint8)
     device.copy_to_host(found, x.address)
     assert np.array_equal(found, data)
+
+
+FACTORS = LuFactors("f64", 4, 3, 2)
+FACTOR_SIZES = [192, 192, 24, 8, FACTORS.workspace_nbytes]
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_buffers_of_factors_are_checked(place, device):
+    assert launched(device, FACTORS, FACTOR_SIZES) is None
+    sizes = list(FACTOR_SIZES)
+    sizes[place] -= 4
+    assert "no live allocation" in str(launched(device, FACTORS, sizes))
+
+
+@pytest.mark.parametrize(("at", "shift"), [(1, 4), (2, 2), (3, 2), (4, 8)])
+def test_buffers_of_factors_are_aligned(at, shift, device):
+    assert "not aligned" in str(launched(device, FACTORS, FACTOR_SIZES, shift, at))
+
+
+def test_a_workspace_that_is_too_small_for_the_library_is_refused(device, monkeypatch):
+    small = property(lambda call: call.held_nbytes + 256)
+    monkeypatch.setattr(QrFactors, "workspace_nbytes", small)
+    call = QrFactors("f64", 40, 30, 1)
+    failure = launched(device, call, [9600, 9600, 240, call.workspace_nbytes])
+    assert isinstance(failure, LibraryError)
+    assert failure.status == "CUSOLVER_STATUS_ALLOC_FAILED"
+
+
+def test_singular_values_overwrite_a_copy_and_not_their_input(device):
+    call = SingularValues("f32", 4, 3, 2, "gesvdj", vectors=False, full=False)
+    x, *rest, work = (device.allocate(n) for n in (96, 24, 96, 72, 8, call.workspace_nbytes))
+    data = np.arange(96, dtype=np.uint8)
+    device.copy_to_device(x.address, data)
+    stream = device.create_stream()
+    kernel = device.libraries.prepare(call, "k")
+    stream.launch(kernel, LaunchDimensions(), [a.address for a in (x, *rest, work)])
+    event = stream.record()
+    event.synchronize()
+    assert event.failure() is None
+    found = np.empty(96, np.uint8)
+    device.copy_to_host(found, x.address)
+    assert np.array_equal(found, data)
+
+
+def test_what_waits_for_its_results_spoils_a_capture(device):
+    stream = device.create_stream()
+    kernel = device.libraries.prepare(CALLS[-1], "k")
+    stream.begin_capture()
+    with pytest.raises(DriverError, match="StreamCaptureUnsupported"):
+        stream.launch(kernel, LaunchDimensions(), [0] * 6)
+    with pytest.raises(DriverError, match="Invalidated"):
+        stream.end_capture()

@@ -341,3 +341,13 @@ def test_what_the_library_has_not_is_expanded(target, dims):
     scales = array(dt.F32, dims[:1])
     shape = tuple_of(shape_of(a), scales, info(()))
     assert kinds(target, shape, a, config="{lower = true}") == []
+
+
+def test_a_program_with_eigenvalues_runs_again_and_again(emulated):
+    """It is not recorded as a graph, and says so once."""
+    a = draw(dt.F32, 2, 4, 4)
+    shape = tuple_of(shape_of(a), array(dt.F32, (2, 4)), info((2,)))
+    module = module_of_call("lapack_ssyevd_ffi", shape, (a,), "{uplo = 76 : ui8}")
+    compiled = client.compile(module, emulated, STRICT)
+    found = [np.asarray(compiled(a)[1]) for _ in range(4)]
+    assert all(np.array_equal(found[0], f) for f in found)
