@@ -35,6 +35,19 @@ RESNET = (
     (7, 2048, 512, 1, 1), (7, 512, 512, 3, 1), (14, 1024, 2048, 1, 2),
 )  # fmt: skip
 """Its convolutions at batch 1: size of the image, channels, features, window, stride."""
+TRANSPOSES = (
+    ("f32", (512, 512), (1, 0)), ("u8", (1000, 700), (1, 0)), ("bf16", (512, 512), (1, 0)),
+    ("f64", (300, 50, 64), (2, 1, 0)), ("f32", (64, 3, 100, 100), (0, 2, 3, 1)),
+)  # fmt: skip
+_ARGSORT = """
+    HloModule m
+    less {{ a = f32[] parameter(0)  b = f32[] parameter(1)  c = s32[] parameter(2)
+      d = s32[] parameter(3)
+      ROOT l = pred[] compare(a, b), direction=LT, type=TOTALORDER }}
+    ENTRY e {{ x = f32[{rows},{size}] parameter(0)
+      i = s32[{rows},{size}] iota(), iota_dimension=1
+      ROOT s = (f32[{rows},{size}], s32[{rows},{size}]) sort(x, i), dimensions={{1}},
+        is_stable=true, to_apply=less }}"""
 SAMPLE_S = 0.002
 
 
@@ -44,6 +57,13 @@ def programs() -> Iterator[tuple[str, str]]:
         yield f"dot {size}", _dot(size, size, size)
     for m, n, k in SKINNY:
         yield f"dot {m}x{k} {k}x{n}", _dot(m, n, k)
+    for rows, size in ((200, 100), (50, 400), (1000, 20)):
+        yield f"argsort of {rows} rows of {size}", _ARGSORT.format(rows=rows, size=size)
+    for dtype, dims, order in TRANSPOSES:
+        yield (
+            f"transpose {dtype} {'x'.join(map(str, dims))} by {order}",
+            _transpose(dtype, dims, order),
+        )
     for size in (200, 384):
         yield f"dot {size}, right operand transposed", _dot(size, size, size, columns=True)
     for size, channels, features, window, stride in RESNET:
@@ -72,6 +92,15 @@ def _convolution(size: int, channels: int, features: int, window: int, stride: i
         dim_labels=b01f_01io->b01f }}"""
 
 
+def _transpose(dtype: str, dims: tuple[int, ...], order: tuple[int, ...]) -> str:
+    before = ",".join(map(str, dims))
+    after = ",".join(str(dims[d]) for d in order)
+    return f"""
+    HloModule m
+    ENTRY e {{ x = {dtype}[{before}] parameter(0)
+      ROOT y = {dtype}[{after}] transpose(x), dimensions={{{",".join(map(str, order))}}} }}"""
+
+
 def _call(text: str, mode: str) -> tuple[Callable[[], object], str]:
     """A call of the program, and what was chosen for it."""
     module = xladev.parse(text)
@@ -80,7 +109,11 @@ def _call(text: str, mode: str) -> tuple[Callable[[], object], str]:
         program = xladev.compile(module, "cpu", options)
     random = np.random.default_rng(0)
     shapes = [p.shape.dims for p in module.entry.parameters]
-    arrays = [random.standard_normal(dims, np.float32) for dims in shapes]
+    types = [p.shape.element_type.numpy for p in module.entry.parameters]
+    arrays = [
+        random.standard_normal(dims, np.float32).astype(t)
+        for dims, t in zip(shapes, types, strict=True)
+    ]
     chosen = [d.why.partition(": ")[2] for d in decisions if d.step == "autotune"]
     return (lambda: program(*arrays)), "; ".join(chosen)
 

@@ -2,7 +2,7 @@
 
 Each choice has a class: what of a kernel decides which way is fastest. All kernels of a class are
 computed in the way that was fastest for the first of them. All ways give the same bits: they sum in
-the same order.
+the same order, and sorts are stable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.convolution import convolution_of
 from xladev.codegen.kernels.cost import estimated_ns
 from xladev.codegen.kernels.matmul import product_of
-from xladev.codegen.kernels.products.dot import BLOCK_ROWS, DotPlan, dot_plan
+from xladev.codegen.kernels.products.dot import BLOCK_COLUMNS, BLOCK_ROWS, DotPlan, dot_plan
 from xladev.codegen.kernels.products.kinds import (
     PANEL_NBYTES,
     VECTORS,
@@ -25,7 +25,10 @@ from xladev.codegen.kernels.products.kinds import (
 from xladev.codegen.kernels.products.row_sums import row_sums_plan
 from xladev.codegen.kernels.products.windows import MOST_ROWS, WindowPlan, window_plan
 from xladev.codegen.kernels.sharing import LEAST_NS, LEAST_PART_NS
-from xladev.codegen.kernels.tactics import DEFAULT, Tactic
+from xladev.codegen.kernels.sorting import row_sort
+from xladev.codegen.kernels.spelling import digest
+from xladev.codegen.kernels.tactics import DEFAULT, Crossing, SortWay, Tactic
+from xladev.codegen.kernels.tiling import tile_of
 from xladev.codegen.llvm import TargetTraits
 from xladev.hlo.attributes import ConvDims
 from xladev.hlo.ir import HloInstruction
@@ -39,6 +42,10 @@ TALL_ROWS = 4 * BLOCK_ROWS
 """Most rows of a tall block of a product of matrices."""
 PIXELS = 96, 2 * MOST_ROWS
 """Most rows of a low and of a tall block of a convolution."""
+COLUMNS = BLOCK_COLUMNS // 2, 2 * BLOCK_COLUMNS
+"""Most columns of a narrow and of a wide block."""
+LEAST_MOVED_NS = 2000.0
+"""Estimated time from which on the order in which elements are moved matters."""
 PART_NS = int(LEAST_PART_NS / 3), int(LEAST_PART_NS * 4)
 """What the shortest part of shared work takes, besides what it takes by default."""
 
@@ -48,7 +55,8 @@ class Choice:
     """Several ways to compute a kernel.
 
     Attributes:
-        family: ``dot``, ``convolution`` or ``parts`` (of work that threads share).
+        family: ``dot``, ``convolution``, ``sort``, ``transpose``, or ``parts`` (of work that
+            threads share).
         key: the class, such as ``dot f32 f32 f32 b1 m256 n256 k256 rows full``.
         tactics: the ways; the first one is what the kernel does by itself.
     """
@@ -68,7 +76,8 @@ def choices(spec: KernelSpec, target: TargetTraits, threads: int) -> tuple[Choic
     """
     if spec.in_place:
         return ()
-    found = (_product_choice(spec, target), _parts_choice(spec, threads))
+    ways = (_product_choice(spec, target), _sort_choice(spec), _transpose_choice(spec))
+    found = (*ways, _parts_choice(spec, threads))
     return tuple(choice for choice in found if choice is not None)
 
 
@@ -104,6 +113,35 @@ def _keeping_panels(tactics: Sequence[Tactic]) -> tuple[Tactic, ...]:
     return tuple(t for t in tactics if not t.in_tiles and (t.tile is None or t.tile[1] == VECTORS))
 
 
+def _sort_choice(spec: KernelSpec) -> Choice | None:
+    root = spec.computation.root
+    if root.opcode != "sort" or not root.operands[0].shape.size:
+        return None
+    ways = [DEFAULT, *(Tactic(sort_way=way) for way in SortWay)]
+    different = {row_sort(spec, tactic): tactic for tactic in reversed(ways)}
+    tactics = tuple(tactic for tactic in ways if tactic in different.values())
+    if len(tactics) < 2:
+        return None
+    (axis,) = root["dimensions"]
+    dims = root.operands[0].shape.dims
+    types = " ".join(value.shape.element_type.name for value in root.operands)
+    words = f"n{rounded(dims[axis])} r{rounded(prod(dims) // dims[axis])}"
+    return Choice("sort", f"sort {types} {words} {digest(root['to_apply'])}", tactics)
+
+
+def _transpose_choice(spec: KernelSpec) -> Choice | None:
+    """Of kernels that are nothing else. Sizes are exact: they say which lines share a cache set."""
+    root = spec.computation.root
+    if root.opcode != "transpose" or root.operands[0].opcode != "parameter":
+        return None
+    tile = tile_of([root], root.shape, always=True)
+    if tile is None or estimated_ns(spec) < LEAST_MOVED_NS:
+        return None
+    dims = "x".join(map(str, root.shape.dims))
+    key = f"transpose {root.shape.element_type.name} {dims} {tile.crossed} {tile.inner}"
+    return Choice("transpose", key, (DEFAULT, *(Tactic(crossing=way) for way in Crossing)))
+
+
 def _parts_choice(spec: KernelSpec, threads: int) -> Choice | None:
     """How long parts are, where there are any."""
     cost_ns = estimated_ns(spec)
@@ -125,6 +163,7 @@ def _dot_tactics(i: HloInstruction, plan: DotPlan, target: TargetTraits) -> tupl
         found.append(other)
     if plan.rows > BLOCK_ROWS:
         found.append(Tactic(block_rows=TALL_ROWS))
+    found += [Tactic(block_columns=n) for n in COLUMNS if plan.columns > n]
     if _is_of_one_type(i) and product_of(i) is not None:
         found.append(Tactic(in_tiles=True))
     return tuple(found)
@@ -151,6 +190,7 @@ def _window_tactics(
 ) -> tuple[Tactic, ...]:
     found = [DEFAULT, *_block_tactics(target)]
     found += [Tactic(block_rows=rows) for rows in PIXELS if prod(plan.pixels) > rows]
+    found += [Tactic(block_columns=n) for n in COLUMNS if plan.features > n]
     dims: ConvDims = i["dim_labels"]
     is_in_order = list(dims.kernel_spatial) == sorted(dims.kernel_spatial)
     if is_in_order and _is_of_one_type(i) and convolution_of(i) is not None:

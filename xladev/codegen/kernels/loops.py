@@ -16,6 +16,7 @@ from xladev.codegen.index import Index
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.reduction import emit_folds
 from xladev.codegen.kernels.scan import emit_row_scan, is_row_scan
+from xladev.codegen.kernels.tactics import Crossing
 from xladev.codegen.kernels.tiling import tile_of
 from xladev.codegen.kernels.transposing import emit_transposed
 from xladev.codegen.kernels.vectors import emit_in_vectors
@@ -40,9 +41,12 @@ def _emit_group(k: KernelBuild, members: Sequence[tuple[HloInstruction, IrArray]
             result.store(k.b, index, element)
 
     array = members[0][1]
-    tile = tile_of([root for root, _ in members], array.shape)
-    if len(members) == 1 and _emit_across(k, *members[0]):
+    crossing, tile = k.tactic.crossing, None
+    if crossing is None and len(members) == 1 and _emit_across(k, *members[0]):
         return
+    if crossing is not Crossing.ROWS:
+        always = crossing is Crossing.TILES
+        tile = tile_of([root for root, _ in members], array.shape, always=always)
     if tile is not None:
         k.nest_in_tiles(array, tile, body)
     elif not emit_in_vectors(k, members):

@@ -19,6 +19,7 @@ from xladev.codegen.kernels.radix_sort import MOST_SIZE, is_by_radix, radix_pass
 from xladev.codegen.kernels.sort_keys import SortKey, Writing, sort_key
 from xladev.codegen.kernels.sorting_network import is_by_network, sort_in_network, write_keys
 from xladev.codegen.kernels.spelling import digest
+from xladev.codegen.kernels.tactics import SortWay
 from xladev.codegen.llvm import I1, I64, PTR, FunctionBuilder, Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.hlo.dtype import PrimitiveType
@@ -52,11 +53,19 @@ class RowSort:
     has_network: bool
 
     @staticmethod
-    def of(comparator: HloComputation, dtypes: Sequence[PrimitiveType], size: int) -> RowSort:
-        """The best one for rows of a size."""
+    def of(
+        comparator: HloComputation,
+        dtypes: Sequence[PrimitiveType],
+        size: int,
+        wanted: SortWay | None = None,
+    ) -> RowSort:
+        """The best one for rows of a size, or the one that is wanted, if it can sort them."""
         key = sort_key(comparator)
         has_network = key is not None and is_by_network(key, dtypes, size)
-        way = Way.RADIX if key is not None and is_by_radix(key, size) else Way.MERGE
+        is_radix = key is not None and (wanted is SortWay.RADIX or is_by_radix(key, size))
+        if wanted in (SortWay.RADIX, SortWay.MERGE):
+            has_network = False
+        way = Way.RADIX if is_radix and wanted is not SortWay.MERGE else Way.MERGE
         return RowSort(comparator, tuple(dtypes), way, has_network)
 
     @property

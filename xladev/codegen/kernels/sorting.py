@@ -11,6 +11,7 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.sort_procedure import Rows, RowSort, call_row_sort
 from xladev.codegen.kernels.sorting_network import network_nbytes
+from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value
 from xladev.errors import CompileError
 from xladev.hlo.dtype import S32, U32
@@ -31,20 +32,21 @@ def _rounded(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def _row_sort(spec: KernelSpec) -> RowSort:
+def row_sort(spec: KernelSpec, tactic: Tactic = DEFAULT) -> RowSort:
+    """What sorts the rows of a kernel."""
     rows = _row_shapes(spec)
     dtypes = [row.element_type for row in rows]
-    return RowSort.of(spec.computation.root["to_apply"], dtypes, rows[0].size)
+    return RowSort.of(spec.computation.root["to_apply"], dtypes, rows[0].size, tactic.sort_way)
 
 
 def _rows_nbytes(spec: KernelSpec) -> int:
     return 2 * sum(_rounded(row.nbytes) for row in _row_shapes(spec))
 
 
-def sort_workspace_nbytes(spec: KernelSpec) -> int:
+def sort_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     """Two rows of each operand: what is sorted, and where it is moved to; and a network's row."""
     (row, *_) = _row_shapes(spec)
-    network = network_nbytes(row.size) if _row_sort(spec).has_network else 0
+    network = network_nbytes(row.size) if row_sort(spec, tactic).has_network else 0
     return _rows_nbytes(spec) + network
 
 
@@ -68,7 +70,8 @@ class _Sort:
     def emit(self) -> None:
         """Row by row, in parts."""
         extents = [1 if d == self.axis else size for d, size in enumerate(self.dims)]
-        self.k.split_nest(extents, self._row, private_nbytes=sort_workspace_nbytes(self.k.spec))
+        nbytes = sort_workspace_nbytes(self.k.spec, self.k.tactic)
+        self.k.split_nest(extents, self._row, private_nbytes=nbytes)
 
     def _row(self, outer: Index) -> None:
         b, axis = self.b, self.axis
@@ -81,7 +84,7 @@ class _Sort:
         memory = b.byte_address(self.workspace, _rows_nbytes(self.k.spec))
         bases = call_row_sort(
             b,
-            _row_sort(self.k.spec),
+            row_sort(self.k.spec, self.k.tactic),
             [row.base for row in rows],
             [row.base for row in spare],
             memory,

@@ -49,7 +49,7 @@ WORKSPACES: Mapping[str, Callable[[KernelSpec, Tactic], int]] = MappingProxyType
     {
         "convolution": convolution_workspace_nbytes,
         "dot": dot_workspace_nbytes,
-        "sort": lambda spec, tactic: sort_workspace_nbytes(spec),
+        "sort": sort_workspace_nbytes,
     }
 )
 

@@ -4,10 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
 from xladev.errors import FormatError
+
+
+class SortWay(Enum):
+    """Ways to sort a row."""
+
+    NETWORK = "network"
+    """In vectors, by comparisons that do not depend on the data; of rows that it is for."""
+    RADIX = "radix"
+    """By the bytes of a key, if there is one."""
+    MERGE = "merge"
+    """Sorted runs, of any elements."""
+
+
+class Crossing(Enum):
+    """Ways to go through an array that lies across the result."""
+
+    TILES = "tiles"
+    """In tiles as long as a cache line, element by element."""
+    ROWS = "rows"
+    """Along the rows of the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +40,22 @@ class Tactic:
             they would be left to procedures that are given addresses of rows (`products/`).
         tile: rows and vectors of a register tile.
         block_rows: most rows of a block, a multiple of 48.
+        block_columns: most columns of one, a multiple of 128.
         panel_nbytes: bytes of a panel of packed columns.
         is_streamed: whether columns that could be read as they lie in memory are.
+        sort_way: how rows are sorted.
+        crossing: how transposes go through memory.
         part_ns: what the shortest part of work that threads share should take.
     """
 
     in_tiles: bool | None = None
     tile: tuple[int, int] | None = None
     block_rows: int | None = None
+    block_columns: int | None = None
     panel_nbytes: int | None = None
     is_streamed: bool | None = None
+    sort_way: SortWay | None = None
+    crossing: Crossing | None = None
     part_ns: int | None = None
 
     def __str__(self) -> str:
@@ -63,6 +90,8 @@ def tactic_of(text: str) -> Tactic:
 
 
 def _spelled(value: object) -> str:
+    if isinstance(value, Enum):
+        return str(value.value)
     if isinstance(value, tuple):
         return "x".join(map(str, value))
     return str(int(value)) if isinstance(value, bool) else str(value)
@@ -82,8 +111,11 @@ _READERS: Mapping[str, Callable[[str], Any]] = MappingProxyType(
         "in_tiles": _truth,
         "tile": _tile,
         "block_rows": int,
+        "block_columns": int,
         "panel_nbytes": int,
         "is_streamed": _truth,
+        "sort_way": SortWay,
+        "crossing": Crossing,
         "part_ns": int,
     }
 )

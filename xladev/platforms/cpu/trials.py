@@ -101,20 +101,35 @@ def winner(samples: Mapping[str, Sequence[float]], margin: float) -> str:
 
 
 def random_operands(spec: KernelSpec) -> list[_Array]:
-    """Bytes of arrays for the operands: floats around zero without denormals, small integers."""
+    """Bytes of arrays for the operands: floats around zero without denormals, small integers.
+
+    What is sorted is drawn from all numbers: how alike they are decides how long it takes.
+    """
     random = np.random.default_rng(_SEED)
-    return [_filled(shape, random) for shape in spec.operands]
+    fill = _varied if spec.computation.root.opcode == "sort" else _plain
+    return [_filled(shape, fill(shape, random)) for shape in spec.operands]
 
 
-def _filled(shape: Shape, random: np.random.Generator) -> _Array:
-    held, dtype = aligned(shape.nbytes), shape.element_type
-    if dtype.bits < 8:
-        return held
-    values: _Array = random.integers(0, 2, shape.size)
+def _plain(shape: Shape, random: np.random.Generator) -> _Array:
+    bits: _Array = random.integers(0, 2, shape.size)
+    dtype = shape.element_type
     if dtype.is_float or dtype.is_complex:
-        values = random.uniform(0.5, 1.0, shape.size) * (2 * values - 1)
-    data = values.astype(dtype.numpy).view(np.uint8)
-    held[: data.size] = data
+        return random.uniform(0.5, 1.0, shape.size) * (2 * bits - 1)
+    return bits
+
+
+def _varied(shape: Shape, random: np.random.Generator) -> _Array:
+    if shape.element_type.is_float or shape.element_type.is_complex:
+        return random.standard_normal(shape.size)
+    return random.integers(0, 1 << min(shape.element_type.bits - 1, 62), shape.size)
+
+
+def _filled(shape: Shape, values: _Array) -> _Array:
+    """Values in an array of a shape; those of less than a byte are zeros."""
+    held, dtype = aligned(shape.nbytes), shape.element_type
+    if dtype.bits >= 8:
+        data = values.astype(dtype.numpy).view(np.uint8)
+        held[: data.size] = data
     return held
 
 

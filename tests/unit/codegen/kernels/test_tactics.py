@@ -4,7 +4,7 @@ import pytest
 
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.choices import choices, rounded
-from xladev.codegen.kernels.tactics import DEFAULT, Tactic, tactic_of
+from xladev.codegen.kernels.tactics import DEFAULT, Crossing, SortWay, Tactic, tactic_of
 from xladev.codegen.llvm import TargetTraits
 from xladev.errors import FormatError
 from xladev.hlo.text import parse_module
@@ -15,6 +15,7 @@ TACTICS = (
     Tactic(tile=(12, 2), block_rows=480),
     Tactic(panel_nbytes=65536, is_streamed=False),
     Tactic(in_tiles=True, part_ns=5000),
+    Tactic(sort_way=SortWay.RADIX, crossing=Crossing.TILES, block_columns=256),
 )
 
 
@@ -99,6 +100,51 @@ def test_parts_are_a_choice_where_threads_share() -> None:
     families = [c.family for c in choices(dot_spec(512, 512, 512), WIDE, 2)]
     assert families == ["dot", "parts"]
     assert [c.family for c in choices(dot_spec(32, 32, 32), WIDE, 2)] == ["dot"]
+
+
+SORT = """
+HloModule m
+less {{ a = {t}[] parameter(0)  b = {t}[] parameter(1)
+  ROOT l = pred[] compare(a, b), direction={direction} }}
+ENTRY e {{ x = {t}[{rows},{size}] parameter(0)
+  ROOT s = {t}[{rows},{size}] sort(x), dimensions={{1}}, to_apply=less }}
+"""
+
+
+def sort_spec(size: int, t: str = "s32", direction: str = "LT", rows: int = 8) -> KernelSpec:
+    text = SORT.format(size=size, t=t, direction=direction, rows=rows)
+    return KernelSpec("k", parse_module(text).entry)
+
+
+def test_sorts_choose_among_different_ways() -> None:
+    assert tactics(sort_spec(1000)) == {"", "sort_way=radix", "sort_way=merge"}
+    assert tactics(sort_spec(10000)) == {"", "sort_way=merge"}  # by radix as it is
+    assert tactics(sort_spec(20, "s64")) == {"", "sort_way=radix"}  # merged as it is
+    assert tactics(sort_spec(1000, "c64", "EQ")) == set()  # no key
+    assert tactics(sort_spec(0)) == set()
+    keys = {key(sort_spec(1000)), key(sort_spec(1000, "u32")), key(sort_spec(1000, direction="GT"))}
+    assert len(keys) == 3
+
+
+TRANSPOSE = """
+HloModule m
+ENTRY e {{ x = f32[{n},{m}] parameter(0)  ROOT t = f32[{m},{n}] transpose(x), dimensions={{1,0}}
+  {more} }}
+"""
+
+
+def transpose_spec(m: int, n: int, more: str = "") -> KernelSpec:
+    text = TRANSPOSE.format(m=m, n=n, more=more.format(m=m, n=n))
+    return KernelSpec("k", parse_module(text.replace("ROOT t", "t") if more else text).entry)
+
+
+def test_transposes_choose_how_to_cross_memory() -> None:
+    assert tactics(transpose_spec(500, 300)) == {"", "crossing=tiles", "crossing=rows"}
+    assert key(transpose_spec(500, 300)) != key(transpose_spec(501, 300))
+    assert (
+        tactics(transpose_spec(500, 300, "ROOT r = f32[{m},{n}] tanh(t)")) == set()
+    )  # more than a transpose
+    assert tactics(transpose_spec(20, 20)) == set()
 
 
 def test_small_kernels_and_those_in_place_have_none() -> None:

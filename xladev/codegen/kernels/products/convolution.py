@@ -36,9 +36,8 @@ class _Blocks:
         least = -(-least // -(-self.pixels // self.rows))
         self.columns = plan.features
         if not plan.is_depthwise:
-            self.columns = cut(
-                plan.features, least, COLUMNS_STEP, LEAST_BLOCK_COLUMNS, BLOCK_COLUMNS
-            )
+            widest = plan.tactic.block_columns or BLOCK_COLUMNS
+            self.columns = cut(plan.features, least, COLUMNS_STEP, LEAST_BLOCK_COLUMNS, widest)
 
     def emit(self) -> None:
         """One loop over all blocks, in parts."""

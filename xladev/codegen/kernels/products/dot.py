@@ -85,6 +85,11 @@ class DotPlan:
         return self.tactic.block_rows or BLOCK_ROWS
 
     @property
+    def block_columns(self) -> int:
+        """Most columns of a block that is packed."""
+        return self.tactic.block_columns or BLOCK_COLUMNS
+
+    @property
     def panel_nbytes(self) -> int:
         """Bytes of a panel that is packed; none for one that lies packed."""
         return 0 if self.panels is not None else self.tactic.panel_nbytes or PANEL_NBYTES
@@ -121,7 +126,7 @@ class DotPlan:
     @property
     def sums_nbytes(self) -> int:
         """The sums of a block, where the result does not take them."""
-        rows, columns = min(self.rows, self.block_rows), min(self.columns, BLOCK_COLUMNS)
+        rows, columns = min(self.rows, self.block_rows), min(self.columns, self.block_columns)
         return rows * columns * self.total.host_nbytes if self.is_narrowed else 0
 
     @property
@@ -227,7 +232,7 @@ class _Blocks:
         self.k, self.b, self.plan = k, k.b, plan
         self.kind = dot_kind(plan, k.root, k.b.module.target)
         self.is_streamed = plan.is_streamed(self.kind)
-        widest = STREAMED_COLUMNS if self.is_streamed else BLOCK_COLUMNS
+        widest = STREAMED_COLUMNS if self.is_streamed else plan.block_columns
         least = LEAST_BLOCKS if k.is_shared else 1
         tall = LEAST_BLOCK_ROWS if k.is_shared else plan.block_rows
         self.rows = cut(plan.rows, least, ROWS_STEP, tall, plan.block_rows)
