@@ -43,6 +43,7 @@ OUTSIDE = {
     "cuda": ("platforms/cuda",),
     "cupy": ("platforms/cuda",),
     "cupy_backends": ("platforms/cuda",),
+    "cudnn": ("platforms/cuda",),
     "jax": ("frontends/jax", "testing"),
     "fast_sugiyama": ("profiling/graph",),
     "resvg_py": ("profiling/graph",),

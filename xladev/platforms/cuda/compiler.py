@@ -34,7 +34,8 @@ from xladev.platforms.cuda.support import cuda_supports
 
 OPTIONS = (
     PlatformOption("library_products", True, "matrix products by cuBLASLt, where it has them"),
-    PlatformOption("tf32", False, "products of f32 may round their operands to tf32"),
+    PlatformOption("library_convolutions", True, "convolutions by cuDNN, where it is installed"),
+    PlatformOption("tf32", False, "products of f32, convolutions too, may round to tf32"),
 )
 
 
@@ -68,6 +69,8 @@ class CudaCompiler(KernelCompiler):
         opcodes = self.library_opcodes
         if not options.extra(self.platform, "library_products", True):
             opcodes -= {"dot"}
+        if not options.extra(self.platform, "library_convolutions", True):
+            opcodes -= {"convolution"}
         allow_tf32 = bool(options.extra(self.platform, "tf32", False))
         calls = LibraryCalls(allow_tf32, options.deterministic, opcodes)
         return HloPassPipeline("libraries", (MarkAttention(), calls))

@@ -43,3 +43,35 @@ def test_costs_by_the_device_described(
 ) -> None:
     assert main(["cost", program, "--platform", emulated]) == 0
     assert "least time on" in capsys.readouterr().out
+
+
+CONVOLUTION = """HloModule m
+ENTRY e { x = f32[2,9,8,3] parameter(0)
+  k = f32[3,2,3,5] parameter(1)
+  ROOT c = f32[2,7,7,5] convolution(x, k), window={size=3x2}, dim_labels=b01f_01io->b01f }
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("true", ["cuDNN computes it: forward"]),
+        (
+            "false",
+            ["multiplies them for c: cuDNN is missing, or not wanted", "cuBLASLt computes it"],
+        ),
+    ],
+)
+def test_the_library_of_a_convolution(
+    setting: str,
+    told: list[str],
+    emulated: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "c.hlo"
+    path.write_text(CONVOLUTION)
+    option = f"{emulated}.library_convolutions={setting}"
+    assert main(["explain", str(path), "--platform", emulated, "--option", option]) == 0
+    shown = capsys.readouterr().out
+    assert [text for text in told if text not in shown] == []

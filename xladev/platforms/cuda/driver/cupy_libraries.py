@@ -1,7 +1,7 @@
-"""The real libraries of one GPU: cuBLASLt and cuFFT by ctypes, cuSOLVER and trsm through CuPy.
+"""The real libraries of one GPU: cuBLASLt and cuFFT by ctypes, cuDNN, cuSOLVER, and trsm by CuPy.
 
-The best of cuBLASLt's proposals is found by timing each once, and kept in the one on-disk cache.
-Nothing here has run on a GPU yet, but for what needs none: descriptors.
+The best of cuBLASLt's algorithms and of cuDNN's plans is found by timing each once, and kept in the
+one on-disk cache. Nothing here has run on a GPU yet, but for what needs none: descriptors.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from xladev.compiler.store import entry_key, store_of_environment
+from xladev.platforms.cuda.driver import cudnn
 from xladev.platforms.cuda.driver.cublaslt import Algorithm, CublasLt, Product
 from xladev.platforms.cuda.driver.cufft import Transform
 from xladev.platforms.cuda.driver.cupy_solvers import (
@@ -25,8 +26,10 @@ from xladev.platforms.cuda.driver.cupy_solvers import (
 )
 from xladev.platforms.cuda.driver.found import PACKAGES, missing
 from xladev.platforms.cuda.driver.interface import LibraryError
+from xladev.platforms.cuda.driver.measured import Stopwatch
 from xladev.platforms.cuda.libraries.calls import (
     Cholesky,
+    Convolution,
     Fourier,
     LibraryCall,
     Matmul,
@@ -68,6 +71,7 @@ class CupyLibraries:
         self._cupy = cupy
         self._calls = calls
         self._pool = pool
+        self._stopwatch = Stopwatch(cupy, pool)
         self._device = device
         self._lock = threading.Lock()
 
@@ -79,6 +83,7 @@ class CupyLibraries:
         """See `Libraries.prepare`."""
         makers: dict[type, Callable[[Any], Enqueue]] = {
             Matmul: self._matmul,
+            Convolution: self._convolution,
             Fourier: self._fourier,
             Cholesky: self._cholesky,
             TriangularSolve: self._triangular_solve,
@@ -125,47 +130,49 @@ class CupyLibraries:
         if known is not None:
             found = json.loads(known)
             return Algorithm(bytes.fromhex(found["code"]), found["workspace_nbytes"])
-        best = self._measured(product, product.proposals(handle))
+        best = self._stopwatch.fastest(
+            product.proposals(handle),
+            lambda way, addresses, stream: product.enqueue(handle, way, addresses, stream),
+            buffer_nbytes(product.call),
+        )
         if store is not None:
             kept = {"code": best.code.hex(), "workspace_nbytes": best.workspace_nbytes}
             store.write(key, json.dumps(kept).encode())
         return best
-
-    def _measured(self, product: Product, proposals: list[Algorithm]) -> Algorithm:
-        """The fastest of some algorithms on any contents; the first if there is no room."""
-        if len(proposals) == 1:
-            return proposals[0]
-        cuda = self._cupy.cuda
-        try:
-            held = [self._pool.malloc(n) for n in buffer_nbytes(product.call)]
-        except cuda.memory.OutOfMemoryError:
-            return proposals[0]
-        addresses = [int(h.ptr) for h in held]
-        stream = cuda.Stream(non_blocking=True)
-        times = [self._time(product, p, addresses, stream) for p in proposals]
-        return proposals[times.index(min(times))]
-
-    def _time(
-        self, product: Product, algorithm: Algorithm, addresses: Sequence[int], stream: Any
-    ) -> float:
-        """Milliseconds of the second of two products."""
-        cuda, handle = self._cupy.cuda, self._lt[1]
-        before, after = cuda.Event(), cuda.Event()
-        try:
-            product.enqueue(handle, algorithm, addresses, stream.ptr)
-            before.record(stream)
-            product.enqueue(handle, algorithm, addresses, stream.ptr)
-            after.record(stream)
-            after.synchronize()
-        except LibraryError:
-            return float("inf")
-        return float(cuda.get_elapsed_time(before, after))
 
     def _gemm(self, call: Matmul) -> Enqueue:
         """cuBLAS through CuPy, for what cuBLASLt proposes no algorithm for."""
         from xladev.platforms.cuda.driver.cupy_solvers import enqueue_gemm
 
         return lambda addresses, stream: enqueue_gemm(self._cupy, call, addresses, stream)
+
+    # Convolutions
+
+    @cached_property
+    def _cudnn(self) -> cudnn.Cudnn:
+        return cudnn.Cudnn()
+
+    def _convolution(self, call: Convolution) -> Enqueue:
+        planned = cudnn.PlannedConvolution(self._cudnn, call)
+        plan = self._plan(planned)
+        return lambda addresses, stream: planned.enqueue(plan, addresses, stream)
+
+    def _plan(self, planned: cudnn.PlannedConvolution) -> int:
+        """The fastest plan, by one measurement; the first if that may not decide."""
+        if planned.call.deterministic:
+            return planned.plans(1)[0]
+        store = store_of_environment()
+        key = entry_key("cudnn", self._cudnn.version(), self._device, write_call(planned.call))
+        known = store.read(key) if store else None
+        plan = None if known is None else planned.plan(known.decode())
+        if plan is not None:
+            return plan
+        best = self._stopwatch.fastest(
+            planned.plans(), planned.enqueue, cudnn.buffer_nbytes(planned.call)
+        )
+        if store is not None:
+            store.write(key, planned.name(best).encode())
+        return best
 
     # Others
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from xladev.platforms.cuda.driver.emulated_calls import Array, Buffers, Emulation
 from xladev.platforms.cuda.driver.interface import LibraryError
+from xladev.platforms.cuda.driver.tf32 import cut_to_tf32
 from xladev.platforms.cuda.libraries.calls import Matmul, Matrix, TriangularSolve
 
 INVALID = "CUBLAS_STATUS_INVALID_VALUE"
@@ -97,7 +98,7 @@ def _run(call: Matmul, buffers: Buffers) -> None:
     d = _matrices(buffers, place, call.d, call.batch)
     wide = _WIDE.get(call.a.dtype, np.float32)
     if "TF32" in call.compute:
-        a, b = _tf32(a), _tf32(b)
+        a, b = cut_to_tf32(a), cut_to_tf32(b)
     found = np.matmul(a.astype(wide), b.astype(wide))
     if call.has_bias:
         bias = buffers.array(2, call.d.dtype, call.d.rows)
@@ -112,13 +113,6 @@ def _operand(buffers: Buffers, number: int, matrix: Matrix, transpose: str, batc
 
 def _matrices(buffers: Buffers, number: int, m: Matrix, batch: int) -> Array:
     return buffers.matrices(number, m.dtype, batch, m.rows, m.columns, m.leading, m.stride)
-
-
-def _tf32(x: Array) -> Array:
-    """Ten bits of mantissa, the rest cut off."""
-    bits = np.ascontiguousarray(x).view(np.uint32) & np.uint32(0xFFFFE000)
-    cut: Array = bits.view(x.dtype)
-    return cut
 
 
 def _gelu(x: Array) -> Array:

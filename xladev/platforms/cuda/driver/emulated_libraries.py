@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from xladev.platforms.cuda.driver.emulated_blas import MATMUL, TRIANGULAR_SOLVE
 from xladev.platforms.cuda.driver.emulated_calls import EmulatedCall, Emulation
+from xladev.platforms.cuda.driver.emulated_cudnn import CONVOLUTION
 from xladev.platforms.cuda.driver.emulated_fft import FOURIER
 from xladev.platforms.cuda.driver.emulated_solvers import CHOLESKY, FACTORISATION
 from xladev.platforms.cuda.libraries.calls import LibraryCall
@@ -15,6 +16,7 @@ from xladev.platforms.cuda.libraries.solver_calls import SOLVER_KINDS
 EMULATIONS: Mapping[str, Emulation] = MappingProxyType(
     {
         "Matmul": MATMUL,
+        "Convolution": CONVOLUTION,
         "Fourier": FOURIER,
         "Cholesky": CHOLESKY,
         "TriangularSolve": TRIANGULAR_SOLVE,

@@ -1,11 +1,16 @@
-"""Which of NVIDIA's libraries this machine has, by `cuda.pathfinder`, which comes with CuPy."""
+"""Which of NVIDIA's libraries this machine has, by `cuda.pathfinder`, which comes with CuPy.
+
+cuDNN is asked for through its front end, a Python package that finds the library itself.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from xladev.platforms.cuda.driver.interface import LibraryError
 
@@ -13,6 +18,7 @@ PACKAGES: Mapping[str, str] = MappingProxyType(
     {
         "cublasLt": "nvidia-cublas",
         "cublas": "nvidia-cublas",
+        "cudnn": "xladev-cuda[cudnn]",
         "cusolver": "nvidia-cusolver",
         "cufft": "nvidia-cufft",
         "nccl": "nvidia-nccl-cu13",
@@ -24,6 +30,8 @@ PACKAGES: Mapping[str, str] = MappingProxyType(
 @cache
 def missing(name: str) -> str:
     """Why a library cannot be used; empty if it can, and then it is loaded."""
+    if name == "cudnn":
+        return front_end()[1]
     try:
         from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
     except ImportError:
@@ -34,6 +42,23 @@ def missing(name: str) -> str:
         first = (str(e).strip().splitlines() or [type(e).__name__])[0].split(":")[0]
         return f"{first}: pip install {PACKAGES[name]}"
     return ""
+
+
+@cache
+def front_end() -> tuple[Any, str]:
+    """cuDNN's front end, or None and why it, or the library, cannot be used."""
+    hint = f"pip install '{PACKAGES['cudnn']}'"
+    try:
+        cudnn: Any = importlib.import_module("cudnn")
+    except (ImportError, OSError) as e:
+        installed = not isinstance(e, ModuleNotFoundError)
+        what = "cannot be loaded" if installed else "is not installed"
+        return None, f"its front end {what}: {hint}"
+    try:
+        cudnn.backend_version()
+    except RuntimeError:
+        return None, f"the library is not installed: {hint}"
+    return cudnn, ""
 
 
 def loaded(name: str) -> ctypes.CDLL:

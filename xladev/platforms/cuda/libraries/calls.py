@@ -1,4 +1,4 @@
-"""Library calls as data: what one call of cuBLASLt, cuFFT or cuSOLVER is asked, in their own terms.
+"""Library calls as data: what one call of a library is asked, in the library's own terms.
 
 Matrices are column-major, as the libraries have them. A call travels in a `KernelCode` of format
 `FORMAT`; either driver turns it into something that can be launched (`driver.libraries`).
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +22,8 @@ TARGET = "xladev.cuda.library"
 """Of the custom calls that stand for library calls while a program is compiled."""
 WORKSPACE_LIMIT = 32 << 20
 """Most bytes of workspace of one call; what cuBLAS asks for on Hopper."""
+CONVOLUTION_WORKSPACE_LIMIT = 256 << 20
+"""The same of a convolution, whose plans may turn and widen whole operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,92 @@ class Fourier:
 
 
 @dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor of cuDNN: batch, features, then two or three spatial dimensions.
+
+    For a kernel: output features, input features of one group, then the spatial dimensions.
+
+    Attributes:
+        dtype: HLO's name of the element type.
+        dims: sizes, in that order, however the elements lie in memory.
+        strides: elements from one index to the next, of each dimension.
+    """
+
+    dtype: str
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return prod(self.dims)
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution, or the gradient of one, by cuDNN: `result` is `image` under `kernel`.
+
+    Kernels are not reversed (cross-correlation). Buffers: `reads` in order, the bias if the
+    epilogue has one, `writes`, then the workspace.
+
+    Attributes:
+        kind: ``FORWARD`` gives the result, ``BACKWARD_INPUT`` the image of a result and a kernel,
+            ``BACKWARD_KERNEL`` the kernel of an image and a result.
+        image, kernel, result: the tensors of the forward convolution, whatever is computed.
+        strides, padding, dilations: of each spatial dimension, padding on both sides.
+        compute: ``32F`` or ``32F_FAST_TF32``: what products are accumulated in.
+        epilogue: ``DEFAULT``, ``BIAS``, ``RELU`` or ``RELU_BIAS``, of ``FORWARD`` alone; a bias has
+            an element for each output feature, and the result's type.
+        deterministic: the plan must not depend on a measurement, nor its results on the run.
+    """
+
+    kind: str
+    image: Tensor
+    kernel: Tensor
+    result: Tensor
+    strides: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    compute: str
+    epilogue: str = "DEFAULT"
+    deterministic: bool = False
+
+    @property
+    def reads(self) -> tuple[Tensor, Tensor]:
+        """The operands."""
+        return {
+            "FORWARD": (self.image, self.kernel),
+            "BACKWARD_INPUT": (self.result, self.kernel),
+            "BACKWARD_KERNEL": (self.image, self.result),
+        }[self.kind]
+
+    @property
+    def writes(self) -> Tensor:
+        """What is computed."""
+        return {
+            "FORWARD": self.result,
+            "BACKWARD_INPUT": self.image,
+            "BACKWARD_KERNEL": self.kernel,
+        }[self.kind]
+
+    @property
+    def groups(self) -> int:
+        """Groups of features."""
+        return self.image.dims[1] // self.kernel.dims[1]
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether a bias is among the buffers."""
+        return self.epilogue.endswith("BIAS")
+
+    @property
+    def workspace_nbytes(self) -> int:
+        """Room for all tensors in f32 twice, turned and as partial sums, within the limit."""
+        wanted = 8 * (self.image.size + self.kernel.size + self.result.size) + (1 << 16)
+        return min(-(-wanted // 256) * 256, CONVOLUTION_WORKSPACE_LIMIT)
+
+
+@dataclass(frozen=True, slots=True)
 class Cholesky:
     """Factors of a batch of matrices by cuSOLVER (potrf), in place behind a copy.
 
@@ -180,9 +269,10 @@ class TriangularSolve:
         return 0
 
 
-LibraryCall = Matmul | Fourier | Cholesky | TriangularSolve | SolverCall
+LibraryCall = Matmul | Convolution | Fourier | Cholesky | TriangularSolve | SolverCall
+_PLAIN_KINDS = (Matmul, Convolution, Fourier, Cholesky, TriangularSolve)
 _KINDS: Mapping[str, type[LibraryCall]] = MappingProxyType(
-    {kind.__name__: kind for kind in (Matmul, Fourier, Cholesky, TriangularSolve, *SOLVER_KINDS)}
+    {kind.__name__: kind for kind in (*_PLAIN_KINDS, *SOLVER_KINDS)}
 )
 
 
@@ -211,5 +301,6 @@ def read_call(data: bytes | str) -> LibraryCall:
 
 def _value(found: Any) -> Any:
     if isinstance(found, dict):
-        return Matrix(**found)
+        part = Tensor if "dims" in found else Matrix
+        return part(**{name: _value(value) for name, value in found.items()})
     return tuple(found) if isinstance(found, list) else found

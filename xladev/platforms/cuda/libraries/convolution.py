@@ -12,8 +12,10 @@ from xladev.hlo.attributes import ConvDims
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.opset import opdef
 from xladev.hlo.shape import Shape, array
+from xladev.instrument import decision
 from xladev.passes.rewrite import Rewriter
 from xladev.platforms.cuda.codegen.patches import PATCHES
+from xladev.platforms.cuda.libraries.custom_calls import STEP
 from xladev.platforms.cuda.libraries.matmul import RULES
 
 MOST_NBYTES = 1 << 30
@@ -49,11 +51,11 @@ def _patches_shape(i: HloInstruction) -> Shape:
     return array(lhs.element_type, [groups, *dims] if groups > 1 else dims)
 
 
-def as_product(r: Rewriter, i: HloInstruction) -> HloInstruction:
-    """A supported convolution as a dot of patches and kernel."""
+def as_product(r: Rewriter, i: HloInstruction, why: str = "") -> HloInstruction:
+    """A supported convolution as a dot of patches and kernel; ``why`` is told of the patches."""
     d: ConvDims = i["dim_labels"]
     groups = i["feature_group_count"]
-    rows, kernel = _rows(r, i), _kernel(r, i, groups)
+    rows, kernel = _rows(r, i, why), _kernel(r, i, groups)
     batch = (0,) if groups > 1 else ()
     kept, first = len(batch) + i.shape.rank - 1, len(batch)
     spatial = [i.shape.dims[n] for n in d.output_spatial]
@@ -70,7 +72,7 @@ def as_product(r: Rewriter, i: HloInstruction) -> HloInstruction:
     return _as_output(r, made, i, groups)
 
 
-def _rows(r: Rewriter, i: HloInstruction) -> HloInstruction:
+def _rows(r: Rewriter, i: HloInstruction, why: str) -> HloInstruction:
     """The patches; the input itself, its dimensions in order, where each is one element."""
     lhs, d = i.operands[0], i["dim_labels"]
     shape = _patches_shape(i)
@@ -83,7 +85,9 @@ def _rows(r: Rewriter, i: HloInstruction) -> HloInstruction:
         "dim_labels": d,
         "feature_group_count": i["feature_group_count"],
     }
-    return r.append(HloInstruction(opdef("custom-call"), shape, (lhs,), attrs, "patches"))
+    made = r.append(HloInstruction(opdef("custom-call"), shape, (lhs,), attrs, "patches"))
+    decision(STEP, made.name, f"cuBLASLt multiplies them for {i.name}: {why}")
+    return made
 
 
 def _is_pointwise(i: HloInstruction) -> bool:

@@ -22,7 +22,9 @@ from xladev.passes.rewrite import Rewriter, RewriteRule, RuleSet, rewrite
 from xladev.passes.tuple_simplifier import TupleSimplifier
 from xladev.platforms.cuda.attention import is_marked
 from xladev.platforms.cuda.libraries.convolution import as_product, convolution_support
-from xladev.platforms.cuda.libraries.custom_calls import library_call
+from xladev.platforms.cuda.libraries.convolution_forms import cudnn_support
+from xladev.platforms.cuda.libraries.cudnn_calls import CudnnCalls
+from xladev.platforms.cuda.libraries.custom_calls import library_call, tell_libraries
 from xladev.platforms.cuda.libraries.epilogues import add_bias, apply_gelu, apply_relu
 from xladev.platforms.cuda.libraries.factorisations import factorisation_support, factorised
 from xladev.platforms.cuda.libraries.fourier import as_fourier, fourier_support
@@ -36,6 +38,7 @@ from xladev.platforms.cuda.libraries.solvers import (
 SUPPORT: Mapping[str, Callable[[HloInstruction], Support]] = MappingProxyType(
     {
         "dot": matmul_support,
+        "convolution": cudnn_support,
         "fft": fourier_support,
         "cholesky": solver_support,
         "triangular-solve": solver_support,
@@ -54,6 +57,7 @@ def library_support(i: HloInstruction) -> Support:
 LIBRARIES: Mapping[str, str] = MappingProxyType(
     {
         "dot": "cublasLt",
+        "convolution": "cudnn",
         "fft": "cufft",
         "cholesky": "cusolver",
         "triangular-solve": "cublas",
@@ -86,9 +90,11 @@ class LibraryCalls(HloModulePass):
         """See the class."""
         calls = [rule for opcode, rule in _CALLS.items() if opcode in self.opcodes]
         sweeps: list[Sequence[RewriteRule]] = [calls]
+        if "convolution" in self.opcodes:
+            sweeps += CudnnCalls(self.allow_tf32, self.deterministic).sweeps()
         if "dot" in self.opcodes:
             sweeps += [
-                (_multiply_patches,),
+                (self._patches(),),
                 (_arrange,),
                 (self._product(),),
                 (add_bias,),
@@ -96,7 +102,19 @@ class LibraryCalls(HloModulePass):
             ]
         for rules in sweeps:
             module = RuleSet(rules, only_static=True).run(module)
-        return TupleSimplifier().run(module)
+        module = TupleSimplifier().run(module)
+        tell_libraries(module)
+        return module
+
+    def _patches(self) -> RewriteRule:
+        @rewrite(m.Opcode("convolution").where(_is_product, "a convolution that is a product"))
+        def multiply_patches(r: Rewriter, root: HloInstruction) -> HloInstruction:
+            """convolution = patches of the input times the kernel."""
+            asked = "convolution" in self.opcodes
+            why = cudnn_support(root).reason if asked else "cuDNN is missing, or not wanted"
+            return as_product(r, root, why)
+
+        return multiply_patches
 
     def _product(self) -> RewriteRule:
         @rewrite(m.Opcode("dot").where(_is_ours, "a product that cuBLASLt has"))
@@ -113,12 +131,6 @@ class LibraryCalls(HloModulePass):
 
 def _is_product(i: HloInstruction) -> bool:
     return bool(convolution_support(i))
-
-
-@rewrite(m.Opcode("convolution").where(_is_product, "a convolution that is a product"))
-def _multiply_patches(r: Rewriter, root: HloInstruction) -> HloInstruction:
-    """convolution = patches of the input times the kernel."""
-    return as_product(r, root)
 
 
 @rewrite(m.Opcode("dot").where(_is_ours, "a product that cuBLASLt has"))

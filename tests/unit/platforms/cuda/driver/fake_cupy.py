@@ -69,6 +69,7 @@ class Stream:
     def __init__(self, non_blocking=False):
         self.ptr = id(self)
         self.pending, self.captured = [], None
+        self.ms = 0.0
         streams[self.ptr] = self
 
     def put(self, work):

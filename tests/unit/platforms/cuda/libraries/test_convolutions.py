@@ -1,8 +1,8 @@
-"""Convolutions as products of patches, against the evaluator."""
+"""Convolutions as products of patches, where cuDNN is not, against the evaluator."""
 
 import pytest
 
-from tests.unit.platforms.cuda.libraries.test_library_programs import called, check
+from tests.unit.platforms.cuda.libraries import test_library_programs as programs
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.text import parse_module
@@ -11,7 +11,18 @@ from xladev.platforms.cuda.codegen import nvptx
 from xladev.platforms.cuda.codegen.kernel import emit_thread_function
 from xladev.platforms.cuda.codegen.patches import PATCHES
 from xladev.platforms.cuda.libraries.calls import Matmul
-from xladev.platforms.cuda.libraries.rules import LibraryCalls
+from xladev.platforms.cuda.libraries.rules import LIBRARIES, LibraryCalls
+
+WITHOUT_CUDNN = frozenset(LIBRARIES) - {"convolution"}
+
+
+def called(text):
+    return programs.called(text, opcodes=WITHOUT_CUDNN)
+
+
+def check(text, emulated, kind):
+    assert kind in {type(call) for call in called(text)}
+    programs.compare(text, emulated, "library_convolutions=false")
 
 
 def convolution(dims, window, labels, more="", types=("f32",) * 3):
@@ -74,7 +85,9 @@ CONVOLUTIONS = {
     [("plain", False), ("features in vectors, padded", True), ("groups in vectors, dilated", True)],
 )
 def test_features_are_moved_together(name, is_wide):
-    module = LibraryCalls().run(default_pipeline().run(parse_module(CONVOLUTIONS[name])))
+    module = LibraryCalls(opcodes=WITHOUT_CUDNN).run(
+        default_pipeline().run(parse_module(CONVOLUTIONS[name]))
+    )
     (patches,) = [
         i
         for i in module.entry.instructions
@@ -95,7 +108,7 @@ def test_convolutions(name, emulated):
 
 
 def targets(text):
-    module = LibraryCalls().run(default_pipeline().run(parse_module(text)))
+    module = LibraryCalls(opcodes=WITHOUT_CUDNN).run(default_pipeline().run(parse_module(text)))
     return [i["custom_call_target"] for i in module.entry.instructions if i.opcode == "custom-call"]
 
 

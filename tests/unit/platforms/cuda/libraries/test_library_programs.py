@@ -128,10 +128,17 @@ def called(text, **options):
 
 def check(text, emulated, kind):
     assert kind in {type(call) for call in called(text)}
+    compare(text, emulated)
+
+
+def compare(text, emulated, *settings):
+    """A program with some options of the platform, against the evaluator."""
     module = parse_module(text)
     arguments = random_arguments(module, 0)
-    strict = CompileOptions(strict=True)
-    assert compare_with_evaluator(module, arguments, emulated, strict) is None
+    options = CompileOptions(strict=True)
+    for setting in settings:
+        options = options.with_option(f"{emulated}.{setting}")
+    assert compare_with_evaluator(module, arguments, emulated, options) is None
 
 
 @pytest.mark.parametrize("name", DOTS)
