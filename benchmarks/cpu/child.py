@@ -33,7 +33,8 @@ class Job:
 
     Attributes:
         kind: which function, of `benchmarks.cpu.workloads`; ``program`` for an HLO file.
-        parameters: its sizes.
+        parameters: its sizes; ``fed`` says how many of the arguments each call is given, where
+            the others are constants of the program.
         hlo: the module as a serialized proto.
         threads: how many it may use.
         inputs: arguments.
@@ -44,6 +45,16 @@ class Job:
     hlo: Path | None
     threads: int
     inputs: list[Array]
+
+    @property
+    def fed(self) -> list[Array]:
+        """What each call is given."""
+        return self.inputs[: self.parameters.get("fed", len(self.inputs))]
+
+    @property
+    def constants(self) -> list[Array]:
+        """The other arguments: weights, say."""
+        return self.inputs[len(self.fed) :]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,10 @@ class Jax:
 
     def _function(self, job: Job) -> Prepared:
         jax = self._jax
-        arguments = [jax.device_put(a, jax.devices()[0]) for a in job.inputs]
-        function = jax.jit(self._functions[job.kind](job.parameters), keep_unused=True)
+        arguments = [jax.device_put(a, jax.devices()[0]) for a in job.fed]
+        function = jax.jit(
+            _closed(self._functions[job.kind](job.parameters), job), keep_unused=True
+        )
         lowered = function.lower(*arguments)
         clock = Clock()
         compiled = lowered.compile()
@@ -103,6 +106,12 @@ class Jax:
         mesh = jax.sharding.Mesh(np.array(devices), ("x",))
         everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
         return [jax.device_put(a, everywhere) for a in inputs]
+
+
+def _closed(function: Callable[..., Any], job: Job) -> Callable[..., Any]:
+    """The function of what it is fed; arrays that it closes over are constants of the HLO."""
+    constants = job.constants
+    return (lambda *fed: function(*fed, *constants)) if constants else function
 
 
 def _read(results: list[Any]) -> list[Array]:

@@ -50,9 +50,9 @@ class Xladev:
         clock = Clock()
         compiled = self._xladev.compile(module, "cpu")
         warm_s = clock.read()
-        arguments: list[Any] = job.inputs
+        arguments: list[Any] = job.fed
         if len(compiled.devices) == 1:
-            arguments = [put(compiled.devices[0], a) for a in job.inputs]
+            arguments = [put(compiled.devices[0], a) for a in job.fed]
 
         def call() -> list[Array]:
             results = [a.numpy() for a in _leaves(compiled(*arguments))]

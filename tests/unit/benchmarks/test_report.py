@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.cpu.functions.inputs import INPUTS, made
 from benchmarks.cpu.functions.numpy_functions import FUNCTIONS
+from benchmarks.cpu.child import Job
 from benchmarks.cpu.plot import bars, lines
 from benchmarks.cpu.report import Facts, best, page, shown_time
 from benchmarks.cpu.results import OURS, XLA, PeerResult, RowResult
@@ -91,6 +92,17 @@ def test_every_row_has_arguments() -> None:
     assert {r.family for r in rows} == set(FAMILIES)
     assert all(r.kind in INPUTS or r.kind == PROGRAM for r in (*rows, *read_sweeps()))
     assert [r.name for r in chosen(rows, ["kernels"], "^gemm 64$")] == ["gemm 64"]
+
+
+def test_rows_with_constants_are_fed_the_rest() -> None:
+    (row,) = chosen(read_rows(), ["kernels"], "^gemm 8x1024x1024, constant$")
+    left, right = made(row.name, INPUTS[row.kind](row.parameters))
+    job = Job(row.kind, row.parameters, None, 1, [left, right])
+    assert job.fed[0] is left
+    assert job.constants[0] is right
+    assert (len(job.fed), len(job.constants)) == (1, 1)
+    whole = Job(row.kind, {}, None, 1, [left, right])
+    assert (len(whole.fed), len(whole.constants)) == (2, 0)
 
 
 def test_two_rows_of_one_name_are_refused(tmp_path: Path) -> None:
