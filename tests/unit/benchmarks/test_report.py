@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.cpu.child import Job
 from benchmarks.cpu.functions.inputs import INPUTS, made
 from benchmarks.cpu.functions.numpy_functions import FUNCTIONS
-from benchmarks.cpu.child import Job
 from benchmarks.cpu.plot import bars, lines
 from benchmarks.cpu.report import Facts, best, page, shown_time
 from benchmarks.cpu.results import OURS, XLA, PeerResult, RowResult
