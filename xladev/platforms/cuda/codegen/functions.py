@@ -128,9 +128,13 @@ def _only_single(name: str, emitter: FloatEmitter) -> FloatEmitter:
 # Narrow results: f32 in, a result that is to be rounded to 8 or 11 bits.
 
 
+def narrow_exp(b: FunctionBuilder, x: Value) -> Value:
+    """exp of f32, for results of f16 and bf16: there x log2(e) is off by 2**-17 at most."""
+    return _approximate(b, "ex2", b.fmul(x, _LOG2_E))
+
+
 def _narrow_exp(b: FunctionBuilder, args: _Args) -> Value:
-    """One product is enough: of results of f16 and bf16, x log2(e) is off by 2**-17 at most."""
-    return _approximate(b, "ex2", b.fmul(args[0], _LOG2_E))
+    return narrow_exp(b, args[0])
 
 
 def _half_logistic(b: FunctionBuilder, args: _Args) -> Value:

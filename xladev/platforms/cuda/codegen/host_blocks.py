@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 
-from xladev.platforms.cuda.codegen import tensor_cores
+from xladev.platforms.cuda.codegen import mma_fragments, tensor_cores
 from xladev.platforms.cuda.codegen.primitives import THREAD
 
 START = "xd.thread.start"
-CONTEXT_NBYTES = 192
+CONTEXT_NBYTES = 512
 DIVERGENCE = {
     -2: "a barrier that not all threads reach",
     -3: "a shuffle that not all threads reach",
@@ -22,7 +22,8 @@ DIVERGENCE = {
 """Array numbers of faults that are no accesses."""
 
 _WAIT = re.compile(
-    r"  call void @xd\.(barrier|exchange)\(ptr %simt(?:, i32 ([^)]+))?\)\n  br label (%[\w.]+)\n"
+    r"  call void @xd\.(barrier|exchange|offer)(?:\.x\d+)?\(ptr %simt(?:, i32 ([^)]+))?\)\n"
+    r"  br label (%[\w.]+)\n"
 )
 
 _PROLOGUE = """entry:
@@ -65,7 +66,7 @@ inside:
   %peer = xor i32 %tid, %lane.mask
   %apart = sub i32 %peer, %tid
   %wide = sext i32 %apart to i64
-  %nbytes = mul i64 %wide, 192
+  %nbytes = mul i64 %wide, CONTEXT_NBYTES
   %other = getelementptr i8, ptr %simt, i64 %nbytes
   %parity.place = getelementptr i8, ptr %simt, i64 20
   %parity = load i32, ptr %parity.place
@@ -75,7 +76,8 @@ inside:
   %next = xor i32 %parity, 1
   store i32 %next, ptr %parity.place
   ret i32 %found
-}""",
+}""".replace("CONTEXT_NBYTES", str(CONTEXT_NBYTES)),
+    **mma_fragments.host_definitions(CONTEXT_NBYTES),
     tensor_cores.SYMBOL: tensor_cores.HOST,
     "xd.shared": """
 define internal ptr @xd.shared(ptr %simt) alwaysinline {
@@ -113,13 +115,31 @@ def _suspended(found: re.Match[str], number: int) -> str:
             f"i32 %wait{number}.parity\n"
             f"  store i32 {bits}, ptr %wait{number}.slot\n"
         )
-    state = 2 if kind == "exchange" else 1
+    if kind == "offer":
+        put = _offered(bits.split(", i32 "), number)
+    state = 1 if kind == "barrier" else 2
     return (
         f"{put}  store i32 {state}, ptr %coro.state\n"
         f"  %wait{number} = call i8 @llvm.coro.suspend(token none, i1 false)\n"
         f"  switch i8 %wait{number}, label %coro.leave "
         f"[i8 0, label {after} i8 1, label %coro.cleanup]\n"
     )
+
+
+def _offered(words: list[str], number: int) -> str:
+    """Lines that put words where the warp can read them; see `mma_fragments`."""
+    own = f"%wait{number}"
+    lines = [
+        f"  {own}.parity = load i32, ptr %coro.parity",
+        f"  {own}.wide = zext i32 {own}.parity to i64",
+        f"  {own}.turn = mul i64 {own}.wide, {mma_fragments.SLOTS_NBYTES}",
+        f"  {own}.at = add i64 {own}.turn, {mma_fragments.SLOTS_OFFSET}",
+        f"  {own}.slots = getelementptr i8, ptr %simt, i64 {own}.at",
+    ]
+    for n, word in enumerate(words):
+        lines.append(f"  {own}.s{n} = getelementptr i32, ptr {own}.slots, i64 {n}")
+        lines.append(f"  store i32 {word}, ptr {own}.s{n}")
+    return "\n".join(lines) + "\n"
 
 
 SCHEDULER = """
@@ -148,7 +168,7 @@ entry:
 next:
   %t = phi i64 [%from, %entry], [%t1, %next]
   %sum = phi i64 [0, %entry], [%sum1, %next]
-  %offset = mul i64 %t, 192
+  %offset = mul i64 %t, CONTEXT_NBYTES
   %context = getelementptr i8, ptr %contexts, i64 %offset
   %place = getelementptr i8, ptr %context, i64 16
   %found = load i32, ptr %place
@@ -251,5 +271,5 @@ free:
 out:
   ret void
 }
-"""
+""".replace("CONTEXT_NBYTES", str(CONTEXT_NBYTES))
 """Runs one block whose threads have been started: context and handle of each are given."""

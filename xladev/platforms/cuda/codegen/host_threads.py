@@ -6,7 +6,7 @@ caller chooses; no program may depend on it.
 
 A thread's context: i32 thread, i32 block, i64 address of the fault record; i32 state, i32 parity,
 two i32 slots for exchanges, the addresses of shared memory (`host_blocks`) and of its shadow
-(`races`); a sink of 128 bytes at 64.
+(`races`); a sink of 128 bytes at 64; from 192 on what `mma_fragments` says.
 
 The entry is ``void entry(ptr arrays, ptr launch, ptr fault)``: addresses of the arrays; six i32
 (grid and block, x y z) and four i64: turn t runs block (t * first + second) modulo their count, and
@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 
 from xladev.codegen.llvm import I8, I32, I64, PTR, VOID, FunctionBuilder, Parameter, Value
-from xladev.platforms.cuda.codegen import host_blocks, races
+from xladev.platforms.cuda.codegen import host_blocks, mma_fragments, races
 from xladev.platforms.cuda.codegen.approximations import c_declarations, host_definitions
 from xladev.platforms.cuda.codegen.atomics import HOST_ATOMICS
 from xladev.platforms.cuda.codegen.bounds import CHECK, with_bounds_checks
@@ -116,9 +116,12 @@ def host_text(thread: ThreadFunction) -> str:
     text = with_bounds_checks(str(thread.module), names, thread.nbytes, thread.shared_nbytes)
     if waits:
         text = host_blocks.as_coroutine(text).replace(f"ptr @{THREAD}(", f"ptr @{START}(")
-        text = re.sub(r"declare void @xd\.(?:barrier|exchange|run_block)\(.*\n", "", text)
+        text = re.sub(
+            r"declare void @xd\.(?:barrier|exchange|offer\.x\d+|run_block)\(.*\n", "", text
+        )
         text = re.sub(r"declare \S+ @(?:malloc|calloc|free|xd\.next\.epoch)\(.*\n", "", text)
         text += host_blocks.SCHEDULER + races.TEXT
+        text += mma_fragments.PAIRS if "@xd.mma." in text else ""
     text = with_definitions(text, PRIMITIVES, TARGET)
     return text + _CHECK_TEXT + c_declarations(text)
 

@@ -15,11 +15,13 @@ from xladev.platforms.cuda.codegen.scatters import scatter_kind
 from xladev.platforms.cuda.codegen.selections import selection_kind
 from xladev.platforms.cuda.codegen.slice_updates import slice_update_kind
 from xladev.platforms.cuda.codegen.sorts import sort_kind
+from xladev.platforms.cuda.codegen.tensor_attention import tensor_attention_kind
 from xladev.platforms.cuda.codegen.tensor_dots import tensor_dot_kind
 from xladev.platforms.cuda.codegen.tiled_dots import tiled_dot_kind
 from xladev.platforms.cuda.codegen.transposes import transpose_kind
 
 KINDS: tuple[Recogniser, ...] = (
+    tensor_attention_kind,
     attention_kind,
     row_program_kind,
     scatter_kind,
@@ -35,6 +37,7 @@ KINDS: tuple[Recogniser, ...] = (
     tiled_dot_kind,
 )
 """Kernels that none of them knows are loops: elements computed one by one."""
+_ON_TENSOR_CORES = (tensor_attention_kind, tensor_dot_kind)
 
 
 def kind_of(spec: KernelSpec, *, tensor_cores: bool = True) -> KernelKind:
@@ -44,6 +47,6 @@ def kind_of(spec: KernelSpec, *, tensor_cores: bool = True) -> KernelKind:
         spec: the kernel.
         tensor_cores: whether the target has those that `codegen.tensor_cores` asks for.
     """
-    kinds = KINDS if tensor_cores else [k for k in KINDS if k is not tensor_dot_kind]
+    kinds = KINDS if tensor_cores else [k for k in KINDS if k not in _ON_TENSOR_CORES]
     found = (recognise(spec) for recognise in kinds)
     return next((kind for kind in found if kind is not None), None) or loops_kind(spec)

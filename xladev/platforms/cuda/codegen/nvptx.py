@@ -17,7 +17,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from xladev import instrument
 from xladev.codegen.llvm import PTR, VOID, TargetTraits, Value
 from xladev.errors import CompileError
-from xladev.platforms.cuda.codegen import tensor_cores
+from xladev.platforms.cuda.codegen import mma_fragments, tensor_cores
 from xladev.platforms.cuda.codegen.approximations import ptx_definitions
 from xladev.platforms.cuda.codegen.atomics import DEVICE_ATOMICS
 from xladev.platforms.cuda.codegen.functions import target_functions
@@ -70,6 +70,7 @@ define internal i32 @xd.shuffle(ptr %simt, i32 %bits, i32 %mask) alwaysinline co
 }""",
         **DEVICE_ATOMICS,
         tensor_cores.SYMBOL: tensor_cores.NVPTX,
+        **mma_fragments.NVPTX,
         "xd.shared": """
 @xd.shared.memory = internal addrspace(3) global [SHARED_NBYTES x i8] undef, align 16
 define internal ptr @xd.shared(ptr %simt) alwaysinline {
@@ -80,7 +81,7 @@ define internal ptr @xd.shared(ptr %simt) alwaysinline {
 """Definitions by name."""
 
 _ALLOWED = re.compile(
-    r"llvm\.(?:nvvm\.(?:read\.ptx\.sreg\.(?:\w+\.x|laneid)|mma\.m16n8k16\.row\.col\.bf16|barrier\.cta\.sync\.aligned\.all|shfl\.sync\.bfly\.i32)"
+    r"llvm\.(?:nvvm\.(?:read\.ptx\.sreg\.(?:\w+\.x|laneid)|mma\.m16n8k16\.row\.col\.(?:bf16|f32\.f32)|barrier\.cta\.sync\.aligned\.all|shfl\.sync\.bfly\.i32)"
     r"|memcpy\.p0\.p0\.i64"
     r"|arithmetic\.fence\.(?:v\d+)?f(?:32|64)"
     r"|(?:fabs|sqrt|floor|ceil|trunc|rint|round|roundeven|copysign|minimum|maximum|minnum|maxnum"

@@ -106,4 +106,17 @@ def with_definitions(
             )
         return table[symbol].strip().replace("SHARED_NBYTES", str(max(shared_nbytes, 1)))
 
-    return _DECLARED.sub(definition, text)
+    return _once(_DECLARED.sub(definition, text))
+
+
+def _once(text: str) -> str:
+    """A module without what definitions declare once more."""
+    seen: set[str] = set()
+
+    def kept(found: re.Match[str]) -> str:
+        line = found.group(0)
+        is_new = line not in seen
+        seen.add(line)
+        return line if is_new else ""
+
+    return re.sub(r"^declare [^\n]*\n", kept, text, flags=re.MULTILINE)
