@@ -5,6 +5,7 @@ import pytest
 
 from tests.gpu.test_on_gpu import device, pytestmark  # noqa: F401
 from tests.unit.platforms.cuda.libraries import test_convolutions as convolutions
+from tests.unit.platforms.cuda.libraries import test_factorisations as factorisations
 from tests.unit.platforms.cuda.libraries import test_library_programs as programs
 from tests.unit.platforms.cuda.test_tiled_dots import DOTS as TILED
 from xladev import client
@@ -71,3 +72,26 @@ def test_arrays_go_to_cupy_and_back_without_copies(device):  # noqa: F811
     shown = cupy.asarray(taken)
     assert shown.data.ptr == x.data.ptr
     assert cupy.from_dlpack(taken).data.ptr == x.data.ptr
+
+
+@factorisations.MATRICES
+def test_factorisations(letter, batch, dims, device):  # noqa: F811
+    factorisations.test_factors(letter, batch, dims, "cuda")
+    for mode in "ASN":
+        factorisations.test_singular_values(letter, batch, dims, mode, "cuda")
+    for lower in (True, False):
+        factorisations.test_eigenvalues(letter, batch, lower, "cuda")
+
+
+def test_factorisations_of_what_has_none(device):  # noqa: F811
+    for order in (4, 40):
+        factorisations.test_what_is_not_finite_gives_nan(np.nan, order, "cuda")
+    factorisations.test_singular_matrices_have_factors("cuda")
+
+
+def test_methods_of_factorisation(device, monkeypatch):  # noqa: F811
+    for dims, method in factorisations.METHODS:
+        factorisations.test_how_singular_values_are_found(dims, method, "cuda")
+    for full in (True, False):
+        steps = factorisations.test_singular_values_by_qr_steps
+        steps("c", (2,), (5, 3), full, "cuda", monkeypatch)
