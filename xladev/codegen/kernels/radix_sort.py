@@ -16,8 +16,11 @@ Rows = tuple[IrArray, ...]
 
 PLACES = 256
 """Values of a byte."""
-LEAST_PER_BYTE = 32
-"""Elements for each byte of the key below which merging is as fast."""
+LEAST_PER_BYTE = {True: 8, False: 16}
+"""Elements for each byte of a float's key, or of an integer's, below which merging is as fast; it
+compares, and floats in total order take longer to compare. By `xladev/platforms/cpu/trials.py`."""
+LEAST_SIZE = 24
+"""Elements below which merging is as fast, whatever their keys."""
 MOST_SIZE = 2**31 - 1
 """Elements are counted in 32 bits."""
 LANES = 16
@@ -25,7 +28,9 @@ LANES = 16
 
 def is_by_radix(key: SortKey, size: int) -> bool:
     """True if rows are long enough for the counters to pay."""
-    return LEAST_PER_BYTE * key.bits // 8 <= size <= MOST_SIZE
+    is_float = key.value.shape.element_type.is_float
+    least = max(LEAST_SIZE, LEAST_PER_BYTE[is_float] * key.bits // 8)
+    return least <= size <= MOST_SIZE
 
 
 def radix_passes(k: Writing, key: SortKey, rows: Rows, spare: Rows, size: Value) -> Rows:

@@ -77,7 +77,7 @@ def test_a_sort_by_a_key_agrees_with_the_evaluator(dtype: str, direction: str) -
     check(sort, elements(dtype, (3, 400)))
 
 
-@pytest.mark.parametrize("dims", [(1,), (2,), (63,), (129,), (1000,), (1 << 13,)])
+@pytest.mark.parametrize("dims", [(1,), (2,), (24,), (40,), (63,), (129,), (1000,), (1 << 13,)])
 @pytest.mark.parametrize("comparator", [PLAIN, MAPPED])
 def test_any_size_is_sorted(dims: tuple[int, ...], comparator: str) -> None:
     check(module("f32", dims, 0, comparator), elements("f32", dims))
