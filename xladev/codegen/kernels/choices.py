@@ -31,6 +31,7 @@ from xladev.codegen.kernels.tactics import DEFAULT, Crossing, SortWay, Tactic
 from xladev.codegen.kernels.tiling import tile_of
 from xladev.codegen.llvm import TargetTraits
 from xladev.hlo.attributes import ConvDims
+from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
 
 EXACT = 16
@@ -164,7 +165,7 @@ def _dot_tactics(i: HloInstruction, plan: DotPlan, target: TargetTraits) -> tupl
     if plan.rows > BLOCK_ROWS:
         found.append(Tactic(block_rows=TALL_ROWS))
     found += [Tactic(block_columns=n) for n in COLUMNS if plan.columns > n]
-    if _is_of_one_type(i) and product_of(i) is not None:
+    if _is_of_one_type(i, plan.total) and product_of(i) is not None:
         found.append(Tactic(in_tiles=True))
     return tuple(found)
 
@@ -193,7 +194,7 @@ def _window_tactics(
     found += [Tactic(block_columns=n) for n in COLUMNS if plan.features > n]
     dims: ConvDims = i["dim_labels"]
     is_in_order = list(dims.kernel_spatial) == sorted(dims.kernel_spatial)
-    if is_in_order and _is_of_one_type(i) and convolution_of(i) is not None:
+    if is_in_order and _is_of_one_type(i, plan.total) and convolution_of(i) is not None:
         found.append(Tactic(in_tiles=True))
     return tuple(found)
 
@@ -209,9 +210,9 @@ def _window_key(plan: WindowPlan) -> str:
     return " ".join([*words, plan.order.value])
 
 
-def _is_of_one_type(i: HloInstruction) -> bool:
-    """True if no element is converted, so that sums in other tiles are made in the same order."""
-    return all(o.shape.element_type is i.shape.element_type for o in i.operands)
+def _is_of_one_type(i: HloInstruction, total: PrimitiveType) -> bool:
+    """True if elements are those of the sums: nothing is converted, or multiplied in pairs."""
+    return all(value.shape.element_type is total for value in (*i.operands, i))
 
 
 def _block_tactics(target: TargetTraits) -> Iterator[Tactic]:
