@@ -5,6 +5,7 @@ import pytest
 
 from tests.gpu.test_on_gpu import device, pytestmark  # noqa: F401
 from tests.unit.platforms.cuda.libraries import test_convolutions as convolutions
+from tests.unit.platforms.cuda.libraries import test_cudnn_calls as cudnn
 from tests.unit.platforms.cuda.libraries import test_factorisations as factorisations
 from tests.unit.platforms.cuda.libraries import test_library_programs as programs
 from tests.unit.platforms.cuda.test_tiled_dots import DOTS as TILED
@@ -33,15 +34,22 @@ TEXTS = {
     **{f"cholesky: {k}": v for k, v in FACTORS.items()},
     **{f"layer: {k}": v for k, v in LAYERS.items()},
     **{f"convolution: {k}": v for k, v in convolutions.CONVOLUTIONS.items()},
+    **{f"patches: {k}": v for k, v in convolutions.CONVOLUTIONS.items()},
+    **{f"{kind} {k}": v for kind, texts in cudnn.KINDS.items() for k, v in texts.items()},
+    **{f"convolution, {k}": cudnn.layer("bf16", v) for k, v in cudnn.EPILOGUES.items()},
     **{f"tiled: {k}": v for k, v in TILED.items()},
 }
-WITHOUT_LIBRARIES = CompileOptions(strict=True).with_option("cuda.library_products=false")
+STRICT = CompileOptions(strict=True)
+OPTIONS = {
+    "tiled": STRICT.with_option("cuda.library_products=false"),
+    "patches": STRICT.with_option("cuda.library_convolutions=false"),
+}
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_library_programs(name, device):  # noqa: F811
     module = parse_module(TEXTS[name])
-    options = WITHOUT_LIBRARIES if name.startswith("tiled") else CompileOptions(strict=True)
+    options = OPTIONS.get(name.partition(":")[0], STRICT)
     arguments = random_arguments(module, 0)
     assert compare_with_evaluator(module, arguments, "cuda", options) is None
 

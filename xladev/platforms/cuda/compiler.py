@@ -27,9 +27,10 @@ from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.platforms.cuda.description import describe_target, has_tensor_cores
 from xladev.platforms.cuda.driver.found import missing
 from xladev.platforms.cuda.libraries.calls import FORMAT, write_call
+from xladev.platforms.cuda.libraries.cudnn_calls import Refusal, no_refusal
 from xladev.platforms.cuda.libraries.custom_calls import call_of, is_library_call
 from xladev.platforms.cuda.libraries.rules import LIBRARIES, LibraryCalls
-from xladev.platforms.cuda.machine import machine_target
+from xladev.platforms.cuda.machine import machine_refusal, machine_state, machine_target
 from xladev.platforms.cuda.support import cuda_supports
 
 OPTIONS = (
@@ -72,8 +73,20 @@ class CudaCompiler(KernelCompiler):
         if not options.extra(self.platform, "library_convolutions", True):
             opcodes -= {"convolution"}
         allow_tf32 = bool(options.extra(self.platform, "tf32", False))
-        calls = LibraryCalls(allow_tf32, options.deterministic, opcodes)
+        refusal = self.refusal(options)
+        calls = LibraryCalls(allow_tf32, options.deterministic, opcodes, refusal)
         return HloPassPipeline("libraries", (MarkAttention(), calls))
+
+    def refusal(self, options: CompileOptions) -> Refusal:
+        """What to ask whether a library takes a call: this machine's GPU, if it is the target."""
+        return machine_refusal if self._is_for_this_machine(options) else no_refusal
+
+    def cache_state(self, options: CompileOptions) -> str:
+        """Who was asked."""
+        return machine_state() if self._is_for_this_machine(options) else ""
+
+    def _is_for_this_machine(self, options: CompileOptions) -> bool:
+        return self.describe(options.target).target == machine_target()
 
     def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
         """Whatever the elemental emitters have code for, or a library computes."""
@@ -124,6 +137,10 @@ class CudaEmulationCompiler(CudaCompiler):
     def describe(self, target: str | None = None) -> DeviceDescription:
         """As for ``cuda``, but never what this machine has."""
         return describe_target(target)
+
+    def _is_for_this_machine(self, options: CompileOptions) -> bool:
+        """Never: a call that the emulated libraries refuse is a fault to be found."""
+        return False
 
     @property
     def library_opcodes(self) -> frozenset[str]:

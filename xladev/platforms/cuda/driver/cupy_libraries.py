@@ -79,6 +79,25 @@ class CupyLibraries:
         """Which libraries there are."""
         return ", ".join(f"{name}: {missing(name) or 'found'}" for name in PACKAGES)
 
+    def convolution_version(self) -> str:
+        """Of cuDNN and its front end, or why there is none."""
+        try:
+            with self._calls():
+                return self._cudnn.version()
+        except LibraryError as e:
+            return str(e)
+
+    def refusal(self, call: LibraryCall) -> str:
+        """What cuDNN, which alone can be asked, refuses a convolution with."""
+        if not isinstance(call, Convolution):
+            return ""
+        try:
+            with self._calls():
+                cudnn.PlannedConvolution(self._cudnn, call).plans(1)
+        except LibraryError as e:
+            return str(e)
+        return ""
+
     def prepare(self, call: LibraryCall, name: str) -> CupyCall:
         """See `Libraries.prepare`."""
         makers: dict[type, Callable[[Any], Enqueue]] = {

@@ -10,6 +10,7 @@ from xladev.platforms.cuda.driver.emulated_calls import EmulatedCall, Emulation
 from xladev.platforms.cuda.driver.emulated_cudnn import CONVOLUTION
 from xladev.platforms.cuda.driver.emulated_fft import FOURIER
 from xladev.platforms.cuda.driver.emulated_solvers import CHOLESKY, FACTORISATION
+from xladev.platforms.cuda.driver.interface import LibraryError
 from xladev.platforms.cuda.libraries.calls import LibraryCall
 from xladev.platforms.cuda.libraries.solver_calls import SOLVER_KINDS
 
@@ -32,6 +33,18 @@ class EmulatedLibraries:
     def version(self) -> str:
         """That they are emulated."""
         return "emulated libraries"
+
+    def convolution_version(self) -> str:
+        """None of its own."""
+        return ""
+
+    def refusal(self, call: LibraryCall) -> str:
+        """What `prepare` would refuse it with."""
+        try:
+            EMULATIONS[type(call).__name__].check(call)
+        except LibraryError as e:
+            return str(e)
+        return ""
 
     def prepare(self, call: LibraryCall, name: str) -> EmulatedCall:
         """See `Libraries.prepare`."""

@@ -189,6 +189,14 @@ class Libraries(Protocol):
         """One line: which libraries there are, or why one is missing."""
         ...
 
+    def convolution_version(self) -> str:
+        """Of what answers `refusal`, or why it is missing; empty if it needs none."""
+        ...
+
+    def refusal(self, call: LibraryCall) -> str:
+        """Why a library would refuse a call, as far as it can be asked; empty if it takes it."""
+        ...
+
     def prepare(self, call: LibraryCall, name: str) -> DriverFunction:
         """What `DriverStream.launch` takes; descriptors are made and an algorithm is chosen here.
 

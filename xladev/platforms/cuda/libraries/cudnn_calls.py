@@ -6,14 +6,14 @@ of dimensions) is HLO around it, which generated kernels compute.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import array
 from xladev.passes import pattern as m
 from xladev.passes.rewrite import Rewriter, RewriteRule, rewrite
-from xladev.platforms.cuda.libraries.calls import Convolution
+from xladev.platforms.cuda.libraries.calls import Convolution, LibraryCall
 from xladev.platforms.cuda.libraries.convolution_forms import (
     Form,
     cudnn_support,
@@ -22,6 +22,13 @@ from xladev.platforms.cuda.libraries.convolution_forms import (
     with_epilogue,
 )
 from xladev.platforms.cuda.libraries.custom_calls import library_call
+
+Refusal = Callable[[LibraryCall], str]
+
+
+def no_refusal(call: LibraryCall) -> str:
+    """Of a library that nobody can ask: empty."""
+    return ""
 
 
 def _is_cudnns(i: HloInstruction) -> bool:
@@ -39,24 +46,30 @@ class CudnnCalls:
     Attributes:
         allow_tf32: f32 may be rounded to tf32.
         deterministic: neither plan nor result may depend on the run.
+        refusal: why the library refuses a call; empty if it takes it, or cannot be asked.
     """
 
     allow_tf32: bool = False
     deterministic: bool = False
+    refusal: Refusal = no_refusal
 
     def sweeps(self) -> list[Sequence[RewriteRule]]:
         """The longest epilogue first: a convolution that became a call gets none any more."""
         return [(self._biased_relu(), self._relu()), (self._biased(),), (self._plain(),)]
+
+    def why_not(self, i: HloInstruction) -> str:
+        """Why a convolution is left to others."""
+        return cudnn_support(i).reason or self.refusal(self._form(i).call)
 
     def _form(self, i: HloInstruction) -> Form:
         return form_of(i, allow_tf32=self.allow_tf32, deterministic=self.deterministic)
 
     def _plain(self) -> RewriteRule:
         @rewrite(m.Opcode("convolution").where(_is_cudnns, "a convolution that cuDNN has"))
-        def call_cudnn(r: Rewriter, root: HloInstruction) -> HloInstruction:
+        def call_cudnn(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
             """convolution = a convolution of the library."""
             form = self._form(root)
-            return _called(r, root, form, form.call)
+            return None if self.refusal(form.call) else _called(r, root, form, form.call)
 
         return call_cudnn
 
@@ -65,7 +78,8 @@ class CudnnCalls:
     ) -> HloInstruction | None:
         form = self._form(x)
         call = with_epilogue(form, name)
-        if call is None or tuple(wide["dimensions"]) != (x["dim_labels"].output_feature,):
+        is_of_features = tuple(wide["dimensions"]) == (x["dim_labels"].output_feature,)
+        if call is None or not is_of_features or self.refusal(call):
             return None
         return _called(r, x, form, call, (bias,))
 
@@ -103,7 +117,7 @@ class CudnnCalls:
             """The larger of a convolution and zero = a convolution with ReLU."""
             form = self._form(x)
             call = with_epilogue(form, "RELU")
-            return None if call is None else _called(r, x, form, call)
+            return None if call is None or self.refusal(call) else _called(r, x, form, call)
 
         return add_relu
 

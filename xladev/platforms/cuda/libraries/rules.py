@@ -23,7 +23,7 @@ from xladev.passes.tuple_simplifier import TupleSimplifier
 from xladev.platforms.cuda.attention import is_marked
 from xladev.platforms.cuda.libraries.convolution import as_product, convolution_support
 from xladev.platforms.cuda.libraries.convolution_forms import cudnn_support
-from xladev.platforms.cuda.libraries.cudnn_calls import CudnnCalls
+from xladev.platforms.cuda.libraries.cudnn_calls import CudnnCalls, Refusal, no_refusal
 from xladev.platforms.cuda.libraries.custom_calls import library_call, tell_libraries
 from xladev.platforms.cuda.libraries.epilogues import add_bias, apply_gelu, apply_relu
 from xladev.platforms.cuda.libraries.factorisations import factorisation_support, factorised
@@ -79,19 +79,21 @@ class LibraryCalls(HloModulePass):
         allow_tf32: products of f32 may round their operands to tf32.
         deterministic: algorithms must not depend on measurements.
         opcodes: those whose libraries there are.
+        refusal: why a library refuses a convolution; empty if it takes it, or cannot be asked.
     """
 
     name = "cuda-library-calls"
     allow_tf32: bool = False
     deterministic: bool = False
     opcodes: frozenset[str] = frozenset(LIBRARIES)
+    refusal: Refusal = no_refusal
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""
         calls = [rule for opcode, rule in _CALLS.items() if opcode in self.opcodes]
         sweeps: list[Sequence[RewriteRule]] = [calls]
         if "convolution" in self.opcodes:
-            sweeps += CudnnCalls(self.allow_tf32, self.deterministic).sweeps()
+            sweeps += self._cudnn.sweeps()
         if "dot" in self.opcodes:
             sweeps += [
                 (self._patches(),),
@@ -106,12 +108,16 @@ class LibraryCalls(HloModulePass):
         tell_libraries(module)
         return module
 
+    @property
+    def _cudnn(self) -> CudnnCalls:
+        return CudnnCalls(self.allow_tf32, self.deterministic, self.refusal)
+
     def _patches(self) -> RewriteRule:
         @rewrite(m.Opcode("convolution").where(_is_product, "a convolution that is a product"))
         def multiply_patches(r: Rewriter, root: HloInstruction) -> HloInstruction:
             """convolution = patches of the input times the kernel."""
             asked = "convolution" in self.opcodes
-            why = cudnn_support(root).reason if asked else "cuDNN is missing, or not wanted"
+            why = self._cudnn.why_not(root) if asked else "cuDNN is missing, or not wanted"
             return as_product(r, root, why)
 
         return multiply_patches

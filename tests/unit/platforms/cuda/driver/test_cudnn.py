@@ -8,7 +8,10 @@ import pytest
 from tests.unit.platforms.cuda.driver import fake_cudnn, fake_cupy
 from tests.unit.platforms.cuda.driver.test_emulated_cudnn import CALLS, PLAIN
 from xladev.compiler.kernel_code import LaunchDimensions
+from xladev.compiler.options import CompileOptions
 from xladev.hlo.dtype import by_name
+from xladev.platforms.cuda import machine
+from xladev.platforms.cuda.compiler import CudaCompiler, CudaEmulationCompiler
 from xladev.platforms.cuda.driver import cudnn, cupy_driver, found
 from xladev.platforms.cuda.driver.emulated import EmulatedDriver
 from xladev.platforms.cuda.driver.interface import LibraryError
@@ -120,6 +123,31 @@ def test_without_a_plan_the_call_is_refused(open_device):
         open_device(PLANS[0]).libraries.prepare(PLAIN, "k")
     with pytest.raises(LibraryError, match="no plan with .* bytes of workspace"):
         open_device(PLANS[2]).libraries.prepare(PLAIN, "k")
+
+
+def test_libraries_are_asked_before(open_device):
+    device = open_device(PLANS[1])
+    assert device.libraries.convolution_version() == "1.32.0 91300"
+    assert device.libraries.refusal(PLAIN) == ""
+    assert "validate: FAILED" in device.libraries.refusal(replace(PLAIN, padding=(1, 1)))
+    fake_cudnn.plans[:] = PLANS[:1]
+    assert "no engine" in device.libraries.refusal(PLAIN)
+
+
+def test_the_compiler_asks_this_machines_gpu(open_device, monkeypatch):
+    device = open_device(PLANS[0])
+    monkeypatch.setattr(machine, "_device", lambda: device)
+    machine.machine_refusal.cache_clear()
+    machine.machine_state.cache_clear()
+    compiler, here = CudaCompiler(), CompileOptions()
+    assert "no engine" in compiler.refusal(here)(PLAIN)
+    assert compiler.cache_state(here) == "fake GPU 1.32.0 91300"
+    other = CompileOptions(target="sm_80")
+    assert (compiler.refusal(other)(PLAIN), compiler.cache_state(other)) == ("", "")
+    emulated = CudaEmulationCompiler()
+    assert (emulated.refusal(here)(PLAIN), emulated.cache_state(here)) == ("", "")
+    machine.machine_refusal.cache_clear()
+    machine.machine_state.cache_clear()
 
 
 def test_a_wrong_descriptor_is_refused(open_device):

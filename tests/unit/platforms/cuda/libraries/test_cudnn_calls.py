@@ -9,6 +9,7 @@ from xladev import client
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
+from xladev.instrument import collect_decisions
 from xladev.platforms.cuda.libraries.calls import Convolution, Matmul
 from xladev.testing.random_inputs import random_arguments
 
@@ -107,6 +108,9 @@ BACKWARD_KERNEL = {
     ),
     "dilated": convolution(
         ("2,9,9,3", "2,5,5,5", "3,3,3,5"), "size=5x5 stride=2x2", "f01b_i01o->01bf"
+    ),
+    "dilated, with a remainder": convolution(
+        ("2,10,9,3", "2,4,5,5", "3,3,3,5"), "size=4x5 stride=3x2 pad=1_0x0_0", "f01b_i01o->01bf"
     ),
     "in groups, f16": convolution(
         ("6,2,8,8", "2,4,6,6", "3,4,3,3"), "size=6x6", "bf01_io01->bf01",
@@ -214,6 +218,19 @@ def test_epilogues_that_cudnn_may_not_have(emulated):
         assert [call.epilogue for call in called(text)] == ["DEFAULT"]
     compare(layer("f32", rest), emulated)
     assert [c.epilogue for c in called(layer("f32", rest), allow_tf32=True)] == ["RELU_BIAS"]
+
+
+def test_what_the_library_refuses_goes_by_patches():
+    text = layer("bf16", EPILOGUES["RELU_BIAS"])
+
+    def without_bias(call):
+        return "no plan" if call.epilogue.endswith("BIAS") else ""
+
+    assert [c.epilogue for c in called(text, refusal=without_bias)] == ["DEFAULT"]
+    with collect_decisions() as told:
+        (product,) = called(text, refusal=lambda call: "no plan")
+    assert (type(product), product.epilogue) == (Matmul, "RELU_BIAS")
+    assert "cuBLASLt multiplies them for c: no plan" in [d.why for d in told]
 
 
 def test_a_convolution_that_others_read_has_no_epilogue(emulated):
