@@ -12,6 +12,7 @@ from typing import Any
 
 from xladev.errors import CompileError, UnsupportedError
 from xladev.frontends.jax.callbacks import NUMBER, TARGET, Callback
+from xladev.hlo.custom_calls.cusolver import PERMUTATION
 
 # Primitives whose rules for JAX's CPU give plain HLO, or call by name what xladev knows: LAPACK
 # (`xladev/hlo/custom_calls/lapack.py`) and Python (`callbacks.py`).
@@ -46,6 +47,27 @@ def add_rules(platform: str) -> None:
     for primitive, rule in list(rules["cpu"].items()):
         if primitive.name in _CPU_RULES and primitive not in rules[platform]:
             rules[platform][primitive] = rule
+
+
+def add_permutations(platform: str, is_addressable: Callable[[str], bool]) -> None:
+    """Lets devices make the permutation of pivots of LU at once.
+
+    JAX makes it by a loop over pivots, whose every step a device waits for the host. Platforms
+    whose memory the host addresses keep that, where a loop costs less.
+    """
+    import jax
+    from jax._src.interpreters import mlir
+    from jax._src.lax import linalg
+
+    at_once = jax.ffi.ffi_lowering(PERMUTATION)
+    step_by_step = mlir.lower_fun(linalg._generic_lu_pivots_to_permutation, multiple_results=False)
+
+    def rule(context: Any, pivots: Any, *, permutation_size: int) -> Any:
+        if is_addressable(platform):
+            return step_by_step(context, pivots, permutation_size=permutation_size)
+        return at_once(context, pivots)
+
+    mlir.register_lowering(linalg.lu_pivots_to_permutation_p, rule, platform=platform)
 
 
 def surround_compilations(

@@ -44,6 +44,7 @@ def register_platforms() -> None:
     for jax_name, platform in names.items():
         adapter.register_platform(jax_name, path, {"platform": platform or ""}, PRIORITY)
         adapter.add_rules(jax_name)
+        adapter.add_permutations(jax_name, has_addressable_memory)
 
 
 @cache

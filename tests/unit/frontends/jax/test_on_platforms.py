@@ -85,6 +85,23 @@ assert np.allclose(a @ jnp.linalg.solve(a, jnp.ones(3)), 1, atol=1e-5)
     )
 
 
+@pytest.mark.parametrize(("platform", "loops"), [("xladev_cpu", True), ("template_npu", False)])
+def test_devices_make_permutations_of_pivots_without_a_loop(platform: str, loops: bool) -> None:
+    shown = run_jax(
+        """
+import numpy as np
+a = np.random.default_rng(0).normal(size=(2, 40, 40)).astype(np.float32)
+f = jax.jit(lambda a: jax.lax.linalg.lu(a))
+print('while' in f.lower(a).as_text())
+lu, _, order = map(np.asarray, f(a))
+lower = np.tril(lu, -1) + np.eye(40)
+assert np.allclose(lower @ np.triu(lu), np.take_along_axis(a, order[..., None], 1), atol=1e-4)
+""",
+        platform,
+    )
+    assert shown == f"{loops}\n"
+
+
 @pytest.mark.parametrize("platform", ["xladev_cpu", "template_npu"])
 def test_callbacks_in_order(platform: str) -> None:
     shown = run_jax(
