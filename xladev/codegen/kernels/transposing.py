@@ -8,14 +8,14 @@ from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, position
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernels.build import KernelBuild
-from xladev.codegen.kernels.tiling import Tile
+from xladev.codegen.kernels.tiling import LINE_NBYTES, Tile
 from xladev.codegen.kernels.vectors import store_at
-from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.llvm import FunctionBuilder, TargetTraits, Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.hlo.ir import HloInstruction
 
 SIDE = 16
-"""Elements of a tile's side: a line of four bytes each."""
+"""Elements of a tile's side: of four bytes each, a line of memory."""
 
 TILES = 4
 """Tiles side by side in an operand, whose lines memory fetches together."""
@@ -26,6 +26,20 @@ def emit_transposed(k: KernelBuild, root: HloInstruction, result: IrArray, tile:
     return k.attempt(lambda: _Transposed(k, root, result, tile).emit())
 
 
+def _fits_registers(result: IrArray, target: TargetTraits) -> bool:
+    """True if the lines of a tile do, and lanes of such elements can change places there.
+
+    Of eight bytes they do where there are 32 registers of 64 bytes; without any vectors, parts of a
+    word would be cut out one by one.
+    """
+    dtype = result.shape.element_type
+    if dtype.is_complex:
+        return False
+    least = 1 if target.vector_nbytes >= SIDE else 4
+    most = 8 if target.vector_nbytes >= LINE_NBYTES else 4
+    return least <= dtype.host_nbytes <= most
+
+
 class _Transposed:
     """The loops of one kernel. The last tiles overlap those before where sizes do not fit."""
 
@@ -34,7 +48,7 @@ class _Transposed:
         self.dims = result.shape.dims
         self.order = tuple(reversed(result.shape.minor_to_major))
         sides = self.dims[tile.crossed], self.dims[tile.inner]
-        if result.shape.element_type.host_nbytes != 4 or min(sides) < SIDE:
+        if not _fits_registers(result, k.b.module.target) or min(sides) < SIDE:
             raise NotInVectorsError("tiles of other elements")
         self.e = VectorEmitter(k.e, SIDE)
 

@@ -58,3 +58,23 @@ def test_transposes_agree_with_the_evaluator(name: str, threads: int) -> None:
     options = CompileOptions(strict=True, threads=threads)
     found = np.asarray(compile(module, "cpu", options)(*arguments))
     assert found.tobytes() == np.asarray(HloEvaluator().run(module, *arguments)).tobytes()
+
+
+@pytest.mark.parametrize("dtype", [
+    "pred", "s8", "u16", "s64", "f64", "bf16", "f16", "f8e4m3fn", "f8e5m2", "s4", "c64", "c128",
+])  # fmt: skip
+@pytest.mark.parametrize("body", [
+    "ROOT r = {t}[37,70] transpose(x), dimensions={{1,0}}",
+    "y = {t}[37,70] transpose(x), dimensions={{1,0}}  ROOT r = pred[37,70] compare(y, y), "
+    "direction=NE",
+    "y = {t}[37,70] transpose(x), dimensions={{1,0}}  ROOT r = {t}[37,70] add(y, y)",
+    "y = {t}[37,70] transpose(x), dimensions={{1,0}}  ROOT r = c64[37,70] convert(y)",
+])  # fmt: skip
+def test_elements_of_all_sizes_are_transposed(dtype: str, body: str) -> None:
+    if dtype == "pred" and "add" in body:
+        body = body.replace("add", "xor")
+    text = f"x = {dtype}[70,37] parameter(0)  {body.format(t=dtype)}"
+    module = parse_module(f"HloModule m\nENTRY e {{ {text} }}")
+    arguments = random_arguments(module, 5)
+    found = np.asarray(compile(module, "cpu", CompileOptions(strict=True))(*arguments))
+    assert found.tobytes() == np.asarray(HloEvaluator().run(module, *arguments)).tobytes()
