@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from xladev.compiler.buffer_frame import BufferFrame, Buffers
+from xladev.compiler.concurrency import Concurrency
 from xladev.compiler.in_place import in_place_pairs
 from xladev.compiler.kernel_plan import CopyReason, KernelPlan, Space
 from xladev.compiler.kernel_table import (
@@ -30,6 +31,7 @@ from xladev.compiler.step_drafts import (
     final_steps,
 )
 from xladev.compiler.virtual_buffers import BufferPool, VirtualBuffer
+from xladev.compiler.work_graph import ordered_computations
 from xladev.hlo.dtype import PRED
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Literal
@@ -38,7 +40,10 @@ _NO_PAIRS: InPlace = frozenset()
 
 
 def assign_buffers(
-    module: HloModule, kernels: ProgramKernels, aliases: Sequence[tuple[int, int]] = ()
+    module: HloModule,
+    kernels: ProgramKernels,
+    aliases: Sequence[tuple[int, int]] = (),
+    concurrency: Concurrency | None = None,
 ) -> KernelPlan:
     """The kernel plan of a module whose kernels are single instructions or fusions.
 
@@ -46,6 +51,7 @@ def assign_buffers(
         module: calls are inlined; only while and conditional run other programs.
         kernels: of all plans that are tried; those of this one are lowered.
         aliases: pairs (result leaf, parameter leaf) that the launch puts in one buffer.
+        concurrency: how steps are spread over streams; None for one stream.
 
     Raises:
         CompileError: an instruction that no kernel can be made of.
@@ -58,14 +64,16 @@ def assign_buffers(
     for result, argument in aliases:
         results[result] = arguments[argument]
     walk = _Walk(KernelTable(module, kernels))
-    drafts = walk.computation(entry, arguments, results, {results[r] for r, _ in aliases})
+    drafts = tuple(walk.computation(entry, arguments, results, {results[r] for r, _ in aliases}))
+    if concurrency is not None:
+        drafts = concurrency.apply(drafts, walk.operations, ordered_computations(module))
     aliased = {r for r, _ in aliases}
     free = [b for n, b in enumerate(results) if n not in aliased]
     scratch_nbytes = walk.pool.place_temporaries(free)
     return KernelPlan(
         name=module.name,
         kernels=tuple(walk.table.specs),
-        steps=final_steps(tuple(drafts), walk.pool.slice),
+        steps=final_steps(drafts, walk.pool.slice),
         constants=walk.pool.constants,
         argument_nbytes=tuple(b.nbytes for b in arguments),
         result_nbytes=tuple(b.nbytes for b in results),
@@ -141,7 +149,7 @@ class _Walk:
     def _copy(self, source: VirtualBuffer, destination: VirtualBuffer) -> Draft:
         self.pool.advance()
         self.pool.touch(source, destination)
-        return CopyDraft(source, destination)
+        return CopyDraft(source, destination, self.pool.time)
 
     def _instruction(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[Draft]:
         if not _makes_leaves(frame, i):
@@ -181,11 +189,13 @@ class _Walk:
         )
         number = self.table.number(i, computation, shared)
         buffers = [*operands, *results]
-        nbytes = self.table.kernels.workspace_nbytes(self.table.specs[number])
-        if nbytes:
-            buffers.append(self.pool.temporary(nbytes))
+        code = self.table.kernels.code(self.table.specs[number])
+        if code.workspace_nbytes:
+            buffers.append(self.pool.temporary(code.workspace_nbytes))
         self.operations.append(i)
-        return (KernelDraft(number, tuple(buffers), len(self.operations) - 1),)
+        operation, read = len(self.operations) - 1, len(operands)
+        made = KernelDraft(number, tuple(buffers), operation, read, self.pool.time, code.shares)
+        return (made,)
 
     def _results(
         self, frame: BufferFrame, at: int, i: HloInstruction, operands: Buffers, in_place: InPlace

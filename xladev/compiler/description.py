@@ -63,6 +63,10 @@ class DeviceDescription:
         transfer_bandwidth: bytes per second between host and device.
         launch_overhead_s: seconds that one launch costs.
         dlpack_device_type: the number that DLPack gives this device type; None: not offered.
+        compute_streams: most streams that one program of kernels is spread over
+            (`Stream.branches`); 1: its kernels run one after the other.
+        replays_launches: programs without loops and branches are recorded and replayed as one
+            (`Executor.create_launch_graphs`), so that their kernels cost no launch each.
     """
 
     name: str = "device"
@@ -78,10 +82,14 @@ class DeviceDescription:
     transfer_bandwidth: float | None = None
     launch_overhead_s: float = 0.0
     dlpack_device_type: int | None = None
+    compute_streams: int = 1
+    replays_launches: bool = False
 
     def __post_init__(self) -> None:
         if not self.memory_spaces:
             raise ArgumentError(f"device {self.name!r} has no memory space")
+        if self.compute_streams < 1:
+            raise ArgumentError(f"device {self.name!r} has {self.compute_streams} compute streams")
         unknown = self.dtypes - _ALL_DTYPES
         if unknown:
             raise ArgumentError(f"device {self.name!r} names unknown dtypes {sorted(unknown)}")

@@ -35,6 +35,8 @@ class KernelCode:
             Its contents are arbitrary when the kernel starts, and lost when it ends.
         then: launched after it, one after the other, on the same buffers; these say nothing of
             workspace, and have no ``then`` of their own.
+        shares: name of what launches share beside their buffers, such as memory of a library:
+            those of one name never run at once. Empty for nothing.
     """
 
     entry: str
@@ -43,6 +45,7 @@ class KernelCode:
     format: str = ""
     workspace_nbytes: int = 0
     then: tuple[KernelCode, ...] = ()
+    shares: str = ""
 
     @property
     def launches(self) -> tuple[KernelCode, ...]:

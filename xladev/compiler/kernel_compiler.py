@@ -13,6 +13,7 @@ from types import MappingProxyType
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.contract import Compiler
+from xladev.compiler.description import DeviceDescription
 from xladev.compiler.executable import Executable
 from xladev.compiler.fusion import Fusion, without_fusions
 from xladev.compiler.isolation import expect
@@ -27,6 +28,7 @@ from xladev.compiler.options import CompileOptions
 from xladev.compiler.plan_file import plan_executable
 from xladev.compiler.row_fusion import RowFusion
 from xladev.compiler.signature import Alias, Signature
+from xladev.compiler.stream_choice import Spread
 from xladev.errors import UnsupportedError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloModule
@@ -88,6 +90,7 @@ class KernelCompiler(Compiler):
             honoured_aliases(fused),
             schedule=options.schedule,
             limit_nbytes=limit,
+            spread=spread_of(options, self.describe(options.target)),
             apart=partial(self._form_apart, module, options) if options.fusion else None,
         )
 
@@ -201,6 +204,14 @@ class KernelCompiler(Compiler):
             return root
         opcodes = (i.opcode for i in spec.computation.instructions)
         return next((opcode for opcode in opcodes if opcode in self.epilogues), root)
+
+
+def spread_of(options: CompileOptions, device: DeviceDescription) -> Spread | None:
+    """How a plan is spread over streams; None for one stream."""
+    wanted = device.compute_streams if options.streams is None else options.streams
+    if device.compute_streams == 1 or wanted == 1:
+        return None
+    return Spread(wanted, options.streams is not None, device)
 
 
 def honoured_aliases(module: HloModule) -> tuple[tuple[int, int], ...]:

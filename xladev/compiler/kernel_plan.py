@@ -107,7 +107,27 @@ class Branch:
     branches: tuple[tuple[Step, ...], ...]
 
 
-Step = RunKernel | Copy | Loop | Branch
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Runs steps on several streams; those of one stream in order.
+
+    They are in an order that is right on a single stream, too. Stream 0 is the launch's own. An
+    event is given by the number of the step that it is recorded after; -1 is before the first.
+
+    Attributes:
+        steps: kernels and copies.
+        streams: the stream of each.
+        waits: the events that its stream waits for before each.
+        joins: the events that stream 0 waits for at the end.
+    """
+
+    steps: tuple[RunKernel | Copy, ...]
+    streams: tuple[int, ...]
+    waits: tuple[tuple[int, ...], ...]
+    joins: tuple[int, ...]
+
+
+Step = RunKernel | Copy | Loop | Branch | Parallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,4 +188,10 @@ def _lines(plan: KernelPlan, steps: tuple[Step, ...], depth: int) -> list[str]:
                 for number, branch in enumerate(step.branches):
                     lines.append(f"{pad}  case {number}:")
                     lines += _lines(plan, branch, depth + 2)
+            case Parallel():
+                lines.append(f"{pad}parallel, then wait for {list(step.joins)}:")
+                for number, inner in enumerate(step.steps):
+                    (text,) = _lines(plan, (inner,), 0)
+                    waits = f" after {list(step.waits[number])}" if step.waits[number] else ""
+                    lines.append(f"{pad}  {number}, stream {step.streams[number]}{waits}: {text}")
     return lines

@@ -61,10 +61,6 @@ class ProgramKernels:
             self._workspaces[self._values.add(spec.computation)] = found.workspace_nbytes
         return found
 
-    def workspace_nbytes(self, spec: KernelSpec) -> int:
-        """Bytes of workspace that a kernel of `spec` wants."""
-        return self.code(spec).workspace_nbytes
-
     def likely_workspace_nbytes(self, spec: KernelSpec) -> int:
         """What a kernel of the same computation wanted; 0 if none was lowered yet."""
         return self._workspaces.get(self._values.add(spec.computation), 0)

@@ -11,15 +11,20 @@ from functools import partial
 
 from xladev import instrument
 from xladev.compiler.buffer_assignment import assign_buffers
+from xladev.compiler.concurrency import Concurrency
 from xladev.compiler.kernel_plan import KernelPlan
 from xladev.compiler.kernel_table import ProgramKernels
 from xladev.compiler.rematerialization import Rematerialization
 from xladev.compiler.schedule import Schedule
+from xladev.compiler.stream_choice import Spread
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import print_module
 
 ATTEMPTS = 4
 """Times that values are recomputed for a tighter limit, until the plan fits the real one."""
+
+MOST_GROWTH = 1.25
+"""How much more memory a run may take, so that kernels can run at once."""
 
 _log = instrument.logger("compile")
 
@@ -31,6 +36,7 @@ def plan_memory(
     *,
     schedule: bool = True,
     limit_nbytes: int | None = None,
+    spread: Spread | None = None,
     apart: Callable[[], HloModule] | None = None,
 ) -> KernelPlan:
     """The plan of the module in the better of two orders: its own, and the scheduled one.
@@ -42,6 +48,7 @@ def plan_memory(
         schedule: False to keep the module's order.
         limit_nbytes: bytes that arguments, results, constants and temporaries should do with; if
             they do not, values are recomputed. None if there is no limit.
+        spread: how independent steps are spread over streams; None for one stream.
         apart: gives the module with kernels of one result each, which are those that can run
             again; planned if nothing else keeps to the limit.
 
@@ -49,8 +56,8 @@ def plan_memory(
         CompileError: an instruction that no kernel can be made of.
     """
 
-    def assign(ordered: HloModule) -> KernelPlan:
-        return assign_buffers(ordered, kernels, aliases)
+    def assign(ordered: HloModule, concurrency: Concurrency | None = None) -> KernelPlan:
+        return assign_buffers(ordered, kernels, aliases, concurrency)
 
     plan = assign(module)
     if schedule:
@@ -61,15 +68,38 @@ def plan_memory(
             _dump(module, "scheduled")
     if limit_nbytes is not None and total_nbytes(plan) > limit_nbytes:
         repeat = partial(Rematerialization, workspace_of=kernels.likely_workspace_nbytes)
-        plan = _within(module, plan, assign, repeat, limit_nbytes)
+        module, plan = _within(module, plan, assign, repeat, limit_nbytes)
         if apart is not None and total_nbytes(plan) > limit_nbytes:
             other = plan_memory(
-                apart(), kernels, aliases, schedule=schedule, limit_nbytes=limit_nbytes
+                apart(),
+                kernels,
+                aliases,
+                schedule=schedule,
+                limit_nbytes=limit_nbytes,
+                spread=spread,
             )
-            return other if other.scratch_nbytes < plan.scratch_nbytes else plan
-        if total_nbytes(plan) > limit_nbytes:
+            if other.scratch_nbytes < plan.scratch_nbytes:
+                return other
+        elif total_nbytes(plan) > limit_nbytes:
             _warn(module, plan, limit_nbytes)
-    return plan
+    if spread is None:
+        return plan
+    return _on_streams(plan, partial(assign, module), spread, limit_nbytes)
+
+
+def _on_streams(
+    plan: KernelPlan,
+    assign: Callable[[Concurrency], KernelPlan],
+    spread: Spread,
+    limit_nbytes: int | None,
+) -> KernelPlan:
+    """The plan on several streams, if the memory for that is there."""
+    wide = assign(Concurrency(spread))
+    nbytes = total_nbytes(wide)
+    fits = limit_nbytes is None or nbytes <= max(limit_nbytes, total_nbytes(plan))
+    if spread.is_forced:
+        return wide if fits else assign(Concurrency(spread, keeps_memory=False))
+    return wide if fits and nbytes <= MOST_GROWTH * total_nbytes(plan) else plan
 
 
 def total_nbytes(plan: KernelPlan) -> int:
@@ -86,9 +116,10 @@ def _within(
     assign: Callable[[HloModule], KernelPlan],
     repeat: Callable[[int], Rematerialization],
     limit_nbytes: int,
-) -> KernelPlan:
-    """A plan that recomputes values to keep to the limit; the best one if none does."""
+) -> tuple[HloModule, KernelPlan]:
+    """A plan that recomputes values to keep to the limit, and its module; else the best one."""
     best = plan
+    chosen = module
     allowed = limit_nbytes - (total_nbytes(plan) - plan.scratch_nbytes)
     target = allowed
     for _ in range(ATTEMPTS):
@@ -97,12 +128,12 @@ def _within(
             break
         found = assign(changed)
         if found.scratch_nbytes < best.scratch_nbytes:
-            best = found
+            best, chosen = found, changed
             _dump(changed, "rematerialized")
         if best.scratch_nbytes <= allowed:
             break
         target -= found.scratch_nbytes - allowed
-    return best
+    return chosen, best
 
 
 def _warn(module: HloModule, plan: KernelPlan, limit_nbytes: int) -> None:

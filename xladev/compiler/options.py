@@ -19,6 +19,7 @@ from xladev.errors import OptionError
 
 Assignment = tuple[tuple[int, ...], ...]
 Scalar = bool | int | float | str
+MOST_STREAMS = 64
 Extras = Mapping[str, Scalar] | tuple[tuple[str, Scalar], ...]
 
 
@@ -63,6 +64,9 @@ class CompileOptions:
         False, "launch each instruction by itself; the SDK runs loops, branches and calls"
     )
     schedule: bool = _option(True, "order instructions so that less memory is needed at once")
+    streams: int | None = _option(
+        None, "streams that independent kernels go to, on devices that have several; unset: by cost"
+    )
     memory_limit: int | None = _option(
         None, "bytes that one run should do with: values are recomputed; unset: the device's"
     )
@@ -85,6 +89,8 @@ class CompileOptions:
         _check_range("rng_seed", self.rng_seed, 0, 2**64 - 1)
         if self.threads is not None:
             _check_range("threads", self.threads, 1)
+        if self.streams is not None:
+            _check_range("streams", self.streams, 1, MOST_STREAMS)
         if self.memory_limit is not None:
             _check_range("memory_limit", self.memory_limit, 0)
         if self.device_assignment is not None:
@@ -192,6 +198,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "fusion": _parse_bool,
     "op_by_op": _parse_bool,
     "schedule": _parse_bool,
+    "streams": int,
     "memory_limit": int,
     "target": str,
     "strict": _parse_bool,

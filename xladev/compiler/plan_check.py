@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xladev.compiler.kernel_plan import Branch, Copy, Loop, RunKernel, Slice, Space, Step
+from xladev.compiler.kernel_plan import Branch, Copy, Loop, Parallel, RunKernel, Slice, Space, Step
+from xladev.compiler.options import MOST_STREAMS
+from xladev.compiler.stream_waits import START
 from xladev.errors import FormatError
 
 PlanSizes = Mapping[Space, Sequence[int]]
@@ -38,6 +40,9 @@ def check_plan(steps: Sequence[Step], kernels: int, sizes: PlanSizes) -> None:
                 nbytes = _PREDICATE_NBYTES if step.is_predicate else _INDEX_NBYTES
                 _check_selector(step.selector, nbytes, sizes)
                 _check_branches(step, kernels, sizes)
+            case Parallel():
+                check_plan(step.steps, kernels, sizes)
+                _check_streams(step)
 
 
 def _check_kernel(step: RunKernel, kernels: int, sizes: PlanSizes) -> None:
@@ -59,6 +64,17 @@ def _check_branches(step: Branch, kernels: int, sizes: PlanSizes) -> None:
         raise _wrong(f"a branch chooses among {len(step.branches)}", "those are too few")
     for branch in step.branches:
         check_plan(branch, kernels, sizes)
+
+
+def _check_streams(step: Parallel) -> None:
+    count = len(step.steps)
+    if len(step.streams) != count or len(step.waits) != count:
+        raise _wrong(f"{count} steps run in parallel", "not each has its stream and its waits")
+    if not all(0 <= stream < MOST_STREAMS for stream in step.streams):
+        raise _wrong(f"streams {list(step.streams)} are used", f"{MOST_STREAMS} are the most")
+    for number, waits in enumerate((*step.waits, step.joins)):
+        if not all(START <= awaited < number for awaited in waits):
+            raise _wrong(f"step {number} waits for {list(waits)}", "those are not before it")
 
 
 def _check_selector(selector: Slice, nbytes: int, sizes: PlanSizes) -> None:

@@ -13,13 +13,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xladev.compiler.executable import Executable
-from xladev.compiler.json_values import DAMAGE, flag, number, numbers, parse_json, shown, text
+from xladev.compiler.json_values import (
+    DAMAGE,
+    flag,
+    number,
+    number_rows,
+    numbers,
+    parse_json,
+    shown,
+    text,
+)
 from xladev.compiler.kernel_code import Dim3, KernelCode, LaunchDimensions
 from xladev.compiler.kernel_plan import (
     Branch,
     Copy,
     KernelPlan,
     Loop,
+    Parallel,
     RunKernel,
     Slice,
     Space,
@@ -29,6 +39,7 @@ from xladev.compiler.operations import pack_operations
 from xladev.compiler.plan_check import PlanSizes, check_plan
 from xladev.compiler.program_check import MAX_NESTING
 from xladev.compiler.signature import Signature
+from xladev.compiler.stream_waits import START
 from xladev.errors import FormatError
 from xladev.hlo.physical import physical_nbytes
 
@@ -175,6 +186,10 @@ def _step_to_json(step: Step) -> list[Any]:
         case Branch():
             branches = [[_step_to_json(s) for s in b] for b in step.branches]
             return ["branch", _slice_to_json(step.selector), step.is_predicate, branches]
+        case Parallel():
+            steps = [_step_to_json(s) for s in step.steps]
+            waits = [[event - START for event in row] for row in (*step.waits, step.joins)]
+            return ["parallel", steps, step.streams, waits]
 
 
 def _step_from_json(data: Any, depth: int) -> Step:
@@ -195,5 +210,16 @@ def _step_from_json(data: Any, depth: int) -> Step:
         case ["branch", selector, is_predicate, branches]:
             parts = tuple(map(inner, branches))
             return Branch(_slice_from_json(selector), flag(is_predicate), parts)
+        case ["parallel", steps, streams, events]:
+            rows = (tuple(event + START for event in row) for row in number_rows(events))
+            *waits, joins = rows
+            return Parallel(_straight(inner(steps)), numbers(streams), tuple(waits), joins)
         case _:
             raise ValueError(f"no such step: {shown(data)}")
+
+
+def _straight(steps: Sequence[Step]) -> tuple[RunKernel | Copy, ...]:
+    found = tuple(s for s in steps if isinstance(s, RunKernel | Copy))
+    if len(found) != len(steps):
+        raise ValueError("a loop, a branch or streams run in parallel")
+    return found

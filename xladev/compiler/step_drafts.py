@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xladev.compiler.kernel_plan import Branch, Copy, Loop, RunKernel, Slice, Step
+from xladev.compiler.kernel_plan import Branch, Copy, Loop, Parallel, RunKernel, Slice, Step
+from xladev.compiler.stream_hazards import Access, Place, needs_of
+from xladev.compiler.stream_waits import fewest_waits
 from xladev.compiler.virtual_buffers import VirtualBuffer
 
 SliceOf = Callable[[VirtualBuffer], Slice]
@@ -14,11 +16,21 @@ SliceOf = Callable[[VirtualBuffer], Slice]
 
 @dataclass(frozen=True, slots=True)
 class KernelDraft:
-    """Becomes `RunKernel`."""
+    """Becomes `RunKernel`.
+
+    Attributes:
+        kernel, buffers, operation: as there.
+        read: how many of the buffers are operands; they come first.
+        time: when it runs, by the pool's clock.
+        shares: what launches of other kernels use too (`KernelCode.shares`).
+    """
 
     kernel: int
     buffers: tuple[VirtualBuffer, ...]
     operation: int
+    read: int
+    time: int
+    shares: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +39,7 @@ class CopyDraft:
 
     source: VirtualBuffer
     destination: VirtualBuffer
+    time: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +60,26 @@ class BranchDraft:
     branches: tuple[tuple[Draft, ...], ...]
 
 
-Draft = KernelDraft | CopyDraft | LoopDraft | BranchDraft
+@dataclass(frozen=True, slots=True)
+class ParallelDraft:
+    """Becomes `Parallel`, with the waits that places make necessary."""
+
+    steps: tuple[KernelDraft | CopyDraft, ...]
+    streams: tuple[int, ...]
+
+
+Draft = KernelDraft | CopyDraft | LoopDraft | BranchDraft | ParallelDraft
+
+
+def access_of(draft: KernelDraft | CopyDraft, place_of: Callable[[VirtualBuffer], Place]) -> Access:
+    """The memory that a step touches, and what else it shares with others."""
+    if isinstance(draft, CopyDraft):
+        return Access((place_of(draft.source),), (place_of(draft.destination),))
+    places = [place_of(b) if b.nbytes else None for b in draft.buffers]
+    read = tuple(p for p in places[: draft.read] if p is not None)
+    written = tuple(p for p in places[draft.read :] if p is not None)
+    shared = (Place(draft.shares, 0, 1),) if draft.shares else ()
+    return Access(read, (*written, *shared))
 
 
 def final_steps(drafts: tuple[Draft, ...], slice_of: SliceOf) -> tuple[Step, ...]:
@@ -57,10 +89,8 @@ def final_steps(drafts: tuple[Draft, ...], slice_of: SliceOf) -> tuple[Step, ...
 
 def _final(draft: Draft, slice_of: SliceOf) -> Step:
     match draft:
-        case KernelDraft():
-            return RunKernel(draft.kernel, tuple(map(slice_of, draft.buffers)), draft.operation)
-        case CopyDraft():
-            return Copy(slice_of(draft.source), slice_of(draft.destination))
+        case KernelDraft() | CopyDraft():
+            return _step(draft, slice_of)
         case LoopDraft():
             return Loop(
                 final_steps(draft.condition, slice_of),
@@ -70,3 +100,22 @@ def _final(draft: Draft, slice_of: SliceOf) -> Step:
         case BranchDraft():
             branches = tuple(final_steps(b, slice_of) for b in draft.branches)
             return Branch(slice_of(draft.selector), draft.is_predicate, branches)
+        case ParallelDraft():
+            return _parallel(draft, slice_of)
+
+
+def _parallel(draft: ParallelDraft, slice_of: SliceOf) -> Parallel:
+    def place_of(buffer: VirtualBuffer) -> Place:
+        s = slice_of(buffer)
+        return Place((s.space, s.index), s.offset, s.offset + s.nbytes)
+
+    needs = needs_of([access_of(step, place_of) for step in draft.steps])
+    waits = fewest_waits(needs, draft.streams)
+    steps = tuple(_step(step, slice_of) for step in draft.steps)
+    return Parallel(steps, draft.streams, waits.before, waits.joined)
+
+
+def _step(draft: KernelDraft | CopyDraft, slice_of: SliceOf) -> RunKernel | Copy:
+    if isinstance(draft, CopyDraft):
+        return Copy(slice_of(draft.source), slice_of(draft.destination))
+    return RunKernel(draft.kernel, tuple(map(slice_of, draft.buffers)), draft.operation)

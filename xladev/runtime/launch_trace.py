@@ -18,7 +18,7 @@ from xladev.runtime.stream import Reading, Stamp, Stream
 _log = logger("runtime")
 
 STREAM = "stream"
-"""Name of a device's row: a device has one stream."""
+"""Name of a device's first row; those of further streams are numbered from 2 on."""
 
 COPY, PROGRAM = -1, -2
 """Operations that are no instructions: a copy between buffers, and a whole program."""
@@ -35,12 +35,14 @@ class _Work:
         operation: its number, `COPY` or `PROGRAM`.
         begin, end: before and after it, if the stream has stamps.
         flow: from where it was enqueued.
+        row: number of its stream.
     """
 
     operation: int
     begin: Stamp
     end: Stamp
     flow: int
+    row: int
 
 
 class LaunchTrace:
@@ -68,24 +70,30 @@ class LaunchTrace:
         self._work: list[_Work] = []
 
     @contextmanager
-    def around(self, operation: int) -> Iterator[None]:
-        """Surrounds the enqueuing of one kernel, copy or program."""
+    def around(self, operation: int, stream: Stream | None = None, row: int = 0) -> Iterator[None]:
+        """Surrounds the enqueuing of one kernel, copy or program.
+
+        Args:
+            operation: its number, `COPY` or `PROGRAM`.
+            stream: where it is enqueued, if that is not the launch's own.
+            row: number of that stream; 0 for the launch's own.
+        """
         flow = next_flow()
         with trace_scope("enqueue", "enqueue", leads_to=flow):
-            begin = self._stamp()
+            begin = self._stamp(stream or self._stream)
             yield
-        end = self._stamp()
+        end = self._stamp(stream or self._stream)
         if begin is not None and end is not None:
-            self._work.append(_Work(operation, begin, end, flow))
+            self._work.append(_Work(operation, begin, end, flow, row))
 
     def finish(self) -> None:
         """Tells what was enqueued, to be read when the trace ends."""
         if self._work:
             trace_later(self._device, self._events)
 
-    def _stamp(self) -> Stamp | None:
-        if not self._stream.is_synchronous:
-            return self._stream.stamp()
+    def _stamp(self, stream: Stream) -> Stamp | None:
+        if not stream.is_synchronous:
+            return stream.stamp()
         return _HostStamp(Reading(time.perf_counter_ns()))
 
     def _events(self) -> Iterator[TraceEvent]:
@@ -105,7 +113,8 @@ class LaunchTrace:
         took = max(0, end.time_ns - begin.time_ns)
         args = {**self._args(work.operation), **_differences(begin.counts, end.counts)}
         category = _CATEGORIES.get(work.operation, "kernel")
-        name, track = str(args.get("hlo_op", self._module)), self._track
+        name = str(args.get("hlo_op", self._module))
+        track = f"{self._track} {work.row + 1}" if work.row else self._track
         return TraceEvent(name, category, begin.time_ns, took, track, args, follows=work.flow)
 
     def _read(self, stamp: Stamp) -> Reading | None:

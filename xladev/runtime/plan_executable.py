@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
 
 from xladev.compiler.executable import Executable
 from xladev.compiler.kernel_code import KernelCode
-from xladev.compiler.kernel_plan import Branch, Copy, Loop, RunKernel, Slice, Space, Step
+from xladev.compiler.kernel_plan import Branch, Copy, Loop, Parallel, RunKernel, Slice, Space, Step
 from xladev.compiler.operations import unpack_operations
 from xladev.compiler.plan_file import is_plan, read_plan
+from xladev.compiler.stream_waits import MAIN
 from xladev.instrument import is_tracing
 from xladev.runtime.allocator import Allocator
 from xladev.runtime.buffer import Buffer
@@ -21,6 +23,7 @@ from xladev.runtime.launch_trace import COPY, LaunchTrace
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
 from xladev.runtime.memory import DeviceMemory
 from xladev.runtime.stream import Stream
+from xladev.runtime.stream_order import StreamOrder
 
 _UNTRACED: AbstractContextManager[None] = nullcontext()
 
@@ -92,7 +95,8 @@ class PlanExecutable(LoadedExecutable):
             self._graphs.launch(stream, varying, partial(self._enqueue, spaces))
 
     def _enqueue(self, spaces: Spaces, stream: Stream, trace: LaunchTrace | None = None) -> None:
-        _Launch(self._executor, stream, spaces, trace).run(self._steps, self._kernels, self._codes)
+        loaded = _Loaded(self._executor, self._kernels, self._codes)
+        _Launch(loaded, stream, spaces, trace).run(self._steps)
 
     def _launch_traced(self, stream: Stream, spaces: Spaces) -> None:
         trace = LaunchTrace(stream, self._device, self._name, self._operations)
@@ -102,50 +106,71 @@ class PlanExecutable(LoadedExecutable):
             trace.finish()
 
 
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """The kernels of a plan on an executor."""
+
+    executor: Executor
+    kernels: Sequence[tuple[Kernel, ...]]
+    codes: Sequence[KernelCode]
+
+    def launch(self, stream: Stream, number: int, buffers: Sequence[DeviceMemory]) -> None:
+        for kernel, part in zip(self.kernels[number], self.codes[number].launches, strict=True):
+            self.executor.launch_kernel(stream, kernel, buffers, part.dimensions)
+
+
 class _Launch:
     """One launch: the allocations that slices refer to."""
 
     def __init__(
-        self,
-        executor: Executor,
-        stream: Stream,
-        spaces: Spaces,
-        trace: LaunchTrace | None = None,
+        self, loaded: _Loaded, stream: Stream, spaces: Spaces, trace: LaunchTrace | None = None
     ) -> None:
-        self.executor = executor
+        self.loaded = loaded
         self.stream = stream
         self.spaces = spaces
         self.trace = trace
 
-    def run(
-        self,
-        steps: Sequence[Step],
-        kernels: Sequence[tuple[Kernel, ...]],
-        codes: Sequence[KernelCode],
-    ) -> None:
+    def run(self, steps: Sequence[Step]) -> None:
         for step in steps:
             match step:
-                case RunKernel():
-                    with self._traced(step.operation):
-                        self._run_kernel(step, kernels[step.kernel], codes[step.kernel])
-                case Copy():
-                    with self._traced(COPY):
-                        self.stream.copy(self._memory(step.destination), self._memory(step.source))
+                case RunKernel() | Copy():
+                    self._run_on(self.stream, MAIN, step)
+                case Parallel():
+                    self._run_parallel(step)
                 case Loop():
-                    self.run(step.condition, kernels, codes)
+                    self.run(step.condition)
                     while self._read(step.predicate)[0]:
-                        self.run(step.body, kernels, codes)
-                        self.run(step.condition, kernels, codes)
+                        self.run(step.body)
+                        self.run(step.condition)
                 case Branch():
-                    self.run(step.branches[self._chosen(step)], kernels, codes)
+                    self.run(step.branches[self._chosen(step)])
 
-    def _run_kernel(self, step: RunKernel, kernels: Sequence[Kernel], code: KernelCode) -> None:
-        buffers = [self._memory(b) for b in step.buffers]
-        for kernel, part in zip(kernels, code.launches, strict=True):
-            self.executor.launch_kernel(self.stream, kernel, buffers, part.dimensions)
+    def _run_on(self, stream: Stream, row: int, step: RunKernel | Copy) -> None:
+        operation = COPY if isinstance(step, Copy) else step.operation
+        with self._traced(operation, stream, row):
+            if isinstance(step, Copy):
+                stream.copy(self._memory(step.destination), self._memory(step.source))
+            else:
+                self.loaded.launch(stream, step.kernel, [self._memory(b) for b in step.buffers])
 
-    def _traced(self, operation: int) -> AbstractContextManager[None]:
-        return _UNTRACED if self.trace is None else self.trace.around(operation)
+    def _run_parallel(self, step: Parallel) -> None:
+        """On streams of the device's own, if it has as many; else one after the other."""
+        branches = self.stream.branches(max(step.streams))
+        if len(branches) < max(step.streams):
+            self.run(step.steps)
+            return
+        order = StreamOrder((self.stream, *branches), step)
+        try:
+            for number, (inner, row) in enumerate(zip(step.steps, step.streams, strict=True)):
+                self._run_on(order.before(number), row, inner)
+                order.after(number)
+        except BaseException:
+            order.join_all()
+            raise
+        order.join()
+
+    def _traced(self, operation: int, stream: Stream, row: int) -> AbstractContextManager[None]:
+        return _UNTRACED if self.trace is None else self.trace.around(operation, stream, row)
 
     def _memory(self, s: Slice) -> DeviceMemory:
         return self.spaces[s.space][s.index].slice(s.offset, s.nbytes)
@@ -171,7 +196,8 @@ class _Launch:
 
 def _is_straight(steps: Sequence[Step]) -> bool:
     """True for several steps, none of which is decided on the host."""
-    return len(steps) > 1 and all(isinstance(step, RunKernel | Copy) for step in steps)
+    parts = sum(len(s.steps) if isinstance(s, Parallel) else 1 for s in steps)
+    return parts > 1 and all(isinstance(step, RunKernel | Copy | Parallel) for step in steps)
 
 
 def _wants_empty_scratch(executable: Executable, steps: Sequence[Step]) -> bool:
@@ -189,6 +215,8 @@ def _uses_scratch(step: Step) -> bool:
             return any(map(_uses_scratch, (*step.condition, *step.body)))
         case Branch():
             return any(_uses_scratch(s) for branch in step.branches for s in branch)
+        case Parallel():
+            return any(map(_uses_scratch, step.steps))
 
 
 def _on_device(executor: Executor, allocator: Allocator, name: str, data: bytes) -> Buffer:

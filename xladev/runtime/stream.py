@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -72,6 +72,25 @@ class Stream(ABC):
         next event recorded has it all the same.
         """
         return None
+
+    def branches(self, count: int) -> Sequence[Stream]:
+        """Further streams of the device, the same ones at each call; none (the default) if fewer.
+
+        Only `mark` and `wait` order them with this one. Their failures belong to the next event
+        recorded on this one. Where this one is being recorded (`LaunchGraphs`), so is the work of
+        those that wait for its marks.
+
+        Args:
+            count: how many are wanted, at least 1.
+        """
+        return ()
+
+    def mark(self) -> Event:
+        """As `record`, for streams to wait for: it takes no failure away.
+
+        Asked of streams that have branches, and of these.
+        """
+        return self.record()
 
     @property
     def is_synchronous(self) -> bool:

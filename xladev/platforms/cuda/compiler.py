@@ -26,7 +26,7 @@ from xladev.platforms.cuda.codegen.kernel_kind import KernelKind
 from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.platforms.cuda.description import describe_target, has_tensor_cores
 from xladev.platforms.cuda.driver.found import missing
-from xladev.platforms.cuda.libraries.calls import FORMAT, write_call
+from xladev.platforms.cuda.libraries.calls import FORMAT, SHARED, write_call
 from xladev.platforms.cuda.libraries.cudnn_calls import Refusal, no_refusal
 from xladev.platforms.cuda.libraries.custom_calls import call_of, is_library_call
 from xladev.platforms.cuda.libraries.rules import LIBRARIES, LibraryCalls
@@ -164,7 +164,13 @@ def _library_code(spec: KernelSpec) -> KernelCode:
     """A call of a library, for either driver."""
     call = call_of(spec.computation.root)
     code = write_call(call).encode()
-    return KernelCode(spec.name, code, format=FORMAT, workspace_nbytes=call.workspace_nbytes)
+    return KernelCode(
+        spec.name,
+        code,
+        format=FORMAT,
+        workspace_nbytes=call.workspace_nbytes,
+        shares=SHARED.get(type(call), ""),
+    )
 
 
 def _ptx_code(thread: ThreadFunction, target: str, level: int) -> KernelCode:

@@ -48,6 +48,8 @@ def describe_target(target: str | None) -> DeviceDescription:
         vector_nbytes=16,
         cache_nbytes=50 << 20,
         launch_overhead_s=4e-6,
+        compute_streams=4,
+        replays_launches=True,
     )
 
 

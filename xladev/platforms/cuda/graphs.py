@@ -26,8 +26,8 @@ class CudaGraphs(LaunchGraphs):
     """The graphs of one program.
 
     The first launch on some addresses runs as it is. The second is recorded, on a stream of its
-    own that no other thread puts work on; from then on it is one launch. A program that cannot be
-    recorded is run as it is from then on.
+    own that no other thread puts work on; from then on it is one launch. Work of several streams
+    becomes branches of the graph. A program that cannot be recorded is run as it is from then on.
 
     Args:
         create_stream: of the device.
@@ -43,7 +43,7 @@ class CudaGraphs(LaunchGraphs):
         """See `LaunchGraphs.launch`."""
         key = tuple(map(device_address, memory))
         with self._lock:
-            graph = None if self._is_refused else self._graph(key, enqueue)
+            graph = None if self._is_refused else self._graph(key, stream, enqueue)
         if graph is None or not isinstance(stream, CudaStream):
             enqueue(stream)
             return
@@ -51,7 +51,7 @@ class CudaGraphs(LaunchGraphs):
             stream.stream.launch_graph(graph)
         counter("cuda.graph_launches")
 
-    def _graph(self, key: tuple[int, ...], enqueue: Enqueue) -> DriverGraph | None:
+    def _graph(self, key: tuple[int, ...], stream: Stream, enqueue: Enqueue) -> DriverGraph | None:
         """The graph of some addresses; None when they are seen for the first time."""
         if key not in self._graphs:
             self._graphs[key] = None
@@ -60,13 +60,14 @@ class CudaGraphs(LaunchGraphs):
             return None
         self._graphs.move_to_end(key)
         if self._graphs[key] is None:
-            self._graphs[key] = self._recorded(enqueue)
+            self._graphs[key] = self._recorded(stream, enqueue)
         return self._graphs[key]
 
-    def _recorded(self, enqueue: Enqueue) -> DriverGraph | None:
+    def _recorded(self, launched_on: Stream, enqueue: Enqueue) -> DriverGraph | None:
         stream = self._create_stream()
-        if not isinstance(stream, CudaStream):
+        if not isinstance(stream, CudaStream) or not isinstance(launched_on, CudaStream):
             return None
+        stream.branches(launched_on.branch_count)  # none may be made while a stream is captured
         try:
             stream.stream.begin_capture()
             try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xladev.errors import ExecutionError, XladevError
@@ -20,11 +22,30 @@ def device_address(memory: DeviceMemory) -> int:
 
 
 class CudaStream(Stream):
-    """A stream of one device."""
+    """A stream of one device.
 
-    def __init__(self, stream: DriverStream) -> None:
+    Args:
+        stream: of the driver.
+        clock: of a stream that this is a branch of.
+    """
+
+    def __init__(self, stream: DriverStream, clock: Clock | None = None) -> None:
         self.stream = stream
-        self._origin: Origin | None = None
+        self._clock = Clock() if clock is None else clock
+        self._branches: list[CudaStream] = []
+        self._lock = threading.Lock()
+
+    def branches(self, count: int) -> Sequence[CudaStream]:
+        """Streams of the driver, made when they are first wanted."""
+        with self._lock, driver_errors("a stream"):
+            while len(self._branches) < count:
+                self._branches.append(CudaStream(self.stream.branch(), self._clock))
+            return self._branches[:count]
+
+    @property
+    def branch_count(self) -> int:
+        """Branches that were made."""
+        return len(self._branches)
 
     def copy(self, destination: Endpoint, source: Endpoint) -> None:
         """Enqueues a copy."""
@@ -56,14 +77,15 @@ class CudaStream(Stream):
         with driver_errors("record"):
             return CudaEvent(self.stream.record())
 
+    def mark(self) -> Event:
+        """An event of the driver without a time."""
+        with driver_errors("an event"):
+            return CudaEvent(self.stream.mark())
+
     def stamp(self) -> Stamp:
-        """An event of the driver, timed from the stream's first one on."""
+        """An event of the driver, timed from the first one of the stream and its branches on."""
         with driver_errors("a time stamp"):
-            if self._origin is None:
-                first = self.stream.stamp()
-                first.synchronize()
-                self._origin = Origin(first, time.perf_counter_ns())
-            return CudaStamp(self._origin, self.stream.stamp())
+            return CudaStamp(self._clock.origin(self.stream), self.stream.stamp())
 
     def wait(self, event: Event) -> None:
         """Makes the stream wait, not the caller; for another platform's event, the caller."""
@@ -89,6 +111,23 @@ class Origin:
 
     event: DriverEvent
     time_ns: int
+
+
+class Clock:
+    """Where the times of a stream and its branches begin. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._origin: Origin | None = None
+
+    def origin(self, stream: DriverStream) -> Origin:
+        """The first moment that anybody asked for."""
+        with self._lock:
+            if self._origin is None:
+                first = stream.stamp()
+                first.synchronize()
+                self._origin = Origin(first, time.perf_counter_ns())
+            return self._origin
 
 
 @dataclass(frozen=True, slots=True)

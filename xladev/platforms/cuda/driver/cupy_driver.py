@@ -292,6 +292,18 @@ class CupyStream:
             event.record(self._stream)
         return CupyEvent(self._on, event, [], self._landing, 0)
 
+    def branch(self) -> CupyStream:
+        """See `DriverStream.branch`; CUDA reports failures whatever stream they are of."""
+        with self._on.calls():
+            return CupyStream(self._on, self._on.cupy.cuda.Stream(non_blocking=True))
+
+    def mark(self) -> CupyEvent:
+        """See `DriverStream.mark`."""
+        with self._on.calls():
+            event = self._on.cupy.cuda.Event(disable_timing=True)
+            event.record(self._stream)
+        return CupyEvent(self._on, event, [], self._landing, 0)
+
     def begin_capture(self) -> None:
         """See `DriverStream.begin_capture`; other threads go on allocating."""
         with self._on.calls():

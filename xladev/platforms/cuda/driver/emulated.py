@@ -19,10 +19,21 @@ from xladev.errors import OptionError
 from xladev.platforms.cuda.codegen.host_code import HostKernel
 from xladev.platforms.cuda.codegen.host_threads import PATTERN
 from xladev.platforms.cuda.driver.emulated_calls import EmulatedCall
-from xladev.platforms.cuda.driver.emulated_capture import Capture, Captures, EmulatedGraph, Work
+from xladev.platforms.cuda.driver.emulated_capture import (
+    CapturedMark,
+    Captures,
+    EmulatedGraph,
+    Line,
+    Work,
+)
 from xladev.platforms.cuda.driver.emulated_collectives import EmulatedGroup
 from xladev.platforms.cuda.driver.emulated_libraries import EmulatedLibraries
-from xladev.platforms.cuda.driver.emulated_queue import Queue, QueuedEvent, Schedule
+from xladev.platforms.cuda.driver.emulated_queue import (
+    Failures,
+    Queue,
+    QueuedEvent,
+    Schedule,
+)
 from xladev.platforms.cuda.driver.interface import (
     Allocation,
     DeviceProperties,
@@ -139,12 +150,23 @@ class EmulatedFunction:
 class EmulatedStream:
     """A queue of one device."""
 
-    def __init__(self, memory: EmulatedMemory, schedule: Schedule, captures: Captures) -> None:
+    def __init__(
+        self,
+        memory: EmulatedMemory,
+        schedule: Schedule,
+        captures: Captures,
+        failures: Failures | None = None,
+    ) -> None:
         self._memory = memory
         self._schedule = schedule
         self._captures = captures
-        self._capture: Capture | None = None
-        self._queue = Queue()
+        self._line: Line | None = None
+        self._queue = Queue(failures=failures or Failures())
+
+    @property
+    def _captured(self) -> Line | None:
+        """Its part of a capture, if it takes part in one that has not ended."""
+        return self._line if self._line is not None and self._line.capture.is_open else None
 
     def copy_to_device(self, address: int, source: HostBytes) -> None:
         """See `DriverStream.copy_to_device`."""
@@ -221,16 +243,30 @@ class EmulatedStream:
         """Enqueues work of an emulated library."""
         self._enqueue(work)
 
+    def branch(self) -> EmulatedStream:
+        """See `DriverStream.branch`."""
+        self._captures.forbid("cudaStreamCreate")
+        failures = self._queue.failures
+        return EmulatedStream(self._memory, self._schedule, self._captures, failures)
+
+    def mark(self) -> QueuedEvent | CapturedMark:
+        """See `DriverStream.mark`."""
+        if self._captured is not None:
+            return self._captured.mark()
+        event = QueuedEvent(self._schedule, is_stamp=True)
+        self._schedule.enqueue(self._queue, event)
+        return event
+
     def begin_capture(self) -> None:
         """See `DriverStream.begin_capture`."""
-        self._capture = self._captures.begin()
+        self._line = Line(self._captures.begin())
 
     def end_capture(self) -> EmulatedGraph:
         """See `DriverStream.end_capture`."""
-        capture, self._capture = self._capture, None
-        if capture is None:
+        line, self._line = self._line, None
+        if line is None:
             raise DriverError("cudaErrorIllegalState: the stream is not captured")
-        return self._captures.end(capture)
+        return self._captures.end(line, self._schedule.choose)
 
     def launch_graph(self, graph: DriverGraph) -> None:
         """See `DriverStream.launch_graph`."""
@@ -240,16 +276,19 @@ class EmulatedStream:
 
     def wait(self, event: DriverEvent) -> None:
         """See `DriverStream.wait`."""
+        if isinstance(event, CapturedMark):
+            self._line = event.awaited_by(self._captured)
+            return
         if not isinstance(event, QueuedEvent):
             raise DriverError("the event belongs to another driver")
         self._captures.forbid("a wait for work that is not captured")
         self._schedule.enqueue(self._queue, (event,))
 
     def _enqueue(self, work: Work) -> None:
-        if self._capture is None:
+        if self._captured is None:
             self._schedule.enqueue(self._queue, work)
         else:
-            self._capture.works.append(work)
+            self._captured.add(work)
 
 
 class EmulatedDevice:

@@ -58,16 +58,32 @@ class QueuedEvent:
 
 
 @dataclass(slots=True, eq=False)
+class Failures:
+    """Of a stream and its branches.
+
+    Attributes:
+        first: the first one since the last event that was reached and is no stamp.
+    """
+
+    first: DriverError | None = None
+
+    def take(self) -> DriverError | None:
+        """The first one, which is forgotten."""
+        taken, self.first = self.first, None
+        return taken
+
+
+@dataclass(slots=True, eq=False)
 class Queue:
     """The pending work of one stream: functions, events to reach, and events to wait for.
 
     Attributes:
         items: what is pending, in order; an event that is waited for comes in a tuple of one.
-        error: the first failure since the last event that was reached.
+        failures: of its work, and of that of its branches.
     """
 
     items: deque[Work | QueuedEvent | tuple[QueuedEvent]] = field(default_factory=deque)
-    error: DriverError | None = None
+    failures: Failures = field(default_factory=Failures)
 
     def is_runnable(self) -> bool:
         """True if the first item may run now."""
@@ -102,6 +118,13 @@ class Schedule:
             first = self._random.randrange(count)
             return _coprime(self._random.randrange(count) | 1, count), first
 
+    def choose(self, count: int) -> int:
+        """A random number below ``count``; not drawn if there is one alone."""
+        if count == 1:
+            return 0
+        with self._lock:
+            return self._random.randrange(count)
+
     def advance(
         self, until: Callable[[], bool], *, most: int | None = None, deadline: float | None = None
     ) -> bool:
@@ -135,7 +158,7 @@ class Schedule:
             self._pending.remove(queue)
         if isinstance(item, QueuedEvent):
             if not item.is_stamp:
-                item.error, queue.error = queue.error, None
+                item.error = queue.failures.take()
             item.done_at_s = time.monotonic()
             item.is_done = True
         elif not isinstance(item, tuple):
@@ -146,7 +169,7 @@ def _run(queue: Queue, work: Work) -> None:
     try:
         work()
     except DriverError as e:
-        queue.error = queue.error or e
+        queue.failures.first = queue.failures.first or e
 
 
 def _is_past(deadline: float | None) -> bool:

@@ -169,12 +169,27 @@ class DriverStream(Protocol):
         """As `record`, for its time alone: the next event has the failures all the same."""
         ...
 
+    def branch(self) -> DriverStream:
+        """A new stream, ordered with this one by marks alone; its failures are this one's."""
+        ...
+
+    def mark(self) -> DriverEvent:
+        """As `record`, without a time, for streams to wait for; the next event has the failures.
+
+        Of a captured stream, it is a point of the capture, which a branch that waits for it joins
+        until the capture ends.
+        """
+        ...
+
     def begin_capture(self) -> None:
-        """From now on records what this thread enqueues."""
+        """From now on records what this thread enqueues here."""
         ...
 
     def end_capture(self) -> DriverGraph:
-        """What was recorded. DriverError if something forbidden was tried."""
+        """What was recorded, by branches too.
+
+        DriverError if something forbidden was tried, or a branch that joined is not waited for.
+        """
         ...
 
     def launch_graph(self, graph: DriverGraph) -> None:

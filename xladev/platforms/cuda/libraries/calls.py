@@ -275,6 +275,12 @@ _KINDS: Mapping[str, type[LibraryCall]] = MappingProxyType(
     {kind.__name__: kind for kind in (*_PLAIN_KINDS, *SOLVER_KINDS)}
 )
 
+SHARED: Mapping[type[LibraryCall], str] = MappingProxyType(
+    {Fourier: "cufft", TriangularSolve: "cublas", Cholesky: "cusolver"}
+    | dict.fromkeys(SOLVER_KINDS, "cusolver")
+)
+"""Libraries that may work in memory of their own: two calls of one name must not run at once."""
+
 
 def _rounded(nbytes: int) -> int:
     return min(-(-nbytes // 256) * 256, WORKSPACE_LIMIT)

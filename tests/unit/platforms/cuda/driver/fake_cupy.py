@@ -73,21 +73,35 @@ class Stream:
         streams[self.ptr] = self
 
     def put(self, work):
-        (self.pending if self.captured is None else self.captured).append(work)
+        (self.captured.works if self.is_captured else self.pending).append(work)
+
+    @property
+    def is_captured(self):
+        return self.captured is not None and self.captured.is_open
 
     def run(self):
         while self.pending:
             self.pending.pop(0)()
 
     def begin_capture(self, mode=None):
-        self.captured = []
+        self.captured = Capture()
 
     def end_capture(self):
-        works, self.captured = self.captured, None
-        return Graph(works)
+        self.captured.is_open = False
+        return Graph(self.captured.works)
 
     def wait_event(self, event):
-        self.put(event.stream.run)
+        if event.captured is None:
+            self.put(event.stream.run)
+        else:
+            self.captured = event.captured
+
+
+class Capture:
+    """Of a stream, and of those that wait for its events."""
+
+    def __init__(self):
+        self.works, self.is_open = [], True
 
 
 class Graph:
@@ -100,8 +114,12 @@ class Graph:
 
 
 class Event:
+    def __init__(self, disable_timing=False):
+        self.disable_timing = disable_timing
+
     def record(self, stream):
         self.stream = stream
+        self.captured = stream.captured if stream.is_captured else None
 
     @property
     def done(self):

@@ -86,6 +86,28 @@ def test_graphs_are_captured_and_launched(device):
     assert fake_cupy.calls == [(1, 2), (1, 2)]
 
 
+def test_branches_are_captured_where_they_wait(device):
+    stream = device.create_stream()
+    branch, other = stream.branch(), device.create_stream()
+    kernel = device.load(b"\x7fELF", "k")
+    stream.begin_capture()
+    start = stream.mark()
+    assert start.event.disable_timing
+    branch.wait(start)
+    stream.launch(kernel, LaunchDimensions(), [1])
+    branch.launch(kernel, LaunchDimensions(), [2])
+    stream.wait(branch.mark())
+    graph = stream.end_capture()
+    fake_cupy.calls.clear()
+    other.launch_graph(graph)
+    other.record().synchronize()
+    assert fake_cupy.calls == [(1,), (2,)]
+    branch.launch(kernel, LaunchDimensions(), [3])
+    stream.wait(branch.mark())
+    stream.record().synchronize()
+    assert fake_cupy.calls == [(1,), (2,), (3,)]
+
+
 def test_ptx_is_loaded_where_the_driver_refuses_machine_code(device, monkeypatch):
     monkeypatch.setattr(cupy_driver, "machine_code", lambda ptx, target: b"\x7fELF too new")
     device.load(b".version 8.6", "k")

@@ -92,6 +92,97 @@ def test_a_graph_uses_the_memory_it_was_recorded_with():
     assert "no live allocation" in str(event.failure())
 
 
+def forked(m, *, waits=True, joins=True):
+    """A graph of two branches: y is x negated once, by the second after the first."""
+    code, dimensions = image()
+    kernel = m.device.load(code, "negate")
+    middle = m.device.allocate(N)
+    stream = m.device.create_stream()
+    branch = stream.branch()
+    stream.begin_capture()
+    start = stream.mark()
+    stream.copy(middle.address, m.x.address, N)
+    branch.wait(stream.mark() if waits else start)
+    branch.launch(kernel, dimensions, [middle.address, m.y.address])
+    if joins:
+        stream.wait(branch.mark())
+    return stream, stream.end_capture(), middle
+
+
+def test_a_graph_has_branches_that_run_in_any_order_that_events_allow():
+    def is_right(seed, waits):
+        m = Machine(seed)
+        stream, graph, _ = forked(m, waits=waits)
+        assert graph.nodes == 2
+        stream.launch_graph(graph)
+        stream.record().synchronize()
+        return np.array_equal(m.result(), -m.data)
+
+    assert all(is_right(seed, True) for seed in range(12))
+    assert not all(is_right(seed, False) for seed in range(12))
+
+
+def test_a_branch_that_is_not_waited_for_spoils_the_capture():
+    with pytest.raises(DriverError, match="cudaErrorStreamCaptureUnjoined"):
+        forked(Machine(), joins=False)
+
+
+def test_branches_leave_the_capture_with_its_end():
+    m = Machine()
+    stream = m.device.create_stream()
+    branch = stream.branch()
+    stream.begin_capture()
+    mark = stream.mark()
+    branch.wait(mark)
+    stream.wait(branch.mark())
+    stream.end_capture()
+    branch.copy(m.y.address, m.x.address, N)
+    branch.record().synchronize()
+    assert np.array_equal(m.result(), m.data)
+    with pytest.raises(DriverError, match="a wait for a capture that has ended"):
+        branch.wait(mark)
+
+
+def test_a_capture_ends_on_the_stream_that_began_it():
+    stream = Machine().device.create_stream()
+    branch = stream.branch()
+    stream.begin_capture()
+    branch.wait(stream.mark())
+    with pytest.raises(DriverError, match="cudaErrorStreamCaptureUnmatched"):
+        branch.end_capture()
+
+
+def test_a_captured_mark_cannot_be_asked():
+    stream = Machine().device.create_stream()
+    stream.begin_capture()
+    mark = stream.mark()
+    assert mark.failure() is None
+    for ask in (mark.query, mark.synchronize, lambda: mark.elapsed_ms(mark)):
+        with pytest.raises(DriverError, match="cudaErrorCapturedEvent"):
+            ask()
+    with pytest.raises(DriverError, match="Invalidated"):
+        stream.end_capture()
+
+
+def test_no_stream_is_made_while_one_is_captured():
+    stream = Machine().device.create_stream()
+    stream.begin_capture()
+    with pytest.raises(DriverError, match="cudaStreamCreate"):
+        stream.branch()
+
+
+def test_a_failure_of_a_branch_is_the_streams():
+    m = Machine()
+    stream = m.device.create_stream()
+    branch = stream.branch()
+    branch.copy(m.y.address, 8, N)
+    stream.wait(branch.mark())
+    first, second = stream.record(), stream.record()
+    second.synchronize()
+    assert "no live allocation" in str(first.failure())
+    assert second.failure() is None
+
+
 class Memory:
     """Device memory as far as its address goes."""
 
