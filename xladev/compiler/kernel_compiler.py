@@ -25,6 +25,7 @@ from xladev.compiler.leaves import leaf_shapes
 from xladev.compiler.memory_plan import plan_memory
 from xladev.compiler.multi_output_fusion import MultiOutputFusion
 from xladev.compiler.options import CompileOptions
+from xladev.compiler.own_broadcasts import with_own_broadcasts
 from xladev.compiler.plan_file import plan_executable
 from xladev.compiler.row_fusion import RowFusion
 from xladev.compiler.signature import Alias, Signature
@@ -96,10 +97,17 @@ class KernelCompiler(Compiler):
 
     def form_kernels(self, module: HloModule) -> HloModule:
         """The module with `fusion` instructions where `can_fuse` and `can_share_kernel` allow."""
+        if self.copied_from_nbytes is None:
+            return self._form_joined_kernels(module)
+        return with_own_broadcasts(module, self._form_joined_kernels)
+
+    def _form_joined_kernels(self, module: HloModule) -> HloModule:
         return MultiOutputFusion(self.can_share_kernel).run(self._form_single_kernels(module))
 
     def _form_apart(self, module: HloModule, options: CompileOptions) -> HloModule:
-        return self.arrange(self._form_single_kernels(module), options)
+        if self.copied_from_nbytes is None:
+            return self.arrange(self._form_single_kernels(module), options)
+        return self.arrange(with_own_broadcasts(module, self._form_single_kernels), options)
 
     def arrange(self, module: HloModule, options: CompileOptions) -> HloModule:
         """The module, its kernels formed, with values as they should lie in memory.
