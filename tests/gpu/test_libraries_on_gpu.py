@@ -62,6 +62,13 @@ def test_relu_keeps_nan(device):  # noqa: F811
     assert np.isnan(np.asarray(client.compile(module, "cuda")(x, w, b))).all()
 
 
+def test_relu_behind_a_convolution_keeps_nan(device):  # noqa: F811
+    module = parse_module(cudnn.layer("f16", cudnn.EPILOGUES["RELU"]))
+    x = np.full((2, 7, 7, 8), np.nan, np.float16)
+    k, b = np.ones((3, 3, 8, 8), np.float16), np.ones(8, np.float16)
+    assert np.isnan(np.asarray(client.compile(module, "cuda")(x, k, b))).all()
+
+
 def test_programs_are_replayed_as_graphs(device):  # noqa: F811
     module = parse_module(programs.layer("f32", programs.GELU))
     compiled = client.compile(module, "cuda", CompileOptions(strict=True))

@@ -1,5 +1,7 @@
 """Convolutions and their gradients by cuDNN's emulation, against the evaluator."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -140,6 +142,13 @@ def test_convolutions_and_gradients(kind, name, emulated):
     text = KINDS[kind][name]
     assert [call.kind for call in called(text)] == [kind]
     compare(text, emulated)
+
+
+def test_gradients_as_jax_writes_them(programs_dir):
+    """ResNet-8's training step: nine convolutions, and all but one input need a gradient."""
+    calls = called((programs_dir / "resnet8_train.hlo").read_text())
+    kinds = Counter(call.kind for call in calls if isinstance(call, Convolution))
+    assert kinds == {"FORWARD": 9, "BACKWARD_INPUT": 8, "BACKWARD_KERNEL": 9}
 
 
 def test_tf32_unless_high_precision_is_asked_for(emulated):
