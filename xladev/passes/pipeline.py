@@ -76,6 +76,8 @@ class HloPassPipeline(HloModulePass):
     ) -> HloModule:
         """Runs with checks, dumps, records and a filter.
 
+        A pass that left a module as it is does not see the same one again in the next round.
+
         Args:
             module: what to change.
             around: what happens between passes.
@@ -88,10 +90,16 @@ class HloPassPipeline(HloModulePass):
         path = f"{prefix}{self.name}"
         if not prefix and around.check is not None:
             around.check(module)
+        settled: dict[int, HloModule] = {}
         for _ in range(self.limit):
             before = module
-            for each in self.passes:
-                module = _run_one(each, module, around, f"{path}/")
+            for number, each in enumerate(self.passes):
+                if settled.get(number) is module:
+                    continue
+                after = _run_one(each, module, around, f"{path}/")
+                if after is module:
+                    settled[number] = module
+                module = after
             if module is before:
                 break
         return module

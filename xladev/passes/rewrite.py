@@ -13,9 +13,9 @@ Example:
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from weakref import WeakSet
 
 from xladev.errors import PassError
 from xladev.hlo.ir import (
@@ -35,6 +35,8 @@ from xladev.passes.pattern import Pattern
 RewriteFn = Callable[..., HloInstruction | None]
 MOST_RETRIES = 16
 """How often the result of a rule is tried again at once."""
+LEAST_REMEMBERED = 16
+"""Instructions of a computation from which it is worth remembering that no rule fits."""
 
 
 class Rewriter(Emitter):
@@ -51,10 +53,11 @@ class Rewriter(Emitter):
         super().__init__("new")
         self.fresh: set[HloInstruction] = set()
         self._replaced: Annotations = NO_ANNOTATIONS
-        self._uses: Counter[HloInstruction] = Counter()
+        self._uses: dict[HloInstruction, int] = {computation.root: 1}
+        uses = self._uses
         for user in computation.instructions:
-            self._uses.update(dict.fromkeys(user.operands, 1))
-        self._uses[computation.root] += 1
+            for used in user.operands if len(user.operands) < 2 else set(user.operands):
+                uses[used] = uses.get(used, 0) + 1
 
     def append(self, instruction: HloInstruction) -> HloInstruction:
         """Notes one instruction; it is kept if the replacement needs it."""
@@ -139,6 +142,7 @@ class RuleSet:
         self.only_static = only_static
         self._by_opcode: dict[str, list[RewriteRule]] = {}
         self._any = [rule for rule in self.rules if not rule.pattern.opcodes]
+        self._settled: WeakSet[HloComputation] = WeakSet()
         for rule in self.rules:
             for opcode in rule.pattern.opcodes:
                 self._by_opcode.setdefault(opcode, []).append(rule)
@@ -160,11 +164,24 @@ class RuleSet:
         return module if changed is module else with_unique_names(changed)
 
     def sweep(self, computation: HloComputation) -> HloComputation:
-        """The computation with rules applied once, operands before users."""
+        """The computation with rules applied once, operands before users.
+
+        What rules do depends on the computation alone, which never changes: one that they left as
+        it is will be left as it is again, in a later round or pipeline.
+        """
+        if computation in self._settled:
+            return computation
         names = self._by_opcode
         if not self._any and not any(i.op.name in names for i in computation.instructions):
             return computation
-        return _Sweep(self, computation).run()
+        after = _Sweep(self, computation).run()
+        if after is computation and len(computation.instructions) >= LEAST_REMEMBERED:
+            self._settled.add(computation)
+        return after
+
+    def may_fit(self, instruction: HloInstruction) -> bool:
+        """False if no rule is for its opcode."""
+        return bool(self._any) or instruction.op.name in self._by_opcode
 
 
 class _Sweep:
@@ -179,7 +196,10 @@ class _Sweep:
         self._fired = False
 
     def run(self) -> HloComputation:
+        may_fit = self._rules.may_fit
         for old in self._computation.instructions:
+            if not self._now and not may_fit(old):
+                continue
             current = with_operands(old, self._operands(old))
             if current is not old:
                 self._r.moved(old, current)

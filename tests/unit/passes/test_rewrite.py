@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pytest
 
@@ -13,7 +14,9 @@ from xladev.hlo.rebuild import rebuild
 from xladev.hlo.text import parse_module
 from xladev.hlo.verifier import verify
 from xladev.passes import pattern as m
-from xladev.passes.rewrite import Rewriter, RewriteRule, RuleSet, rewrite
+from xladev.passes.pass_ import HloModulePass
+from xladev.passes.pipeline import HloPassPipeline
+from xladev.passes.rewrite import LEAST_REMEMBERED, Rewriter, RewriteRule, RuleSet, rewrite
 
 
 @rewrite(m.Add(m.Op("x"), m.All(0)))
@@ -115,3 +118,56 @@ def test_parameters_must_be_the_captures() -> None:
 def test_nothing_to_do_gives_the_same_module() -> None:
     module = entry("ROOT r = f32[2] negate(x)")
     assert RuleSet([negate_twice, add_zero]).run(module) is module
+
+
+@pytest.mark.parametrize("count", [LEAST_REMEMBERED, LEAST_REMEMBERED // 2])
+def test_what_no_rule_fits_is_not_tried_again(count: int) -> None:
+    seen: list[str] = []
+
+    @rewrite(m.Negate(m.Op("x")))
+    def never(r: Rewriter, root: HloInstruction, x: HloInstruction) -> HloInstruction | None:
+        seen.append(root.name)
+        return None
+
+    names = ["x", *(f"v{n}" for n in range(1, count))]
+    lines = [f"{b} = f32[2] negate({a})" for a, b in pairwise(names)]
+    module = entry("\n".join([*lines[:-1], f"ROOT {lines[-1]}"]))
+    rules = RuleSet([never])
+    assert rules.run(rules.run(module)) is module
+    times = 1 if count >= LEAST_REMEMBERED else 2
+    assert seen == names[1:] * times
+
+
+def test_what_a_rule_changed_is_changed_again() -> None:
+    body = "\n".join(f"v{n} = f32[2] negate(x)" for n in range(LEAST_REMEMBERED))
+    two = "two = f32[] constant(2)  b = f32[2] broadcast(two)"
+    module = entry(f"{body}\n{two}\nROOT r = f32[2] multiply(v0, b)")
+    rules = RuleSet([double])
+    for _ in range(2):
+        assert rules.run(module).entry.root.opcode == "add"
+
+
+@dataclass(frozen=True)
+class _Counted(HloModulePass):
+    """Negates the root so often, and notes when it is run."""
+
+    name: str  # type: ignore[misc]
+    times: int
+    runs: list[str]
+
+    def run(self, module: HloModule) -> HloModule:
+        """Negates, or leaves the module as it is."""
+        self.runs.append(self.name)
+        if self.runs.count(self.name) > self.times:
+            return module
+        old = module.entry
+        root = Rewriter(old).elementwise("negate", old.root)
+        return replace(module, entry=rebuild(old, {}, root=root))
+
+
+def test_passes_do_not_see_again_what_they_left_as_it_is() -> None:
+    runs: list[str] = []
+    passes = tuple(_Counted(name, times, runs) for name, times in (("a", 0), ("b", 1), ("c", 0)))
+    after = HloPassPipeline("p", passes, limit=5).run(entry("ROOT r = f32[2] negate(x)"))
+    assert after.instruction_count == 3
+    assert runs == ["a", "b", "c", "a", "b"]

@@ -75,9 +75,8 @@ def encode(message: str, values: Values) -> bytes:
     Raises:
         ProtoError: a number that does not fit its field, or an unknown name of an enum's value.
     """
-    slots = _slots(message)
     out: list[bytes] = []
-    for slot, name in sorted([(slots[name], name) for name in values], key=_number):
+    for slot, name in _ordered(message, tuple(values)):
         value = values[name]
         if value is None:
             continue
@@ -88,6 +87,13 @@ def encode(message: str, values: Values) -> bytes:
                 f"{value!r} is no value of {message}.{name}", why=str(failure)
             ) from failure
     return b"".join(out)
+
+
+@cache
+def _ordered(message: str, names: tuple[str, ...]) -> tuple[tuple[_Slot, str], ...]:
+    """Fields in order of their numbers; writers name theirs in few ways."""
+    slots = _slots(message)
+    return tuple(sorted([(slots[name], name) for name in names], key=_number))
 
 
 def _number(entry: tuple[_Slot, str]) -> int:

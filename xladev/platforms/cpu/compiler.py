@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cache
 
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
@@ -100,16 +101,7 @@ class CpuCompiler(KernelCompiler):
         Raises:
             OptionError: an unknown target.
         """
-        chosen = _target(target)
-        return DeviceDescription(
-            name=chosen.cpu,
-            kind="cpu",
-            target=chosen.name,
-            memory_spaces=(MemorySpace("host", host_addressable=True),),
-            cores=(os.cpu_count() or 1) if chosen.is_host else 1,
-            vector_nbytes=chosen.traits.vector_nbytes,
-            dlpack_device_type=1,
-        )
+        return _description(_target(target))
 
     def with_rates(self, description: DeviceDescription) -> DeviceDescription:
         """Rates measured on this machine, or given by variables: `xladev/platforms/cpu/rates.py`.
@@ -269,6 +261,19 @@ def compile_trial(spec: KernelSpec, tactic: Tactic, options: CompileOptions) -> 
 def _target(text: str | None) -> CpuTarget:
     """The target of an option; without one, this machine."""
     return host_target() if text in (None, "", target_name()) else target_of(text)
+
+
+@cache
+def _description(target: CpuTarget) -> DeviceDescription:
+    return DeviceDescription(
+        name=target.cpu,
+        kind="cpu",
+        target=target.name,
+        memory_spaces=(MemorySpace("host", host_addressable=True),),
+        cores=(os.cpu_count() or 1) if target.is_host else 1,
+        vector_nbytes=target.traits.vector_nbytes,
+        dlpack_device_type=1,
+    )
 
 
 def _linked_ahead(
