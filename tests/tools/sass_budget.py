@@ -105,11 +105,13 @@ def page(rows: Sequence[tuple[str, Measured]], target: str) -> str:
     programs = dict.fromkeys(name for name, _ in rows)
     by_program = "\n".join(_program_row(n, [m for p, m in rows if p == n]) for n in programs)
     kernels = "\n".join(_kernel_row(name, m) for name, m in rows if m.is_bound_by_memory)
+    others = "\n".join(_kernel_row(name, m) for name, m in rows if _moves_single_elements(m))
     return PAGE_TEXT.format(
         target=target,
         summary=summary(rows),
         programs=by_program,
         kernels=kernels,
+        others=others,
         large=LARGE_NBYTES >> 10,
         budget=BUDGET,
     )
@@ -128,6 +130,11 @@ def _program_row(name: str, found: Sequence[Measured]) -> str:
         sum(not is_over(m) for m in bound),
     )
     return f"| {' | '.join(map(str, cells))} |"
+
+
+def _moves_single_elements(m: Measured) -> bool:
+    """Whether a large kernel of another kind accesses less than 16 bytes at once."""
+    return not m.is_bound_by_memory and m.traffic >= LARGE_NBYTES and m.wide < 0.5
 
 
 def _kernel_row(name: str, m: Measured) -> str:
@@ -165,6 +172,12 @@ that is read and written, 31 of bf16. Elements are those of the kernel's largest
 | kernel | kind | registers | wide | instructions an element | a byte | |
 |---|---|--:|--:|--:|--:|---|
 {kernels}
+
+## Others of {large} KiB or more that move most bytes in less than 16
+
+| kernel | kind | registers | wide | instructions an element | a byte | |
+|---|---|--:|--:|--:|--:|---|
+{others}
 """
 
 

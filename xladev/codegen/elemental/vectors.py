@@ -22,7 +22,7 @@ from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value, vector
 from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.elements import ComplexValue, Element
-from xladev.codegen.scalar.storage import from_bits, load_element, to_bits
+from xladev.codegen.scalar.storage import from_bits, load_element, store_element, to_bits
 from xladev.errors import UnsupportedError
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloInstruction
@@ -54,7 +54,8 @@ class VectorIndexMath(IndexMath):
         """True if the coordinate differs from lane to lane."""
         return isinstance(x, Value) and x in self._moving
 
-    def _divisor(self, x: IndexValue) -> int:
+    def divisor(self, x: IndexValue) -> int:
+        """A number that divides a coordinate, of lane 0 if it moves."""
         if isinstance(x, int):
             return abs(x)
         return self._moving.get(x) or self._multiples.get(x, 1)
@@ -70,7 +71,7 @@ class VectorIndexMath(IndexMath):
             raise NotInVectorsError("lanes two elements apart")
         total = super().add(x, y)
         return self._note(
-            total, self.moves(x) or self.moves(y), gcd(self._divisor(x), self._divisor(y))
+            total, self.moves(x) or self.moves(y), gcd(self.divisor(x), self.divisor(y))
         )
 
     def sub(self, x: IndexValue, y: IndexValue) -> IndexValue:
@@ -78,7 +79,7 @@ class VectorIndexMath(IndexMath):
         if self.moves(y):
             raise NotInVectorsError("lanes that go backwards")
         difference = super().sub(x, y)
-        return self._note(difference, self.moves(x), gcd(self._divisor(x), self._divisor(y)))
+        return self._note(difference, self.moves(x), gcd(self.divisor(x), self.divisor(y)))
 
     def mul(self, x: IndexValue, y: IndexValue) -> IndexValue:
         """Product; what moves may be multiplied by 0 and 1 alone."""
@@ -87,10 +88,10 @@ class VectorIndexMath(IndexMath):
             if isinstance(product, Value) and not self.moves(product):
                 raise NotInVectorsError("lanes that are apart")
             return product
-        return self._note(product, False, self._divisor(x) * self._divisor(y))
+        return self._note(product, False, self.divisor(x) * self.divisor(y))
 
     def _is_aligned(self, x: IndexValue, y: int) -> bool:
-        return y % self.lanes == 0 and self._divisor(x) % self.lanes == 0
+        return y % self.lanes == 0 and self.divisor(x) % self.lanes == 0
 
     def div(self, x: IndexValue, y: int) -> IndexValue:
         """Quotient; of what moves only where all lanes have the same."""
@@ -102,7 +103,7 @@ class VectorIndexMath(IndexMath):
         """Remainder; of what moves only where lanes stay neighbours."""
         if self.moves(x) and y != 1 and not self._is_aligned(x, y):
             raise NotInVectorsError("lanes in different rows")
-        return self._note(super().rem(x, y), self.moves(x), gcd(self._divisor(x), y))
+        return self._note(super().rem(x, y), self.moves(x), gcd(self.divisor(x), y))
 
     def within(self, x: IndexValue, low: int, high: int) -> Value | bool:
         """As for one element; of what moves only where it holds for all lanes or for none."""
@@ -196,10 +197,30 @@ class VectorEmitter(ElementalEmitter):
         offset = self.offset(array, index)
         if not self.at.moves(offset):
             return splat(self.b, array.load_linear(self.b, offset), self.lanes)
-        dtype = array.shape.element_type
         return load_element(
-            self.b, array.base, offset, dtype, lanes=self.lanes, metadata=array.metadata
+            self.b,
+            array.base,
+            offset,
+            array.shape.element_type,
+            lanes=self.lanes,
+            align=self._alignment(array, offset),
+            metadata=array.metadata,
         )
+
+    def store(self, array: IrArray, offset: IndexValue, element: Element) -> None:
+        """Writes neighbours at the position of lane 0."""
+        align, dtype = self._alignment(array, offset), array.shape.element_type
+        place = self.at.value(offset)
+        store_element(
+            self.b, array.base, place, dtype, element, align=align, metadata=array.metadata
+        )
+
+    def _alignment(self, array: IrArray, offset: IndexValue) -> int | None:
+        """What LLVM cannot see through divisions and remainders; None where nobody asks."""
+        most = self.b.module.target.array_alignment
+        if not most or self.at.divisor(offset) % self.lanes:
+            return None
+        return min(most, self.lanes * max(1, array.shape.element_type.host_nbytes))
 
 
 def is_row_major(shape: Shape) -> bool:
@@ -214,7 +235,7 @@ class FlatEmitter(VectorEmitter):
     """
 
     def __init__(self, single: ElementalEmitter, lanes: int) -> None:
-        super().__init__(single, lanes, _FLAT_RULES)
+        super().__init__(single, lanes, FLAT_RULES)
 
     def offset(self, array: IrArray, index: Index) -> IndexValue:
         """The position itself."""
@@ -298,10 +319,11 @@ VECTOR_RULES: Mapping[str, ElementRule] = MappingProxyType(
 )  # fmt: skip
 """The rules that hold for vectors too, by opcode."""
 
-_FLAT_RULES: Mapping[str, ElementRule] = MappingProxyType(
+FLAT_RULES: Mapping[str, ElementRule] = MappingProxyType(
     {
         **dict.fromkeys(("reshape", "copy", "opt-barrier", "bitcast"), _same_position),
         "broadcast": _flat_broadcast,
         "bitcast-convert": _same_width,
     }
 )
+"""The rules that hold where all arrays lie in the same order, by opcode."""

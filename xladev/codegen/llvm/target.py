@@ -36,6 +36,8 @@ class TargetTraits:
         missing: names of intrinsics for which LLVM would call the mathematical library; code that
             computes the same is emitted instead (`portable.py`).
         vector_nbytes: bytes of the widest vector register.
+        array_alignment: bytes to which arrays are aligned, where vectors must be aligned too and
+            LLVM has to be told of it (PTX); 0 where it does not matter.
         pointer_nbytes: bytes of an address in memory.
         function_attributes: attributes of every function defined.
         functions: the target's own mathematical functions.
@@ -51,6 +53,7 @@ class TargetTraits:
     has_scaling: bool = False
     missing: frozenset[str] = frozenset()
     vector_nbytes: int = 16
+    array_alignment: int = 0
     pointer_nbytes: int = 8
     function_attributes: tuple[str, ...] = ("nounwind", '"no-trapping-math"="true"')
     functions: FunctionTable = no_functions

@@ -6,7 +6,10 @@ import sys
 
 import pytest
 
+from tests.tools.sass_measure import collect
 from tests.unit.platforms.cuda.conftest import ptx_of
+from xladev.codegen.elemental.vectors import VectorIndexMath
+from xladev.compiler.options import CompileOptions
 from xladev.errors import CompileError
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.codegen import nvptx
@@ -82,6 +85,67 @@ def test_what_differs_from_vector_to_vector_is_moved_at_once(width, interior, is
     ptx = ptx_of(text)
     assert ("ld.global.nc.v4.b32" in ptx) == is_wide
     assert ("st.global.v4.b32" in ptx) == is_wide
+
+
+SPREAD = """
+ENTRY e {
+  x = f32[3,4,6,14,2] parameter(0)
+  s = f32[4,6] parameter(1)
+  t = f32[3,14,2] parameter(2)
+  u = f32[14,2] parameter(3)
+  a = f32[3,4,6,14,2] broadcast(s), dimensions={1,2}
+  b = f32[3,4,6,14,2] broadcast(t), dimensions={0,3,4}
+  c = f32[3,4,6,14,2] broadcast(u), dimensions={3,4}
+  y = f32[3,4,6,14,2] multiply(x, a)
+  z = f32[3,4,6,14,2] add(y, b)
+  ROOT r = f32[3,4,6,14,2] subtract(z, c)
+}"""
+
+
+def test_vectors_reach_over_dimensions_that_broadcasts_treat_alike(emulated):
+    module = parse_module(SPREAD)
+    strict = CompileOptions(strict=True)
+    assert compare_with_evaluator(module, random_arguments(module, 0), emulated, strict) is None
+    ptx = ptx_of(SPREAD)
+    assert ptx.count("ld.global.nc.v4.b32") == 3
+    assert ptx.count("st.global.v4.b32") == 1
+
+
+POOLED = """
+fold {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] {fold}(a, b) }}
+ENTRY e {{
+  x = f32[3,17,10,{channels}] parameter(0)
+  z = f32[] constant({start})
+  ROOT r = f32[3,9,5,{channels}] reduce-window(x, z), to_apply=fold,
+    window={{size=1x3x2x1 stride=1x2x2x1 pad=0_0x1_1x0_0x0_0}}
+}}"""
+
+
+@pytest.mark.parametrize(("fold", "start"), [("maximum", "-inf"), ("add", "0")])
+@pytest.mark.parametrize(("channels", "is_wide"), [(8, True), (6, False)])
+def test_windows_of_channels_are_folded_in_vectors(fold, start, channels, is_wide, emulated):
+    text = POOLED.format(fold=fold, start=start, channels=channels)
+    module = parse_module(text)
+    assert compare_with_evaluator(module, random_arguments(module, 0), emulated) is None
+    ptx = ptx_of(text)
+    assert ("ld.global.nc.v4.b32" in ptx) == is_wide
+    assert ("st.global.v4.b32" in ptx) == is_wide
+
+
+def test_an_access_that_is_not_aligned_is_found(emulated, monkeypatch):
+    monkeypatch.setattr(VectorIndexMath, "divisor", lambda self, x: self.lanes)
+    text = """
+ENTRY e {
+  x = f32[64,65] parameter(0)
+  s = f32[64,64] slice(x), slice={[0:64], [1:65]}
+  ROOT r = f32[64,64] negate(s)
+}"""
+    module = parse_module(text)
+    options = CompileOptions(strict=True, rng_seed=81)
+    found = compare_with_evaluator(module, random_arguments(module, 0), emulated, options)
+    assert "aligned to 16 bytes" in str(found)
 
 
 UNARY = ("exponential", "log", "tanh", "logistic", "erf", "cosine", "tan", "cbrt", "rsqrt")
@@ -164,3 +228,29 @@ def test_every_intrinsic_on_the_list_is_lowered():
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 60
+
+
+NORMALIZED = """
+ENTRY e {{
+  x = {dtype}[{dims}] parameter(0)
+  s = {dtype}[32] parameter(1)
+  o = {dtype}[32] parameter(2)
+  m = {dtype}[32] parameter(3)
+  v = {dtype}[32] parameter(4)
+  ROOT r = {dtype}[{dims}] batch-norm-inference(x, s, o, m, v), epsilon=0.001, feature_index={index}
+}}"""
+
+
+@pytest.mark.parametrize(("dims", "index"), [("8,14,14,32", 3), ("8,32,12,14", 1)])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_batch_norm_inference_reads_and_writes_16_bytes_at_once(dtype, dims, index):
+    *_, kernel = collect(parse_module(NORMALIZED.format(dtype=dtype, dims=dims, index=index)))
+    (code,) = kernel.codes
+    large = [s for s in (*kernel.spec.operands, *kernel.spec.results) if s.rank == 4]
+    assert len(large) == 2
+    found = re.findall(r"^\t((?:ld|st)\.global\S*)", code.code.decode(), re.MULTILINE)
+    assert found.count("st.global.v4.b32") == 1
+    assert found.count("ld.global.nc.v4.b32") >= 1
+    narrow = {a for a in found if ".v4." not in a}
+    # one number for all of a feature may be read alone
+    assert not narrow or (index == 1 and narrow == {"ld.global.nc.b32"})

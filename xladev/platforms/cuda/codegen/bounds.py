@@ -15,6 +15,10 @@ from xladev.platforms.cuda.codegen.primitives import CONTEXT, THREAD
 
 CHECK = "xd.checked"
 """Symbol of `ptr (context, address, base, bytes accessed, bytes of the array, array number)`."""
+ALIGNED = "xd.aligned"
+"""Symbol of `void (context, address, base, bytes that the access is aligned to)`."""
+MISALIGNED = -6
+"""Array number of a fault that is no access out of bounds; its length is the alignment."""
 SHARED = -1
 """Number of the block's shared memory among the arrays of a report."""
 
@@ -22,6 +26,7 @@ _ADDRESS = re.compile(r"\s*(%[\w.]+) = getelementptr (?:inbounds )?[^,]+, ptr ([
 _LOAD = re.compile(r"(\s*%[\w.]+ = load (?:volatile )?)(<[^>]+>|\w+), ptr (%[\w.]+)(,.*)$")
 _STORE = re.compile(r"(\s*store )(<[^>]+>|\w+) (.+), ptr (%[\w.]+)(, align.*)$")
 _ATOMIC = re.compile(r"(\s*call void @xd\.atomic\.\w+\.(i\d+)\(ptr %simt, ptr )(%[\w.]+)(,.*)$")
+_ALIGN = re.compile(r"\balign (\d+)")
 _SHARED = re.compile(r"\s*(%[\w.]+) = call ptr @xd\.shared\(")
 _WIDTHS = {"half": 2, "bfloat": 2, "float": 4, "double": 8, "ptr": 8}
 
@@ -73,11 +78,13 @@ class _Rewriter:
         if load:
             head, type_, address, tail = load.groups()
             check, safe = self._checked(type_, address, writes=False)
+            check += self._aligned(type_, address, tail)
             return [*check, f"{head}{type_}, ptr {safe}{tail}"]
         store = _STORE.match(line)
         if store:
             head, type_, value, address, tail = store.groups()
             check, safe = self._checked(type_, address, writes=True)
+            check += self._aligned(type_, address, tail)
             return [*check, f"{head}{type_} {value}, ptr {safe}{tail}"]
         atomic = _ATOMIC.match(line)
         if atomic:
@@ -85,6 +92,15 @@ class _Rewriter:
             check, safe = self._checked(type_, address)
             return [*check, f"{head}{safe}{tail}"]
         return [line]
+
+    def _aligned(self, type_: str, address: str, tail: str) -> list[str]:
+        """Lines that check what a vector says of its address: a GPU would stop there."""
+        root, align = self._roots.get(address, address), _ALIGN.search(tail)
+        if root not in self._arrays or not align or not type_.startswith("<"):
+            return []
+        return [
+            f"  call void @{ALIGNED}(ptr %{CONTEXT}, ptr {address}, ptr {root}, i64 {align[1]})"
+        ]
 
     def _checked(
         self, type_: str, address: str, *, writes: bool | None = None

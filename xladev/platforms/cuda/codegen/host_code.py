@@ -16,12 +16,14 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from xladev import instrument
 from xladev.codegen.llvm import TargetTraits
 from xladev.errors import CompileError, FormatError
+from xladev.platforms.cuda.codegen.bounds import MISALIGNED
 from xladev.platforms.cuda.codegen.functions import target_functions
 from xladev.platforms.cuda.codegen.host_blocks import DIVERGENCE
 from xladev.platforms.cuda.codegen.host_threads import ENTRY, FAULT_FIELDS
+from xladev.platforms.cuda.codegen.primitives import ALIGNMENT
 from xladev.platforms.cuda.codegen.races import RACE
 
-IMAGE_VERSION = 2
+IMAGE_VERSION = 3
 _numbers = itertools.count()
 
 GridFunction = Callable[[int, int, int], None]
@@ -35,7 +37,12 @@ def host_traits() -> TargetTraits:
     triple = llvm.get_process_triple()
     features = llvm.get_host_cpu_features()
     has_half = bool(features.get("f16c")) or triple.startswith("aarch64")
-    return TargetTraits(triple=triple, has_half_conversion=has_half, functions=target_functions)
+    return TargetTraits(
+        triple=triple,
+        has_half_conversion=has_half,
+        array_alignment=ALIGNMENT,
+        functions=target_functions,
+    )
 
 
 @cache
@@ -117,6 +124,11 @@ class Fault:
             return (
                 f"a race on byte {self.offset} of shared memory between two barriers, "
                 f"of threads {self.thread} and {self.nbytes} of block {self.block}"
+            )
+        if self.array == MISALIGNED:
+            return (
+                f"an access at offset {self.offset} by thread {self.thread} of block {self.block}, "
+                f"which should be aligned to {self.nbytes} bytes"
             )
         if self.array in DIVERGENCE:
             return f"{DIVERGENCE[self.array]}, in block {self.block}: {self.nbytes} did"

@@ -24,7 +24,7 @@ from xladev.codegen.llvm import I8, I32, I64, PTR, VOID, FunctionBuilder, Parame
 from xladev.platforms.cuda.codegen import host_blocks, mma_fragments, races
 from xladev.platforms.cuda.codegen.approximations import c_declarations, host_definitions
 from xladev.platforms.cuda.codegen.atomics import HOST_ATOMICS
-from xladev.platforms.cuda.codegen.bounds import CHECK, with_bounds_checks
+from xladev.platforms.cuda.codegen.bounds import ALIGNED, CHECK, MISALIGNED, with_bounds_checks
 from xladev.platforms.cuda.codegen.host_blocks import CONTEXT_NBYTES, START
 from xladev.platforms.cuda.codegen.kernel import ThreadFunction
 from xladev.platforms.cuda.codegen.primitives import THREAD, with_definitions
@@ -75,6 +75,21 @@ outside:
   call void @xd.fault(ptr %simt, i64 %array, i64 %offset, i64 %n)
   %sink = getelementptr i8, ptr %simt, i64 64
   ret ptr %sink
+}}
+
+define internal void @{ALIGNED}(ptr %simt, ptr %address, ptr %base, i64 %align) alwaysinline {{
+  %a = ptrtoint ptr %address to i64
+  %b = ptrtoint ptr %base to i64
+  %offset = sub i64 %a, %b
+  %most = sub i64 %align, 1
+  %beyond = and i64 %offset, %most
+  %ok = icmp eq i64 %beyond, 0
+  br i1 %ok, label %done, label %apart
+apart:
+  call void @xd.fault(ptr %simt, i64 {MISALIGNED}, i64 %offset, i64 %align)
+  br label %done
+done:
+  ret void
 }}
 
 define internal void @xd.fault(ptr %simt, i64 %array, i64 %offset, i64 %n) noinline cold {{

@@ -12,7 +12,6 @@ from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.reduction import reduce_elements, reduce_window_elements
 from xladev.codegen.elemental.vectors import (
-    FlatEmitter,
     NotInVectorsError,
     VectorEmitter,
     is_row_major,
@@ -33,6 +32,7 @@ from xladev.platforms.cuda.codegen.launch_plan import (
     launch_dimensions,
     widest_lanes,
 )
+from xladev.platforms.cuda.codegen.merged import MergedEmitter
 from xladev.platforms.cuda.codegen.patches import CUDA_VECTOR_RULES
 from xladev.platforms.cuda.codegen.primitives import thread_number
 
@@ -138,10 +138,10 @@ class LoopGroup:
     # Vectors
 
     def _flat(self, spread: Spread, thread: Value) -> None:
-        """All arrays in the same order: a vector has one position."""
+        """All arrays in the same order, or spread over it: a vector has one position."""
         if not is_row_major(self.shape):
             raise NotInVectorsError("a result in another order")
-        e = FlatEmitter(self.e, spread.lanes)
+        e = MergedEmitter(self.e, spread.lanes)
         self._in_vectors(spread, thread, e, lambda at: (at,))
 
     def _along_rows(self, spread: Spread, thread: Value) -> None:
@@ -155,7 +155,7 @@ class LoopGroup:
     def _in_vectors(
         self, spread: Spread, thread: Value, e: VectorEmitter, index: Callable[[Value], Index]
     ) -> None:
-        if any(root.opcode in _VARIADIC for root in self.roots):
+        if any(_is_one_by_one(root) for root in self.roots):
             raise NotInVectorsError("a reduction is computed element by element")
         with self.b.when(self.b.icmp("ult", thread, spread.vectors)), e.scope():
             at = self.b.binary("mul nuw nsw", thread, spread.lanes)
@@ -182,6 +182,11 @@ class LoopGroup:
 def _halved(lanes: int) -> Sequence[int]:
     """Powers of two from the largest in ``lanes`` down to 2."""
     return [1 << n for n in range(lanes.bit_length() - 1, 0, -1)]
+
+
+def _is_one_by_one(root: HloInstruction) -> bool:
+    """Whether a result is folded from elements that are no vectors; windows of channels are."""
+    return root.opcode == "reduce" or (root.opcode in _VARIADIC and len(root.operands) != 2)
 
 
 _VARIADIC = {"reduce": reduce_elements, "reduce-window": reduce_window_elements}

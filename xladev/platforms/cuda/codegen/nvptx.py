@@ -22,7 +22,7 @@ from xladev.platforms.cuda.codegen.approximations import ptx_definitions
 from xladev.platforms.cuda.codegen.atomics import DEVICE_ATOMICS
 from xladev.platforms.cuda.codegen.functions import target_functions
 from xladev.platforms.cuda.codegen.kernel import ThreadFunction
-from xladev.platforms.cuda.codegen.primitives import THREAD, with_definitions
+from xladev.platforms.cuda.codegen.primitives import ALIGNMENT, THREAD, with_definitions
 
 TRIPLE = "nvptx64-nvidia-cuda"
 PTX_VERSION = "+ptx86"
@@ -32,6 +32,7 @@ TRAITS = TargetTraits(
     has_half_conversion=True,
     has_bfloat_conversion=True,
     has_indexed_vectors=False,
+    array_alignment=ALIGNMENT,
     functions=target_functions,
 )
 

@@ -15,6 +15,8 @@ from xladev.errors import CompileError
 
 CONTEXT = "simt"
 """Name of the first parameter of a thread's function."""
+ALIGNMENT = 16
+"""Bytes to which arrays are aligned, and so vectors whose position allows it."""
 THREAD = "xd.thread"
 """Symbol of a thread's function; it is called by the target's entry alone."""
 

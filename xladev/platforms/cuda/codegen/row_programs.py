@@ -19,7 +19,6 @@ from xladev.codegen.kernels.folds import Fold, fold_of
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.row_program import Phase, RowProgram, row_program
 from xladev.codegen.scalar.elements import Element, real_of
-from xladev.codegen.scalar.storage import store_element
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cuda.codegen.exchanges import WARP, over_block, over_warp, slots_nbytes
@@ -32,6 +31,9 @@ MOST_HELD = 32
 _HELD = 16
 """Elements of a thread where a block has a row: more threads wait less for memory."""
 _BLOCKS = (128, 256, 512)
+_PARTS = (1, 2, 4, 8, 16, 32)
+_LEAST_HELD = 8
+"""Elements that each thread has of a row for which a warp is too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class RowPlan:
 
     Attributes:
         program: what is done with each row.
-        threads: that have one row; a warp, or a block.
+        threads: that have one row; a warp, a part of one, or a block.
         lanes: neighbours that a thread should have.
     """
 
@@ -61,7 +63,7 @@ class RowPlan:
     @property
     def per_block(self) -> int:
         """Rows of a block."""
-        return BLOCK // WARP if self.threads == WARP else 1
+        return BLOCK // self.threads if self.threads <= WARP else 1
 
     @property
     def dimensions(self) -> LaunchDimensions:
@@ -73,7 +75,7 @@ class RowPlan:
     def shared_nbytes(self) -> int:
         """Slots for each fold, if warps fold together."""
         folds = sum(len(phase.folds) for phase in self.program.phases)
-        return 0 if self.threads == WARP else slots_nbytes(folds, self.threads)
+        return 0 if self.threads <= WARP else slots_nbytes(folds, self.threads)
 
 
 def row_program_kind(spec: KernelSpec) -> KernelKind | None:
@@ -84,7 +86,9 @@ def row_program_kind(spec: KernelSpec) -> KernelKind | None:
     length = prod(program.space.row)
     wanted = -(-length // _HELD)
     block = next((n for n in _BLOCKS if n >= wanted), _BLOCKS[-1])
-    threads = WARP if length <= WARP * MOST_HELD else block
+    # a short row has few threads, for what they tell each other costs each of them as much
+    few = next((n for n in _PARTS if n * _LEAST_HELD >= length), WARP)
+    threads = few if length <= WARP * MOST_HELD else block
     plan = RowPlan(program, threads, widest_lanes(spec, prod(program.space.dims)))
     return single("row program", lambda t: _emit(t, plan), plan.dimensions, plan.shared_nbytes)
 
@@ -190,7 +194,8 @@ class _Thread:
         """One pass: what the row's threads fold together is known to each of them."""
         folds = [f for i in phase.folds if (f := fold_of(i)) is not None]
         parts = self._own(folds)
-        totals = [over_warp(self.b, f, p) for f, p in zip(folds, parts, strict=True)]
+        width = min(self.plan.threads, WARP)
+        totals = [over_warp(self.b, f, p, width) for f, p in zip(folds, parts, strict=True)]
         if self.plan.threads > WARP:
             totals = over_block(self.b, folds, totals, self.tid, self.plan.threads, slot)
         for fold, total in zip(folds, totals, strict=True):
@@ -259,8 +264,7 @@ class _Thread:
         if not isinstance(self.e, VectorEmitter):
             self.result.store(self.b, index, element)
             return
-        offset = self.e.offset(self.result, index)
-        store_element(self.b, self.result.base, offset, self.result.shape.element_type, element)
+        self.e.store(self.result, self.e.offset(self.result, index), element)
 
     def _write_row_value(self) -> None:
         root = self.program.root

@@ -60,6 +60,9 @@ def _emit_update(t: ThreadBuild, e: ElementalEmitter, lanes: int) -> LaunchDimen
         element = e.element(update, index)
         at: Index = tuple(e.at.add(x, s) for x, s in zip(index, starts, strict=True))
         place = position(e.at, result.shape, at)
+        if isinstance(e, VectorEmitter):
+            e.store(result, place, element)
+            return
         store_element(t.b, result.base, place, result.shape.element_type, element)
 
     return each_thread(t, update.shape.size // lanes, one)

@@ -297,8 +297,7 @@ class _Thread:
             if not isinstance(e, VectorEmitter):
                 result.store(b, moved, element)
                 continue
-            offset = e.offset(result, moved)
-            store_element(b, result.base, offset, result.shape.element_type, element)
+            e.store(result, e.offset(result, moved), element)
 
 
 def _lanes_of(e: ElementalEmitter) -> int:
