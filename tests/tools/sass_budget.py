@@ -44,6 +44,11 @@ def modules(names: list[str]) -> Iterator[tuple[str, HloModule]]:
             yield name, workload(ARCHIVE, name)
 
 
+def all_names() -> list[str]:
+    """Of programs and workloads."""
+    return [*program_names(PROGRAMS), *workload_texts(ARCHIVE)]
+
+
 def module_of(name: str) -> HloModule:
     """A program or workload."""
     return next(module for _, module in modules([name]))
@@ -108,6 +113,7 @@ def page(rows: Sequence[tuple[str, Measured]], target: str) -> str:
     others = "\n".join(_kernel_row(name, m) for name, m in rows if _moves_single_elements(m))
     return PAGE_TEXT.format(
         target=target,
+        count=f"{len(programs)} of {len(all_names())}",
         summary=summary(rows),
         programs=by_program,
         kernels=kernels,
@@ -149,9 +155,9 @@ def _kernel_row(name: str, m: Measured) -> str:
 
 PAGE_TEXT = """# CUDA kernels as the assembler sees them
 
-Written by `python -m tests.tools.sass_budget --write`, for `{target}`: every kernel of the programs
-and GPU workloads that the tests use, put through `ptxas` and `nvdisasm`. Nothing here was timed: no
-GPU has run any of it.
+Written by `python -m tests.tools.sass_budget --write`, for `{target}`: every kernel of {count}
+programs and GPU workloads that the tests use, put through `ptxas` and `nvdisasm`. Nothing here
+was timed: no GPU has run any of it.
 
 {summary}.
 
