@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -101,8 +101,11 @@ def run(message: bytes) -> bytes:
 
 
 def judged(module: HloModule, arguments: Sequence[Value], task: Task, level: int) -> dict[str, Any]:
-    """Kind and detail of what is wrong with a program, or the kind ``ok``; and what XLA said."""
-    options = CompileOptions(optimization_level=level)
+    """Kind and detail of what is wrong with a program, or the kind ``ok``; and what XLA said.
+
+    Options other than the level are those of `XLADEV_FLAGS`.
+    """
+    options = replace(CompileOptions.from_environment(), optimization_level=level)
     verdict, wanted = verdict_on(module, arguments, task.platform, task.against, options)
     if verdict.kind != OK or not task.xla:
         return verdict.to_json()

@@ -11,14 +11,17 @@ import pytest
 from tests.unit.testing import fuzz_subjects
 from xladev.cli.main import main as xladev_main
 from xladev.codegen.scalar import elementwise
+from xladev.compiler.options import CompileOptions
 from xladev.hlo import dtype as dt
 from xladev.hlo.opset import OPSET
 from xladev.hlo.text import parse_module
+from xladev.testing import fuzz_task
 from xladev.testing.campaign import Campaign
 from xladev.testing.coverage import coverage_of, table
 from xladev.testing.fuzz import main
-from xladev.testing.fuzz_task import Task, draw
+from xladev.testing.fuzz_task import Task, draw, judged
 from xladev.testing.recipes.table import RECIPES
+from xladev.testing.verdict import OK, Verdict
 from xladev.testing.wire import pack, unpack, unpack_module
 
 ADD = Task(level=0, steps=1, opcodes=("add",))
@@ -45,6 +48,22 @@ def test_a_seed_is_a_program() -> None:
     assert str(first.entry.root) == str(again.entry.root)
     for a, b in zip(arguments, same, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_programs_are_compiled_with_the_options_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XLADEV_FLAGS", "fusion=false optimization_level=3")
+    seen: list[CompileOptions] = []
+
+    def verdict_on(*given: object) -> tuple[Verdict, tuple[()]]:
+        assert isinstance(given[-1], CompileOptions)
+        seen.append(given[-1])
+        return Verdict(OK), ()
+
+    monkeypatch.setattr(fuzz_task, "verdict_on", verdict_on)
+    assert judged(*draw(5, ADD), ADD, 1) == Verdict(OK).to_json()
+    assert seen == [CompileOptions(fusion=False, optimization_level=1)]
 
 
 def test_every_opcode_with_a_meaning_is_drawn() -> None:
