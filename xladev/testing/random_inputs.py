@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -112,8 +113,9 @@ def random_arguments(module: HloModule, seed: int = 0, *, wild: bool = False) ->
             ) from error
 
     def drawn(shape: Shape, limit: Limits) -> Value:
-        if 16 * shape.size > sys.maxsize:  # NumPy refuses it with a ValueError that says less
-            raise MemoryError(f"{shape.size} elements")
+        # NumPy refuses it, of size zero too, with a ValueError that says less
+        if 16 * prod(n or 1 for n in shape.dims) > sys.maxsize:
+            raise MemoryError(f"dimensions {shape.dims}")
         if wild and not limit.positive_definite and generator.random() < 0.7:
             return wild_array(generator, shape)
         return random_array(generator, shape, limit)

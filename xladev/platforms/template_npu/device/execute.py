@@ -175,13 +175,18 @@ def _as_f32(tiles: Array, type_: isa.ElementType) -> Array:
 
 
 def _add_product(c: Array, part: Array, accumulate: bool) -> None:
-    """8-bit products of 16 terms are below 2**20, so that f32 has them exactly."""
+    """8-bit products of 16 terms are below 2**20, so that f32 has them exactly.
+
+    Every NaN is the same one: whose payload NumPy keeps depends on how much it adds at once.
+    """
     if c.dtype != np.float32:
         part = part.astype(c.dtype)
     if accumulate:
         np.add(c, part, out=c)
     else:
         np.copyto(c, part)
+    if c.dtype == np.float32:
+        np.copyto(c, np.float32(np.nan), where=np.isnan(c))
 
 
 # DMA

@@ -228,7 +228,8 @@ OPCODES: tuple[Opcode, ...] = (
     Opcode(
         "matmul", 32, MATRIX, "matrix", (), ("a", "b", "dst"), ("dst",),
         "dst[m, n] = a[m, k] x b[k, n], or added to dst if accumulate or not the first k tile. "
-        "counts repeat it over tiles of m, n and k; bf16 and f32 give f32, s8 gives s32.",
+        "counts repeat it over tiles of m, n and k; bf16 and f32 give f32, s8 gives s32; a "
+        "NaN is 0x7FC00000.",
         "16 + 16 for each tile, x 2 for f32", ("s8", "u8", "bf16", "f32"),
     ),
 )  # fmt: skip
