@@ -24,19 +24,43 @@ def _whole(nbytes: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class LuFactors:
+class _Call:
+    """What all calls have: a type, and a workspace.
+
+    Attributes:
+        dtype: of the elements.
+    """
+
+    dtype: str
+
+    @property
+    def held_nbytes(self) -> int:
+        """Bytes of the workspace before what is the library's."""
+        return INFO_NBYTES
+
+    @property
+    def asked_elements(self) -> int:
+        """What the library may ask for."""
+        raise NotImplementedError
+
+    @property
+    def workspace_nbytes(self) -> int:
+        """Bytes of the whole workspace."""
+        return self.held_nbytes + _whole(ITEM_NBYTES[self.dtype] * self.asked_elements)
+
+
+@dataclass(frozen=True, slots=True)
+class LuFactors(_Call):
     """LU factors with partial pivoting (getrf).
 
     Buffers: input, output, pivots (s32, from 1), info (s32 for each matrix: the first pivot that is
     zero, from 1, or 0), then the workspace.
 
     Attributes:
-        dtype: of the elements.
         rows, columns: of each matrix.
         batch: how many matrices.
     """
 
-    dtype: str
     rows: int
     columns: int
     batch: int
@@ -47,30 +71,23 @@ class LuFactors:
         return min(self.rows, self.columns)
 
     @property
-    def held_nbytes(self) -> int:
-        """Bytes of the workspace before what is the library's."""
-        return INFO_NBYTES
-
-    @property
-    def workspace_nbytes(self) -> int:
+    def asked_elements(self) -> int:
         """Room for the matrix and panels of 64."""
         m, n = self.rows, self.columns
-        return self.held_nbytes + _whole(ITEM_NBYTES[self.dtype] * (m * n + 64 * (m + n) + 1024))
+        return m * n + 64 * (m + n) + 1024
 
 
 @dataclass(frozen=True, slots=True)
-class QrFactors:
+class QrFactors(_Call):
     """QR factors, packed (geqrf).
 
     Buffers: input, output, scales of the reflectors, then the workspace.
 
     Attributes:
-        dtype: of the elements.
         rows, columns: of each matrix.
         batch: how many matrices.
     """
 
-    dtype: str
     rows: int
     columns: int
     batch: int
@@ -81,56 +98,41 @@ class QrFactors:
         return min(self.rows, self.columns)
 
     @property
-    def held_nbytes(self) -> int:
-        """Bytes of the workspace before what is the library's."""
-        return INFO_NBYTES
-
-    @property
-    def workspace_nbytes(self) -> int:
+    def asked_elements(self) -> int:
         """Room for panels of 128."""
-        panels = 128 * (self.rows + self.columns) + 1024
-        return self.held_nbytes + _whole(ITEM_NBYTES[self.dtype] * panels)
+        return 128 * (self.rows + self.columns) + 1024
 
 
 @dataclass(frozen=True, slots=True)
-class QMatrix:
+class QMatrix(_Call):
     """The first columns of Q from packed reflectors (orgqr, ungqr).
 
     Buffers: packed reflectors, their scales, output, then the workspace.
 
     Attributes:
-        dtype: of the elements.
         rows, columns: of the packed matrix, and of the output; no more columns than rows.
         reflectors: scales that there are; no more than columns.
         batch: how many matrices.
     """
 
-    dtype: str
     rows: int
     columns: int
     reflectors: int
     batch: int
 
     @property
-    def held_nbytes(self) -> int:
-        """Bytes of the workspace before what is the library's."""
-        return INFO_NBYTES
-
-    @property
-    def workspace_nbytes(self) -> int:
+    def asked_elements(self) -> int:
         """Room for panels of 128."""
-        panels = 128 * (self.rows + self.columns) + 1024
-        return self.held_nbytes + _whole(ITEM_NBYTES[self.dtype] * panels)
+        return 128 * (self.rows + self.columns) + 1024
 
 
 @dataclass(frozen=True, slots=True)
-class QProduct:
+class QProduct(_Call):
     """Q C, Q* C, C Q or C Q* (ormqr, unmqr).
 
     Buffers: packed reflectors, their scales, C, output, then the workspace.
 
     Attributes:
-        dtype: of the elements.
         rows, columns: of C.
         packed_columns: of the packed matrix; it has as many rows as Q.
         reflectors: scales that there are.
@@ -139,7 +141,6 @@ class QProduct:
         batch: how many products.
     """
 
-    dtype: str
     rows: int
     columns: int
     packed_columns: int
@@ -154,26 +155,19 @@ class QProduct:
         return self.rows if self.left else self.columns
 
     @property
-    def held_nbytes(self) -> int:
-        """Bytes of the workspace before what is the library's."""
-        return INFO_NBYTES
-
-    @property
-    def workspace_nbytes(self) -> int:
+    def asked_elements(self) -> int:
         """Room for panels of 128."""
-        panels = 128 * (self.rows + self.columns + 128) + 1024
-        return self.held_nbytes + _whole(ITEM_NBYTES[self.dtype] * panels)
+        return 128 * (self.rows + self.columns + 128) + 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Eigenvectors:
+class Eigenvectors(_Call):
     """Eigenvectors and ascending eigenvalues of Hermitian matrices.
 
     Buffers: input, eigenvectors, eigenvalues (real), info (s32 for each matrix: 0 for success),
     then the workspace.
 
     Attributes:
-        dtype: of the elements.
         order: of each matrix.
         batch: how many matrices.
         upper: the triangle that is read.
@@ -181,34 +175,26 @@ class Eigenvectors:
             Jacobi's for all of them at once.
     """
 
-    dtype: str
     order: int
     batch: int
     upper: bool
     method: str
 
     @property
-    def held_nbytes(self) -> int:
-        """Bytes of the workspace before what is the library's."""
-        return INFO_NBYTES
-
-    @property
-    def workspace_nbytes(self) -> int:
+    def asked_elements(self) -> int:
         """Room for three matrices (of each that is worked on at once) and panels of 64."""
         n, at_once = self.order, self.batch if self.method == "syevjBatched" else 1
-        wanted = at_once * 3 * n * n + 64 * n + 1024
-        return self.held_nbytes + _whole(ITEM_NBYTES[self.dtype] * wanted)
+        return at_once * 3 * n * n + 64 * n + 1024
 
 
 @dataclass(frozen=True, slots=True)
-class SingularValues:
+class SingularValues(_Call):
     """Singular values, descending, and vectors.
 
     Buffers: input, singular values (real), left vectors U, right ones, info (s32 for each matrix:
     0 for success), then the workspace. The right vectors are V* from ``gesvd``, otherwise V.
 
     Attributes:
-        dtype: of the elements.
         rows, columns: of each matrix.
         batch: how many matrices.
         method: ``gesvd``, by QR steps, for no more columns than rows; ``gesvdj``, Jacobi's for one
@@ -218,7 +204,6 @@ class SingularValues:
         full: U and V are square.
     """
 
-    dtype: str
     rows: int
     columns: int
     batch: int
@@ -253,11 +238,10 @@ class SingularValues:
         return INFO_NBYTES + _whole(ITEM_NBYTES[self.dtype] * copies)
 
     @property
-    def workspace_nbytes(self) -> int:
+    def asked_elements(self) -> int:
         """Room for two matrices, U and V (of each that is worked on at once), and panels of 64."""
         m, n = self.rows, self.columns
-        wanted = self.copied * (2 * m * n + m * m + n * n) + 64 * (m + n) + 1024
-        return self.held_nbytes + _whole(ITEM_NBYTES[self.dtype] * wanted)
+        return self.copied * (2 * m * n + m * m + n * n) + 64 * (m + n) + 1024
 
 
 SolverCall = LuFactors | QrFactors | QMatrix | QProduct | Eigenvectors | SingularValues
