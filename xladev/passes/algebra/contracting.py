@@ -1,6 +1,8 @@
-"""Dots that need no sum."""
+"""Dots that need no sum, and dots whose result is transposed."""
 
 from __future__ import annotations
+
+from math import prod
 
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.contraction_rules import DotDims
@@ -12,6 +14,9 @@ _PLAIN = frozenset({"operand_precision", "lhs_batch_dims", "rhs_batch_dims"}) | 
     "lhs_contracting_dims",
     "rhs_contracting_dims",
 }
+
+LEAST_COLUMNS = 16
+"""Columns that any vector unit is busy with; a product with fewer is slower than a transpose."""
 
 
 @rewrite(m.Opcode("dot"))
@@ -59,5 +64,47 @@ def _spread(
     return r.broadcast(kept, root.shape.dims, tuple(at))
 
 
-CONTRACTING: tuple[RewriteRule, ...] = (dot_of_nothing, dot_of_single_products)
+@rewrite(m.Transpose(m.Opcode("dot").named("dot").one_use()))
+def transpose_of_dot(
+    r: Rewriter, root: HloInstruction, dot: HloInstruction
+) -> HloInstruction | None:
+    """transpose(dot(x, y)) = dot(y, x) if operands lie no worse and columns do not become few."""
+    if len(dot.operands) != 2:
+        return None
+    x, y = dot.operands
+    dims = DotDims.of(dot)
+    batch, rows = len(dims.lhs_batch), len(dims.lhs_free(x.shape.rank))
+    order = (*range(batch), *range(batch + rows, dot.shape.rank), *range(batch, batch + rows))
+    if root["dimensions"] != order or _lies_better(dims, x, y):
+        return None
+    left, right = prod(dot.shape.dims[batch : batch + rows]), prod(dot.shape.dims[batch + rows :])
+    if left < min(LEAST_COLUMNS, right):
+        return None
+    numbers = {
+        "lhs_batch_dims": dims.rhs_batch,
+        "lhs_contracting_dims": dims.rhs_contracting,
+        "rhs_batch_dims": dims.lhs_batch,
+        "rhs_contracting_dims": dims.lhs_contracting,
+    }
+    if "operand_precision" in dot.attrs:
+        numbers["operand_precision"] = dot["operand_precision"][::-1]
+    shape = root.shape.without_layout()
+    return r.op("dot", y, x, shape=shape, **{**dot.attrs, **numbers})
+
+
+def _lies_better(dims: DotDims, x: HloInstruction, y: HloInstruction) -> bool:
+    """True if more operands are read along memory in the order that they have now."""
+    batch, depth = len(dims.lhs_batch), len(dims.lhs_contracting)
+    at_the_end = [
+        contracting == tuple(range(o.shape.rank - depth, o.shape.rank))
+        for o, contracting in ((x, dims.lhs_contracting), (y, dims.rhs_contracting))
+    ]
+    in_front = [
+        contracting == tuple(range(batch, batch + depth))
+        for contracting in (dims.lhs_contracting, dims.rhs_contracting)
+    ]
+    return at_the_end[0] + in_front[1] > at_the_end[1] + in_front[0]
+
+
+CONTRACTING: tuple[RewriteRule, ...] = (dot_of_nothing, dot_of_single_products, transpose_of_dot)
 """Rules of this file, in the order in which they are tried."""

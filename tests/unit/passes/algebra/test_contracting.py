@@ -40,6 +40,55 @@ CASES = (
         "x: f32[2]; y: f32[3] | "
         "ROOT r = bf16[2,3] dot(x, y), lhs_contracting_dims={}, rhs_contracting_dims={}",
     ),
+    Case(
+        c.transpose_of_dot,
+        "x: f32[5,16]; y: f32[5,20] | d = f32[16,20] dot(x, y), lhs_contracting_dims={0}, "
+        "rhs_contracting_dims={0}, operand_precision={highest,default}  "
+        "ROOT r = f32[20,16] transpose(d), dimensions={1,0}",
+        "ROOT d = f32[20,16] dot(y, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}, "
+        "operand_precision={default,highest}",
+        rtol=1e-5,
+    ),
+    Case(
+        c.transpose_of_dot,
+        "x: f32[3,2,4]; y: f32[2,5,2,3] | d = f32[3,4,5,2] dot(x, y), lhs_batch_dims={0}, "
+        "rhs_batch_dims={3}, lhs_contracting_dims={1}, rhs_contracting_dims={0}  "
+        "ROOT r = f32[3,5,2,4] transpose(d), dimensions={0,2,3,1}",
+    ),
+    Case(
+        c.transpose_of_dot,
+        "x: f32[3,6,20]; y: f32[3,6,2,8] | d = f32[3,20,2,8] dot(x, y), lhs_batch_dims={0}, "
+        "rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={1}  "
+        "ROOT r = f32[3,2,8,20] transpose(d), dimensions={0,2,3,1}",
+        "ROOT d = f32[3,2,8,20] dot(y, x), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+        rtol=1e-5,
+    ),
+    Case(  # columns would be few
+        c.transpose_of_dot,
+        "x: f32[5,8]; y: f32[5,20] | "
+        "d = f32[8,20] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}  "
+        "ROOT r = f32[20,8] transpose(d), dimensions={1,0}",
+    ),
+    Case(  # both operands would be read across memory
+        c.transpose_of_dot,
+        "x: f32[16,5]; y: f32[5,20] | "
+        "d = f32[16,20] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}  "
+        "ROOT r = f32[20,16] transpose(d), dimensions={1,0}",
+    ),
+    Case(  # something else wants the product as it is
+        c.transpose_of_dot,
+        "x: f32[5,16]; y: f32[5,20] | "
+        "d = f32[16,20] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}  "
+        "t = f32[20,16] transpose(d), dimensions={1,0}  "
+        "ROOT r = (f32[16,20], f32[20,16]) tuple(d, t)",
+    ),
+    Case(  # batch dimensions move, too
+        c.transpose_of_dot,
+        "x: f32[3,6,20]; y: f32[3,6,20] | d = f32[3,20,20] dot(x, y), lhs_batch_dims={0}, "
+        "rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={1}  "
+        "ROOT r = f32[20,20,3] transpose(d), dimensions={2,1,0}",
+    ),
 )
 
 
