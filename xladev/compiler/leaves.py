@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xladev.hlo.ir import HloComputation, HloInstruction
-from xladev.hlo.shape import Layout, Shape
+from xladev.hlo.shape import Shape
+from xladev.hlo.views import is_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +52,11 @@ def _part(leaves: tuple[Leaf, ...], shape: Shape, index: int) -> tuple[Leaf, ...
 
 
 _GROUPING = frozenset({"tuple", "get-tuple-element"}) | _PASS_ON
-_VIEWS = frozenset({"reshape", "bitcast"})
 
 
 def is_grouping(i: HloInstruction) -> bool:
     """True if an instruction makes no leaves of its own, and nothing runs for it."""
     return i.opcode in _GROUPING or is_view(i)
-
-
-def is_view(i: HloInstruction) -> bool:
-    """True if an instruction gives the same bytes, in the same order, other dimensions."""
-    if i.opcode not in _VIEWS:
-        return False
-    shapes = i.operands[0].shape, i.shape
-    same = shapes[0].element_type is shapes[1].element_type
-    return same and all(_is_row_major(shape) for shape in shapes)
-
-
-def _is_row_major(shape: Shape) -> bool:
-    order = tuple(reversed(range(shape.rank)))
-    is_plain = shape.layout is None or shape.layout == Layout(order)
-    return is_plain and not shape.is_dynamic
 
 
 def last_uses(

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.opdef import Cost, Tolerance
 from xladev.hlo.shape import Shape
+from xladev.hlo.views import is_view
 
 _CONTROL = frozenset(("while", "conditional", "call", "fusion", "async-start"))
 _UNMOVED = frozenset({
@@ -69,7 +70,7 @@ def _has_floats(shape: Shape) -> bool:
 
 
 def _moved_nbytes(instruction: HloInstruction) -> int:
-    if instruction.opcode in _UNMOVED:
+    if instruction.opcode in _UNMOVED or is_view(instruction):
         return 0
     partly = _PARTLY.get(instruction.opcode)
     if partly is not None:

@@ -82,6 +82,8 @@ def test_a_fusion_reads_each_operand_once() -> None:
         ("f32[64,8] dynamic-update-slice(x, u, i, i)", 2 * 64 + 8),
         ("f32[64,8] negate(x)", 2 * 2048),
         ("f32[512] bitcast(x)", 0),
+        ("f32[512] reshape(x)", 0),
+        ("f32[8,64]{0,1} reshape(x)", 2 * 2048),
         ("f32[2,8] slice(x), slice={[0:2],[0:8]}", 128),
     ],
 )
