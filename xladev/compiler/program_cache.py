@@ -10,12 +10,12 @@ from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.code_stamp import code_stamp
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.program import Program
-from xladev.compiler.program_file import PROGRAM_VERSION, program_from_bytes, program_to_bytes
+from xladev.compiler.program_file import PROGRAM_VERSION, program_from_bytes, program_pieces
 from xladev.compiler.store import Store, entry_key
 from xladev.errors import XladevError
 from xladev.hlo.custom_calls.registry import BUILT_IN, known
 from xladev.hlo.ir import HloModule
-from xladev.hlo.proto import write_module
+from xladev.hlo.proto import module_stamp
 from xladev.instrument import dumping, logger
 
 _log = logger("cache")
@@ -48,7 +48,7 @@ def compile_through(
     if program is None:
         program = compile_now()
         if _states(targets, options) == states:
-            store.write(key, program_to_bytes(program))
+            store.write(key, *program_pieces(program), is_checked=True)
     return program
 
 
@@ -100,13 +100,13 @@ def program_key(
         f"{__version__} {PROGRAM_VERSION} {code_stamp(__name__)}",
         options.cache_key(),
         json.dumps([backends, *states]),
-        write_module(module),
+        module_stamp(module),
     )
 
 
 def _kept(store: Store, key: str) -> Program | None:
     """The program of an entry; None, and the entry goes, if it cannot be read."""
-    data = store.read(key)
+    data = store.view(key)
     if data is None:
         return None
     try:

@@ -43,19 +43,31 @@ _KIND_NAMES = {kind: name for name, kind in THUNK_KINDS.items()}
 
 def program_to_bytes(program: Program) -> bytes:
     """The file's bytes."""
-    executables = [e.to_bytes() for e in program.executables]
+    return b"".join(program_pieces(program))
+
+
+def program_pieces(program: Program) -> tuple[bytes, ...]:
+    """The file's bytes in pieces, one after another: what is long is not copied."""
+    executables = [e.pieces() for e in program.executables]
     constants = [c.data for c in program.constants]
     index = _index(program) | {
-        "executables": [len(b) for b in executables],
+        "executables": [sum(map(len, pieces)) for pieces in executables],
         "constants": [[shape_to_json(c.shape), len(c.data)] for c in program.constants],
     }
     described = json.dumps(index, sort_keys=True, separators=(",", ":")).encode()
-    body = b"".join((described, *executables, *constants))
+    body = (described, *(piece for pieces in executables for piece in pieces), *constants)
     head = _HEAD.pack(PROGRAM_VERSION, len(described))
-    return b"".join((MAGIC, head, hashlib.sha256(head + body).digest(), body))
+    return (MAGIC, head, _digest(head, *body), *body)
 
 
-def program_from_bytes(data: bytes) -> Program:
+def _digest(*pieces: bytes | memoryview) -> bytes:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()
+
+
+def program_from_bytes(data: bytes | memoryview) -> Program:
     """The program that `program_to_bytes` wrote, checked.
 
     Raises:
@@ -101,9 +113,7 @@ def _check_header(view: memoryview) -> int:
             why=f"this xladev reads version {PROGRAM_VERSION}",
             hint="compile the program again",
         )
-    digest = hashlib.sha256(head)
-    digest.update(view[_HEADER_NBYTES:])
-    if digest.digest() != view[_HEADER_NBYTES - 32 : _HEADER_NBYTES]:
+    if _digest(head, view[_HEADER_NBYTES:]) != view[_HEADER_NBYTES - 32 : _HEADER_NBYTES]:
         raise FormatError("program is truncated or damaged", why="its checksum does not match")
     return int(index_nbytes)
 
@@ -115,12 +125,12 @@ class _Blobs:
         self._view = view
         self._at = 0
 
-    def take(self, nbytes: Any) -> bytes:
+    def take(self, nbytes: Any) -> memoryview:
         """The next blob."""
         end = self._at + number(nbytes)
         if end > len(self._view):
             raise FormatError("program is truncated", why="a blob reaches beyond its end")
-        blob = bytes(self._view[self._at : end])
+        blob = self._view[self._at : end]
         self._at = end
         return blob
 
@@ -143,9 +153,12 @@ def _index(program: Program) -> dict[str, Any]:
 
 
 def _program(index: Mapping[str, Any], blobs: _Blobs) -> Program:
-    executables = tuple(Executable.from_bytes(blobs.take(n)) for n in index["executables"])
+    executables = tuple(
+        Executable.from_bytes(blobs.take(n), is_checked=True) for n in index["executables"]
+    )
     constants = tuple(
-        ConstantData(shape_from_json(shape), blobs.take(n)) for shape, n in index["constants"]
+        ConstantData(shape_from_json(shape), bytes(blobs.take(n)))
+        for shape, n in index["constants"]
     )
     blobs.finish()
     return Program(

@@ -2,7 +2,8 @@
 
 On by default, in a folder among the user's caches and of the user's own (mode 0700, checked): what
 lies there is native code that will be run. An entry is one file: magic, SHA-256 of the rest, the
-bytes. It is written aside and renamed, so a reader sees all of it or nothing. What is damaged
+bytes; or, where these hold a checksum that their reader looks at, another magic and the bytes. It
+is written aside and renamed, so a reader sees all of it or nothing. What is damaged
 counts as absent and is removed. Nothing that goes wrong here stops a compilation: it is logged, and
 the cache does without.
 """
@@ -13,6 +14,7 @@ import hashlib
 import os
 import stat
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,8 @@ from pathlib import Path
 from xladev.instrument import counter, logger
 
 MAGIC = b"XLADEVC\1"
+CHECKED_MAGIC = b"XLADEVC\2"
+"""Of entries whose bytes hold a checksum of their own."""
 VARIABLE = "XLADEV_CACHE"
 OFF = frozenset({"off", "none", "0", "false"})
 """Values of the variable for no cache; an empty one counts too."""
@@ -28,6 +32,7 @@ TRIM_EVERY = 16
 """Writes for one look at the sizes of all entries."""
 _DIGEST_NBYTES = 32
 _SUFFIX = ".entry"
+Piece = bytes | memoryview
 _log = logger("cache")
 _complained: set[tuple[Path, str]] = set()
 
@@ -37,7 +42,8 @@ def entry_key(*parts: bytes | str) -> str:
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "little") + data)
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
     return digest.hexdigest()
 
 
@@ -56,6 +62,14 @@ class Store:
 
     def read(self, key: str) -> bytes | None:
         """The bytes of an entry; None if there is none that can be trusted."""
+        found = self.view(key)
+        return None if found is None else bytes(found)
+
+    def view(self, key: str) -> memoryview | None:
+        """The bytes of an entry, as `read` finds them, and no copy of them.
+
+        Those that hold a checksum of their own are for the caller to check.
+        """
         path = self._path(key)
         try:
             data = path.read_bytes() if self._is_ours() else None
@@ -70,13 +84,19 @@ class Store:
         counter("compiler.cache_hits" if found is not None else "compiler.cache_misses")
         return found
 
-    def write(self, key: str, data: bytes) -> bool:
-        """Keeps an entry; False, with the reason logged, if that is not possible."""
+    def write(self, key: str, *pieces: Piece, is_checked: bool = False) -> bool:
+        """Keeps an entry; False, with the reason logged, if that is not possible.
+
+        Args:
+            key: of the entry.
+            pieces: its bytes, one after another.
+            is_checked: whether they hold a checksum of their own.
+        """
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self._is_ours():
                 return False
-            self._write(self._path(key), data)
+            self._write(self._path(key), (_head(pieces, is_checked), *pieces))
             if entry_key(key)[0] == "0":
                 self.trim()
         except OSError as error:
@@ -111,11 +131,11 @@ class Store:
         with suppress(OSError):
             os.utime(path)
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, path: Path, pieces: Sequence[Piece]) -> None:
         handle, name = tempfile.mkstemp(dir=self.folder)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(MAGIC + hashlib.sha256(data).digest() + data)
+                file.writelines(pieces)
             os.replace(name, path)
         except OSError:
             with suppress(OSError):
@@ -138,13 +158,26 @@ class Store:
             total -= size
 
 
-def _content(data: bytes) -> bytes | None:
+def _head(pieces: Sequence[Piece], is_checked: bool) -> bytes:
+    return CHECKED_MAGIC if is_checked else MAGIC + _digest(*pieces)
+
+
+def _digest(*pieces: Piece) -> bytes:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()
+
+
+def _content(data: bytes) -> memoryview | None:
+    view = memoryview(data)
+    if data.startswith(CHECKED_MAGIC):
+        return view[len(CHECKED_MAGIC) :]
     start = len(MAGIC) + _DIGEST_NBYTES
     if not data.startswith(MAGIC) or len(data) < start:
         return None
-    content = data[start:]
-    is_whole = hashlib.sha256(content).digest() == data[len(MAGIC) : start]
-    return content if is_whole else None
+    content = view[start:]
+    return content if _digest(content) == data[len(MAGIC) : start] else None
 
 
 def store_of_environment() -> Store | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,9 @@ from xladev.hlo.shape import array as array_shape
 Array = npt.NDArray[Any]
 Value = Any
 """A value of the evaluator and of literals: an array, a tuple of values, or None for a token."""
+SHORT_NBYTES = 1 << 16
+"""Literals of more bytes are told apart by their digests, and their bytes are not kept twice."""
+_SAMPLES = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +39,7 @@ class Literal:
     parts: tuple[Literal, ...] = ()
     elided: bool = False
     _bits: list[bytes] = field(default_factory=list, repr=False)
+    _digest: list[bytes] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         if self.array is not None:
@@ -59,12 +64,32 @@ class Literal:
         for part in self.parts:
             yield from part.leaves()
 
+    @property
+    def is_short(self) -> bool:
+        """True if its bytes are few enough to be compared, copied and kept at will."""
+        return self.shape.nbytes <= SHORT_NBYTES
+
     def bits(self) -> bytes:
         """The elements' bytes, parts joined; equal literals have equal bits."""
-        if not self._bits:
-            own = self.array.tobytes() if self.array is not None else b""
-            self._bits.append(own + b"".join(p.bits() for p in self.parts))
-        return self._bits[0]
+        if self._bits:
+            return self._bits[0]
+        own = self.array.tobytes() if self.array is not None else b""
+        found = own + b"".join(p.bits() for p in self.parts)
+        if self.is_short:
+            self._bits.append(found)
+        return found
+
+    def view(self) -> memoryview:
+        """`bits` as they lie in memory; those of a tuple are joined first."""
+        if self.array is None:
+            return memoryview(self.bits())
+        return self.array.reshape(-1).view(np.uint8).data
+
+    def digest(self) -> bytes:
+        """SHA-256 of `bits`, 32 bytes, computed once."""
+        if not self._digest:
+            self._digest.append(hashlib.sha256(self.view()).digest())
+        return self._digest[0]
 
     def in_layout_of(self, shape: Shape) -> Literal:
         """The same value in the layouts of ``shape``; itself where that is another type."""
@@ -77,14 +102,25 @@ class Literal:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Literal):
             return NotImplemented
-        return (
-            self.shape == other.shape
-            and self.elided == other.elided
-            and self.bits() == other.bits()
-        )
+        if self is other:
+            return True
+        is_alike = self.shape == other.shape and self.elided == other.elided
+        return is_alike and self._has_bits_of(other)
+
+    def _has_bits_of(self, other: Literal) -> bool:
+        if self.array is not None and self.array is other.array:
+            return True
+        if self.is_short:
+            return self.bits() == other.bits()
+        return self.digest() == other.digest()
 
     def __hash__(self) -> int:
-        return hash((self.shape, self.elided, self.bits()))
+        return hash((self.shape, self.elided, self.bits() if self.is_short else self._sample()))
+
+    def _sample(self) -> bytes:
+        """Some of the bits, which tell most long literals apart."""
+        bits = np.frombuffer(self.view(), np.uint8)
+        return bits[:: max(1, bits.size // _SAMPLES)].tobytes()
 
 
 def _checked(shape: Shape, array: Array) -> Array:

@@ -10,9 +10,19 @@ import pytest
 import xladev
 from xladev.compiler import program_cache
 from xladev.compiler.program_cache import is_cacheable, program_key
-from xladev.compiler.store import MAGIC, TRIM_EVERY, Store, entry_key, store_of_environment
+from xladev.compiler.store import (
+    CHECKED_MAGIC,
+    MAGIC,
+    TRIM_EVERY,
+    Store,
+    entry_key,
+    store_of_environment,
+)
+from xladev.hlo.builder import HloBuilder
 from xladev.hlo.custom_calls import registry
 from xladev.hlo.custom_calls.definition import CustomCall
+from xladev.hlo.ir import HloModule
+from xladev.hlo.text import parse_module
 
 TEXT = "ENTRY e { p = f32[4] parameter(0)  ROOT r = f32[4] add(p, p) }"
 
@@ -46,6 +56,46 @@ def test_damage_counts_as_absent(tmp_path: Path, damage: bytes | None) -> None:
     assert store.read("k") is None
     assert not path.exists()
     assert store.write("k", b"again") and store.read("k") == b"again"
+
+
+def test_pieces_are_one_entry(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    assert store.write("k", b"one", memoryview(b"two")) and store.read("k") == b"onetwo"
+
+
+def test_bytes_with_a_checksum_of_their_own_are_not_hashed_again(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    assert store.write("k", b"data", b"more", is_checked=True)
+    assert _file(store).read_bytes() == CHECKED_MAGIC + b"datamore"
+    assert store.read("k") == b"datamore"
+
+
+@pytest.mark.parametrize("place", [20, 300, -1])
+def test_damaged_program_is_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    monkeypatch.setenv("XLADEV_CACHE", str(tmp_path / "cache"))
+    x = np.arange(4, dtype=np.float32)
+    module = parse_module(TEXT)
+    xladev.compile(module, "interpreter")
+    path = _file(_store(tmp_path))
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+    assert np.array_equal(xladev.compile(module, "interpreter")(x).numpy(), x + x)
+    assert path.read_bytes() != bytes(data)
+
+
+def test_keys_tell_long_constants_apart() -> None:
+    def key(value: float) -> str:
+        values = np.zeros(40000, np.float32)
+        values[12345] = value
+        b = HloBuilder("e")
+        module = HloModule("m", b.build(b.constant(values)))
+        return program_key(module, (), xladev.CompileOptions())
+
+    assert key(1.0) == key(1.0)
+    assert len({key(0.0), key(1.0), key(-0.0)}) == 3
 
 
 def test_folder_of_others_is_not_used(tmp_path: Path) -> None:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from xladev.hlo.proto.reader import read_module
-from xladev.hlo.proto.writer import write_module
+from xladev.hlo.proto.writer import module_stamp, write_module
 
-__all__ = ["read_module", "write_module"]
+__all__ = ["module_stamp", "read_module", "write_module"]

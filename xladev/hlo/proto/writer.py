@@ -7,10 +7,15 @@ position in the lower. The same module always gives the same bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
 from typing import Any, Final
+
+import numpy as np
 
 from xladev.errors import XladevError
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule, ProgramShape
+from xladev.hlo.literal import Literal, literal_of
 from xladev.hlo.proto.annotations import write_annotations
 from xladev.hlo.proto.attributes import write_attributes
 from xladev.hlo.proto.called import called_in_order
@@ -31,7 +36,19 @@ def write_module(module: HloModule) -> bytes:
         ProtoError: an attribute or name that the proto cannot hold; names the instruction.
         LiteralError: a constant whose value the text elided.
     """
-    writer = _ModuleWriter(module)
+    return _written(module, _ModuleWriter(module))
+
+
+def module_stamp(module: HloModule) -> bytes:
+    """Bytes that differ wherever those of `write_module` do, without those of long constants.
+
+    Raises:
+        ProtoError, LiteralError: as `write_module` does.
+    """
+    return _written(module, _StampWriter(module))
+
+
+def _written(module: HloModule, writer: _ModuleWriter) -> bytes:
     computations = [writer.computation(c) for c in module.computations]
     fields: dict[str, Any] = {
         "name": module.name,
@@ -103,7 +120,7 @@ class _ModuleWriter:
             "shape": self.shape(instruction.shape),
             "id": self.ids[instruction],
             "operand_ids": self._ids(instruction.operands),
-            **write_attributes(instruction),
+            **write_attributes(self.holding(instruction)),
             **write_annotations(instruction.note),
         }
         before = instruction.note.control_predecessors
@@ -113,6 +130,10 @@ class _ModuleWriter:
         if called:
             fields["called_computation_ids"] = [self.computation_ids[c] for c in called]
         return encode_nested(fields)
+
+    def holding(self, instruction: HloInstruction) -> HloInstruction:
+        """The instruction whose attributes are written in place of an instruction's."""
+        return instruction
 
     def _ids(self, instructions: Sequence[HloInstruction]) -> list[int]:
         return [self.ids[i] for i in instructions]
@@ -124,3 +145,18 @@ class _ModuleWriter:
             for computation, number in self.computation_ids.items()
             if computation not in self.fused
         )
+
+
+class _StampWriter(_ModuleWriter):
+    """Writes the digest of a long constant in place of its value."""
+
+    def holding(self, instruction: HloInstruction) -> HloInstruction:
+        """A constant of 32 bytes, which its shape tells from one that is no digest."""
+        if instruction.opcode != "constant":
+            return instruction
+        literal: Literal = instruction["literal"]
+        if literal.is_short or literal.elided:
+            return instruction
+        digest = sha256(str(literal.shape).encode() + literal.digest()).digest()
+        value = literal_of(np.frombuffer(digest, np.uint8))
+        return replace(instruction, attrs={**instruction.attrs, "literal": value})

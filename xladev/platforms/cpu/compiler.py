@@ -237,7 +237,7 @@ class CpuCompiler(KernelCompiler):
         light = light if has_loops(plan) else [*light, ENTRY]
         files = compile_module(plan.name, module, optimized, level, light)
         procedures = LIBRARY.procedures_of(module, level)
-        constants = tuple(literal.bits() for literal in plan.constants)
+        constants = tuple(literal.view() for literal in plan.constants)
         is_parallel = module.declares(PARALLEL)
         payload = CpuPayload(constants, files, is_parallel, procedures, pack_operations(plan))
         return Executable(signature, payload.to_bytes())

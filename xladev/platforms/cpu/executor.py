@@ -154,7 +154,7 @@ def _table(buffers: Sequence[DeviceMemory]) -> ctypes.Array[ctypes.c_void_p]:
     return (ctypes.c_void_p * len(buffers))(*[b.handle.address + b.offset for b in buffers])
 
 
-def _aligned(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+def _aligned(data: bytes | memoryview) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     """A copy of the bytes at an aligned address."""
     raw = np.empty(len(data) + ALIGNMENT, np.uint8)
     skip = -int(raw.__array_interface__["data"][0]) % ALIGNMENT

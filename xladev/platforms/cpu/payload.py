@@ -48,7 +48,7 @@ class CpuPayload:
         operations: what their kernels stand for, packed.
     """
 
-    constants: tuple[bytes, ...]
+    constants: tuple[bytes | memoryview, ...]
     codes: tuple[bytes, ...]
     is_parallel: bool = False
     procedures: tuple[Procedure, ...] = ()
@@ -71,13 +71,14 @@ class CpuPayload:
         try:
             (length,) = _LENGTH.unpack_from(data)
             at = _LENGTH.size + length
-            blocks: list[bytes] = []
+            blocks: list[memoryview] = []
             is_parallel, count, files, *sizes = numbers(parse_json(data[_LENGTH.size : at]))
+            view = memoryview(data)
             for nbytes in sizes:
-                blocks.append(data[at : at + nbytes])
+                blocks.append(view[at : at + nbytes])
                 at += nbytes
-            procedures = tuple(map(Procedure.from_bytes, blocks[:count]))
-            codes = tuple(blocks[count : count + files])
+            procedures = tuple(Procedure.from_bytes(bytes(b)) for b in blocks[:count])
+            codes = tuple(map(bytes, blocks[count : count + files]))
             operations, *constants = blocks[count + files :]
         except (struct.error, *DAMAGE) as e:
             raise FormatError("damaged CPU executable", why=shown(e)) from e
@@ -85,4 +86,5 @@ class CpuPayload:
             raise FormatError("damaged CPU executable", why="its constants are truncated")
         if not codes:
             raise FormatError("damaged CPU executable", why="it has no code")
-        return CpuPayload(tuple(constants), codes, bool(is_parallel), procedures, operations)
+        work = bytes(operations)
+        return CpuPayload(tuple(constants), codes, bool(is_parallel), procedures, work)

@@ -70,11 +70,19 @@ class PanelForm:
             matrices = np.moveaxis(matrices, 0, -2)
         else:
             matrices = array.reshape(*self.outer, self.depth, self.columns)
-        whole = np.zeros((*self.outer, self.depth, self.count * self.width), array.dtype)
-        whole[..., : self.columns] = matrices
+        whole = self._widened(matrices)
         cut = whole.reshape(*self.outer, self.lines, self.unit, self.count, self.width)
         order = (*range(outer), outer + 2, outer, outer + 3, outer + 1)
         return np.ascontiguousarray(cut.transpose(order).reshape(self.panels))
+
+    def _widened(self, matrices: Array) -> Array:
+        """Zeros after the last column, up to whole panels."""
+        width = self.count * self.width
+        if width == self.columns:
+            return matrices
+        whole = np.zeros((*self.outer, self.depth, width), matrices.dtype)
+        whole[..., : self.columns] = matrices
+        return whole
 
     def unpacked(self, panels: HloInstruction) -> HloInstruction:
         """The array of a value that holds its panels."""
