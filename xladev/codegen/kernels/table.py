@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from xladev.codegen.attention import attention_of
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.attention import (
+    attention_sizes,
+    attention_workspace_nbytes,
+    emit_attention,
+)
 from xladev.codegen.kernels.build import KernelEmitter, begin_kernel
 from xladev.codegen.kernels.contraction import emit_dot
 from xladev.codegen.kernels.convolution import (
@@ -57,7 +63,8 @@ WORKSPACES: Mapping[str, Callable[[KernelSpec, Tactic], int]] = MappingProxyType
 def workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     """Bytes of workspace that the kernel is given after its results; 0 for none."""
     needed = WORKSPACES.get(spec.computation.root.opcode)
-    return needed(spec, tactic) if needed else 0
+    attention = attention_workspace_nbytes(spec)
+    return attention or (needed(spec, tactic) if needed else 0)
 
 
 def emit_kernel(
@@ -79,8 +86,11 @@ def emit_kernel(
         UnsupportedError: an opcode or element type without code.
     """
     k = begin_kernel(module, spec, workspace_nbytes(spec, tactic) > 0, threads, tactic)
-    rows = row_program(spec.computation)
-    if rows is not None:
+    attention, rows = attention_of(spec.computation.root), row_program(spec.computation)
+    sizes = None if attention is None else attention_sizes(attention)
+    if attention is not None and sizes is not None:
+        emit_attention(k, attention, sizes)
+    elif rows is not None:
         emit_rows(k, rows)
     else:
         KERNEL_EMITTERS.get(k.root.opcode, emit_loops)(k)

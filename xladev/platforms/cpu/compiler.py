@@ -8,12 +8,14 @@ from functools import cache
 
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.attention import attention_sizes
 from xladev.codegen.kernels.folds import fold_of
 from xladev.codegen.kernels.products.dot import is_fast_as_it_is
 from xladev.codegen.kernels.scan import is_row_scan
 from xladev.codegen.kernels.sharing import PARALLEL
 from xladev.codegen.kernels.table import workspace_nbytes
 from xladev.codegen.kernels.tactics import DEFAULT, Tactic, tactic_of
+from xladev.compiler.attention_fusion import AttentionFusion
 from xladev.compiler.contract import ExportedObject
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
@@ -78,6 +80,9 @@ _PIPELINE = HloPassPipeline(
         DeadCodeElimination(),
     ),
 )
+
+
+_ATTENTION = AttentionFusion(lambda found: attention_sizes(found) is not None)
 
 
 class CpuCompiler(KernelCompiler):
@@ -146,6 +151,10 @@ class CpuCompiler(KernelCompiler):
         cumulative sum over 2,048 elements, 1,800 times.
         """
         return _PIPELINE if options.optimization_level else None
+
+    def _form_single_kernels(self, module: HloModule) -> HloModule:
+        """Attention first: its parts are kernels of other kinds too."""
+        return super()._form_single_kernels(_ATTENTION.run(module))
 
     def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
         """Whatever the general rule allows."""

@@ -19,7 +19,13 @@ from xladev.codegen.kernels.products.tables import (
     call_lines,
     call_windows,
 )
-from xladev.codegen.llvm import I64, PTR, VOID, FunctionBuilder, ModuleBuilder, Value
+from xladev.codegen.kernels.products.weights import (
+    DivisionArguments,
+    WeightsArguments,
+    call_division,
+    call_weights,
+)
+from xladev.codegen.llvm import FLOAT, I64, PTR, VOID, FunctionBuilder, ModuleBuilder, Value
 from xladev.hlo import dtype as dt
 
 TYPES = (
@@ -48,6 +54,8 @@ def call_all_products(module: ModuleBuilder) -> None:
         for axes, is_dilated in product(range(MOST_AXES + 1), (False, True)):
             windows = WindowsArguments(*_arguments(b, WindowsArguments._fields))
             call_windows(b, WindowKind(tile, axes, is_dilated), windows)
+    call_weights(b, WeightsArguments(*_arguments(b, WeightsArguments._fields)))
+    call_division(b, DivisionArguments(*_arguments(b, DivisionArguments._fields)))
     b.ret()
 
 
@@ -76,10 +84,12 @@ def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
 
 _POINTERS = frozenset(
     {"table", "starts", "zeros", "base", "facts", "windows", "runs", "right", "result", "panel",
-     "matrix", "vector", "lines", "least", "sums"}
+     "matrix", "vector", "lines", "least", "sums", "scores"}
 )  # fmt: skip
 
 
 def _arguments(b: FunctionBuilder, names: Sequence[str]) -> list[Value]:
     """Values of the right types."""
-    return [_NULL if name in _POINTERS else b.const(I64, 0) for name in names]
+    numbers = {"factor": b.const(FLOAT, 0.0)}
+    zero = b.const(I64, 0)
+    return [_NULL if name in _POINTERS else numbers.get(name, zero) for name in names]

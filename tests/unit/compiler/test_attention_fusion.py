@@ -1,0 +1,136 @@
+"""Which products and softmaxes become one kernel of attention."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.compiler.attention_programs import (
+    BIASED,
+    CAUSAL,
+    DIVIDED,
+    HEADS_APART,
+    HEADS_INSIDE,
+    KEYS_TRANSPOSED,
+    MASKED,
+    RESULT,
+    RESULT_INSIDE,
+    RESULT_TURNED,
+    SCALED,
+    SOFTMAX,
+    attention,
+)
+from xladev.codegen.attention import attention_of
+from xladev.compiler.attention_fusion import AttentionFusion
+from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.verifier import verify
+
+FUSION = AttentionFusion(lambda found: True)
+
+
+def kernels(module: HloModule) -> list[HloInstruction]:
+    fused = FUSION.run(module)
+    verify(fused)
+    return [i for i in fused.entry.instructions if i.opcode == "fusion"]
+
+
+@pytest.mark.parametrize("scores", [SCALED, DIVIDED, BIASED, MASKED, CAUSAL])
+@pytest.mark.parametrize(
+    ("operands", "result"),
+    [
+        (HEADS_APART, RESULT),
+        (KEYS_TRANSPOSED, RESULT),
+        (HEADS_INSIDE, RESULT_INSIDE),
+        (HEADS_INSIDE, RESULT_TURNED),
+    ],
+)
+def test_an_attention_is_one_kernel(operands: str, scores: str, result: str) -> None:
+    module = attention(operands, scores, result=result)
+    (kernel,) = kernels(module)
+    found = attention_of(kernel["calls"].root)
+    assert found is not None
+    assert (found.rows, found.columns, found.depth, found.width) == (70, 90, 24, 40)
+    assert found.batch == (2, 3)
+    assert {o.opcode for o in kernel.operands} <= {"parameter"}
+
+
+def test_a_factor_is_told_from_what_else_is_done_to_scores() -> None:
+    def factor(scores: str) -> float | None:
+        (kernel,) = kernels(attention(scores=scores))
+        found = attention_of(kernel["calls"].root)
+        assert found is not None
+        return found.factor
+
+    assert factor(SCALED) == pytest.approx(0.3)
+    assert [factor(s) for s in (SCALED.replace("0.3", "-0.3"), DIVIDED, BIASED)] == [None] * 3
+
+
+def test_dimensions_of_one_may_come_and_go() -> None:
+    softmax = SOFTMAX.replace("B,H,Q", "1,B,H,Q").replace("={3}", "={4}")
+    softmax = softmax.replace("={0,1,2}", "={0,1,2,3}").replace("w = ", "w1 = ")
+    softmax = softmax.replace("(x", "(x1")
+    between = "x1 = f32[1,B,H,Q,K] reshape(x)\n  " + softmax
+    between += "\n  w = f32[B,H,Q,K] reshape(w1)"
+    assert len(kernels(attention(softmax=between))) == 1
+
+
+TWICE = RESULT.replace("ROOT ", "") + "\n  ROOT t = (f32[B,H,Q,W], f32[B,H,Q,K]) tuple(r, {})"
+
+
+@pytest.mark.parametrize("also", ["w", "p", "x", "e"])
+def test_what_others_need_is_not_hidden(also: str) -> None:
+    """Weights are results of their own where a program is trained."""
+    assert not kernels(attention(result=TWICE.replace("{}", also)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("constant(-inf)", "constant(-1)"),
+        ("constant(0)", "constant(1)"),
+        ("to_apply=max", "to_apply=add"),
+        ("exponential", "tanh"),
+        ("subtract(x, mm)", "subtract(mm, x)"),
+        ("divide(e, ss)", "divide(ss, e)"),
+        ("reduce(x,", "reduce(p,"),
+        ("subtract(x,", "subtract(p,"),
+    ],
+)
+def test_no_softmax_is_left_alone(old: str, new: str) -> None:
+    assert not kernels(attention(softmax=SOFTMAX.replace(old, new)))
+
+
+def test_a_softmax_over_queries_is_left_alone() -> None:
+    softmax = SOFTMAX.replace("={3}", "={2}").replace("={0,1,2}", "={0,1,3}")
+    softmax = softmax.replace("[B,H,Q]", "[B,H,K]")
+    assert not kernels(attention(softmax=softmax))
+    square = softmax.replace("[B,H,K]", "[B,H,Q]")
+    assert not kernels(attention(softmax=square, Q=64, K=64))
+
+
+@pytest.mark.parametrize("sizes", [{"Q": 1}, {"Q": 4}, {"K": 16}, {"W": 4}])
+def test_small_ones_are_left_alone(sizes: dict[str, int]) -> None:
+    assert not kernels(attention(**sizes))
+
+
+def test_scores_that_are_no_product_of_their_own_place_are_left_alone() -> None:
+    turned = "x = f32[B,H,Q,K] transpose(p), dimensions={0,1,3,2}"
+    assert not kernels(attention(scores=turned, Q=64, K=64))
+    added = "y = f32[B,H,Q,K] transpose(p), dimensions={0,1,3,2}\n  x = f32[B,H,Q,K] add(p, y)"
+    assert not kernels(attention(scores=added, Q=64, K=64))
+
+
+def test_the_backend_decides() -> None:
+    fusion = replace(FUSION, fits=lambda found: False)
+    module = attention()
+    assert fusion.run(module) is module
+
+
+def test_a_pass_changes_nothing_the_second_time() -> None:
+    once = FUSION.run(attention())
+    assert FUSION.run(once) is once
+
+
+def test_scores_may_be_the_product() -> None:
+    assert len(kernels(attention(scores="", softmax=SOFTMAX.replace("(x", "(p")))) == 1
