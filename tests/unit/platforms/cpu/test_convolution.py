@@ -92,6 +92,21 @@ CASES = {
         "1,8,9,6", "3,3,3,32", "1,8,9,32", "size=3x3 pad=1_1x1_1", NHWC,
         ", feature_group_count=2"
     ),
+    "lines of seven": text(
+        "2,7,7,20", "3,3,20,40", "2,7,7,40", "size=3x3 pad=1_1x1_1", NHWC
+    ),
+    "lines of fourteen, deep": text(
+        "1,3,14,300", "3,3,300,33", "1,3,14,33", "size=3x3 pad=1_1x1_1", NHWC
+    ),
+    "lines of seven, wide window": text(
+        "1,7,7,16", "5,5,16,40", "1,7,7,40", "size=5x5 pad=2_2x2_2", NHWC
+    ),
+    "lines of seven, few channels": text(
+        "1,14,14,3", "7,7,3,40", "1,7,7,40", "size=7x7 stride=2x2 pad=3_2x3_2", NHWC
+    ),
+    "more padding than pixels": text(
+        "1,1,2,8", "7,7,8,16", "1,5,6,16", "size=7x7 pad=5_5x5_5", NHWC
+    ),
     "f64": text("1,6,6,8", "3,3,8,24", "1,6,6,24", "size=3x3 pad=1_1x1_1", NHWC, dtype="f64"),
     "bf16": text("2,7,7,6", "3,3,6,20", "2,5,5,20", "size=3x3", NHWC, dtype="bf16"),
 }  # fmt: skip
@@ -170,7 +185,7 @@ def test_each_channel_on_its_own(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("nbytes", [16, 32, 64])
-@pytest.mark.parametrize("name", ["wide", "deep", "dilated and strided"])
+@pytest.mark.parametrize("name", ["wide", "deep", "dilated and strided", "lines of seven"])
 def test_processors_with_other_vectors(
     nbytes: int, name: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,3 +202,25 @@ def test_nans_and_infinities_stay_in_their_windows() -> None:
     got = np.asarray(xladev.compile(parse_module(hlo), "cpu")(x, w))
     assert np.isnan(got[0, 0, 0]).all()
     assert (got[0, 1:] == 72).all()
+
+
+@pytest.mark.parametrize("size", [7, 8])
+def test_products_with_padding_are_left_out(size: int) -> None:
+    """A line of pixels is a tile: its upper and lower neighbours, and those beside it."""
+    x, w = np.ones((1, size, size, 8), np.float32), np.ones((3, 3, 8, 16), np.float32)
+    w[0], w[:, 0], w[2], w[:, 2] = np.inf, np.inf, np.inf, np.inf
+    shape = f"1,{size},{size}"
+    hlo = text(f"{shape},8", "3,3,8,16", f"{shape},16", "size=3x3 pad=1_1x1_1", NHWC)
+    module = parse_module(hlo)
+    plan = window_plan(module.entry.root)
+    assert plan is not None
+    assert plan.is_in_sevens == (size == 7)
+    if target_traits().vector_nbytes == 64:
+        assert not np.isnan(np.asarray(xladev.compile(module, "cpu")(x, w))).any()
+
+
+def test_tiles_of_seven_rows_where_eight_fit() -> None:
+    plan = window_plan(parse_module(CASES["lines of seven"]).entry.root)
+    assert plan is not None
+    assert [plan.kind(nbytes).rows for nbytes in (32, 64)] == [6, 7]
+    assert all(plan.block_rows % plan.kind(nbytes).rows == 0 for nbytes in (32, 64))

@@ -117,6 +117,16 @@ PROGRAMS = [
         "f32[1,66,66,8]",
         "convolution(b, c), window={size=3x3}, dim_labels=b01f_01io->b01f",
     ),
+    (
+        "f32[1,66,66,64]",
+        "f32[1,66,66,8]",
+        "convolution(b, c), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f",
+    ),
+    (
+        "f32[1,14,14,64]",
+        "f32[1,14,14,8]",
+        "convolution(b, c), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f",
+    ),
 ]
 
 

@@ -36,6 +36,8 @@ TYPES = (
     (dt.S8, dt.S8, dt.S32),
 )
 """Types of the operands and of the sums."""
+EDGED = 2
+"""How many of them windows that see padding are of."""
 MOST_AXES = 3
 """Spatial dimensions of convolutions."""
 
@@ -49,14 +51,24 @@ def call_all_products(module: ModuleBuilder) -> None:
     for kind in kinds:
         for each in _kinds(kind, module):
             _call_kind(b, each)
+    edges = [k.with_edges(in_sevens) for k in kinds[:EDGED] for in_sevens in (False, True)]
+    for kind in dict.fromkeys(edges):
+        _call_blocks(b, kind)
     for tile in sorted({kind.rows for kind in kinds}):
         call_lines(b, tile, LinesArguments(*_arguments(b, LinesArguments._fields)))
-        for axes, is_dilated in product(range(MOST_AXES + 1), (False, True)):
-            windows = WindowsArguments(*_arguments(b, WindowsArguments._fields))
-            call_windows(b, WindowKind(tile, axes, is_dilated), windows)
+        _call_windows(b, tile, has_edges=False)
+    for tile in sorted({kind.rows for kind in edges}):
+        _call_windows(b, tile, has_edges=True)
     call_weights(b, WeightsArguments(*_arguments(b, WeightsArguments._fields)))
     call_division(b, DivisionArguments(*_arguments(b, DivisionArguments._fields)))
     b.ret()
+
+
+def _call_windows(b: FunctionBuilder, tile: int, has_edges: bool) -> None:
+    for axes, is_dilated in product(range(MOST_AXES + 1), (False, True)):
+        if axes or not has_edges:
+            windows = WindowsArguments(*_arguments(b, WindowsArguments._fields))
+            call_windows(b, WindowKind(tile, axes, is_dilated, has_edges), windows)
 
 
 def _kinds(kind: ProductKind, module: ModuleBuilder) -> list[ProductKind]:
@@ -65,11 +77,14 @@ def _kinds(kind: ProductKind, module: ModuleBuilder) -> list[ProductKind]:
     return [kind, *filter(None, (quads, pairs, pairs and pairs.exact))]
 
 
-def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
-    block = BlockArguments(*_arguments(b, BlockArguments._fields))
+def _call_blocks(b: FunctionBuilder, kind: ProductKind) -> None:
     for order in Order:
         if order is not Order.PANELS or kind.keeps_columns:
-            call_block(b, kind, order, block)
+            call_block(b, kind, order, BlockArguments(*_arguments(b, BlockArguments._fields)))
+
+
+def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
+    _call_blocks(b, kind)
     if kind.has_pairs:
         call_least_exponent(b, kind, LeastArguments(*_arguments(b, LeastArguments._fields)))
     if kind.right is kind.left is not kind.total and kind.total is dt.F32:
@@ -77,7 +92,7 @@ def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
         call_narrowing(b, kind, kind.right, narrowing)
     if kind.right is not kind.total:
         return
-    call_stream(b, kind, block)
+    call_stream(b, kind, BlockArguments(*_arguments(b, BlockArguments._fields)))
     call_channels(b, kind, ChannelsArguments(*_arguments(b, ChannelsArguments._fields)))
     call_row_sums(b, kind, RowSumsArguments(*_arguments(b, RowSumsArguments._fields)))
 

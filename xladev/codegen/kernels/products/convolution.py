@@ -12,7 +12,6 @@ from xladev.codegen.kernels.products.dot import (
     COLUMNS_STEP,
     LEAST_BLOCK_COLUMNS,
     LEAST_BLOCKS,
-    ROWS_STEP,
     cut,
 )
 from xladev.codegen.kernels.products.driver import BlockArguments, call_block
@@ -32,7 +31,8 @@ class _Blocks:
         self.kind = plan.kind(k.b.module.target.vector_nbytes)
         self.pixels = prod(plan.pixels)
         least = LEAST_BLOCKS if k.is_shared else 1
-        self.rows = cut(self.pixels, least, ROWS_STEP, ROWS_STEP, plan.block_rows)
+        step = plan.rows_step
+        self.rows = cut(self.pixels, least, step, step, plan.block_rows)
         least = -(-least // -(-self.pixels // self.rows))
         self.columns = plan.features
         if not plan.is_depthwise:
@@ -116,7 +116,8 @@ class _Blocks:
             runs=self._runs,
         )
         is_dilated = any(a.shift for a in p.axes)
-        call_windows(b, WindowKind(self.kind.rows, len(p.axes), is_dilated), arguments)
+        kind = WindowKind(self.kind.rows, len(p.axes), is_dilated, p.has_edges)
+        call_windows(b, kind, arguments)
 
     def _result(self, row: IndexValue, column: IndexValue) -> Value:
         at, p = self.k.e.at, self.plan

@@ -68,6 +68,7 @@ class ProductKind:
         step: what of a row is multiplied at once.
         tile: rows and vectors of a tile; None for those that fill the registers.
         panel_nbytes: of a panel of packed columns.
+        has_edges: true if tables say where the rows of a tile see padding; see `WindowKind`.
     """
 
     left: PrimitiveType
@@ -77,6 +78,7 @@ class ProductKind:
     step: Step = Step.ELEMENT
     tile: tuple[int, int] | None = None
     panel_nbytes: int = PANEL_NBYTES
+    has_edges: bool = False
 
     @staticmethod
     def of(
@@ -104,6 +106,12 @@ class ProductKind:
         panel_nbytes = tactic.panel_nbytes or self.panel_nbytes
         return replace(self, tile=tactic.tile or self.tile, panel_nbytes=panel_nbytes)
 
+    def with_edges(self, in_sevens: bool) -> ProductKind:
+        """The same for windows that see padding, in tiles of 7 rows where 8 fit the registers."""
+        has_eights = self.tile is None and self.rows == 8
+        tile = (7, self.vectors) if in_sevens and has_eights else self.tile
+        return replace(self, has_edges=True, tile=tile)
+
     @property
     def exact(self) -> ProductKind:
         """For pairs, the kind whose functions keep denormals."""
@@ -122,7 +130,8 @@ class ProductKind:
     def name(self, what: str) -> str:
         """Name of a function of this kind."""
         exact = ".exact" if self.step is Step.EXACT_PAIR else ""
-        return f"{self.packed_name(what)}{exact}{self._chosen_name}"
+        edges = ".edges" if self.has_edges else ""
+        return f"{self.packed_name(what)}{exact}{edges}{self._chosen_name}"
 
     @property
     def _chosen_name(self) -> str:

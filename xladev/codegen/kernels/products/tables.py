@@ -94,16 +94,21 @@ class WindowKind:
         tile: rows of a tile.
         axes: number of spatial dimensions.
         is_dilated: whether the base is, along any of them.
+        has_edges: whether null stands for the first row of a tile where it sees padding, for the
+            last one where the first does not, and for both where all rows do.
     """
 
     tile: int
     axes: int
     is_dilated: bool
+    has_edges: bool = False
 
     @property
     def name(self) -> str:
         """Of the procedure."""
-        return f"windows.{self.tile}.{self.axes}{'.dilated' if self.is_dilated else ''}"
+        dilated = ".dilated" if self.is_dilated else ""
+        edges = ".edges" if self.has_edges else ""
+        return f"windows.{self.tile}.{self.axes}{dilated}{edges}"
 
 
 def window_facts(
@@ -310,4 +315,13 @@ class _Windows:
                 address = b.add(address, b.mul(quotient, b.splat(axis.nbytes, tile)))
         if not inside:
             return address
-        return b.select(reduce(b.and_, inside), address, zeros)
+        seen = reduce(b.and_, inside)
+        return b.select(seen, address, self._unseen(seen, zeros) if self.kind.has_edges else zeros)
+
+    def _unseen(self, seen: Value, zeros: Value) -> Value:
+        """What stands for padding: null at an edge of the tile, else the row of zeros."""
+        b, null = self.b, self.b.const(I64, 0)
+        first = b.insert(zeros, null, 0)
+        both = b.insert(first, null, self.kind.tile - 1)
+        is_last = b.or_(b.extract(seen, 0), b.not_(b.any(seen)))
+        return b.select(is_last, both, first)

@@ -8,7 +8,7 @@ made in the order of positions and steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from xladev.codegen.kernels.products.kinds import CACHE_LINE_NBYTES, ProductKind
@@ -85,11 +85,8 @@ class _Tile:
             right = b.byte_address(right, self.vectors * self.kind.nbytes)
         initial = [*sums, right, a.fetched]
         with b.carried_loop(0, a.positions, initial=initial) as position:
-            rows = self._addresses(position.index)
-            begin = [*position.values, b.const(I64, 0)]
-            with b.carried_loop(0, a.steps, initial=begin) as step:
-                step.carry(*self._step(rows, step.values))
-            position.carry(*step.values[:-1])
+            at = self._at_edges if self.kind.has_edges else self._at_all
+            position.carry(*at(self._entries(position.index), position.values))
         for place, value in zip(places, position.values[:count], strict=True):
             b.store(value, place)
 
@@ -111,13 +108,53 @@ class _Tile:
             found += [b.byte_address(row, v * self.kind.nbytes) for v in range(self.vectors)]
         return found
 
-    def _addresses(self, position: Value) -> list[Value]:
+    def _entries(self, position: Value) -> list[Value]:
+        """Of all rows that the table has for a position."""
         b = self.b
         first = b.mul(position, self.kind.rows)
-        entries = (b.element_address(self.a.table, b.add(first, r), I64) for r in range(self.rows))
-        return [b.byte_address(b.load(PTR, entry), self.a.start) for entry in entries]
+        places = (
+            b.element_address(self.a.table, b.add(first, r), I64) for r in range(self.kind.rows)
+        )
+        return [b.load(PTR, place) for place in places]
 
-    def _step(self, rows: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+    def _at_edges(self, entries: list[Value], values: Sequence[Value]) -> list[Value]:
+        """A position whose first or last row may see padding, or all of them."""
+        b, null = self.b, Value("null", PTR)
+        no_first, no_last = (b.icmp("eq", entry, null) for entry in (entries[0], entries[-1]))
+
+        def without(*rows: int) -> tuple[Value, ...]:
+            return tuple(self._at_all(entries, values, rows))
+
+        def rest() -> tuple[Value, ...]:
+            if self.rows < self.kind.rows:
+                return without()
+            return b.branch(no_last, lambda: without(self.rows - 1), without)
+
+        def begun() -> tuple[Value, ...]:
+            return b.branch(no_last, lambda: self._passed(values), lambda: without(0))
+
+        return list(b.branch(no_first, begun, rest))
+
+    def _passed(self, values: Sequence[Value]) -> tuple[Value, ...]:
+        """Without the products of a position."""
+        b, a = self.b, self.a
+        *sums, right, fetched = values
+        steps = ((right, a.right_step), (fetched, a.fetched_step))
+        return (*sums, *(b.byte_address(x, b.mul(a.steps, step)) for x, step in steps))
+
+    def _at_all(
+        self, entries: list[Value], values: Sequence[Value], left_out: Sequence[int] = ()
+    ) -> list[Value]:
+        """The steps of a position, but for rows that are left out."""
+        b = self.b
+        numbers = [r for r in range(self.rows) if r not in left_out]
+        rows = {r: b.byte_address(entries[r], self.a.start) for r in numbers}
+        begin = [*values, b.const(I64, 0)]
+        with b.carried_loop(0, self.a.steps, initial=begin) as step:
+            step.carry(*self._step(rows, step.values))
+        return list(step.values[:-1])
+
+    def _step(self, rows: Mapping[int, Value], values: Sequence[Value]) -> list[Value]:
         b, kind = self.b, self.kind
         *sums, right, fetched, offset = values
         for line in range(FETCHED_LINES):
@@ -126,10 +163,14 @@ class _Tile:
             b.load(kind.vector, b.byte_address(right, v * kind.nbytes)) for v in range(self.vectors)
         ]
         made: list[Value] = []
-        for r, row in enumerate(rows):
-            left = kind.spread(b, b.byte_address(row, offset))
+        for r in range(self.rows):
             held = sums[r * self.vectors : (r + 1) * self.vectors]
-            made += [kind.multiply_add(b, left, x, t) for x, t in zip(columns, held, strict=True)]
+            if r in rows:
+                left = kind.spread(b, b.byte_address(rows[r], offset))
+                held = [
+                    kind.multiply_add(b, left, x, t) for x, t in zip(columns, held, strict=True)
+                ]
+            made += held
         return [
             *made,
             b.byte_address(right, self.a.right_step),

@@ -122,9 +122,25 @@ class WindowPlan:
     def block_rows(self) -> int:
         """Rows of a block: of as many there is room for addresses."""
         room = TABLE_NBYTES if self.tactic.block_rows is None else MOST_TABLE_NBYTES
-        fitting = room // (8 * self.group_positions) // 48 * 48
-        most = self.tactic.block_rows or MOST_ROWS
-        return min(fitting, most, -(-prod(self.pixels) // 48) * 48)
+        step, most = self.rows_step, self.tactic.block_rows or MOST_ROWS
+        fitting = min(room // (8 * self.group_positions), most) // step * step
+        return min(fitting, -(-prod(self.pixels) // step) * step)
+
+    @property
+    def rows_step(self) -> int:
+        """What divides the rows of a block: tiles of all sizes."""
+        return 42 if self.is_in_sevens else 48
+
+    @property
+    def is_in_sevens(self) -> bool:
+        """True if tiles of 7 rows, where 8 fit the registers, end where lines of pixels do."""
+        inner = self.pixels[-1]
+        return self.has_edges and self.tactic.tile is None and inner % 7 == 0 and inner % 8 != 0
+
+    @property
+    def has_edges(self) -> bool:
+        """True if tiles leave out products with padding."""
+        return self.is_padded and not self.is_depthwise
 
     @property
     def group_positions(self) -> int:
@@ -239,7 +255,10 @@ class WindowPlan:
     def kind(self, nbytes: int) -> ProductKind:
         """The functions it needs, with vectors of some length."""
         kind = ProductKind(*self.sides, self.total, vector_length(nbytes, self.total))
-        return kind if self.is_depthwise else kind.by(self.tactic)
+        if self.is_depthwise:
+            return kind
+        kind = kind.by(self.tactic)
+        return kind.with_edges(self.is_in_sevens) if self.has_edges else kind
 
 
 def window_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | None:
