@@ -10,12 +10,15 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xladev.compiler.arena import Lifetime, place
+from xladev.compiler.arena import Lifetime, padded, place
 from xladev.compiler.kernel_plan import Slice, Space
 from xladev.hlo.literal import Literal
 
 MOST_HOSTS = 64
 """Most results that are looked at for one temporary; bounds the time."""
+
+MOST_GUESTS = 500
+"""Most temporaries in one result; bounds the time, too."""
 
 
 @dataclass(slots=True, eq=False)
@@ -88,10 +91,9 @@ class BufferPool:
         Args:
             results: memory that is there anyway, and free until it is first touched.
         """
-        guests = lodge(self._temporaries, results)
-        for guest, host in guests.items():
-            self._slices[guest] = Slice(host.space, host.index, 0, guest.nbytes)
-        left = [t for t in self._temporaries if t not in guests]
+        lodged = lodge(self._temporaries, results)
+        self._slices |= lodged
+        left = [t for t in self._temporaries if t not in lodged]
         offsets, nbytes = place([Lifetime(t.nbytes, t.first, t.last) for t in left])
         for buffer, offset in zip(left, offsets, strict=True):
             self._slices[buffer] = Slice(Space.SCRATCH, 0, offset, buffer.nbytes)
@@ -105,23 +107,37 @@ class BufferPool:
 
 def lodge(
     temporaries: Iterable[VirtualBuffer], results: Iterable[VirtualBuffer]
-) -> dict[VirtualBuffer, VirtualBuffer]:
-    """Temporaries that may lie in the memory of results which are not there yet, with these.
+) -> dict[VirtualBuffer, Slice]:
+    """Where temporaries may lie in the memory of results which are not there yet.
 
-    The largest are lodged first, each in the smallest result that has room; one at a time.
+    The largest are lodged first, each in the smallest result that has room; side by side or one
+    after the other.
     """
     hosts = sorted((r for r in results if r.first > 0), key=lambda r: r.nbytes)
     sizes = [host.nbytes for host in hosts]
-    guests: dict[VirtualBuffer, list[VirtualBuffer]] = {host: [] for host in hosts}
-    found: dict[VirtualBuffer, VirtualBuffer] = {}
+    rooms: dict[VirtualBuffer, list[tuple[VirtualBuffer, int]]] = {host: [] for host in hosts}
+    found: dict[VirtualBuffer, Slice] = {}
     for guest in sorted(temporaries, key=lambda t: -t.nbytes):
         start = bisect_left(sizes, max(guest.nbytes, 1))
         for host in hosts[start : start + MOST_HOSTS]:
-            if guest.last < host.first and not any(_meet(guest, g) for g in guests[host]):
-                guests[host].append(guest)
-                found[guest] = host
+            if guest.last >= host.first or len(rooms[host]) == MOST_GUESTS:
+                continue
+            offset = _lowest_room(guest, rooms[host])
+            if offset + guest.nbytes <= host.nbytes:
+                rooms[host].append((guest, offset))
+                found[guest] = Slice(host.space, host.index, offset, guest.nbytes)
                 break
     return found
+
+
+def _lowest_room(guest: VirtualBuffer, others: Sequence[tuple[VirtualBuffer, int]]) -> int:
+    """The lowest offset at which a guest lies beside all those that it meets."""
+    offset = 0
+    for other, start in sorted((o for o in others if _meet(guest, o[0])), key=lambda o: o[1]):
+        if offset + guest.nbytes <= start:
+            break
+        offset = max(offset, start + padded(other.nbytes))
+    return offset
 
 
 def _meet(a: VirtualBuffer, b: VirtualBuffer) -> bool:

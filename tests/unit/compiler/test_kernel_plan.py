@@ -216,6 +216,18 @@ ENTRY e { x = f32[64] parameter(0)
     assert set(spaces) == {Space.ARGUMENT, Space.RESULT}
 
 
+def test_several_temporaries_lie_in_one_result() -> None:
+    text = """HloModule m
+ENTRY e { x = f32[64] parameter(0)
+  a = f32[64] reverse(x), dimensions={0}
+  b = f32[64] cosine(x)
+  s = f32[] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  ROOT r = f32[256] broadcast(s), dimensions={} }"""
+    check(text, np.arange(64, dtype=np.float32))
+    plan = assign_buffers(parse_module(text), ProgramKernels())
+    assert plan.scratch_nbytes == 64, "the sum alone"
+
+
 def test_temporaries_stay_out_of_donated_arguments() -> None:
     """The argument is still read when the temporary is made."""
     text = """HloModule m, input_output_alias={ {1}: (0, {}, may-alias) }
