@@ -9,6 +9,7 @@ import pytest
 import xladev
 from xladev.codegen.kernels import convolution
 from xladev.codegen.kernels.convolution import convolution_of
+from xladev.codegen.kernels.products import windows
 from xladev.codegen.kernels.products.windows import window_plan
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
@@ -224,3 +225,29 @@ def test_tiles_of_seven_rows_where_eight_fit() -> None:
     assert plan is not None
     assert [plan.kind(nbytes).rows for nbytes in (32, 64)] == [6, 7]
     assert all(plan.block_rows % plan.kind(nbytes).rows == 0 for nbytes in (32, 64))
+
+
+@pytest.mark.parametrize(
+    "hlo", [CASES["wide"], CASES["points"].replace("34", "48"), CASES["f64"], DEPTHWISE["padded"]]
+)
+def test_results_past_the_caches_have_the_same_bits(
+    hlo: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = parse_module(hlo)
+    rng = np.random.default_rng(seed)
+    shapes = [p.shape for p in module.entry.parameters]
+    arguments = [rng.standard_normal(s.dims).astype(s.element_type.np) for s in shapes]
+    near = np.asarray(xladev.compile(module, "cpu")(*arguments))
+    monkeypatch.setattr(windows, "FAR_NBYTES", 0)
+    plan = window_plan(module.entry.root)
+    assert plan is not None
+    assert plan.is_far
+    assert (near == np.asarray(xladev.compile(module, "cpu")(*arguments))).all()
+
+
+def test_results_whose_rows_lie_unaligned_stay_near() -> None:
+    images = text("64,60,60,40", "1,1,40,40", "64,60,60,40", "size=1x1", NHWC)
+    plans = [
+        window_plan(parse_module(hlo).entry.root) for hlo in (images, images.replace("40", "48"))
+    ]
+    assert [plan is not None and plan.is_far for plan in plans] == [False, True]

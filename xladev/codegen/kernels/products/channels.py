@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from xladev.codegen.kernels.products.far import store_far_or_near
 from xladev.codegen.kernels.products.kinds import VECTORS, ProductKind
 from xladev.codegen.llvm import I64, PTR, FunctionBuilder, Value
 from xladev.hlo.dtype import PrimitiveType
@@ -25,6 +26,7 @@ class ChannelsArguments(NamedTuple):
         result: first row of the result.
         result_row: from one row to the next.
         columns: number of channels, at least those of one vector.
+        is_far: not zero to write the result past the caches; its vectors then lie aligned.
     """
 
     table: Value
@@ -35,6 +37,7 @@ class ChannelsArguments(NamedTuple):
     result: Value
     result_row: Value
     columns: Value
+    is_far: Value
 
 
 def call_channels(b: FunctionBuilder, kind: ProductKind, arguments: ChannelsArguments) -> None:
@@ -96,11 +99,11 @@ class _Channels:
 
     def _store(self, row: Value, column: Value, sums: tuple[Value, ...], vectors: int) -> None:
         """Rows after the last one are that one once more."""
-        b, a, kind = self.b, self.a, self.kind
+        b, a, kind, places = self.b, self.a, self.kind, list[Value]()
         last = b.sub(a.rows, 1)
         for r in range(kind.rows):
             number = b.intrinsic("smin", b.add(row, r), last)
             place = b.byte_address(a.result, b.mul(number, a.result_row))
             place = b.byte_address(place, b.mul(column, kind.size))
-            for v in range(vectors):
-                b.store(sums[r * vectors + v], b.byte_address(place, v * kind.nbytes))
+            places += [b.byte_address(place, v * kind.nbytes) for v in range(vectors)]
+        store_far_or_near(b, a.is_far, sums, places)

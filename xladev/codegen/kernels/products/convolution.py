@@ -15,6 +15,8 @@ from xladev.codegen.kernels.products.dot import (
     cut,
 )
 from xladev.codegen.kernels.products.driver import BlockArguments, call_block
+from xladev.codegen.kernels.products.far import NEAR, finish_far
+from xladev.codegen.kernels.products.kinds import WIDEST_NBYTES
 from xladev.codegen.kernels.products.tables import WindowKind, WindowsArguments, call_windows
 from xladev.codegen.kernels.products.windows import WindowPlan
 from xladev.codegen.llvm import I64, PTR, Value, vector
@@ -50,6 +52,8 @@ class _Blocks:
             with b.loop(at.value(begin), at.value(end)) as number, self.k.e.scope():
                 group, row, column = at.delinear(number, extents)
                 self._block(group, at.mul(row, self.rows), at.mul(column, self.columns))
+            if p.is_far:
+                finish_far(b)
 
         self.k.split(prod(extents), part, private_nbytes=p.workspace_nbytes)
 
@@ -124,6 +128,14 @@ class _Blocks:
         offset = at.add(at.mul(row, p.groups * p.features), column)
         return self.b.byte_address(self.k.results[0].base, at.value(at.mul(offset, self.kind.size)))
 
+    def _is_far(self) -> Value:
+        """Whether the result goes past the caches: not if it does not lie aligned."""
+        if not self.plan.is_far:
+            return NEAR
+        b = self.b
+        offset = b.and_(b.cast("ptrtoint", self.k.results[0].base, I64), WIDEST_NBYTES - 1)
+        return b.resize(b.icmp("eq", offset, 0), I64, signed=False)
+
     def _call_channels(self, row: IndexValue, rows: Value) -> None:
         p, b = self.plan, self.b
         arguments = ChannelsArguments(
@@ -135,6 +147,7 @@ class _Blocks:
             result=self._result(row, 0),
             result_row=b.const(I64, p.groups * self.kind.size),
             columns=b.const(I64, p.groups),
+            is_far=self._is_far(),
         )
         call_channels(b, self.kind, arguments)
 
@@ -161,6 +174,7 @@ class _Blocks:
             goes_on=b.const(I64, first),
             runs=self._runs,
             panel=self.k.scratch if p.panels is None else Value("null", PTR),
+            is_far=self._is_far() if count == p.positions else NEAR,
         )
         call_block(b, self.kind, p.order, arguments)
 

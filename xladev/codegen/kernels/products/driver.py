@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from xladev.codegen.kernels.products.far import NEAR
 from xladev.codegen.kernels.products.kinds import ProductKind
 from xladev.codegen.kernels.products.orders import Order, PanelArguments
 from xladev.codegen.kernels.products.panel import call_pack
@@ -50,6 +51,8 @@ class BlockArguments(NamedTuple):
         runs: for each tile, how many positions its rows go through without a break: of so many,
             the table has the first one's addresses alone. Null for tables that have all.
         panel: memory for one packed panel; null if they lie packed.
+        is_far: not zero to write the result past the caches if all of the depth is one part; its
+            vectors then lie aligned.
     """
 
     table: Value
@@ -67,6 +70,7 @@ class BlockArguments(NamedTuple):
     goes_on: Value
     runs: Value
     panel: Value
+    is_far: Value = NEAR
 
 
 def call_block(
@@ -103,6 +107,7 @@ class _Part:
     steps: Value
     right: Value
     goes_on: Value
+    is_far: Value
 
 
 class _Block:
@@ -118,7 +123,9 @@ class _Block:
         parts = self._quotient(a.steps, most)
         most_steps = self._quotient(a.steps, parts)
         group = b.intrinsic("smax", b.udiv(most, a.steps), 1)
-        with b.loop(0, self._quotient(a.positions, group)) as n, b.loop(0, parts) as part:
+        groups = self._quotient(a.positions, group)
+        is_far = b.select(b.icmp("eq", b.mul(groups, parts), 1), a.is_far, NEAR)
+        with b.loop(0, groups) as n, b.loop(0, parts) as part:
             position, step = b.mul(n, group), b.mul(part, most_steps)
             offset = b.add(b.mul(position, a.right_position), b.mul(step, a.right_step))
             self._panels(
@@ -129,6 +136,7 @@ class _Block:
                     steps=b.intrinsic("smin", most_steps, b.sub(a.steps, step)),
                     right=b.byte_address(a.right, offset),
                     goes_on=b.or_(a.goes_on, b.or_(position, step)),
+                    is_far=is_far,
                 )
             )
 
@@ -229,6 +237,7 @@ class _Block:
                 goes_on=part.goes_on,
                 fetched=b.byte_address(following, b.and_(b.mul(row, 64 // kind.rows), 64)),
                 fetched_step=a.right_step,
+                is_far=b.select(is_whole, part.is_far, NEAR),
             )
             self._tile(tile, vectors, is_whole, columns)
 

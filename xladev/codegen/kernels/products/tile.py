@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from xladev.codegen.kernels.products.far import NEAR, store_far_or_near
 from xladev.codegen.kernels.products.kinds import CACHE_LINE_NBYTES, ProductKind
 from xladev.codegen.llvm import I64, PTR, FunctionBuilder, Value
 
@@ -35,6 +36,7 @@ class TileArguments(NamedTuple):
         goes_on: not zero to add to what the result holds.
         fetched: memory that will be needed next.
         fetched_step: from one step to the next there.
+        is_far: not zero to write the result past the caches; its vectors then lie aligned.
     """
 
     table: Value
@@ -50,6 +52,7 @@ class TileArguments(NamedTuple):
     goes_on: Value
     fetched: Value
     fetched_step: Value
+    is_far: Value = NEAR
 
 
 def call_tile(
@@ -87,8 +90,7 @@ class _Tile:
         with b.carried_loop(0, a.positions, initial=initial) as position:
             at = self._at_edges if self.kind.has_edges else self._at_all
             position.carry(*at(self._entries(position.index), position.values))
-        for place, value in zip(places, position.values[:count], strict=True):
-            b.store(value, place)
+        store_far_or_near(b, a.is_far, position.values[:count], places)
 
     def _corrected(self, sums: Sequence[Value]) -> list[Value]:
         """The sums with what the first line of the panel says."""

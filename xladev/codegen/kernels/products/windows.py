@@ -13,6 +13,7 @@ from math import prod
 
 from xladev.codegen.arrays import element_strides
 from xladev.codegen.elemental.contraction import accumulation_type
+from xladev.codegen.kernels.products.far import FAR_NBYTES
 from xladev.codegen.kernels.products.kinds import (
     PANEL_NBYTES,
     VECTORS,
@@ -205,6 +206,15 @@ class WindowPlan:
         """Bytes of a panel of filters that is packed; none for those that lie packed."""
         has_none = self.is_depthwise or self.panels is not None
         return 0 if has_none else self.tactic.panel_nbytes or PANEL_NBYTES
+
+    @property
+    def is_far(self) -> bool:
+        """True if what is read and written exceeds caches, and rows of the result lie aligned."""
+        size, row = self.total.host_nbytes, self.groups * self.features
+        read = prod(a.size for a in self.axes) * self.groups * self.channels
+        batch = self.pixels[self.batch[0]]
+        nbytes = (prod(self.pixels) * row + batch * read) * size
+        return nbytes >= FAR_NBYTES and row * size % WIDEST_NBYTES == 0
 
     @property
     def workspace_nbytes(self) -> int:
