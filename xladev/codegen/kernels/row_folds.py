@@ -7,16 +7,18 @@ lanes, so results are the same bits whatever the width of the machine's vectors.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from math import prod
 
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.vectors import NotInVectorsError
 from xladev.codegen.index import IndexValue
+from xladev.codegen.kernels.accumulators import accumulators
 from xladev.codegen.kernels.build import KernelBuild
 from xladev.codegen.kernels.fold_space import FoldSpace
 from xladev.codegen.kernels.folds import Fold
 from xladev.codegen.kernels.vectors import LEAST_LANES, Member, element_nbytes, store_at
-from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.elements import Element, real_of
 
 Places = tuple[IndexValue, ...]
@@ -67,6 +69,8 @@ class RowFolds:
         if self.lanes < LEAST_LANES:
             raise NotInVectorsError("rows too short for vectors")
         self.e = space.emitter(self.lanes)
+        copies = self.terms // self.lanes
+        self.held = [accumulators(k.b, fold, copies, self.lanes) for fold in folds]
         self.in_parts = False
 
     def _terms(self, nbytes: int) -> int:
@@ -193,17 +197,21 @@ class RowFolds:
 
         Elements that do not fill the accumulators have a total of their own.
         """
-        copies = self.terms // self.lanes
         rest = row[1] % self.terms
-        state = [fold.start(self.lanes) for fold in self.folds for _ in range(copies)]
+        state = [value for each in self.held for value in each.start()]
+        count = len(state)
         state += [fold.start(1) for fold in self.folds] if rest else []
         final = self._nested(outer, at, extents[:-1], row, state)
-        found: list[list[Value]] = []
-        for n, fold in enumerate(self.folds):
-            found.append([_together(self.b, fold, final[n * copies : (n + 1) * copies])])
-            if rest:
-                found[n].append(final[len(self.folds) * copies + n])
+        parts = zip(self.held, self._by_fold(final[:count]), strict=True)
+        found = [[each.total(self.b, part)] for each, part in parts]
+        for total, single in zip(found, final[count:], strict=bool(rest)):
+            total.append(single)
         return found
+
+    def _by_fold(self, values: Sequence[Value]) -> list[Sequence[Value]]:
+        """What each fold holds, out of what all do."""
+        left = iter(values)
+        return [list(islice(left, len(each.start()))) for each in self.held]
 
     def _nested(
         self,
@@ -226,7 +234,8 @@ class RowFolds:
         """Vectors of one row into the accumulators, then its last elements one by one."""
         start, count = row
         whole = count // self.terms * self.terms
-        vectors = len(self.folds) * (self.terms // self.lanes)
+        singles = len(self.folds) if count % self.terms else 0
+        vectors = len(state) - singles
         base = self.k.e.at.value(start)
         end = self.k.e.at.value(self.e.at.add(start, whole))
         with self.b.carried_loop(base, end, self.terms, initial=state[:vectors]) as loop:
@@ -249,18 +258,16 @@ class RowFolds:
 
     def _vectors(self, outer: Places, at: Places, held: Sequence[Value]) -> Sequence[Value]:
         """All accumulators once; copy c of each fold takes the vector ``c * lanes`` further on."""
-        copies = self.terms // self.lanes
-        after = list(held)
-        for c in range(copies):
+        found: list[list[Value]] = [[] for _ in self.folds]
+        for c in range(self.terms // self.lanes):
             with self.e.scope():
                 moved = self.e.at.add(at[-1], c * self.lanes)
                 index = self.space.vector_index(self.e, self._places(outer, (*at[:-1], moved)))
                 self._store_vectors(index)
-                for n, fold in enumerate(self.folds):
-                    new = self.e.element(fold.reduce.operands[0], index)
-                    place = n * copies + c
-                    after[place] = fold.combine(self.b, after[place], new)
-        return after
+                for fold, new in zip(self.folds, found, strict=True):
+                    new.append(real_of(self.e.element(fold.reduce.operands[0], index), "a fold"))
+        parts = zip(self.held, self._by_fold(held), found, strict=True)
+        return [value for each, part, new in parts for value in each.take(self.b, part, new)]
 
     def _store_vectors(self, index: tuple[IndexValue, ...]) -> None:
         elements = [self.e.element(root, index) for root, _ in self.stored]
@@ -271,20 +278,3 @@ class RowFolds:
         elements: list[Element] = [self.k.e.element(root, index) for root, _ in self.stored]
         for (_, result), element in zip(self.stored, elements, strict=True):
             result.store(self.b, index, element)
-
-
-def _together(b: FunctionBuilder, fold: Fold, vectors: Sequence[Value]) -> Value:
-    """All lanes as one element: lane n with lane n + half, and so on by halves."""
-    left = list(vectors)
-    while len(left) > 1:
-        half = len(left) // 2
-        left = [fold.combine(b, x, y) for x, y in zip(left[:half], left[half:], strict=True)]
-    total = left[0]
-    while total.lanes > 1:
-        half = total.lanes // 2
-        low = b.shuffle(total, total, tuple(range(half)))
-        high = b.shuffle(total, total, tuple(range(half, 2 * half)))
-        if half == 1:
-            low, high = b.extract(total, 0), b.extract(total, 1)
-        total = fold.combine(b, low, high)
-    return total

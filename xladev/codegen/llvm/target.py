@@ -33,6 +33,8 @@ class TargetTraits:
             vectors of 64 bytes.
         has_bfloat_products: two products of bf16 and their sum are an instruction (x86
             AVX512-BF16), in vectors of 64 bytes.
+        has_extremes: the larger of two floats, NaN kept and -0 below 0, is an instruction
+            (aarch64, wasm32, PTX, not x86).
         missing: names of intrinsics for which LLVM would call the mathematical library; code that
             computes the same is emitted instead (`portable.py`).
         vector_nbytes: bytes of the widest vector register.
@@ -51,6 +53,7 @@ class TargetTraits:
     has_indexed_vectors: bool = True
     has_bfloat_products: bool = False
     has_scaling: bool = False
+    has_extremes: bool = True
     missing: frozenset[str] = frozenset()
     vector_nbytes: int = 16
     array_alignment: int = 0

@@ -47,6 +47,7 @@ with mp.workdps(150):
     _TABLES: dict[str, tuple[Function, Any, Any]] = {
         "EXP": (lambda r: (mp.exp(r) - 1 - r) / r**2, -_half_log2, _half_log2),
         "EXP_IN": (lambda r: (mp.exp(r) - 1 - r) / r**2, -_half_log2, _half_log2),
+        "EXP_SHORT": (lambda r: (mp.exp(r) - 1 - r) / r**2, -_half_log2, _half_log2),
         "EXP2": (lambda r: (mpf(2) ** r - 1) / r, -mpf("0.50001"), mpf("0.50001")),
         "LOG": (
             in_square(lambda s, z: (mp.log((1 + s) / (1 - s)) / s - 2) / z),

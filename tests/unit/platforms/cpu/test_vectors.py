@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from xladev.codegen.kernel_spec import KernelSpec
+from tests.unit.platforms.cpu.one_kernel import run_kernel as run
 from xladev.codegen.kernels.scan import is_row_scan
-from xladev.codegen.kernels.table import emit_kernel
-from xladev.codegen.llvm import ModuleBuilder
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
-from xladev.platforms.cpu.engine import LoadedObject, compile_text, target_traits
+from xladev.platforms.cpu.engine import target_traits
 
 FOLD = """HloModule fold
 combine {{ a = {t}[] parameter(0)
@@ -44,19 +39,6 @@ SIZES = [
 DTYPES = {"f32": ("add", "0.5"), "f64": ("multiply", "1"), "s32": ("maximum", "-7"),
           "bf16": ("add", "0"), "u8": ("add", "3"), "pred": ("or", "false"),
           "s16": ("minimum", "9")}  # fmt: skip
-
-
-def run(module: HloModule, *arguments: np.ndarray, nbytes: int = 64) -> list[np.ndarray]:
-    """Results of a module's entry as one kernel, for vectors of ``nbytes``."""
-    spec = KernelSpec("kernel", module.entry)
-    builder = ModuleBuilder("m", replace(target_traits(), vector_nbytes=nbytes))
-    emit_kernel(builder, spec)
-    code = LoadedObject("m", compile_text("m", str(builder), 2), ("kernel",))
-    results = [np.empty(s.dims, s.element_type.np) for s in spec.results]
-    pointers = [a.ctypes.data for a in (*arguments, *results)]
-    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))
-    kind(code.address("kernel"))(*pointers)
-    return results
 
 
 def fold(dtype: str, sizes: tuple[int, ...], over: tuple[int, ...], layout: str = "") -> HloModule:

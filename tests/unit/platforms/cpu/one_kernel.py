@@ -1,0 +1,27 @@
+"""A module's entry as one kernel, for vectors of any width."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+
+import numpy as np
+
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.table import emit_kernel
+from xladev.codegen.llvm import ModuleBuilder
+from xladev.hlo.ir import HloModule
+from xladev.platforms.cpu.engine import LoadedObject, compile_text, target_traits
+
+
+def run_kernel(module: HloModule, *arguments: np.ndarray, nbytes: int = 64) -> list[np.ndarray]:
+    """Results of a module's entry as one kernel, for vectors of ``nbytes``."""
+    spec = KernelSpec("kernel", module.entry)
+    builder = ModuleBuilder("m", replace(target_traits(), vector_nbytes=nbytes))
+    emit_kernel(builder, spec)
+    code = LoadedObject("m", compile_text("m", str(builder), 2), ("kernel",))
+    results = [np.empty(s.dims, s.element_type.np) for s in spec.results]
+    pointers = [a.ctypes.data for a in (*arguments, *results)]
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))
+    kind(code.address("kernel"))(*pointers)
+    return results
