@@ -145,12 +145,17 @@ def position(at: IndexMath, shape: Shape, index: Index) -> IndexValue:
     return at.strided(kept, element_strides(shape))
 
 
+_UNCACHED_NBYTES = 32 << 20
+"""Arrays from this size on are expected in no cache; in one that is, asking ahead costs time."""
+
+
 class VectorEmitter(ElementalEmitter):
     """Emits vectors of elements whose indices differ in one coordinate that moves.
 
     Attributes:
         single: emits what is the same in all lanes.
         lanes: length of the vectors.
+        ahead: bytes beyond what is read that are asked for too, in arrays that are in no cache.
     """
 
     at: VectorIndexMath
@@ -162,6 +167,7 @@ class VectorEmitter(ElementalEmitter):
         self.single_emitter = single
         self.lanes = lanes
         self.at = VectorIndexMath(single.b, lanes)
+        self.ahead = 0
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -197,6 +203,8 @@ class VectorEmitter(ElementalEmitter):
         offset = self.offset(array, index)
         if not self.at.moves(offset):
             return splat(self.b, array.load_linear(self.b, offset), self.lanes)
+        if self.ahead and array.shape.nbytes >= _UNCACHED_NBYTES:
+            self._ask_ahead(array, offset)
         return load_element(
             self.b,
             array.base,
@@ -205,6 +213,12 @@ class VectorEmitter(ElementalEmitter):
             lanes=self.lanes,
             align=self._alignment(array, offset),
             metadata=array.metadata,
+        )
+
+    def _ask_ahead(self, array: IrArray, offset: IndexValue) -> None:
+        read = self.b.mul(self.at.value(offset), array.shape.element_type.host_nbytes)
+        self.b.prefetch(
+            self.b.byte_address(array.base, self.b.add(read, self.ahead)), is_near=False
         )
 
     def store(self, array: IrArray, offset: IndexValue, element: Element) -> None:

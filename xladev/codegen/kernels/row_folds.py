@@ -35,6 +35,9 @@ FEW_ROWS = 8
 """Fewer rows than threads could want: parts of each are shared."""
 MOST_PARTS = 4096
 """What as many parts of a row come to is kept on the stack."""
+AHEAD_NBYTES = 4096
+"""How far ahead a loop that waits for memory asks for it: the processor's own prefetching ends with
+each page."""
 MOST_CHAIN = 1024
 """Most terms that one accumulator takes: rounding grows with their number."""
 
@@ -69,6 +72,7 @@ class RowFolds:
         if self.lanes < LEAST_LANES:
             raise NotInVectorsError("rows too short for vectors")
         self.e = space.emitter(self.lanes)
+        self.e.ahead = AHEAD_NBYTES if self.terms * nbytes == MOST_NBYTES else 0
         copies = self.terms // self.lanes
         self.held = [accumulators(k.b, fold, copies, self.lanes) for fold in folds]
         self.in_parts = False

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from tests.unit.platforms.cpu.one_kernel import run_kernel as run
+from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.scan import is_row_scan
+from xladev.codegen.kernels.table import emit_kernel
+from xladev.codegen.llvm import ModuleBuilder
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
@@ -76,6 +79,15 @@ def test_bits_do_not_depend_on_the_width(sizes: tuple[int, ...], over: tuple[int
     x = numbers(module)
     bits = [run(module, x, nbytes=n)[0].tobytes() for n in (16, 32, 64)]
     assert bits[0] == bits[1] == bits[2]
+
+
+@pytest.mark.parametrize(("rows", "asks"), [(8192, True), (64, False)])
+def test_a_fold_asks_memory_ahead_where_no_cache_holds_its_rows(rows: int, asks: bool) -> None:
+    text = FOLD.format(t="f32", op="add", dims=f"{rows},1024", layout="", first="0",
+                       result=rows, over=1)  # fmt: skip
+    builder = ModuleBuilder("m", target_traits())
+    emit_kernel(builder, KernelSpec("kernel", parse_module(text).entry))
+    assert ("llvm.prefetch" in str(builder)) is asks
 
 
 def test_a_fold_is_of_any_layout() -> None:
