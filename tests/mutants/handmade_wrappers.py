@@ -121,7 +121,7 @@ def _loads_another(patch: Any) -> None:
 
     def wrong(self: Any, executable: Any) -> Any:
         key = (executable.signature.parameters, executable.signature.result)
-        return cpu.CpuLoadedExecutable(known.setdefault(key, executable))
+        return cpu.CpuLoadedExecutable(known.setdefault(key, executable), self)
 
     patch.setattr(cpu.CpuExecutor, "load", wrong)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from tests.mutants.campaign import Verdict
-from tests.mutants.sites import COUNT, Site, drawn, find
+from tests.mutants.sites import COUNT, SEED, Site, drawn, family, find
 
 FOLDER = Path(__file__).parent
 MECHANICAL = FOLDER / "mechanical.json"
@@ -52,11 +54,27 @@ def write_mechanical(entries: Sequence[Entry]) -> None:
 
 
 def current(entries: Sequence[Entry]) -> list[Entry]:
-    """Those on record whose source is still there, at today's lines, and new ones up to `COUNT`."""
-    kept = [replace(e, site=now) for e in entries if (now := find(e.site)) is not None]
+    """Those on record whose source is still there, at today's lines, and new ones up to `COUNT`.
+
+    For each whose source is gone comes one of its family, each place as likely as any other.
+    """
+    kept: list[Entry] = []
+    gone: list[Site] = []
+    for entry in entries:
+        now = find(entry.site)
+        if now is None:
+            gone.append(entry.site)
+        else:
+            kept.append(replace(entry, site=now))
     have = {e.site.id for e in kept}
-    more = [Entry(site) for site in drawn() if site.id not in have]
-    return kept + more[: max(0, COUNT - len(kept))]
+    fresh = [site for site in drawn() if site.id not in have]
+    random.Random(SEED).shuffle(fresh)
+    chosen: list[Site] = []
+    for lost in gone:
+        like = (s for s in fresh if s not in chosen and family(s) == family(lost))
+        chosen += islice(like, 1)
+    chosen += [site for site in fresh if site not in chosen]
+    return kept + [Entry(site) for site in chosen[: max(0, COUNT - len(kept))]]
 
 
 def read_judgements() -> dict[str, tuple[str, str]]:

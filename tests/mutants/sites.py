@@ -109,6 +109,11 @@ def _numbered(name: str, tree: ast.Module) -> Iterator[tuple[Site, Change]]:
         yield Site(name, c.scope, c.kind, number, c.before, c.after, c.line), c
 
 
+def family(site: Site) -> tuple[str, ...]:
+    """The one of `FAMILIES` that a mutant is of."""
+    return next(kinds for kinds in FAMILIES if site.kind in kinds)
+
+
 def drawn(count: int = COUNT, seed: int = SEED) -> list[Site]:
     """That many mutants: a third of each family, and each place of it as likely as any other."""
     everything = [site for path in target_files() for site in sites_of(path)]

@@ -14,7 +14,18 @@ import pytest
 
 from tests.mutants import server
 from tests.mutants.changes import changes
-from tests.mutants.sites import COUNT, FAMILIES, drawn, find, mutated, plant, sites_of, target_files
+from tests.mutants.results import Entry, current
+from tests.mutants.sites import (
+    COUNT,
+    FAMILIES,
+    drawn,
+    family,
+    find,
+    mutated,
+    plant,
+    sites_of,
+    target_files,
+)
 
 SOURCE = '''
 """A docstring of 1 line."""
@@ -67,8 +78,8 @@ def test_each_variant_differs_by_itself() -> None:
 def test_the_draw_is_fixed_and_balanced() -> None:
     sites = drawn()
     assert sites == drawn() and len({s.id for s in sites}) == COUNT
-    for family in FAMILIES:
-        assert sum(s.kind in family for s in sites) == COUNT // len(FAMILIES)
+    for kinds in FAMILIES:
+        assert sum(s.kind in kinds for s in sites) == COUNT // len(FAMILIES)
 
 
 def test_a_site_is_found_again_unless_its_source_changed() -> None:
@@ -83,6 +94,14 @@ def test_every_file_has_sites_that_compile() -> None:
     for path in target_files():
         for site in sites_of(path)[:2]:
             assert mutated(site).co_filename == str(path)
+
+
+def test_for_a_mutant_whose_source_is_gone_comes_one_of_its_family() -> None:
+    kept, lost, *_ = drawn()
+    found = current([Entry(replace(lost, scope="nowhere")), Entry(kept)])
+    assert len({e.site.id for e in found}) == COUNT
+    assert [e.site for e in found[:2]] != [kept, lost]
+    assert family(found[1].site) == family(lost)
 
 
 def test_a_module_that_is_imported_cannot_be_mutated(monkeypatch: pytest.MonkeyPatch) -> None:
