@@ -277,6 +277,14 @@ class ModuleBuilder:
     def __str__(self) -> str:
         return self._text(self._functions, self._mentions(), has_exports=True)
 
+    def builder(self, name: str) -> FunctionBuilder:
+        """The builder of a function that was begun."""
+        return self._functions[name][1]
+
+    def constant_text(self, name: str) -> str:
+        """The definition of a constant array; empty if there is none of this name."""
+        return self._globals.get(name, "")
+
     @property
     def names(self) -> tuple[str, ...]:
         """Functions that are not internal, in the order of their definitions."""

@@ -15,6 +15,7 @@ from xladev.codegen.kernels.scan import is_row_scan
 from xladev.codegen.kernels.sharing import PARALLEL
 from xladev.codegen.kernels.table import workspace_nbytes
 from xladev.codegen.kernels.tactics import DEFAULT, Tactic, tactic_of
+from xladev.codegen.llvm import ModuleBuilder
 from xladev.compiler.attention_fusion import AttentionFusion
 from xladev.compiler.contract import ExportedObject
 from xladev.compiler.description import DeviceDescription, MemorySpace
@@ -47,10 +48,12 @@ from xladev.platforms.cpu.engine import (
     target_traits,
 )
 from xladev.platforms.cpu.library import LIBRARY
-from xladev.platforms.cpu.linker import program_module
+from xladev.platforms.cpu.linker import add_entry, kernels_module, program_module
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import threads_wanted
 from xladev.platforms.cpu.rates import with_rates
+from xladev.platforms.cpu.script import Script
+from xladev.platforms.cpu.script_writer import script_of
 from xladev.platforms.cpu.support import cpu_supports
 from xladev.platforms.cpu.targets import CpuTarget, target_of
 from xladev.platforms.cpu.trials import trial_plan, trial_signature
@@ -240,16 +243,37 @@ class CpuCompiler(KernelCompiler):
         with instrument.trace_scope("emission", "codegen"):
             threads = None if alone else options.threads or 0
             tactics = [tactic_of(code.code.decode()) for code in codes]
-            module = program_module(plan, threads, known, tactics=tactics)
-        instrument.dump(plan.name, "ll", lambda: str(module))
-        optimized, light = kernels_worth_passes(module, plan), light_kernels(module, plan)
-        light = light if has_loops(plan) else [*light, ENTRY]
-        files = compile_module(plan.name, module, optimized, level, light)
+            module = kernels_module(plan, threads, known, tactics=tactics)
+            light = light_kernels(module, plan)
+            script = _script(plan, module, light, level)
+        files = (script.to_bytes(),) if script else _object_files(plan, module, light, level)
         procedures = LIBRARY.procedures_of(module, level)
         constants = tuple(literal.view() for literal in plan.constants)
         is_parallel = module.declares(PARALLEL)
         payload = CpuPayload(constants, files, is_parallel, procedures, pack_operations(plan))
         return Executable(signature, payload.to_bytes())
+
+
+def _script(
+    plan: KernelPlan, module: ModuleBuilder, light: Sequence[str], level: int
+) -> Script | None:
+    """The script of a plan that leaves its work to procedures; none where code is looked at."""
+    if not level or instrument.dumping():
+        return None
+    if has_loops(plan) or len(light) < len(plan.kernels):
+        return None
+    return script_of(plan, module)
+
+
+def _object_files(
+    plan: KernelPlan, module: ModuleBuilder, light: Sequence[str], level: int
+) -> tuple[bytes, ...]:
+    """The object files of kernels and entry."""
+    add_entry(module, plan)
+    instrument.dump(plan.name, "ll", lambda: str(module))
+    optimized = kernels_worth_passes(module, plan)
+    least = light if has_loops(plan) else [*light, ENTRY]
+    return compile_module(plan.name, module, optimized, level, least)
 
 
 def _mode(options: CompileOptions) -> Mode:

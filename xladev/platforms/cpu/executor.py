@@ -7,20 +7,15 @@ import threading
 import weakref
 from collections.abc import Sequence
 
-import numpy as np
-
 from xladev.compiler.executable import Executable
 from xladev.errors import ExecutionError, FormatError
 from xladev.platforms.cpu.block_pool import BlockPool, Flush
 from xladev.platforms.cpu.door import open_door
-from xladev.platforms.cpu.engine import ENTRY, LoadedObject, target_name
+from xladev.platforms.cpu.engine import target_name
 from xladev.platforms.cpu.free_memory import FreeMemory
-from xladev.platforms.cpu.library import LIBRARY
-from xladev.platforms.cpu.linker import CONSTANTS
-from xladev.platforms.cpu.marks import TRACE
+from xladev.platforms.cpu.loaded_code import load_code
 from xladev.platforms.cpu.native_door import native_door
-from xladev.platforms.cpu.payload import ALIGNMENT, CpuPayload
-from xladev.platforms.cpu.pool import pool_symbols
+from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.recorder import RECORDER, TracedProgram
 from xladev.runtime.door import Door, Doorway
 from xladev.runtime.host_executor import HostExecutor, host_address
@@ -101,21 +96,13 @@ class CpuLoadedExecutable(LoadedExecutable):
             error.at(f"executable {executable.signature.name!r}")
             raise
         self.name = executable.signature.name
-        code, *more = payload.codes
-        imports = LIBRARY.addresses(payload.procedures)
-        imports |= pool_symbols() if payload.is_parallel else {}
-        imports[TRACE] = RECORDER.word_address
-        self._object = LoadedObject("program", code, (ENTRY, CONSTANTS), imports, more)
-        self._constants = [_aligned(c) for c in payload.constants]
-        if self._constants:
-            addresses = [int(c.__array_interface__["data"][0]) for c in self._constants]
-            self._object.write_pointers(CONSTANTS, addresses)
-        self._entry = _ENTRY_TYPE(self._object.address(ENTRY))
+        self._code = load_code(payload)
+        self._entry = _ENTRY_TYPE(self._code.entry)
         self._note_program(f"cpu:{executor.ordinal}", payload.operations)
 
     def _note_program(self, device: str, operations: bytes) -> None:
         """Tells the recorder whose marks come from here, for as long as they do."""
-        address = self._object.address(CONSTANTS)
+        address = self._code.address
         RECORDER.add_program(address, TracedProgram(self.name, device, operations))
         finalizer = weakref.finalize(self, RECORDER.remove_program, address)
         finalizer.atexit = False
@@ -139,7 +126,7 @@ class CpuLoadedExecutable(LoadedExecutable):
     @property
     def native_entry(self) -> NativeEntry:
         """The entry that `launch` calls."""
-        return NativeEntry(self._object.address(ENTRY), self)
+        return NativeEntry(self._code.entry, self)
 
     def open_door(self, doorway: Doorway) -> Door | None:
         """A door, unless this Python or this NumPy is one that native code does not know."""
@@ -147,16 +134,8 @@ class CpuLoadedExecutable(LoadedExecutable):
         if native is None:
             return None
         pool = self._executor.block_pool(doorway.account, native.flush)
-        return open_door(native, pool, doorway, self._object.address(ENTRY), self)
+        return open_door(native, pool, doorway, self._code.entry, self)
 
 
 def _table(buffers: Sequence[DeviceMemory]) -> ctypes.Array[ctypes.c_void_p]:
     return (ctypes.c_void_p * len(buffers))(*[b.handle.address + b.offset for b in buffers])
-
-
-def _aligned(data: bytes | memoryview) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """A copy of the bytes at an aligned address."""
-    raw = np.empty(len(data) + ALIGNMENT, np.uint8)
-    skip = -int(raw.__array_interface__["data"][0]) % ALIGNMENT
-    raw[skip : skip + len(data)] = np.frombuffer(data, np.uint8)
-    return raw[skip : skip + len(data)]

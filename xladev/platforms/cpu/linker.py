@@ -65,9 +65,27 @@ def program_module(
             no marks to trace it by (`marks.py`).
         tactics: how each kernel is computed; none leave it to them.
     """
+    module = kernels_module(plan, threads, provided, target, tactics)
+    add_entry(module, plan, exported)
+    return module
+
+
+def kernels_module(
+    plan: KernelPlan,
+    threads: int | None = None,
+    provided: Container[str] = frozenset(),
+    target: TargetTraits | None = None,
+    tactics: Sequence[Tactic] = (),
+) -> ModuleBuilder:
+    """As `program_module`, without the entry."""
     module = ModuleBuilder(plan.name, target or target_traits(), provided)
     for spec, tactic in zip(plan.kernels, tactics or repeat(DEFAULT), strict=False):
         emit_kernel(module, spec, threads, tactic)
+    return module
+
+
+def add_entry(module: ModuleBuilder, plan: KernelPlan, exported: str = "") -> None:
+    """Adds the entry to a module that has a plan's kernels; see `program_module`."""
     constants = _Within(module, plan) if exported else _Table(module, plan)
     names = ("context", "arguments", "results", "scratch")
     entry = module.function(exported or ENTRY, I32, [Parameter(PTR, name) for name in names])
@@ -78,7 +96,6 @@ def program_module(
     steps.emit(plan.steps)
     steps.mark(END)
     entry.ret(entry.const(I32, 0))
-    return module
 
 
 class _Table:

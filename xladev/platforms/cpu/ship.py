@@ -31,6 +31,7 @@ from xladev.platforms.cpu.engine import (
 from xladev.platforms.cpu.linker import program_module
 from xladev.platforms.cpu.native_door import DOOR_LEVEL, door_text
 from xladev.platforms.cpu.pool import POOL_LEVEL, pool_text
+from xladev.platforms.cpu.script_runner import RUNNER_LEVEL, runner_text
 from xladev.platforms.cpu.shipped import FOLDER, LEVELS, OPTIMIZATION_LEVEL, packed, text_symbol
 from xladev.platforms.cpu.targets import CpuTarget
 
@@ -138,6 +139,7 @@ def _compiled_texts(target: CpuTarget) -> dict[str, bytes]:
     texts = (
         ("pool", pool_text(target.traits.triple), POOL_LEVEL),
         ("door", door_text(), DOOR_LEVEL),
+        ("script", runner_text(), RUNNER_LEVEL),
     )
     return {
         text_symbol(name, text, level): compile_text(name, text, level, target)

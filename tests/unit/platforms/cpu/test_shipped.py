@@ -14,7 +14,7 @@ from xladev.codegen.kernels.products import catalogue
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.hlo import dtype as dt
 from xladev.hlo.text import parse_module
-from xladev.platforms.cpu import compiler, executor, library, object_cache, shipped
+from xladev.platforms.cpu import compiler, library, loaded_code, object_cache, shipped
 from xladev.platforms.cpu import ship as shipping
 from xladev.platforms.cpu.engine import LoadedObject, target_traits
 from xladev.platforms.cpu.library import Library
@@ -51,7 +51,7 @@ def test_what_was_shipped_is_not_compiled(monkeypatch: pytest.MonkeyPatch, folde
     fresh = Library()
     monkeypatch.setattr(library, "shipped_procedures", lambda *_: dict(found))
     monkeypatch.setattr(object_cache, "compile_text", None)  # a call would be an error
-    for where in (compiler, executor):
+    for where in (compiler, loaded_code):
         monkeypatch.setattr(where, "LIBRARY", fresh)
     a = np.arange(48 * 24, dtype=np.float32).reshape(48, 24) % 7
     b = np.arange(24 * 40, dtype=np.float32).reshape(24, 40) % 5

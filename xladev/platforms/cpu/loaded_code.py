@@ -1,0 +1,59 @@
+"""The code of an executable in this process: machine code that was linked, or a script."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from xladev.platforms.cpu.aligned import address_of, aligned
+from xladev.platforms.cpu.engine import ENTRY, LoadedObject
+from xladev.platforms.cpu.library import LIBRARY
+from xladev.platforms.cpu.linker import CONSTANTS
+from xladev.platforms.cpu.marks import TRACE
+from xladev.platforms.cpu.payload import CpuPayload
+from xladev.platforms.cpu.pool import pool_symbols
+from xladev.platforms.cpu.recorder import RECORDER
+from xladev.platforms.cpu.script import Script, is_script
+from xladev.platforms.cpu.script_runner import LoadedScript
+
+
+class LoadedCode(Protocol):
+    """What can be called for as long as it lives."""
+
+    @property
+    def entry(self) -> int:
+        """Address of the entry; see `engine.ENTRY` for its signature."""
+        ...
+
+    @property
+    def address(self) -> int:
+        """An address that no other program has: marks come from there."""
+        ...
+
+
+def load_code(payload: CpuPayload) -> LoadedCode:
+    """Links or loads the code.
+
+    Raises:
+        FormatError: a damaged script.
+    """
+    if is_script(payload.codes[0]):
+        script = Script.from_bytes(payload.codes[0])
+        addresses = LIBRARY.addresses(payload.procedures)
+        return LoadedScript(script, tuple(addresses.values()), payload.constants)
+    return _Linked(payload)
+
+
+class _Linked:
+    """Object files, and the constants that they find by a table."""
+
+    def __init__(self, payload: CpuPayload) -> None:
+        code, *more = payload.codes
+        imports = LIBRARY.addresses(payload.procedures)
+        imports |= pool_symbols() if payload.is_parallel else {}
+        imports[TRACE] = RECORDER.word_address
+        self._object = LoadedObject("program", code, (ENTRY, CONSTANTS), imports, more)
+        self._constants = [aligned(c) for c in payload.constants]
+        if self._constants:
+            self._object.write_pointers(CONSTANTS, [address_of(c) for c in self._constants])
+        self.entry = self._object.address(ENTRY)
+        self.address = self._object.address(CONSTANTS)

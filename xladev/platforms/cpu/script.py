@@ -1,0 +1,129 @@
+"""A script: what a program does besides its procedures, as numbers instead of machine code.
+
+A program whose kernels only call procedures is a few additions around calls. LLVM takes two
+milliseconds for them; as a script, which a function that ships compiled carries out
+(`script_runner.py`), they take none. An iteration of such a kernel's loop takes microseconds in the
+procedure that it calls, and some ten nanoseconds more in a script than in machine code.
+
+An instruction is four i32: an operation and three operands, registers unless `Operation` says
+otherwise. Registers are i64; those below 0 hold what is known before the program runs. A call is
+followed by the registers of its arguments, four to an instruction.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from types import MappingProxyType
+
+from xladev.errors import FormatError
+
+MAGIC = b"XLADEVS\1"
+_SIZES = struct.Struct("<8s4q")
+_KNOWN = struct.Struct("<qq")
+
+
+class Operation(IntEnum):
+    """What an instruction does, by its first number; its operands are ``a``, ``b`` and ``c``."""
+
+    RETURN = 0
+    MOVE = 1
+    """c = a."""
+    JUMP = 2
+    """To instruction number a."""
+    BRANCH = 3
+    """To instruction number b if a is not 0, else to number c."""
+    LOAD = 4
+    """c = the word at address a, plus b itself."""
+    ADDRESS = 5
+    """c = the address of register number a."""
+    CLEAR = 6
+    """64 bytes at address a are set to 0."""
+    COPY = 7
+    """c bytes from address b to address a."""
+    MARK = 8
+    """Whoever traces hears that step a was done."""
+
+
+BINARY: Mapping[str, int] = MappingProxyType(
+    {
+        name: 16 + number
+        for number, name in enumerate(
+            ("add", "sub", "mul", "udiv", "urem", "and", "or", "xor", "smin", "smax")
+            + tuple(f"icmp {how}" for how in ("eq", "ne", "slt", "sle", "sgt", "sge"))
+        )
+    }
+)
+"""Operations c = a op b, by LLVM's names."""
+
+CALL = 64
+"""A call of the procedure at address a with n arguments is operation `CALL` + n."""
+
+MOST_ARGUMENTS = 20
+
+ARGUMENTS, RESULTS, SCRATCH = 0, 1, 2
+"""Registers that hold a program's addresses when it begins."""
+
+FIRST_FREE = 3
+
+
+class Kind(IntEnum):
+    """What a register that is known beforehand holds."""
+
+    NUMBER = 0
+    PROCEDURE = 1
+    """Address of a procedure, by its number in the payload."""
+    CONSTANT = 2
+    """Address of a constant, by its number in the payload."""
+    TABLE = 3
+    """Address in the script's own bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A program of numbers.
+
+    Attributes:
+        instructions: i32, four to each.
+        known: the registers below 0, from -1 on: what kind of value, and its number.
+        registers: how many others there are.
+        table: bytes that procedures read; they are aligned as constants are.
+    """
+
+    instructions: bytes
+    known: tuple[tuple[int, int], ...]
+    registers: int
+    table: bytes = b""
+
+    def to_bytes(self) -> bytes:
+        """Magic, sizes, then everything in order."""
+        known = b"".join(_KNOWN.pack(*each) for each in self.known)
+        sizes = (len(self.instructions), len(self.known), self.registers, len(self.table))
+        return b"".join([_SIZES.pack(MAGIC, *sizes), known, self.instructions, self.table])
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Script:
+        """What `to_bytes` wrote; a FormatError if it is damaged."""
+        try:
+            _, code, count, registers, table = _SIZES.unpack_from(data)
+            at = _SIZES.size
+            known = tuple(_KNOWN.iter_unpack(data[at : at + count * _KNOWN.size]))
+        except struct.error as e:
+            raise FormatError("damaged CPU script", why=str(e)) from e
+        at += count * _KNOWN.size
+        if len(known) != count or at + code + table != len(data):
+            raise FormatError("damaged CPU script", why=f"it has {len(data)} bytes")
+        return Script(data[at : at + code], known, registers, data[at + code :])
+
+
+def is_script(code: bytes) -> bool:
+    """Whether code of a payload is a script rather than an object file."""
+    return code.startswith(MAGIC)
+
+
+def packed_instructions(numbers: list[int]) -> bytes:
+    """Numbers of instructions as a script holds them."""
+    return array("i", numbers).tobytes()

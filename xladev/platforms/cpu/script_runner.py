@@ -1,0 +1,287 @@
+"""The function that carries out scripts, and entries by which native code calls it.
+
+An entry has the signature of every program's; which script it is for is in a table beside it. So a
+script is loaded by writing a pointer, where an object file would have to be linked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from xladev.errors import FormatError
+from xladev.platforms.cpu.aligned import address_of, aligned
+from xladev.platforms.cpu.engine import LoadedObject
+from xladev.platforms.cpu.native_block import keep_forever
+from xladev.platforms.cpu.object_cache import cached_object
+from xladev.platforms.cpu.recorder import RECORDER
+from xladev.platforms.cpu.script import BINARY, CALL, MOST_ARGUMENTS, Kind, Operation, Script
+
+RUNNER_LEVEL = 2
+ENTRIES = 64
+"""Entries that one object has: so many scripts can be loaded before the next one is linked."""
+
+_WORD = 8
+_LINE = 8
+"""Registers in 64 bytes; those known beforehand fill whole lines."""
+
+_HEAD = """
+@trace = global ptr null
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+
+; program: address of the instructions, registers known, all registers, the known ones
+define internal i32 @run(ptr %program, ptr %arguments, ptr %results, ptr %scratch) noinline {
+entry:
+  %code = load ptr, ptr %program
+  %p1 = getelementptr i64, ptr %program, i64 1
+  %known = load i64, ptr %p1
+  %p2 = getelementptr i64, ptr %program, i64 2
+  %all = load i64, ptr %p2
+  %p3 = getelementptr i64, ptr %program, i64 3
+  %memory = alloca i64, i64 %all, align 64
+  %nbytes = mul i64 %known, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr align 64 %memory, ptr %p3, i64 %nbytes, i1 false)
+  %r = getelementptr i64, ptr %memory, i64 %known
+  store ptr %arguments, ptr %r
+  %r1 = getelementptr i64, ptr %r, i64 1
+  store ptr %results, ptr %r1
+  %r2 = getelementptr i64, ptr %r, i64 2
+  store ptr %scratch, ptr %r2
+  %word = load ptr, ptr @trace
+  %record = load ptr, ptr %word
+  br label %next
+"""
+
+
+@cache
+def runner_text() -> str:
+    """The LLVM assembly of the function and its entries."""
+    cases = [*_plain_cases(), *_binary_cases(), *map(_call_case, range(MOST_ARGUMENTS + 1))]
+    labels = "\n".join(f"    i32 {number}, label %o{number}" for number, _ in cases)
+    blocks = "\n".join(f"o{number}:\n{body}" for number, body in cases)
+    edges = ", ".join(f"[%n{number}, %{block}]" for number, block in _edges(cases))
+    return f"""{_HEAD}
+next:
+  %pc = phi ptr [%code, %entry], {edges}
+  %op = load i32, ptr %pc
+  %pa = getelementptr i32, ptr %pc, i64 1
+  %a32 = load i32, ptr %pa
+  %a = sext i32 %a32 to i64
+  %pb = getelementptr i32, ptr %pc, i64 2
+  %b32 = load i32, ptr %pb
+  %b = sext i32 %b32 to i64
+  %pd = getelementptr i32, ptr %pc, i64 3
+  %c32 = load i32, ptr %pd
+  %c = sext i32 %c32 to i64
+  %ra = getelementptr i64, ptr %r, i64 %a
+  %rb = getelementptr i64, ptr %r, i64 %b
+  %rc = getelementptr i64, ptr %r, i64 %c
+  %after = getelementptr i32, ptr %pc, i64 4
+  switch i32 %op, label %no [
+{labels}
+  ]
+no:
+  unreachable
+{blocks}
+}}
+
+{_entries()}
+"""
+
+
+def _edges(cases: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Operations after which another one follows, with the last block of each."""
+    going_on = [(number, body) for number, body in cases if f"%n{number} =" in body]
+    return [
+        (number, f"e{number}" if f"\ne{number}:" in body else f"o{number}")
+        for number, body in going_on
+    ]
+
+
+def _plain_cases() -> list[tuple[int, str]]:
+    bodies = {
+        Operation.MOVE: "%x1 = load i64, ptr %ra\n  store i64 %x1, ptr %rc",
+        Operation.LOAD: "%x4 = load ptr, ptr %ra\n  %q4 = getelementptr i8, ptr %x4, i64 %b\n"
+        "  %y4 = load i64, ptr %q4\n  store i64 %y4, ptr %rc",
+        Operation.ADDRESS: "store ptr %ra, ptr %rc",
+        Operation.CLEAR: "%x6 = load ptr, ptr %ra\n"
+        "  call void @llvm.memset.p0.i64(ptr %x6, i8 0, i64 64, i1 false)",
+        Operation.COPY: "%x7 = load ptr, ptr %ra\n  %y7 = load ptr, ptr %rb\n"
+        "  %z7 = load i64, ptr %rc\n"
+        "  call void @llvm.memcpy.p0.p0.i64(ptr %x7, ptr %y7, i64 %z7, i1 false)",
+    }
+    cases = [(int(op), f"  {body}\n{_following(op)}") for op, body in bodies.items()]
+    return [
+        (int(Operation.RETURN), "  ret i32 0"),
+        *cases,
+        (int(Operation.JUMP), f"  {_at(2, '%a')}"),
+        (
+            int(Operation.BRANCH),
+            "  %x3 = load i64, ptr %ra\n  %y3 = icmp ne i64 %x3, 0\n"
+            f"  %z3 = select i1 %y3, i64 %b, i64 %c\n  {_at(3, '%z3')}",
+        ),
+        (
+            int(Operation.MARK),
+            "  %x8 = icmp ne ptr %record, null\n  br i1 %x8, label %m8, label %e8\n"
+            "m8:\n  %y8 = load i64, ptr %ra\n  %z8 = load ptr, ptr %record\n"
+            "  call void %z8(ptr %record, i64 %y8, ptr %program)\n  br label %e8\n"
+            f"e8:\n{_following(Operation.MARK)}",
+        ),
+    ]
+
+
+def _binary_cases() -> list[tuple[int, str]]:
+    cases: list[tuple[int, str]] = []
+    for name, n in BINARY.items():
+        lines = [f"%x{n} = load i64, ptr %ra", f"%y{n} = load i64, ptr %rb"]
+        if name.startswith("icmp"):
+            lines += [f"%w{n} = {name} i64 %x{n}, %y{n}", f"%z{n} = zext i1 %w{n} to i64"]
+        elif name in ("smin", "smax"):
+            lines += [f"%z{n} = call i64 @llvm.{name}.i64(i64 %x{n}, i64 %y{n})"]
+        else:
+            lines += [f"%z{n} = {name} i64 %x{n}, %y{n}"]
+        lines += [f"store i64 %z{n}, ptr %rc"]
+        cases.append((n, "\n".join(f"  {line}" for line in lines) + "\n" + _following(n)))
+    return cases
+
+
+def _call_case(count: int) -> tuple[int, str]:
+    n = CALL + count
+    lines = [f"%f{n} = load ptr, ptr %ra"]
+    for k in range(count):
+        at = f"{n}.{k}"
+        lines += [
+            f"%s{at} = getelementptr i32, ptr %after, i64 {k}",
+            f"%t{at} = load i32, ptr %s{at}",
+            f"%u{at} = sext i32 %t{at} to i64",
+            f"%v{at} = getelementptr i64, ptr %r, i64 %u{at}",
+            f"%x{at} = load i64, ptr %v{at}",
+        ]
+    arguments = ", ".join(f"i64 %x{n}.{k}" for k in range(count))
+    lines += [
+        f"call void %f{n}({arguments})",
+        f"%n{n} = getelementptr i32, ptr %after, i64 {-(-count // 4) * 4}",
+        "br label %next",
+    ]
+    return n, "\n".join(f"  {line}" for line in lines)
+
+
+def _following(number: int) -> str:
+    return f"  %n{number:d} = getelementptr i32, ptr %after, i64 0\n  br label %next"
+
+
+def _at(number: int, target: str) -> str:
+    """Goes on at an instruction given by its number."""
+    return (
+        f"%g{number} = mul i64 {target}, 16\n"
+        f"  %n{number} = getelementptr i8, ptr %code, i64 %g{number}\n  br label %next"
+    )
+
+
+def _entries() -> str:
+    """As many functions as there are scripts, and the tables of them and of their programs."""
+    names = ", ".join(f"ptr @entry.{n}" for n in range(ENTRIES))
+    functions = "\n".join(
+        f"""define internal i32 @entry.{n}(ptr %c, ptr %arguments, ptr %results, ptr %scratch) {{
+  %program = load ptr, ptr getelementptr (i8, ptr @programs, i64 {n * _WORD})
+  %status = tail call i32 @run(ptr %program, ptr %arguments, ptr %results, ptr %scratch)
+  ret i32 %status
+}}"""
+        for n in range(ENTRIES)
+    )
+    return f"""@programs = global [{ENTRIES} x ptr] zeroinitializer, align 64
+@entries = global [{ENTRIES} x ptr] [{names}], align 64
+{functions}"""
+
+
+class _Entries:
+    """Entries that no script has now. Thread-safe; what was linked once stays."""
+
+    def __init__(self) -> None:
+        self._free: list[tuple[int, int]] = []
+        self._lock = threading.Lock()
+
+    def take(self) -> tuple[int, int]:
+        """An entry's address, and that of its word for a program."""
+        with self._lock:
+            if not self._free:
+                self._free = _linked_entries()
+            return self._free.pop()
+
+    def give(self, entry: tuple[int, int]) -> None:
+        """Takes back what nobody will call any more."""
+        with self._lock:
+            self._free.append(entry)
+
+
+_ENTRIES = _Entries()
+
+
+def _linked_entries() -> list[tuple[int, int]]:
+    code = cached_object("script", runner_text(), RUNNER_LEVEL)
+    found = LoadedObject("script", code, ("entries", "programs", "trace"))
+    keep_forever(found, *found.parts)
+    ctypes.c_size_t.from_address(found.address("trace")).value = RECORDER.word_address
+    entries = (ctypes.c_void_p * ENTRIES).from_address(found.address("entries"))
+    programs = found.address("programs")
+    return [(int(entries[n] or 0), programs + n * _WORD) for n in reversed(range(ENTRIES))]
+
+
+class LoadedScript:
+    """A script in this process; its entry goes to another one when the last reference is gone.
+
+    Attributes:
+        entry: address of its native entry.
+        address: that no other program has, for its marks.
+
+    Args:
+        script: what to carry out.
+        procedures: addresses of what it calls.
+        constants: bytes of the arrays that it reads.
+    """
+
+    def __init__(
+        self, script: Script, procedures: Sequence[int], constants: Sequence[bytes | memoryview]
+    ) -> None:
+        self._code = np.frombuffer(script.instructions, np.int32)
+        self._table = aligned(script.table)
+        self._constants = [aligned(data) for data in constants]
+        found = tuple(map(address_of, self._constants))
+        values = _known_values(script, procedures, found, address_of(self._table))
+        values += [0] * (-len(values) % _LINE)
+        sizes = address_of(self._code), len(values), len(values) + script.registers
+        self._program = np.array([*sizes, *reversed(values)], np.int64)
+        self.address = address_of(self._program)
+        taken = _ENTRIES.take()
+        self.entry, word = taken
+        ctypes.c_void_p.from_address(word).value = self.address
+        finalizer = weakref.finalize(self, _ENTRIES.give, taken)
+        finalizer.atexit = False
+
+
+def _known_values(
+    script: Script, procedures: Sequence[int], constants: Sequence[int], table: int
+) -> list[int]:
+    """What the registers below 0 hold, from -1 on; a FormatError if a script asks for more."""
+    values: list[int] = []
+    for kind, number in script.known:
+        match kind:
+            case Kind.NUMBER:
+                values.append(number)
+            case Kind.TABLE if number < len(script.table):
+                values.append(table + number)
+            case Kind.PROCEDURE if number < len(procedures):
+                values.append(procedures[number])
+            case Kind.CONSTANT if number < len(constants):
+                values.append(constants[number])
+            case _:
+                raise FormatError("damaged CPU script", why=f"there is no {kind}.{number}")
+    return values
