@@ -9,7 +9,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -126,13 +126,23 @@ def drawn(count: int = COUNT, seed: int = SEED) -> list[Site]:
 
 
 def find(site: Site) -> Site | None:
-    """The mutant as the source is now; None if what it changes is gone."""
+    """The mutant as the source is now, under the name it has; None if what it changes is gone."""
     path = ROOT / site.file
     known = sites_of(path) if path.is_file() else []
-    for other in known:
-        if (other.id, other.before, other.after) == (site.id, site.before, site.after):
-            return other
-    return None
+    at = _position(site, known)
+    return None if at is None else replace(site, line=known[at].line)
+
+
+def _position(site: Site, known: Sequence[Site]) -> int | None:
+    """Which one it is: of its number, or the only one of its scope that reads the same."""
+    like = [n for n, other in enumerate(known) if _reads_like(other, site)]
+    same = [n for n in like if known[n].number == site.number]
+    found = same or like
+    return found[0] if len(found) == 1 else None
+
+
+def _reads_like(a: Site, b: Site) -> bool:
+    return (a.scope, a.kind, a.before, a.after) == (b.scope, b.kind, b.before, b.after)
 
 
 def mutated(site: Site) -> CodeType:
@@ -143,11 +153,12 @@ def mutated(site: Site) -> CodeType:
     """
     path = ROOT / site.file
     tree = ast.parse(path.read_text("utf-8"))
-    for other, change in _numbered(site.file, tree):
-        if (other.id, other.before) == (site.id, site.before):
-            change.make()
-            return compile(tree, str(path), "exec")
-    raise LookupError(f"{site.id}: the source has no {site.before!r} there any more")
+    numbered = list(_numbered(site.file, tree))
+    at = _position(site, [other for other, _ in numbered])
+    if at is None:
+        raise LookupError(f"{site.id}: the source has no {site.before!r} there any more")
+    numbered[at][1].make()
+    return compile(tree, str(path), "exec")
 
 
 class _Loader(importlib.machinery.SourceFileLoader):

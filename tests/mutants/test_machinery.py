@@ -86,6 +86,8 @@ def test_a_site_is_found_again_unless_its_source_changed() -> None:
     site = drawn()[0]
     assert find(replace(site, line=0)) == site
     assert find(replace(site, before="something else")) is None
+    assert find(replace(site, number=10**6)) == replace(site, number=10**6), "the only one like it"
+    assert mutated(replace(site, number=10**6)) == mutated(site)
     with pytest.raises(LookupError, match="something else"):
         mutated(replace(site, before="something else"))
 
