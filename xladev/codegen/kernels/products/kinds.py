@@ -27,6 +27,8 @@ VECTORS = 2
 PANEL_NBYTES = 32 << 10
 """Bytes of a panel of packed columns: as much as stays in the nearest cache, or comes from the next
 one faster than it is used."""
+EDGED_PANEL_NBYTES = 64 << 10
+"""Likewise for windows that see padding, whose tiles take longer to begin and to end."""
 
 
 def vector_length(nbytes: int, total: PrimitiveType) -> int:
@@ -106,11 +108,11 @@ class ProductKind:
         panel_nbytes = tactic.panel_nbytes or self.panel_nbytes
         return replace(self, tile=tactic.tile or self.tile, panel_nbytes=panel_nbytes)
 
-    def with_edges(self, in_sevens: bool) -> ProductKind:
+    def with_edges(self, in_sevens: bool, panel_nbytes: int = EDGED_PANEL_NBYTES) -> ProductKind:
         """The same for windows that see padding, in tiles of 7 rows where 8 fit the registers."""
         has_eights = self.tile is None and self.rows == 8
         tile = (7, self.vectors) if in_sevens and has_eights else self.tile
-        return replace(self, has_edges=True, tile=tile)
+        return replace(self, has_edges=True, tile=tile, panel_nbytes=panel_nbytes)
 
     @property
     def exact(self) -> ProductKind:

@@ -78,9 +78,10 @@ class _Tile:
         places = self._places()
         count = len(places)
         whole = b.icmp("ne", a.goes_on, 0)
-        zero = b.const(self.kind.vector, 0)
         sums = b.branch(
-            whole, lambda: [b.load(self.kind.vector, p) for p in places], lambda: [zero] * count
+            whole,
+            lambda: [b.load(self.kind.vector, p) for p in places],
+            lambda: self._zeros(places),
         )
         right = a.right
         if self.kind.has_quads:
@@ -100,6 +101,15 @@ class _Tile:
             for v in range(self.vectors)
         ]
         return [b.add(total, line[n % self.vectors]) for n, total in enumerate(sums)]
+
+    def _zeros(self, places: Sequence[Value]) -> list[Value]:
+        """Sums that begin. Meanwhile the lines are fetched that a convolution stores them to."""
+        b = self.b
+        if self.kind.has_edges:
+            with b.when(b.icmp("eq", self.a.is_far, 0)):
+                for place in places:
+                    b.prefetch(place)
+        return [b.const(self.kind.vector, 0)] * len(places)
 
     def _places(self) -> list[Value]:
         """Addresses of the tile's vectors; rows after the last one are that one once more."""

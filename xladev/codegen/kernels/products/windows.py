@@ -15,6 +15,7 @@ from xladev.codegen.arrays import element_strides
 from xladev.codegen.elemental.contraction import accumulation_type
 from xladev.codegen.kernels.products.far import FAR_NBYTES
 from xladev.codegen.kernels.products.kinds import (
+    EDGED_PANEL_NBYTES,
     PANEL_NBYTES,
     VECTORS,
     WIDEST_NBYTES,
@@ -168,8 +169,7 @@ class WindowPlan:
     def most_run_steps(self) -> int:
         """Steps in all of a convolution with runs: those of one panel."""
         vectors = VECTORS if self.tactic.tile is None else self.tactic.tile[1]
-        nbytes = self.tactic.panel_nbytes or PANEL_NBYTES
-        return nbytes // (vectors * WIDEST_NBYTES)
+        return self.whole_panel_nbytes // (vectors * WIDEST_NBYTES)
 
     @property
     def runs_nbytes(self) -> int:
@@ -205,7 +205,13 @@ class WindowPlan:
     def panel_nbytes(self) -> int:
         """Bytes of a panel of filters that is packed; none for those that lie packed."""
         has_none = self.is_depthwise or self.panels is not None
-        return 0 if has_none else self.tactic.panel_nbytes or PANEL_NBYTES
+        return 0 if has_none else self.whole_panel_nbytes
+
+    @property
+    def whole_panel_nbytes(self) -> int:
+        """Bytes of a panel of filters, packed here or not."""
+        default = EDGED_PANEL_NBYTES if self.has_edges else PANEL_NBYTES
+        return self.tactic.panel_nbytes or default
 
     @property
     def is_far(self) -> bool:
@@ -268,7 +274,9 @@ class WindowPlan:
         if self.is_depthwise:
             return kind
         kind = kind.by(self.tactic)
-        return kind.with_edges(self.is_in_sevens) if self.has_edges else kind
+        if not self.has_edges:
+            return kind
+        return kind.with_edges(self.is_in_sevens, self.whole_panel_nbytes)
 
 
 def window_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | None:
