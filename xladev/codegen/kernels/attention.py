@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from math import prod
 
 from xladev.codegen.attention import Attention, attention_of
@@ -18,6 +19,7 @@ from xladev.codegen.elemental.vectors import VectorEmitter
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.build import KernelBuild
+from xladev.codegen.kernels.products.all_panels import AllPanelsArguments, call_pack_all
 from xladev.codegen.kernels.products.dot import cut
 from xladev.codegen.kernels.products.driver import (
     NEAR_NBYTES,
@@ -44,12 +46,30 @@ from xladev.hlo.ir import HloInstruction
 
 ROWS_STEP = 24
 """What tiles of 8 rows and of 6 divide."""
-MOST_ROWS = 120
+MOST_ROWS = 48
+"""Queries of a block: enough to use what was packed while it is in the nearest cache."""
 MOST_NBYTES = 256 << 10
 """Bytes of the scores of a block: they share the second cache with keys and values."""
+MOST_PACKED_NBYTES = 256 << 10
+"""Bytes of keys, or of values, that are packed once for all blocks."""
+LEAST_CHUNKS = 8
+"""Chunks of queries to share among threads, if there are as many."""
+_WIDEST = 32
+"""Columns of the widest tile, which those of others divide."""
 _SIZE = 4
 _TAIL = 16
 """Scores between two rows, so that rows do not share the same sets of the cache."""
+
+
+class Way(Enum):
+    """How the right operand of a product is read."""
+
+    STREAMED = 0
+    """As it lies in memory."""
+    PACKED = 1
+    """From panels that are packed once."""
+    BY_BLOCK = 2
+    """From one panel after the other, packed for each block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +79,15 @@ class AttentionSizes:
     Attributes:
         rows: queries of a block.
         row: bytes from one row of scores to the next.
+        keys_nbytes, values_nbytes: of what is packed once.
+        panel_nbytes: of one panel, where some are packed for each block.
     """
 
     rows: int
     row: int
+    keys_nbytes: int
+    values_nbytes: int
+    panel_nbytes: int
 
     @property
     def table_nbytes(self) -> int:
@@ -76,8 +101,9 @@ class AttentionSizes:
 
     @property
     def workspace_nbytes(self) -> int:
-        """One packed panel, the table of rows, sums, scores."""
-        return PANEL_NBYTES + self.table_nbytes + self.sums_nbytes + self.rows * self.row
+        """Panel, keys, values, the table of rows, sums, scores."""
+        panels = self.panel_nbytes + self.keys_nbytes + self.values_nbytes
+        return panels + self.table_nbytes + self.sums_nbytes + self.rows * self.row
 
 
 def attention_sizes(found: Attention) -> AttentionSizes | None:
@@ -86,7 +112,11 @@ def attention_sizes(found: Attention) -> AttentionSizes | None:
     most = min(MOST_NBYTES // row // ROWS_STEP * ROWS_STEP, MOST_ROWS)
     if not most:
         return None
-    return AttentionSizes(cut(found.rows, 1, ROWS_STEP, ROWS_STEP, most), row)
+    rights = found.keys, found.values.matrix
+    keys, values = (_packed_nbytes(r) if _way(r) is Way.PACKED else 0 for r in rights)
+    has_panel = any(_way(r) is Way.BY_BLOCK for r in rights)
+    rows = cut(found.rows, 1, ROWS_STEP, ROWS_STEP, most)
+    return AttentionSizes(rows, row, keys, values, PANEL_NBYTES if has_panel else 0)
 
 
 def attention_workspace_nbytes(spec: KernelSpec) -> int:
@@ -97,7 +127,7 @@ def attention_workspace_nbytes(spec: KernelSpec) -> int:
 
 
 def emit_attention(k: KernelBuild, found: Attention, sizes: AttentionSizes) -> None:
-    """Writes the kernel: blocks of queries for each batch index, all of them apart."""
+    """Writes the kernel: chunks of queries for each batch index, all of them apart."""
     _Blocks(k, found, sizes).emit()
 
 
@@ -107,16 +137,33 @@ def _order(right: Side) -> Order:
     return Order.COLUMNS if right.step == 1 else Order.APART
 
 
+def _packed_nbytes(right: Side) -> int:
+    return -(-right.extent // _WIDEST) * _WIDEST * right.depth * _SIZE
+
+
+def _way(right: Side) -> Way:
+    is_near = right.depth * right.step * _SIZE <= NEAR_NBYTES
+    if _order(right) is Order.ROWS and is_near and right.extent % _WIDEST == 0:
+        return Way.STREAMED
+    return Way.PACKED if _packed_nbytes(right) <= MOST_PACKED_NBYTES else Way.BY_BLOCK
+
+
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Queries that are looked at together: where they begin, how many, and their scores."""
+    """Queries that are looked at together: where they begin, and how many."""
 
     batch: Index
     row: Value
     rows: Value
-    table: Value
-    sums: Value
-    scores: Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Right:
+    """The right operand of a product: its first element, and where it lies packed."""
+
+    side: Side
+    first: Value
+    packed: Value
 
 
 class _Blocks:
@@ -125,92 +172,144 @@ class _Blocks:
         self.kind = ProductKind.of(k.b.module.target, dt.F32, dt.F32, dt.F32)
 
     def emit(self) -> None:
-        """One loop over all blocks, in parts."""
-        b, at, sizes = self.b, self.k.e.at, self.sizes
-        extents = (*self.found.batch, -(-self.found.rows // sizes.rows))
+        """One loop over all chunks, in parts; keys and values are packed for each."""
+        b, at, rows = self.b, self.k.e.at, self.found.rows
+        batch = prod(self.found.batch)
+        parts = -(-LEAST_CHUNKS // batch) if self.k.is_shared else 1
+        step = self.sizes.rows
+        chunk = cut(rows, parts, step, step, -(-rows // step) * step)
+        extents = (*self.found.batch, -(-rows // chunk))
 
         def part(begin: IndexValue, end: IndexValue) -> None:
             with b.loop(at.value(begin), at.value(end)) as number, self.k.e.scope():
-                *batch, block = at.delinear(number, extents)
-                self._block(tuple(batch), at.value(at.mul(block, sizes.rows)))
+                *outer, place = at.delinear(number, extents)
+                first = at.value(at.mul(place, chunk))
+                last = b.intrinsic("smin", b.add(first, chunk), rows)
+                self._chunk(tuple(outer), first, last)
 
-        self.k.split(prod(extents), part, private_nbytes=sizes.workspace_nbytes)
+        self.k.split(prod(extents), part, private_nbytes=self.sizes.workspace_nbytes)
 
-    def _block(self, batch: Index, row: Value) -> None:
+    # The kernel's own memory
+
+    @property
+    def _keys(self) -> Value:
+        return self.b.byte_address(self.k.scratch, self.sizes.panel_nbytes)
+
+    @property
+    def _values(self) -> Value:
+        return self.b.byte_address(self._keys, self.sizes.keys_nbytes)
+
+    @property
+    def _table(self) -> Value:
+        return self.b.byte_address(self._values, self.sizes.values_nbytes)
+
+    @property
+    def _sums(self) -> Value:
+        return self.b.byte_address(self._table, self.sizes.table_nbytes)
+
+    @property
+    def _scores(self) -> Value:
+        return self.b.byte_address(self._sums, self.sizes.sums_nbytes)
+
+    # A chunk
+
+    def _chunk(self, batch: Index, first: Value, last: Value) -> None:
+        b, found = self.b, self.found
+        operands = (
+            found.product.operands[1],
+            found.last.operands[found.values.number],
+        )
+        sides = found.keys, found.values.matrix
+        places = self._keys, self._values
+        rights = [
+            _Right(side, self._address(self._operand(o), batch, side.batch), place)
+            for o, side, place in zip(operands, sides, places, strict=True)
+        ]
+        for right in rights:
+            if _way(right.side) is Way.PACKED:
+                self._pack(right)
+        with b.loop(first, last, self.sizes.rows) as row, self.k.e.scope():
+            rows = b.intrinsic("smin", b.sub(last, row), self.sizes.rows)
+            self._block(_Block(batch, row, rows), *rights)
+
+    def _pack(self, right: _Right) -> None:
+        b, side = self.b, right.side
+        step, column = (b.const(I64, n * _SIZE) for n in (side.step, side.free))
+        depth, extent = b.const(I64, side.depth), b.const(I64, side.extent)
+        arguments = AllPanelsArguments(right.packed, right.first, depth, step, column, extent)
+        call_pack_all(b, self.kind, _order(side), arguments)
+
+    def _block(self, block: _Block, keys: _Right, values: _Right) -> None:
         b, sizes = self.b, self.sizes
-        rows = b.intrinsic("smin", b.sub(b.const(I64, self.found.rows), row), sizes.rows)
-        table = b.byte_address(self.k.scratch, PANEL_NBYTES)
-        sums = b.byte_address(table, sizes.table_nbytes)
-        scores = b.byte_address(sums, sizes.sums_nbytes)
-        block = _Block(batch, row, rows, table, sums, scores)
-        self._multiply_queries(block)
+        self._multiply_queries(block, keys)
         factor = self.found.factor
         if factor is None:
-            _Scores(self.k, self.found, block, sizes.row).emit()
+            _Scores(self.k, self.found, block, self._scores, sizes.row).emit()
         call_weights(b, WeightsArguments(
-            scores=scores,
+            scores=self._scores,
             row=b.const(I64, sizes.row),
-            rows=rows,
+            rows=block.rows,
             keys=b.const(I64, self.found.columns),
             factor=b.const(FLOAT, 1.0 if factor is None else factor),
-            sums=sums,
+            sums=self._sums,
         ))  # fmt: skip
-        self._multiply_values(block)
+        self._multiply_values(block, values)
 
-    def _multiply_queries(self, block: _Block) -> None:
+    def _multiply_queries(self, block: _Block, keys: _Right) -> None:
         """Scores of a block."""
-        b, found = self.b, self.found
-        queries, keys = (self._operand(o) for o in found.product.operands)
-        first = self._address(queries, block.batch, found.queries.batch)
-        row = b.const(I64, found.queries.free * _SIZE)
+        b, queries = self.b, self.found.queries
+        row = b.const(I64, queries.free * _SIZE)
+        first = self._address(
+            self._operand(self.found.product.operands[0]), block.batch, queries.batch
+        )
         first = b.byte_address(first, b.mul(block.row, row))
-        call_lines(b, self.kind.rows, LinesArguments(block.table, first, row, block.rows))
-        right = self._address(keys, block.batch, found.keys.batch)
-        place = block.scores, b.const(I64, self.sizes.row)
-        self._multiply(block, found.queries.step, found.keys, right, *place)
+        call_lines(b, self.kind.rows, LinesArguments(self._table, first, row, block.rows))
+        self._multiply(block, queries.step, keys, self._scores, b.const(I64, self.sizes.row))
 
-    def _multiply_values(self, block: _Block) -> None:
+    def _multiply_values(self, block: _Block, values: _Right) -> None:
         """The result of a block, divided by the sums of its weights."""
-        b, values = self.b, self.found.values
+        b, places = self.b, self.found.values.result
         row = b.const(I64, self.sizes.row)
-        call_lines(b, self.kind.rows, LinesArguments(block.table, block.scores, row, block.rows))
-        operand = self._operand(self.found.last.operands[values.number])
-        right = self._address(operand, block.batch, values.matrix.batch)
-        result = self._address(self.k.results[0].base, block.batch, values.result[0])
-        line = b.const(I64, values.result[1] * _SIZE)
+        call_lines(b, self.kind.rows, LinesArguments(self._table, self._scores, row, block.rows))
+        line = b.const(I64, places[1] * _SIZE)
+        result = self._address(self.k.results[0].base, block.batch, places[0])
         result = b.byte_address(result, b.mul(block.row, line))
-        self._multiply(block, 1, values.matrix, right, result, line)
+        self._multiply(block, 1, values, result, line)
         columns = b.const(I64, self.found.width)
-        call_division(b, DivisionArguments(result, line, block.rows, columns, block.sums))
+        call_division(b, DivisionArguments(result, line, block.rows, columns, self._sums))
 
-    def _multiply(
-        self, block: _Block, step: int, right: Side, first: Value, result: Value, row: Value
-    ) -> None:
+    def _multiply(self, block: _Block, step: int, right: _Right, result: Value, row: Value) -> None:
         """Rows of the table by a matrix."""
-        b = self.b
+        b, side, way = self.b, right.side, _way(right.side)
         arguments = BlockArguments(
-            table=block.table,
+            table=self._table,
             rows=block.rows,
             positions=b.const(I64, 1),
             left_step=b.const(I64, step * _SIZE),
-            steps=b.const(I64, right.depth),
-            right=first,
+            steps=b.const(I64, side.depth),
+            right=right.first,
             right_position=b.const(I64, 0),
-            right_step=b.const(I64, right.step * _SIZE),
-            right_column=b.const(I64, right.free * _SIZE),
+            right_step=b.const(I64, side.step * _SIZE),
+            right_column=b.const(I64, side.free * _SIZE),
             result=result,
             result_row=row,
-            columns=b.const(I64, right.extent),
+            columns=b.const(I64, side.extent),
             goes_on=b.const(I64, 0),
             runs=Value("null", PTR),
             panel=self.k.scratch,
         )
-        order = _order(right)
-        is_near = right.depth * right.step * _SIZE <= NEAR_NBYTES
-        if order is Order.ROWS and is_near and right.extent % self.kind.width == 0:
+        if way is Way.STREAMED:
             call_stream(b, self.kind, arguments)
+        elif way is Way.BY_BLOCK:
+            call_block(b, self.kind, _order(side), arguments)
         else:
-            call_block(b, self.kind, order, arguments)
+            packed = arguments._replace(
+                right=right.packed,
+                right_step=b.const(I64, self.kind.width * _SIZE),
+                right_column=b.const(I64, side.depth * _SIZE),
+                panel=Value("null", PTR),
+            )
+            call_block(b, self.kind, Order.PANELS, packed)
 
     def _operand(self, operand: HloInstruction) -> Value:
         return self.k.e.arrays[operand][0].base
@@ -242,8 +341,10 @@ class _ScoreVectors(VectorEmitter):
 class _Scores:
     """Scales, biases and masks, as programs spell them, on a block's products."""
 
-    def __init__(self, k: KernelBuild, found: Attention, block: _Block, row: int) -> None:
-        self.found, self.block, self.row, self.b = found, block, row, k.b
+    def __init__(
+        self, k: KernelBuild, found: Attention, block: _Block, scores: Value, row: int
+    ) -> None:
+        self.found, self.block, self.scores, self.row, self.b = found, block, scores, row, k.b
         self.at_hand: dict[HloInstruction, tuple[Element, ...]] = {}
         single = ElementalEmitter(k.b, ELEMENT_RULES, k.e.arrays, self.at_hand)
         self.k = replace(k, e=single)
@@ -258,7 +359,7 @@ class _Scores:
         e = _ScoreVectors(k.e, lanes, self.found.product, self.at_hand)
         with b.loop(0, self.block.rows) as number, e.scope():
             query = b.add(self.block.row, number)
-            line = b.byte_address(self.block.scores, b.mul(number, self.row))
+            line = b.byte_address(self.scores, b.mul(number, self.row))
 
             def whole(key: Value) -> None:
                 self._store(e, line, query, key, lanes)

@@ -103,6 +103,7 @@ ODD = [
     {"B": 3, "H": 1, "Q": 121, "K": 129, "D": 65, "W": 33},
     {"B": 1, "H": 1, "Q": 300, "K": 600, "D": 64, "W": 64},
     {"B": 1, "H": 1, "Q": 25, "K": 2500, "D": 16, "W": 16},
+    {"B": 1, "H": 1, "Q": 49, "K": 1300, "D": 64, "W": 64},
 ]
 
 
@@ -129,7 +130,7 @@ def test_any_number_of_threads_gives_the_same_bits(
         assert np.array_equal(alone.view(np.uint32), again.view(np.uint32))
 
 
-@pytest.mark.parametrize("rows", [24, 72])
+@pytest.mark.parametrize("rows", [24, 120])
 def test_blocks_of_any_size_give_the_same_bits(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     module = attention(Q=130)
     arrays = operands(module)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
+from xladev.codegen.kernels.products.all_panels import AllPanelsArguments, call_pack_all
 from xladev.codegen.kernels.products.channels import ChannelsArguments, call_channels
 from xladev.codegen.kernels.products.denormals import LeastArguments, call_least_exponent
 from xladev.codegen.kernels.products.driver import BlockArguments, call_block, call_stream
@@ -59,9 +60,18 @@ def call_all_products(module: ModuleBuilder) -> None:
         _call_windows(b, tile, has_edges=False)
     for tile in sorted({kind.rows for kind in edges}):
         _call_windows(b, tile, has_edges=True)
+    _call_attention(b)
+    b.ret()
+
+
+def _call_attention(b: FunctionBuilder) -> None:
+    """What attention needs besides products."""
+    kind = ProductKind.of(b.module.target, dt.F32, dt.F32, dt.F32)
+    for order in (Order.ROWS, Order.COLUMNS, Order.APART):
+        panels = AllPanelsArguments(*_arguments(b, AllPanelsArguments._fields))
+        call_pack_all(b, kind, order, panels)
     call_weights(b, WeightsArguments(*_arguments(b, WeightsArguments._fields)))
     call_division(b, DivisionArguments(*_arguments(b, DivisionArguments._fields)))
-    b.ret()
 
 
 def _call_windows(b: FunctionBuilder, tile: int, has_edges: bool) -> None:
@@ -99,7 +109,8 @@ def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
 
 _POINTERS = frozenset(
     {"table", "starts", "zeros", "base", "facts", "windows", "runs", "right", "result", "panel",
-     "matrix", "vector", "lines", "least", "sums", "scores"}
+     "matrix", "vector", "lines", "least", "sums", "scores",
+     "source"}
 )  # fmt: skip
 
 
