@@ -57,7 +57,9 @@ def _emit_across(k: KernelBuild, root: HloInstruction, result: IrArray) -> bool:
     """Transposes in registers, if that is what a kernel does; its result may be reshaped."""
     while root.opcode == "reshape" and is_row_major(result.shape):
         root = root.operands[0]
-        result = replace(result, shape=root.shape.without_layout())
+        dtype = result.shape.element_type  # integers, where narrow floats are only moved
+        shape = root.shape.without_layout().with_element_type(dtype)
+        result = replace(result, shape=shape)
     tile = tile_of([root], result.shape, always=True)
     return tile is not None and emit_transposed(k, root, result, tile)
 

@@ -27,6 +27,9 @@ PROGRAMS = {
     "reshaped": """x = f32[4,20,70] parameter(0)
   t = f32[70,4,20] transpose(x), dimensions={2,0,1}
   ROOT r = f32[70,80] reshape(t)""",
+    "narrow and reshaped": """x = bf16[4,20,70] parameter(0)
+  t = bf16[70,4,20] transpose(x), dimensions={2,0,1}
+  ROOT r = bf16[70,80] reshape(t)""",
     "reshaped columns": """x = f32[64,40]{0,1} parameter(0)
   ROOT r = f32[32,80] reshape(x)""",
     "columns": """x = f32[50,40]{0,1} parameter(0)
