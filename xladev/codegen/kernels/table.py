@@ -28,6 +28,7 @@ from xladev.codegen.kernels.matmul import dot_workspace_nbytes
 from xladev.codegen.kernels.rows import emit_rows
 from xladev.codegen.kernels.sorting import emit_sort, sort_workspace_nbytes
 from xladev.codegen.kernels.tactics import DEFAULT, Tactic
+from xladev.codegen.kernels.top_k import emit_top_k, top_k_workspace_nbytes
 from xladev.codegen.kernels.updates import (
     emit_dynamic_update_slice,
     emit_scatter,
@@ -46,6 +47,7 @@ KERNEL_EMITTERS: Mapping[str, KernelEmitter] = MappingProxyType(
         "scatter": emit_scatter,
         "select-and-scatter": emit_select_and_scatter,
         "sort": emit_sort,
+        "topk": emit_top_k,
         "tuple": emit_results,
     }
 )
@@ -56,6 +58,7 @@ WORKSPACES: Mapping[str, Callable[[KernelSpec, Tactic], int]] = MappingProxyType
         "convolution": convolution_workspace_nbytes,
         "dot": dot_workspace_nbytes,
         "sort": sort_workspace_nbytes,
+        "topk": top_k_workspace_nbytes,
     }
 )
 

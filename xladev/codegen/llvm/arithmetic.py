@@ -262,6 +262,15 @@ class Arithmetic(Emitter):
         operands = f"shufflevector {left}, {right}, <{len(lanes)} x i32> <{mask}>"
         return self.emit(type_, operands)
 
+    def compress(self, vector: Value, mask: Value) -> Value:
+        """The lanes of a mask, one behind the other; what is behind them is arbitrary."""
+        if vector.lanes == 1:
+            return vector
+        kind, chosen = vector.type.text, mask.type.text
+        symbol = f"llvm.experimental.vector.compress.{vector.type.mangled}"
+        self.module.declare_intrinsic(symbol, vector.type, (kind, chosen, kind))
+        return self.emit(vector.type, f"call {kind} @{symbol}({vector}, {mask}, {kind} poison)")
+
     def any(self, mask: Value) -> Value:
         """A scalar i1: true if any lane of the mask is."""
         return mask if mask.lanes == 1 else self.intrinsic("vector.reduce.or", mask)

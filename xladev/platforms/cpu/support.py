@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.kernels.table import KERNEL_EMITTERS
+from xladev.codegen.kernels.top_k import has_top_k
 from xladev.compiler.emitter_support import (
     array_refusal,
     bitcast_support,
@@ -45,6 +46,8 @@ class _Answers:
             return YES
         if opcode == "bitcast":
             return bitcast_support(instruction)
+        if opcode == "topk" and not has_top_k(instruction):
+            return no("a topk of so many elements, or of this type, is a sort")
         if opcode in ELEMENT_RULES or opcode in KERNEL_EMITTERS:
             return first_refusal(map(self._scalar_computation, instruction.called))
         if instruction.op.elementwise:
