@@ -1,16 +1,16 @@
-"""Custom calls that ask for the largest elements, exactly or about, as sorts."""
+"""Custom calls that ask for the largest elements, exactly or about, as topk or sorts."""
 
 from __future__ import annotations
 
 from xladev.hlo.custom_calls.backend_config import config_of
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.passes.expansions.emit import Emitter, Values
-from xladev.passes.expansions.topk import first_k
 
 
 def expand_top_k(e: Emitter, call: HloInstruction, operands: Values) -> Values:
     """Values and indices of the largest elements of the last dimension."""
-    values, indices = first_k(e, operands[0], call.shape.tuple_shapes[0].dims[-1], True)
+    k = call.shape.tuple_shapes[0].dims[-1]
+    values, indices = e.parts(e.op("topk", operands[0], k=k, largest=True, is_stable=True))
     return values, e.convert(indices, call.shape.tuple_shapes[1].element_type)
 
 
