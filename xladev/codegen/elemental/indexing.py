@@ -65,9 +65,15 @@ def _dynamic_update_slice(e: ElementalEmitter, i: HloInstruction, index: Index) 
 
 
 def _gather(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
-    operand, indices = i.operands
+    operand = i.operands[0]
     if not operand.shape.size:
         return constant_element(operand.shape.element_type, 0)
+    return e.operand(i, 0, gathered_from(e, i, index))
+
+
+def gathered_from(e: ElementalEmitter, i: HloInstruction, index: Index) -> Index:
+    """Where in its operand, which has elements, a gather finds the element at an index."""
+    operand, indices = i.operands
     offset_dims: tuple[int, ...] = i["offset_dims"]
     batch = tuple(x for d, x in enumerate(index) if d not in offset_dims)
     starts = _gather_starts(e, i, indices, batch)
@@ -83,7 +89,7 @@ def _gather(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
         start = starts.get(d)
         base: IndexValue = 0 if start is None else e.at.clamp(start, 0, size - width)
         mapped.append(e.at.add(base, within))
-    return e.operand(i, 0, tuple(mapped))
+    return tuple(mapped)
 
 
 def _gather_starts(

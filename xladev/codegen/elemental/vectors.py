@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from xladev.codegen.arrays import IrArray, element_strides
 from xladev.codegen.elemental.emitter import ElementalEmitter, ElementRule
-from xladev.codegen.elemental.indexing import INDEXING_RULES
+from xladev.codegen.elemental.indexing import INDEXING_RULES, gathered_from
 from xladev.codegen.elemental.movement import MOVEMENT_RULES
 from xladev.codegen.elemental.reduction import reduce_window_elements
 from xladev.codegen.index import Index, IndexMath, IndexValue
@@ -145,6 +145,10 @@ def position(at: IndexMath, shape: Shape, index: Index) -> IndexValue:
     return at.strided(kept, element_strides(shape))
 
 
+_ROWS_AHEAD = 4
+"""How far ahead gathered rows are asked for."""
+_FAR_NBYTES = 2 << 20
+"""Arrays from this size on, of which rows are gathered, are not expected near the core."""
 _UNCACHED_NBYTES = 32 << 20
 """Arrays from this size on are expected in no cache; in one that is, asking ahead costs time."""
 
@@ -204,7 +208,7 @@ class VectorEmitter(ElementalEmitter):
         if not self.at.moves(offset):
             return splat(self.b, array.load_linear(self.b, offset), self.lanes)
         if self.ahead and array.shape.nbytes >= _UNCACHED_NBYTES:
-            self._ask_ahead(array, offset)
+            self.ask(array, offset, self.ahead)
         return load_element(
             self.b,
             array.base,
@@ -215,11 +219,10 @@ class VectorEmitter(ElementalEmitter):
             metadata=array.metadata,
         )
 
-    def _ask_ahead(self, array: IrArray, offset: IndexValue) -> None:
-        read = self.b.mul(self.at.value(offset), array.shape.element_type.host_nbytes)
-        self.b.prefetch(
-            self.b.byte_address(array.base, self.b.add(read, self.ahead)), is_near=False
-        )
+    def ask(self, array: IrArray, offset: IndexValue, ahead: int = 0) -> None:
+        """Asks for what lies some bytes beyond the position of lane 0, before it is read."""
+        place = self.b.mul(self.at.value(offset), array.shape.element_type.host_nbytes)
+        self.b.prefetch(self.b.byte_address(array.base, self.b.add(place, ahead)), is_near=False)
 
     def store(self, array: IrArray, offset: IndexValue, element: Element) -> None:
         """Writes neighbours at the position of lane 0."""
@@ -309,6 +312,19 @@ def _flat_broadcast(e: ElementalEmitter, i: HloInstruction, index: Index) -> Ele
     return e.operand(i, 0, index)
 
 
+def _gather(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    """Asks for a row some rows ahead: the processor foresees none whose number is not read yet."""
+    source = i.operands[0]
+    batch = [d for d in range(i.shape.rank) if d not in i["offset_dims"]]
+    is_far = source in e.arrays and source.shape.nbytes >= _FAR_NBYTES
+    if isinstance(e, VectorEmitter) and is_far and batch:
+        array, last = e.arrays[source][0], batch[-1]
+        moved = e.at.value(e.at.add(index[last], _ROWS_AHEAD))
+        later = (*index[:last], e.at.clamp(moved, 0, i.shape.dims[last] - 1), *index[last + 1 :])
+        e.ask(array, e.offset(array, gathered_from(e, i, later)))
+    return INDEXING_RULES["gather"](e, i, index)
+
+
 def _reduce_window(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
     """Windows that lie side by side, combined by one opcode."""
     if len(i.operands) != 2 or len(i["to_apply"].instructions) != 3:
@@ -326,6 +342,7 @@ VECTOR_RULES: Mapping[str, ElementRule] = MappingProxyType(
             )
         },
         **INDEXING_RULES,
+        "gather": _gather,
         "iota": _vector_iota,
         "bitcast-convert": _same_width,
         "reduce-window": _reduce_window,

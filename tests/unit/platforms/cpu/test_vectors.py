@@ -90,6 +90,25 @@ def test_a_fold_asks_memory_ahead_where_no_cache_holds_its_rows(rows: int, asks:
     assert ("llvm.prefetch" in str(builder)) is asks
 
 
+GATHER = """HloModule gather
+ENTRY e {{ x = f32[{rows},64] parameter(0)
+  i = s32[70,1] parameter(1)
+  ROOT g = f32[70,64] gather(x, i), offset_dims={{1}}, collapsed_slice_dims={{0}},
+    start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1,64}} }}"""
+
+
+@pytest.mark.parametrize(("rows", "asks"), [(9000, True), (90, False)])
+def test_gathered_rows_are_asked_for_ahead_where_they_lie_far(rows: int, asks: bool) -> None:
+    module = parse_module(GATHER.format(rows=rows))
+    builder = ModuleBuilder("m", target_traits())
+    emit_kernel(builder, KernelSpec("kernel", module.entry))
+    assert ("llvm.prefetch" in str(builder)) is asks
+    x = np.arange(rows * 64, dtype=np.float32).reshape(rows, 64)
+    numbers = np.random.default_rng(1).integers(-9, rows + 9, (70, 1)).astype(np.int32)
+    (found,) = run(module, x, numbers)
+    np.testing.assert_array_equal(found, x[numbers[:, 0].clip(0, rows - 1)])
+
+
 def test_a_fold_is_of_any_layout() -> None:
     module = fold("f32", (64, 96), (1,), layout="{0,1}")
     x = numbers(module)
