@@ -36,9 +36,7 @@ TYPES = (
     (dt.F16, dt.F16, dt.F32),
     (dt.S8, dt.S8, dt.S32),
 )
-"""Types of the operands and of the sums."""
-EDGED = 2
-"""How many of them windows that see padding are of."""
+"""Types of the operands and of the sums; windows that see padding come with the first alone."""
 MOST_AXES = 3
 """Spatial dimensions of convolutions."""
 
@@ -52,7 +50,7 @@ def call_all_products(module: ModuleBuilder) -> None:
     for kind in kinds:
         for each in _kinds(kind, module):
             _call_kind(b, each)
-    edges = [k.with_edges(in_sevens) for k in kinds[:EDGED] for in_sevens in (False, True)]
+    edges = [kinds[0].with_edges(in_sevens) for in_sevens in (False, True)]
     for kind in dict.fromkeys(edges):
         _call_blocks(b, kind)
     for tile in sorted({kind.rows for kind in kinds}):

@@ -45,7 +45,8 @@ MOST_POSITIONS = TABLE_NBYTES // (8 * 48)
 """Positions that a table of the fewest rows has room for."""
 MOST_ROWS = 240
 MOST_TABLE_NBYTES = 4 * TABLE_NBYTES
-"""Bytes of a table where a tactic says how many rows it has."""
+"""Bytes of a table where a tactic says how many rows it has, or where it has few of the positions:
+those that runs begin with."""
 _EVERYTHING = (1 << 62) - 1
 """Coordinates along an axis without padding, which need no check."""
 
@@ -123,7 +124,8 @@ class WindowPlan:
     @property
     def block_rows(self) -> int:
         """Rows of a block: of as many there is room for addresses."""
-        room = TABLE_NBYTES if self.tactic.block_rows is None else MOST_TABLE_NBYTES
+        is_plain = self.tactic.block_rows is None and self.run == 1
+        room = TABLE_NBYTES if is_plain else MOST_TABLE_NBYTES
         step, most = self.rows_step, self.tactic.block_rows or MOST_ROWS
         fitting = min(room // (8 * self.group_positions), most) // step * step
         return min(fitting, -(-prod(self.pixels) // step) * step)
