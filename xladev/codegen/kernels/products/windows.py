@@ -40,10 +40,10 @@ LEAST_DEPTHWISE = WIDEST_NBYTES // 4
 MOST_RUN_CHANNELS = 16
 MOST_ZEROS = 4096
 """Channels that padding can stand for."""
-TABLE_NBYTES = 24 << 10
+TABLE_NBYTES = 36 << 10
 MOST_POSITIONS = TABLE_NBYTES // (8 * 48)
 """Positions that a table of the fewest rows has room for."""
-MOST_ROWS = 240
+MOST_ROWS = 480
 MOST_TABLE_NBYTES = 4 * TABLE_NBYTES
 """Bytes of a table where a tactic says how many rows it has, or where it has few of the positions:
 those that runs begin with."""
