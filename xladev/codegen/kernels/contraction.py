@@ -20,8 +20,8 @@ FEW_ROWS = 4
 """Fewer rows than threads could want: they share columns."""
 AT_ONCE = 8
 """Rows of the right operand that are read at once: memory comes in as many streams."""
-LEAST_COLUMNS = 2048
-"""Columns of a part: memory is read in long runs."""
+PART_COLUMNS = 2048, 1024, 512
+"""Least columns of a part, the best first: memory is read in long runs."""
 
 
 def emit_dot(k: KernelBuild) -> None:
@@ -52,7 +52,7 @@ def _emit_row_wise(k: KernelBuild) -> None:
     depth, width = rhs.shape.dims[batch], rhs.shape.dims[batch + 1]
     zero = constant_element(dtype, 0)
     rows = lhs.shape.dims[:-1]
-    step = _column_step(k, prod(rows), width)
+    step = part_columns(prod(rows), width) if k.is_shared else max(width, 1)
 
     def part_of_row(places: Index) -> None:
         row, first = places[:-1], k.e.at.mul(places[-1], step)
@@ -78,11 +78,12 @@ def _emit_row_wise(k: KernelBuild) -> None:
     k.split_nest((*rows, -(-width // step)), part_of_row)
 
 
-def _column_step(k: KernelBuild, rows: int, width: int) -> int:
-    """Columns computed at once: all, unless threads would have too few rows."""
-    if not k.is_shared or rows >= FEW_ROWS or width < 2 * LEAST_COLUMNS:
+def part_columns(rows: int, width: int) -> int:
+    """Columns that a thread computes at once, of those that share them; all where rows are many."""
+    least = next((n for n in PART_COLUMNS if width >= 2 * n), None)
+    if rows >= FEW_ROWS or least is None:
         return max(width, 1)
-    return max(LEAST_COLUMNS, -(-width // FEW_ROWS // LEAST_COLUMNS) * LEAST_COLUMNS)
+    return max(least, -(-width // FEW_ROWS // least) * least)
 
 
 def _converted(

@@ -117,6 +117,9 @@ ENTRY e { p = f32[5,40,70] parameter(0)  q = f32[5,70,33] parameter(1)
     "a product of packed rows": """
 ENTRY e { p = f32[70,600] parameter(0)  q = f32[70,45] parameter(1)
   ROOT r = f32[600,45] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0} }""",
+    "a row times a matrix of few columns": """
+ENTRY e { p = f32[1,900] parameter(0)  q = f32[900,1300] parameter(1)
+  ROOT r = f32[1,1300] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""",
     "a product of one row": """
 ENTRY e { p = f32[1,70] parameter(0)  q = f32[70,8200] parameter(1)
   ROOT r = f32[1,8200] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""",

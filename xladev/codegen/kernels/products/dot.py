@@ -50,6 +50,8 @@ LEAST_BLOCK_COLUMNS = 128
 STREAMED_ROWS = 16
 """Rows up to which columns of a large operand are not packed: they would be used too seldom."""
 STREAMED_COLUMNS = 1024
+"""Columns of a block that is not packed, for threads too: memory is read in runs of a page. Two
+threads that read half pages need up to twice the time of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,17 @@ def cut(extent: int, parts: int, step: int, least: int, most: int) -> int:
     return min(max(-(-size // step) * step, least), most)
 
 
+def block_sizes(plan: DotPlan, is_streamed: bool, is_shared: bool) -> tuple[int, int]:
+    """Rows and columns of a block; enough blocks to share, if that takes no narrow ones."""
+    widest = STREAMED_COLUMNS if is_streamed else plan.block_columns
+    least = LEAST_BLOCKS if is_shared else 1
+    tall = LEAST_BLOCK_ROWS if is_shared else plan.block_rows
+    rows = cut(plan.rows, least, ROWS_STEP, tall, plan.block_rows)
+    least = -(-least // -(-plan.rows // rows))
+    narrow = widest if is_streamed and plan.rows <= STREAMED_ROWS else LEAST_BLOCK_COLUMNS
+    return rows, cut(plan.columns, least, COLUMNS_STEP, narrow, widest)
+
+
 def emit_dot_blocks(k: KernelBuild, plan: DotPlan) -> None:
     """Writes the kernel: blocks of rows and columns for each batch index, all of them apart."""
     _Blocks(k, plan).emit()
@@ -232,12 +245,7 @@ class _Blocks:
         self.k, self.b, self.plan = k, k.b, plan
         self.kind = dot_kind(plan, k.root, k.b.module.target)
         self.is_streamed = plan.is_streamed(self.kind)
-        widest = STREAMED_COLUMNS if self.is_streamed else plan.block_columns
-        least = LEAST_BLOCKS if k.is_shared else 1
-        tall = LEAST_BLOCK_ROWS if k.is_shared else plan.block_rows
-        self.rows = cut(plan.rows, least, ROWS_STEP, tall, plan.block_rows)
-        least = -(-least // -(-plan.rows // self.rows))
-        self.columns = cut(plan.columns, least, COLUMNS_STEP, LEAST_BLOCK_COLUMNS, widest)
+        self.rows, self.columns = block_sizes(plan, self.is_streamed, k.is_shared)
 
     def emit(self) -> None:
         """One loop over all blocks, in parts."""
