@@ -297,6 +297,7 @@ class _Blocks:
             goes_on=b.const(I64, 0),
             runs=Value("null", PTR),
             panel=self.k.scratch,
+            most_lines=b.const(I64, self.kind.depth),
         )
         if way is Way.STREAMED:
             call_stream(b, self.kind, arguments)

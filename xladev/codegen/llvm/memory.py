@@ -58,16 +58,17 @@ class Memory(Emitter):
         pointers = f"ptr {destination.text}, ptr {source.text}"
         self.do(f"call void @llvm.memcpy.p0.p0.i64({pointers}, i64 {nbytes}, i1 false)")
 
-    def prefetch(self, address: Value, *, is_near: bool = True) -> None:
+    def prefetch(self, address: Value, *, is_near: bool = True, is_written: bool = False) -> None:
         """Asks for the cache line of an address, which need not be one of the process.
 
         Args:
             address: any address in the line.
             is_near: into the first level of cache; else the second.
+            is_written: to be written, so that no other processor keeps it.
         """
         self.module.declare_intrinsic("llvm.prefetch.p0", VOID, ("ptr", "i32", "i32", "i32"))
-        locality = 3 if is_near else 2
-        self.do(f"call void @llvm.prefetch.p0(ptr {address.text}, i32 0, i32 {locality}, i32 1)")
+        how = f"i32 {int(is_written)}, i32 {3 if is_near else 2}"
+        self.do(f"call void @llvm.prefetch.p0(ptr {address.text}, {how}, i32 1)")
 
     def table(self, name: str, element: IrType, numbers: tuple[float | int, ...]) -> Value:
         """Address of a constant array of the module, made once per name."""

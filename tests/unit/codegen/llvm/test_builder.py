@@ -212,3 +212,15 @@ class TestMisuse:
             b.carried_loop(0, 1, initial=(b.const(I64, 0),)),
         ):
             pass
+
+
+def test_lines_that_will_be_written_come_nearest() -> None:
+    module, b = begin()
+    b.prefetch(b.arguments[0], is_near=False)
+    b.prefetch(b.arguments[0], is_written=True)
+    b.ret()
+    asked = [line for line in str(module).splitlines() if "call void @llvm.prefetch" in line]
+    assert [line.split("(")[1] for line in asked] == [
+        "ptr %out, i32 0, i32 2, i32 1)",
+        "ptr %out, i32 1, i32 3, i32 1)",
+    ]

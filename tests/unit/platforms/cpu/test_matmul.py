@@ -73,6 +73,20 @@ def test_edges_of_tiles_and_blocks(m: int, n: int, seed: int) -> None:
     check(seed, m, 67, n)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "s32"])
+@pytest.mark.parametrize("m", [17, 250])
+def test_first_tiles_pack_whole_panels_in_parts_of_the_depth(m: int, dtype: str, seed: int) -> None:
+    """Panels of all columns, and one of fewer; parts of the depth, and blocks of rows."""
+    check(seed, m, 1100, 70, dtype)
+
+
+@pytest.mark.parametrize("n", [32, 300, 321])
+@pytest.mark.parametrize("m", [LEAST_REUSE, 9, 16])
+def test_streams_leave_columns_that_fill_no_tile_to_panels(m: int, n: int, seed: int) -> None:
+    check(seed, m, 500, n)
+    check(seed, m, 150, n, batch=(2,))
+
+
 @pytest.mark.parametrize("turned", [(0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize("m", [7, ROW_BLOCK + 1])
 def test_operands_in_either_order(m: int, turned: tuple[int, int], seed: int) -> None:

@@ -174,6 +174,7 @@ class _Blocks:
             goes_on=b.const(I64, first),
             runs=self._runs,
             panel=self.k.scratch if p.panels is None else Value("null", PTR),
+            most_lines=b.const(I64, self.kind.depth),
             is_far=self._is_far() if count == p.positions else NEAR,
         )
         call_block(b, self.kind, p.order, arguments)

@@ -12,17 +12,25 @@ from functools import partial
 from typing import NamedTuple
 
 from xladev.codegen.kernels.products.far import NEAR
-from xladev.codegen.kernels.products.kinds import ProductKind
+from xladev.codegen.kernels.products.kinds import ProductKind, Step
 from xladev.codegen.kernels.products.orders import Order, PanelArguments
 from xladev.codegen.kernels.products.panel import call_pack
-from xladev.codegen.kernels.products.tile import TileArguments, call_tile
-from xladev.codegen.llvm import I64, PTR, FunctionBuilder, Value
+from xladev.codegen.kernels.products.tile import (
+    TileArguments,
+    call_packing_tile,
+    call_tile,
+)
+from xladev.codegen.llvm import I1, I64, PTR, FunctionBuilder, Value
 
-STREAMED_STEPS = 8, 32
-"""Steps that a stream goes at once, with one tile of rows or with more: their lines are in as many
-pages of memory. Measured best of 8 to 64, beside other processes that use the caches."""
-STREAMED_AHEAD = 512
-"""Bytes by which a stream fetches ahead; measured best of 256 to 512."""
+STREAMED_STEPS = 64
+"""Steps that a stream goes at once: their lines are in as many pages of memory, and sums go to the
+second cache and back between. Measured best of 8 to 64 where what is fetched ahead comes to the
+second cache, which waits for more lines at once than the nearest one."""
+STREAMED_AHEAD = 256
+"""Bytes by which a stream fetches ahead; measured best of 256 to 1024."""
+PANELS_AHEAD = 8192
+"""The same for panels that lie packed and are used only once: one long run. Measured best of 512 to
+32768, with little to choose above this."""
 NEAR_NBYTES = 128 << 10
 """Right operands of so few bytes stay near: a stream goes through all of their steps at once."""
 
@@ -51,6 +59,7 @@ class BlockArguments(NamedTuple):
         runs: for each tile, how many positions its rows go through without a break: of so many,
             the table has the first one's addresses alone. Null for tables that have all.
         panel: memory for one packed panel; null if they lie packed.
+        most_lines: of a panel in one part of the depth: as many as that memory holds.
         is_far: not zero to write the result past the caches if all of the depth is one part; its
             vectors then lie aligned.
     """
@@ -70,6 +79,7 @@ class BlockArguments(NamedTuple):
     goes_on: Value
     runs: Value
     panel: Value
+    most_lines: Value
     is_far: Value = NEAR
 
 
@@ -142,7 +152,7 @@ class _Block:
 
     def _most_lines(self) -> Value:
         """Lines of a panel in one part: all of one that lies packed, if it is used only once."""
-        b, most = self.b, self.b.const(I64, self.kind.depth)
+        b, most = self.b, self.a.most_lines
         if self.order is not Order.PANELS:
             return most
         return b.select(b.icmp("sle", self.a.rows, self.kind.rows), b.const(I64, _ENDLESS), most)
@@ -150,10 +160,8 @@ class _Block:
     def emit_stream(self) -> None:
         """Short parts of the depth; all of it if the right operand is near."""
         b, a, kind = self.b, self.a, self.kind
-        short, long = STREAMED_STEPS
-        most = b.select(b.icmp("sgt", a.rows, kind.rows), b.const(I64, long), short)
         is_near = b.icmp("sle", b.mul(a.steps, a.right_step), NEAR_NBYTES)
-        most = b.select(is_near, a.steps, most)
+        most = b.select(is_near, a.steps, b.const(I64, STREAMED_STEPS))
         parts = self._quotient(a.steps, most)
         with b.loop(0, parts) as part, b.loop(0, a.columns, kind.width) as column:
             step = b.mul(part, most)
@@ -173,6 +181,7 @@ class _Block:
                     result_row=a.result_row,
                     last=b.sub(b.intrinsic("smin", b.sub(a.rows, row), kind.rows), 1),
                     goes_on=b.or_(a.goes_on, step),
+                    following=b.byte_address(result, kind.width * kind.size),
                     fetched=b.byte_address(source, STREAMED_AHEAD),
                     fetched_step=a.right_step,
                 )
@@ -204,20 +213,17 @@ class _Block:
     def _panel(self, part: _Part, column: Value, columns: Value, vectors: int) -> None:
         """Packs it unless it lies packed, then runs the tiles."""
         b, a, kind = self.b, self.a, self.kind
+        is_whole = b.icmp("eq", columns, vectors * kind.lanes)
+        packs_first = self._packs_first(part, vectors, is_whole)
         source = b.byte_address(part.right, b.mul(column, a.right_column))
         following = b.byte_address(source, b.mul(a.right_column, kind.width))
         if self.order is Order.PANELS:
             panel, line = source, a.right_step
             is_once = b.icmp("sle", a.rows, kind.rows)
-            following = b.select(is_once, b.byte_address(source, STREAMED_AHEAD), following)
+            following = b.select(is_once, b.byte_address(source, PANELS_AHEAD), following)
         else:
             panel, line = a.panel, b.const(I64, vectors * kind.nbytes)
-            arguments = PanelArguments(
-                panel, source, part.positions, a.right_position, part.steps, a.right_step,
-                a.right_column, columns,
-            )  # fmt: skip
-            call_pack(b, kind, vectors, self.order, arguments)
-        is_whole = b.icmp("eq", columns, vectors * kind.lanes)
+            self._pack(part, source, columns, vectors, packs_first)
         with b.loop(0, a.rows, kind.rows) as row:
             place = b.byte_address(a.result, b.mul(row, a.result_row))
             place = b.byte_address(place, b.mul(column, kind.size))
@@ -235,11 +241,39 @@ class _Block:
                 result_row=a.result_row,
                 last=last,
                 goes_on=part.goes_on,
+                following=b.byte_address(place, b.mul(a.result_row, kind.rows)),
                 fetched=b.byte_address(following, b.and_(b.mul(row, 64 // kind.rows), 64)),
                 fetched_step=a.right_step,
                 is_far=b.select(is_whole, part.is_far, NEAR),
             )
-            self._tile(tile, vectors, is_whole, columns)
+            packs = packs_first and b.and_(packs_first, b.icmp("eq", row, 0))
+            if packs is not None:
+                with b.when(packs):
+                    unpacked = tile._replace(right=source, right_step=a.right_step)
+                    call_packing_tile(b, kind, panel, unpacked)
+            with b.when(_not(b, packs)):
+                self._tile(tile, vectors, is_whole, columns)
+
+    def _packs_first(self, part: _Part, vectors: int, is_whole: Value) -> Value | None:
+        """Whether the first tile packs, if it ever does: it needs whole vectors in equal steps."""
+        b, a, kind = self.b, self.a, self.kind
+        is_plain = kind.step is Step.ELEMENT and not kind.has_edges
+        if self.order is not Order.ROWS or not is_plain or vectors < kind.vectors:
+            return None
+        is_even = b.icmp("eq", a.right_position, b.mul(part.steps, a.right_step))
+        return b.and_(is_whole, b.or_(is_even, b.icmp("eq", part.positions, 1)))
+
+    def _pack(
+        self, part: _Part, source: Value, columns: Value, vectors: int, packs_first: Value | None
+    ) -> None:
+        """A panel, unless its first tile does that."""
+        b, a = self.b, self.a
+        arguments = PanelArguments(
+            a.panel, source, part.positions, a.right_position, part.steps, a.right_step,
+            a.right_column, columns,
+        )  # fmt: skip
+        with b.when(_not(b, packs_first)):
+            call_pack(b, self.kind, vectors, self.order, arguments)
 
     def _run(self, row: Value) -> Value:
         """Positions without a break of the tile that begins with a row."""
@@ -285,3 +319,8 @@ class _Block:
             held = b.element_address(b.byte_address(self.edge, b.mul(r, line)), c, element)
             source, target = (kept, held) if is_load else (held, kept)
             b.store(b.load(element, source), target)
+
+
+def _not(b: FunctionBuilder, condition: Value | None) -> Value:
+    """The opposite of a condition; None never holds."""
+    return b.const(I1, 1) if condition is None else b.not_(condition)

@@ -137,10 +137,8 @@ class ProductKind:
 
     @property
     def _chosen_name(self) -> str:
-        """Distinguishes tiles and panels that a tactic wants; those of this module have none."""
-        if self.tile is None and self.panel_nbytes == PANEL_NBYTES:
-            return ""
-        return f".{self.rows}x{self.vectors}.{self.panel_nbytes >> 10}"
+        """Distinguishes tiles that a tactic wants; those of this module have none."""
+        return "" if self.tile is None else f".{self.rows}x{self.vectors}"
 
     def packed_name(self, what: str) -> str:
         """Name of a function that sees packed columns only."""

@@ -4,6 +4,9 @@ The rows of the left operand are given by a table: for each position (one in a p
 the elements of a window in a convolution) an address for each row of the tile. From there on the
 tile goes a number of steps, while it goes through the packed columns without a break. Sums are
 made in the order of positions and steps.
+
+A tile that packs reads the columns where the right operand has them, and leaves them packed for the
+tiles below it: what it waits for memory, and stores, goes on beside its products.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ class TileArguments(NamedTuple):
         result_row: from one of its rows to the next.
         last: number of its last row; rows of the table after it are computed, but not kept.
         goes_on: not zero to add to what the result holds.
+        following: first element of the next tile.
         fetched: memory that will be needed next.
         fetched_step: from one step to the next there.
         is_far: not zero to write the result past the caches; its vectors then lie aligned.
@@ -50,6 +54,7 @@ class TileArguments(NamedTuple):
     result_row: Value
     last: Value
     goes_on: Value
+    following: Value
     fetched: Value
     fetched_step: Value
     is_far: Value = NEAR
@@ -66,6 +71,18 @@ def call_tile(
     b.call_procedure(kind.name(f"tile.{rows}x{vectors}"), arguments, emit)
 
 
+def call_packing_tile(
+    b: FunctionBuilder, kind: ProductKind, panel: Value, arguments: TileArguments
+) -> None:
+    """As `call_tile` for a whole tile, whose columns are not packed yet; it packs them."""
+
+    def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
+        packed, *rest = values
+        _PackingTile(inner, kind, packed, TileArguments(*rest)).emit()
+
+    b.call_procedure(kind.name(f"packing.{kind.rows}x{kind.vectors}"), (panel, *arguments), emit)
+
+
 class _Tile:
     def __init__(
         self, b: FunctionBuilder, kind: ProductKind, rows: int, vectors: int, a: TileArguments
@@ -77,21 +94,48 @@ class _Tile:
         b, a = self.b, self.a
         places = self._places()
         count = len(places)
+        self._fetch_following()
         whole = b.icmp("ne", a.goes_on, 0)
         sums = b.branch(
             whole,
             lambda: [b.load(self.kind.vector, p) for p in places],
             lambda: self._zeros(places),
         )
-        right = a.right
         if self.kind.has_quads:
             sums = tuple(self._corrected(sums))
-            right = b.byte_address(right, self.vectors * self.kind.nbytes)
-        initial = [*sums, right, a.fetched]
+        initial = [*sums, *self._begin()]
         with b.carried_loop(0, a.positions, initial=initial) as position:
             at = self._at_edges if self.kind.has_edges else self._at_all
             position.carry(*at(self._entries(position.index), position.values))
         store_far_or_near(b, a.is_far, position.values[:count], places)
+
+    def _fetch_following(self) -> None:
+        """The next tile's lines of the result, which this one gives time to come."""
+        b, a, nbytes = self.b, self.a, self.kind.nbytes
+        if self.kind.has_edges:
+            return
+        with b.when(b.icmp("eq", a.is_far, 0)):
+            for r in range(self.rows):
+                row = b.byte_address(a.following, b.mul(a.result_row, r))
+                for n in (*range(0, self.vectors * nbytes, nbytes), self.vectors * nbytes - 1):
+                    b.prefetch(b.byte_address(row, n), is_written=True)
+
+    def _begin(self) -> list[Value]:
+        """Addresses that move from step to step."""
+        right = self.a.right
+        if self.kind.has_quads:
+            right = self.b.byte_address(right, self.vectors * self.kind.nbytes)
+        return [right, self.a.fetched]
+
+    def _columns(self, addresses: list[Value]) -> tuple[list[Value], list[Value]]:
+        """The columns of a step, and the addresses of the next one."""
+        b, kind = self.b, self.kind
+        right, fetched = addresses
+        columns = [
+            b.load(kind.vector, b.byte_address(right, v * kind.nbytes)) for v in range(self.vectors)
+        ]
+        following = (right, self.a.right_step), (fetched, self.a.fetched_step)
+        return columns, [b.byte_address(place, step) for place, step in following]
 
     def _corrected(self, sums: Sequence[Value]) -> list[Value]:
         """The sums with what the first line of the panel says."""
@@ -108,7 +152,7 @@ class _Tile:
         if self.kind.has_edges:
             with b.when(b.icmp("eq", self.a.is_far, 0)):
                 for place in places:
-                    b.prefetch(place)
+                    b.prefetch(place, is_written=True)
         return [b.const(self.kind.vector, 0)] * len(places)
 
     def _places(self) -> list[Value]:
@@ -168,12 +212,11 @@ class _Tile:
 
     def _step(self, rows: Mapping[int, Value], values: Sequence[Value]) -> list[Value]:
         b, kind = self.b, self.kind
-        *sums, right, fetched, offset = values
+        count = self.rows * self.vectors
+        sums, addresses, offset = values[:count], list(values[count:-1]), values[-1]
         for line in range(FETCHED_LINES):
-            b.prefetch(b.byte_address(fetched, line * CACHE_LINE_NBYTES))
-        columns = [
-            b.load(kind.vector, b.byte_address(right, v * kind.nbytes)) for v in range(self.vectors)
-        ]
+            b.prefetch(b.byte_address(addresses[1], line * CACHE_LINE_NBYTES), is_near=False)
+        columns, addresses = self._columns(addresses)
         made: list[Value] = []
         for r in range(self.rows):
             held = sums[r * self.vectors : (r + 1) * self.vectors]
@@ -183,9 +226,35 @@ class _Tile:
                     kind.multiply_add(b, left, x, t) for x, t in zip(columns, held, strict=True)
                 ]
             made += held
-        return [
-            *made,
-            b.byte_address(right, self.a.right_step),
-            b.byte_address(fetched, self.a.fetched_step),
-            b.add(offset, self.a.left_step),
+        return [*made, *addresses, b.add(offset, self.a.left_step)]
+
+
+class _PackingTile(_Tile):
+    """A whole tile that converts and stores the columns it reads."""
+
+    def __init__(
+        self, b: FunctionBuilder, kind: ProductKind, packed: Value, a: TileArguments
+    ) -> None:
+        super().__init__(b, kind, kind.rows, kind.vectors, a)
+        self.packed = packed
+
+    def _begin(self) -> list[Value]:
+        return [self.a.right, self.a.fetched, self.packed]
+
+    def _columns(self, addresses: list[Value]) -> tuple[list[Value], list[Value]]:
+        b, kind = self.b, self.kind
+        right, fetched, packed = addresses
+        nbytes = kind.lanes * kind.right.host_nbytes
+        columns = [
+            kind.read(b, b.byte_address(right, v * nbytes), kind.right, kind.lanes)
+            for v in range(self.vectors)
         ]
+        for v, value in enumerate(columns):
+            b.store(value, b.byte_address(packed, v * kind.nbytes))
+        line = b.const(I64, self.vectors * kind.nbytes)
+        following = (
+            (right, self.a.right_step),
+            (fetched, self.a.fetched_step),
+            (packed, line),
+        )
+        return columns, [b.byte_address(place, step) for place, step in following]
