@@ -38,7 +38,6 @@ EXACT = 16
 """Sizes up to this one are classes of their own; above, there are eight for each power of two."""
 TILES = {True: ((8, 3), (6, 4), (4, 4), (4, 2)), False: ((4, 3), (4, 2))}
 """Tiles besides those that kernels choose, by whether vectors have 64 bytes and 32 registers."""
-LARGE_PANEL_NBYTES = 2 * PANEL_NBYTES
 TALL_ROWS = 4 * BLOCK_ROWS
 """Most rows of a tall block of a product of matrices."""
 PIXELS = 96, 2 * MOST_ROWS
@@ -189,7 +188,7 @@ def _dot_key(plan: DotPlan) -> str:
 def _window_tactics(
     i: HloInstruction, plan: WindowPlan, target: TargetTraits
 ) -> tuple[Tactic, ...]:
-    found = [DEFAULT, *_block_tactics(target)]
+    found = [DEFAULT, *_block_tactics(target, plan.whole_panel_nbytes)]
     found += [Tactic(block_rows=rows) for rows in PIXELS if prod(plan.pixels) > rows]
     found += [Tactic(block_columns=n) for n in COLUMNS if plan.features > n]
     dims: ConvDims = i["dim_labels"]
@@ -215,7 +214,7 @@ def _is_of_one_type(i: HloInstruction, total: PrimitiveType) -> bool:
     return all(value.shape.element_type is total for value in (*i.operands, i))
 
 
-def _block_tactics(target: TargetTraits) -> Iterator[Tactic]:
+def _block_tactics(target: TargetTraits, panel_nbytes: int = PANEL_NBYTES) -> Iterator[Tactic]:
     for tile in TILES[target.vector_nbytes >= WIDEST_NBYTES]:
         yield Tactic(tile=tile)
-    yield Tactic(panel_nbytes=LARGE_PANEL_NBYTES)
+    yield Tactic(panel_nbytes=2 * panel_nbytes)
