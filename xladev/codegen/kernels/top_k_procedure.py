@@ -178,7 +178,7 @@ class _Selection:
         self.buffer.store(self.buffer.numbers, self.count, self.buffer.zeros)
 
     def _found(self) -> Value:
-        """The greatest number that k numbers reach, or one that all but k do not exceed."""
+        """The greatest number that k numbers reach, or a lesser one that no more reach."""
         b, k = self.b, self.buffer.k
         # the bits above the first that differ are those of all numbers
         differing = b.xor(self._greatest(), self.least)
@@ -191,9 +191,8 @@ class _Selection:
             found, bit = values
             tried = b.or_(found, bit)
             count = self._reaching(_wide(b, tried))
-            is_exact = b.icmp("eq", count, k)
             found = b.select(b.icmp("sge", count, k), tried, found)
-            found = b.select(is_exact, b.sub(tried, 1), found)
+            is_exact = b.icmp("eq", count, k)
             return found, b.select(is_exact, b.const(I32, 0), b.lshr(bit, 1))
 
         def condition(values: Sequence[Value]) -> Value:
