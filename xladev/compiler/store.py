@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -132,9 +131,9 @@ class Store:
             os.utime(path)
 
     def _write(self, path: Path, pieces: Sequence[Piece]) -> None:
-        handle, name = tempfile.mkstemp(dir=self.folder)
+        name = f"{self.folder}/{os.urandom(8).hex()}.tmp"
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(name, "xb", opener=_opened) as file:
                 file.writelines(pieces)
             os.replace(name, path)
         except OSError:
@@ -178,6 +177,11 @@ def _content(data: bytes) -> memoryview | None:
         return None
     content = view[start:]
     return content if _digest(content) == data[len(MAGIC) : start] else None
+
+
+def _opened(path: str, flags: int) -> int:
+    """Opens a file that nobody else may read."""
+    return os.open(path, flags, 0o600)
 
 
 def store_of_environment() -> Store | None:

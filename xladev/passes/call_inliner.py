@@ -33,6 +33,7 @@ class CallInliner(HloModulePass):
     """
 
     name = "call-inliner"
+    only_for = frozenset({"call"})
     max_instructions: int = 1_000_000
 
     def run(self, module: HloModule) -> HloModule:

@@ -21,6 +21,8 @@ class ComputationDeduplicator(HloModulePass):
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""
+        if len(module.computations) == 1:
+            return module
         numbers = ValueNumbers()
         first: dict[int, HloComputation] = {}
         now: dict[HloComputation, HloComputation] = {}

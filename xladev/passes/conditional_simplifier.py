@@ -45,6 +45,7 @@ class ConditionalSimplifier(HloModulePass):
     """
 
     name = "conditional-simplifier"
+    only_for = frozenset({"conditional"})
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

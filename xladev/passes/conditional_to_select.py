@@ -66,6 +66,7 @@ class ConditionalToSelect(HloModulePass):
     """
 
     name = "conditional-to-select"
+    only_for = _RULES.opcodes
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

@@ -40,6 +40,7 @@ class ConstantFolding(HloModulePass):
     """
 
     name = "constant-folding"
+    only_for = frozenset({"constant"})
     max_elements: int = 1 << 16
     max_flops: int = 1 << 22
 

@@ -24,6 +24,7 @@ class DomainRemover(HloModulePass):
     """Replaces each `domain` by its operand."""
 
     name = "domain-remover"
+    only_for = _RULES.opcodes
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

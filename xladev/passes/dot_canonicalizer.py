@@ -77,6 +77,7 @@ class DotCanonicalizer(HloModulePass):
     """
 
     name = "dot-canonicalizer"
+    only_for = frozenset({"dot"})
     least_reuse: int = 0
     either_order: bool = False
     spares: Spares | None = None

@@ -43,6 +43,7 @@ class ManualRegionExpander(HloModulePass):
     """
 
     name = "manual-region-expander"
+    only_for = frozenset({"custom-call"})
 
     def run(self, module: HloModule) -> HloModule:
         """See the class.

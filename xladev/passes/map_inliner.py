@@ -32,6 +32,7 @@ class MapInliner(HloModulePass):
     """Writes out the computations of `map`, where they are elementwise."""
 
     name = "map-inliner"
+    only_for = _RULES.opcodes
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

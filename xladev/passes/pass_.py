@@ -19,10 +19,13 @@ class HloModulePass(ABC):
 
     Attributes:
         name: for the registry, filters, dumps and timings; lower case with hyphens.
+        only_for: opcodes of which a module has at least one if the pass changes it: pipelines skip
+            the pass otherwise. None if it may change modules without any.
     """
 
     __slots__ = ()
     name: ClassVar[str]
+    only_for: ClassVar[frozenset[str] | None] = None
 
     @abstractmethod
     def run(self, module: HloModule) -> HloModule:

@@ -76,7 +76,8 @@ class HloPassPipeline(HloModulePass):
     ) -> HloModule:
         """Runs with checks, dumps, records and a filter.
 
-        A pass that left a module as it is does not see the same one again in the next round.
+        A pass that left a module as it is does not see the same one again in the next round; one
+        that is for opcodes which a module has none of does not see it at all.
 
         Args:
             module: what to change.
@@ -91,14 +92,19 @@ class HloPassPipeline(HloModulePass):
         if not prefix and around.check is not None:
             around.check(module)
         settled: dict[int, HloModule] = {}
+        opcodes = _opcodes(module)
         for _ in range(self.limit):
             before = module
             for number, each in enumerate(self.passes):
+                if each.only_for is not None and opcodes.isdisjoint(each.only_for):
+                    continue
                 if settled.get(number) is module:
                     continue
                 after = _run_one(each, module, around, f"{path}/")
                 if after is module:
                     settled[number] = module
+                else:
+                    opcodes = _opcodes(after)
                 module = after
             if module is before:
                 break
@@ -111,6 +117,10 @@ class HloPassPipeline(HloModulePass):
                 yield from each.flat()
             else:
                 yield each
+
+
+def _opcodes(module: HloModule) -> frozenset[str]:
+    return frozenset([i.op.name for c in module.computations for i in c.instructions])
 
 
 def _run_one(

@@ -138,6 +138,7 @@ class ReduceWindowRewriter(HloModulePass):
 
     spares: Callable[[HloInstruction], bool] = _nothing
     name = "reduce-window-rewriter"
+    only_for = frozenset({"reduce-window"})
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

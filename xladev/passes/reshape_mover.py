@@ -70,6 +70,7 @@ class ReshapeMover(HloModulePass):
     """
 
     name = "reshape-mover"
+    only_for = _RULES.opcodes
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

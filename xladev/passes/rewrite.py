@@ -147,6 +147,11 @@ class RuleSet:
             for opcode in rule.pattern.opcodes:
                 self._by_opcode.setdefault(opcode, []).append(rule)
 
+    @property
+    def opcodes(self) -> frozenset[str] | None:
+        """Of which a computation has at least one if any rule matches; None if it need not."""
+        return None if self._any else frozenset(self._by_opcode)
+
     def for_opcode(self, opcode: str) -> Sequence[RewriteRule]:
         """Rules that may match an instruction of this opcode, in order."""
         found = self._by_opcode.get(opcode, [])

@@ -24,6 +24,7 @@ class SortSimplifier(HloModulePass):
     """
 
     name = "sort-simplifier"
+    only_for = frozenset({"sort"})
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

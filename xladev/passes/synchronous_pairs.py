@@ -23,6 +23,7 @@ class SynchronousPairs(HloModulePass):
     """
 
     name = "synchronous-pairs"
+    only_for = frozenset({"async-done", *_NAMED_DONE})
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

@@ -70,6 +70,7 @@ class TransposeFolding(HloModulePass):
     """
 
     name = "transpose-folding"
+    only_for = _RULES.opcodes
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

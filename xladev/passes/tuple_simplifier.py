@@ -39,6 +39,7 @@ class TupleSimplifier(HloModulePass):
     """Connects users of a tuple's parts to what the tuple was made of."""
 
     name = "tuple-simplifier"
+    only_for = _RULES.opcodes
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

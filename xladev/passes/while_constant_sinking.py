@@ -22,6 +22,7 @@ class WhileConstantSinking(HloModulePass):
     """
 
     name = "while-constant-sinking"
+    only_for = frozenset({"while"})
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

@@ -48,6 +48,7 @@ class WhileInvariantMotion(HloModulePass):
     """
 
     name = "while-invariant-motion"
+    only_for = frozenset({"while"})
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

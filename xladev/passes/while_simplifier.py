@@ -32,6 +32,7 @@ class WhileSimplifier(HloModulePass):
     """
 
     name = "while-simplifier"
+    only_for = frozenset({"while"})
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

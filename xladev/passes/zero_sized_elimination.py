@@ -38,6 +38,7 @@ class ZeroSizedElimination(HloModulePass):
     """Replaces what computes arrays without elements by constants, effects excepted."""
 
     name = "zero-sized-elimination"
+    only_for = _RULES.opcodes
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 
 from xladev.codegen.llvm.types import IrType
 from xladev.errors import CompileError
@@ -35,7 +36,15 @@ def constant(type_: IrType, number: float | int) -> Value:
     Floats are rounded to the type (nearest even) and spelled in hexadecimal, so no digit is lost;
     integers wrap to the type's width.
     """
+    if type(number) is int and type_.lanes == 1:
+        return _whole(type_, number)
     return Value(_spread(type_, _scalar_text(type_, number)), type_)
+
+
+@lru_cache(1 << 12)
+def _whole(type_: IrType, number: int) -> Value:
+    """A constant that programs repeat: a size, an offset."""
+    return Value(_scalar_text(type_, number), type_)
 
 
 def from_bits(type_: IrType, pattern: int) -> Value:

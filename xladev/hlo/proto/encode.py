@@ -43,6 +43,8 @@ _PAYLOADS: Final[Mapping[Kind, Callable[[Any], bytes]]] = MappingProxyType(
         Kind.MESSAGE: _sized,
     }
 )
+_PLAIN: Final = frozenset({int, bool, str, bytes, tuple, list})
+"""Types whose empty or zero value is the default of a field, repeated or not."""
 _SIZED: Final = frozenset({Kind.STRING, Kind.BYTES, Kind.MESSAGE})
 
 
@@ -55,6 +57,7 @@ class _Slot(NamedTuple):
         write: appends a value to a list of pieces.
         payload: bytes of one value.
         keeps_zero: True if a value at its default is written.
+        leaves_empty: True if an empty value, or a zero that is no float, is left out.
         enum: numbers by name, for enums.
     """
 
@@ -63,6 +66,7 @@ class _Slot(NamedTuple):
     write: Callable[[list[bytes], _Slot, Any], None]
     payload: Callable[[Any], bytes]
     keeps_zero: bool
+    leaves_empty: bool
     enum: Mapping[str, int] | None
 
 
@@ -78,7 +82,7 @@ def encode(message: str, values: Values) -> bytes:
     out: list[bytes] = []
     for slot, name in _ordered(message, tuple(values)):
         value = values[name]
-        if value is None:
+        if value is None or (not value and value.__class__ in _PLAIN and slot.leaves_empty):
             continue
         try:
             slot.write(out, slot, value)
@@ -112,7 +116,8 @@ def _slot(spec: Field) -> _Slot:
         wire.varint(spec.packed_tag if packed else spec.tag),
         _write_of(spec),
         _PAYLOADS[spec.kind],
-        spec.presence or spec.kind is Kind.MESSAGE,
+        keeps_zero := spec.presence or spec.kind is Kind.MESSAGE,
+        not keeps_zero and spec.kind is not Kind.ENUM,
         ENUM_TYPES[spec.type_name].numbers if spec.kind is Kind.ENUM else None,
     )
 
