@@ -252,6 +252,11 @@ class ModuleBuilder:
         self._exports.append(f"@{symbol} = global [{count} x ptr] zeroinitializer, align 8")
         return Value(f"@{symbol}", PTR)
 
+    def function_array(self, symbol: str, names: Sequence[str]) -> None:
+        """An exported array of the addresses of functions."""
+        items = ", ".join(f"ptr @{name}" for name in names)
+        self._exports.append(f"@{symbol} = global [{len(names)} x ptr] [{items}], align 8")
+
     def metadata(self, body: str) -> str:
         """Adds a metadata node such as ``!{i32 1}``; its reference, such as ``!4``."""
         if not body.startswith("distinct") and body in self._metadata:
@@ -354,6 +359,8 @@ class ModuleBuilder:
     ) -> str:
         defined = [n for n in self._functions if n in kept]
         used = {symbol for name in defined for symbol in mentions[name]}
+        for line in self._exports if has_exports else ():
+            used.update(_SYMBOL.findall(line))
         parts = [f"; ModuleID = '{self.name}'"]
         if self.target.data_layout:
             parts.append(f'target datalayout = "{self.target.data_layout}"')

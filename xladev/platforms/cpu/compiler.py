@@ -52,7 +52,7 @@ from xladev.platforms.cpu.linker import add_entry, kernels_module, program_modul
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import threads_wanted
 from xladev.platforms.cpu.rates import with_rates
-from xladev.platforms.cpu.script import Script
+from xladev.platforms.cpu.script import KERNELS
 from xladev.platforms.cpu.script_writer import script_of
 from xladev.platforms.cpu.support import cpu_supports
 from xladev.platforms.cpu.targets import CpuTarget, target_of
@@ -246,7 +246,7 @@ class CpuCompiler(KernelCompiler):
             module = kernels_module(plan, threads, known, tactics=tactics)
             light = light_kernels(module, plan)
             script = _script(plan, module, light, level)
-        files = (script.to_bytes(),) if script else _object_files(plan, module, light, level)
+        files = script or _object_files(plan, module, light, level)
         procedures = LIBRARY.procedures_of(module, level)
         constants = tuple(literal.view() for literal in plan.constants)
         is_parallel = module.declares(PARALLEL)
@@ -256,13 +256,23 @@ class CpuCompiler(KernelCompiler):
 
 def _script(
     plan: KernelPlan, module: ModuleBuilder, light: Sequence[str], level: int
-) -> Script | None:
-    """The script of a plan that leaves its work to procedures; none where code is looked at."""
-    if not level or instrument.dumping():
-        return None
-    if has_loops(plan) or len(light) < len(plan.kernels):
-        return None
-    return script_of(plan, module)
+) -> tuple[bytes, ...]:
+    """A script and the object files of what it calls; empty where code is looked at."""
+    if not level or instrument.dumping() or has_loops(plan):
+        return ()
+    found = script_of(plan, module, set(light))
+    if found is None:
+        return ()
+    script, kernels = found
+    if not kernels:
+        return (script.to_bytes(),)
+    module.function_array(KERNELS, kernels)
+    optimized = [name for name in kernels_worth_passes(module, plan) if name in kernels]
+    least = [name for name in light if name in kernels]
+    return (
+        script.to_bytes(),
+        *compile_module(plan.name, module, optimized, level, least, kernels),
+    )
 
 
 def _object_files(

@@ -116,6 +116,7 @@ def compile_module(
     optimized: Sequence[str],
     optimization_level: int,
     light: Sequence[str] = (),
+    names: Sequence[str] | None = None,
 ) -> tuple[bytes, ...]:
     """Object code of a module: one file, and another one of the functions that are light.
 
@@ -125,14 +126,16 @@ def compile_module(
         optimized: functions that get all of LLVM's passes; the others get the least there is.
         optimization_level: 1 to 3, or 0: no passes at all.
         light: functions that get neither passes nor good code.
+        names: functions to compile; None for all.
 
     Raises:
         CompileError: LLVM rejects the text; the error keeps it.
     """
-    rest = [n for n in module.names if n not in set(light)]
+    wanted = module.names if names is None else names
+    rest = [n for n in wanted if n not in set(light)]
     if not light or not optimization_level:
-        return (_compiled(name, module, module.names, optimized, optimization_level),)
-    is_light = ENTRY in light
+        return (_compiled(name, module, wanted, optimized, optimization_level),)
+    is_light = ENTRY in light or not rest
     plain = parsed(name, module.part(light, has_exports=is_light))
     codes = [object_code(f"{name}.light", target_machine(0), plain)]
     if rest:
@@ -155,6 +158,10 @@ def _compiled(
     long = list(optimized) if optimization_level else []
     short = [n for n in functions if n not in set(long)]
     machine = target_machine(optimization_level)
+    if not short:
+        code = parsed(name, module.part(long, has_exports=has_exports))
+        run_passes(machine, code, optimization_level)
+        return object_code(name, machine, code)
     code = parsed(name, module.part(short, has_exports=has_exports))
     if optimization_level:
         run_passes(machine, code, optimization_level, is_short=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Protocol
 
 from xladev.platforms.cpu.aligned import address_of, aligned
@@ -12,7 +13,7 @@ from xladev.platforms.cpu.marks import TRACE
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import pool_symbols
 from xladev.platforms.cpu.recorder import RECORDER
-from xladev.platforms.cpu.script import Script, is_script
+from xladev.platforms.cpu.script import KERNELS, Script, is_script
 from xladev.platforms.cpu.script_runner import LoadedScript
 
 
@@ -37,9 +38,7 @@ def load_code(payload: CpuPayload) -> LoadedCode:
         FormatError: a damaged script.
     """
     if is_script(payload.codes[0]):
-        script = Script.from_bytes(payload.codes[0])
-        addresses = LIBRARY.addresses(payload.procedures)
-        return LoadedScript(script, tuple(addresses.values()), payload.constants)
+        return _Scripted(payload)
     return _Linked(payload)
 
 
@@ -47,13 +46,38 @@ class _Linked:
     """Object files, and the constants that they find by a table."""
 
     def __init__(self, payload: CpuPayload) -> None:
-        code, *more = payload.codes
-        imports = LIBRARY.addresses(payload.procedures)
-        imports |= pool_symbols() if payload.is_parallel else {}
+        imports = _imports(payload)
         imports[TRACE] = RECORDER.word_address
+        code, *more = payload.codes
         self._object = LoadedObject("program", code, (ENTRY, CONSTANTS), imports, more)
         self._constants = [aligned(c) for c in payload.constants]
         if self._constants:
             self._object.write_pointers(CONSTANTS, [address_of(c) for c in self._constants])
         self.entry = self._object.address(ENTRY)
         self.address = self._object.address(CONSTANTS)
+
+
+class _Scripted:
+    """A script, and the kernels that it calls."""
+
+    def __init__(self, payload: CpuPayload) -> None:
+        script = Script.from_bytes(payload.codes[0])
+        procedures = LIBRARY.addresses(payload.procedures)
+        kernels: tuple[int, ...] = ()
+        if len(payload.codes) > 1:
+            _, code, *more = payload.codes
+            self._object = LoadedObject("program", code, (KERNELS,), _imports(payload), more)
+            kernels = _words_at(self._object.address(KERNELS), script.kernels)
+        self._script = LoadedScript(script, tuple(procedures.values()), payload.constants, kernels)
+        self.entry, self.address = self._script.entry, self._script.address
+
+
+def _imports(payload: CpuPayload) -> dict[str, int]:
+    imports = LIBRARY.addresses(payload.procedures)
+    if payload.is_parallel:
+        imports |= pool_symbols()
+    return imports
+
+
+def _words_at(address: int, count: int) -> tuple[int, ...]:
+    return tuple((ctypes.c_size_t * count).from_address(address))

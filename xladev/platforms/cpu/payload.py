@@ -42,7 +42,7 @@ class CpuPayload:
 
     Attributes:
         constants: bytes of each constant array.
-        codes: object files, at least one; or one `Script`.
+        codes: object files, at least one; the first may be a `Script`.
         is_parallel: whether they import the pool of threads.
         procedures: what else they import.
         operations: what their kernels stand for, packed.

@@ -1,7 +1,7 @@
 """A script: what a program does besides its procedures, as numbers instead of machine code.
 
-A program whose kernels only call procedures is a few additions around calls. LLVM takes two
-milliseconds for them; as a script, which a function that ships compiled carries out
+The entry of a program, and kernels that only call procedures, are a few additions around calls.
+LLVM takes two milliseconds for them; as a script, which a function that ships compiled carries out
 (`script_runner.py`), they take none. An iteration of such a kernel's loop takes microseconds in the
 procedure that it calls, and some ten nanoseconds more in a script than in machine code.
 
@@ -62,7 +62,7 @@ BINARY: Mapping[str, int] = MappingProxyType(
 CALL = 64
 """A call of the procedure at address a with n arguments is operation `CALL` + n."""
 
-MOST_ARGUMENTS = 20
+MOST_ARGUMENTS = 32
 
 ARGUMENTS, RESULTS, SCRATCH = 0, 1, 2
 """Registers that hold a program's addresses when it begins."""
@@ -80,6 +80,12 @@ class Kind(IntEnum):
     """Address of a constant, by its number in the payload."""
     TABLE = 3
     """Address in the script's own bytes."""
+    KERNEL = 4
+    """Address of a kernel that is machine code, by its number in `KERNELS`."""
+
+
+KERNELS = "xladev_kernels"
+"""Array of pointers to the kernels of a program that its script calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,11 @@ class Script:
     known: tuple[tuple[int, int], ...]
     registers: int
     table: bytes = b""
+
+    @property
+    def kernels(self) -> int:
+        """How many kernels it calls that are machine code."""
+        return max((number + 1 for kind, number in self.known if kind == Kind.KERNEL), default=0)
 
     def to_bytes(self) -> bytes:
         """Magic, sizes, then everything in order."""

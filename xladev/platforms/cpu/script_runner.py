@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -246,16 +246,25 @@ class LoadedScript:
         script: what to carry out.
         procedures: addresses of what it calls.
         constants: bytes of the arrays that it reads.
+        kernels: addresses of those that are machine code.
     """
 
     def __init__(
-        self, script: Script, procedures: Sequence[int], constants: Sequence[bytes | memoryview]
+        self,
+        script: Script,
+        procedures: Sequence[int],
+        constants: Sequence[bytes | memoryview],
+        kernels: Sequence[int] = (),
     ) -> None:
         self._code = np.frombuffer(script.instructions, np.int32)
         self._table = aligned(script.table)
         self._constants = [aligned(data) for data in constants]
-        found = tuple(map(address_of, self._constants))
-        values = _known_values(script, procedures, found, address_of(self._table))
+        addresses = {
+            Kind.PROCEDURE: procedures,
+            Kind.CONSTANT: tuple(map(address_of, self._constants)),
+            Kind.KERNEL: kernels,
+        }
+        values = _known_values(script, addresses, address_of(self._table))
         values += [0] * (-len(values) % _LINE)
         sizes = address_of(self._code), len(values), len(values) + script.registers
         self._program = np.array([*sizes, *reversed(values)], np.int64)
@@ -267,21 +276,16 @@ class LoadedScript:
         finalizer.atexit = False
 
 
-def _known_values(
-    script: Script, procedures: Sequence[int], constants: Sequence[int], table: int
-) -> list[int]:
+def _known_values(script: Script, addresses: Mapping[Kind, Sequence[int]], table: int) -> list[int]:
     """What the registers below 0 hold, from -1 on; a FormatError if a script asks for more."""
     values: list[int] = []
     for kind, number in script.known:
-        match kind:
-            case Kind.NUMBER:
-                values.append(number)
-            case Kind.TABLE if number < len(script.table):
-                values.append(table + number)
-            case Kind.PROCEDURE if number < len(procedures):
-                values.append(procedures[number])
-            case Kind.CONSTANT if number < len(constants):
-                values.append(constants[number])
-            case _:
-                raise FormatError("damaged CPU script", why=f"there is no {kind}.{number}")
+        if kind == Kind.NUMBER:
+            values.append(number)
+        elif kind == Kind.TABLE and number < len(script.table):
+            values.append(table + number)
+        elif kind in addresses and number < len(addresses[Kind(kind)]):
+            values.append(addresses[Kind(kind)][number])
+        else:
+            raise FormatError("damaged CPU script", why=f"there is no {kind}.{number}")
     return values

@@ -1,13 +1,14 @@
-"""From a plan whose kernels only call procedures to a script: see `script.py`.
+"""From a plan to a script: see `script.py`.
 
-Kernels are read as the LLVM assembly that the emitters wrote. What is no number, no address and no
-call, as everything in vectors, has no place in a script: then there is none.
+Kernels that only call procedures are read as the LLVM assembly that the emitters wrote, and become
+part of it. What is no number, no address and no call, as everything in vectors, has no place in a
+script: such kernels stay machine code, which it calls.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -28,8 +29,12 @@ from xladev.platforms.cpu.script import (
     packed_instructions,
 )
 
-MOST_INSTRUCTIONS = 2048
+MOST_INSTRUCTIONS = 8192
 """Longer programs are left to LLVM, whose code for them is worth its time."""
+
+MOST_KERNELS = 6
+"""Kernels that stay machine code. LLVM compiles an entry beside more of them in no time that
+counts, and a call from it costs ten nanoseconds less."""
 
 _LINE = 8
 """Registers in 64 bytes: what is on the stack is aligned so."""
@@ -55,19 +60,22 @@ _Value = int | _Place
 """A number that is known, or a register with an offset."""
 
 
-def script_of(plan: KernelPlan, module: ModuleBuilder) -> Script | None:
-    """The script of a plan; None if it has to be machine code.
+def script_of(
+    plan: KernelPlan, module: ModuleBuilder, light: Container[str]
+) -> tuple[Script, tuple[str, ...]] | None:
+    """The script of a plan, and the kernels that it calls; None if it has to be machine code.
 
     Args:
         plan: what to run.
         module: with all of its kernels, for the procedures in `ModuleBuilder.procedures`' order.
+        light: kernels that only call procedures.
     """
-    writer = _Writer(module)
+    writer = _Writer(module, light)
     try:
         writer.program(plan)
     except _NoScript:
         return None
-    return writer.script()
+    return writer.script(), tuple(writer.kernels)
 
 
 @dataclass(slots=True)
@@ -75,6 +83,8 @@ class _Writer:
     """The instructions so far, and what registers hold that are known beforehand."""
 
     module: ModuleBuilder
+    light: Container[str]
+    kernels: dict[str, int] = field(default_factory=dict[str, int])
     code: list[int] = field(default_factory=list[int])
     registers: int = FIRST_FREE
     table: bytearray = field(default_factory=bytearray)
@@ -106,7 +116,7 @@ class _Writer:
         match step:
             case RunKernel():
                 addresses = [self._address(s) for s in step.buffers]
-                _Kernel(self, plan.kernels[step.kernel].name, addresses).write()
+                self._kernel(plan.kernels[step.kernel].name, addresses)
                 self.mark(step.operation)
             case Copy():
                 places = self._address(step.destination), self._address(step.source)
@@ -116,7 +126,28 @@ class _Writer:
             case _:
                 raise _NoScript
 
+    def _kernel(self, name: str, addresses: Sequence[_Place]) -> None:
+        if name in self.light and name not in self.kernels:
+            code = self.code
+            try:
+                _Kernel(self, name, addresses).write()
+            except _NoScript:
+                self.code = code
+            else:
+                return
+        number = self.kernels.setdefault(name, len(self.kernels))
+        if number >= MOST_KERNELS:
+            raise _NoScript
+        self.call(self._known(Kind.KERNEL, number), [self.register(a) for a in addresses])
+
     # Instructions and registers
+
+    def call(self, function: int, arguments: Sequence[int]) -> None:
+        """Calls the function at an address."""
+        if len(arguments) > MOST_ARGUMENTS:
+            raise _NoScript
+        self.do(CALL + len(arguments), function)
+        self.code += [*arguments, *[0] * (-len(arguments) % 4)]
 
     def do(self, operation: int, a: int = 0, b: int = 0, c: int = 0) -> None:
         """Appends an instruction."""
@@ -341,12 +372,10 @@ class _Kernel:
         if symbol.startswith("llvm."):
             self._intrinsic(symbol, result, values)
             return
-        if words[1] != "void" or set(types) - {"i64", "ptr"} or len(values) > MOST_ARGUMENTS:
+        if words[1] != "void" or set(types) - {"i64", "ptr"}:
             raise _NoScript
         procedure = self._writer.procedure(symbol)
-        registers = [self._register(value) for value in values]
-        self._writer.do(CALL + len(values), procedure)
-        self._writer.code += registers + [0] * (-len(registers) % 4)
+        self._writer.call(procedure, [self._register(value) for value in values])
 
     def _intrinsic(self, symbol: str, result: str, values: Sequence[str]) -> None:
         name = symbol.split(".")[1]

@@ -23,6 +23,7 @@ from xladev.platforms.cpu.script import (
     CALL,
     FIRST_FREE,
     MAGIC,
+    MOST_ARGUMENTS,
     RESULTS,
     Kind,
     Operation,
@@ -31,6 +32,7 @@ from xladev.platforms.cpu.script import (
     packed_instructions,
 )
 from xladev.platforms.cpu.script_runner import ENTRIES, LoadedScript
+from xladev.platforms.cpu.script_writer import MOST_KERNELS
 from xladev.profiling.timeline import profile
 
 ALONE = CompileOptions(threads=1)
@@ -67,6 +69,35 @@ ENTRY e { x = f32[70,900] parameter(0)
 }
 
 
+def several(count: int) -> str:
+    """As many kernels, since the sizes of all differ."""
+    sizes = range(2, 2 + count)
+    lines = [f"a{n} = f32[{n},7] parameter({n - 2})" for n in sizes]
+    lines += [f"b{n} = f32[7,{n}] transpose(a{n}), dimensions={{1,0}}" for n in sizes]
+    shapes = ", ".join(f"f32[7,{n}]" for n in sizes)
+    names = ", ".join(f"b{n}" for n in sizes)
+    return f"HloModule p\nENTRY e {{ {'  '.join(lines)}  ROOT r = ({shapes}) tuple({names}) }}"
+
+
+MIXED = {
+    "vectors": "HloModule p\nENTRY e { a = f32[80] parameter(0)  ROOT r = f32[80] add(a, a) }",
+    "product and more": f"""HloModule p
+ENTRY e {{ a = f32[33,64] parameter(0)  b = f32[64,64] parameter(1)
+  c = f32[33,64] {_PRODUCT.format("a, b")}  d = f32[33,64] sqrt(c)
+  f = f32[33,64] {_PRODUCT.format("d, b")}  ROOT r = (f32[33,64], f32[33,64]) tuple(f, d) }}""",
+    "many": several(MOST_KERNELS),
+}
+LOOP = """HloModule p
+c { s = (s32[], f32[4]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(900)  ROOT t = pred[] compare(i, n), direction=LT }
+b { s = (s32[], f32[4]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  k = s32[] constant(1)  j = s32[] add(i, k)  x = f32[4] get-tuple-element(s), index=1
+  y = f32[4] cosine(x)  ROOT r = (s32[], f32[4]) tuple(j, y) }
+ENTRY e { q = f32[4] parameter(0)  z = s32[] constant(0)  t = (s32[], f32[4]) tuple(z, q)
+  l = (s32[], f32[4]) while(t), condition=c, body=b
+  ROOT r = f32[4] get-tuple-element(l), index=1 }"""
+
+
 def code_of(made: CompiledModule) -> bytes:
     (executable,) = made.program.executables
     return CpuPayload.from_bytes(executable.payload).codes[0]
@@ -98,17 +129,28 @@ def test_scripts_give_the_bits_of_machine_code(name: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("text", "options"),
-    [
-        ("ENTRY e { a = f32[8] parameter(0)  ROOT r = f32[8] add(a, a) }", ALONE),
-        (PROGRAMS["product"], CompileOptions(threads=1, optimization_level=0)),
-        (PROGRAMS["product of many blocks"], CompileOptions(threads=2)),
-    ],
-    ids=["vectors", "no optimisation", "threads"],
+    ("text", "level"),
+    [(PROGRAMS["product"], 0), (several(MOST_KERNELS + 1), 2), (LOOP, 2)],
+    ids=["no optimisation", "many kernels", "a loop"],
 )
-def test_other_programs_are_machine_code(text: str, options: CompileOptions) -> None:
-    module = parse_module(text if text.startswith("HloModule") else f"HloModule p\n{text}")
-    assert not is_script(code_of(compile_for(module, "cpu", options)))
+def test_other_programs_are_machine_code(text: str, level: int) -> None:
+    options = CompileOptions(threads=1, optimization_level=level)
+    assert not is_script(code_of(compile_for(parse_module(text), "cpu", options)))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", MIXED)
+def test_a_script_calls_kernels_that_are_machine_code(
+    name: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, options = parse_module(MIXED[name]), CompileOptions(threads=threads)
+    arguments = values(module)
+    script = compile_for(module, "cpu", options)
+    assert Script.from_bytes(code_of(script)).kernels
+    monkeypatch.setattr(compiler, "script_of", lambda *_: None)
+    machine = compile_for(module, "cpu", options)
+    assert not is_script(code_of(machine))
+    assert results(script, arguments) == results(machine, arguments)
 
 
 def test_a_longer_program_is_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +225,7 @@ def test_constants_and_clearing() -> None:
     assert run([*clear, *load], known, procedures=(), constants=constants) == 0
 
 
-@pytest.mark.parametrize("count", [0, 1, 4, 5, 13, 20])
+@pytest.mark.parametrize("count", [0, 1, 4, 5, 13, MOST_ARGUMENTS])
 def test_calls_pass_all_arguments_in_order(count: int) -> None:
     seen: list[tuple[int, ...]] = []
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * count)
@@ -208,7 +250,7 @@ def test_a_damaged_script_is_refused(kept: int) -> None:
 def test_a_script_that_names_what_is_not_there_is_refused() -> None:
     made = compile_for(parse_module(PROGRAMS["product"]), "cpu", ALONE)
     script = Script.from_bytes(code_of(made))
-    for kind, number in ((Kind.PROCEDURE, 99), (Kind.CONSTANT, 7), (9, 0)):
+    for kind, number in ((Kind.PROCEDURE, 99), (Kind.CONSTANT, 7), (Kind.KERNEL, 0), (9, 0)):
         bad = Script(script.instructions, (*script.known, (kind, number)), script.registers)
         with pytest.raises(FormatError, match="script"):
             LoadedScript(bad, (1, 2, 3), ())
