@@ -52,8 +52,9 @@ BINARY: Mapping[str, int] = MappingProxyType(
     {
         name: 16 + number
         for number, name in enumerate(
-            ("add", "sub", "mul", "udiv", "urem", "and", "or", "xor", "smin", "smax")
-            + tuple(f"icmp {how}" for how in ("eq", "ne", "slt", "sle", "sgt", "sge"))
+            ["add", "sub", "mul", "udiv", "urem", "sdiv", "srem"]
+            + ["and", "or", "xor", "smin", "smax"]
+            + [f"icmp {how}" for how in ("eq", "ne", "slt", "sle", "sgt", "sge")]
         )
     }
 )

@@ -463,7 +463,8 @@ _Rule = Callable[[_Kernel, str, Sequence[str]], None]
 _RULES: Mapping[str, _Rule] = MappingProxyType(
     {
         **dict.fromkeys(
-            ("add", "sub", "mul", "udiv", "urem", "and", "or", "xor", "icmp"), _Kernel._binary
+            ("add", "sub", "mul", "udiv", "urem", "sdiv", "srem", "and", "or", "xor", "icmp"),
+            _Kernel._binary,
         ),
         "getelementptr": _Kernel._element_address,
         "load": _Kernel._load,

@@ -46,8 +46,8 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-PROCEDURES = 2
-"""Of a product: one for its table of rows, one for its blocks."""
+PROCEDURES = 3
+"""Of a product: one for its table of rows, two for blocks of whole tiles and of what is left."""
 
 
 def product(rows: int) -> str:
