@@ -13,7 +13,7 @@ from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
 from xladev.codegen.math.double_double import fast_sum
 from xladev.codegen.math.scaling import nearest_integer, power_of_two, scale, scaled_at_once
-from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared
+from xladev.codegen.math.shared import MathEmitter, horner, in_double, in_two_chains, shared
 
 _Args = Sequence[Value]
 _LOWEST, _HIGHEST = -746.0, 710.5
@@ -93,16 +93,19 @@ def exp_normal_single(b: FunctionBuilder, x: Value) -> Value:
     return b.fmul(mantissa, power_of_two(b, n)) if at_once is None else at_once
 
 
-def exp_minus_one_single(b: FunctionBuilder, x: Value) -> Value:
-    """exp(x) - 1 in f32 for 0 <= x <= 20: 2**n (exp(r) - 1) + (2**n - 1), rounded once at the end.
+def half_exp_minus_one_single(b: FunctionBuilder, x: Value) -> Value:
+    """(exp(x) - 1) / 2 in f32 for 0 <= x <= 20, with n for x = n log(2) + r.
 
-    The reduction is off by n * 2**-29 or so, which what is made of it must not magnify.
+    2**(n - 1) (exp(r) - 1) + (2**(n - 1) - 1/2), rounded once at the end. The reduction is off by
+    n * 2**-29 or so, which what is made of it must not magnify.
     """
     whole, n = nearest_integer(b, x, c.LOG2_E)
-    part = exp_minus_one_of(b, b.fma(whole, -c.LN2, x), c.EXP_IN_F32)
-    at_once = scaled_at_once(b, b.const(x.type, 1.0), whole)
-    power = power_of_two(b, n) if at_once is None else at_once
-    return b.multiply_add(part, power, b.fsub(power, 1.0))
+    r = b.fma(whole, -c.LN2, x)
+    square = b.fmul(r, r)
+    part = b.multiply_add(square, in_two_chains(b, r, square, c.EXP_IN_F32), r)
+    at_once = scaled_at_once(b, b.const(x.type, 0.5), whole)
+    power = power_of_two(b, b.sub(n, 1)) if at_once is None else at_once
+    return b.multiply_add(part, power, b.fsub(power, 0.5))
 
 
 def _mantissa_single(b: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:

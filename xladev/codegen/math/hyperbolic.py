@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
-from xladev.codegen.math.exponential import exp_minus_one_single, expm1, scaled_exp
+from xladev.codegen.math.exponential import expm1, half_exp_minus_one_single, scaled_exp
 from xladev.codegen.math.logarithm import log1p
 from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared, with_sign
 from xladev.codegen.math.trigonometric import keep_zero
@@ -14,6 +14,8 @@ from xladev.codegen.math.trigonometric import keep_zero
 _Args = Sequence[Value]
 _BIG = 2.0**500
 """Above this squares may overflow; formulas that square are left for log(2 x)."""
+_SMALL_HALF = 0.45
+"""Half of exp(2 x) - 1 below which tanh needs what its denominator lost."""
 
 
 def _halves(b: FunctionBuilder, x: Value, table: Sequence[float]) -> tuple[Value, Value]:
@@ -58,11 +60,19 @@ def _tanh(table: Sequence[float]) -> MathEmitter:
 
 
 def _tanh_single(b: FunctionBuilder, args: _Args) -> Value:
-    """(exp(2|x|) - 1) / (exp(2|x|) + 1), the numerator accurate near zero; 1 beyond 9.1."""
+    """h / (h + 1) with h = (exp(2|x|) - 1) / 2, accurate near zero; 1 beyond 9.1; within 2 ulp.
+
+    Where the sum is little more than 1, what it loses matters, and is added back: a quotient q by a
+    sum s that is too large by d is too small by q d / s, and s is near enough to 1.
+    """
     x = b.fabs(args[0])
     bounded = b.select(b.fcmp("ogt", x, 9.1), 9.1, x)
-    t = exp_minus_one_single(b, b.fadd(bounded, bounded))
-    return with_sign(b, b.fdiv(t, b.fadd(t, 2.0)), args[0])
+    h = half_exp_minus_one_single(b, b.fadd(bounded, bounded))
+    whole = b.fadd(h, 1.0)
+    excess = b.fsub(b.fsub(whole, 1.0), h)
+    quotient = b.fdiv(h, whole)
+    nearer = b.multiply_add(quotient, excess, quotient)
+    return with_sign(b, b.select(b.fcmp("olt", h, _SMALL_HALF), nearer, quotient), args[0])
 
 
 def _asinh(table: Sequence[float]) -> MathEmitter:
