@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-import xladev
+from xladev.client import compile
 from xladev.hlo import dtype as dt
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.dtype import PrimitiveType
@@ -47,7 +47,7 @@ def compiled(promise: Promise, dtype: PrimitiveType, platform: str) -> Callable[
     b = HloBuilder("function")
     shape = array(dtype, (COUNT,))
     operands = [b.parameter(shape) for _ in range(promise.arity)]
-    run = xladev.compile(b.module(b.op(promise.opcode, *operands)), platform)
+    run = compile(b.module(b.op(promise.opcode, *operands)), platform)
     return lambda *inputs: np.asarray(run(*inputs))
 
 
@@ -129,5 +129,5 @@ def wrongly_rounded(promise: Promise, narrow: PrimitiveType, platform: str) -> i
     wide = compiled(promise, dt.F32, platform)(*[o.astype(np.float32) for o in operands])
     with np.errstate(all="ignore"):
         want = wide.astype(narrow.np)
-    differ = (got != want) & ~(np.isnan(got) & np.isnan(want))
+        differ = (got != want) & ~(np.isnan(got) & np.isnan(want))
     return int(differ[: 1 << 16].sum())

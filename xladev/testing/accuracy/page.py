@@ -13,12 +13,12 @@ _HEAD = """# Accuracy of functions
 
 <!-- Written by `python -m xladev.testing.accuracy`; how: see that command. -->
 
-The largest error of each function on platform `{platform}` in units in the last place (ulp) of the true result,
-which is computed in more precision by other code: NumPy's f64 and the C library's `erf` for f32,
-x86's long double for f64. Functions of one f32 are computed at the inputs that the table counts,
-2^32 being all; those of two at pairs of special values and at seeded ones, half of them drawn by
-their bits. "bf16, f16" counts the inputs of 65,536 (for two operands: pairs of a number with
-itself) at which the result is not f32's, rounded.
+The largest error of each function on platform `{platform}` in units in the last place (ulp) of the
+true result, which is computed in more precision by other code: NumPy's f64 and the C library's
+`erf` for f32, x86's long double for f64. Functions of one f32 are computed at the inputs that the
+table counts, 2^32 being all; those of two at pairs of special values and at seeded ones, half of
+them drawn by their bits. "bf16, f16" counts the inputs of 65,536 (for two operands: pairs of a
+number with itself) at which the result is not f32's, rounded.
 
 | function | f32 inputs | error | promised | at | f64 inputs | error | promised | bf16, f16 |
 |---|--:|--:|--:|---|--:|--:|--:|--:|
