@@ -46,6 +46,8 @@ class Operation(IntEnum):
     """c bytes from address b to address a."""
     MARK = 8
     """Whoever traces hears that step a was done."""
+    FENCE = 9
+    """What was stored before is seen before what is stored after."""
 
 
 BINARY: Mapping[str, int] = MappingProxyType(

@@ -112,6 +112,7 @@ def _plain_cases() -> list[tuple[int, str]]:
         Operation.LOAD: "%x4 = load ptr, ptr %ra\n  %q4 = getelementptr i8, ptr %x4, i64 %b\n"
         "  %y4 = load i64, ptr %q4\n  store i64 %y4, ptr %rc",
         Operation.ADDRESS: "store ptr %ra, ptr %rc",
+        Operation.FENCE: "fence seq_cst",
         Operation.CLEAR: "%x6 = load ptr, ptr %ra\n"
         "  call void @llvm.memset.p0.i64(ptr %x6, i8 0, i64 64, i1 false)",
         Operation.COPY: "%x7 = load ptr, ptr %ra\n  %y7 = load ptr, ptr %rb\n"

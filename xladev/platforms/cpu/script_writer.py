@@ -420,6 +420,15 @@ class _Kernel:
         self._registers_of_phis[name] = self._result(name)
         return self._registers_of_phis[name]
 
+    def _same(self, result: str, words: Sequence[str]) -> None:
+        # zext i1 VALUE to i64, or ptrtoint ptr VALUE to i64
+        if words[1] not in ("i1", "ptr") or words[-1] != "i64":
+            raise _NoScript
+        self._values[result] = self._value(words[2])
+
+    def _fence(self, result: str, words: Sequence[str]) -> None:
+        self._writer.do(Operation.FENCE)
+
     def _return(self, result: str, words: Sequence[str]) -> None:
         self._jumps.append((len(self._writer.code) + 1, ""))
         self._writer.do(Operation.JUMP)
@@ -471,6 +480,9 @@ _RULES: Mapping[str, _Rule] = MappingProxyType(
         "store": _Kernel._store,
         "alloca": _Kernel._alloca,
         "call": _Kernel._call,
+        "zext": _Kernel._same,
+        "ptrtoint": _Kernel._same,
+        "fence": _Kernel._fence,
         "br": _Kernel._branch,
         "ret": _Kernel._return,
         "phi": _Kernel._nothing,

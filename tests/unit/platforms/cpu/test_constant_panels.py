@@ -166,7 +166,8 @@ def test_processors_with_other_vectors(
 ) -> None:
     traits = replace(target_traits(), vector_nbytes=nbytes)
     other = replace(compiler.host_target(), traits=traits)
-    monkeypatch.setattr(linker, "target_traits", lambda: traits)
+    for each in (linker, compiler):
+        monkeypatch.setattr(each, "target_traits", lambda: traits)
     monkeypatch.setattr(compiler, "host_target", lambda: other)
     whole = -(-50 // (nbytes // 2)) * (nbytes // 2)
     assert check(dot(19, 25, 50, turned=1), rng) == [25 * whole * 4]
@@ -178,7 +179,8 @@ def test_panels_of_another_target_are_still_right(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traits = replace(target_traits(), vector_nbytes=target_traits().vector_nbytes // 2)
-    monkeypatch.setattr(linker, "target_traits", lambda: traits)
+    for each in (linker, compiler):
+        monkeypatch.setattr(each, "target_traits", lambda: traits)
     for module in (dot(19, 25, 50), convolution("01io", "3,3,16,48")):
         x, y = drawn(module, rng)
         got = np.asarray(xladev.compile(with_constant(module, y), "cpu")(x))

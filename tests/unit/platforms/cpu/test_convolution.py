@@ -13,7 +13,7 @@ from xladev.codegen.kernels.products import windows
 from xladev.codegen.kernels.products.windows import window_plan
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
-from xladev.platforms.cpu import linker
+from xladev.platforms.cpu import compiler, linker
 from xladev.platforms.cpu.engine import target_traits
 
 NHWC, NCHW, MIXED = "b01f_01io->b01f", "bf01_oi01->bf01", "f01b_i01o->01bf"
@@ -191,7 +191,8 @@ def test_processors_with_other_vectors(
     nbytes: int, name: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traits = replace(target_traits(), vector_nbytes=nbytes)
-    monkeypatch.setattr(linker, "target_traits", lambda: traits)
+    for each in (linker, compiler):
+        monkeypatch.setattr(each, "target_traits", lambda: traits)
     check(CASES[name], seed)
     check(DEPTHWISE["padded"], seed)
 

@@ -12,7 +12,7 @@ from xladev.codegen.kernels.matmul import LEAST_REUSE, ROW_BLOCK, product_of
 from xladev.codegen.kernels.products.dot import LEAST_PRODUCTS, is_fast_as_it_is
 from xladev.codegen.kernels.products.row_sums import row_sums_plan
 from xladev.hlo.text import parse_module
-from xladev.platforms.cpu import linker
+from xladev.platforms.cpu import compiler, linker
 from xladev.platforms.cpu.engine import target_traits
 
 DTYPES: dict[str, Any] = {
@@ -121,7 +121,8 @@ def test_processors_with_other_vectors(
     nbytes: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traits = replace(target_traits(), vector_nbytes=nbytes)
-    monkeypatch.setattr(linker, "target_traits", lambda: traits)
+    for each in (linker, compiler):
+        monkeypatch.setattr(each, "target_traits", lambda: traits)
     check(seed, 19, 25, 50)
     check(seed, 19, 25, 50, "f64", turned=(1, 0))
 

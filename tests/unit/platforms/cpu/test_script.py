@@ -61,6 +61,9 @@ ENTRY e {{ a = f32[40,64] parameter(0)  b = f32[64,64] parameter(1)
 ENTRY e { a = f32[2,30,31,24] parameter(0)  b = f32[3,3,24,40] parameter(1)
   ROOT r = f32[2,30,31,40] convolution(a, b), window={size=3x3 pad=1_1x1_1},
   dim_labels=b01f_01io->b01f }""",
+    "convolution past the caches": """HloModule p
+ENTRY e { a = f32[8,56,56,64] parameter(0)  b = f32[1,1,64,256] parameter(1)
+  ROOT r = f32[8,56,56,256] convolution(a, b), window={size=1x1}, dim_labels=b01f_01io->b01f }""",
     "sort": """HloModule p
 c { a = f32[] parameter(0)  b = f32[] parameter(1)
   ROOT t = pred[] compare(a, b), direction=LT, type=TOTALORDER }
@@ -120,6 +123,7 @@ def test_scripts_give_the_bits_of_machine_code(name: str, monkeypatch: pytest.Mo
     arguments = values(module)
     script = compile_for(module, "cpu", ALONE)
     assert is_script(code_of(script))
+    assert not Script.from_bytes(code_of(script)).kernels
     monkeypatch.setattr(compiler, "script_of", lambda *_: None)
     machine = compile_for(module, "cpu", ALONE)
     assert not is_script(code_of(machine))
