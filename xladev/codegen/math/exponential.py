@@ -13,7 +13,7 @@ from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.math import coefficients as c
 from xladev.codegen.math.double_double import fast_sum
 from xladev.codegen.math.scaling import nearest_integer, power_of_two, scale, scaled_at_once
-from xladev.codegen.math.shared import MathEmitter, horner, in_double, in_two_chains, shared
+from xladev.codegen.math.shared import MathEmitter, horner, in_double, shared
 
 _Args = Sequence[Value]
 _LOWEST, _HIGHEST = -746.0, 710.5
@@ -100,9 +100,7 @@ def half_exp_minus_one_single(b: FunctionBuilder, x: Value) -> Value:
     n * 2**-29 or so, which what is made of it must not magnify.
     """
     whole, n = nearest_integer(b, x, c.LOG2_E)
-    r = b.fma(whole, -c.LN2, x)
-    square = b.fmul(r, r)
-    part = b.multiply_add(square, in_two_chains(b, r, square, c.EXP_IN_F32), r)
+    part = exp_minus_one_of(b, b.fma(whole, -c.LN2, x), c.EXP_IN_F32)
     at_once = scaled_at_once(b, b.const(x.type, 0.5), whole)
     power = power_of_two(b, b.sub(n, 1)) if at_once is None else at_once
     return b.multiply_add(part, power, b.fsub(power, 0.5))

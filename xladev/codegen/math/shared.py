@@ -42,14 +42,6 @@ def horner(b: FunctionBuilder, x: Value, coefficients: Sequence[float]) -> Value
     return total
 
 
-def in_two_chains(
-    b: FunctionBuilder, x: Value, square: Value, coefficients: Sequence[float]
-) -> Value:
-    """The same with x**2 at hand: even and odd powers apart, so that half as many steps wait."""
-    even = horner(b, square, coefficients[::2])
-    return b.multiply_add(horner(b, square, coefficients[1::2]), x, even)
-
-
 def with_sign(b: FunctionBuilder, magnitude: Value, sign: Value) -> Value:
     """A positive f32 with the sign of another.
 
