@@ -7,7 +7,7 @@ arrays (as in ml_dtypes) and are packed only by layouts that say so.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
@@ -45,6 +45,7 @@ class PrimitiveType:
         bits: width of one element in bits; 0 for types without elements.
         kind: the family of values.
         numpy: NumPy dtype of host arrays; None for types without elements.
+        is_array: true if arrays of this type exist.
     """
 
     name: str
@@ -52,6 +53,10 @@ class PrimitiveType:
     bits: int
     kind: Kind
     numpy: np.dtype[Any] | None
+    is_array: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_array", self.kind in _ARRAY_KINDS)
 
     def __repr__(self) -> str:
         return self.name
@@ -65,11 +70,6 @@ class PrimitiveType:
         if self.numpy is None:
             raise ShapeError(f"{self.name} has no elements", why="only array types have a dtype")
         return self.numpy
-
-    @property
-    def is_array(self) -> bool:
-        """True if arrays of this type exist."""
-        return self.kind in _ARRAY_KINDS
 
     @property
     def is_integral(self) -> bool:

@@ -85,6 +85,16 @@ class HloInstruction:
             kept = _without_defaults(self.op, self.attrs)
             object.__setattr__(self, "attrs", MappingProxyType(kept) if kept else _NO_ATTRS)
 
+    def with_operands(self, operands: tuple[HloInstruction, ...]) -> HloInstruction:
+        """As `dataclasses.replace`, without going through the attributes again."""
+        made = object.__new__(HloInstruction)
+        for name, value in (
+            ("op", self.op), ("shape", self.shape), ("operands", operands),
+            ("attrs", self.attrs), ("name", self.name), ("note", self.note),
+        ):  # fmt: skip
+            object.__setattr__(made, name, value)
+        return made
+
     @property
     def opcode(self) -> str:
         """Spelling of the opcode in text."""

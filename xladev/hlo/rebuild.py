@@ -69,7 +69,7 @@ def with_operands(
     same = len(operands) == len(instruction.operands) and all(
         map(lambda a, b: a is b, operands, instruction.operands)
     )
-    return instruction if same else replace(instruction, operands=operands)
+    return instruction if same else instruction.with_operands(operands)
 
 
 def rebuild(
