@@ -84,7 +84,13 @@ def _decomposed(e: Emitter, a: Value) -> tuple[Value, Value]:
     diagonals = [mx.diagonal(e, e.real(x)) for x in (final.top_left, final.bottom_right)]
     vectors = e.concatenate((final.top_vectors, final.bottom_vectors), 1)
     vectors = e.slice_in(e.slice_in(vectors, 1, 0, n), 2, 0, n)
-    return e.slice_in(e.concatenate(diagonals, 1), 1, 0, n), vectors
+    return e.slice_in(e.concatenate(diagonals, 1), 1, 0, n), _of_length_one(e, vectors)
+
+
+def _of_length_one(e: Emitter, vectors: Value) -> Value:
+    """Rows whose length some hundred rotations, each rounded, took away from one."""
+    length = e.op("sqrt", e.reduce(mx.square_magnitude(e, vectors), (2,)))
+    return e.divide(vectors, mx.as_type_of(e, mx.down(e, length, vectors), vectors))
 
 
 def _quadrants(e: Emitter, a: Value, k: int) -> _Quadrants:
