@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -204,23 +205,31 @@ def _entries() -> str:
 
 
 class _Entries:
-    """Entries that no script has now. Thread-safe; what was linked once stays."""
+    """Entries that no script has now. Thread-safe; what was linked once stays.
+
+    Scripts may be freed in the middle of anything, linking included: giving back takes no lock.
+    """
 
     def __init__(self) -> None:
-        self._free: list[tuple[int, int]] = []
+        self._free: deque[tuple[int, int]] = deque()
         self._lock = threading.Lock()
 
     def take(self) -> tuple[int, int]:
         """An entry's address, and that of its word for a program."""
-        with self._lock:
-            if not self._free:
-                self._free = _linked_entries()
-            return self._free.pop()
+        while True:
+            try:
+                return self._free.pop()
+            except IndexError:
+                self._link_more()
 
     def give(self, entry: tuple[int, int]) -> None:
         """Takes back what nobody will call any more."""
+        self._free.append(entry)
+
+    def _link_more(self) -> None:
         with self._lock:
-            self._free.append(entry)
+            if not self._free:
+                self._free.extend(_linked_entries())
 
 
 _ENTRIES = _Entries()

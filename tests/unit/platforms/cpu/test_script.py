@@ -278,8 +278,24 @@ def test_an_entry_that_nobody_calls_any_more_is_used_again() -> None:
     entry = loaded.entry
     del loaded
     gc.collect()
-    with script_runner._ENTRIES._lock:
-        assert entry in [address for address, _ in script_runner._ENTRIES._free]
+    assert entry in [address for address, _ in script_runner._ENTRIES._free]
+
+
+def test_a_script_may_be_freed_while_more_entries_are_linked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entries = script_runner._Entries()
+    linked: list[tuple[int, int]] = [(1, 1), (2, 2)]
+
+    def freed_meanwhile() -> list[tuple[int, int]]:
+        giver = threading.Thread(target=entries.give, args=((3, 3),), daemon=True)
+        giver.start()
+        giver.join(10)
+        assert not giver.is_alive(), "a finalizer that this thread ran would wait for ever"
+        return linked
+
+    monkeypatch.setattr(script_runner, "_linked_entries", freed_meanwhile)
+    assert {entries.take() for _ in range(3)} == {(1, 1), (2, 2), (3, 3)}
 
 
 def test_threads_may_run_one_script_at_a_time_each() -> None:
