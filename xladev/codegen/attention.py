@@ -22,7 +22,6 @@ LEAST_ROWS = 16
 keys: measured, 16 queries and keys take 1.4 times as long in one kernel, 32 take 0.9 times."""
 LEAST_KEYS = 32
 LEAST_WIDTH = 8
-_MOVED = frozenset({"broadcast", "iota"})
 _CHEAP = frozenset(
     {"add", "and", "compare", "convert", "maximum", "minimum", "multiply", "negate", "not", "or",
      "select", "subtract", "xor"}
@@ -100,8 +99,11 @@ class Attention:
         """Whether each score may compute an instruction for itself."""
         if i.opcode == "reshape":
             return _is_same(i, i.operands[0])
+        if i.opcode == "broadcast":
+            order = i["dimensions"]
+            return not self.is_score(i.operands[0]) or tuple(order) == tuple(sorted(order))
         is_cheap = i.op.elementwise and (self.is_score(i) or i.opcode in _CHEAP)
-        return i.opcode in _MOVED or is_cheap
+        return i.opcode == "iota" or is_cheap
 
 
 def kept_dims(shape: Shape) -> tuple[int, ...]:
@@ -228,9 +230,9 @@ def _is_folded(
     kept = [d for d, size in enumerate(spread.shape.dims) if size != 1]
     sizes = reduce.operands[0].shape.dims
     folded = [d for d in reduce["dimensions"] if sizes[d] != 1]
-    last = max(d for d, size in enumerate(sizes) if size != 1)
+    last = [d for d, size in enumerate(sizes) if size != 1][-1:]
     places = zip(spread["dimensions"], spread.operands[0].shape.dims, strict=True)
-    if folded != [last] or [d for d, size in places if size != 1] != kept[:-1]:
+    if not folded or folded != last or [d for d, size in places if size != 1] != kept[:-1]:
         return False
     within |= seen | {spread, reduce}
     return True
@@ -282,12 +284,11 @@ def _values_of(root: HloInstruction, last: HloInstruction, number: int) -> Value
     batch = last[f"{name}_batch_dims"]
     weights = last.operands[1 - number]
     sizes = weights.shape.dims
-    if [d for d in batch if sizes[d] != 1] != sorted(d for d in batch if sizes[d] != 1):
+    apart = [d for d, size in enumerate(sizes) if size != 1]
+    summed = [d for d in last[f"{name}_contracting_dims"] if sizes[d] != 1]
+    if [d for d in batch if sizes[d] != 1] != apart[:-2] or summed != apart[-1:]:
         return None
     kept = [n for n in range(count) if last.shape.dims[n] != 1]
-    (depth,) = [d for d in last[f"{name}_contracting_dims"] if sizes[d] != 1] or (-1,)
-    if depth != max(d for d, size in enumerate(sizes) if size != 1):
-        return None
     strides = _result_strides(root)
     left = range(count, count + len(last.operands[0].shape.dims) - count - _summed(last))
     right = range(left.stop, last.shape.rank)

@@ -134,3 +134,31 @@ def test_a_pass_changes_nothing_the_second_time() -> None:
 
 def test_scores_may_be_the_product() -> None:
     assert len(kernels(attention(scores="", softmax=SOFTMAX.replace("(x", "(p")))) == 1
+
+
+@pytest.mark.parametrize("heads", [32, 70])
+def test_values_for_each_query_are_left_alone(heads: int) -> None:
+    """The last product is batched over queries: heads are its rows, even if there are as many."""
+    result = """ROOT r = f32[B,Q,H,W] dot(w, v), lhs_batch_dims={0,2}, rhs_batch_dims={0,1},
+    lhs_contracting_dims={3}, rhs_contracting_dims={2}"""
+    operands = HEADS_APART.replace("v = f32[B,H,K,W]", "v = f32[B,Q,K,W]")
+    assert not kernels(attention(operands, result=result, H=heads))
+
+
+def test_values_summed_over_heads_and_keys_are_left_alone() -> None:
+    operands = """q = f32[Q,D] parameter(0)  k = f32[H,K,D] parameter(1)
+  v = f32[H,K,W] parameter(2)
+  x = f32[Q,H,K] dot(q, k), lhs_contracting_dims={1}, rhs_contracting_dims={2}"""
+    softmax = SOFTMAX.replace("[B,H,Q", "[Q,H").replace("={3}", "={2}").replace("0,1,2", "0,1")
+    result = "ROOT r = f32[Q,W] dot(w, v), lhs_contracting_dims={1,2}, rhs_contracting_dims={0,1}"
+    assert not kernels(attention(operands, "", softmax, result))
+
+
+def test_scores_that_a_broadcast_turns_are_left_alone() -> None:
+    turned = """y = f32[B,H,Q,K] broadcast(p), dimensions={0,1,3,2}
+  x = f32[B,H,Q,K] add(p, y)"""
+    assert not kernels(attention(scores=turned, Q=64, K=64))
+
+
+def test_a_softmax_of_one_score_is_left_alone() -> None:
+    assert not kernels(attention(B=1, H=1, Q=1, K=1))
