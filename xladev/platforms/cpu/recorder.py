@@ -72,7 +72,10 @@ class TracedProgram:
 
 
 class Recorder:
-    """The one recorder of the process, a `TraceSource`. Thread-safe."""
+    """The one recorder of the process, a `TraceSource`. Thread-safe.
+
+    Programs are unloaded wherever garbage is collected, also by a thread that is in here.
+    """
 
     def __init__(self) -> None:
         self._word = array("q", [0])
@@ -82,7 +85,7 @@ class Recorder:
         self._rows: Rows = np.empty((0, 4), np.int64)
         self._programs: dict[int, list[tuple[int, Program]]] = {}
         self._accounts: dict[int, str] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         keep_forever(self._word)
 
     @property
@@ -131,7 +134,8 @@ class Recorder:
         kept = self._rows[min(since, MOST_ROWS) : end].copy()
         kept[:, 2] = in_nanoseconds(kept[:, 2], self._begin, self._now())
         with self._lock:
-            programs = {address: tuple(them) for address, them in self._programs.items()}
+            known = self._programs.copy()
+        programs = {address: tuple(them) for address, them in known.items()}
         return events_of(kept, programs, self._accounts), max(0, end - max(since, MOST_ROWS))
 
     def stop(self) -> None:
