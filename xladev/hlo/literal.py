@@ -131,10 +131,19 @@ def _checked(shape: Shape, array: Array) -> Array:
             hint="use literal_of(), or cast the array first",
         )
     array = np.ascontiguousarray(array).reshape(shape.dims)
-    if array.flags.writeable:
+    if _may_change(array):
         array = array.copy()
         array.flags.writeable = False
     return array
+
+
+def _may_change(array: Any) -> bool:
+    """Whether somebody may write to it: by itself, or by an array that it is a view of."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return False
 
 
 def literal_of(value: Any, element_type: dt.PrimitiveType | None = None) -> Literal:

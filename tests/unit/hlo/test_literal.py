@@ -44,6 +44,23 @@ def test_views_and_digests_are_those_of_the_bits(dtype: object, dims: tuple[int,
     assert made.digest() == hashlib.sha256(made.bits()).digest()
 
 
+def test_a_read_only_view_of_what_others_may_write_to_is_copied() -> None:
+    owner = np.arange(COUNT, dtype=np.float32)
+    view = owner.reshape(1, -1)[:]
+    view.flags.writeable = False
+    made = literal_of(view)
+    digest = made.digest()
+    owner[5] = -1.0
+    assert made.array is not None and made.array[0, 5] == 5.0
+    assert digest == hashlib.sha256(made.bits()).digest()
+
+
+def test_what_nobody_may_write_to_is_not_copied() -> None:
+    owner = np.arange(COUNT, dtype=np.float32)
+    owner.flags.writeable = False
+    assert np.shares_memory(literal_of(owner[:7]).value, owner)
+
+
 def test_tuples_and_tokens_have_views_too() -> None:
     pair = literal_of((np.float32(1), np.arange(COUNT, dtype=np.float32)))
     assert pair.view() == pair.bits() and not pair.is_short
