@@ -254,6 +254,17 @@ def test_results_whose_rows_lie_unaligned_stay_near() -> None:
     assert [plan is not None and plan.is_far for plan in plans] == [False, True]
 
 
+@pytest.mark.parametrize(("groups", "is_far"), [(1, True), (2, False), (5, True), (80, True)])
+def test_results_whose_groups_begin_unaligned_stay_near(groups: int, is_far: bool) -> None:
+    """Of 80 features, 40 begin in the middle of a vector, 16 do not; 1 each are one vector."""
+    channels = 80 // groups
+    extra = f", feature_group_count={groups}"
+    hlo = text("64,60,60,80", f"1,1,{channels},80", "64,60,60,80", "size=1x1", NHWC, extra)
+    plan = window_plan(parse_module(hlo).entry.root)
+    assert plan is not None
+    assert plan.is_far == is_far
+
+
 def test_blocks_are_tall_where_tables_have_few_of_the_positions() -> None:
     window = "size=7x7 stride=2x2 pad=2_3x2_3"
     dense = text("1,224,224,{n}", "7,7,{n},64", "1,112,112,64", window, NHWC)

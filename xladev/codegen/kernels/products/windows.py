@@ -217,12 +217,13 @@ class WindowPlan:
 
     @property
     def is_far(self) -> bool:
-        """True if what is read and written exceeds caches, and rows of the result lie aligned."""
+        """True if what is read and written exceeds caches, and rows of each group lie aligned."""
         size, row = self.total.host_nbytes, self.groups * self.features
+        unbroken = row if self.is_depthwise else self.features
         read = prod(a.size for a in self.axes) * self.groups * self.channels
         batch = self.pixels[self.batch[0]]
         nbytes = (prod(self.pixels) * row + batch * read) * size
-        return nbytes >= FAR_NBYTES and row * size % WIDEST_NBYTES == 0
+        return nbytes >= FAR_NBYTES and unbroken * size % WIDEST_NBYTES == 0
 
     @property
     def workspace_nbytes(self) -> int:
