@@ -1,0 +1,135 @@
+"""Instructions of a script as they are written: registers, and what they hold that is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xladev.codegen.llvm import ModuleBuilder
+from xladev.platforms.cpu.script import (
+    BINARY,
+    CALL,
+    FIRST_FREE,
+    MOST_ARGUMENTS,
+    Kind,
+    Operation,
+    Script,
+    packed_instructions,
+)
+
+_LINE = 8
+"""Registers in 64 bytes: what is on the stack is aligned so."""
+
+_TABLE = re.compile(r"@\S+ = internal constant \[\d+ x i64\] \[(.*)\], align \d+")
+
+
+class NoScriptError(Exception):
+    """A program that is none for a script. Whoever writes one catches it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An address: what a register holds, and bytes behind it."""
+
+    base: int
+    offset: int
+
+
+Held = int | Place
+"""A number that is known, or a register with an offset."""
+
+
+@dataclass(slots=True)
+class ScriptCode:
+    """The instructions so far, and what registers hold that are known beforehand.
+
+    Attributes:
+        module: with all kernels, for the procedures in `ModuleBuilder.procedures`' order.
+        code: numbers of the instructions.
+        registers: how many are taken.
+        table: bytes that procedures read.
+        known: registers below 0, by what they hold.
+    """
+
+    module: ModuleBuilder
+    code: list[int] = field(default_factory=list[int])
+    registers: int = FIRST_FREE
+    table: bytearray = field(default_factory=bytearray)
+    known: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    _procedures: dict[str, int] = field(init=False)
+    _tables: dict[str, int] = field(default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        self._procedures = {name: n for n, name in enumerate(self.module.procedures())}
+
+    def script(self) -> Script:
+        """What was written."""
+        return Script(
+            packed_instructions(self.code), tuple(self.known), self.registers, bytes(self.table)
+        )
+
+    def call(self, function: int, arguments: Sequence[int]) -> None:
+        """Calls the function at an address."""
+        if len(arguments) > MOST_ARGUMENTS:
+            raise NoScriptError
+        self.do(CALL + len(arguments), function)
+        self.code += [*arguments, *[0] * (-len(arguments) % 4)]
+
+    def do(self, operation: int, a: int = 0, b: int = 0, c: int = 0) -> None:
+        """Appends an instruction."""
+        self.code += (operation, a, b, c)
+
+    def mark(self, mark: int) -> None:
+        """Says what was done."""
+        self.do(Operation.MARK, self.number(mark))
+
+    def fresh(self) -> int:
+        """A register that nothing has."""
+        self.registers += 1
+        return self.registers - 1
+
+    def fresh_line(self, count: int) -> int:
+        """The first of some registers in a row, at a multiple of 64 bytes."""
+        first = -(-self.registers // _LINE) * _LINE
+        self.registers = first + count
+        return first
+
+    def number(self, value: int) -> int:
+        """The register of a number."""
+        return self.held(Kind.NUMBER, value)
+
+    def register(self, value: Held) -> int:
+        """A register that holds a value, after instructions if need be."""
+        if isinstance(value, int):
+            return self.number(value)
+        if not value.offset:
+            return value.base
+        made = self.fresh()
+        self.do(BINARY["add"], value.base, self.number(value.offset), made)
+        return made
+
+    def procedure(self, symbol: str) -> int:
+        """The register of a procedure's address."""
+        if symbol not in self._procedures:
+            raise NoScriptError
+        return self.held(Kind.PROCEDURE, self._procedures[symbol])
+
+    def table_of(self, symbol: str) -> int:
+        """The register of a table's address."""
+        if symbol not in self._tables:
+            found = _TABLE.fullmatch(self.module.constant_text(symbol))
+            if found is None:
+                raise NoScriptError
+            self._tables[symbol] = len(self.table)
+            for item in found[1].split(", "):
+                self.table += int(item.removeprefix("i64 ")).to_bytes(8, "little", signed=True)
+            self.table += bytes(-len(self.table) % 64)
+        return self.held(Kind.TABLE, self._tables[symbol])
+
+    def held(self, kind: Kind, number: int) -> int:
+        """The register that holds something from the beginning on."""
+        key = int(kind), number
+        if key not in self.known:
+            self.known[key] = -len(self.known) - 1
+        return self.known[key]
