@@ -317,6 +317,7 @@ def _gather(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
     source = i.operands[0]
     batch = [d for d in range(i.shape.rank) if d not in i["offset_dims"]]
     is_far = source in e.arrays and source.shape.nbytes >= _FAR_NBYTES
+    is_far = is_far and e.b.module.target.has_prefetch
     if isinstance(e, VectorEmitter) and is_far and batch:
         array, last = e.arrays[source][0], batch[-1]
         moved = e.at.value(e.at.add(index[last], _ROWS_AHEAD))

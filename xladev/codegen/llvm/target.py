@@ -35,6 +35,8 @@ class TargetTraits:
             AVX512-BF16), in vectors of 64 bytes.
         has_extremes: the larger of two floats, NaN kept and -0 below 0, is an instruction
             (aarch64, wasm32, PTX, not x86).
+        has_prefetch: memory can be asked for before it is read (not PTX, where other threads run
+            meanwhile).
         missing: names of intrinsics for which LLVM would call the mathematical library; code that
             computes the same is emitted instead (`portable.py`).
         vector_nbytes: bytes of the widest vector register.
@@ -54,6 +56,7 @@ class TargetTraits:
     has_bfloat_products: bool = False
     has_scaling: bool = False
     has_extremes: bool = True
+    has_prefetch: bool = True
     missing: frozenset[str] = frozenset()
     vector_nbytes: int = 16
     array_alignment: int = 0

@@ -32,6 +32,7 @@ TRAITS = TargetTraits(
     has_half_conversion=True,
     has_bfloat_conversion=True,
     has_indexed_vectors=False,
+    has_prefetch=False,
     array_alignment=ALIGNMENT,
     functions=target_functions,
 )
