@@ -61,12 +61,7 @@ class _Combined(Accumulators):
         return [self.fold.combine(b, x, y) for x, y in zip(held, new, strict=True)]
 
     def total(self, b: FunctionBuilder, held: Sequence[Value]) -> Value:
-        left = list(held)
-        while len(left) > 1:
-            half = len(left) // 2
-            pairs = zip(left[:half], left[half:], strict=True)
-            left = [self.fold.combine(b, *pair) for pair in pairs]
-        total = left[0]
+        total = self.fold.by_halves(b, held)
         while total.lanes > 1:
             total = self.fold.combine(b, *_halves(b, total))
         return total

@@ -17,7 +17,7 @@ from xladev.codegen.kernels.fold_space import FoldSpace
 from xladev.codegen.kernels.folds import Fold
 from xladev.codegen.kernels.vectors import lanes_for, store_at
 from xladev.codegen.llvm import I64, FunctionBuilder, Value, vector
-from xladev.codegen.scalar.elements import Element, real_of
+from xladev.codegen.scalar.elements import real_of
 
 Places = tuple[IndexValue, ...]
 
@@ -262,7 +262,7 @@ class _Block:
             for fold, buffer in zip(self.around.folds, buffers, strict=True):
                 new = [self._element(fold, row, column, lanes) for row in rows]
                 place, held = self._held(fold, buffer, column, lanes)
-                self.b.store(fold.combine(self.b, held, _by_halves(self.b, fold, new)), place)
+                self.b.store(fold.combine(self.b, held, fold.by_halves(self.b, new)), place)
 
         self._columns(body)
 
@@ -271,15 +271,17 @@ class _Block:
         axes = self.around.space.axes[:-1]
         return (*(next(inner) if axis.folded else next(outer) for axis in axes), last)
 
-    def _element(self, fold: Fold, row: Places, column: Value, lanes: int) -> Element:
+    def _element(self, fold: Fold, row: Places, column: Value, lanes: int) -> Value:
         space, operand = self.around.space, fold.reduce.operands[0]
         if lanes == 1:
             single = self.around.k.e
             places = self._places(row, single.at.add(self.first, column))
-            return single.element(operand, space.dims_at(single.at, places))
+            return real_of(
+                single.element(operand, space.dims_at(single.at, places)), "a fold in vectors"
+            )
         e = self.around.e
         places = self._places(row, e.at.add(self.first, column))
-        return e.element(operand, space.vector_index(e, places))
+        return real_of(e.element(operand, space.vector_index(e, places)), "a fold in vectors")
 
     def store(self, totals: Sequence[Value]) -> None:
         """Stores the results."""
@@ -299,11 +301,3 @@ class _Block:
                     store_at(around.k, result, position(at, result.shape, index), element)
 
         self._columns(body)
-
-
-def _by_halves(b: FunctionBuilder, fold: Fold, elements: Sequence[Element]) -> Element:
-    left = list(elements)
-    while len(left) > 1:
-        half = len(left) // 2
-        left = [fold.combine(b, x, y) for x, y in zip(left[:half], left[half:], strict=True)]
-    return left[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -51,6 +51,15 @@ class Fold:
         types = (self.dtype, self.dtype)
         both = emit_elementwise(b, self.opcode, types, self.dtype, (held, new))
         return real_of(both, "a fold in vectors")
+
+    def by_halves(self, b: FunctionBuilder, elements: Sequence[Value]) -> Value:
+        """All elements or vectors as one: the first half with the second, until one is left."""
+        left = list(elements)
+        while len(left) > 1:
+            half = len(left) // 2
+            pairs = zip(left[:half], left[half:], strict=True)
+            left = [self.combine(b, *pair) for pair in pairs]
+        return left[0]
 
     def rounded(self, b: FunctionBuilder, total: Element) -> Element:
         """What was combined, in the result's type."""
