@@ -6,9 +6,11 @@ import argparse
 
 from xladev.cli.inputs import given_inputs
 from xladev.cli.output import check_least, indented, progress
+from xladev.cli.programs import load_program
 from xladev.cli.suspects import WRONG, add_suspect, keep, report_no_failure, suspect_of
-from xladev.client import load
+from xladev.errors import printable_name
 from xladev.hlo.text import print_module
+from xladev.runtime.registry import current_registry
 from xladev.testing.debug.bisect import bisect
 
 _SHOWN = 40
@@ -25,14 +27,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     check_least("--budget", arguments.budget, 0)
-    module = load(arguments.file)
+    module = load_program(arguments.file)
     inputs = given_inputs(module, arguments)
     with suspect_of(arguments) as suspect, progress(f"bisecting {arguments.file.name}"):
-        found = bisect(suspect, module, inputs, budget_s=arguments.budget)
+        platform = current_registry().platform(suspect.platform)
+        target = platform.compile_target(suspect.options.target)
+        found = bisect(suspect, module, inputs, budget_s=arguments.budget, target=target)
     if found.reduction is None:
         return report_no_failure(found.verdict, suspect)
     small = found.reduction.module
-    print(f"{module.name} on {suspect.platform}: {indented(found.verdict.detail)}")
+    on = f"{printable_name(module.name)} on {suspect.platform}"
+    print(f"{on}: {indented(found.verdict.detail)}")
     print(
         f"{module.instruction_count} instructions became {small.instruction_count}, "
         f"after {found.reduction.tried} programs"
@@ -42,6 +47,9 @@ def _run(arguments: argparse.Namespace) -> int:
     if small.instruction_count <= _SHOWN:
         print(f"\n{print_module(small).strip()}\n")
     print(indented(found.last.detail))
+    if found.step:
+        print(f"the first that differs: after {found.step}, the program means something else")
+        print(indented(found.finding))
     name = f"{arguments.file.stem}.small"
     keep((small, found.reduction.arguments), name, arguments, suspect)
     return WRONG

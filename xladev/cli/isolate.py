@@ -6,9 +6,10 @@ import argparse
 import sys
 
 from xladev.cli.inputs import given_inputs
-from xladev.cli.output import indented, progress
+from xladev.cli.output import indented, print_line, progress
+from xladev.cli.programs import load_program
 from xladev.cli.suspects import WRONG, add_suspect, keep, named, report_no_failure, suspect_of
-from xladev.client import load
+from xladev.errors import printable_name
 from xladev.runtime.registry import current_registry
 from xladev.testing.debug.isolate import Culprit, Isolation, isolate
 from xladev.testing.debug.suspect import Suspect
@@ -21,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    module = load(arguments.file)
+    module = load_program(arguments.file)
     inputs = given_inputs(module, arguments)
     with suspect_of(arguments) as suspect, progress(f"isolating in {arguments.file.name}"):
         target = (
@@ -30,7 +31,8 @@ def _run(arguments: argparse.Namespace) -> int:
         found = isolate(suspect, target, module, inputs)
     if not found.verdict.is_wrong:
         return report_no_failure(found.verdict, suspect)
-    print(f"{module.name} on {suspect.platform}: {indented(found.verdict.detail)}")
+    on = f"{printable_name(module.name)} on {suspect.platform}"
+    print(f"{on}: {indented(found.verdict.detail)}")
     _report(found, arguments, suspect)
     return WRONG
 
@@ -45,7 +47,7 @@ def _report(found: Isolation, arguments: argparse.Namespace, suspect: Suspect) -
     if found.culprit is None:
         print(f"kernels: each of {found.judged[1]} is right alone")
         if found.exchanges:
-            print(f"not run alone, as they exchange data: {', '.join(found.exchanges)}")
+            print_line(f"not run alone, as they exchange data: {', '.join(found.exchanges)}")
         mended = ", ".join(found.mended_by)
         print(f"the whole program is right with: {mended or 'none of the options that were tried'}")
         print("so order, memory or joins are to blame; `xladev bisect` shrinks the program")
@@ -65,11 +67,11 @@ _PLACE = {
 
 
 def _report_culprit(culprit: Culprit) -> None:
-    print(named(culprit.instruction))
+    print_line(named(culprit.instruction))
     print(indented(culprit.verdict.detail))
     if culprit.inside is not None:
         print(_PLACE[culprit.inside.computes_operands])
         _report_culprit(culprit.inside)
     elif culprit.instruction.opcode == "fusion":
         names = ", ".join(i.name for i in culprit.instruction["calls"].instructions)
-        print(f"within it, each instruction is right alone: {names}")
+        print_line(f"within it, each instruction is right alone: {names}")

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from xladev.cli.inputs import add_inputs, add_options, given_options
+from xladev.cli.programs import PROGRAM_HELP
 from xladev.errors import UsageError
 from xladev.hlo.ir import HloInstruction
 from xladev.runtime.registry import current_registry
@@ -20,7 +21,7 @@ RIGHT = 0
 
 def add_suspect(parser: argparse.ArgumentParser) -> None:
     """The program, the platform under suspicion, and what it is held against."""
-    parser.add_argument("file", type=Path, help="HLO text or serialized HloModuleProto")
+    parser.add_argument("file", type=Path, help=PROGRAM_HELP)
     parser.add_argument("--platform", help="platform under suspicion; default: the best one")
     parser.add_argument(
         "--against", metavar="PLATFORM", default=DEFINITION, help="the one that is right"

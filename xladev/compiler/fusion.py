@@ -3,24 +3,27 @@
 A producer joins the kernel of its users if all of them are in one kernel and each of its elements
 is then computed once, or at a few indices; producers that cost nothing (scalar constants and their
 broadcasts, iota) are copied into every kernel that reads them, and so are large ones that cost less
-than to write and read them (`compiler/copied.py`). Since no value leaves a group but its root's,
-groups can never wait for each other in a circle.
+than to write and read them (`compiler/copied.py`). The backend is asked about all of them but
+scalar constants. Since no value leaves a group but its root's, groups can never wait for each other
+in a circle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from xladev import instrument
 from xladev.compiler.copied import is_worth_copying
-from xladev.compiler.support import Support
+from xladev.compiler.support import YES, Support
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.names import UniqueNames
 from xladev.hlo.opset import opdef
 from xladev.hlo.rebuild import Users, map_computations, rebuild, users_of
 from xladev.passes.call_inliner import CallInliner
+from xladev.passes.pass_ import HloModulePass
 
 Leaders = Mapping[HloInstruction, frozenset[HloInstruction]]
 """For each instruction the roots of the kernels that compute it."""
@@ -49,6 +52,9 @@ _UNFUSED_OPERANDS: Mapping[str, frozenset[int]] = MappingProxyType(
 )
 """Operands that must lie in memory because they are updated in place."""
 
+_READS_MEMORY = frozenset({"custom-call", "fusion"})
+"""Opcodes that nothing is computed for in their kernels, not even what costs nothing."""
+
 
 def is_free(instruction: HloInstruction) -> bool:
     """True if computing an element anew wherever it is read costs next to nothing."""
@@ -66,8 +72,8 @@ def default_can_fuse(producer: HloInstruction, consumer: HloInstruction) -> bool
 
 def _rule_refusal(producer: HloInstruction, consumer: HloInstruction) -> str:
     """Why the general rule keeps two instructions apart; empty if it does not."""
-    if consumer.opcode == "custom-call":
-        return f"{consumer.name} (custom-call) reads its operands from memory"
+    if consumer.opcode in _READS_MEMORY:
+        return f"{consumer.name} ({consumer.opcode}) reads its operands from memory"
     if is_free(producer):
         return ""
     if not (producer.op.elementwise or producer.opcode in _INDEX_ONLY):
@@ -86,34 +92,38 @@ def _rule_refusal(producer: HloInstruction, consumer: HloInstruction) -> str:
     return f"{consumer.name} ({consumer.opcode}) reads its operands from memory"
 
 
+def always(first: HloInstruction, second: HloInstruction) -> Support:
+    """The answer where no platform is named: whatever the general rule allows."""
+    return YES
+
+
 @dataclass(frozen=True, slots=True)
-class Fusion:
-    """The pass that forms kernels.
+class Fusion(HloModulePass):
+    """Forms kernels: groups of instructions become `fusion` instructions.
 
     Attributes:
-        can_fuse: asked after the general rule said yes.
+        can_fuse: the backend's answer, asked after the general rule said yes.
         max_group: most instructions in one kernel, without those that cost nothing.
         epilogues: opcodes whose kernels go on with elementwise instructions on their result, of
             the same dimensions; one of them a kernel.
         copied_from_nbytes: size from which cheap producers are copied; None for never.
-        name: for dumps and timings.
     """
 
-    can_fuse: CanFuse
+    name = "fusion"
+    can_fuse: CanFuse = always
     max_group: int = MAX_GROUP
     epilogues: frozenset[str] = frozenset()
     copied_from_nbytes: int | None = None
-    name: str = field(default="fusion")
 
     def run(self, module: HloModule) -> HloModule:
         """The module with groups of two or more instructions as `fusion` instructions.
 
         Computations that are not programs of kernels (reducers, comparators) stay as they are.
         """
-        programs = kernel_programs(module)
-        return map_computations(module, lambda c: self._fuse(c) if c.name in programs else c)
+        programs, names = kernel_programs(module), KernelNames(module)
+        return map_computations(module, lambda c: self._fuse(c, names) if c.name in programs else c)
 
-    def _fuse(self, computation: HloComputation) -> HloComputation:
+    def _fuse(self, computation: HloComputation, names: KernelNames) -> HloComputation:
         users = users_of(computation)
         leader = self._leaders(computation, users, controlled(computation))
         members: dict[HloInstruction, list[HloInstruction]] = {}
@@ -123,11 +133,12 @@ class Fusion:
         replacements: dict[HloInstruction, HloInstruction] = {}
         dead: set[HloInstruction] = set()
         for root, group in members.items():
-            if len(group) == 1 and not _reads_free(root):
-                continue
             if not is_kernel(root) or is_free(root):
                 continue
-            replacements[root] = fused_group(root, set(group), computation.name)
+            whole = with_copies(set(group), self.can_fuse)
+            if len(whole) == 1:
+                continue
+            replacements[root] = fused_group(root, whole, computation.name, names)
             dead.update(i for i in group if i is not root)
         fused = rebuild(computation, replacements)
         return without_dead(fused)
@@ -209,6 +220,8 @@ class Fusion:
         if not readers:
             return "it is a result, or has control dependencies"
         for reader in readers:
+            if reader.opcode == "tuple":
+                return f"it is passed on in memory, as a part of {reader.name}"
             if not is_kernel(reader):
                 return f"{reader.name} ({reader.opcode}) reads its operands from memory"
             why = _rule_refusal(instruction, reader)
@@ -264,6 +277,18 @@ class _Reads:
                 yield self._numbers.setdefault(key, len(self._numbers) + 1)
 
 
+@dataclass(frozen=True, slots=True)
+class Defuser(HloModulePass):
+    """Takes fusions of another compiler apart: they hold what that one could put in a kernel."""
+
+    name = "defuser"
+    only_for = frozenset({"fusion"})
+
+    def run(self, module: HloModule) -> HloModule:
+        """The module with the instructions of every `fusion` in its place."""
+        return without_fusions(module)
+
+
 def without_fusions(module: HloModule) -> HloModule:
     """The module with the instructions of every `fusion` in its place.
 
@@ -307,26 +332,68 @@ def is_kernel(instruction: HloInstruction) -> bool:
     )
 
 
-def _reads_free(root: HloInstruction) -> bool:
-    """Whether a kernel can compute an operand for itself; a custom call reads all from memory."""
-    if root.opcode == "custom-call" or not is_kernel(root):
-        return False
-    return any(is_free(o) for o in root.operands)
+def with_copies(
+    group: AbstractSet[HloInstruction], can_fuse: CanFuse = always
+) -> set[HloInstruction]:
+    """A kernel's instructions, and the values that cost nothing which it computes for itself.
+
+    Scalar constants are part of any kernel. Others the backend allows, for each of their readers in
+    the kernel: what one of them has to read from memory, all of them read there.
+    """
+    copied: set[HloInstruction] = set()
+    refused: set[HloInstruction] = set()
+    readers = sorted((i for i in group if i.opcode not in _READS_MEMORY), key=lambda i: i.name)
+    while readers:
+        reader = readers.pop()
+        for value in (o for o in reader.operands if is_free(o) and o not in group):
+            if value.opcode != "constant" and not (answer := can_fuse(value, reader)):
+                refused.add(value)
+                why = f"read from memory by {reader.name}: {answer.reason}"
+                instrument.decision("fusion", value.name, why)
+            elif value not in copied:
+                copied.add(value)
+                readers.append(value)
+    return (copied - refused) | group
 
 
-def fused_group(root: HloInstruction, group: set[HloInstruction], where: str) -> HloInstruction:
-    """A fusion instruction that computes ``root`` from values outside of the group."""
+class KernelNames:
+    """Names for what is in kernels: different from all others in the module.
+
+    Args:
+        module: whose kernels are formed.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        self._names = UniqueNames({i.name for c in module.computations for i in c.instructions})
+        self._inside: set[str] = set()
+
+    def parameter(self, number: int) -> str:
+        """The name of a parameter of a kernel."""
+        return self._names.take(f"param_{number}")
+
+    def within(self, i: HloInstruction) -> str:
+        """The name of an instruction in a kernel: its own, unless there may be others of it."""
+        if i.name in self._inside or is_free(i):
+            return self._names.take(i.name)
+        self._inside.add(i.name)
+        return i.name
+
+
+def fused_group(
+    root: HloInstruction, group: set[HloInstruction], where: str, names: KernelNames
+) -> HloInstruction:
+    """A fusion instruction that computes ``root``: a group, from values outside of it."""
     inside, outside = _inside_and_outside(root, group)
     made: dict[HloInstruction, HloInstruction] = {}
     parameter = opdef("parameter")
     for number, value in enumerate(outside):
         made[value] = HloInstruction(
-            parameter, value.shape, (), {"parameter_number": number}, f"param_{number}"
+            parameter, value.shape, (), {"parameter_number": number}, names.parameter(number)
         )
     for old in inside:
         operands = tuple(made[o] for o in old.operands)
         note = replace(old.note, control_predecessors=())
-        made[old] = replace(old, operands=operands, note=note)
+        made[old] = replace(old, operands=operands, note=note, name=names.within(old))
     body = HloComputation(f"fused.{where}.{root.name}", tuple(made.values()), made[root])
     attrs = {"kind": _kind(root), "calls": body}
     return HloInstruction(
@@ -354,7 +421,7 @@ def _inside_and_outside(
             stack.pop()
             continue
         seen.add(following)
-        if following in group or is_free(following):
+        if following in group:
             stack.append((following, iter(following.operands)))
         else:
             outside.append(following)

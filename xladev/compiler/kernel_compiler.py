@@ -7,33 +7,36 @@ The SDK forms kernels, has each lowered once, and assigns buffers. A backend wri
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.compiler.arena import arena_alignment
+from xladev.compiler.compile_record import note_plan
 from xladev.compiler.contract import Compiler
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.executable import Executable
-from xladev.compiler.fusion import Fusion, without_fusions
-from xladev.compiler.isolation import expect
+from xladev.compiler.fusion import Defuser
+from xladev.compiler.fusion_pipeline import CompilerMethod, fusion_passes, plugin_name
+from xladev.compiler.isolation import expect, plugin_call
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_plan import KernelPlan
 from xladev.compiler.kernel_table import ProgramKernels
-from xladev.compiler.layout import with_row_major_layouts
+from xladev.compiler.layout import LayoutNormalization
 from xladev.compiler.leaves import leaf_shapes
 from xladev.compiler.memory_plan import plan_memory
 from xladev.compiler.multi_output_fusion import MultiOutputFusion
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.own_broadcasts import with_own_broadcasts
 from xladev.compiler.plan_file import plan_executable
-from xladev.compiler.row_fusion import RowFusion
 from xladev.compiler.signature import Alias, Signature
 from xladev.compiler.stream_choice import Spread
 from xladev.errors import UnsupportedError
 from xladev.hlo.dot import module_to_dot
-from xladev.hlo.ir import HloModule
+from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.text import print_module
+from xladev.passes.pipeline import HloPassPipeline
 
 FAMILIES: Mapping[str, str] = MappingProxyType(
     {
@@ -46,6 +49,12 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
     }
 )  # fmt: skip
 """Family of a kernel by the opcode that it is built around; all others are ``loop``."""
+
+PLAIN = HloPassPipeline("plain", (LayoutNormalization(), Defuser()))
+"""What comes before kernels are formed."""
+
+COPY_STEP = "copy"
+"""What decisions on copies within the memory of a plan are about."""
 
 
 class KernelCompiler(Compiler):
@@ -63,15 +72,18 @@ class KernelCompiler(Compiler):
         Raises:
             CompileError: with the kernel at fault as its place.
         """
-        module = without_fusions(with_row_major_layouts(module))
-        fused = self.arrange(self.form_kernels(module), options) if options.fusion else module
+        module = PLAIN.run(module)
+        forming = self.fusion_pipeline(options) if options.fusion else None
+        fused = module if forming is None else forming.run(module)
         instrument.dump(f"{module.name}.fused", "hlo", lambda: print_module(fused))
         instrument.dump(f"{module.name}.fused", "dot", lambda: module_to_dot(fused))
         kernels = ProgramKernels(lambda spec: self.lower(spec, options))
-        plan = self._plan(module, fused, kernels, options)
+        apart = None if forming is None else forming.without(MultiOutputFusion)
+        plan = self._plan(module, fused, kernels, options, apart)
         instrument.dump(f"{module.name}.buffers", "txt", lambda: f"{plan}\n")
         for copy in plan.copies:
-            instrument.decision("copy", copy.name, f"{copy.nbytes:,} bytes: {copy.why}")
+            instrument.decision(COPY_STEP, copy.name, f"{copy.nbytes:,} bytes: {copy.why}")
+        note_plan(plan)
         codes = tuple(map(kernels.code, plan.kernels))
         return self.link(plan, codes, self.signature(module, plan, options), options)
 
@@ -81,47 +93,64 @@ class KernelCompiler(Compiler):
         fused: HloModule,
         kernels: ProgramKernels,
         options: CompileOptions,
+        apart: HloPassPipeline | None,
     ) -> KernelPlan:
-        limit = options.memory_limit
-        if limit is None:
-            limit = self.describe(options.target).memory_space(0).nbytes
+        device = self.describe(options.target)
+        space = device.memory_space(0)
+        limit = space.nbytes if options.memory_limit is None else options.memory_limit
         return plan_memory(
             fused,
             kernels,
             honoured_aliases(fused),
             schedule=options.schedule,
             limit_nbytes=limit,
-            spread=spread_of(options, self.describe(options.target)),
-            apart=partial(self._form_apart, module, options) if options.fusion else None,
+            spread=spread_of(options, device),
+            apart=None if apart is None else partial(apart.run, module),
+            alignment=arena_alignment(space),
+        )
+
+    def fusion_pipeline(self, options: CompileOptions) -> HloPassPipeline:
+        """The passes that form kernels: `fusion` instructions of what one kernel computes.
+
+        By default those of the SDK, by the answers of `can_fuse`, `can_share_kernel`, `epilogues`,
+        `copied_from_nbytes` and `has_row_kernels`. A backend with passes of its own puts them
+        around those (`compiler.fusion_pipeline.fusion_passes`). They run on a module of row-major
+        arrays without fusions, unless the option ``fusion`` is false; and once more without passes
+        derived from `MultiOutputFusion` where memory is short: kernels of one result can run again.
+        """
+        if _overrides(self, "form_kernels"):
+            passes = HloPassPipeline(
+                "kernels", (CompilerMethod("form-kernels", self.form_kernels),)
+            )
+        else:
+            passes = self._by_answers()
+        if not _overrides(self, "arrange"):
+            return passes
+        arrange = CompilerMethod("arrange", partial(self.arrange, options=options))
+        return replace(passes, passes=(*passes.passes, arrange))
+
+    def _by_answers(self) -> HloPassPipeline:
+        return fusion_passes(
+            self,
+            epilogues=self.epilogues,
+            rows=self.has_row_kernels,
+            copied_from_nbytes=self.copied_from_nbytes,
         )
 
     def form_kernels(self, module: HloModule) -> HloModule:
-        """The module with `fusion` instructions where `can_fuse` and `can_share_kernel` allow."""
-        if self.copied_from_nbytes is None:
-            return self._form_joined_kernels(module)
-        return with_own_broadcasts(module, self._form_joined_kernels)
-
-    def _form_joined_kernels(self, module: HloModule) -> HloModule:
-        return MultiOutputFusion(self.can_share_kernel).run(self._form_single_kernels(module))
-
-    def _form_apart(self, module: HloModule, options: CompileOptions) -> HloModule:
-        if self.copied_from_nbytes is None:
-            return self.arrange(self._form_single_kernels(module), options)
-        return self.arrange(with_own_broadcasts(module, self._form_single_kernels), options)
+        """What `fusion_pipeline` makes of a module; as it was called before that was there."""
+        if _overrides(self, "form_kernels"):
+            return self._by_answers().run(module)
+        return self.fusion_pipeline(CompileOptions()).run(module)
 
     def arrange(self, module: HloModule, options: CompileOptions) -> HloModule:
         """The module, its kernels formed, with values as they should lie in memory.
 
-        A backend may give kernels of a constant another constant, and say in their computations how
-        the two go together. By default all stays row-major.
+        As it was written before there was `fusion_pipeline`, whose last pass does the same: kernels
+        of a constant may be given another constant, and their computations then say how the two go
+        together. By default all stays row-major.
         """
         return module
-
-    def _form_single_kernels(self, module: HloModule) -> HloModule:
-        rows = RowFusion().run(module) if self.has_row_kernels else module
-        return Fusion(
-            self.can_fuse, epilogues=self.epilogues, copied_from_nbytes=self.copied_from_nbytes
-        ).run(rows)
 
     def signature(self, module: HloModule, plan: KernelPlan, options: CompileOptions) -> Signature:
         """The outside of the executable that `link` makes."""
@@ -187,31 +216,35 @@ class KernelCompiler(Compiler):
 
         Raises:
             UnsupportedError: `supports` accepted a kernel that no ``lower_<family>`` is for.
-            PluginError: it gave no KernelCode.
+            PluginError: it raised, or gave no KernelCode.
         """
-        opcode = self._core_opcode(spec)
-        family = FAMILIES.get(opcode, "loop")
+        core = self._core(spec)
+        family = FAMILIES.get(core.opcode, "loop")
         lower = getattr(self, f"lower_{family}", None)
         if lower is None:
             raise UnsupportedError(
                 f"{type(self).__name__} has no lower_{family}",
                 where=f"kernel {spec.name}",
-                why=f"its supports() accepted a kernel of {opcode}",
+                why=f"its supports() accepted a kernel of {core.opcode}",
             )
-        return expect(
-            lower(spec, options), KernelCode, self.platform, f"KernelCompiler.lower_{family}"
-        )
+        function, where = f"KernelCompiler.lower_{family}", f"kernel {spec.name}, {core!r}"
+        with plugin_call(plugin_name(self), function, where=where):
+            return expect(lower(spec, options), KernelCode, plugin_name(self), function, where)
 
-    def _core_opcode(self, spec: KernelSpec) -> str:
-        """The opcode that a kernel is built around: its root's, or the one with an epilogue."""
-        root = spec.computation.root.opcode
-        results = {i.opcode for i in spec.computation.root.operands}
-        if root == "tuple" and "reduce" in results:
-            return "reduce"
-        if root in FAMILIES:
+    def _core(self, spec: KernelSpec) -> HloInstruction:
+        """What a kernel is built around: its root, or the instruction with an epilogue."""
+        root = spec.computation.root
+        reduces = [i for i in root.operands if i.opcode == "reduce"]
+        if root.opcode == "tuple" and reduces:
+            return reduces[0]
+        if root.opcode in FAMILIES:
             return root
-        opcodes = (i.opcode for i in spec.computation.instructions)
-        return next((opcode for opcode in opcodes if opcode in self.epilogues), root)
+        inside = spec.computation.instructions
+        return next((i for i in inside if i.opcode in self.epilogues), root)
+
+
+def _overrides(compiler: KernelCompiler, method: str) -> bool:
+    return getattr(type(compiler), method) is not getattr(KernelCompiler, method)
 
 
 def spread_of(options: CompileOptions, device: DeviceDescription) -> Spread | None:

@@ -1,24 +1,46 @@
 """Layout normalisation: a module in which every array is row-major.
 
 Kernels then need no case for layouts, and equal shapes have equal bytes. A bitcast between other
-layouts, or between element types, becomes the movement and conversion that it stands for.
+layouts, or between element types, becomes the movement and conversion that it stands for; one of
+tiles, or of elements that do not fill their bytes, is refused.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
+from xladev.errors import UnsupportedError
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Literal
 from xladev.hlo.opset import opdef
 from xladev.hlo.rebuild import map_computations, rebuild
 from xladev.hlo.shape import Shape, array
+from xladev.passes.pass_ import HloModulePass
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutNormalization(HloModulePass):
+    """Makes every array row-major, those of the interface too."""
+
+    name = "layout-normalization"
+
+    def run(self, module: HloModule) -> HloModule:
+        """See the class.
+
+        Raises:
+            UnsupportedError: a bitcast of a layout with tiles or packed elements.
+        """
+        return with_row_major_layouts(module)
 
 
 def with_row_major_layouts(module: HloModule) -> HloModule:
-    """The module with every array row-major, its interface too."""
+    """The module with every array row-major, its interface too.
+
+    Raises:
+        UnsupportedError: a bitcast of a layout with tiles or packed elements.
+    """
     changed = map_computations(module, _row_major_computation)
     if changed.header.entry_layout is None:
         return changed
@@ -60,6 +82,8 @@ def _literal_with_shape(literal: Literal, shape: Shape) -> Literal:
 def _as_movement(bitcast: HloInstruction) -> HloInstruction:
     """Transpose to memory order, reshape, convert the bits, transpose from memory order."""
     operand = bitcast.operands[0]
+    _check_whole_elements(bitcast, operand.shape)
+    _check_whole_elements(bitcast, bitcast.shape)
     stored = tuple(reversed(operand.shape.minor_to_major))
     wanted = tuple(reversed(bitcast.shape.minor_to_major))
     in_memory = _transposed(operand, stored, f"{bitcast.name}.stored")
@@ -68,6 +92,17 @@ def _as_movement(bitcast: HloInstruction) -> HloInstruction:
     reshaped = _step(bitcast, "reshape", retyped, retyped.shape.element_type, dims)
     back = tuple(wanted.index(d) for d in range(len(wanted)))
     return _transposed(reshaped, back, bitcast.name)
+
+
+def _check_whole_elements(bitcast: HloInstruction, shape: Shape) -> None:
+    if shape.layout is not None and (shape.layout.tiles or shape.layout.element_bits):
+        raise UnsupportedError(
+            f"a kernel has no bitcast of the layout {shape.layout}",
+            where=str(bitcast),
+            why="kernels see row-major arrays, and a tile is no order of dimensions",
+            hint="let `Compiler.supports` answer `compiler.emitter_support.bitcast_support`; what "
+            "that refuses, the SDK writes out",
+        )
 
 
 def _retyped(bitcast: HloInstruction, source: HloInstruction) -> HloInstruction:

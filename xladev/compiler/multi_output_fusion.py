@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from xladev import instrument
-from xladev.compiler.fusion import is_free, is_kernel, kernel_programs
+from xladev.compiler.fusion import always, is_free, is_kernel, kernel_programs
 from xladev.compiler.in_place import read_at_own_index
 from xladev.compiler.kernel_groups import KernelGroups
 from xladev.compiler.kernel_table import kernel_computation
@@ -23,6 +23,7 @@ from xladev.hlo.names import with_unique_names
 from xladev.hlo.opset import opdef
 from xladev.hlo.rebuild import map_computations, rebuild, users_of
 from xladev.hlo.shape import tuple_of
+from xladev.passes.pass_ import HloModulePass
 
 CanShare = Callable[[HloInstruction, HloInstruction], Support]
 """The backend's word on two kernels, single instructions or fusions."""
@@ -78,16 +79,15 @@ def _root(i: HloInstruction) -> HloInstruction:
 
 
 @dataclass(frozen=True, slots=True)
-class MultiOutputFusion:
-    """The pass that joins kernels.
+class MultiOutputFusion(HloModulePass):
+    """Joins kernels that go over the same elements into kernels of several results.
 
     Attributes:
-        can_share: asked after the general rule said yes.
-        name: for dumps and timings.
+        can_share: the backend's answer, asked after the general rule said yes.
     """
 
-    can_share: CanShare
-    name: str = field(default="multi-output-fusion")
+    name = "multi-output-fusion"
+    can_share: CanShare = always
 
     def run(self, module: HloModule) -> HloModule:
         """The module with joined kernels as fusions whose root is a tuple."""

@@ -8,27 +8,30 @@ afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xladev.compiler.fusion import controlled, default_can_fuse, is_free, kernel_programs
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.names import with_unique_names
 from xladev.hlo.rebuild import map_computations, rebuild, users_of, with_operands
-from xladev.passes.cse import CommonSubexpressionElimination
+from xladev.passes.pass_ import HloModulePass
 
 
-def with_own_broadcasts(module: HloModule, form: Callable[[HloModule], HloModule]) -> HloModule:
-    """What ``form`` makes kernels of, where each kernel spreads small arrays itself.
+@dataclass(frozen=True, slots=True)
+class OwnBroadcasts(HloModulePass):
+    """Gives each reader a broadcast of its own, so that each kernel spreads small arrays itself.
 
-    Args:
-        module: without fusions.
-        form: forms kernels.
+    Those that are in no kernel afterwards are to be merged again (`cse`).
     """
-    programs = kernel_programs(module)
-    changed = map_computations(module, lambda c: _apart(c) if c.name in programs else c)
-    if changed is module:
-        return form(module)
-    return CommonSubexpressionElimination().run(form(changed))
+
+    name = "own-broadcasts"
+    only_for = frozenset({"broadcast"})
+
+    def run(self, module: HloModule) -> HloModule:
+        """See the class; the module has no fusions."""
+        programs = kernel_programs(module)
+        changed = map_computations(module, lambda c: _apart(c) if c.name in programs else c)
+        return module if changed is module else with_unique_names(changed)
 
 
 def _apart(computation: HloComputation) -> HloComputation:

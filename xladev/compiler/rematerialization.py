@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
+from xladev.compiler.arena import ALIGNMENT
 from xladev.compiler.fusion import controlled, kernel_programs
 from xladev.compiler.kernel_table import no_workspace
 from xladev.compiler.leaves import is_grouping, sources
@@ -21,27 +22,29 @@ from xladev.compiler.work_graph import WorkGraph, keeps_order, live_bytes, order
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.names import with_unique_names
 from xladev.hlo.rebuild import map_computations, postorder, with_operands
+from xladev.passes.pass_ import HloModulePass
 
 
 @dataclass(frozen=True, slots=True)
-class Rematerialization:
-    """The pass that repeats instructions; run on a module of kernels in their final order.
+class Rematerialization(HloModulePass):
+    """Repeats cheap instructions rather than keep their values; run on kernels in final order.
 
     Attributes:
         allowed_nbytes: bytes of temporary memory that should be enough.
         workspace_of: bytes of workspace per kernel.
-        name: for dumps and timings.
+        alignment: of values in memory, in bytes.
     """
 
-    allowed_nbytes: int
+    name = "rematerialization"
+    allowed_nbytes: int = 0
     workspace_of: WorkspaceOf = no_workspace
-    name: str = field(default="rematerialization")
+    alignment: int = ALIGNMENT
 
     def run(self, module: HloModule) -> HloModule:
         """The module with instructions repeated where it needs too much; itself if nowhere."""
         programs = kernel_programs(module)
         ordered = ordered_computations(module)
-        graphs = WorkGraphs(module, self.workspace_of)
+        graphs = WorkGraphs(module, self.workspace_of, self.alignment)
         allowed = _allowances(module, programs, graphs, self.allowed_nbytes)
 
         def change(computation: HloComputation) -> HloComputation:

@@ -7,43 +7,49 @@ kernel of the same rows, so no value leaves a kernel but its root's.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from xladev import instrument
 from xladev.codegen.row_program import RowSpace, row_space
 from xladev.compiler.fusion import (
     MAX_GROUP,
+    CanFuse,
+    KernelNames,
+    always,
     controlled,
     fused_group,
     is_free,
     kernel_programs,
+    with_copies,
     without_dead,
 )
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.rebuild import Users, map_computations, rebuild, users_of
+from xladev.passes.pass_ import HloModulePass
 
 MOST_FOLDS = 8
 """Most folds of one kernel."""
 
 
 @dataclass(frozen=True, slots=True)
-class RowFusion:
-    """The pass that forms kernels of rows.
+class RowFusion(HloModulePass):
+    """Forms kernels of rows: folds of rows, and what goes on with the rows.
 
     Attributes:
         max_group: most instructions in one kernel.
-        name: for dumps and timings.
+        can_fuse: the backend's word on each value and its reader, after the rule said yes.
     """
 
+    name = "row-fusion"
     max_group: int = MAX_GROUP
-    name: str = field(default="row-fusion")
+    can_fuse: CanFuse = always
 
     def run(self, module: HloModule) -> HloModule:
         """The module with softmaxes, normalisations and their like as `fusion` instructions."""
-        programs = kernel_programs(module)
-        return map_computations(module, lambda c: self._fuse(c) if c.name in programs else c)
+        programs, names = kernel_programs(module), KernelNames(module)
+        return map_computations(module, lambda c: self._fuse(c, names) if c.name in programs else c)
 
-    def _fuse(self, computation: HloComputation) -> HloComputation:
+    def _fuse(self, computation: HloComputation, names: KernelNames) -> HloComputation:
         spaces = dict.fromkeys(s for i in computation.instructions if (s := row_space(i)))
         if not spaces:
             return computation
@@ -57,7 +63,8 @@ class RowFusion:
                 folds = sum(i.opcode == "reduce" for i in group)
                 why = f"each row is folded ({folds} times) and used while it is in the cache"
                 instrument.decision(self.name, root.name, why)
-                replacements[root] = fused_group(root, group, computation.name)
+                whole = with_copies(group, self.can_fuse)
+                replacements[root] = fused_group(root, whole, computation.name, names)
         return without_dead(rebuild(computation, replacements)) if replacements else computation
 
     def _groups(
@@ -77,7 +84,9 @@ class RowFusion:
             readers = () if i in alone else users[i]
             goals = {leader.get(reader) for reader in readers}
             found = goals.pop() if len(goals) == 1 else None
-            joins = found is not None and all(space.may_read(reader, i) for reader in readers)
+            joins = found is not None and all(
+                space.may_read(reader, i) and self.can_fuse(i, reader) for reader in readers
+            )
             full = found is not None and len(groups[found]) >= self.max_group
             goal = found if found is not None and joins and not full else i
             leader[i] = goal

@@ -25,6 +25,11 @@ class Decision(NamedTuple):
     why: str
 
 
+def is_deciding() -> bool:
+    """True while somebody collects decisions."""
+    return bool(_open)
+
+
 def decision(step: str, name: str, why: str) -> None:
     """Tells one decision to whoever collects them."""
     if not _open:

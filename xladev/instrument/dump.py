@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextvars
 import itertools
-import logging
 import os
 import re
 import sys
@@ -22,10 +21,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from xladev.errors import OptionError, XladevError
+from xladev.errors import OptionError, XladevError, printable
+from xladev.instrument.log import logger
+from xladev.instrument.signals import pass_interruption
 
 Content = str | bytes | Callable[[], str | bytes]
-_log = logging.getLogger("xladev.dump")
+_log = logger("dump")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 _MAX_NAME = 120
 _MAX_TRIES = 10_000
@@ -95,7 +96,7 @@ class DumpFolder:
         if not self._wanted.search(title):
             return None
         made = content() if callable(content) else content
-        data = made.encode() if isinstance(made, str) else made
+        data = printable(made).encode() if isinstance(made, str) else made
         path = self._store(f"{_safe(name)}.{_safe(suffix)}", data)
         _log.info("wrote %s (%d bytes)", path, len(data))
         group = _group.get()
@@ -120,6 +121,7 @@ class DumpFolder:
                 with suppress(OSError):
                     draft.unlink()
         except OSError as e:
+            pass_interruption(e)
             raise XladevError(
                 f"cannot write dump {self._folder / title}",
                 why=str(e),
@@ -173,6 +175,7 @@ def _tell(file: DumpedFile) -> None:
     try:
         getattr(import_module(module), name)(file)
     except (XladevError, OSError) as error:  # compilation goes on without pages
+        pass_interruption(error)
         _log.warning("no page of dumps in %s: %s", file.path.parent, error)
 
 

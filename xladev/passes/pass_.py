@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any, ClassVar
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Self
 
 from xladev.errors import OptionError
 from xladev.hlo.ir import HloModule
+
+_TEXTUAL = (bool, int, float, str)
+"""Types of options that can be given as text; others come from the platform."""
 
 
 class HloModulePass(ABC):
@@ -33,24 +36,25 @@ class HloModulePass(ABC):
 
     @classmethod
     def options(cls) -> Mapping[str, Any]:
-        """Options by name, with their defaults."""
-        return {f.name: f.default for f in fields(cls)}  # type: ignore[arg-type]
+        """Options that can be given as text, by name, with their defaults."""
+        found = {f.name: f.default for f in fields(cls)}  # type: ignore[arg-type]
+        return {name: value for name, value in found.items() if isinstance(value, _TEXTUAL)}
 
-    @classmethod
-    def with_options(cls, texts: Mapping[str, str]) -> HloModulePass:
-        """The pass with options given as text.
+    def with_options(self, texts: Mapping[str, str]) -> Self:
+        """This pass with options changed to what is given as text.
 
         Raises:
             OptionError: an unknown option, or a value of another type than the default's.
         """
-        known = cls.options()
+        known = self.options()
         unknown = sorted(texts.keys() - known.keys())
         if unknown:
             raise OptionError(
-                f"pass {cls.name} has no option {unknown[0]!r}",
+                f"pass {self.name} has no option {unknown[0]!r}",
                 hint=f"it has: {', '.join(known) or 'none'}",
             )
-        return cls(**{name: _parse(cls.name, name, t, known[name]) for name, t in texts.items()})
+        values = {name: _parse(self.name, name, t, known[name]) for name, t in texts.items()}
+        return replace(self, **values) if values else self  # type: ignore[type-var]
 
 
 _TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}

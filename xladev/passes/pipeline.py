@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 
 from xladev import instrument
 from xladev.errors import PassError, XladevError
@@ -14,6 +16,8 @@ from xladev.passes.pass_ import HloModulePass
 Check = Callable[[HloModule], None]
 """Raises an XladevError where the module breaks an invariant."""
 Print = Callable[[HloModule], str]
+Watch = Callable[[str, HloModule, HloModule], None]
+"""Told of each run of a pass: its name as in `PassRecord`, the module before it and after it."""
 _log = instrument.logger("compile")
 
 
@@ -45,12 +49,35 @@ class Instrumentation:
         text: how dumps are written; None for none.
         records: receives one record per pass run.
         wanted: whether a pass of this name is to run; pipelines always are.
+        watch: told of each pass run; None for nobody.
     """
 
     check: Check | None = None
     text: Print | None = None
     records: list[PassRecord] = field(default_factory=list[PassRecord])
     wanted: Callable[[str], bool] = lambda _: True
+    watch: Watch | None = None
+
+
+_around: ContextVar[Instrumentation | None] = ContextVar("instrumentation", default=None)
+
+
+@contextmanager
+def instrumented(around: Instrumentation) -> Iterator[Instrumentation]:
+    """Pipelines and passes that run within the block, in this thread, run with ``around``.
+
+    A compilation opens one, so that a backend's passes are checked, dumped and timed as the SDK's.
+    """
+    token = _around.set(around)
+    try:
+        yield around
+    finally:
+        _around.reset(token)
+
+
+def surrounding() -> Instrumentation | None:
+    """What the innermost `instrumented` gave; None outside of any."""
+    return _around.get()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +88,17 @@ class HloPassPipeline(HloModulePass):
         name: of the pipeline, for dumps and timings.
         passes: in order.
         limit: how often the sequence is run at most; it stops as soon as a round changes nothing.
+        tidied_by: passes that run at the end if the first of ``passes`` changed the module.
     """
 
     name: str  # type: ignore[misc]
     passes: tuple[HloModulePass, ...]
     limit: int = 1
+    tidied_by: tuple[HloModulePass, ...] = ()
 
     def run(self, module: HloModule) -> HloModule:
-        """Runs without check, dumps as the environment says."""
-        return self.run_instrumented(module, Instrumentation())
+        """Runs with the checks, dumps and records of the compilation that it is part of."""
+        return self.run_instrumented(module, surrounding() or Instrumentation())
 
     def run_instrumented(
         self, module: HloModule, around: Instrumentation, prefix: str = ""
@@ -92,31 +121,51 @@ class HloPassPipeline(HloModulePass):
         if not prefix and around.check is not None:
             around.check(module)
         settled: dict[int, HloModule] = {}
-        opcodes = _opcodes(module)
+        opcodes: frozenset[str] | None = None
+        is_untidy = False
         for _ in range(self.limit):
             before = module
             for number, each in enumerate(self.passes):
-                if each.only_for is not None and opcodes.isdisjoint(each.only_for):
-                    continue
+                if each.only_for is not None:
+                    opcodes = _opcodes(module) if opcodes is None else opcodes
+                    if opcodes.isdisjoint(each.only_for):
+                        continue
                 if settled.get(number) is module:
                     continue
                 after = _run_one(each, module, around, f"{path}/")
                 if after is module:
                     settled[number] = module
                 else:
-                    opcodes = _opcodes(after)
+                    opcodes = None
+                    is_untidy = is_untidy or number == 0
                 module = after
             if module is before:
                 break
+        for each in self.tidied_by if is_untidy else ():
+            module = _run_one(each, module, around, f"{path}/")
         return module
 
     def flat(self) -> Iterable[HloModulePass]:
         """All passes that are no pipelines, in order."""
-        for each in self.passes:
+        for each in (*self.passes, *self.tidied_by):
             if isinstance(each, HloPassPipeline):
                 yield from each.flat()
             else:
                 yield each
+
+    def without(self, kind: type[HloModulePass]) -> HloPassPipeline:
+        """The pipeline without the passes of a class, and of those derived from it."""
+        kept = [e for e in self.passes if not isinstance(e, kind)]
+        passes = [e.without(kind) if isinstance(e, HloPassPipeline) else e for e in kept]
+        return replace(self, passes=tuple(passes))
+
+
+def run_pass(each: HloModulePass, module: HloModule, pipeline: str) -> HloModule:
+    """Runs one pass as a pipeline of that name would; itself a pipeline or not.
+
+    For passes whose options are only known while a module is compiled.
+    """
+    return _run_one(each, module, surrounding() or Instrumentation(), f"{pipeline}/")
 
 
 def _opcodes(module: HloModule) -> frozenset[str]:
@@ -137,6 +186,8 @@ def _run_one(
     changed = after is not module
     counts = module.instruction_count, after.instruction_count
     around.records.append(PassRecord(prefix + each.name, seconds, changed, *counts))
+    if around.watch is not None:
+        around.watch(prefix + each.name, module, after)
     if changed:
         _dump_change(each.name, module, after, around.text)
         _check_change(each.name, after, around.check)
@@ -148,7 +199,11 @@ def _guarded(each: HloModulePass, module: HloModule) -> HloModule:
         return each.run(module)
     except XladevError as e:
         raise e.at(f"pass {each.name}, module {module.name}") from e.__cause__
+    except MemoryError:
+        raise  # the compilation says what it takes, and of which program
     except Exception as e:
+        if instrument.is_interruption(e):
+            raise
         raise PassError(
             f"pass {each.name} raised {type(e).__name__}",
             where=f"module {module.name}",

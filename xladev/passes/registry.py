@@ -1,4 +1,4 @@
-"""All passes by name: what `xladev opt --passes` and the reference page know."""
+"""The passes of this folder by name. Those of the compiler: `xladev.compiler.pass_table`."""
 
 from __future__ import annotations
 
@@ -71,35 +71,39 @@ _PASSES: tuple[type[HloModulePass], ...] = (
 )
 
 PASSES: Mapping[str, type[HloModulePass]] = MappingProxyType({p.name: p for p in _PASSES})
-"""Every pass by name."""
+"""Every pass of this folder by name."""
 
 
-def parse_pass(text: str) -> HloModulePass:
+def parse_pass(text: str, known: Mapping[str, HloModulePass]) -> HloModulePass:
     """The pass that ``name`` or ``name{option=value,option=value}`` names.
+
+    Args:
+        text: name and options.
+        known: passes by name (`xladev.compiler.pass_table`).
 
     Raises:
         OptionError: an unknown pass, option or value.
     """
     name, brace, rest = text.strip().partition("{")
-    found = PASSES.get(name)
+    found = known.get(name)
     if found is None:
-        near = get_close_matches(name, PASSES, 1) or sorted(PASSES)
+        near = get_close_matches(name, known, 1) or sorted(known)
         raise OptionError(f"there is no pass {name!r}", hint=f"there is: {', '.join(near)}")
     if not brace:
-        return found()
+        return found
     if not rest.endswith("}"):
         raise OptionError(f"options of pass {name} are not closed", hint=f"write {name}{{a=b}}")
     pairs = [item.partition("=") for item in rest[:-1].split(",") if item.strip()]
     return found.with_options({k.strip().replace("-", "_"): v.strip() for k, _, v in pairs})
 
 
-def parse_passes(text: str) -> tuple[HloModulePass, ...]:
+def parse_passes(text: str, known: Mapping[str, HloModulePass]) -> tuple[HloModulePass, ...]:
     """The passes of a comma-separated list, such as ``call-inliner,cse``.
 
     Raises:
         OptionError: see `parse_pass`.
     """
-    return tuple(parse_pass(part) for part in _split(text) if part.strip())
+    return tuple(parse_pass(part, known) for part in _split(text) if part.strip())
 
 
 def _split(text: str) -> list[str]:

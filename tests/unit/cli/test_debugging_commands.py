@@ -47,6 +47,7 @@ def _plant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xladev.cli.suspects.Suspect", with_bug)
 
 
+@pytest.mark.long
 def test_isolate_names_the_instruction_and_keeps_it(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str], inputs: str,
@@ -62,6 +63,7 @@ def test_isolate_names_the_instruction_and_keeps_it(
     assert "check against interpreter: passed" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_bisect_writes_the_small_program(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str], inputs: str,
@@ -75,6 +77,7 @@ def test_bisect_writes_the_small_program(
     assert [i.opcode for i in small.entry.instructions][-1] == "subtract"
 
 
+@pytest.mark.long
 def test_nothing_wrong_is_success(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("isolate", "bisect"):
         assert main([command, str(program), "--platform", "cpu"]) == 0

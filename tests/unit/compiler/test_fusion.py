@@ -1,9 +1,10 @@
 """Which values join a kernel, and how often it computes them."""
 
 from xladev.compiler.fusion import MAX_COPIES, Fusion
-from xladev.compiler.support import YES
-from xladev.hlo.ir import HloModule
+from xladev.compiler.support import YES, Support, no
+from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.text import parse_module
+from xladev.instrument import Decision, collect_decisions
 
 
 def fused(body: str) -> HloModule:
@@ -123,3 +124,49 @@ def test_steps_that_cost_more_are_written_once() -> None:
     assert copied("subtract(x, b)", least=8001) == [2]
     assert copied("divide(x, b)") == [2]
     assert copied("subtract(x, x2)") == []
+
+
+TURNED = """i = s32[10] iota(), iota_dimension=0
+b = s32[100,10] broadcast(i), dimensions={1}
+ROOT t = s32[10,100] transpose(b), dimensions={1,0}"""
+
+
+def refused(body: str, *pairs: tuple[str, str]) -> HloModule:
+    """Fused but for pairs of names."""
+
+    def can_fuse(producer: HloInstruction, consumer: HloInstruction) -> Support:
+        return no("not those") if (producer.name, consumer.name) in pairs else YES
+
+    module = parse_module("HloModule m\nENTRY e {\n" + body + "\n}")
+    return Fusion(can_fuse).run(module)
+
+
+def test_what_costs_nothing_joins_only_where_the_backend_allows() -> None:
+    assert fusions(refused(TURNED)) == [3]
+    assert fusions(refused(TURNED, ("i", "b"))) == [2]
+    assert fusions(refused(TURNED, ("b", "t"))) == []
+
+
+def test_a_copy_that_one_reader_refuses_is_read_from_memory_by_all_of_the_kernel() -> None:
+    body = """x = s32[9] parameter(0)  i = s32[9] iota(), iota_dimension=0
+    r = s32[9] reverse(x), dimensions={0}
+    a = s32[9] add(r, i)  n = s32[9] negate(a)  m = s32[9] multiply(n, i)
+    o = s32[9] subtract(i, x)  ROOT t = (s32[9], s32[9]) tuple(m, o)"""
+    assert fusions(refused(body)) == [5, 2]
+    with collect_decisions() as decisions:
+        assert fusions(refused(body, ("i", "m"))) == [4, 2]
+    assert Decision("fusion", "i", "read from memory by m: not those") in decisions
+
+
+def test_scalar_constants_are_in_any_kernel() -> None:
+    body = """x = s32[] parameter(0)  c = s32[] constant(3)
+    ROOT t = s32[] multiply(x, c)"""
+    assert fusions(refused(body, ("c", "t"))) == [2]
+
+
+def test_a_formed_kernel_stays_as_it_is() -> None:
+    body = """i = s32[9] iota(), iota_dimension=0
+    ROOT f = s32[9] fusion(i), kind=kLoop, calls=k"""
+    head = "HloModule m\nk { p = s32[9] parameter(0)\n ROOT n = s32[9] negate(p) }\nENTRY e {\n"
+    module = Fusion(lambda producer, consumer: YES).run(parse_module(head + body + "\n}"))
+    assert [i.opcode for i in module.entry.instructions] == ["iota", "fusion"]

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from xladev.compiler.fusion import Fusion
-from xladev.compiler.own_broadcasts import with_own_broadcasts
+from xladev.compiler.own_broadcasts import OwnBroadcasts
 from xladev.compiler.row_fusion import RowFusion
 from xladev.compiler.support import YES
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.text import parse_module
+from xladev.passes.cse import CommonSubexpressionElimination
+from xladev.passes.pipeline import HloPassPipeline
 from xladev.platforms.cpu.compiler import CpuCompiler
 
 TWO_READERS = """HloModule m
@@ -21,8 +23,9 @@ ENTRY e {{ x = f32[8,40] parameter(0)  v = f32[{small}] parameter(1)  w = f32[40
 
 
 def formed(module: HloModule) -> HloModule:
-    fusion = Fusion(lambda producer, consumer: YES)
-    return with_own_broadcasts(module, lambda m: fusion.run(RowFusion().run(m)))
+    passes = (OwnBroadcasts(), RowFusion(), Fusion(lambda producer, consumer: YES))
+    tidy = (CommonSubexpressionElimination(),)
+    return HloPassPipeline("kernels", passes, tidied_by=tidy).run(module)
 
 
 def opcodes(module: HloModule) -> list[str]:

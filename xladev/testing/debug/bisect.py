@@ -1,12 +1,20 @@
-"""Bisects a program: the fewest instructions, with their inputs, that still fail the same way."""
+"""Bisects a program: the fewest instructions, with their inputs, that still fail the same way.
+
+Where the passes are at fault, it names the one: of the SDK, of a backend, of forming kernels.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xladev.compiler.assignment import CompileTarget
+from xladev.compiler.options import CompileOptions
+from xladev.errors import XladevError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Value
+from xladev.testing.debug.forms import forms_of
+from xladev.testing.debug.steps import wrong_step
 from xladev.testing.debug.suspect import Suspect
 from xladev.testing.reduce import Reduction, reduce_module
 from xladev.testing.verdict import Verdict
@@ -20,11 +28,15 @@ class Bisection:
         verdict: on the whole program.
         reduction: the small program; None if nothing is wrong with the whole one.
         last: the verdict on the small program.
+        step: the pass after which the small program means something else; empty if there is none.
+        finding: what it means then.
     """
 
     verdict: Verdict
     reduction: Reduction | None = None
     last: Verdict = Verdict()
+    step: str = ""
+    finding: str = ""
 
 
 def bisect(
@@ -33,6 +45,7 @@ def bisect(
     arguments: Sequence[Value],
     *,
     budget_s: float = 120.0,
+    target: CompileTarget | None = None,
 ) -> Bisection:
     """Shrinks a program that fails on a suspect.
 
@@ -43,6 +56,7 @@ def bisect(
         module: the program.
         arguments: one value per parameter.
         budget_s: seconds after which the smallest program so far is taken.
+        target: the suspect's platform, as the compiler sees it; None if passes are not asked for.
     """
     whole = suspect.judge(module, arguments)
     if not whole.is_wrong:
@@ -52,4 +66,17 @@ def bisect(
         return suspect.judge(candidate, values).resembles(whole)
 
     reduction = reduce_module(module, arguments, same, budget_s=budget_s)
-    return Bisection(whole, reduction, suspect.judge(reduction.module, reduction.arguments))
+    last = suspect.judge(reduction.module, reduction.arguments)
+    if target is None:
+        return Bisection(whole, reduction, last)
+    step, finding = _step(reduction, target, suspect.options)
+    return Bisection(whole, reduction, last, step, finding)
+
+
+def _step(reduction: Reduction, target: CompileTarget, options: CompileOptions) -> tuple[str, str]:
+    """The pass that is at fault, and what it does; empty if passes are right, or one fails."""
+    try:
+        found = wrong_step(forms_of(reduction.module, target, options), reduction.arguments)
+    except XladevError:  # the verdict has it
+        return "", ""
+    return ("", "") if found is None else (found[0].step, str(found[1]))

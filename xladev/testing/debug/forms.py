@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from xladev.compiler.assignment import CompileTarget
-from xladev.compiler.fusion import without_fusions
-from xladev.compiler.kernel_compiler import KernelCompiler
-from xladev.compiler.layout import with_row_major_layouts
+from xladev.compiler.compile import Hosts
+from xladev.compiler.kernel_compiler import PLAIN, KernelCompiler
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.prepare import prepare
+from xladev.compiler.prepare import instrumented_by, prepare
 from xladev.hlo.ir import HloModule
-from xladev.passes.pipeline import Instrumentation, PassRecord
-
-KERNELS = "forming of kernels"
-_EXPANSION = "expansion of what the platform refuses"
+from xladev.passes.pipeline import Instrumentation, instrumented
+from xladev.testing.debug.assembly import Split, assembled, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,50 +20,91 @@ class Form:
     """A program after a step of its way.
 
     Attributes:
-        step: the pass that changed it, or what else did; empty for the program as it was given.
+        step: the pass that changed it, with its pipelines; empty for the program as it was given.
         module: the program then.
+        has_kernels: whether the pass is one of those that form kernels.
     """
 
     step: str
     module: HloModule
+    has_kernels: bool = False
 
 
-@dataclass(slots=True)
-class _Watch:
-    """Collects what the pipelines show: the module before the first pass, and after each change."""
+def forms_of(
+    module: HloModule, target: CompileTarget, options: CompileOptions, hosts: Hosts = tuple
+) -> tuple[Form, ...]:
+    """The program as given, and after each pass that changed it.
 
-    forms: list[Form] = field(default_factory=list[Form])
-    records: list[PassRecord] = field(default_factory=list[PassRecord])
-    _seen: int = 0
+    The last passes are those that form kernels, if the platform leaves that to the SDK: in the
+    regions that the platform runs, and nowhere else.
 
-    def __call__(self, module: HloModule) -> None:
-        if self.forms and module is self.forms[-1].module:
-            return
-        by_pass = len(self.records) > self._seen
-        step = self.records[-1].name if by_pass else _EXPANSION
-        self._seen = len(self.records)
-        self.forms.append(Form(step if self.forms else "", module))
-
-
-def forms_of(module: HloModule, target: CompileTarget, options: CompileOptions) -> tuple[Form, ...]:
-    """The program as given, and after each step that changed it.
-
-    The last step is the forming of kernels, if the platform leaves that to the SDK.
+    Args:
+        module: the program.
+        target: the platform wanted.
+        options: how it is compiled.
+        hosts: gives host platforms for what it refuses, best first.
 
     Raises:
-        XladevError: a step failed.
+        XladevError: a step failed, or nobody runs an instruction.
     """
-    watch = _Watch([Form("", module)])
-    last = prepare(module, target, options, Instrumentation(watch, None, watch.records))
-    if last is not watch.forms[-1].module:
-        watch(last)
-    pipeline = target.compiler.pipeline(options)
-    if pipeline is not None:
-        around = Instrumentation(watch, None, watch.records)
-        last = pipeline.run_instrumented(last, around)
-    forms = watch.forms
-    if isinstance(target.compiler, KernelCompiler):
-        plain = without_fusions(with_row_major_layouts(last))
-        kernels = target.compiler.form_kernels(plain) if options.fusion else plain
-        forms.append(Form(KERNELS, kernels))
-    return tuple(forms)
+    forms = [Form("", module)]
+
+    def watch(name: str, before: HloModule, after: HloModule) -> None:
+        if after is not before:
+            forms.append(Form(name, after))
+
+    with instrumented(Instrumentation(watch=watch)):
+        ready = prepare(module, target, options)
+    found = split(ready, target, options, hosts)
+    if found.is_whole(target.name):
+        return (*forms, *_region_forms(ready, target, options))
+    return (*forms, *_forms_by_pass(found, target, options))
+
+
+def _region_forms(region: HloModule, target: CompileTarget, options: CompileOptions) -> list[Form]:
+    """What one region becomes, by the backend's passes and those that form kernels."""
+    forms: list[Form] = []
+    is_forming = False
+
+    def watch(name: str, before: HloModule, after: HloModule) -> None:
+        if after is not before:
+            forms.append(Form(name, after, is_forming))
+
+    compiler = target.compiler
+    with instrumented(Instrumentation(watch=watch)), instrumented_by(options):
+        pipeline = compiler.pipeline(options)
+        ready = region if pipeline is None else pipeline.run(region)
+        if isinstance(compiler, KernelCompiler):
+            plain = PLAIN.run(ready)
+            is_forming = True
+            if options.fusion:
+                compiler.fusion_pipeline(options).run(plain)
+    return forms
+
+
+def _forms_by_pass(found: Split, target: CompileTarget, options: CompileOptions) -> Iterator[Form]:
+    """The whole program after each pass went through all regions of the platform."""
+    regions: list[list[Form]] = []
+
+    def note(where: str, module: HloModule) -> HloModule:
+        if where == target.name:
+            regions.append(_region_forms(module, target, options))
+        return module
+
+    assembled(found, note)
+    names = dict.fromkeys((f.has_kernels, f.step) for forms in regions for f in forms)
+    done: set[str] = set()
+    for has_kernels, name in sorted(names, key=lambda found: found[0]):
+        done.add(name)
+        now = iter([_latest(forms, done) for forms in regions])
+
+        def change(where: str, module: HloModule, now: Iterator[Form | None] = now) -> HloModule:
+            form = next(now) if where == target.name else None
+            return module if form is None else form.module
+
+        yield Form(name, assembled(found, change), has_kernels)
+
+
+def _latest(forms: Sequence[Form], done: set[str]) -> Form | None:
+    """The last form by one of these passes; None if none of them changed anything."""
+    return next((form for form in reversed(forms) if form.step in done), None)

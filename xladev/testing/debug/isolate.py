@@ -15,14 +15,13 @@ from xladev.compiler.fusion import kernel_programs
 from xladev.errors import XladevError
 from xladev.hlo.devices import Topology
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
-from xladev.hlo.literal import Array, Value
+from xladev.hlo.literal import Value
 from xladev.hlo.multi_device import evaluate_replicated, topology_of
-from xladev.testing.debug.forms import Form, forms_of
+from xladev.testing.debug.forms import forms_of
 from xladev.testing.debug.prefixes import prefixes
 from xladev.testing.debug.recording import Recorded, RecordingEvaluator
+from xladev.testing.debug.steps import wrong_step
 from xladev.testing.debug.suspect import Suspect
-from xladev.testing.differential import Finding, compare_results
-from xladev.testing.noise import evaluated
 from xladev.testing.verdict import Case, Verdict
 
 STAGES = ("schedule=false", "fusion=false", "optimization_level=0")
@@ -111,7 +110,7 @@ def isolate(
         forms = forms_of(module, target, suspect.options)
     except XladevError as error:
         return Isolation(whole, "a pass", str(error))
-    found = _wrong_step(forms, arguments)
+    found = wrong_step(forms, arguments)
     if found is not None:
         return Isolation(whole, found[0].step, str(found[1]))
     topology = topology_of(module)
@@ -130,36 +129,6 @@ def isolate(
         devices=several,
         exchanges=tuple(sorted(i.name for i in _exchanging(forms[-1].module))),
     )
-
-
-def _wrong_step(forms: Sequence[Form], arguments: Sequence[Value]) -> tuple[Form, Finding] | None:
-    """The first form that means something else than the program as given; by bisection."""
-    first = forms[0].module
-    if any(shape.is_dynamic for p in first.entry.parameters for _, shape in p.shape.leaves()):
-        return None  # padded on the way: the forms take other arguments
-    wanted = evaluated(first, arguments)
-    finding = _change(first, forms[-1].module, arguments, wanted)
-    if finding is None:
-        return None
-    right, wrong = 0, len(forms) - 1
-    while wrong - right > 1:
-        middle = (right + wrong) // 2
-        found = _change(first, forms[middle].module, arguments, wanted)
-        if found is None:
-            right = middle
-        else:
-            wrong, finding = middle, found
-    return forms[wrong], finding
-
-
-def _change(
-    first: HloModule, form: HloModule, arguments: Sequence[Value], wanted: Sequence[Array]
-) -> Finding | None:
-    try:
-        found = evaluated(form, arguments)
-    except XladevError as error:
-        return Finding("error", str(error))
-    return compare_results(first, arguments, found, wanted)
 
 
 def _records(module: HloModule, arguments: Sequence[Value], topology: Topology) -> list[Recorded]:

@@ -1,28 +1,21 @@
-"""Where each instruction of a program runs and why, and which values are copied and why."""
+"""Where each instruction of a program ran and why, which kernels there are, and what is copied.
+
+All of it is read off what a compilation did (`compiler/compile_record.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from xladev.compiler.assignment import (
-    CONTROL_OPCODES,
-    SDK,
-    STRUCTURAL_OPCODES,
-    Assignment,
-    CompileTarget,
-    assign,
-)
-from xladev.compiler.compile import compile_module
-from xladev.compiler.options import CompileOptions
-from xladev.compiler.prepare import prepare
-from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
-from xladev.instrument import collect_decisions
-from xladev.passes.pipeline import Instrumentation
-
-Hosts = Callable[[], Sequence[CompileTarget]]
-COPY_STEPS = ("transfer", "copy")
-"""Steps of the compiler that tell of copies: between platforms or layouts, and within a program."""
+from xladev.compiler.assignment import CONTROL_OPCODES, SDK, STRUCTURAL_OPCODES
+from xladev.compiler.compile_record import CompileRecord, RegionRecord
+from xladev.compiler.kernel_compiler import COPY_STEP
+from xladev.compiler.partition import Region, Step
+from xladev.compiler.procedure_builder import TRANSFER_STEP
+from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.testing.debug.assembly import Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +36,23 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedKernel:
+    """One kernel of a program.
+
+    Attributes:
+        kernel: the instruction that it stands for, a fusion or a single one.
+        platform: where it runs.
+        runs: steps of the plan that run it; those of a loop count once.
+        reasons: what passes decided on its results, by the name of the instruction.
+    """
+
+    kernel: HloInstruction
+    platform: str
+    runs: int
+    reasons: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class CopiedValue:
     """A value that is copied.
 
@@ -50,81 +60,87 @@ class CopiedValue:
         name: of the instruction that makes it.
         between: True if it goes to another platform or layout, False within one program's memory.
         why: its size, and a clause without a full stop.
+        platform: whose memory; empty if several are concerned.
     """
 
     name: str
     between: bool
     why: str
+    platform: str = ""
 
 
-def placements(
-    module: HloModule, target: CompileTarget, options: CompileOptions, hosts: Hosts = tuple
-) -> tuple[Placement, ...]:
-    """Each instruction that is no structure, in the order of the program.
-
-    Args:
-        module: the program.
-        target: the platform wanted.
-        options: how it is compiled.
-        hosts: gives host platforms for what it refuses, best first.
-
-    Raises:
-        XladevError: the program cannot be prepared, or nobody runs an instruction.
-    """
-    ready = prepare(module, target, options, Instrumentation(None, None))
-    return tuple(_places(ready, assign(ready, target, hosts, op_by_op=options.op_by_op)))
+def placements(record: CompileRecord | Split) -> tuple[Placement, ...]:
+    """Each instruction that runs and is no structure, in the order of the program."""
+    return tuple(_places(record))
 
 
-def _places(module: HloModule, assignment: Assignment) -> Iterator[Placement]:
-    homes = _homes(module, assignment)
-    for computation in module.computations:
-        if computation not in homes and computation is not module.entry:
-            continue  # what a reduce applies, and the like: a part of that instruction
-        for i in computation.instructions:
-            if i.opcode in STRUCTURAL_OPCODES:
-                continue
-            if i in assignment.devices:
+def _places(record: CompileRecord | Split) -> Iterator[Placement]:
+    assignment = record.assignment
+    homes = _homes(record)
+    for computation in record.module.computations:
+        steps, caller = record.steps.get(computation), homes.get(computation)
+        if steps is not None:
+            live = {i for step in steps for i in _instructions(step)}
+            for i in filter(live.__contains__, computation.instructions):
                 why = assignment.reasons.get(i, "")
                 yield Placement(i, computation, assignment.devices[i], why)
-            elif homes[computation] is not None:
-                caller = homes[computation]
-                assert caller is not None
-                yield Placement(i, computation, assignment.devices[caller], f"with {caller.name}")
+        elif caller is not None:
+            device = assignment.devices[caller]
+            for i in computation.instructions:
+                if i.opcode not in STRUCTURAL_OPCODES:
+                    yield Placement(i, computation, device, f"with {caller.name}")
 
 
-def _homes(
-    module: HloModule, assignment: Assignment
-) -> dict[HloComputation, HloInstruction | None]:
-    """For each computation that runs as a program: the instruction that takes it along.
+def _instructions(step: Step) -> tuple[HloInstruction, ...]:
+    return step.instructions if isinstance(step, Region) else (step,)
 
-    None where its instructions are assigned one by one.
-    """
-    homes: dict[HloComputation, HloInstruction | None] = {module.entry: None}
-    for computation in reversed(module.computations):
-        if computation not in homes:
-            continue
-        for i in computation.instructions:
-            if i.opcode in CONTROL_OPCODES:
-                caller = homes[computation]
-                if caller is None and assignment.devices.get(i) != SDK:
-                    caller = i
+
+def _homes(record: CompileRecord | Split) -> dict[HloComputation, HloInstruction]:
+    """For each computation that a platform runs with what calls it: the outermost caller."""
+    homes: dict[HloComputation, HloInstruction] = {}
+    for computation in reversed(record.module.computations):
+        steps = record.steps.get(computation)
+        if steps is None and computation not in homes:
+            continue  # what a reduce applies, and the like: a part of that instruction
+        inside = [i for step in steps or () for i in _instructions(step)]
+        for i in computation.instructions if steps is None else inside:
+            if i.opcode in CONTROL_OPCODES and record.assignment.devices.get(i) != SDK:
                 for called in i.called:
-                    homes.setdefault(called, caller)
+                    homes.setdefault(called, homes.get(computation, i))
     return homes
 
 
-def copied_values(
-    module: HloModule, target: CompileTarget, options: CompileOptions, hosts: Hosts = tuple
-) -> tuple[CopiedValue, ...]:
-    """The copies that compiling adds to a program; it is compiled to find them.
+def kernels(record: CompileRecord) -> tuple[PlacedKernel, ...]:
+    """The kernels that the SDK formed, in the order of executables and their steps."""
+    return tuple(kernel for region in record.regions for kernel in _kernels(region))
 
-    Args: as of `placements`.
 
-    Raises:
-        XladevError: the program cannot be compiled.
-    """
-    with collect_decisions() as decisions:
-        compile_module(module, target, options, hosts)
-    return tuple(
-        CopiedValue(d.name, d.step == "transfer", d.why) for d in decisions if d.step in COPY_STEPS
+def _kernels(region: RegionRecord) -> Iterator[PlacedKernel]:
+    if region.plan is None:
+        return
+    reasons: dict[str, dict[str, None]] = {}
+    for d in region.decisions:
+        if d.step == COPY_STEP:
+            continue  # told as what it is
+        reasons.setdefault(d.name, {})[d.why] = None
+    told = {name: tuple(filter(None, whys)) for name, whys in reasons.items()}
+    for kernel, runs in Counter(region.plan.operations).items():
+        yield PlacedKernel(kernel, region.platform, runs, told)
+
+
+def formers(record: CompileRecord) -> tuple[str, ...]:
+    """Platforms that form the kernels of their regions themselves."""
+    names = (region.platform for region in record.regions if region.plan is None)
+    return tuple(name for name in dict.fromkeys(names) if name in record.program.platforms)
+
+
+def copied_values(record: CompileRecord) -> tuple[CopiedValue, ...]:
+    """The copies that the program has and its instructions have not."""
+    between = (CopiedValue(d.name, d.step == TRANSFER_STEP, d.why) for d in record.transfers)
+    within = (
+        CopiedValue(c.name, False, f"{c.nbytes:,} bytes: {c.why}", region.platform)
+        for region in record.regions
+        if region.plan is not None
+        for c in region.plan.copies
     )
+    return (*between, *within)

@@ -14,6 +14,7 @@ from xladev.hlo.text import parse_module
 from xladev.passes import default
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.pipeline import HloPassPipeline
+from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.runtime.registry import current_registry
 from xladev.testing.debug.bisect import bisect
 from xladev.testing.debug.isolate import Isolation, isolate
@@ -57,6 +58,7 @@ def _isolate(function: str = planted_child.FUNCTION) -> Isolation:
         return isolate(suspect, _target(), *_case())
 
 
+@pytest.mark.long
 def test_the_instruction_is_named_within_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(planted_child.VARIABLE, SWAPPED)
     found = _isolate()
@@ -82,6 +84,7 @@ ENTRY e {
 """
 
 
+@pytest.mark.long
 def test_what_is_wrong_only_where_operands_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A concatenation of arrays in memory is copied, without the code that has the bug."""
     monkeypatch.setenv(planted_child.VARIABLE, "concatenate repeats its last but one element")
@@ -96,6 +99,7 @@ def test_what_is_wrong_only_where_operands_are_computed(monkeypatch: pytest.Monk
     assert inside.computes_operands
 
 
+@pytest.mark.long
 def test_bisection_leaves_the_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(planted_child.VARIABLE, SWAPPED)
     with Suspect("cpu", function=planted_child.FUNCTION) as suspect:
@@ -106,12 +110,27 @@ def test_bisection_leaves_the_instruction(monkeypatch: pytest.MonkeyPatch) -> No
     assert found.last.resembles(found.verdict)
 
 
+@pytest.mark.long
+def test_bisect_names_a_pass_of_the_vendor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wrong value comes of a pass in `Compiler.pipeline`: the SDK's runner sees it."""
+    monkeypatch.setattr(CpuCompiler, "pipeline", planted_child.wrong_pipeline)
+    function = f"{planted_child.__name__}:judge_with_wrong_pass"
+    with Suspect("cpu", function=function) as suspect:
+        found = bisect(suspect, *_case(), target=_target())
+    assert found.reduction is not None
+    assert found.reduction.module.instruction_count == 3
+    assert found.step == "vendor/swaps-operands"
+    assert found.finding.startswith("value in result 0")
+
+
+@pytest.mark.long
 def test_nothing_is_wrong_without_the_bug() -> None:
     with Suspect("cpu") as suspect:
         assert not isolate(suspect, _target(), *_case()).verdict.is_wrong
         assert bisect(suspect, *_case()).reduction is None
 
 
+@pytest.mark.long
 def test_a_crash_is_bisected() -> None:
     with Suspect("cpu", function=f"{planted_child.__name__}:dies") as suspect:
         found = bisect(suspect, *_case())
@@ -170,6 +189,7 @@ def _isolate_several(function: str = planted_child.FUNCTION, text: str = SEVERAL
         return isolate(suspect, _target(), parse_module(text), arguments)
 
 
+@pytest.mark.long
 def test_an_instruction_of_several_devices_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(planted_child.VARIABLE, SWAPPED)
     found = _isolate_several()
@@ -179,6 +199,7 @@ def test_an_instruction_of_several_devices_is_named(monkeypatch: pytest.MonkeyPa
     assert found.culprit.device == (0, 0)
 
 
+@pytest.mark.long
 def test_the_device_that_goes_wrong_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """On device 0 both operands are zeros, which swapped give the same."""
     monkeypatch.setenv(planted_child.VARIABLE, SWAPPED)
@@ -190,6 +211,7 @@ def test_the_device_that_goes_wrong_is_named(monkeypatch: pytest.MonkeyPatch) ->
     assert found.culprit.instruction.opcode in ("fusion", "subtract")
 
 
+@pytest.mark.long
 def test_nothing_is_wrong_on_several_devices() -> None:
     with Suspect("cpu") as suspect:
         assert not isolate(
