@@ -60,6 +60,7 @@ class Pattern:
         capture: name of the capture; empty for none.
         conditions: (condition, what it asks for) of further conditions.
         single_use: True if exactly one instruction may use it.
+        seen_through: opcodes of instructions that may stand before it: what they read is matched.
     """
 
     opcodes: frozenset[str] = frozenset()
@@ -68,6 +69,7 @@ class Pattern:
     capture: str = ""
     conditions: tuple[tuple[Condition, str], ...] = ()
     single_use: bool = False
+    seen_through: frozenset[str] = frozenset()
 
     # Refinement
 
@@ -78,6 +80,13 @@ class Pattern:
     def one_use(self) -> Pattern:
         """The same, used by exactly one instruction."""
         return replace(self, single_use=True)
+
+    def behind(self, *opcodes: str) -> Pattern:
+        """The same, behind any number of instructions of these opcodes, by their first operand.
+
+        The capture stands for what is behind them.
+        """
+        return replace(self, seen_through=frozenset(opcodes))
 
     def where(self, condition: Condition, wanted: str) -> Pattern:
         """The same, with a further condition; ``wanted`` completes "x is opcode, not ..."."""
@@ -138,6 +147,8 @@ class Pattern:
 
 def _may_match(pattern: Pattern, i: HloInstruction) -> bool:
     """False if the opcodes of an instruction and its operands rule a match out, as most do."""
+    if pattern.seen_through and i.op.name in pattern.seen_through:
+        return True
     if pattern.opcodes and i.op.name not in pattern.opcodes:
         return False
     wanted = pattern.operands
@@ -151,7 +162,8 @@ def _may_match(pattern: Pattern, i: HloInstruction) -> bool:
 
 def _are_among(operands: Sequence[HloInstruction], wanted: Sequence[Pattern]) -> bool:
     for operand, pattern in zip(operands, wanted, strict=True):
-        if pattern.opcodes and operand.op.name not in pattern.opcodes:
+        opcodes = pattern.opcodes
+        if opcodes and operand.op.name not in opcodes | pattern.seen_through:
             return False
     return True
 
@@ -171,6 +183,9 @@ def _solve(goals: _Goals, state: _Matching) -> bool:
     """
     while goals is not None:
         pattern, i, goals = goals
+        while i.op.name in pattern.seen_through:
+            state.inner.append(i)
+            i = i.operands[0]
         if not _matches_alone(pattern, i, state):
             return False
         wanted = pattern.operands

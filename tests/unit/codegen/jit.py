@@ -39,6 +39,14 @@ def _compiler() -> Any:
     return llvm.create_lljit_compiler(machine())
 
 
+@cache
+def host() -> TargetTraits:
+    """This machine, as far as code depends on it that calls no library to convert f16."""
+    features = llvm.get_host_cpu_features()
+    has_half = bool(features.get("f16c")) or not llvm.get_process_triple().startswith("x86_64")
+    return TargetTraits(has_half_conversion=has_half)
+
+
 def compile_function(module: ModuleBuilder, name: str) -> int:
     """Address of a function of the module, compiled for this machine."""
     machine()
@@ -71,7 +79,7 @@ class Kernel:
         target: TargetTraits | None = None,
     ) -> None:
         self.operands, self.result, self.lanes = tuple(operands), result, lanes
-        module = ModuleBuilder(f"{opcode}.{result}", target)
+        module = ModuleBuilder(f"{opcode}.{result}", target or host())
         parameters = [Parameter(PTR, f"p{i}") for i in range(len(operands) + 1)]
         b = module.function("kernel", VOID, [*parameters, Parameter(I64, "n")])
         *inputs, output, count = b.arguments

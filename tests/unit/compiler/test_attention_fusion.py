@@ -10,6 +10,12 @@ from tests.unit.compiler.attention_programs import (
     BIASED,
     CAUSAL,
     DIVIDED,
+    GROUPS,
+    GROUPS_CAUSAL,
+    GROUPS_RESULT,
+    GROUPS_SCALED,
+    GROUPS_SOFTMAX,
+    GUARDED,
     HEADS_APART,
     HEADS_INSIDE,
     KEYS_TRANSPOSED,
@@ -18,15 +24,18 @@ from tests.unit.compiler.attention_programs import (
     RESULT_INSIDE,
     RESULT_TURNED,
     SCALED,
+    SEEN,
     SOFTMAX,
     attention,
 )
-from xladev.codegen.attention import attention_of
+from xladev.codegen.attention_search import attention_of
 from xladev.compiler.attention_fusion import AttentionFusion
+from xladev.compiler.support import no
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.verifier import verify
+from xladev.instrument import collect_decisions
 
-FUSION = AttentionFusion(lambda found: True)
+FUSION = AttentionFusion()
 
 
 def kernels(module: HloModule) -> list[HloInstruction]:
@@ -81,7 +90,11 @@ TWICE = RESULT.replace("ROOT ", "") + "\n  ROOT t = (f32[B,H,Q,W], f32[B,H,Q,K])
 @pytest.mark.parametrize("also", ["w", "p", "x", "e"])
 def test_what_others_need_is_not_hidden(also: str) -> None:
     """Weights are results of their own where a program is trained."""
-    assert not kernels(attention(result=TWICE.replace("{}", also)))
+    module = attention(result=TWICE.replace("{}", also))
+    assert not kernels(module)
+    assert reasons(module) == [
+        f"{also} is used elsewhere too, or in a way that no kernel of scores has"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -109,22 +122,24 @@ def test_a_softmax_over_queries_is_left_alone() -> None:
     assert not kernels(attention(softmax=square, Q=64, K=64))
 
 
-@pytest.mark.parametrize("sizes", [{"Q": 1}, {"Q": 4}, {"K": 16}, {"W": 4}])
-def test_small_ones_are_left_alone(sizes: dict[str, int]) -> None:
-    assert not kernels(attention(**sizes))
+def reasons(module: HloModule, fusion: AttentionFusion = FUSION) -> list[str]:
+    """Why attentions were left alone."""
+    with collect_decisions() as told:
+        fusion.run(module)
+    begin = "no attention in one kernel: "
+    return [d.why.removeprefix(begin) for d in told if d.why.startswith(begin)]
 
 
 def test_scores_that_are_no_product_of_their_own_place_are_left_alone() -> None:
-    turned = "x = f32[B,H,Q,K] transpose(p), dimensions={0,1,3,2}"
-    assert not kernels(attention(scores=turned, Q=64, K=64))
     added = "y = f32[B,H,Q,K] transpose(p), dimensions={0,1,3,2}\n  x = f32[B,H,Q,K] add(p, y)"
     assert not kernels(attention(scores=added, Q=64, K=64))
 
 
 def test_the_backend_decides() -> None:
-    fusion = replace(FUSION, fits=lambda found: False)
+    fusion = replace(FUSION, takes=lambda found: no(f"{found.depth} is odd to it"))
     module = attention()
     assert fusion.run(module) is module
+    assert reasons(module, fusion) == ["24 is odd to it"]
 
 
 def test_a_pass_changes_nothing_the_second_time() -> None:
@@ -134,6 +149,27 @@ def test_a_pass_changes_nothing_the_second_time() -> None:
 
 def test_scores_may_be_the_product() -> None:
     assert len(kernels(attention(scores="", softmax=SOFTMAX.replace("(x", "(p")))) == 1
+
+
+@pytest.mark.parametrize("softmax", [GUARDED, SEEN])
+def test_rows_that_see_nothing_may_be_zeros(softmax: str) -> None:
+    (kernel,) = kernels(attention(scores=CAUSAL, softmax=softmax))
+    found = attention_of(kernel["calls"].root)
+    assert found is not None
+    assert found.softmax.is_guarded
+
+
+@pytest.mark.parametrize("scores", [GROUPS_SCALED, GROUPS_CAUSAL])
+def test_heads_in_groups_share_keys_and_values(scores: str) -> None:
+    (kernel,) = kernels(attention(GROUPS, scores, GROUPS_SOFTMAX, GROUPS_RESULT))
+    found = attention_of(kernel["calls"].root)
+    assert found is not None
+    assert (found.batch, found.rows, found.columns) == ((2, 3, 4), 70, 90)
+    assert [side.batch[2] for side in (found.queries, found.keys, found.values.matrix)] == [
+        24,
+        0,
+        0,
+    ]
 
 
 @pytest.mark.parametrize("heads", [32, 70])
@@ -152,6 +188,17 @@ def test_values_summed_over_heads_and_keys_are_left_alone() -> None:
     softmax = SOFTMAX.replace("[B,H,Q", "[Q,H").replace("={3}", "={2}").replace("0,1,2", "0,1")
     result = "ROOT r = f32[Q,W] dot(w, v), lhs_contracting_dims={1,2}, rhs_contracting_dims={0,1}"
     assert not kernels(attention(operands, "", softmax, result))
+
+
+def test_the_right_operand_may_be_the_queries() -> None:
+    product = HEADS_APART.replace("dot(q, k)", "dot(k, q)").replace(
+        "p = f32[B,H,Q,K]", "o = f32[B,H,K,Q]"
+    )
+    turned = "x = f32[B,H,Q,K] transpose(o), dimensions={0,1,3,2}"
+    (kernel,) = kernels(attention(product, turned))
+    found = attention_of(kernel["calls"].root)
+    assert found is not None
+    assert (found.number, found.rows, found.columns, found.factor) == (1, 70, 90, 1.0)
 
 
 def test_scores_that_a_broadcast_turns_are_left_alone() -> None:

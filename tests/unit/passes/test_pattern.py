@@ -53,6 +53,22 @@ def test_both_orders_are_tried_with_all_that_follows() -> None:
     assert (match["v"], match["w"]) == (found["y"], found["x"])
 
 
+def test_instructions_between_are_seen_through() -> None:
+    found = instructions(
+        "n = f32[2] negate(x)  a = f32[1,2] reshape(n)  b = f32[2,1] transpose(a), "
+        "dimensions={1,0}  c = f32[2] reshape(b)  r = f32[2] add(y, c)"
+    )
+    pattern = m.Add(m.Op("y"), m.Negate(m.Op(), capture="n").behind("reshape", "transpose"))
+    match = pattern.match_all(found["r"])
+    assert match is not None
+    assert match[0]["n"] is found["n"]
+    assert set(match[1]) == {found[name] for name in "rcban"}
+    shallow = m.Add(m.Op("y"), m.Negate(m.Op()).behind("reshape"))
+    assert shallow.match(found["r"]) is None
+    assert "b is transpose, not negate" in shallow.explain(found["r"])
+    assert m.Negate(m.Op()).behind("reshape", "transpose").match(found["c"]) is not None
+
+
 def test_zero_is_not_minus_zero() -> None:
     found = instructions("a = f32[] constant(0)  b = f32[] constant(-0)  c = f32[] constant(1)")
     assert m.ConstantScalar(0).match(found["a"]) is not None

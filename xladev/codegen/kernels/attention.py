@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
-from xladev.codegen.attention import Attention, attention_of
+from xladev.codegen.attention import Attention
+from xladev.codegen.attention_search import attention_in_kernel
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.elemental.vectors import VectorEmitter
@@ -44,6 +45,11 @@ from xladev.codegen.scalar.elements import Element, real_of
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloInstruction
 
+LEAST_ROWS = 16
+"""Queries below which the kernels of products and softmaxes are faster, as they are below so many
+keys: measured, 16 queries and keys take 1.4 times as long in one kernel, 32 take 0.9 times."""
+LEAST_KEYS = 32
+LEAST_WIDTH = 8
 ROWS_STEP = 24
 """What tiles of 8 rows and of 6 divide."""
 MOST_ROWS = 48
@@ -106,12 +112,34 @@ class AttentionSizes:
         return panels + self.table_nbytes + self.sums_nbytes + self.rows * self.row
 
 
-def attention_sizes(found: Attention) -> AttentionSizes | None:
-    """How queries are cut into blocks; None if rows are too long for the cache."""
-    row = (-(-found.columns // LANES) * LANES + _TAIL) * _SIZE
-    most = min(MOST_NBYTES // row // ROWS_STEP * ROWS_STEP, MOST_ROWS)
-    if not most:
-        return None
+def attention_refusal(found: Attention) -> str:
+    """Why this kernel is none for an attention, or slower than its parts' own; empty if it is."""
+    others = found.types() - {dt.F32}
+    if others:
+        return f"it has {' and '.join(sorted(t.name for t in others))}, the kernel f32 alone"
+    if found.values.result[2] != 1:
+        return "neighbouring columns of its result lie apart in memory"
+    if found.rows < LEAST_ROWS or found.columns < LEAST_KEYS or found.width < LEAST_WIDTH:
+        sizes = f"{found.rows} queries, {found.columns} keys and values of {found.width}"
+        return f"{sizes} are too few to be faster in one kernel"
+    if not _block_rows(found):
+        return f"a row of {found.columns} scores is too long for the cache"
+    return ""
+
+
+def _row_nbytes(found: Attention) -> int:
+    return (-(-found.columns // LANES) * LANES + _TAIL) * _SIZE
+
+
+def _block_rows(found: Attention) -> int:
+    """Most queries of a block; 0 if rows are too long for the cache."""
+    most = MOST_NBYTES // _row_nbytes(found) // ROWS_STEP * ROWS_STEP
+    return min(most, MOST_ROWS)
+
+
+def attention_sizes(found: Attention) -> AttentionSizes:
+    """How queries are cut into blocks, where this kernel takes an attention."""
+    row, most = _row_nbytes(found), _block_rows(found)
     rights = found.keys, found.values.matrix
     keys, values = (_packed_nbytes(r) if _way(r) is Way.PACKED else 0 for r in rights)
     has_panel = any(_way(r) is Way.BY_BLOCK for r in rights)
@@ -121,14 +149,19 @@ def attention_sizes(found: Attention) -> AttentionSizes | None:
 
 def attention_workspace_nbytes(spec: KernelSpec) -> int:
     """What `AttentionSizes` says; 0 for another kernel."""
-    found = attention_of(spec.computation.root)
-    sizes = None if found is None else attention_sizes(found)
-    return 0 if sizes is None else sizes.workspace_nbytes
+    found = attention_kernel_of(spec)
+    return 0 if found is None else attention_sizes(found).workspace_nbytes
 
 
-def emit_attention(k: KernelBuild, found: Attention, sizes: AttentionSizes) -> None:
+def attention_kernel_of(spec: KernelSpec) -> Attention | None:
+    """The attention that a kernel computes in this way; None if it is another kernel."""
+    found = attention_in_kernel(spec.computation.root)
+    return found if found is not None and not attention_refusal(found) else None
+
+
+def emit_attention(k: KernelBuild, found: Attention) -> None:
     """Writes the kernel: chunks of queries for each batch index, all of them apart."""
-    _Blocks(k, found, sizes).emit()
+    _Blocks(k, found, attention_sizes(found)).emit()
 
 
 def _order(right: Side) -> Order:
@@ -215,10 +248,7 @@ class _Blocks:
 
     def _chunk(self, batch: Index, first: Value, last: Value) -> None:
         b, found = self.b, self.found
-        operands = (
-            found.product.operands[1],
-            found.last.operands[found.values.number],
-        )
+        _, *operands = found.operands
         sides = found.keys, found.values.matrix
         places = self._keys, self._values
         rights = [
@@ -240,18 +270,19 @@ class _Blocks:
         call_pack_all(b, self.kind, _order(side), arguments)
 
     def _block(self, block: _Block, keys: _Right, values: _Right) -> None:
-        b, sizes = self.b, self.sizes
+        b, sizes, found = self.b, self.sizes, self.found
         self._multiply_queries(block, keys)
-        factor = self.found.factor
+        factor = found.factor
         if factor is None:
-            _Scores(self.k, self.found, block, self._scores, sizes.row).emit()
+            _Scores(self.k, found, block, self._scores, sizes.row).emit()
         call_weights(b, WeightsArguments(
             scores=self._scores,
             row=b.const(I64, sizes.row),
             rows=block.rows,
-            keys=b.const(I64, self.found.columns),
+            keys=b.const(I64, found.columns),
             factor=b.const(FLOAT, 1.0 if factor is None else factor),
             sums=self._sums,
+            is_guarded=b.const(I64, found.softmax.is_guarded),
         ))  # fmt: skip
         self._multiply_values(block, values)
 
@@ -259,9 +290,7 @@ class _Blocks:
         """Scores of a block."""
         b, queries = self.b, self.found.queries
         row = b.const(I64, queries.free * _SIZE)
-        first = self._address(
-            self._operand(self.found.product.operands[0]), block.batch, queries.batch
-        )
+        first = self._address(self._operand(self.found.operands[0]), block.batch, queries.batch)
         first = b.byte_address(first, b.mul(block.row, row))
         call_lines(b, self.kind.rows, LinesArguments(self._table, first, row, block.rows))
         self._multiply(block, queries.step, keys, self._scores, b.const(I64, self.sizes.row))
@@ -378,7 +407,11 @@ class _Scores:
         place = self.b.element_address(line, key, FLOAT)
         held = self.b.load(vector(FLOAT, n) if n > 1 else FLOAT, place, align=_SIZE)
         self.at_hand[self.found.product] = (held,)
-        kept = iter((*self.block.batch, query, key))
-        scores = self.found.scores
-        index = tuple(0 if size == 1 else next(kept) for size in scores.shape.dims)
+        found, at = self.found, e.at
+        scores, along = found.scores, (*self.block.batch, query, key)
+        sizes = (*found.batch, found.rows, found.columns)
+        index = tuple(
+            at.linear([along[n] for n in axes], [sizes[n] for n in axes])
+            for axes in found.score_axes
+        )
         self.b.store(real_of(e.element(scores, index), "a score"), place, align=_SIZE)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from xladev.codegen.attention import attention_of
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.kernels.attention import (
-    attention_sizes,
+    attention_kernel_of,
     attention_workspace_nbytes,
     emit_attention,
 )
@@ -89,10 +88,9 @@ def emit_kernel(
         UnsupportedError: an opcode or element type without code.
     """
     k = begin_kernel(module, spec, workspace_nbytes(spec, tactic) > 0, threads, tactic)
-    attention, rows = attention_of(spec.computation.root), row_program(spec.computation)
-    sizes = None if attention is None else attention_sizes(attention)
-    if attention is not None and sizes is not None:
-        emit_attention(k, attention, sizes)
+    attention, rows = attention_kernel_of(spec), row_program(spec.computation)
+    if attention is not None:
+        emit_attention(k, attention)
     elif rows is not None:
         emit_rows(k, rows)
     else:

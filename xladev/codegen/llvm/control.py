@@ -144,6 +144,15 @@ class Control(Arithmetic):
         self.jump(done)
         self.start_block(done)
 
+    @contextmanager
+    def leave_when(self, condition: Value) -> Iterator[None]:
+        """Runs the body, which ends by leaving the function, only where a scalar i1 holds."""
+        inside, done = self.fresh("leave"), self.fresh("stay")
+        self.split(condition, inside, done)
+        self.start_block(inside)
+        yield
+        self.start_block(done)
+
     def branch(
         self, condition: Value, then: Callable[[], Values], otherwise: Callable[[], Values]
     ) -> tuple[Value, ...]:

@@ -113,6 +113,7 @@ def ask(target: str) -> None:
         raise SystemExit(f"it calls {wanted}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", target_names())
 def test_every_target_has_it(target: str) -> None:
     command = [sys.executable, "-c", f"from {__name__} import ask; ask({target!r})"]

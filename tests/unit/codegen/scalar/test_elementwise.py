@@ -84,6 +84,7 @@ def opcodes(dtype: PrimitiveType) -> Mapping[str, object]:
     return tables.get(dtype.kind, elementwise.INTEGER_EMITTERS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", _TYPES, ids=str)
 def test_vectors_give_what_scalars_give(dtype: PrimitiveType) -> None:
     for opcode in opcodes(dtype):

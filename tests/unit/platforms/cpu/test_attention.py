@@ -12,14 +12,23 @@ from tests.unit.compiler.attention_programs import (
     BIASED,
     CAUSAL,
     DIVIDED,
+    GROUPS,
+    GROUPS_CAUSAL,
+    GROUPS_RESULT,
+    GROUPS_SCALED,
+    GROUPS_SOFTMAX,
+    GUARDED,
     HEADS_APART,
     HEADS_INSIDE,
+    KEYS_FIRST,
+    KEYS_FIRST_SCORES,
     KEYS_TRANSPOSED,
     MASKED,
     RESULT,
     RESULT_INSIDE,
     RESULT_TURNED,
     SCALED,
+    SEEN,
     attention,
 )
 from xladev.client import compile
@@ -27,6 +36,7 @@ from xladev.codegen.kernels import attention as emitter
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
+from xladev.instrument import collect_decisions
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.pool import THREADS_VARIABLE
 
@@ -177,6 +187,55 @@ def test_rows_that_a_mask_hides_wholly() -> None:
     got = run(module, arrays)
     assert np.isnan(got[:, :, 7]).all()
     assert not np.isnan(np.delete(got, 7, axis=2)).any()
+
+
+@pytest.mark.parametrize("softmax", [GUARDED, SEEN])
+def test_rows_that_a_mask_hides_are_zeros_where_they_are_to_be(softmax: str) -> None:
+    hidden = MASKED.replace("-1e9", "-inf")
+    module = attention(scores=hidden, softmax=softmax)
+    assert is_one_kernel(module)
+    arrays = operands(module)
+    arrays[3][7] = False
+    got = run(module, arrays)
+    assert not got[:, :, 7].any()
+    seen = attended((HEADS_APART, MASKED), arrays)
+    kept = np.arange(70) != 7
+    np.testing.assert_allclose(got[:, :, kept], seen[:, :, kept], rtol=3e-5, atol=3e-6)
+    arrays[0][0, 0, 3, 5] = np.nan
+    assert np.isnan(run(module, arrays)[0, 0, 3]).all()
+
+
+@pytest.mark.parametrize("scores", [GROUPS_SCALED, GROUPS_CAUSAL])
+def test_heads_in_groups(scores: str) -> None:
+    module = attention(GROUPS, scores, GROUPS_SOFTMAX, GROUPS_RESULT)
+    assert is_one_kernel(module)
+    arrays = operands(module)
+    want = np.asarray(HloEvaluator().run(module, *arrays))
+    np.testing.assert_allclose(run(module, arrays), want, rtol=3e-5, atol=3e-6)
+
+
+def test_the_right_operand_may_be_the_queries() -> None:
+    module = attention(KEYS_FIRST, KEYS_FIRST_SCORES)
+    assert is_one_kernel(module)
+    arrays = operands(module)
+    want = np.asarray(HloEvaluator().run(module, *arrays))
+    np.testing.assert_allclose(run(module, arrays), want, rtol=3e-5, atol=3e-6)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "reason"),
+    [
+        ({"Q": 1}, "there is one query"),
+        ({"Q": 4}, "4 queries, 90 keys and values of 40 are too few"),
+        ({"K": 16}, "too few to be faster"),
+        ({"W": 4}, "too few to be faster"),
+        ({"K": 9000}, "a row of 9000 scores is too long"),
+    ],
+)
+def test_what_has_no_kernel_says_why(sizes: dict[str, int], reason: str) -> None:
+    with collect_decisions() as told:
+        assert not is_one_kernel(attention(**sizes))
+    assert any(reason in d.why for d in told if d.step == "attention-fusion")
 
 
 def test_no_memory_for_all_scores() -> None:

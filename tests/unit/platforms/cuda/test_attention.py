@@ -3,11 +3,32 @@
 import numpy as np
 import pytest
 
+from tests.unit.compiler.attention_programs import (
+    CAUSAL as CAUSAL_SCORES,
+)
+from tests.unit.compiler.attention_programs import (
+    GROUPS,
+    GROUPS_CAUSAL,
+    GROUPS_RESULT,
+    GROUPS_SOFTMAX,
+    GUARDED,
+    HEADS_APART,
+    HEADS_INSIDE,
+    MASKED,
+    RESULT,
+    RESULT_TURNED,
+    SOFTMAX,
+)
+from tests.unit.compiler.attention_programs import (
+    attention as shared_attention,
+)
+from xladev.codegen.attention_search import attention_of
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.options import CompileOptions
 from xladev.errors import ExecutionError
+from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
-from xladev.platforms.cuda.attention import attention_of
+from xladev.platforms.cuda.attention import takes_attention
 from xladev.platforms.cuda.codegen import host_threads, nvptx, tensor_attention
 from xladev.platforms.cuda.codegen.kernel import emit_thread_function
 from xladev.platforms.cuda.codegen.kinds import kind_of
@@ -137,6 +158,7 @@ def beyond_rounding(name: str, platform: str, seed: int = 0) -> float:
     return float((np.abs(found.astype(np.float64) - weights @ v) / slack).max())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NARROW)
 def test_narrow_results_are_off_by_rounding_alone(name, emulated):
     assert beyond_rounding(name, emulated) <= 1
@@ -182,7 +204,9 @@ def test_what_is_no_softmax_is_no_attention(old, new):
 
 
 def test_heads_that_do_not_fit_into_shared_memory_stay_apart():
-    assert attention_of(parse_module(attention((1,), 32, 32, 256, 256)).entry.root) is None
+    found = attention_of(parse_module(attention((1,), 32, 32, 256, 256)).entry.root)
+    assert found is not None
+    assert "256 exceed the shared memory" in takes_attention(found).reason
 
 
 def test_a_row_that_sees_nothing_is_nan_as_in_hlo(emulated):
@@ -191,6 +215,33 @@ def test_a_row_that_sees_nothing_is_nan_as_in_hlo(emulated):
     (found,) = run_on_platform(module, random_arguments(module, 0), emulated)
     assert np.isnan(found[:, 0]).all()
     assert not np.isnan(found[:, 1:]).any()
+
+
+HIDDEN = CAUSAL_SCORES.replace("GE", "GT")
+WRITTEN = {
+    "heads inside": (HEADS_INSIDE, MASKED, SOFTMAX, RESULT_TURNED),
+    "groups": (GROUPS, GROUPS_CAUSAL, GROUPS_SOFTMAX, GROUPS_RESULT),
+    "a guard": (HEADS_APART, HIDDEN, GUARDED, RESULT),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("narrow", ["", "bf16"])
+@pytest.mark.parametrize("name", WRITTEN)
+def test_all_ways_of_writing_it_are_one_kernel(name, narrow, emulated):
+    module = shared_attention(*WRITTEN[name], narrow=narrow, D=32, W=48)
+    compiler = CudaEmulationCompiler()
+    formed = compiler.form_kernels(compiler.pipeline(CompileOptions()).run(module))
+    assert [i.opcode for i in formed.entry.instructions if i.operands] == ["fusion"]
+    arguments = random_arguments(module, 0)
+    if narrow:
+        (found,) = run_on_platform(module, arguments, emulated)
+        want = HloEvaluator().run(module, *arguments)
+        np.testing.assert_allclose(
+            found.astype(np.float32), np.asarray(want).astype(np.float32), rtol=0.02, atol=0.02
+        )
+    else:
+        assert compare_with_evaluator(module, arguments, emulated) is None
 
 
 @pytest.mark.parametrize("dims", [(256, 256, 64, 64), (256, 256, 128, 128)])

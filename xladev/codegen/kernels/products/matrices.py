@@ -83,8 +83,8 @@ def matrices_by_shape(i: HloInstruction) -> Matrices | None:
         return None
     count = len(left.batch)
     kept = shapes[0].rank - len(i["lhs_contracting_dims"])
-    row = _merged(i.shape, range(count, kept))
-    column = _merged(i.shape, range(kept, i.shape.rank))
+    row = merged_dims(i.shape, range(count, kept))
+    column = merged_dims(i.shape, range(kept, i.shape.rank))
     if row is None or column is None:
         return None
     along = element_strides(i.shape)[:count]
@@ -100,14 +100,14 @@ def _is_read(dtype: PrimitiveType, total: PrimitiveType) -> bool:
 
 def _side(shape: Shape, batch: tuple[int, ...], contracting: tuple[int, ...]) -> Side | None:
     free = [d for d in range(shape.rank) if d not in (*batch, *contracting)]
-    kept, summed = _merged(shape, free), _merged(shape, contracting)
+    kept, summed = merged_dims(shape, free), merged_dims(shape, contracting)
     if not free or not contracting or kept is None or summed is None:
         return None
     strides = element_strides(shape)
     return Side(tuple(strides[d] for d in batch), *kept, *summed)
 
 
-def _merged(shape: Shape, dimensions: Sequence[int]) -> tuple[int, int] | None:
+def merged_dims(shape: Shape, dimensions: Sequence[int]) -> tuple[int, int] | None:
     """Stride and size of some dimensions, gone through in order as one; None if they cannot be."""
     strides, size, step = element_strides(shape), 1, 1
     for d in reversed(dimensions):

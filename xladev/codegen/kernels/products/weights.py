@@ -35,6 +35,7 @@ class WeightsArguments(NamedTuple):
         keys: number of scores in a row; room is for a multiple of `LANES`.
         factor: what scores are multiplied by, an f32, above 0.
         sums: first of the rows' sums.
+        is_guarded: 1 if a row of nothing but -inf has weights of zero, and a sum of 1; 0 if NaN.
     """
 
     scores: Value
@@ -43,6 +44,7 @@ class WeightsArguments(NamedTuple):
     keys: Value
     factor: Value
     sums: Value
+    is_guarded: Value
 
 
 class DivisionArguments(NamedTuple):
@@ -95,7 +97,10 @@ class _Weights:
             with b.loop(a.keys, b.mul(vectors, LANES)) as rest:
                 b.store(b.const(FLOAT, float("-inf")), b.element_address(row, rest, FLOAT))
             largest = self._folded(self._largest(row, vectors, factor), "maximum")
-            total = self._folded(self._exponentials(row, vectors, factor, largest), "add")
+            is_hidden = b.and_(b.icmp("ne", a.is_guarded, 0), b.fcmp("oeq", largest, float("-inf")))
+            shift = b.select(is_hidden, 0.0, largest)
+            total = self._folded(self._exponentials(row, vectors, factor, shift), "add")
+            total = b.select(b.and_(is_hidden, b.fcmp("oeq", total, 0.0)), 1.0, total)
             b.store(total, b.element_address(a.sums, number, FLOAT))
 
     def _largest(self, row: Value, vectors: Value, factor: Value) -> list[Value]:
@@ -108,15 +113,13 @@ class _Weights:
 
         return self._over(row, vectors, lowest, step)
 
-    def _exponentials(
-        self, row: Value, vectors: Value, factor: Value, largest: Value
-    ) -> list[Value]:
+    def _exponentials(self, row: Value, vectors: Value, factor: Value, shift: Value) -> list[Value]:
         b = self.b
-        shift = b.splat(largest, LANES)
+        shifts = b.splat(shift, LANES)
 
         def step(place: Value, held: Value) -> Value:
             scaled = b.fmul(b.load(_VECTOR, place, align=4), factor)
-            found = emit_elementwise(b, "exponential", [dt.F32], dt.F32, [b.fsub(scaled, shift)])
+            found = emit_elementwise(b, "exponential", [dt.F32], dt.F32, [b.fsub(scaled, shifts)])
             made = real_of(found, "a softmax")
             b.store(made, place, align=4)
             return b.fadd(held, made)

@@ -11,19 +11,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from xladev.codegen.attention import Attention
+from xladev.codegen.attention_search import attention_in_kernel
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.rules import ELEMENT_RULES
-from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.products.matrices import Side
 from xladev.codegen.llvm import FLOAT, FunctionBuilder, Value
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.codegen.scalar.elementwise import emit_elementwise
-from xladev.codegen.scalar.storage import round_to
+from xladev.codegen.scalar.storage import round_to, store_element
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloInstruction
-from xladev.hlo.ops.contraction_rules import DotDims
-from xladev.platforms.cuda.attention import KEYS, WARPS, Attention, attention_of
+from xladev.platforms.cuda.attention import (
+    KEYS,
+    WARPS,
+    queries_per_warp,
+    shared_nbytes,
+    takes_attention,
+)
+from xladev.platforms.cuda.codegen.attention_parts import (
+    divisor,
+    operand_offset,
+    result_offset,
+    score_of,
+)
 from xladev.platforms.cuda.codegen.exchanges import WARP, over_warp
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild, single
 from xladev.platforms.cuda.codegen.primitives import (
@@ -42,14 +56,14 @@ _Element = Callable[[Value, Value], Value]
 
 
 def attention_kind(spec: KernelSpec) -> KernelKind | None:
-    """The kind of a kernel whose root is the last product of an attention."""
-    found = attention_of(spec.computation.root)
-    if found is None:
+    """The kind of a kernel that computes an attention."""
+    found = attention_in_kernel(spec.computation.root)
+    if found is None or not takes_attention(found):
         return None
-    per_block = WARPS * found.rows
-    blocks = prod(found.batch) * -(-found.queries // per_block)
+    per_block = WARPS * queries_per_warp(found)
+    blocks = prod(found.batch) * -(-found.rows // per_block)
     dimensions = LaunchDimensions((blocks, 1, 1), (_THREADS, 1, 1))
-    nbytes = found.shared_nbytes(found.rows)
+    nbytes = shared_nbytes(found, queries_per_warp(found))
     return single("attention", lambda t: _Thread(t, found).emit(), dimensions, nbytes, _RESIDENT)
 
 
@@ -57,17 +71,17 @@ class _Thread:
     """Writes the code of one thread."""
 
     def __init__(self, t: ThreadBuild, a: Attention) -> None:
-        self.a, self.result = a, t.results[0]
+        self.a, self.result, self.arrays = a, t.results[0], t.e.arrays
         b: FunctionBuilder = t.b
-        self.b = b
+        self.b, self.rows = b, queries_per_warp(a)
         self.scalars: dict[HloInstruction, tuple[Element, ...]] = {}
         self.e = ElementalEmitter(b, ELEMENT_RULES, t.e.arrays)
         self.scored = ElementalEmitter(b, ELEMENT_RULES, t.e.arrays, self.scalars)
         self.chunks = -(-a.width // WARP)
         self.tid = thread_in_block(b)
         self.lane, self.warp = b.urem(self.tid, WARP), b.udiv(self.tid, WARP)
-        per_block = WARPS * a.rows
-        groups = -(-a.queries // per_block)
+        per_block = WARPS * self.rows
+        groups = -(-a.rows // per_block)
         block = block_number(b)
         self.outer: Index = self.e.at.delinear(b.udiv(block, groups), a.batch)
         self.first_query = b.mul(b.urem(block, groups), per_block)
@@ -83,13 +97,13 @@ class _Thread:
         """All keys for the queries of this block."""
         a, b = self.a, self.b
         self._fill_queries()
-        lows = [b.const(FLOAT, _LOWEST)] * a.rows
-        zeros = [b.const(FLOAT, 0.0)] * (a.rows * (1 + self.chunks))
-        with b.carried_loop(0, a.keys, KEYS, initial=[*lows, *zeros]) as loop:
+        lows = [b.const(FLOAT, _LOWEST)] * self.rows
+        zeros = [b.const(FLOAT, 0.0)] * (self.rows * (1 + self.chunks))
+        with b.carried_loop(0, a.columns, KEYS, initial=[*lows, *zeros]) as loop:
             loop.carry(*self._tile(loop.index, loop.values))
-        total, held = loop.values[a.rows : 2 * a.rows], loop.values[2 * a.rows :]
-        for r in range(a.rows):
-            weight = over_warp(b, a.total, total[r])
+        total, held = loop.values[self.rows : 2 * self.rows], loop.values[2 * self.rows :]
+        for r in range(self.rows):
+            weight = divisor(b, a, over_warp(b, a.softmax.total, total[r]))
             self._store(r, [b.fdiv(x, weight) for x in self._row(held, r)])
 
     def _row(self, held: Sequence[Value], r: int) -> Sequence[Value]:
@@ -109,59 +123,39 @@ class _Thread:
         a, b = self.a, self.b
 
         def element(row: Value, column: Value) -> Value:
-            query = b.intrinsic("umin", b.add(self.first_query, row), a.queries - 1)
-            return self._operand(a.product, 0, query, column)
+            query = b.intrinsic("umin", b.add(self.first_query, row), a.rows - 1)
+            return self._operand(0, a.queries, query, column)
 
-        self._fill(self.query_tile, WARPS * a.rows, a.depth, a.depth, element)
+        self._fill(self.query_tile, WARPS * self.rows, a.depth, a.depth, element)
 
     def _fill_keys(self, first: Value) -> None:
         a, b = self.a, self.b
 
         def key(row: Value, column: Value) -> Value:
-            number = b.intrinsic("umin", b.add(first, row), a.keys - 1)
-            return self._operand(a.product, 1, number, column)
+            number = b.intrinsic("umin", b.add(first, row), a.columns - 1)
+            return self._operand(1, a.keys, number, column)
 
         def value(row: Value, column: Value) -> Value:
             number = b.add(first, row)
-            inside = b.intrinsic("umin", number, a.keys - 1)
-            found = self._values(inside, column)
-            return b.select(b.icmp("ult", number, a.keys), found, 0.0)
+            inside = b.intrinsic("umin", number, a.columns - 1)
+            found = self._operand(2, a.values.matrix, column, inside)
+            return b.select(b.icmp("ult", number, a.columns), found, 0.0)
 
         self._fill(self.key_tile, KEYS, a.depth, a.depth + 1, key)
         self._fill(self.value_tile, KEYS, a.width, a.width, value)
 
-    def _operand(self, dot: HloInstruction, side: int, free: Value, summed: Value) -> Value:
-        """An element of a query or key."""
-        dims, operand = DotDims.of(dot), dot.operands[side]
-        batch = (dims.lhs_batch, dims.rhs_batch)[side]
-        contracting = (dims.lhs_contracting, dims.rhs_contracting)[side]
-        return self._at(operand, batch, contracting[0], free, summed)
-
-    def _values(self, key: Value, column: Value) -> Value:
-        dims = DotDims.of(self.a.root)
-        return self._at(
-            self.a.root.operands[1], dims.rhs_batch, dims.rhs_contracting[0], column, key
-        )
-
-    def _at(
-        self,
-        operand: HloInstruction,
-        batch: tuple[int, ...],
-        contracting: int,
-        free: Value,
-        summed: Value,
-    ) -> Value:
-        index: dict[int, IndexValue] = dict(zip(batch, self.outer, strict=True))
-        index[contracting] = summed
-        places = tuple(index.get(d, free) for d in range(operand.shape.rank))
-        return real_of(self.e.element(operand, places), "attention")
+    def _operand(self, number: int, side: Side, free: Value, summed: Value) -> Value:
+        """An element of a query, key or value."""
+        array = self.arrays[self.a.operands[number]][0]
+        offset = operand_offset(self.e.at, side, self.outer, free, summed)
+        return real_of(array.load_linear(self.b, offset), "attention")
 
     # One tile of keys
 
     def _tile(self, first: Value, held: Sequence[Value]) -> list[Value]:
         """Maxima, sums and weighted values after another tile."""
         a, b = self.a, self.b
-        greatest, total = held[: a.rows], held[a.rows : 2 * a.rows]
+        greatest, total = held[: self.rows], held[self.rows : 2 * self.rows]
         barrier(b)
         self._fill_keys(first)
         barrier(b)
@@ -171,27 +165,27 @@ class _Thread:
         scaled: list[Value] = []
         for r, product in enumerate(self._products()):
             score = self._score(r, key, product)
-            top = self._maximum(greatest[r], over_warp(b, a.greatest, score))
+            top = self._maximum(greatest[r], over_warp(b, a.softmax.greatest, score))
             # where nothing but -inf was seen, differences would be NaN
             base = b.select(b.fcmp("oeq", top, _LOWEST), 0.0, top)
             weight, factor = (self._exp(b.fsub(x, base)) for x in (score, greatest[r]))
             highest.append(top)
             sums.append(b.fma(total[r], factor, weight))
-            scaled += [b.fmul(x, factor) for x in self._row(held[2 * a.rows :], r)]
+            scaled += [b.fmul(x, factor) for x in self._row(held[2 * self.rows :], r)]
             place = b.add(b.mul(self._own_row(r), KEYS), self.lane)
             b.store(weight, b.element_address(self.weight_tile, place, FLOAT))
         barrier(b)
         return [*highest, *sums, *self._weighted(scaled)]
 
     def _own_row(self, r: int) -> Value:
-        return self.b.add(self.b.mul(self.warp, self.a.rows), r)
+        return self.b.add(self.b.mul(self.warp, self.rows), r)
 
     def _products(self) -> Sequence[Value]:
         """Each of the warp's queries by this thread's key."""
         a, b = self.a, self.b
         own = b.mul(self.lane, a.depth + 1)
-        starts = [b.mul(self._own_row(r), a.depth) for r in range(a.rows)]
-        zeros = [b.const(FLOAT, 0.0)] * a.rows
+        starts = [b.mul(self._own_row(r), a.depth) for r in range(self.rows)]
+        zeros = [b.const(FLOAT, 0.0)] * self.rows
         with b.carried_loop(0, a.depth, 1, initial=zeros) as loop:
             k = self._load(self.key_tile, b.add(own, loop.index))
             queries = [self._load(self.query_tile, b.add(s, loop.index)) for s in starts]
@@ -202,21 +196,18 @@ class _Thread:
         """What the softmax is of, from the product of query and key; -inf beyond the keys."""
         a, b = self.a, self.b
         query = b.add(self.first_query, self._own_row(r))
-        own = b.intrinsic("umin", query, a.queries - 1)
-        seen = b.intrinsic("umin", key, a.keys - 1)
-        self.scalars[a.product] = (round_to(b, product, a.product.shape.element_type),)
-        with self.scored.scope():
-            element = self.scored.element(a.scores, (*self.outer, own, seen))
-        score = real_of(element, "a score")
-        if a.keys % KEYS == 0:
+        own = b.intrinsic("umin", query, a.rows - 1)
+        seen = b.intrinsic("umin", key, a.columns - 1)
+        score = score_of(self.scored, self.scalars, a, product, (*self.outer, own, seen))
+        if a.columns % KEYS == 0:
             return score
-        return b.select(b.icmp("ult", key, a.keys), score, _LOWEST)
+        return b.select(b.icmp("ult", key, a.columns), score, _LOWEST)
 
     def _weighted(self, scaled: Sequence[Value]) -> Sequence[Value]:
         """Adds the tile's values, each weighted for each query."""
         a, b = self.a, self.b
         columns = [self._column(c) for c in range(self.chunks)]
-        rows = [b.mul(self._own_row(r), KEYS) for r in range(a.rows)]
+        rows = [b.mul(self._own_row(r), KEYS) for r in range(self.rows)]
         with b.carried_loop(0, KEYS, 1, initial=scaled) as loop:
             start = b.mul(loop.index, a.width)
             values = [self._load(self.value_tile, b.add(start, c)) for c in columns]
@@ -249,7 +240,8 @@ class _Thread:
         query = b.add(self.first_query, self._own_row(r))
         for chunk, element in enumerate(elements):
             column = b.add(self.lane, chunk * WARP)
-            inside = b.and_(b.icmp("ult", query, a.queries), b.icmp("ult", column, a.width))
+            inside = b.and_(b.icmp("ult", query, a.rows), b.icmp("ult", column, a.width))
             rounded = round_to(b, element, dtype)
             with b.when(inside):
-                self.result.store(b, (*self.outer, query, column), rounded)
+                offset = result_offset(self.e.at, a, self.outer, query, column)
+                store_element(b, self.result.base, offset, dtype, rounded)

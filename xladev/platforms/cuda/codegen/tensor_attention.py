@@ -15,18 +15,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from xladev.codegen.attention import Attention
+from xladev.codegen.attention_search import attention_in_kernel
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.rules import ELEMENT_RULES
-from xladev.codegen.elemental.vectors import is_row_major
-from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.kernels.products.matrices import Side
 from xladev.codegen.llvm import FLOAT, I16, I32, FunctionBuilder, Value, vector
-from xladev.codegen.scalar.elements import Element, real_of
+from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.storage import encode_stored, round_to, store_element
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
-from xladev.hlo.ops.contraction_rules import DotDims
-from xladev.platforms.cuda.attention import Attention, attention_of
+from xladev.platforms.cuda.attention import takes_attention
+from xladev.platforms.cuda.codegen.attention_parts import (
+    divisor,
+    operand_offset,
+    result_offset,
+    score_of,
+)
 from xladev.platforms.cuda.codegen.exchanges import WARP, over_warp
 from xladev.platforms.cuda.codegen.functions import narrow_exp
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild, single
@@ -61,11 +68,11 @@ _QUAD = 4
 
 
 def tensor_attention_kind(spec: KernelSpec) -> KernelKind | None:
-    """The kind of a kernel whose root is the last product of an attention of narrow floats."""
-    found = attention_of(spec.computation.root)
+    """The kind of a kernel that computes an attention of narrow floats."""
+    found = attention_in_kernel(spec.computation.root)
     if found is None or not _fits(found):
         return None
-    blocks = prod(found.batch) * -(-found.queries // QUERIES)
+    blocks = prod(found.batch) * -(-found.rows // QUERIES)
     dimensions = LaunchDimensions((blocks, 1, 1), (THREADS, 1, 1))
     nbytes = key_pitch(found) * keys_of(found) + value_pitch(found) * keys_of(found) // 2
     return single(
@@ -89,22 +96,22 @@ def value_pitch(a: Attention) -> int:
 
 
 def _fits(a: Attention) -> bool:
-    """Operands that lie in memory with their inner dimension innermost, in sizes of fragments."""
-    (q, k), (weights, v) = a.product.operands, a.root.operands
-    types = {i.shape.element_type for i in (q, k, weights, v)}
-    if len(types) != 1 or v.shape.element_type not in TYPES:
+    """Operands whose rows lie at multiples of an access, in sizes of fragments."""
+    types = {i.shape.element_type for i in (*a.operands, a.weights)}
+    if len(types) != 1 or not types <= set(TYPES) or not takes_attention(a):
         return False
-    if any(i.opcode != "parameter" or not is_row_major(i.shape) for i in (q, k, v)):
-        return False
-    first, second = DotDims.of(a.product), DotDims.of(a.root)
-    ends = (
-        (first.lhs_contracting[0], q),
-        (first.rhs_contracting[0], k),
-        (second.rhs_free(v.shape.rank)[0], v),
+    rows = (
+        (a.queries.step, a.queries.free, a.queries.batch),
+        (a.keys.step, a.keys.free, a.keys.batch),
+        (a.values.matrix.free, a.values.matrix.step, a.values.matrix.batch),
+        (a.values.result[2], a.values.result[1], a.values.result[0]),
+    )
+    lies_well = all(
+        inner == 1 and all(stride % _EACH == 0 for stride in (row, *batch))
+        for inner, row, batch in rows
     )
     sizes = all(n % DEPTH == 0 and n <= MOST_WIDTH for n in (a.depth, a.width))
-    lies_well = is_row_major(a.root.shape) and all(d == i.shape.rank - 1 for d, i in ends)
-    return sizes and lies_well and min(a.queries, a.keys) >= ROWS
+    return sizes and lies_well and min(a.rows, a.columns) >= ROWS
 
 
 class _Thread:
@@ -116,17 +123,17 @@ class _Thread:
         self.b = b
         self.scalars: dict[HloInstruction, tuple[Element, ...]] = {}
         self.scored = ElementalEmitter(b, ELEMENT_RULES, t.e.arrays, self.scalars)
-        self.dtype = a.root.operands[1].shape.element_type
+        self.dtype = a.weights.shape.element_type
         self.keys = keys_of(a)
         self.tid = thread_in_block(b)
         lane = b.urem(self.tid, WARP)
         self.group, self.within = b.udiv(lane, _QUAD), b.urem(lane, _QUAD)
-        groups, block = -(-a.queries // QUERIES), block_number(b)
+        groups, block = -(-a.rows // QUERIES), block_number(b)
         self.outer: Index = self.scored.at.delinear(b.udiv(block, groups), a.batch)
         first = b.mul(b.urem(block, groups), QUERIES)
         first = b.add(first, b.mul(b.udiv(self.tid, WARP), ROWS))
         self.queries = [b.add(b.add(first, self.group), n) for n in (0, ROWS // 2)]
-        self.own = [b.intrinsic("umin", q, a.queries - 1) for q in self.queries]
+        self.own = [b.intrinsic("umin", q, a.rows - 1) for q in self.queries]
         self.key_tile = shared_memory(b)
         self.value_tile = b.byte_address(self.key_tile, key_pitch(a) * self.keys)
 
@@ -136,32 +143,25 @@ class _Thread:
         queries = self._query_fragments()
         lows = [b.const(FLOAT, _LOWEST)] * 2
         zeros = [b.const(FLOAT, 0.0)] * (2 + SUMS * a.width // COLUMNS)
-        with b.carried_loop(0, a.keys, self.keys, initial=[*lows, *zeros]) as loop:
+        with b.carried_loop(0, a.columns, self.keys, initial=[*lows, *zeros]) as loop:
             loop.carry(*self._tile(loop.index, queries, loop.values))
-        totals = [over_warp(b, a.total, x, _QUAD) for x in loop.values[2:4]]
+        sums = (over_warp(b, a.softmax.total, x, _QUAD) for x in loop.values[2:4])
+        totals = [divisor(b, a, total) for total in sums]
         self._store(totals, loop.values[4:])
 
     # Memory
 
-    def _address(
-        self, i: HloInstruction, batch: tuple[int, ...], inner: int, at: tuple[Value, Value]
-    ) -> Value:
-        """Where an operand has an element: at a row, and so far along the innermost dimension."""
-        index: dict[int, IndexValue] = dict(zip(batch, self.outer, strict=True))
-        index[inner] = at[1]
-        places = tuple(index.get(d, at[0]) for d in range(i.shape.rank))
-        array = self.arrays[i][0]
-        offset = self.scored.at.value(array.offset(self.b, places))
-        return self.b.element_address(array.base, offset, I16)
+    def _address(self, number: int, side: Side, free: Value | int, summed: Value) -> Value:
+        """Where an operand has an element."""
+        offset = operand_offset(self.scored.at, side, self.outer, free, summed)
+        base = self.arrays[self.a.operands[number]][0].base
+        return self.b.element_address(base, offset, I16)
 
     def _query_fragments(self) -> list[list[Value]]:
         """This thread's parts of the queries, 16 elements of each at a time."""
         a, b = self.a, self.b
-        dims, q = DotDims.of(a.product), a.product.operands[0]
         start = b.mul(self.within, 2)
-        rows = [
-            self._address(q, dims.lhs_batch, q.shape.rank - 1, (own, start)) for own in self.own
-        ]
+        rows = [self._address(0, a.queries, own, start) for own in self.own]
         return [
             [
                 b.load(I32, b.byte_address(row, 2 * (first + further)), align=_WORD_NBYTES)
@@ -183,14 +183,12 @@ class _Thread:
 
     def _fill_keys(self, first: Value) -> None:
         a, b = self.a, self.b
-        dims, k = DotDims.of(a.product), a.product.operands[1]
         parts = a.depth // _EACH
 
         def move(number: Value) -> None:
             row, part = b.udiv(number, parts), b.urem(number, parts)
-            key = b.intrinsic("umin", b.add(first, row), a.keys - 1)
-            at = (key, b.mul(part, _EACH))
-            found = self._load(self._address(k, dims.rhs_batch, k.shape.rank - 1, at))
+            key = b.intrinsic("umin", b.add(first, row), a.columns - 1)
+            found = self._load(self._address(1, a.keys, key, b.mul(part, _EACH)))
             place = b.add(b.mul(row, key_pitch(a)), b.mul(part, _VECTOR_NBYTES))
             b.store(found, b.byte_address(self.key_tile, place), align=_VECTOR_NBYTES)
 
@@ -217,14 +215,12 @@ class _Thread:
     def _value_row(self, key: Value, column: Value) -> Value:
         """Neighbours of one value; zeros beyond the last, as their weight is."""
         a, b = self.a, self.b
-        dims, v = DotDims.of(a.root), a.root.operands[1]
-        inside = b.intrinsic("umin", key, a.keys - 1)
-        at = (inside, column)
-        found = self._load(self._address(v, dims.rhs_batch, v.shape.rank - 1, at))
-        if a.keys % self.keys == 0:
+        inside = b.intrinsic("umin", key, a.columns - 1)
+        found = self._load(self._address(2, a.values.matrix, column, inside))
+        if a.columns % self.keys == 0:
             return found
         zero = Value("zeroinitializer", found.type)
-        return b.select(b.icmp("ult", key, a.keys), found, zero)
+        return b.select(b.icmp("ult", key, a.columns), found, zero)
 
     def _load(self, address: Value) -> Value:
         return self.b.load(vector(I16, _EACH), address, align=_VECTOR_NBYTES)
@@ -285,13 +281,11 @@ class _Thread:
         for i, product in enumerate(products):
             tile, place = divmod(i, SUMS)
             key = b.add(start, COLUMNS * tile + place % 2)
-            seen = b.intrinsic("umin", key, a.keys - 1) if a.keys % self.keys else key
-            self.scalars[a.product] = (round_to(b, product, a.product.shape.element_type),)
-            with self.scored.scope():
-                index = (*self.outer, self.own[place // 2], seen)
-                score = real_of(self.scored.element(a.scores, index), "a score")
-            if a.keys % self.keys:
-                score = b.select(b.icmp("ult", key, a.keys), score, _LOWEST)
+            seen = b.intrinsic("umin", key, a.columns - 1) if a.columns % self.keys else key
+            at = (*self.outer, self.own[place // 2], seen)
+            score = score_of(self.scored, self.scalars, a, product, at)
+            if a.columns % self.keys:
+                score = b.select(b.icmp("ult", key, a.columns), score, _LOWEST)
             found.append(score)
         return found
 
@@ -301,7 +295,7 @@ class _Thread:
         most = scores[0]
         for score in scores[1:]:
             most = b.intrinsic("maximum", most, score)
-        top = b.intrinsic("maximum", before, over_warp(b, self.a.greatest, most, _QUAD))
+        top = b.intrinsic("maximum", before, over_warp(b, self.a.softmax.greatest, most, _QUAD))
         # where nothing but -inf was seen, differences would be NaN
         return top, b.select(b.fcmp("oeq", top, _LOWEST), 0.0, top)
 
@@ -338,10 +332,10 @@ class _Thread:
         a, b, dtype = self.a, self.b, self.result.shape.element_type
         start = b.mul(self.within, 2)
         for n, total in enumerate(totals):
-            with b.when(b.icmp("ult", self.queries[n], a.queries)):
+            with b.when(b.icmp("ult", self.queries[n], a.rows)):
                 for tile in range(a.width // COLUMNS):
-                    index = (*self.outer, self.queries[n], b.add(start, COLUMNS * tile))
+                    column = b.add(start, COLUMNS * tile)
                     pair = sums[SUMS * tile + 2 * n : SUMS * tile + 2 * n + 2]
                     found = self._pair(*(b.fdiv(x, total) for x in pair))
-                    offset = self.result.offset(b, index)
+                    offset = result_offset(self.scored.at, a, self.outer, self.queries[n], column)
                     store_element(b, self.result.base, offset, dtype, round_to(b, found, dtype))

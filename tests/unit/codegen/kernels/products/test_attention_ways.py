@@ -12,7 +12,7 @@ from tests.unit.compiler.attention_programs import (
     RESULT_INSIDE,
     attention,
 )
-from xladev.codegen.attention import attention_of
+from xladev.codegen.attention_search import attention_of
 from xladev.codegen.kernels.attention import AttentionSizes, attention_sizes
 
 LARGE = {"B": 1, "H": 2, "Q": 256, "K": 512, "D": 64, "W": 64}
