@@ -24,6 +24,7 @@ from xladev.errors import ArgumentError, DeviceError, FileError, FormatError, Op
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import load as _load_module
 from xladev.hlo.shape import Shape
+from xladev.instrument import pass_interruption
 from xladev.runtime.array import DeviceArray
 from xladev.runtime.device import Device
 from xladev.runtime.device_name import parse_device_name
@@ -40,7 +41,7 @@ CALLS_BEFORE_DOOR = 2
 """A program that is called more often than this gets a way to its native code without Python."""
 
 LONG_WORK = 10**10
-"""Floating-point operations, some seconds of one thread, from which on calls can be interrupted."""
+"""Floating-point operations, some seconds of one thread, from which on kernels can be left."""
 
 Result = Any
 """A DeviceArray, None for a token, or a tuple of results: nested as the HLO result is."""
@@ -61,8 +62,10 @@ def load(source: str | Path | bytes | bytearray | memoryview) -> HloModule:
 def devices(platform: str | None = None) -> tuple[Device, ...]:
     """The devices of one platform or kind; without a name, those of all that work.
 
+    A name with a number, such as ``npu:1``, means that device alone.
+
     Raises:
-        DeviceError: no such platform.
+        DeviceError: no such platform, or no such device.
     """
     return current_registry().devices(platform)
 
@@ -104,11 +107,15 @@ def compile(
     store = store_of_environment()
     hosts = partial(host_targets, registry, chosen)
     targets = (target, *hosts()) if store else (target,)
-    program = compile_through(
-        store, module, targets, options, lambda: compile_module(module, target, options, hosts)
-    )
     first = None if platform is None else parse_device_name(platform).ordinal
-    return CompiledModule(program, _program_devices(chosen, program, options, first))
+    return compile_through(
+        store,
+        module,
+        targets,
+        options,
+        lambda: compile_module(module, target, options, hosts),
+        lambda program: CompiledModule(program, _program_devices(chosen, program, options, first)),
+    )
 
 
 def load_compiled(
@@ -149,6 +156,7 @@ def load_executable(path: str | Path, platform: str | None = None) -> CompiledMo
     try:
         data = Path(path).read_bytes()
     except OSError as error:
+        pass_interruption(error)
         raise FileError.of("cannot read", path, error) from error
     try:
         program = program_from_bytes(data)
@@ -189,6 +197,8 @@ def _program_devices(
         )
     needed = max(ordinals) + 1
     available = platform.device_count()
+    if first is not None:
+        platform.device(first)  # one that is named is there; those after it may be made for it
     if available < needed:
         available = platform.provide_devices(needed)
     if available < needed:
@@ -261,8 +271,9 @@ class CompiledModule:
 
         Raises:
             ArgumentError: wrong number, shape or dtype, naming the parameter.
-            KeyboardInterrupt: Ctrl-C, in the main thread, while a program of `LONG_WORK` or more
-                runs; it goes on behind, and what was donated to it is gone.
+            KeyboardInterrupt: Ctrl-C, in the main thread, while a program with a loop runs, which
+                ends, or one of `LONG_WORK` or more, of which a kernel may go on behind; what was
+                donated to it is gone. What another signal's handler raises ends it likewise.
         """
         if donate is False and self._door is not None:
             made = self._door(*arguments)

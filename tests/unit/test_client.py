@@ -22,6 +22,7 @@ from xladev.errors import (
 )
 from xladev.hlo.proto import write_module
 from xladev.hlo.text import parse_module
+from xladev.runtime.registry import Registry, using_registry
 
 ADD = """
 HloModule plus
@@ -375,6 +376,18 @@ def test_a_fixed_number_of_devices_is_kept(monkeypatch):
     ):
         xladev.compile(parse_module(text), "interpreter")
     assert "XLADEV_INTERPRETER_DEVICES" in str(caught.value)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "interpreter"])
+def test_a_device_that_is_named_is_there(platform, monkeypatch):
+    monkeypatch.delenv(f"XLADEV_{platform.upper()}_DEVICES", raising=False)
+    program = parse_module(ADD)
+    with using_registry(Registry()):
+        for ask in (lambda name: xladev.compile(program, name), xladev.devices):
+            with pytest.raises(DeviceError, match=f"there is no device {platform}:7"):
+                ask(f"{platform}:7")
+        assert len(xladev.devices(platform)) == 1
+        assert xladev.compile(program, f"{platform}:0").devices == xladev.devices(f"{platform}:0")
 
 
 def test_device_assignment_chooses_devices():

@@ -7,21 +7,21 @@ not call the plugin.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from weakref import WeakSet
 
-from xladev.compiler.isolation import as_error, expect, plugin_call
+from xladev.compiler.isolation import as_error, expect, is_contained, plugin_call
 from xladev.errors import OutOfMemoryError, XladevError
-from xladev.instrument import trace_counter
+from xladev.instrument import logger, trace_counter
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.executor import Executor
 from xladev.runtime.ledger import COUNT, ELSEWHERE, IN_USE, PEAK, TOTAL, Account, Ledger
 from xladev.runtime.memory import DeviceMemory, MemoryStats
+from xladev.runtime.poison import is_poisoning, poison
 
-_log = logging.getLogger("xladev.runtime")
+_log = logger("runtime")
 _SHOWN = 8
 
 
@@ -39,9 +39,9 @@ class AllocatedBuffer(Buffer):
     ) -> None:
         self._allocator = allocator
         self._generation = allocator.generation
-        self.memory = memory
-        self.label = label
         self.host_owner = host_owner
+        self.label = label
+        self.memory = memory
 
     @property
     def is_gone(self) -> bool:
@@ -49,6 +49,8 @@ class AllocatedBuffer(Buffer):
         return self._generation != self._allocator.generation
 
     def __del__(self) -> None:
+        if getattr(self, "memory", None) is None:
+            return  # Ctrl-C ended __init__ before its last line
         if self.host_owner is None and not self.is_gone:
             self._allocator.drop(self.memory, self.label)
 
@@ -178,7 +180,11 @@ class Allocator:
             )
             expect(memory, DeviceMemory, self._plugin, function)
             self._add(memory, label)
-        return AllocatedBuffer(self, memory, label)
+        made = AllocatedBuffer(self, memory, label)
+        if is_poisoning():
+            with plugin_call(self._plugin, "Executor.copy_to_device"):
+                poison(self._executor, memory)
+        return made
 
     def _add(self, memory: DeviceMemory, label: str) -> None:
         self._live[label, memory.nbytes] += 1
@@ -206,7 +212,9 @@ class Allocator:
     def _deallocate(self, memory: DeviceMemory) -> None:
         try:
             self._executor.deallocate(memory)
-        except Exception as e:  # noqa: BLE001 (whoever called asked for something else)
+        except BaseException as e:
+            if not is_contained(e):
+                raise
             error: XladevError = as_error(e, self._plugin, "Executor.deallocate")
             _log.error("memory is lost: %s", error)
 

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from xladev.errors import ArgumentError, DeviceLostError
+from xladev.errors import ArgumentError, DeviceLostError, XladevError
 from xladev.hlo.physical import HostArray, physical_nbytes, unpack
 from xladev.hlo.shape import Shape
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.definition_event import DEFINED, DefinitionEvent
 from xladev.runtime.device import Device
+from xladev.runtime.launch_error import located
 from xladev.runtime.memory import HostBytes
+from xladev.runtime.stream import finish
 from xladev.runtime.transfer import (
     SIZE_SHAPE,
     check_fits,
@@ -28,6 +30,7 @@ from xladev.runtime.transfer import (
     view,
     wrap,
 )
+from xladev.runtime.turn import end_turn
 
 _DLPACK_CPU = (1, 0)
 _DLPACK_CUDA = 2
@@ -443,12 +446,27 @@ def to_device(array: DeviceArray, device: Device) -> DeviceArray:
         return put(device, array.numpy(), array.hlo_shape)
     made = device.allocate(array.hlo_shape, "copy from " + array.device.name)
     nbytes = array.nbytes
+
+    def explained(error: XladevError) -> XladevError:
+        device.note_error(error)
+        return located(error, f"in the copy of {array.hlo_shape} from {array.device.name}")
+
     device.join(array.event)
-    with device.call("Stream.copy"):
-        device.stream.copy(made.memory.slice(0, nbytes), buffer.memory.slice(0, nbytes))
-        recorded = device.stream.record()
-    event = DefinitionEvent(device.name, recorded, [array.event])
+    turn = device.turn
+    try:
+        if turn is not None:
+            turn.take()
+        with device.call("Stream.copy"):
+            device.stream.copy(made.memory.slice(0, nbytes), buffer.memory.slice(0, nbytes))
+            recorded = device.stream.record()
+    except BaseException:
+        finish(device.stream)
+        raise
+    finally:
+        end_turn()
+    event = DefinitionEvent(device.name, recorded, [array.event], explain=explained)
     device.retain(event, (buffer, made))
+    array.device.read_elsewhere(buffer.memory, event)
     return DeviceArray(device, array.hlo_shape, made, event)
 
 

@@ -8,18 +8,18 @@ event that holds it is dropped.
 from __future__ import annotations
 
 import copy
-import logging
 import textwrap
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from xladev.compiler.isolation import as_error, expect
+from xladev.compiler.isolation import as_error, expect, is_contained
 from xladev.errors import ExecutionError, XladevError
+from xladev.instrument import logger
 from xladev.runtime.event import READY, Event
 
-_log = logging.getLogger("xladev.runtime")
+_log = logger("runtime")
 
 PEER_FAILED = "PEER_FAILED"
 """Code of the error that a participant gets when another one failed."""
@@ -36,6 +36,7 @@ class Failure:
     __slots__ = ("_unread", "error", "origin")
 
     def __init__(self, error: XladevError, origin: str) -> None:
+        self._unread = False  # Ctrl-C may end this function anywhere, and then nobody holds it
         _keep_traceback_as_text(error)
         self.error = error
         self.origin = origin
@@ -47,7 +48,7 @@ class Failure:
         return self.error
 
     def __del__(self) -> None:
-        if self._unread:
+        if getattr(self, "_unread", False):
             _log.error("an execution failed and nobody read its results: %s", self.error)
 
 
@@ -74,9 +75,9 @@ def _copy_of(error: XladevError) -> XladevError:
     return copied
 
 
-def _root(failures: list[Failure]) -> Failure:
+def _root(failures: Sequence[Failure]) -> Failure:
     """The first failure that is not the mere consequence of a peer's."""
-    roots = [f for f in failures if f.error.code != PEER_FAILED] or failures[:1]
+    roots = [f for f in failures if f.error.code != PEER_FAILED] or failures
     for failure in failures:
         if failure.error.code == PEER_FAILED:
             failure.read()
@@ -91,6 +92,9 @@ class DefinitionEvent(Event):
         event: what the platform recorded; None if nothing was launched.
         upstream: events of the arguments.
         failure: why the launch failed, if it did.
+        explain: told once what the platform says of a failure, and gives the error that readers
+            get; the device learns here that it is lost.
+        is_read: True if nobody can read what the platform says: the results tell another failure.
     """
 
     def __init__(
@@ -99,10 +103,16 @@ class DefinitionEvent(Event):
         event: Event | None = None,
         upstream: Iterable[DefinitionEvent] = (),
         failure: Failure | None = None,
+        *,
+        explain: Callable[[XladevError], XladevError] | None = None,
+        is_read: bool = False,
     ) -> None:
         self.origin = origin
         self._lock = threading.Lock()
         self._failure = failure
+        self._hidden: tuple[Failure, ...] = ()
+        self._explain = explain
+        self._is_read = is_read
         self._event = READY if event is None else event
         self._upstream = tuple(u for u in upstream if not u.is_done)
         self._settled = failure is not None
@@ -141,11 +151,27 @@ class DefinitionEvent(Event):
     def error(self) -> XladevError | None:
         """Why the execution failed; None if it did not or is not ready. Counts as reading it."""
         failure = self.failure()
-        return None if failure is None else failure.read()
+        if failure is None:
+            return None
+        for hidden in self._hidden:
+            hidden.read()
+        return failure.read()
+
+    def disregard(self) -> None:
+        """Says that nobody will read how it ended: another error that was raised tells of it."""
+        with self._lock:
+            self._is_read = True
+            failure = self._failure
+        if failure is not None:
+            failure.read()
 
     def failure(self) -> Failure | None:
         """The failure, without reading it; None if there is none or it is not ready."""
         return self._failure if self._settle_if_ready() else None
+
+    def on_settled(self, callback: Callable[[], None]) -> None:
+        """As `on_ready`, without reading the error: a failure stays unread."""
+        _Unread(self).on_ready(lambda _: callback())
 
     def check(self, timeout_s: float | None = None) -> None:
         """Blocks until ready and raises the error, if there is one.
@@ -167,8 +193,10 @@ class DefinitionEvent(Event):
         try:
             if not self._event.wait(timeout_s):
                 return False
-        except Exception as e:  # noqa: BLE001 (a plugin's event may raise anything)
-            self._settle(Failure(as_error(e, self.origin, "Event.wait"), self.origin))
+        except BaseException as e:
+            if not is_contained(e):
+                raise
+            self._settle((), self._failed(as_error(e, self.origin, "Event.wait")))
             return True
         return self._settle_alone(waited=True)
 
@@ -190,7 +218,9 @@ class DefinitionEvent(Event):
         """False if its own event is not ready, whatever those upstream are."""
         try:
             return bool(self._event.is_ready())
-        except Exception:  # noqa: BLE001 (raised again, and reported, when it settles)
+        except BaseException as e:
+            if not is_contained(e):
+                raise
             return True
 
     def _settle_alone(self, *, waited: bool = False) -> bool:
@@ -198,30 +228,68 @@ class DefinitionEvent(Event):
         try:
             if not (waited or self._event.is_ready()):
                 return False
-            failure = self._find_failure()
-        except Exception as e:  # noqa: BLE001 (a plugin's event may raise anything)
-            failure = Failure(as_error(e, self.origin, "Event"), self.origin)
-        self._settle(failure)
+        except BaseException as e:
+            if not is_contained(e):
+                raise
+            self._settle((), self._failed(as_error(e, self.origin, "Event.is_ready")))
+            return True
+        own = self._own_failure()
+        self._settle([f for u in self._upstream if (f := u.failure()) is not None], own)
         return True
 
-    def _find_failure(self) -> Failure | None:
-        failures = [f for upstream in self._upstream if (f := upstream.failure()) is not None]
-        if failures:
-            return _root(failures)
-        error = self._event.error()
-        if error is None:
-            return None
-        error = expect(error, XladevError, self.origin, "Event.error")
-        return Failure(error.at(self.origin), self.origin)
+    def _own_failure(self) -> Failure | None:
+        """What the platform says of this execution."""
+        try:
+            error = self._event.error()
+            if error is None:
+                return None
+            error = expect(error, XladevError, self.origin, "Event.error")
+        except BaseException as e:
+            if not is_contained(e):
+                raise
+            error = as_error(e, self.origin, "Event.error")
+        return self._failed(error.at(self.origin))
 
-    def _settle(self, failure: Failure | None) -> None:
-        """Remembers the outcome and lets go of everything it came from."""
+    def _failed(self, error: XladevError) -> Failure:
+        failure = Failure(error if self._explain is None else self._explain(error), self.origin)
+        if self._is_read:
+            failure.read()
+        return failure
+
+    def _settle(self, upstream: Sequence[Failure], own: Failure | None) -> None:
+        """Remembers the outcome and lets go of everything it came from.
+
+        What failed here after something upstream has failed is its consequence, if anything: it is
+        read with that. A join is its executions, so who reads it has read them all.
+        """
         with self._lock:
-            if self._settled:
+            if not self._settled:
+                self._failure = _root(upstream) if upstream else own
+                beside = (*(() if self.origin else upstream), *([] if own is None else [own]))
+                self._hidden = tuple(f for f in beside if f is not self._failure)
+                self._settled = True
+                self._event, self._upstream, self._explain = READY, (), None
                 return
-            self._failure = failure
-            self._settled = True
-        self._event, self._upstream = READY, ()
+        if own is not None:
+            own.read()  # another thread was faster, and has the same error
+
+
+class _Unread(Event):
+    """An event as seen by those whom its error does not concern."""
+
+    def __init__(self, event: DefinitionEvent) -> None:
+        self._event = event
+
+    def is_ready(self) -> bool:
+        """The event's."""
+        return self._event.is_ready()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """The event's."""
+        return self._event.wait(timeout_s)
+
+    def error(self) -> None:
+        """None."""
 
 
 def _unsettled(last: DefinitionEvent) -> list[DefinitionEvent]:

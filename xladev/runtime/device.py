@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import threading
 import time
 from array import array
@@ -15,15 +14,17 @@ from xladev.compiler.isolation import expect, plugin_call
 from xladev.errors import DeviceError, DeviceLostError, XladevError
 from xladev.hlo.physical import physical_nbytes
 from xladev.hlo.shape import Shape
+from xladev.instrument import logger
 from xladev.instrument.trace import settle_traces
 from xladev.runtime.allocator import Allocator
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.definition_event import DefinitionEvent, Failure
 from xladev.runtime.executor import Executor
-from xladev.runtime.memory import MemoryStats
+from xladev.runtime.memory import DeviceMemory, MemoryStats
 from xladev.runtime.stream import Stream
+from xladev.runtime.turn import Turn
 
-_log = logging.getLogger("xladev.runtime")
+_log = logger("runtime")
 
 MAX_IN_FLIGHT = 32
 """Executions enqueued on one device before the next one waits for the oldest."""
@@ -66,7 +67,9 @@ class Device:
         self.allocator = Allocator(executor, self.name, self._make_room)
         self._lock = threading.RLock()
         self._stream: Stream | None = None
+        self._turn: Turn | None = None
         self._pending: deque[tuple[DefinitionEvent, Any]] = deque()
+        self._read_elsewhere: list[tuple[DefinitionEvent, DeviceMemory]] = []
         self._lost: XladevError | None = None
         self._closed = False
         self.clear = array("q", [1])
@@ -95,9 +98,23 @@ class Device:
         with self._lock:
             if self._stream is None:
                 with self.call(function):
-                    made = self.executor.create_stream()
-                self._stream = expect(made, Stream, self.name, function)
+                    made = expect(self.executor.create_stream(), Stream, self.name, function)
+                    self._turn = None if made.is_synchronous else self._turn or Turn()
+                self._stream = made
             return self._stream
+
+    @property
+    def turn(self) -> Turn | None:
+        """What a launch has from its first enqueue to its event; None if the stream is synchronous.
+
+        It is taken before any lock of the device's or its allocator's, never within one.
+
+        Raises:
+            XladevError: the plugin could not make the stream.
+        """
+        if self._stream is None:
+            self._create_stream()
+        return self._turn
 
     def allocate(self, shape: Shape, label: str) -> Buffer:
         """A buffer for one array of ``shape``, in the memory space of its layout.
@@ -119,9 +136,10 @@ class Device:
 
     def call(self, function: str) -> plugin_call:
         """Contains a call of the plugin: names it in errors, notices the loss of the device."""
-        return plugin_call(self.name, function, self._note_error)
+        return plugin_call(self.name, function, self.note_error)
 
-    def _note_error(self, error: XladevError) -> None:
+    def note_error(self, error: XladevError) -> None:
+        """Remembers an error of this device's if it means that it is lost."""
         if isinstance(error, DeviceLostError):
             self._lost = self._lost or error
             self._look()
@@ -143,6 +161,20 @@ class Device:
         elif event.origin != self.name:
             with self.call("Stream.wait"):
                 self.stream.wait(event.recorded)
+
+    def read_elsewhere(self, memory: DeviceMemory, event: DefinitionEvent) -> None:
+        """Notes that work of another device reads memory of this one until ``event`` is ready."""
+        if event.is_ready():
+            return
+        with self._lock:
+            left = [(e, m) for e, m in self._read_elsewhere if not e.is_ready()]
+            self._read_elsewhere = [*left, (event, memory)]
+
+    def join_readers(self, memory: DeviceMemory) -> None:
+        """Makes later work of the stream, which overwrites ``memory``, wait for other devices."""
+        for event, read in tuple(self._read_elsewhere):
+            if read == memory:
+                self.join(event)
 
     def retain(self, event: DefinitionEvent, objects: Any) -> None:
         """Keeps ``objects`` alive until ``event`` is ready, and limits what is in flight."""
@@ -219,7 +251,7 @@ class Device:
     def note(self, failure: Failure | None) -> None:
         """Remembers a failure if it means that this device is lost."""
         if failure is not None and failure.origin == self.name:
-            self._note_error(failure.error)
+            self.note_error(failure.error)
 
     def reset(self) -> None:
         """Makes a lost device usable again. Its arrays are gone; reading them is an error.
@@ -231,6 +263,7 @@ class Device:
             with plugin_call(self.name, "Executor.reset"):
                 self.executor.reset()
             self._pending.clear()
+            self._read_elsewhere.clear()
             self._stream = None
             self.allocator.forget_all()
             self._lost = None

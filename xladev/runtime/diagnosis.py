@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from xladev.compiler.isolation import plugin_call
 from xladev.errors import XladevError
 from xladev.runtime.hookspecs import CONTRACT_VERSION
 from xladev.runtime.plugins import LoadedPlugin
 from xladev.runtime.registered_platform import RegisteredPlatform
 from xladev.runtime.registry import Registry
+from xladev.runtime.stream import Stream
 from xladev.runtime.tiers import tier_of
 
 _PACKAGES = ("xladev", "numpy", "ml_dtypes", "llvmlite", "pluggy")
@@ -63,7 +63,7 @@ class PlatformDiagnosis:
         priority: see `PlatformSpec.priority`.
         api: contract version that it was written for.
         driver: version of its driver.
-        tier: name of the contract tier that its classes show; empty if it could not be opened.
+        tier: name of the contract tier that its classes show; empty if no device opens.
         host_addressable: True if the host addresses its memory.
         devices: visible devices.
         failures: what failed so far.
@@ -205,6 +205,7 @@ def _device(registered: RegisteredPlatform, ordinal: int) -> DeviceDiagnosis:
     name = f"{registered.name}:{ordinal}"
     try:
         device = registered.device(ordinal)
+        registered.ask("Executor.create_stream", lambda: device.stream, Stream)
     except XladevError as e:
         return DeviceDiagnosis(name, error=str(e))
     return DeviceDiagnosis(name, device.description.name, device.description.target)
@@ -212,21 +213,23 @@ def _device(registered: RegisteredPlatform, ordinal: int) -> DeviceDiagnosis:
 
 def _driver(registered: RegisteredPlatform) -> str:
     try:
-        with plugin_call(registered.name, "Platform.version"):
-            return str(registered.platform.version())
+        platform = registered.platform
+        return registered.ask("Platform.version", lambda: str(platform.version()), str)
     except XladevError as e:
         return f"unknown ({e.what})"
 
 
 def _tier(registered: RegisteredPlatform) -> str:
+    """The tier's name; empty where no device can be opened, whose classes show it."""
     try:
+        if not registered.visible_count():
+            return ""
+        device = registered.device(0)
         classes = [type(registered.platform), type(registered.compiler)]
-        if registered.visible_count():
-            device = registered.device(0)
-            classes += [type(device.executor), type(device.stream)]
+        classes += [type(device.executor), type(device.stream)]
     except XladevError:
         return ""
-    return tier_of(classes).name
+    return tier_of(classes, device.description).name
 
 
 def _host_addressable(registered: RegisteredPlatform) -> bool:

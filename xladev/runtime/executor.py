@@ -37,13 +37,18 @@ class Kernel:
 
 
 class Executor(ABC):
-    """One device, opened. Calls may come from several threads."""
+    """One device, opened. Calls may come from several threads at once.
+
+    Only `allocate` and `deallocate` are never called beside each other.
+    """
 
     # Tier 1
 
     @abstractmethod
     def allocate(self, nbytes: int, *, alignment: int, memory_space: int) -> DeviceMemory:
-        """Allocates ``nbytes`` bytes (at least 1), aligned, in a memory space of the description.
+        """Allocates ``nbytes`` bytes (at least 1) in a memory space of the description.
+
+        The address is a multiple of ``alignment``, which is that space's `MemorySpace.alignment`.
 
         Raises:
             OutOfMemoryError: (or MemoryError) they do not fit. The SDK waits for pending work,
@@ -61,11 +66,19 @@ class Executor(ABC):
 
     @abstractmethod
     def copy_to_device(self, destination: DeviceMemory, source: HostBytes) -> None:
-        """Copies ``source`` to the device and returns when it may be changed again."""
+        """Copies ``source`` to the device; returns when all later work sees it there.
+
+        No pending work uses ``destination``: it needs no order with streams. ``source`` may be
+        changed afterwards.
+        """
 
     @abstractmethod
     def copy_to_host(self, destination: HostBytes, source: DeviceMemory) -> None:
-        """Copies from the device into ``destination`` and returns when it is filled."""
+        """Copies from the device into ``destination``; returns when it is filled.
+
+        The work that writes ``source`` has finished, and nothing pending writes it: it needs no
+        order with streams.
+        """
 
     # Tier 2, one of two routes
 
@@ -105,7 +118,12 @@ class Executor(ABC):
     # Tier 4
 
     def create_stream(self) -> Stream:
-        """A new stream; by default one that runs everything in the calling thread."""
+        """A new stream; by default one that runs everything in the calling thread.
+
+        The SDK makes one for each device, and again after `reset`; further queues are
+        `Stream.branches`. Whoever makes several gets streams that work independently of each
+        other, in turn on the queues that there are.
+        """
         return SynchronousStream()
 
     # Tier 5

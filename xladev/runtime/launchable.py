@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xladev.compiler.isolation import as_error, expect
+from xladev.compiler.isolation import as_error, expect, is_contained
 from xladev.compiler.signature import Signature
-from xladev.errors import ExecutionError, XladevError
+from xladev.errors import XladevError
 from xladev.hlo.physical import physical_nbytes
 from xladev.hlo.shape import interned
-from xladev.instrument import counter, is_tracing, trace_scope
+from xladev.instrument import counter, is_tracing, logger, trace_scope
 from xladev.runtime.array import DeviceArray
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.collectives import Collectives
@@ -29,11 +28,13 @@ from xladev.runtime.device import Device, memory_space
 from xladev.runtime.door import Allocation, Door, Doorway
 from xladev.runtime.event import READY, Event
 from xladev.runtime.launch_arguments import Donated, LaunchArguments, Parameters
+from xladev.runtime.launch_error import in_program, launch_error
 from xladev.runtime.launch_trace import observed, program_trace, tells_times
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
 from xladev.runtime.memory import DeviceMemory
+from xladev.runtime.turn import Turn, end_turn
 
-_log = logging.getLogger("xladev.runtime")
+_log = logger("runtime")
 _run_ids = itertools.count(1)
 
 
@@ -97,6 +98,7 @@ class Launchable:
             or the launch failed, reading them raises why.
 
         Raises:
+            XladevError: an argument or the launch failed, and there is no result to say so.
             ArgumentError: wrong number, dtype, shape or device of arguments, or a deleted array.
             OutOfMemoryError: no room for arguments, results or scratch.
             DeviceLostError: the device needs a reset.
@@ -122,7 +124,9 @@ class Launchable:
         function = "LoadedExecutable.open_door"
         try:
             return self.loaded.open_door(self._doorway(is_bare))
-        except Exception as e:  # noqa: BLE001 (there is another way)
+        except BaseException as e:
+            if not is_contained(e):
+                raise
             _log.error("%s", as_error(e, self.device.name, function))
             return None
 
@@ -157,29 +161,50 @@ class Launchable:
         if poison is not None:
             given.end_donated()
             return self._failed(poison, run_id, collectives)
-        prepared = self._prepare(given)
-        failure, recorded = self._launch(prepared, run_id, collectives)
-        if failure is None and recorded is READY and not upstream:
-            return self._as_results(prepared.results, DEFINED)
-        kept = prepared, self.loaded
-        self.device.retain(DefinitionEvent(self.device.name, recorded), kept)
+        try:
+            prepared, failure, recorded = self._enqueue(given, run_id, collectives)
+            if failure is None and recorded is READY and not upstream:
+                return self._as_results(prepared.results, DEFINED)
+            defined = DefinitionEvent(
+                self.device.name, recorded, upstream, explain=self._explained, is_read=bool(failure)
+            )
+            self.device.retain(defined, (prepared, self.loaded))
+        except BaseException:
+            self._wait_for_pending()  # copies or the launch may be under way, and nothing is kept
+            raise
         if failure is not None:
             return self._failed(failure, run_id, collectives)
-        defined = DefinitionEvent(self.device.name, recorded, upstream)
         if is_tracing() and not tells_times(self.device.stream):
             self._observe(defined)
         if collectives is not None and (failed := defined.failure()) is not None:
             collectives.pool.abort(run_id, failed.error)
+        self._raise_what_nobody_could_read(defined)
         return self._as_results(prepared.results, defined)
+
+    def _enqueue(
+        self, given: LaunchArguments, run_id: int, collectives: Collectives | None
+    ) -> tuple[_Prepared, Failure | None, Event | None]:
+        """Allocates, copies and launches, with the device's turn.
+
+        With other participants it is only taken to record: a launch may wait for theirs.
+        """
+        turn = self.device.turn
+        try:
+            prepared = self._prepare(given, turn if collectives is None else None)
+            return prepared, *self._launch(prepared, run_id, collectives, turn)
+        finally:
+            if turn is not None:
+                end_turn()
 
     def _observe(self, defined: DefinitionEvent) -> None:
         """Lets a timeline have the launch as the host sees it, for want of the device's times."""
         name, device, start_ns = self.signature.name, self.device.name, time.perf_counter_ns()
-        defined.on_ready(lambda _: observed(name, device, start_ns))
+        defined.on_settled(lambda: observed(name, device, start_ns))
 
     # Buffers
 
-    def _prepare(self, given: LaunchArguments) -> _Prepared:
+    def _prepare(self, given: LaunchArguments, turn: Turn | None) -> _Prepared:
+        """Makes what the launch needs, and takes its turn for what is enqueued from then on."""
         buffers = given.buffers()
         aliases = {a.result: a.parameter for a in self.signature.aliases}
         in_place = {r for r, parameter in aliases.items() if parameter in given.reusable}
@@ -191,9 +216,14 @@ class Launchable:
         scratch = self._allocate_scratch()
         given.end_donated()
         for result in in_place:
-            free = given.is_free(aliases[result])
-            results[result] = buffers[aliases[result]] if free else self._allocate_result(result)
+            if given.is_free(aliases[result]):
+                results[result] = buffers[aliases[result]]
+                self.device.join_readers(results[result].memory)
+            else:
+                results[result] = self._allocate_result(result)
         arguments = [buffer.memory for buffer in buffers]
+        if turn is not None:
+            turn.take()
         for result, parameter in aliases.items():
             memory = results[result].memory
             if results[result] is not buffers[parameter]:
@@ -218,7 +248,11 @@ class Launchable:
     # Launch
 
     def _launch(
-        self, prepared: _Prepared, run_id: int, collectives: Collectives | None
+        self,
+        prepared: _Prepared,
+        run_id: int,
+        collectives: Collectives | None,
+        turn: Turn | None,
     ) -> tuple[Failure | None, Event | None]:
         """Launches; returns why that failed, and the event after which buffers are free."""
         context = LaunchContext(
@@ -235,37 +269,39 @@ class Launchable:
             stream = self.device.stream
             with program_trace(self.loaded, stream, self.device.name, self.signature.name):
                 self.loaded.launch(stream, context)
-        except (Exception, SystemExit) as e:  # noqa: BLE001 (it belongs to the results)
+        except BaseException as e:
+            if not is_contained(e):
+                raise
             failure = self._failure(e, "LoadedExecutable.launch")
-        except BaseException:
-            self._wait_for_pending()
-            raise
         try:
+            if turn is not None:
+                turn.take()
             event = expect(self.device.stream.record(), Event, self.device.name, "Stream.record")
-        except Exception as e:  # noqa: BLE001 (it belongs to the results)
-            self.device.stream.synchronize()
+        except BaseException as e:
+            self._wait_for_pending()
+            if not is_contained(e):
+                raise
             return failure or self._failure(e, "Stream.record"), None
         return failure, event
 
     def _wait_for_pending(self) -> None:
-        """Blocks until nothing uses the buffers of a launch that Ctrl-C ended on its way."""
+        """Blocks until nothing uses the buffers of a launch that was ended on its way."""
         with contextlib.suppress(Exception):
             self.device.stream.synchronize()
 
     def _failure(self, raised: BaseException, function: str) -> Failure:
         """Why the results are not there; also tells the device, which may be lost."""
-        error = as_error(raised, self.device.name, function)
-        if not isinstance(raised, (XladevError, MemoryError)):
-            error = ExecutionError(
-                f"execution of {self.signature.name} failed",
-                where=error.where,
-                why=f"{error.what}: {error.why}",
-                hint=error.hint,
-            )
-            error.__cause__ = raised
+        error = launch_error(raised, self.device.name, function, self.signature.name)
         failure = Failure(error, self.device.name)
         self.device.note(failure)
         return failure
+
+    def _explained(self, error: XladevError) -> XladevError:
+        """What an event tells of a launch, with the program's name; also tells the device."""
+        self.device.note_error(error)
+        with contextlib.suppress(Exception):  # names of kernels are worth less than the error
+            return in_program(error, self.signature.name, self.loaded.kernel_names)
+        return error
 
     # Results
 
@@ -275,7 +311,13 @@ class Launchable:
         if collectives is not None:
             collectives.pool.abort(run_id, failure.error)
         event = DefinitionEvent(self.device.name, failure=failure)
+        self._raise_what_nobody_could_read(event)
         return tuple(DeviceArray(self.device, shape, None, event) for shape in self._results)
+
+    def _raise_what_nobody_could_read(self, event: DefinitionEvent) -> None:
+        """Raises a failure that is known, where there is no result that could carry it."""
+        if not self._results and event.is_ready():
+            event.check()
 
     def _as_results(
         self, buffers: tuple[Buffer, ...], event: DefinitionEvent

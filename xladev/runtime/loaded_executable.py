@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,8 @@ class NativeEntry:
 
     Attributes:
         address: of ``int entry(ctx*, void** arguments, void** results, void* scratch)``, where
-            ctx carries thread pool, error slot and a nullable trace buffer, and 0 is success.
+            ctx carries thread pool, error slot and a nullable trace buffer, and 0 is success. 4
+            says that an interruption ended a loop (`xladev/instrument/interruption.py`).
         owner: kept alive while the address is in use.
     """
 
@@ -74,6 +76,14 @@ class LoadedExecutable(ABC):
     def traces_itself(self) -> bool:
         """True if launches tell a timeline of their kernels; else they are one slice each."""
         return False
+
+    @property
+    def kernel_names(self) -> Sequence[str]:
+        """Names of the kernels that a launch runs, for errors; none (the default) if not known.
+
+        Asked when a launch failed on the device.
+        """
+        return ()
 
     def open_door(self, doorway: Doorway) -> Door | None:
         """A function that does ordinary launches in native code; None if there is none.

@@ -64,6 +64,11 @@ class LoadedProgram(LoadedExecutable):
         """Yes: region by region."""
         return True
 
+    @property
+    def kernel_names(self) -> Sequence[str]:
+        """Those on the target."""
+        return self._parts.kernel_names(self._parts.devices[0].platform)
+
     def launch(self, stream: Stream, context: LaunchContext) -> None:
         """Runs the entry procedure; returns when all but the last work on the target is done."""
         ProgramRun(self._parts, context).run()

@@ -36,7 +36,8 @@ class DeviceMemory:
             that `Executor.allocate`, `wrap_host` or `from_dlpack` did not give.
         offset: first byte of the range within what ``handle`` means.
         nbytes: length of the range in bytes; 0 is allowed.
-        memory_space: index into `DeviceDescription.memory_spaces`.
+        memory_space: index into `DeviceDescription.memory_spaces`; what `Executor.allocate` was
+            asked for.
     """
 
     executor: MemoryOwner
@@ -62,7 +63,7 @@ class DeviceMemory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """What is allocated on a device.
+    """What is allocated on a device; all fields have defaults.
 
     Attributes:
         nbytes_in_use: bytes of live allocations.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
@@ -10,20 +11,26 @@ from functools import cache, partial
 import numpy as np
 
 from xladev.compiler.executable import Executable
+from xladev.compiler.isolation import expect, is_contained
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_plan import Branch, Copy, Loop, Parallel, RunKernel, Slice, Space, Step
-from xladev.compiler.operations import unpack_operations
+from xladev.compiler.operations import Operation, unpack_operations
 from xladev.compiler.plan_file import is_plan, read_plan
 from xladev.compiler.stream_waits import MAIN
+from xladev.errors import FormatError, XladevError
 from xladev.instrument import is_tracing
+from xladev.instrument.interruption import LoopWatch
 from xladev.runtime.allocator import Allocator
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.executor import Executor, Kernel
+from xladev.runtime.launch_error import in_kernel, launch_error, waits_for_each
+from xladev.runtime.launch_graphs import LaunchGraphs
 from xladev.runtime.launch_trace import COPY, LaunchTrace
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
 from xladev.runtime.memory import DeviceMemory
-from xladev.runtime.stream import Stream
+from xladev.runtime.stream import Stream, finish
 from xladev.runtime.stream_order import StreamOrder
+from xladev.runtime.turn import turn_let_go
 
 _UNTRACED: AbstractContextManager[None] = nullcontext()
 
@@ -33,7 +40,7 @@ Spaces = Mapping[Space, tuple[DeviceMemory, ...]]
 
 
 def load_plan_or_program(
-    executor: Executor, executable: Executable, allocator: Allocator
+    executor: Executor, executable: Executable, allocator: Allocator, *, alignment: int
 ) -> LoadedExecutable:
     """Loads an executable: a kernel plan by the SDK, anything else by the platform.
 
@@ -41,21 +48,24 @@ def load_plan_or_program(
         executor: where it will run.
         executable: what `Compiler.compile` made.
         allocator: of memory of that executor, for constants.
+        alignment: of its first memory space, in bytes (`MemorySpace.alignment`).
 
     Raises:
-        FormatError: it is damaged, or made for another device.
+        FormatError: it is damaged, or made for another device or another alignment.
         OutOfMemoryError: no room for its constants.
     """
     if is_plan(executable):
-        return PlanExecutable(executor, executable, allocator)
+        return PlanExecutable(executor, executable, allocator, alignment)
     return executor.load(executable)
 
 
 class PlanExecutable(LoadedExecutable):
     """A plan with its kernels loaded and its constants on the device."""
 
-    def __init__(self, executor: Executor, executable: Executable, allocator: Allocator) -> None:
-        plan = read_plan(executable)
+    def __init__(
+        self, executor: Executor, executable: Executable, allocator: Allocator, alignment: int
+    ) -> None:
+        plan = read_plan(executable, alignment)
         self._executor = executor
         self._steps = plan.steps
         self._name = executable.signature.name
@@ -63,17 +73,26 @@ class PlanExecutable(LoadedExecutable):
         self._operations = cache(partial(unpack_operations, plan.operations))
         self._codes = plan.kernels
         self._kernels = tuple(
-            tuple(executor.load_kernel(part) for part in code.launches) for code in plan.kernels
+            tuple(_loaded(executor, part, self._device) for part in code.launches)
+            for code in plan.kernels
         )
-        upload = partial(_on_device, executor, allocator, executable.signature.name)
+        upload = partial(_on_device, executor, allocator, executable.signature.name, alignment)
         self._constants = tuple(upload(c) for c in plan.constants)
-        self._graphs = executor.create_launch_graphs() if _is_straight(plan.steps) else None
+        self._waits_for_each = waits_for_each()
+        replayed = _is_straight(plan.steps) and not self._waits_for_each
+        self._graphs = _launch_graphs(executor, self._device) if replayed else None
         self._empty = upload(b"") if _wants_empty_scratch(executable, plan.steps) else None
 
     @property
     def traces_itself(self) -> bool:
         """Yes: kernel by kernel."""
         return True
+
+    @property
+    def kernel_names(self) -> Sequence[str]:
+        """Those of the instructions that its steps stand for, in their order."""
+        operations = self._operations()
+        return [operations[n].name for n in dict.fromkeys(_operations_in(self._steps))]
 
     def launch(self, stream: Stream, context: LaunchContext) -> None:
         """Enqueues the steps; waits for the stream only where a loop or branch must be decided."""
@@ -96,7 +115,21 @@ class PlanExecutable(LoadedExecutable):
 
     def _enqueue(self, spaces: Spaces, stream: Stream, trace: LaunchTrace | None = None) -> None:
         loaded = _Loaded(self._executor, self._kernels, self._codes)
-        _Launch(loaded, stream, spaces, trace).run(self._steps)
+        launch = _Launch(loaded, stream, spaces, trace, waits_for_each=self._waits_for_each)
+        try:
+            launch.run(self._steps)
+        except Exception as e:
+            if launch.failed_in is None or not is_contained(e):
+                raise
+            error = self._named(e, launch.failed_in)
+            raise error from error.__cause__
+
+    def _named(self, raised: Exception, operation: int) -> XladevError:
+        """The error of a kernel, with its name and where in the user's program it comes from."""
+        error = launch_error(raised, self._device, "Executor.launch_kernel", self._name)
+        with contextlib.suppress(FormatError, IndexError):
+            return in_kernel(error, _origin(self._operations()[operation]), self._name)
+        return error
 
     def _launch_traced(self, stream: Stream, spaces: Spaces) -> None:
         trace = LaunchTrace(stream, self._device, self._name, self._operations)
@@ -104,6 +137,27 @@ class PlanExecutable(LoadedExecutable):
             self._enqueue(spaces, stream, trace)
         finally:
             trace.finish()
+
+
+def _loaded(executor: Executor, code: KernelCode, device: str) -> Kernel:
+    """A kernel on an executor.
+
+    Raises:
+        PluginError: the plugin gave something else.
+    """
+    kernel = executor.load_kernel(code)
+    return expect(kernel, Kernel, device, "Executor.load_kernel", f"kernel {code.entry}")
+
+
+def _launch_graphs(executor: Executor, device: str) -> LaunchGraphs | None:
+    """What records launches on an executor, if anything does.
+
+    Raises:
+        PluginError: the plugin gave something else.
+    """
+    graphs = executor.create_launch_graphs()
+    function = "Executor.create_launch_graphs"
+    return None if graphs is None else expect(graphs, LaunchGraphs, device, function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +177,20 @@ class _Launch:
     """One launch: the allocations that slices refer to."""
 
     def __init__(
-        self, loaded: _Loaded, stream: Stream, spaces: Spaces, trace: LaunchTrace | None = None
+        self,
+        loaded: _Loaded,
+        stream: Stream,
+        spaces: Spaces,
+        trace: LaunchTrace | None = None,
+        *,
+        waits_for_each: bool = False,
     ) -> None:
         self.loaded = loaded
         self.stream = stream
         self.spaces = spaces
         self.trace = trace
+        self.waits_for_each = waits_for_each
+        self.failed_in: int | None = None
 
     def run(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -138,12 +200,17 @@ class _Launch:
                 case Parallel():
                     self._run_parallel(step)
                 case Loop():
-                    self.run(step.condition)
-                    while self._read(step.predicate)[0]:
-                        self.run(step.body)
-                        self.run(step.condition)
+                    self._run_loop(step)
                 case Branch():
                     self.run(step.branches[self._chosen(step)])
+
+    def _run_loop(self, step: Loop) -> None:
+        watch = LoopWatch()
+        self.run(step.condition)
+        while self._read(step.predicate)[0]:
+            self.run(step.body)
+            watch.look()
+            self.run(step.condition)
 
     def _run_on(self, stream: Stream, row: int, step: RunKernel | Copy) -> None:
         operation = COPY if isinstance(step, Copy) else step.operation
@@ -151,12 +218,23 @@ class _Launch:
             if isinstance(step, Copy):
                 stream.copy(self._memory(step.destination), self._memory(step.source))
             else:
-                self.loaded.launch(stream, step.kernel, [self._memory(b) for b in step.buffers])
+                self._run_kernel(stream, step)
+
+    def _run_kernel(self, stream: Stream, step: RunKernel) -> None:
+        """Enqueues a kernel; if it fails here, `failed_in` says which it was."""
+        buffers = [self._memory(b) for b in step.buffers]
+        try:
+            self.loaded.launch(stream, step.kernel, buffers)
+            if self.waits_for_each:
+                _wait(stream)
+        except Exception:
+            self.failed_in = step.operation
+            raise
 
     def _run_parallel(self, step: Parallel) -> None:
-        """On streams of the device's own, if it has as many; else one after the other."""
-        branches = self.stream.branches(max(step.streams))
-        if len(branches) < max(step.streams):
+        """On as many streams as the device has; one after the other where it has one."""
+        branches = () if self.waits_for_each else self.stream.branches(max(step.streams))
+        if not branches:
             self.run(step.steps)
             return
         order = StreamOrder((self.stream, *branches), step)
@@ -164,10 +242,10 @@ class _Launch:
             for number, (inner, row) in enumerate(zip(step.steps, step.streams, strict=True)):
                 self._run_on(order.before(number), row, inner)
                 order.after(number)
+            order.join()
         except BaseException:
             order.join_all()
             raise
-        order.join()
 
     def _traced(self, operation: int, stream: Stream, row: int) -> AbstractContextManager[None]:
         return _UNTRACED if self.trace is None else self.trace.around(operation, stream, row)
@@ -177,12 +255,12 @@ class _Launch:
 
     def _read(self, s: Slice) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
         data = np.empty(s.nbytes, np.uint8)
-        self.stream.copy(data, self._memory(s))
-        event = self.stream.record()
-        event.wait()
-        error = event.error()
-        if error is not None:
-            raise error
+        try:
+            self.stream.copy(data, self._memory(s))
+            _wait(self.stream)
+        except BaseException:
+            finish(self.stream)
+            raise
         return data
 
     def _chosen(self, step: Branch) -> int:
@@ -192,6 +270,39 @@ class _Launch:
         index = int(data.view(np.int32)[0])
         last = len(step.branches) - 1
         return index if 0 <= index <= last else last
+
+
+def _wait(stream: Stream) -> None:
+    """Blocks until a stream's work is done; raises why it failed, if it did."""
+    event = stream.record()
+    with turn_let_go():
+        event.wait()
+    error = event.error()
+    if error is not None:
+        raise error
+
+
+def _origin(operation: Operation) -> str:
+    """A kernel by its instruction, with what the user's program calls it."""
+    about = ", ".join(filter(None, (operation.op_name, operation.source)))
+    return f"{operation.name} ({about})" if about else operation.name
+
+
+def _operations_in(steps: Sequence[Step]) -> Iterator[int]:
+    """The numbers of the operations that steps run, in their order."""
+    for step in steps:
+        match step:
+            case RunKernel():
+                yield step.operation
+            case Parallel():
+                yield from _operations_in(step.steps)
+            case Loop():
+                yield from _operations_in((*step.condition, *step.body))
+            case Branch():
+                for branch in step.branches:
+                    yield from _operations_in(branch)
+            case Copy():
+                pass
 
 
 def _is_straight(steps: Sequence[Step]) -> bool:
@@ -219,8 +330,11 @@ def _uses_scratch(step: Step) -> bool:
             return any(map(_uses_scratch, step.steps))
 
 
-def _on_device(executor: Executor, allocator: Allocator, name: str, data: bytes) -> Buffer:
-    buffer = allocator.allocate(len(data), f"constant of {name}", alignment=64, memory_space=0)
+def _on_device(
+    executor: Executor, allocator: Allocator, name: str, alignment: int, data: bytes
+) -> Buffer:
+    label = f"constant of {name}"
+    buffer = allocator.allocate(len(data), label, alignment=alignment, memory_space=0)
     if data:
         memory = buffer.memory.slice(0, len(data))
         executor.copy_to_device(memory, np.frombuffer(data, np.uint8))

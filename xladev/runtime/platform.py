@@ -9,6 +9,10 @@ from xladev.runtime.communicator import Communicator
 from xladev.runtime.executor import Executor
 from xladev.runtime.host_communicator import HostCommunicator
 
+MAX_DEVICES = 4096
+"""Most devices of one platform: all are opened where all are asked for, and a count beyond it is
+what a driver leaves behind that failed (an error code, memory that was never written)."""
+
 
 class Platform(ABC):
     """One driver and its devices; made once, by `PlatformSpec.factory`."""
@@ -17,7 +21,7 @@ class Platform(ABC):
 
     @abstractmethod
     def visible_device_count(self) -> int:
-        """Number of devices that can be opened; 0 is no error."""
+        """Number of devices that can be opened: 0, which is no error, to `MAX_DEVICES` (4096)."""
 
     @abstractmethod
     def create_executor(self, ordinal: int) -> Executor:

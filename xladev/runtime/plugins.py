@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
+from types import MappingProxyType
 
 import pluggy
 
 from xladev.compiler.isolation import plugin_call
 from xladev.errors import PluginError, XladevError
+from xladev.instrument import is_interruption, logger
 from xladev.runtime import hookspecs
 from xladev.runtime.hookspecs import CONTRACT_VERSION, ENTRY_POINT_GROUP, PROJECT, PlatformSpec
 
-_log = logging.getLogger("xladev.plugin")
+_log = logger("plugin")
 
 Finder = Callable[[], Iterable[EntryPoint]]
+
+SHIPPED: Mapping[str, str] = MappingProxyType(
+    {
+        "cpu": "xladev.platforms.cpu.plugin",
+        "interpreter": "xladev.platforms.interpreter.plugin",
+        "template_npu": "xladev.platforms.template_npu.plugin",
+        "cuda": "xladev.platforms.cuda.plugin",
+        "cuda_emu": "xladev.platforms.cuda.plugin",
+    }
+)
+"""Names of the platforms that ship with xladev, and the one module that may bring each.
+
+They are nobody else's, installed or not: programs and tests name them, and what other backends
+refuse runs on them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +63,28 @@ class LoadedPlugin:
 
 
 def installed_plugins() -> Iterable[EntryPoint]:
-    """The entry points of all installed distributions."""
-    return entry_points(group=ENTRY_POINT_GROUP)
+    """The entry points of all installed distributions whose metadata can be read."""
+    try:
+        return entry_points(group=ENTRY_POINT_GROUP)
+    except Exception as e:
+        if is_interruption(e):
+            raise
+        return [e for found in distributions() for e in _entry_points_of(found)]
+
+
+def _entry_points_of(found: Distribution) -> Sequence[EntryPoint]:
+    """The entry points of one distribution; none, with a warning, if they cannot be read."""
+    try:
+        return tuple(found.entry_points.select(group=ENTRY_POINT_GROUP))
+    except Exception as e:
+        if is_interruption(e):
+            raise
+        _log.warning("the entry points of %s cannot be read: %s", _place_of(found), repr(e))
+        return ()
+
+
+def _place_of(found: Distribution) -> str:
+    return str(getattr(found, "_path", found))
 
 
 def load_plugins(
@@ -79,14 +115,18 @@ def _filter(setting: str, names: Sequence[str]) -> Callable[[str], bool]:
 
 
 def _describe(entry: EntryPoint, *, left_out: bool = False) -> LoadedPlugin:
-    dist = entry.dist
-    return LoadedPlugin(
-        entry.name,
-        entry.value,
-        dist.name if dist is not None else "",
-        dist.version if dist is not None else "",
-        left_out=left_out,
-    )
+    distribution, version = _distribution(entry)
+    return LoadedPlugin(entry.name, entry.value, distribution, version, left_out=left_out)
+
+
+def _distribution(entry: EntryPoint) -> tuple[str, str]:
+    """Name and version of what brought an entry point; empty where its metadata is damaged."""
+    try:
+        return (entry.dist.name or "", entry.dist.version or "") if entry.dist else ("", "")
+    except Exception as e:
+        if is_interruption(e):
+            raise
+        return "", ""
 
 
 def _load(entry: EntryPoint) -> LoadedPlugin:
@@ -95,6 +135,8 @@ def _load(entry: EntryPoint) -> LoadedPlugin:
         with plugin_call(entry.name, "import"):
             module = entry.load()
         specs = call_hook(entry.name, module)
+        for spec in specs:
+            check_name(entry, spec)
     except XladevError as e:
         trace = "".join(traceback.format_exception(e))
         _log.warning("plugin %r is left out: %s", entry.name, e)
@@ -134,7 +176,8 @@ def call_hook(name: str, plugin: object) -> tuple[PlatformSpec, ...]:
 
 
 def _as_specs(name: str, result: object) -> tuple[PlatformSpec, ...]:
-    specs = tuple(result) if isinstance(result, (list, tuple)) else (result,)
+    with plugin_call(name, "xladev_platforms"):
+        specs = tuple(result) if isinstance(result, (list, tuple)) else (result,)
     for spec in specs:
         if not isinstance(spec, PlatformSpec):
             raise PluginError(
@@ -144,6 +187,24 @@ def _as_specs(name: str, result: object) -> tuple[PlatformSpec, ...]:
             )
         check_version(name, spec)
     return specs
+
+
+def check_name(entry: EntryPoint, spec: PlatformSpec) -> None:
+    """Refuses the name of a platform that ships with xladev to everybody else.
+
+    Raises:
+        PluginError: naming the plugin and the name.
+    """
+    module = SHIPPED.get(spec.name)
+    if module in (None, entry.module):
+        return
+    raise PluginError(
+        f"plugin {entry.name!r} claims platform name {spec.name!r}",
+        where=f"{entry.name}: {entry.value}",
+        why=f"{spec.name!r} ships with xladev; no other plugin may bring it",
+        hint="give the platform a name of its own; PlatformSpec.kind and priority, not the name, "
+        "decide which device programs use",
+    )
 
 
 def check_version(name: str, spec: PlatformSpec) -> None:

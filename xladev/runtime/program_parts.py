@@ -20,6 +20,7 @@ from xladev.hlo.proto import read_module
 from xladev.hlo.shape import Shape
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.device import Device
+from xladev.runtime.launch_error import waits_for_each
 from xladev.runtime.loaded_executable import LoadedExecutable
 from xladev.runtime.plan_executable import load_plan_or_program
 from xladev.runtime.random_counter import RandomCounter
@@ -36,7 +37,12 @@ def load_executable(device: Device, executable: Executable) -> LoadedExecutable:
     executable.check_target(device.platform, device.description.target)
     function = "Executor.load"
     with device.call(function):
-        loaded = load_plan_or_program(device.executor, executable, device.allocator)
+        loaded = load_plan_or_program(
+            device.executor,
+            executable,
+            device.allocator,
+            alignment=device.description.memory_space(0).alignment,
+        )
     return expect(loaded, LoadedExecutable, device.name, function)
 
 
@@ -71,11 +77,13 @@ class ProgramParts:
         counter: its random state.
         evaluations: how often the evaluator ran a region, so that it draws anew in each. These two
             are all that runs leave behind.
+        waits_for_each: True if the host waits after each region.
     """
 
     def __init__(self, program: Program, devices: Sequence[Device]) -> None:
         self.program = program
         self.devices = tuple(devices)
+        self.waits_for_each = waits_for_each()
         self.counter, self.evaluations = RandomCounter(), RandomCounter()
         self.procedures = tuple(map(LoadedProcedure, program.procedures))
         by_name = dict(zip(program.platforms, devices, strict=True))
@@ -96,6 +104,21 @@ class ProgramParts:
         if found is None:
             raise ArgumentError(f"executable {number} of {self.program.name!r} is the evaluator's")
         return found
+
+    def kernel_names(self, platform: str, executable: int | None = None) -> tuple[str, ...]:
+        """What runs on a platform, for errors: kernels, or regions whose kernels are not known.
+
+        Args:
+            platform: its name.
+            executable: number of the only one wanted; None for all.
+        """
+        names: list[str] = []
+        for number, each in enumerate(self.program.executables):
+            loaded = self._executables[number]
+            wanted = executable in (None, number) and each.signature.platform == platform
+            if wanted and loaded is not None:
+                names += loaded.kernel_names or [each.signature.name]
+        return tuple(names)
 
     def module(self, number: int) -> HloModule:
         """What the evaluator runs for the executable of that number."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xladev.compiler.isolation import expect
 from xladev.compiler.program import Procedure, Slot
 from xladev.compiler.thunks import (
     Call,
@@ -33,15 +34,20 @@ from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.physical import HostArray, is_plain, pack, unpack
 from xladev.hlo.shape import Shape
 from xladev.instrument import counter, trace_scope
+from xladev.instrument.interruption import LoopWatch
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.collective_run import run_collective
 from xladev.runtime.device import Device
 from xladev.runtime.evaluation import evaluate
+from xladev.runtime.event import Event
+from xladev.runtime.launch_error import in_program
 from xladev.runtime.launch_trace import program_trace
 from xladev.runtime.loaded_executable import LaunchContext
 from xladev.runtime.memory import DeviceMemory
 from xladev.runtime.program_parts import ProgramParts
+from xladev.runtime.stream import finish
 from xladev.runtime.transfer import download, transfer_scope, view
+from xladev.runtime.turn import Turn, end_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,8 @@ class ProgramRun:
         self._devices = loaded.devices
         self._context = context
         self._in_use: list[list[object]] = [[] for _ in loaded.devices]
+        self._turns = [(p, t) for p, d in enumerate(loaded.devices) if (t := d.turn) is not None]
+        self._recorded: list[list[Event]] = [[] for _ in loaded.devices]
         self._collective_calls: Counter[str] = Counter()
 
     def run(self) -> None:
@@ -152,8 +160,14 @@ class ProgramRun:
         counter(f"program.launches.{signature.platform}")
         with trace_scope(signature.name, "region", device=device.name):
             loaded = self._loaded.executable(thunk.executable)
+            if device.turn is None:
+                self._let_go()
+            else:
+                self._take_turn(device)
             with program_trace(loaded, device.stream, device.name, signature.name):
                 loaded.launch(device.stream, context)
+        if self._loaded.waits_for_each:
+            self._wait(self._devices.index(device), thunk.executable)
         frame.set(thunk.results, results)
 
     def _scratch(self, device: Device, nbytes: int) -> Buffer | None:
@@ -171,6 +185,7 @@ class ProgramRun:
             who = self._context.replica, self._context.partition
             evaluator = HloEvaluator(*who, seed=self._loaded.evaluations.advanced(who, 1))
             module = self._loaded.module(thunk.executable)
+            self._let_go()
             results = evaluate(evaluator, module, signature, arrays)
         for slot, array in zip(thunk.results, results, strict=True):
             self._write(frame, slot, array)
@@ -188,8 +203,10 @@ class ProgramRun:
 
     def _while(self, state: Values, thunk: While) -> Values:
         condition = self._loaded.procedures[thunk.condition].procedure
+        watch = LoopWatch()
         while self._read_flag(self._procedure(thunk.condition, state), condition):
             state = self._procedure(thunk.body, state)
+            watch.look()
         return state
 
     def _read_flag(self, values: Values, procedure: Procedure) -> bool:
@@ -210,6 +227,7 @@ class ProgramRun:
         self._collective_calls[thunk.name] += 1
         name = f"{thunk.name}#{self._collective_calls[thunk.name]}"
         results = [self._allocate(frame, slot) for slot in thunk.results]
+        self._take_turn(self._devices[0])
         with trace_scope(thunk.name, "collective", device=self._devices[0].name):
             run_collective(
                 self._devices[0],
@@ -307,14 +325,49 @@ class ProgramRun:
     def _copy_bytes(self, platform: int, memory: DeviceMemory, data: HostArray) -> None:
         device = self._devices[platform]
         counter("program.nbytes_transferred", data.nbytes)
+        self._take_turn(device)
         with transfer_scope("to device", device, data.nbytes), device.call("Stream.copy"):
             device.stream.copy(memory.slice(0, data.nbytes), data)
         self._keep(platform, data)
 
     def _copy(self, device: Device, target: DeviceMemory, source: DeviceMemory) -> None:
         nbytes = min(target.nbytes, source.nbytes)
+        self._take_turn(device)
         with device.call("Stream.copy"):
             device.stream.copy(target.slice(0, nbytes), source.slice(0, nbytes))
+
+    # Turns
+
+    def _take_turn(self, device: Device) -> None:
+        """Before anything is enqueued on a device.
+
+        Participants take none until they record: their regions may wait for each other.
+        """
+        turn = device.turn
+        if turn is not None and not turn.is_held and self._context.communicator is None:
+            self._let_go()
+            turn.take()
+
+    def _let_go(self) -> None:
+        """Records what was enqueued, for `_wait` to look at, and lets others launch.
+
+        The host computes, and runs the user's code, without a turn.
+        """
+        for platform, turn in self._turns:
+            if turn.is_held:
+                self._record(platform, turn)
+
+    def _record(self, platform: int, turn: Turn) -> None:
+        """Records, in a turn that ends with it."""
+        device = self._devices[platform]
+        try:
+            if not turn.is_held:
+                self._let_go()
+                turn.take()
+            with device.call("Stream.record"):
+                self._recorded[platform].append(device.stream.record())
+        finally:
+            end_turn()
 
     # Lifetimes
 
@@ -328,18 +381,39 @@ class ProgramRun:
         if owner is not None and not self._devices[platform].stream.is_synchronous:
             self._in_use[platform].append(owner)
 
-    def _wait(self, platform: int) -> None:
-        """Blocks until a platform's work is done; raises why it failed, if it did."""
+    def _wait(self, platform: int, executable: int | None = None) -> None:
+        """Blocks until a platform's work is done; raises why it failed, if it did.
+
+        Args:
+            platform: number of the platform.
+            executable: the one that was just launched, if no other work can have failed.
+        """
         device = self._devices[platform]
-        if device.stream.is_synchronous:
+        turn, recorded = device.turn, self._recorded[platform]
+        if turn is None:
             return
-        with device.call("Stream.record"):
-            event = device.stream.record()
-            event.wait()
-            error = event.error()
+        try:
+            self._record(platform, turn)
+            with device.call("Event.wait"):
+                for event in recorded:
+                    event.wait()
+                errors = [event.error() for event in recorded]
+        except BaseException:
+            finish(device.stream)
+            raise
+        finally:
+            recorded.clear()
+        error = next(filter(None, errors), None)
         self._in_use[platform].clear()
         if error is not None:
-            raise error
+            with device.call("Event.error"):  # which notices that it is lost
+                raise self._explained(error, device, executable)
+
+    def _explained(self, error: object, device: Device, executable: int | None) -> XladevError:
+        """What an event tells of a run, with the names of the program and its kernels."""
+        found = expect(error, XladevError, device.name, "Event.error").at(device.name)
+        kernels = self._loaded.kernel_names(device.platform, executable)
+        return in_program(found, self._program.name, kernels)
 
     def _wait_for_all(self) -> None:
         """Blocks until no pending work uses what a run holds that fails already."""
@@ -350,7 +424,7 @@ class ProgramRun:
     def _settle(self) -> None:
         """Waits for the other platforms, and for the target if memory depends on it."""
         for platform, in_use in enumerate(self._in_use):
-            if platform or in_use:
+            if platform or in_use or self._recorded[platform]:
                 self._wait(platform)
 
 

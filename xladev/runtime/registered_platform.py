@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import traceback
 from collections.abc import Callable, Sequence
@@ -15,13 +14,14 @@ from xladev.compiler.description import DeviceDescription
 from xladev.compiler.isolation import expect, expect_count, plugin_call
 from xladev.compiler.options import PlatformOption
 from xladev.errors import DeviceError, OptionError, XladevError
+from xladev.instrument import logger
 from xladev.runtime.device import Device
 from xladev.runtime.executor import Executor
 from xladev.runtime.exit import closed_at_exit
 from xladev.runtime.hookspecs import PlatformSpec
-from xladev.runtime.platform import Platform
+from xladev.runtime.platform import MAX_DEVICES, Platform
 
-_log = logging.getLogger("xladev.plugin")
+_log = logger("plugin")
 T = TypeVar("T")
 
 
@@ -81,7 +81,7 @@ class RegisteredPlatform:
         """
         with self._lock:
             if self._platform is None:
-                self._platform = self._ask("PlatformSpec.factory", self.spec.factory, Platform)
+                self._platform = self.ask("PlatformSpec.factory", self.spec.factory, Platform)
             return self._platform
 
     @property
@@ -93,7 +93,7 @@ class RegisteredPlatform:
         """
         with self._lock:
             if self._compiler is None:
-                self._compiler = self._ask(
+                self._compiler = self.ask(
                     "PlatformSpec.compiler", self.spec.make_compiler, Compiler
                 )
             return self._compiler
@@ -105,7 +105,7 @@ class RegisteredPlatform:
             XladevError: the compiler failed or does not know ``target``.
         """
         compiler = self.compiler
-        return self._ask("Compiler.describe", lambda: compiler.describe(target), DeviceDescription)
+        return self.ask("Compiler.describe", lambda: compiler.describe(target), DeviceDescription)
 
     def compile_target(self, target: str | None = None) -> CompileTarget:
         """The platform as the compiler sees it; ``target`` as in `describe`."""
@@ -118,7 +118,7 @@ class RegisteredPlatform:
             XladevError: the compiler failed.
         """
         compiler, function = self.compiler, "Compiler.platform_options"
-        found = self._ask(function, compiler.platform_options, object)
+        found = self.ask(function, compiler.platform_options, object)
         if found is None:
             return None
         rows = tuple(expect(found, Sequence, self.name, function))
@@ -145,9 +145,10 @@ class RegisteredPlatform:
         """
         platform = self.platform
         function = "Platform.provide_devices"
-        found = self._ask(function, lambda: platform.provide_devices(count), object)
+        found = self.ask(function, lambda: platform.provide_devices(count), object)
         with self._lock:
-            self._count = max(self.device_count(), expect_count(found, self.name, function))
+            given = expect_count(found, self.name, function, MAX_DEVICES)
+            self._count = max(self.device_count(), given)
             return self._count
 
     def visible_count(self) -> int:
@@ -175,6 +176,8 @@ class RegisteredPlatform:
                 f"there is no device {self.name}:{ordinal}",
                 where=f"platform {self.name!r}",
                 why=f"platform {self.name!r} has {count} visible devices",
+                hint="`xladev devices` lists what is there; "
+                f"XLADEV_{self.name.upper()}_DEVICES fixes the number on host platforms",
             )
         with self._lock:
             if ordinal not in self._devices:
@@ -194,33 +197,17 @@ class RegisteredPlatform:
         for device in devices:
             device.close()
 
-    def _open(self, ordinal: int) -> Device:
-        platform = self.platform
-        executor = self._ask(
-            "Platform.create_executor", lambda: platform.create_executor(ordinal), Executor
-        )
-        own = self._ask("Executor.describe", executor.describe, object)
-        if own is None:
-            own = self.describe()
-        description = expect(own, DeviceDescription, self.name, "Executor.describe")
-        return closed_at_exit(Device(self.name, self.kind, ordinal, executor, description))
-
-    def _count_devices(self) -> int | XladevError:
-        function = "Platform.visible_device_count"
-        try:
-            platform = self.platform
-
-            def count() -> int:
-                return expect_count(platform.visible_device_count(), self.name, function)
-
-            return self._ask(function, count, int)
-        except XladevError as e:
-            return e
-
-    def _ask(self, function: str, call: Callable[[], object], kind: type[T]) -> T:
+    def ask(self, function: str, call: Callable[[], object], kind: type[T]) -> T:
         """Calls the plugin and checks the type of what it returns; failures are recorded.
 
-        An OptionError is none: it is about what the user asked for.
+        Args:
+            function: of the contract, for messages.
+            call: calls it.
+            kind: the type of what it returns.
+
+        Raises:
+            XladevError: it failed. An OptionError is not recorded: it is about what the user asked
+                for.
         """
         try:
             with plugin_call(self.name, function):
@@ -232,3 +219,27 @@ class RegisteredPlatform:
             trace = "".join(traceback.format_exception(e))
             self.failures.append(PluginFailure(function, e, trace))
             raise
+
+    def _open(self, ordinal: int) -> Device:
+        platform = self.platform
+        executor = self.ask(
+            "Platform.create_executor", lambda: platform.create_executor(ordinal), Executor
+        )
+        own = self.ask("Executor.describe", executor.describe, object)
+        if own is None:
+            own = self.describe()
+        description = expect(own, DeviceDescription, self.name, "Executor.describe")
+        return closed_at_exit(Device(self.name, self.kind, ordinal, executor, description))
+
+    def _count_devices(self) -> int | XladevError:
+        function = "Platform.visible_device_count"
+        try:
+            platform = self.platform
+
+            def count() -> int:
+                found = platform.visible_device_count()
+                return expect_count(found, self.name, function, MAX_DEVICES)
+
+            return self.ask(function, count, int)
+        except XladevError as e:
+            return e

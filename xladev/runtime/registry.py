@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 
 from xladev.errors import DeviceError, PluginError, XladevError
+from xladev.instrument import logger
 from xladev.runtime.device import Device
 from xladev.runtime.device_name import parse_device_name
 from xladev.runtime.hookspecs import PlatformSpec
 from xladev.runtime.plugins import (
+    SHIPPED,
     Finder,
     LoadedPlugin,
     check_version,
@@ -21,7 +22,8 @@ from xladev.runtime.plugins import (
 )
 from xladev.runtime.registered_platform import RegisteredPlatform
 
-_log = logging.getLogger("xladev.plugin")
+_log = logger("plugin")
+_OF = " of distribution "
 
 
 class Registry:
@@ -41,6 +43,7 @@ class Registry:
         self._plugins: tuple[LoadedPlugin, ...] | None = None
         self._platforms: dict[str, RegisteredPlatform] = {}
         self._clashes: dict[str, list[str]] = {}
+        self._brought: dict[str, str] = {}  # by plugins: the label of each, by platform name
 
     # Registration
 
@@ -51,6 +54,7 @@ class Registry:
             PluginError: the name is taken, or the contract version is another.
         """
         with self._lock:
+            self.plugins()  # or a name that one of them claims would seem to be free
             check_version(source, spec)
             taken = self._platforms.get(spec.name)
             if taken is not None:
@@ -77,25 +81,40 @@ class Registry:
         """What became of every installed plugin; loads them at the first call."""
         with self._lock:
             if self._plugins is None:
-                self._plugins = ()
-                self._plugins = load_plugins(self._find, self._environment)
-                for plugin in self._plugins:
-                    self._add(plugin)
+                self._plugins = self._load()
             return self._plugins
 
+    def _load(self) -> tuple[LoadedPlugin, ...]:
+        """Loads all plugins. Those that ask for devices meanwhile see what is there so far."""
+        self._plugins = ()
+        try:
+            plugins = load_plugins(self._find, self._environment)
+        except BaseException:  # Ctrl-C within an import: the next question loads them anew
+            self._plugins = None
+            raise
+        for plugin in plugins:
+            self._add(plugin)
+        return plugins
+
     def _add(self, plugin: LoadedPlugin) -> None:
-        """Adds a plugin's platforms; a name that two plugins use belongs to neither."""
+        """Adds a plugin's platforms; a name that two plugins use belongs to neither.
+
+        With a name that ships with xladev, only its own plugin gets here (`check_name`): it has the
+        name whatever else happened, and a second entry point of that plugin changes nothing.
+        """
         for spec in plugin.specs:
-            if spec.name in self._clashes:
-                self._clashes[spec.name].append(plugin.name)
-                continue
             taken = self._platforms.get(spec.name)
-            if taken is None:
+            ships, label = spec.name in SHIPPED, _label(plugin)
+            if spec.name in self._clashes:
+                self._clashes[spec.name].append(label)
+            elif taken is None or (ships and spec.name not in self._brought):
                 self._platforms[spec.name] = RegisteredPlatform(spec, plugin.name)
-                continue
-            del self._platforms[spec.name]
-            self._clashes[spec.name] = [taken.source, plugin.name]
-            _log.warning("%s", _duplicate(spec.name, self._clashes[spec.name]))
+                self._brought[spec.name] = label
+            elif not ships:
+                del self._platforms[spec.name]
+                first = self._brought.get(spec.name, taken.source)
+                self._clashes[spec.name] = [first, label]
+                _log.warning("%s", _duplicate(spec.name, self._clashes[spec.name]))
 
     # Questions
 
@@ -131,7 +150,7 @@ class Registry:
             return exact
         of_kind = [p for p in ordered if p.kind == word]
         if not of_kind:
-            raise _unknown_device(word, tuple(p.name for p in ordered))
+            raise _unknown_device(word, tuple(p.name for p in ordered), [p.kind for p in ordered])
         return next((p for p in of_kind if p.visible_count()), of_kind[0])
 
     def device(self, name: str | None = None) -> Device:
@@ -145,13 +164,16 @@ class Registry:
         return self.platform(name).device(ordinal or 0)
 
     def devices(self, name: str | None = None) -> tuple[Device, ...]:
-        """All devices of one platform; without a name, of all platforms that work.
+        """All devices of one platform, or the one that has the number that is named.
+
+        Without a name, those of all platforms that work.
 
         Raises:
             XladevError: only if a name is given.
         """
         if name is not None:
-            return self.platform(name).devices()
+            numbered = parse_device_name(name).ordinal is not None
+            return (self.device(name),) if numbered else self.platform(name).devices()
         return tuple(d for p in self.platforms() for d in _devices_or_none(p))
 
     def host_platform(self, exclude: str = "") -> RegisteredPlatform | None:
@@ -179,6 +201,11 @@ class Registry:
         )
 
 
+def _label(plugin: LoadedPlugin) -> str:
+    """A plugin by its entry point and distribution: two may have one entry point's name."""
+    return f"{plugin.name}{_OF}{plugin.distribution}" if plugin.distribution else plugin.name
+
+
 def _is_host(platform: RegisteredPlatform) -> bool:
     try:
         return platform.describe().host_addressable and platform.visible_count() > 0
@@ -197,9 +224,16 @@ def _devices_or_none(platform: RegisteredPlatform) -> tuple[Device, ...]:
         return ()
 
 
-def _unknown_device(name: str, known: tuple[str, ...]) -> DeviceError:
+_LONGEST_KIND = 4
+"""Letters of names of kinds: gpu, npu and tpu are no misspellings of cpu."""
+
+
+def _unknown_device(name: str, known: tuple[str, ...], kinds: list[str]) -> DeviceError:
     """The error for a name that no platform or kind has."""
-    near = get_close_matches(name, known, n=1)
+    others = (*known, *kinds)
+    meant_kind = len(name) <= _LONGEST_KIND
+    alike = [each for each in others if each[0] == name[0]] if meant_kind else others
+    near = get_close_matches(name, alike, n=1)
     meant = f"did you mean {near[0]!r}? " if near else ""
     return DeviceError(
         f"no platform or kind is called {name!r}",
@@ -210,11 +244,15 @@ def _unknown_device(name: str, known: tuple[str, ...]) -> DeviceError:
 
 
 def _duplicate(name: str, sources: list[str]) -> PluginError:
+    entries = {source.partition(_OF)[0] for source in sources if _OF in source}
+    alike = len(entries) == 1 and all(_OF in source for source in sources)  # -NAME leaves all out
     return PluginError(
         f"platform name {name!r} is claimed {len(sources)} times",
         where=f"platform {name!r}",
         why=f"by {', '.join(map(repr, sources))}",
-        hint="leave all but one out with XLADEV_PLUGINS=-NAME, or uninstall them",
+        hint="uninstall all but one"
+        if alike
+        else "leave all but one out with XLADEV_PLUGINS=-NAME, or uninstall them",
     )
 
 

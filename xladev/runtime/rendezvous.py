@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xladev.errors import ExecutionError, XladevError
+from xladev.instrument import is_interruption
 from xladev.runtime.definition_event import PEER_FAILED
 
 Combine = Callable[[list[Any]], Sequence[Any]]
@@ -50,11 +51,13 @@ class Rendezvous:
             ExecutionError: a rank did not come in time, came twice, or ``combine`` failed.
         """
         meeting, complete = self._arrive(run_id, name, rank, value)
-        if complete:
-            self._combine(meeting, combine)
-        elif not meeting.done.wait(self._timeout_s):
-            self._give_up(run_id, name, meeting)
-        self._leave(run_id, name, meeting)
+        try:
+            if complete:
+                self._combine(meeting, combine)
+            elif not meeting.done.wait(self._timeout_s):
+                self._give_up(run_id, name, meeting)
+        finally:
+            self._leave(run_id, name, meeting)
         if meeting.error is not None:
             raise meeting.error
         return meeting.taken[rank]
@@ -83,10 +86,13 @@ class Rendezvous:
             meeting.taken = combine([meeting.brought[r] for r in range(self._size)])
         except XladevError as e:
             meeting.error = e
-        except Exception as e:  # noqa: BLE001 (every rank must learn why)
+        except BaseException as e:
             meeting.error = ExecutionError(f"a collective raised {type(e).__name__}", why=str(e))
             meeting.error.__cause__ = e
-        meeting.done.set()
+            if is_interruption(e):
+                raise
+        finally:
+            meeting.done.set()
 
     def _give_up(self, run_id: int, name: str, meeting: _Meeting) -> None:
         with self._lock:

@@ -14,18 +14,19 @@ from queue import SimpleQueue
 from typing import Any
 
 from xladev.compiler.isolation import expect, plugin_call
-from xladev.errors import ArgumentError, XladevError
+from xladev.errors import ArgumentError, InterruptionError, XladevError
+from xladev.instrument.interruption import Work
 from xladev.runtime.array import DeviceArray
 from xladev.runtime.collectives import Collectives, CommunicatorPool
 from xladev.runtime.communicator import Communicator
-from xladev.runtime.definition_event import DefinitionEvent
+from xladev.runtime.definition_event import PEER_FAILED, DefinitionEvent
 from xladev.runtime.executor import Executor
 from xladev.runtime.launch_arguments import Donated
 from xladev.runtime.launchable import Launchable, next_run_id
 from xladev.runtime.platform import Platform
 
 Results = tuple[DeviceArray, ...]
-_Job = tuple[Callable[[], Any], "Future[Any]"]
+_Job = tuple[Callable[[], Any], "Future[Any]", Work]
 
 
 class LaunchThreads:
@@ -36,15 +37,22 @@ class LaunchThreads:
         self._queues: dict[str, SimpleQueue[_Job]] = {}
 
     def run_together(self, devices: Sequence[str], jobs: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Runs job i in the thread of device i, all at once; returns or raises when all ended."""
+        """Runs job i in the thread of device i, all at once; returns or raises when all ended.
+
+        What a handler of a signal raises ends the wait, and the loops of all jobs.
+        """
         futures: list[Future[Any]] = [Future() for _ in jobs]
+        work = Work()
         with self._lock:
             for device, job, future in zip(devices, jobs, futures, strict=True):
-                self._queue(device).put((job, future))
-        errors = [future.exception() for future in futures]
-        first = next((e for e in errors if e is not None), None)
-        if first is not None:
-            raise first
+                self._queue(device).put((job, future, work))
+        try:
+            errors = [e for future in futures if (e := future.exception()) is not None]
+        finally:
+            work.end()
+        errors.sort(key=_is_of_a_peer)
+        if errors:
+            raise errors[0]
         return [future.result() for future in futures]
 
     def _queue(self, device: str) -> SimpleQueue[_Job]:
@@ -56,14 +64,20 @@ class LaunchThreads:
         return self._queues[device]
 
 
+def _is_of_a_peer(error: BaseException) -> bool:
+    """True if it only says that another participant failed."""
+    return isinstance(error, XladevError) and error.code == PEER_FAILED
+
+
 def _work(queue: SimpleQueue[_Job]) -> None:
     while True:
-        job, future = queue.get()
+        job, future, work = queue.get()
         try:
-            future.set_result(job())
+            with work:
+                future.set_result(job())
         except BaseException as e:  # noqa: BLE001 (handed to the caller)
             future.set_exception(e)
-        del job, future
+        del job, future, work
 
 
 _THREADS = LaunchThreads()
@@ -115,21 +129,36 @@ class ReplicatedLaunchable:
                 f"arguments for {len(arguments)} devices, the program has {len(self._launchables)}"
             )
         run_id = next_run_id()
-        jobs = [self._job(i, arguments[i], donate, run_id) for i in range(len(arguments))]
-        results = _THREADS.run_together([d.name for d in self._devices], jobs)
+        launched: list[Results] = []
+        jobs = [self._job(i, arguments[i], donate, run_id, launched) for i in range(len(arguments))]
+        try:
+            results = _THREADS.run_together([d.name for d in self._devices], jobs)
+        except BaseException as e:
+            for event in {id(a.event): a.event for row in launched for a in row}.values():
+                event.disregard()
+            if not isinstance(e, XladevError):  # of a signal's handler: nobody waits for the others
+                self._pool.abort(run_id, InterruptionError("an execution was interrupted"))
+            raise
         return _with_common_event(results)
 
     def _job(
-        self, index: int, arguments: Sequence[Any], donate: Donated, run_id: int
+        self,
+        index: int,
+        arguments: Sequence[Any],
+        donate: Donated,
+        run_id: int,
+        launched: list[Results],
     ) -> Callable[[], Results]:
         replicas = len(self._launchables) // self._num_partitions
         collectives = Collectives(self._pool, index, replicas, self._num_partitions)
 
         def job() -> Results:
             try:
-                return self._launchables[index].execute(
+                results = self._launchables[index].execute(
                     arguments, donate=donate, run_id=run_id, collectives=collectives
                 )
+                launched.append(results)
+                return results
             except XladevError as e:
                 self._pool.abort(run_id, e)
                 raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -74,14 +75,19 @@ class Stream(ABC):
         return None
 
     def branches(self, count: int) -> Sequence[Stream]:
-        """Further streams of the device, the same ones at each call; none (the default) if fewer.
+        """Further streams of the device, the same ones at each call.
+
+        As many as it has, if these are fewer than wanted: a program that is spread over more puts
+        the work of several on one. None (the default) where the device has one queue.
 
         Only `mark` and `wait` order them with this one. Their failures belong to the next event
-        recorded on this one. Where this one is being recorded (`LaunchGraphs`), so is the work of
-        those that wait for its marks.
+        recorded on this one: the first failure since the last such event, whichever queue it was
+        on. Queues that fail at once need a lock around what they keep it in. Where this one is
+        being recorded (`LaunchGraphs`), so is the work of those that wait for its marks. Asked only
+        where `DeviceDescription.compute_streams` is above 1.
 
         Args:
-            count: how many are wanted, at least 1.
+            count: how many are wanted at most, at least 1.
         """
         return ()
 
@@ -129,6 +135,12 @@ class SynchronousStream(Stream):
     def is_synchronous(self) -> bool:
         """True."""
         return True
+
+
+def finish(stream: Stream) -> None:
+    """Blocks until nothing uses the memory of a call that fails; raises nothing in its place."""
+    with suppress(Exception):
+        stream.synchronize()
 
 
 def _copy_from_device(destination: Endpoint, source: DeviceMemory) -> None:

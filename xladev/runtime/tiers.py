@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from xladev.compiler.contract import Compiler
+from xladev.compiler.description import DeviceDescription
 from xladev.runtime.event import Event
 from xladev.runtime.executor import Executor
 from xladev.runtime.loaded_executable import LoadedExecutable
@@ -28,6 +29,10 @@ class Tier:
         gives: what its users get.
         functions: what a vendor writes more than for the tier before; `Class.function`.
         instead: another route to the same: written instead of all but the first function.
+        enough: of `functions`, the sets of which one is required; none: all functions are.
+        beside: functions that belong to the tier and are never required; they are not counted.
+        covered_by: a function with which nothing of the tier is required: it does its work.
+        wants_dlpack_type: True if the device's description must have a DLPack device type, too.
     """
 
     number: int
@@ -35,6 +40,22 @@ class Tier:
     gives: str
     functions: tuple[str, ...]
     instead: tuple[str, ...] = ()
+    enough: tuple[tuple[str, ...], ...] = ()
+    beside: tuple[str, ...] = ()
+    covered_by: str = ""
+    wants_dlpack_type: bool = False
+
+    @property
+    def ways(self) -> tuple[tuple[str, ...], ...]:
+        """Sets of functions: whoever has written one of them in full has the tier."""
+        other = ((self.functions[0], *self.instead),) if self.instead else ()
+        return self.enough or (self.functions, *other)
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """Functions of the tier that it may leave to their defaults."""
+        required = {f for way in self.ways for f in way}
+        return (*(f for f in self.functions if f not in required), *self.beside)
 
 
 TIERS: tuple[Tier, ...] = (
@@ -64,6 +85,9 @@ TIERS: tuple[Tier, ...] = (
         "Fused",
         "the backend's own passes, and several instructions in one kernel",
         ("Compiler.pipeline", "Compiler.can_fuse"),
+        enough=(("Compiler.pipeline",), ("Compiler.can_fuse",)),
+        beside=("Compiler.can_share_kernel",),
+        covered_by="Compiler.compile",
     ),
     Tier(
         4,
@@ -79,12 +103,16 @@ TIERS: tuple[Tier, ...] = (
             "Event.wait",
             "Event.error",
         ),
+        beside=("Stream.branches", "Stream.mark", "Stream.stamp"),
     ),
     Tier(
         5,
         "Integrated",
         "memory is shared with other libraries without copies, and accounted for",
         ("Executor.to_dlpack", "Executor.from_dlpack", "Executor.memory_stats"),
+        enough=(("Executor.to_dlpack", "Executor.from_dlpack"),),
+        beside=("Executor.device_pointer",),
+        wants_dlpack_type=True,
     ),
     Tier(
         6,
@@ -124,12 +152,41 @@ def _is_sdks(cls: type[Any], function: str) -> bool:
     return definer.__module__.startswith(_SDK)
 
 
-def tier_of(classes: Sequence[type[Any]]) -> Tier:
-    """The highest tier any of whose functions is overridden, as far as classes show it.
+def tier_of(classes: Sequence[type[Any]], description: DeviceDescription | None = None) -> Tier:
+    """The highest tier that is there with all below it, as far as classes show it.
+
+    A tier is there if one of its `ways` is written in full. One that another function covers may be
+    missing below others, but is not named itself. Functions of classes that are not among the given
+    ones (events, loaded executables) are abstract, and taken to be written.
 
     Args:
-        classes: of the platform, an executor and the compiler.
+        classes: of the platform, an executor, the compiler, a stream.
+        description: of the device; without it, it is taken to say what a tier wants of it.
     """
     written = written_functions(classes)
-    reached = [t for t in TIERS[1:] if written.intersection(t.functions + t.instead)]
-    return reached[-1] if reached else TIERS[0]
+    unseen = {n for n in _MADE_LATER if not any(issubclass(c, CONTRACT[n]) for c in classes)}
+    named = TIERS[0]
+    for tier in TIERS[1:]:
+        if _is_there(tier, written, unseen, description):
+            named = tier
+        elif tier.covered_by not in written:
+            break
+    return named
+
+
+_MADE_LATER = ("Stream", "Event", "LoadedExecutable")
+"""Classes whose objects an executor makes."""
+
+
+def _is_there(
+    tier: Tier, written: frozenset[str], unseen: set[str], description: DeviceDescription | None
+) -> bool:
+    if tier.wants_dlpack_type and description and description.dlpack_device_type is None:
+        return False
+    return any(all(_is_written(f, written, unseen) for f in way) for way in tier.ways)
+
+
+def _is_written(function: str, written: frozenset[str], unseen: set[str]) -> bool:
+    """True if it is, or if no class that could have it is there to ask."""
+    cls = function.partition(".")[0]
+    return function in written or cls in unseen or cls not in CONTRACT

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from xladev.compiler.isolation import expect
 from xladev.errors import ArgumentError
 from xladev.hlo import dtype as dt
+from xladev.hlo.literal import has_mask
 from xladev.hlo.physical import HostArray, is_plain, pack, physical_nbytes, unpack
 from xladev.hlo.shape import Shape, array
-from xladev.instrument import counter, trace_scope
+from xladev.instrument import counter, is_interruption, trace_scope
 from xladev.runtime.buffer import Buffer
-from xladev.runtime.device import Device
+from xladev.runtime.device import Device, memory_space
 from xladev.runtime.memory import DeviceMemory, HostBytes
 
 SIZE_SHAPE = array(dt.S32)
@@ -42,11 +44,21 @@ def host_array(value: Any, what: str) -> HostArray:
         what: what it is, for messages.
 
     Raises:
-        ArgumentError: NumPy makes no array of it, or one of Python objects.
+        ArgumentError: NumPy makes no array of it, or one of Python objects; or it has a mask.
     """
+    if type(value) is not np.ndarray and has_mask(value):
+        raise ArgumentError(
+            f"{what} is masked",
+            where=what,
+            why="an array on a device has no mask, and what is masked would count",
+            hint="array.filled(number), or array.data if all of it counts; pass the mask as another"
+            " argument where the program needs it",
+        )
     try:
         made: HostArray = np.asarray(value)
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise ArgumentError(
             f"{what} is no array", where=what, why=f"NumPy says: {error}"
         ) from error
@@ -55,7 +67,8 @@ def host_array(value: Any, what: str) -> HostArray:
             f"{what} is {type(value).__name__}",
             where=what,
             why="arguments are arrays of numbers",
-            hint="pass a NumPy array, a device array, or what numpy.asarray takes for numbers",
+            hint="pass a NumPy array, a device array, or what numpy.asarray takes for numbers; "
+            "array.toarray() of a sparse one; what is missing needs a number",
         )
     return made
 
@@ -97,6 +110,8 @@ def upload(device: Device, value: HostArray, shape: Shape, label: str) -> Buffer
 
 def wrap(device: Device, value: HostArray, shape: Shape, label: str) -> Buffer | None:
     """A buffer that is ``value`` itself; None if dims, layout, alignment or platform forbid it."""
+    if memory_space(shape):
+        return None
     space = device.description.memory_spaces[0]
     if not space.host_addressable or value.shape != shape.dims or not is_plain(shape):
         return None
@@ -109,6 +124,7 @@ def wrap(device: Device, value: HostArray, shape: Shape, label: str) -> Buffer |
         memory = device.executor.wrap_host(data)
     if memory is None:
         return None
+    expect(memory, DeviceMemory, device.name, "Executor.wrap_host")
     return device.allocator.adopt(memory, label, host_owner=value)
 
 

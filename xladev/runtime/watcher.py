@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from collections.abc import Callable
 from typing import Protocol
 
 from xladev.errors import PluginError, XladevError
+from xladev.instrument import logger
 
-_log = logging.getLogger("xladev.runtime")
+_log = logger("runtime")
 
 Callback = Callable[[XladevError | None], None]
 _POLL_S = 0.001

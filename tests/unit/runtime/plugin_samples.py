@@ -27,6 +27,12 @@ def asking():
     return null_spec(Driver(), name="eager")
 
 
+def registering():
+    current_registry().register(null_spec(Driver(), name="cpu", priority=999))
+    return null_spec(Driver(), name="eager")
+
+
+registers_cpu = plugin(registering)
 asks_for_devices = plugin(asking)
 good = plugin(lambda: null_spec(Driver(), name="good", priority=300))
 other = plugin(lambda: null_spec(Driver(), name="other", kind="npu", priority=200))
@@ -40,6 +46,10 @@ bad_name = plugin(lambda: PlatformSpec("Has Spaces", factory=Driver))
 old_major = plugin(lambda: null_spec(Driver(), name="old", api=(0, 9)))
 new_major = plugin(lambda: null_spec(Driver(), name="new", api=(2, 0)))
 new_minor = plugin(lambda: null_spec(Driver(), name="newer", api=(1, 7)))
+claims_cpu, claims_interpreter, claims_template_npu, claims_cuda, claims_cuda_emu = (
+    plugin(lambda name=name: null_spec(Driver(), name=name, priority=999))
+    for name in ("cpu", "interpreter", "template_npu", "cuda", "cuda_emu")
+)
 no_hook = SimpleNamespace()
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import sys
 import threading
 
 import pytest
@@ -11,7 +12,7 @@ from xladev.compiler.description import DeviceDescription
 from xladev.errors import OutOfMemoryError
 from xladev.hlo.dtype import F32
 from xladev.hlo.shape import Layout, Shape
-from xladev.runtime.allocator import Allocator
+from xladev.runtime.allocator import AllocatedBuffer, Allocator
 from xladev.runtime.device import Device
 from xladev.runtime.memory import MemoryStats
 
@@ -162,3 +163,11 @@ def test_shapes_are_allocated_with_their_padding(driver):
     device = Device("null", "null", 0, Executor1(driver), DeviceDescription())
     shape = Shape(F32, (3, 5), Layout((1, 0), tail_padding_alignment=1))
     assert device.allocate(shape, "x").memory.nbytes == 60
+
+
+def test_a_buffer_that_ctrl_c_ended_on_its_way_says_nothing(monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    AllocatedBuffer.__new__(AllocatedBuffer)
+    gc.collect()
+    assert told == []

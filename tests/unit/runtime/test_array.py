@@ -74,6 +74,46 @@ LAYOUTS = [
 ]
 
 
+MASKED = np.ma.masked_array(A, A > 3)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [MASKED, np.ma.masked_array(A), [MASKED, MASKED], (np.ma.masked, 1.0)],
+    ids=["array", "nothing masked", "list", "scalar"],
+)
+def test_a_mask_is_not_dropped_silently(device, value):
+    with pytest.raises(ArgumentError, match=r"x is masked(.|\n)*array.filled\(number\)"):
+        put(device, value, label="x")
+
+
+class Sparse:
+    """What NumPy makes an array of one object of."""
+
+
+OTHERS = {
+    "objects": (A.astype(object), "arguments are arrays of numbers"),
+    "something missing": ([1.0, None], "what is missing needs a number"),
+    "sparse": (Sparse(), r"array.toarray\(\) of a sparse one"),
+    "fields": (np.zeros((3, 4), [("a", "f4")]), r"the program takes f32\[3,4\]"),
+    "times": (np.zeros((3, 4), "datetime64[s]"), r"the program takes f32\[3,4\]"),
+    "text": (A.astype(str), r"the program takes f32\[3,4\]"),
+    "other byte order": (A.astype(">f4"), r"is >f4\[3, 4\]"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_would_lose_its_meaning_is_refused(device, name):
+    value, message = OTHERS[name]
+    with pytest.raises(ArgumentError, match=message):
+        put(device, value, array(F32, (3, 4)))
+
+
+def test_a_matrix_and_mapped_memory_are_arrays(device):
+    for value in (A.view(np.matrix), A.view(np.memmap), A.view(np.recarray)):
+        assert put(device, value).numpy().tolist() == A.tolist()
+
+
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_layouts_are_converted_at_transfers(device, layout):
     value = np.arange(-6, 6).reshape(3, 4).astype(ml_dtypes.int4)

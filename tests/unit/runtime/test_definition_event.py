@@ -2,12 +2,14 @@
 
 import gc
 import logging
+import sys
 import threading
 
 import pytest
 
 from tests.unit.runtime.null_device import NullEvent
 from xladev.errors import ExecutionError, PluginError
+from xladev.runtime import definition_event
 from xladev.runtime.definition_event import PEER_FAILED, DefinitionEvent, Failure
 from xladev.runtime.event import READY, CompletedEvent, Event
 
@@ -247,3 +249,19 @@ def test_the_traceback_of_a_failure_is_kept_as_text():
     (note,) = info.value.__notes__
     assert "test_the_traceback_of_a_failure_is_kept_as_text" in note
     assert "driver bug" in note
+
+
+def test_a_failure_that_ctrl_c_ended_on_its_way_says_nothing(log, monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    monkeypatch.setattr(definition_event, "_keep_traceback_as_text", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        failed()
+    Failure.__new__(Failure)
+    gc.collect()
+    assert told == []
+    assert log.records == []
+
+
+def _interrupted(_):
+    raise KeyboardInterrupt

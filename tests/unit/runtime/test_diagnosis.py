@@ -1,13 +1,15 @@
 """What `xladev doctor` is told."""
 
 import json
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import pytest
 
-from tests.unit.runtime.null_device import Driver, null_spec
+from tests.unit.runtime.null_device import Compiler3, Driver, Executor4, Platform1, null_spec
+from xladev.compiler.description import DeviceDescription
 from xladev.runtime.diagnosis import diagnose
-from xladev.runtime.hookspecs import CONTRACT_VERSION, ENTRY_POINT_GROUP
+from xladev.runtime.hookspecs import CONTRACT_VERSION, ENTRY_POINT_GROUP, PlatformSpec
 from xladev.runtime.registry import Registry
 
 
@@ -29,9 +31,17 @@ def test_every_plugin_is_found_loaded_failed_or_left_out():
     assert not report.is_healthy
 
 
+class Sharing(Compiler3):
+    """Describes a device that other libraries know."""
+
+    def describe(self, target=None):
+        return DeviceDescription(dlpack_device_type=12)
+
+
 def test_platforms_with_devices_tier_and_default():
     found = make()
-    found.register(null_spec(Driver(device_count=2), tier=5, name="npu"))
+    spec = null_spec(Driver(device_count=2), tier=5, name="npu")
+    found.register(replace(spec, compiler=Sharing))
     found.register(null_spec(Driver(), tier=1, name="store", priority=50))
     report = diagnose(found)
     npu, store = report.platforms
@@ -43,16 +53,35 @@ def test_platforms_with_devices_tier_and_default():
     assert report.versions["numpy"] != "not installed"
 
 
-@pytest.mark.parametrize("function", ["visible_device_count", "create_executor"])
+def test_no_tier_is_named_without_what_makes_it():
+    found = make()
+    found.register(null_spec(Driver(), tier=5, name="npu"))
+    found.register(null_spec(Driver(device_count=0), tier=5, name="absent"))
+    tiers = {p.name: p.tier for p in diagnose(found).platforms}
+    assert tiers == {"npu": "Asynchronous", "absent": ""}
+
+
+class Versioned(Platform1):
+    executor_class = Executor4
+
+    def version(self):
+        self.driver.enter("version")
+        return "1.0"
+
+
+@pytest.mark.parametrize(
+    "function", ["visible_device_count", "create_executor", "create_stream", "version"]
+)
 def test_failing_platforms_are_reported_with_traceback(function):
     driver = Driver()
     driver.fail(function, *[ValueError("no driver")] * 9)
     found = make()
-    found.register(null_spec(driver, name="npu"))
+    found.register(PlatformSpec("npu", lambda: Versioned(driver)))
     (npu,) = diagnose(found).platforms
     assert function in npu.failures[0].function
     assert "no driver" in npu.failures[0].error
     assert "null_device.py" in npu.failures[0].traceback
+    assert "run `xladev doctor` for the traceback" in npu.failures[0].error
     assert not diagnose(found).is_healthy
 
 

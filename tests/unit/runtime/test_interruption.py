@@ -9,11 +9,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import xladev
+from tests.tools.ended_work import call_in_ended_work
 from tests.unit.runtime.null_device import Driver, double_executable, null_device
+from xladev.errors import InterruptionError
+from xladev.instrument.interruption import LoopWatch
 from xladev.runtime.interruption import interruptible
 from xladev.runtime.launchable import Launchable
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
@@ -36,6 +41,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.long
 def test_a_reduction_of_2_to_the_40_elements_can_be_interrupted() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LONG], capture_output=True, text=True, timeout=60, check=False
@@ -91,6 +97,93 @@ def test_the_wait_ends_and_the_call_goes_on() -> None:
         interruptible(call)
     assert not ended.is_set()
     assert ended.wait(5)
+
+
+@pytest.mark.usefixtures("_ctrl_c")
+def test_loops_of_a_call_that_was_left_end() -> None:
+    outcome: list[BaseException] = []
+    ended = threading.Event()
+
+    def call() -> None:
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, signal.SIGINT)
+        watch = LoopWatch()
+        try:
+            while True:
+                watch.look()
+        except InterruptionError as error:
+            outcome.append(error)
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(call)
+    assert ended.wait(30)
+    assert "its caller was interrupted" in str(outcome[0])
+
+
+ENDLESS = """HloModule m
+b { s = (s64[], f32[]) parameter(0)  i = s64[] get-tuple-element(s), index=0
+  x = f32[] get-tuple-element(s), index=1  one = s64[] constant(1)  j = s64[] add(i, one)
+  y = f32[] MORE  ROOT t = (s64[], f32[]) tuple(j, y) }
+c { s = (s64[], f32[]) parameter(0)  i = s64[] get-tuple-element(s), index=0
+  n = s64[] constant(100000000000)  ROOT r = pred[] compare(i, n), direction=LT }
+ENTRY e { x = f32[] parameter(0)  z = s64[] constant(0)  t = (s64[], f32[]) tuple(z, x)
+  w = (s64[], f32[]) while(t), condition=c, body=b
+  ROOT r = f32[] get-tuple-element(w), index=1 }"""
+SUM = "all-reduce(x), replica_groups={}, to_apply={ a = f32[] parameter(0)\n" \
+    "    b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }"  # fmt: skip
+
+
+def endless(more: str) -> bytes:
+    return ENDLESS.replace("MORE", more).encode()
+
+
+@pytest.mark.parametrize(
+    ("platform", "more"),
+    [
+        ("interpreter", "sine(x)"),
+        ("template_npu", "sine(x)"),  # a plan whose loop the SDK runs
+        ("template_npu", "erf(x)"),  # a program whose loop the SDK runs, for some is for the host
+    ],
+)
+def test_loops_that_python_runs_end_with_whoever_waits(platform: str, more: str) -> None:
+    run = xladev.compile(endless(more), platform)
+    result = call_in_ended_work(lambda: run(np.float32(0.5)))
+    with pytest.raises(InterruptionError):
+        np.asarray(result)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("more", ["sine(x)", SUM])
+@pytest.mark.parametrize("platform", ["cpu", "interpreter"])
+def test_executions_on_several_devices_end_with_whoever_waits(platform: str, more: str) -> None:
+    """A handler of the user's raises in the main thread, which waits for those of the devices."""
+    code = f"""
+import os, signal, threading
+import numpy as np
+import xladev
+from tests.unit.runtime.test_interruption import endless
+from xladev.runtime import replicas
+threading.Timer(100, os._exit, [7]).start()
+run = xladev.compile(endless({more!r}), {platform!r}, xladev.CompileOptions(num_replicas=2))
+def handler(number, frame):
+    raise TimeoutError("enough")
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    run(np.float32(0.5))
+except TimeoutError as error:
+    print(error)
+names = [device.name for device in run.devices]
+print(*replicas._THREADS.run_together(names, [lambda: 1, lambda: 2]), flush=True)
+os._exit(0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False,
+        cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    assert done.stdout == "enough\n1 2\n", done.stderr
 
 
 class _Interrupted(LoadedExecutable):

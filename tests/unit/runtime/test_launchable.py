@@ -424,6 +424,17 @@ def test_a_raising_launch_fails_its_results_only(device, driver, fault):
     np.testing.assert_array_equal(good.numpy(), 2 * A)
 
 
+def test_a_failure_without_results_is_raised(device, driver):
+    """Nobody could read it, and it would be lost but for the log."""
+    program = load(device, Executable(Signature("quiet", "null", (F32_4,), tuple_of()), b"nothing"))
+    assert program.execute([A]) == ()
+    driver.fail("launch", ExecutionError("bit flip"))
+    with pytest.raises(ExecutionError, match="bit flip"):
+        program.execute([A])
+    assert program.execute([A]) == ()
+    device.synchronize()
+
+
 def test_a_failure_on_the_device_fails_its_results_only(stream_device, driver):
     program = load(stream_device, double_executable())
     driver.fail("run", ExecutionError("bit flip"))

@@ -1,12 +1,17 @@
 """Loading plugins: each on its own, whatever the others do."""
 
 import logging
+import tomllib
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
+from xladev.errors import PluginError
 from xladev.runtime.hookspecs import CONTRACT_VERSION, ENTRY_POINT_GROUP
-from xladev.runtime.plugins import installed_plugins, load_plugins
+from xladev.runtime.plugins import SHIPPED, installed_plugins, load_plugins
+
+ROOT = Path(__file__).parents[3]
 
 SAMPLES = "tests.unit.runtime.plugin_samples"
 
@@ -46,6 +51,60 @@ def test_a_misbehaving_plugin_is_reported_and_breaks_no_other(name, target, mess
     assert bad.specs == ()
     assert name in caplog.text
     assert [s.name for n in ("good", "other") for s in plugins[n].specs] == ["good", "other"]
+
+
+ENDINGS = ["GeneratorExit", "SystemExit", "CancelledError", "BaseException", "BaseExceptionGroup",
+           "MemoryError", "RecursionError", "Unprintable"]  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_however_an_import_ends_others_are_loaded(ending):
+    plugins = load(entry("bad", f"tests.unit.runtime.raises_when_loaded:{ending}"), entry("good"))
+    error = plugins["bad"].error
+    assert type(error) is PluginError
+    assert f"plugin 'bad' raised {ending} in import" in str(error)
+    assert "doctor" in error.hint
+    assert "raises_when_loaded.py" in plugins["bad"].traceback
+    assert plugins["good"].specs
+
+
+def test_ctrl_c_within_an_import_is_the_users():
+    with pytest.raises(KeyboardInterrupt):
+        load(entry("bad", "tests.unit.runtime.raises_when_loaded:KeyboardInterrupt"))
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_the_name_of_a_platform_that_ships_is_nobody_elses(name):
+    plugins = load(entry("thief", f"{SAMPLES}:claims_{name}"), entry("good"))
+    thief = plugins["thief"]
+    assert f"claims platform name '{name}'" in str(thief.error)
+    assert "ships with xladev" in thief.error.why
+    assert thief.specs == ()
+    assert plugins["good"].specs
+
+
+def test_what_ships_is_what_the_distributions_bring():
+    """Each platform that an entry point of the sources brings, and no other, is in the table."""
+    table = {}
+    for file in ("pyproject.toml", "packaging/xladev-cuda/pyproject.toml"):
+        project = tomllib.loads((ROOT / file).read_text())["project"]
+        table.update(project["entry-points"]["xladev.platforms"])
+    found = load(*(EntryPoint(name, value, ENTRY_POINT_GROUP) for name, value in table.items()))
+    brought = {spec.name: found[name].target for name in table for spec in found[name].specs}
+    assert brought == dict(SHIPPED)
+
+
+def test_one_distribution_with_damaged_metadata_hides_no_other(tmp_path, monkeypatch, caplog):
+    for name, text in (("whole", "whole = a.module"), ("damaged", "no equals sign")):
+        folder = tmp_path / f"{name}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "entry_points.txt").write_text(f"[{ENTRY_POINT_GROUP}]\n{text}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = list(installed_plugins())
+    assert {"whole", "cpu", "interpreter"} <= {e.name for e in found}
+    assert "damaged-1.0" in caplog.text
+    (whole,) = load_plugins(lambda: [e for e in found if e.name == "whole"], {})
+    assert "a" in whole.error.why  # its import failed; that its METADATA is missing is no matter
 
 
 def test_both_versions_are_named():

@@ -1,6 +1,6 @@
 """The registry: selection, names, duplicates, platforms that fail when asked."""
 
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, PathDistribution
 
 import numpy as np
 import pytest
@@ -16,13 +16,16 @@ from tests.unit.runtime.null_device import (
 from xladev.errors import DeviceError, PluginError
 from xladev.runtime.array import put
 from xladev.runtime.hookspecs import ENTRY_POINT_GROUP, PlatformSpec
+from xladev.runtime.platform import MAX_DEVICES
 from xladev.runtime.registry import Registry, current_registry, using_registry
+
+SAMPLES = "tests.unit.runtime.plugin_samples"
+LOADED = "tests.unit.runtime.raises_when_loaded"
 
 
 def registry(*specs, entries=()):
     samples = [
-        EntryPoint(f"{i}_{e}", f"tests.unit.runtime.plugin_samples:{e}", ENTRY_POINT_GROUP)
-        for i, e in enumerate(entries)
+        EntryPoint(f"{i}_{e}", f"{SAMPLES}:{e}", ENTRY_POINT_GROUP) for i, e in enumerate(entries)
     ]
     made = Registry(find=lambda: samples, environment={})
     for spec in specs:
@@ -98,6 +101,30 @@ def test_names_kinds_and_long_names():
     assert "npu2, fast, slow" in info.value.why
 
 
+@pytest.mark.parametrize("name", ["gpu", "tpu", "xpu", "npu", "gpu:0"])
+def test_another_kind_is_no_misspelling(name):
+    found = registry(spec("cpu", kind="cpu"), spec("interpreter", kind="cpu"))
+    with pytest.raises(DeviceError) as info:
+        found.device(name)
+    assert "did you mean" not in info.value.hint
+
+
+@pytest.mark.parametrize(("name", "meant"), [("cpi", "cpu"), ("intepreter", "interpreter")])
+def test_a_misspelling_is_told(name, meant):
+    found = registry(spec("cpu", kind="cpu"), spec("interpreter", kind="cpu"))
+    with pytest.raises(DeviceError) as info:
+        found.device(name)
+    assert f"did you mean {meant!r}?" in info.value.hint
+
+
+def test_a_numbered_name_means_that_device_or_none():
+    found = registry(spec("fast", Driver(device_count=2), kind="npu"))
+    assert [d.name for d in found.devices("npu:1")] == ["fast:1"]
+    for ask in (found.device, found.devices):
+        with pytest.raises(DeviceError, match=r"no device fast:7(.|\n)*XLADEV_FAST_DEVICES"):
+            ask("npu:7")
+
+
 def test_a_kind_prefers_a_platform_with_a_device():
     found = registry(
         spec("absent", Driver(device_count=0), kind="npu", priority=900),
@@ -137,6 +164,61 @@ def test_plugins_that_claim_one_name_get_neither_and_break_no_other():
 def test_a_third_claimant_is_named_too():
     found = registry(entries=["good", "good_again", "good"])
     assert found.clashes() == {"good": ("0_good", "1_good_again", "2_good")}
+
+
+def test_claimants_of_one_entry_points_name_are_told_apart_by_distribution(tmp_path):
+    entries = []
+    for name in ("north", "south"):
+        folder = tmp_path / f"{name}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        line = f"npu = {SAMPLES}:good"
+        (folder / "entry_points.txt").write_text(f"[{ENTRY_POINT_GROUP}]\n{line}\n")
+        entries += PathDistribution(folder).entry_points
+    found = Registry(lambda: entries, {})
+    assert found.clashes() == {"good": ("npu of distribution north", "npu of distribution south")}
+    with pytest.raises(PluginError, match="'good' is claimed 2 times") as info:
+        found.platform("good")
+    assert info.value.hint == "uninstall all but one"  # XLADEV_PLUGINS=-npu leaves out both
+
+
+SHIPPED_CPU = EntryPoint("cpu", "xladev.platforms.cpu.plugin", ENTRY_POINT_GROUP)
+
+
+@pytest.mark.parametrize("name", ["a_thief", "z_thief"])  # loaded before the shipped one and after
+@pytest.mark.parametrize("sample", ["claims_cpu", "registers_cpu"])
+def test_the_cpu_stays_usable_whoever_claims_its_name(name, sample, caplog):
+    thief = EntryPoint(name, f"{SAMPLES}:{sample}", ENTRY_POINT_GROUP)
+    found = Registry(lambda: [SHIPPED_CPU, thief], {})
+    with using_registry(found):
+        assert found.platform("cpu").source == "cpu"
+        assert found.device("cpu:0").description.kind == "cpu"
+    assert found.clashes() == {}
+    with pytest.raises(PluginError, match="'cpu' is claimed 2 times"):
+        found.register(spec("cpu"))
+
+
+def test_a_second_entry_point_of_the_shipped_plugin_changes_nothing():
+    again = EntryPoint("again", SHIPPED_CPU.value, ENTRY_POINT_GROUP)
+    found = Registry(lambda: [SHIPPED_CPU, again], {})
+    assert found.platform("cpu").source == "again"
+    assert found.clashes() == {}
+
+
+def test_a_name_of_an_installed_plugin_cannot_be_registered_before_it_is_loaded():
+    found = registry(entries=["good"])
+    with pytest.raises(PluginError, match="'good' is claimed 2 times"):
+        found.register(spec("good"))
+    assert found.platform("good").source == "0_good"
+
+
+def test_plugins_are_loaded_after_an_import_that_ctrl_c_ended():
+    entries = [EntryPoint("slow", f"{LOADED}:KeyboardInterrupt", ENTRY_POINT_GROUP)]
+    found = Registry(lambda: entries, {})
+    with pytest.raises(KeyboardInterrupt):
+        found.platforms()
+    entries[:] = [EntryPoint("good", f"{SAMPLES}:good", ENTRY_POINT_GROUP)]
+    assert names(found.platforms()) == ["good"]
 
 
 def test_misbehaving_plugins_leave_the_registry_usable():
@@ -194,7 +276,9 @@ def faulty(function, value=None, error=None):
 
 
 @pytest.mark.parametrize(
-    "error", [ValueError("driver bug"), SystemExit(1), MemoryError()], ids=repr
+    "error",
+    [ValueError("driver bug"), SystemExit(1), GeneratorExit(), MemoryError(), RecursionError()],
+    ids=repr,
 )
 @pytest.mark.parametrize("function", FAULTS)
 def test_a_raising_platform_breaks_no_other(function, error, caplog):
@@ -203,6 +287,7 @@ def test_a_raising_platform_breaks_no_other(function, error, caplog):
     assert "faulty" in caplog.text
     with pytest.raises(Exception, match="faulty") as info:
         found.device("faulty")
+    assert type(info.value) is PluginError
     assert function in str(info.value)
     (failure, *_) = found.platform("faulty").failures
     assert function in failure.function
@@ -218,6 +303,11 @@ def test_a_raising_platform_breaks_no_other(function, error, caplog):
         ("visible_device_count", -1),
         ("visible_device_count", None),
         ("visible_device_count", True),
+        ("visible_device_count", 1.0),
+        ("visible_device_count", 10**9),
+        ("visible_device_count", 0xFFFFFFFF),
+        pytest.param("visible_device_count", 10**5000, id="endless"),
+        pytest.param("visible_device_count", -(10**5000), id="endless-below-0"),
         ("create_executor", 5),
     ],
 )
@@ -226,6 +316,31 @@ def test_wrong_types_are_named(function, value):
     assert [d.name for d in found.devices()] == ["cpu:0"]
     with pytest.raises(PluginError, match=f"'faulty' returned .* from .*{function}"):
         found.device("faulty")
+
+
+def test_a_count_that_no_driver_can_mean_says_how_many_there_may_be():
+    found = registry(faulty("visible_device_count", 10**9), spec("cpu", priority=50))
+    with pytest.raises(PluginError, match="returned 1000000000") as info:
+        found.devices("faulty")
+    assert "from 0 to 4096" in info.value.why
+    assert found.device().name == "cpu:0"
+
+
+def test_as_many_devices_as_the_contract_allows_are_opened():
+    found = registry(spec("many", Driver(device_count=MAX_DEVICES)))
+    assert len(found.devices()) == MAX_DEVICES
+
+
+def test_a_platform_that_provides_more_devices_than_there_may_be_is_named():
+    class Generous(Platform1):
+        executor_class = Executor1
+
+        def provide_devices(self, count):
+            return 10**9
+
+    found = registry(PlatformSpec("generous", lambda: Generous(Driver())))
+    with pytest.raises(PluginError, match="returned 1000000000 from Platform.provide_devices"):
+        found.platform("generous").provide_devices(2)
 
 
 def test_a_platform_that_cannot_count_is_not_the_default(caplog):

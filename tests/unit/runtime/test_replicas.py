@@ -1,7 +1,9 @@
 """Executions on several devices: threads, collectives, failures, no crosswise waiting."""
 
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ from tests.unit.runtime.null_device import (
     add_executable,
     null_spec,
 )
+from xladev.compiler.signature import Signature
 from xladev.errors import ArgumentError, ExecutionError, PluginError
+from xladev.hlo.shape import tuple_of
 from xladev.runtime.collectives import Collectives, CommunicatorPool
 from xladev.runtime.communicator import Participant
 from xladev.runtime.host_communicator import HostCommunicator
@@ -94,11 +98,43 @@ def test_a_failing_replica_fails_all_quickly_with_the_root_cause(registered):
         np.testing.assert_array_equal(result.numpy(), 4 * A + 6)
 
 
+class Silent(SumOverAll):
+    """As `SumOverAll`, without a result of its own."""
+
+    def launch(self, stream, context):
+        super().launch(stream, replace(context, results=context.arguments[1:]))
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_a_failure_without_results_is_raised_with_the_root_cause(registered, failing):
+    class Failing(Silent):
+        def launch(self, stream, context):
+            if context.replica == failing:
+                raise ValueError("replica broke")
+            super().launch(stream, context)
+
+    signature = Signature("silent", "many", (F32_4, F32_4), tuple_of())
+    programs = [Launchable(registered.device(i), signature, Failing()) for i in range(4)]
+    with pytest.raises(ExecutionError, match="execution of silent failed") as info:
+        ReplicatedLaunchable(registered.platform, programs).execute(arguments())
+    assert "replica broke" in info.value.why
+
+
 def test_a_bad_argument_of_one_replica_gives_up_the_others(registered):
     program = replicated(registered, SumOverAll())
     with pytest.raises(ArgumentError, match="takes 2 arrays"):
         program.execute([*arguments(3), [A]])
     assert len(program.execute(arguments())) == 4
+
+
+def test_what_peers_of_a_bad_argument_were_told_is_not_logged(registered, caplog):
+    program = replicated(registered, SumOverAll())
+    with pytest.raises(ArgumentError):
+        program.execute([(A, A), (A, A), (A,), (A, A)])
+    for launchable in program._launchables:
+        launchable.device.synchronize()
+    gc.collect()
+    assert [r.getMessage() for r in caplog.records if "nobody read" in r.getMessage()] == []
 
 
 def test_executions_from_many_threads_never_wait_crosswise(registered):

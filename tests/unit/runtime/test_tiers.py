@@ -8,18 +8,26 @@ import pytest
 from tests.unit.runtime.null_device import (
     TIER_CLASSES,
     Compiler2,
+    Compiler3,
     Driver,
+    Executor2,
+    Executor4,
+    Executor5,
     KernelExecutor2,
+    NullStream,
     Platform1,
+    Platform6,
     add_executable,
     null_device,
     null_spec,
 )
+from xladev.compiler.description import DeviceDescription
 from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
 from xladev.errors import UnsupportedError
 from xladev.runtime.array import put
 from xladev.runtime.launchable import Launchable
 from xladev.runtime.registry import Registry
+from xladev.runtime.stream import SynchronousStream
 from xladev.runtime.tiers import (
     CONTRACT,
     HOOK,
@@ -39,7 +47,7 @@ def test_cumulative_counts_are_the_published_ones():
 
 @pytest.mark.parametrize("tier", TIERS, ids=lambda t: t.name)
 def test_every_function_of_the_table_exists_and_has_a_docstring(tier):
-    for name in (*tier.functions, *tier.instead):
+    for name in (*tier.functions, *tier.instead, *tier.beside):
         cls, _, function = name.partition(".")
         if cls in CONTRACT:
             assert inspect.getdoc(getattr(CONTRACT[cls], function)), name
@@ -63,6 +71,60 @@ def test_a_backend_writes_exactly_its_tiers_functions(number):
 
 def test_the_kernel_route_is_tier_two():
     assert tier_of((Platform1, KernelExecutor2, Compiler2)).name == "Compiled"
+
+
+class Counting(Executor4):
+    """Tier 4, and statistics: what tier 5 is about is missing."""
+
+    def memory_stats(self):
+        return None
+
+
+class Exporting(Executor4):
+    """Tier 4, and half of an exchange."""
+
+    def to_dlpack(self, memory, shape, owner):
+        return None
+
+
+class Synchronous(Executor2):
+    """Tier 2; its stream is the SDK's."""
+
+    def create_stream(self):
+        return SynchronousStream()
+
+
+class PlatformWithRanks(Platform6):
+    """Collectives, without what comes before."""
+
+
+@pytest.mark.parametrize(
+    ("classes", "name"),
+    [
+        ((Platform1, Counting, Compiler3, NullStream), "Asynchronous"),
+        ((Platform1, Exporting, Compiler3, NullStream), "Asynchronous"),
+        ((PlatformWithRanks, Executor4, Compiler3, NullStream), "Asynchronous"),
+        ((Platform1, Synchronous, Compiler3, SynchronousStream), "Fused"),
+        ((Platform1, Executor5, Compiler2, NullStream), "Integrated"),
+        ((Platform1, Executor2, Compiler2, SynchronousStream), "Compiled"),
+    ],
+)
+def test_a_tier_is_named_only_if_what_makes_it_is_there(classes, name):
+    assert tier_of(classes).name == name
+
+
+def test_memory_is_shared_only_by_devices_that_dlpack_has_a_number_for():
+    classes = TIER_CLASSES[6]
+    assert tier_of(classes, DeviceDescription()).name == "Asynchronous"
+    assert tier_of(classes, DeviceDescription(dlpack_device_type=12)).name == "Collective"
+
+
+def test_required_and_optional_functions_are_all_functions():
+    for tier in TIERS:
+        required = {f for way in tier.ways for f in way}
+        assert required | set(tier.optional) == {*tier.functions, *tier.instead, *tier.beside}
+        assert not required & set(tier.optional)
+    assert TIERS[3].optional == ("Stream.branches", "Stream.mark", "Stream.stamp")
 
 
 def test_tier_one_holds_arrays_and_runs_nothing():
