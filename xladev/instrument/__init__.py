@@ -1,9 +1,10 @@
 """Sinks for dumps, trace events, counters, decisions, logs; each costs one test while it is off."""
 
 from xladev.instrument.counters import collect_counters, counter, counters
-from xladev.instrument.decisions import Decision, collect_decisions, decision
+from xladev.instrument.decisions import Decision, collect_decisions, decision, is_deciding
 from xladev.instrument.dump import dump, dump_group, dumping, dumping_to
 from xladev.instrument.log import LOGGERS, configure_logging, logger
+from xladev.instrument.signals import is_interruption, pass_interruption
 from xladev.instrument.trace import (
     Trace,
     TraceEvent,
@@ -36,9 +37,12 @@ __all__ = [
     "dump_group",
     "dumping",
     "dumping_to",
+    "is_deciding",
+    "is_interruption",
     "is_tracing",
     "logger",
     "next_flow",
+    "pass_interruption",
     "trace_counter",
     "trace_event",
     "trace_later",

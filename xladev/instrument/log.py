@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from xladev.errors import OptionError
+from xladev.errors import OptionError, printable, set_in
 
 LOGGERS: Mapping[str, str] = {
     "xladev.compile": "one INFO line per compilation",
@@ -23,8 +23,19 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 def logger(area: str) -> logging.Logger:
-    """The logger ``xladev.<area>``, one of `LOGGERS`."""
-    return logging.getLogger(f"xladev.{area}")
+    """The logger ``xladev.<area>``, one of `LOGGERS`; what it says is printable everywhere."""
+    found = logging.getLogger(f"xladev.{area}")
+    found.addFilter(_make_printable)
+    return found
+
+
+def _make_printable(record: logging.LogRecord) -> bool:
+    """Escapes what would drive a terminal, before any handler sees it; one record, one margin."""
+    said = record.getMessage()
+    shown = set_in(printable(said), 2)
+    if shown != said:
+        record.msg, record.args = shown, ()
+    return True
 
 
 def configure_logging(level: str | None = None) -> None:

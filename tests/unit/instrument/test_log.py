@@ -34,3 +34,13 @@ def test_environment_sets_the_level(root, monkeypatch):
 def test_unknown_level_is_an_error(root):
     with pytest.raises(OptionError, match="LOUD"):
         instrument.configure_logging("loud")
+
+
+def test_no_handler_is_given_what_drives_a_terminal(root, caplog):
+    instrument.logger("runtime").warning("%s failed: %s", "x\x1b]0;owned\x07", ["\u202e"])
+    instrument.logger("runtime").warning("%d of %d", 1, 2)
+    assert [r.getMessage() for r in caplog.records] == [
+        "x\\x1b]0;owned\\x07 failed: ['\\u202e']",
+        "1 of 2",
+    ]
+    assert caplog.records[1].args == (1, 2)
