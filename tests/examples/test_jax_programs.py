@@ -9,6 +9,8 @@ import pytest
 
 from tests.tools.jax_child import require_modules, run_jax
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

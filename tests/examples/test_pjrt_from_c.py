@@ -13,6 +13,8 @@ import xladev
 from tests.tools.jax_child import PACKAGE, environment, library
 from xladev.hlo.proto import write_module
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 TEXT = "ENTRY e { x = f32[4] parameter(0)  y = f32[4] parameter(1)  ROOT r = f32[4] add(x, y) }"
 

@@ -21,6 +21,7 @@ def _build(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 def test_wheel_serves_every_python(tmp_path: Path) -> None:
     library()
     done = _build(tmp_path)

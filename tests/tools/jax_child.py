@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "packaging/xladev-pjrt"
-_BEGIN = "from xladev.frontends.jax import initialize; initialize()\nimport jax, jax.numpy as jnp\n"
+BEGIN = "from xladev.frontends.jax import initialize; initialize()\nimport jax, jax.numpy as jnp\n"
 
 
 @cache
@@ -76,7 +76,7 @@ def run_jax(
         variables: of its environment.
     """
     done = subprocess.run(
-        [jax_python(), "-X", "faulthandler", "-c", _BEGIN + code],
+        [jax_python(), "-X", "faulthandler", "-c", BEGIN + code],
         env=environment(platform) | variables,
         capture_output=True,
         text=True,

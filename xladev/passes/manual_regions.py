@@ -19,6 +19,7 @@ from xladev.hlo.custom_calls.manual import (
     ENTER,
     LEAVE,
     Parts,
+    border_groups,
     border_parts,
     has_manual_region,
     manual_device_count,
@@ -116,17 +117,19 @@ class _Border:
     def _leave(
         self, call: HloInstruction, part: HloInstruction, shape: Shape, parts: Parts
     ) -> HloInstruction:
-        """The parts of all devices, gathered and put in their places."""
+        """The parts of all devices of a group, gathered and put in their places."""
         dims = part.shape.dims
-        holders = _holders(parts, self.count)
-        if len(holders) == 1 and self.count == 1:
+        groups = border_groups(self.meshes, call, self.count)
+        size = len(groups[0])
+        if size == 1:
             return part
+        holders = _holders(parts, groups[0])
         stacked = _op(call, "reshape", part, shape=_array(shape, (1, *dims)))
         gathered = _op(
             call, "all-gather", stacked,
             channel_id=_FIRST_CHANNEL, use_global_device_ids=True, dimensions=(0,),
-            replica_groups=ReplicaGroups((tuple(range(self.count)),)),
-            shape=_array(shape, (self.count, *dims)),
+            replica_groups=ReplicaGroups(groups),
+            shape=_array(shape, (size, *dims)),
         )  # fmt: skip
         tiles = _chosen(call, gathered, holders)
         counted = _op(call, "reshape", tiles, shape=_array(shape, (*parts.counts, *dims)))
@@ -137,11 +140,11 @@ class _Border:
         return _op(call, "reshape", woven, shape=_array(shape, shape.dims))
 
 
-def _holders(parts: Parts, count: int) -> list[int]:
-    """For each part, in row-major order, the first device that holds it."""
+def _holders(parts: Parts, group: Sequence[int]) -> list[int]:
+    """For each part, in row-major order, the place in the group of the first that holds it."""
     held: dict[tuple[int, ...], int] = {}
-    for partition in reversed(range(count)):
-        held[parts.part_of(partition)] = partition
+    for place in reversed(range(len(group))):
+        held[parts.part_of(group[place])] = place
     return [held[at] for at in np.ndindex(*parts.counts)]
 
 

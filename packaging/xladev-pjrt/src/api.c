@@ -35,10 +35,19 @@ typedef struct {
 
 static Api api = {sizeof(Api), NULL, {sizeof api.version, NULL, PJRT_API_MAJOR, PJRT_API_MINOR}, {0}};
 
-extern PJRT_Extension_Base *layouts_extension;
+extern PJRT_Extension_Base *layouts_extension, *profiler_extension, *shardings_extension;
+
+static void link_extensions(void) {
+    PJRT_Extension_Base *all[] = {layouts_extension, profiler_extension, shardings_extension};
+    PJRT_Extension_Base **next = &api.extension_start;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        *next = all[i];
+        next = &all[i]->next;
+    }
+}
 
 static void fill(void) {
-    api.extension_start = layouts_extension;
+    link_extensions();
     Function *next = api.functions;
 #define SLOT(name) *next++ = shim_##name ? shim_##name : refuse_##name;
 #include "pjrt_slots.h"

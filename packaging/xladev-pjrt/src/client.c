@@ -87,14 +87,20 @@ static Client *make_client(PyObject *told) {
     return client;
 }
 
-/* The create option ``platform``; the caller's names are not zero-terminated. */
-static PyObject *platform_option(const PJRT_NamedValue *options, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (options[i].type == PJRT_NamedValue_kString && options[i].name_size == 8 &&
-            !memcmp(options[i].name, "platform", 8))
-            return py.PyUnicode_FromStringAndSize(
-                options[i].string_value, (ssize_t)options[i].value_size);
-    return py.PyUnicode_FromStringAndSize("", 0);
+/* Texts and numbers among the create options, as pairs; the caller's names are not zero-terminated. */
+static PyObject *option_pairs(const PJRT_NamedValue *options, size_t count) {
+    PyObject *pairs = py.PyTuple_New((ssize_t)count);
+    for (size_t i = 0; pairs && i < count; i++) {
+        const PJRT_NamedValue *option = &options[i];
+        bool is_number = option->type == PJRT_NamedValue_kInt64;
+        const char *text = option->type == PJRT_NamedValue_kString ? option->string_value : "";
+        PyObject *value =
+            is_number ? py.PyLong_FromLongLong(option->int64_value)
+                      : py.PyUnicode_FromStringAndSize(text, *text ? (ssize_t)option->value_size : 0);
+        PyObject *name = py.PyUnicode_FromStringAndSize(option->name, (ssize_t)option->name_size);
+        py.PyTuple_SetItem(pairs, (ssize_t)i, python_tuple(2, name, value));
+    }
+    return pairs;
 }
 
 static Error *open_client(
@@ -105,7 +111,7 @@ static Error *open_client(
     if (!python_enter(&scope))
         return error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down");
     PyObject *told =
-        python_call(engine.open_client, python_tuple(1, platform_option(options, count)));
+        python_call(engine.open_client, python_tuple(1, option_pairs(options, count)));
     Error *error = told ? NULL : error_from_python();
     if (told) {
         *client = make_client(told);
@@ -121,6 +127,13 @@ IMPLEMENT(Client_Create) {
 
 /* Buffers and executables may outlive their client, and point to its devices: it stays. */
 IMPLEMENT(Client_Destroy) {
+    (void)args;
+    return NULL;
+}
+
+/* Nothing here spans processes, so nothing changes with them. jaxlib tells every client that is open
+ * where jax.distributed is used, whoever computes, and ends the process at an error. */
+IMPLEMENT(Client_UpdateGlobalProcessInfo) {
     (void)args;
     return NULL;
 }
@@ -278,6 +291,17 @@ IMPLEMENT(Device_MemoryStats) {
     args->bytes_reservable_limit_is_set = args->largest_free_block_bytes_is_set = false;
     args->pool_bytes_is_set = args->peak_pool_bytes_is_set = false;
     if (HAS_FIELD(args, peak_allocated_bytes_is_set)) args->peak_allocated_bytes_is_set = false;
+    return NULL;
+}
+
+/* No event: jaxlib then tracks nothing, where an error would end the process. */
+IMPLEMENT(Device_CreateAsyncTrackingEvent) {
+    args->event = NULL;
+    return NULL;
+}
+
+IMPLEMENT(AsyncTrackingEvent_Destroy) {
+    (void)args;
     return NULL;
 }
 

@@ -4,7 +4,7 @@
 
 #include "shim.h"
 
-/* A copy to the host: dims and strides from major to minor in the device's memory. */
+/* A copy to the host: sizes and strides from major to minor in the device's memory. */
 typedef struct {
     Device *device;
     Value *value;
@@ -12,7 +12,7 @@ typedef struct {
     Event *done;
     PJRT_Buffer_Type type;
     size_t rank, nbytes;
-    int64_t dims[MOST_DIMS], strides[MOST_DIMS];
+    int64_t dims[MOST_DIMS], strides[MOST_DIMS], from_strides[MOST_DIMS];
 } Fetch;
 
 static Error *fetch_by_python(Fetch *fetch) {
@@ -33,11 +33,8 @@ static Error *fetch_by_python(Fetch *fetch) {
 static void fetch_now(Fetch *fetch) {
     Error *error = NULL;
     if (fetch->value->block) {
-        int64_t dense[MOST_DIMS];
-        size_t element = type_nbytes(fetch->type);
-        dense_strides(fetch->dims, fetch->rank, NULL, element, dense);
-        copy_array(fetch->dims, fetch->rank, element, fetch->nbytes, fetch->value->block->data,
-                   dense, fetch->to, fetch->strides);
+        copy_array(fetch->dims, fetch->rank, type_nbytes(fetch->type), fetch->nbytes,
+                   fetch->value->block->data, fetch->from_strides, fetch->to, fetch->strides);
     } else {
         error = fetch_by_python(fetch);
     }
@@ -48,8 +45,6 @@ static void fetch_now(Fetch *fetch) {
 }
 
 static void fetch_task(void *argument) { fetch_now(argument); }
-static void lose_fetch(void *argument) { event_lose(((Fetch *)argument)->done); }
-
 static void fetch_when_ready(Error *error, void *argument) {
     Fetch *fetch = argument;
     if (error) {
@@ -60,13 +55,14 @@ static void fetch_when_ready(Error *error, void *argument) {
     } else if (fetch->value->block) {
         fetch_now(fetch);
     } else {
-        worker_enqueue(fetch->device, fetch_task, lose_fetch, fetch);
+        worker_enqueue(fetch->device, fetch_task, fetch, fetch->done);
     }
 }
 
 /* Strides in the client's memory: as asked for, else row-major. */
 static void host_strides(
-    const PJRT_Buffer_MemoryLayout *layout, const Buffer *buffer, int64_t *strides) {
+    const PJRT_Buffer_MemoryLayout *layout, const Buffer *buffer, const int64_t *sizes,
+    int64_t *strides) {
     if (layout && layout->type == PJRT_Buffer_MemoryLayout_Type_Strides &&
         layout->strides.num_byte_strides == buffer->rank) {
         memcpy(strides, layout->strides.byte_strides, buffer->rank * sizeof *strides);
@@ -74,38 +70,51 @@ static void host_strides(
     }
     bool is_given = layout && layout->type == PJRT_Buffer_MemoryLayout_Type_Tiled &&
                     layout->tiled.minor_to_major_size == buffer->rank;
-    dense_strides(buffer->dims, buffer->rank, is_given ? layout->tiled.minor_to_major : NULL,
+    dense_strides(sizes, buffer->rank, is_given ? layout->tiled.minor_to_major : NULL,
                   type_nbytes(buffer->type), strides);
 }
 
+static size_t sizes_nbytes(const Buffer *buffer, const int64_t *sizes) {
+    size_t nbytes = type_nbytes(buffer->type);
+    for (size_t i = 0; i < buffer->rank; i++) nbytes *= (size_t)sizes[i];
+    return nbytes;
+}
+
 static Fetch *fetch_new(
-    const Buffer *buffer, Value *value, const PJRT_Buffer_MemoryLayout *layout, void *to) {
+    const Buffer *buffer, const int64_t *sizes, Value *value,
+    const PJRT_Buffer_MemoryLayout *layout, void *to) {
     Fetch *fetch = malloc(sizeof *fetch);
     if (!fetch) abort();
     *fetch = (Fetch){.device = buffer->memory->device, .value = value, .to = to};
     fetch->type = buffer->type;
     fetch->rank = buffer->rank;
-    fetch->nbytes = buffer->nbytes;
+    fetch->nbytes = sizes_nbytes(buffer, sizes);
     const int64_t *order = buffer->dims + buffer->rank;
-    int64_t strides[MOST_DIMS];
-    host_strides(layout, buffer, strides);
-    by_major(buffer->dims, order, buffer->rank, fetch->dims);
+    int64_t strides[MOST_DIMS], bounds[MOST_DIMS];
+    host_strides(layout, buffer, sizes, strides);
+    by_major(buffer->dims, order, buffer->rank, bounds);
+    dense_strides(bounds, buffer->rank, NULL, type_nbytes(buffer->type), fetch->from_strides);
+    by_major(sizes, order, buffer->rank, fetch->dims);
     by_major(strides, order, buffer->rank, fetch->strides);
     return fetch;
 }
 
 IMPLEMENT(Buffer_ToHostBuffer) {
     Buffer *buffer = args->src;
+    const int64_t *sizes;
+    Error *error = buffer_sizes(buffer, &sizes);
+    if (error) return error;
+    size_t nbytes = sizes_nbytes(buffer, sizes);
     if (!args->dst) {
-        args->dst_size = buffer->nbytes;
+        args->dst_size = nbytes;
         return NULL;
     }
-    if (args->dst_size < buffer->nbytes)
-        return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "%zu bytes do not fit into %zu",
-                         buffer->nbytes, args->dst_size);
+    if (args->dst_size < nbytes)
+        return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "%zu bytes do not fit into %zu", nbytes,
+                         args->dst_size);
     Value *value = buffer_value(buffer);
     if (!value) return deleted_error();
-    Fetch *fetch = fetch_new(buffer, value, args->host_layout, args->dst);
+    Fetch *fetch = fetch_new(buffer, sizes, value, args->host_layout, args->dst);
     args->event = event_new();
     fetch->done = event_ref(args->event);
     if (event_is_ready(value->ready) && !value->block && value->array)

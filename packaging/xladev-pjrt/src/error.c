@@ -62,6 +62,29 @@ void error_free(Error *error) { free(error); }
 int error_code(const Error *error) { return error->code; }
 const char *error_message(const Error *error) { return error->message; }
 
+/* What Ctrl-C or another signal's handler raised. */
+typedef struct {
+    PyObject *type, *value, *traceback;
+} Raised;
+
+static int raise_again(void *argument) {
+    Raised raised = *(Raised *)argument;
+    free(argument);
+    py.PyErr_Restore(raised.type, raised.value, raised.traceback);
+    return -1;
+}
+
+/* Clients make an ordinary exception of an error, which must not be all: the main thread raises
+ * this one as soon as it is back in Python, and takes the references. False if it cannot. */
+static bool raise_later(Raised raised) {
+    Raised *kept = malloc(sizeof *kept);
+    if (!kept) abort();
+    *kept = raised;
+    if (!py.Py_AddPendingCall(raise_again, kept)) return true;
+    free(kept);
+    return false;
+}
+
 Error *error_from_python(void) {
     PyObject *type, *value, *traceback;
     py.PyErr_Fetch(&type, &value, &traceback);
@@ -76,6 +99,9 @@ Error *error_from_python(void) {
             (int)py.PyLong_AsLongLong(py.PyTuple_GetItem(told, 0)), text, (size_t)size);
     py.PyErr_Clear();
     if (told) py.Py_DecRef(told);
+    if (error && error->code == PJRT_Error_Code_CANCELLED &&
+        raise_later((Raised){type, value, traceback}))
+        return error;
     if (type) py.Py_DecRef(type);
     if (value) py.Py_DecRef(value);
     if (traceback) py.Py_DecRef(traceback);

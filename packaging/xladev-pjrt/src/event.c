@@ -56,26 +56,37 @@ static Error *copy_of(const Error *error) {
 
 Error *event_error(const Event *event) { return copy_of(event->error); }
 
-void event_set(Event *event, Error *error) {
+/* One by one, so that a child of fork finds those that a lost thread had not yet called. */
+static Waiting *next_waiting(Event *event) {
     pthread_mutex_lock(&lock);
     Waiting *waiting = event->waiting;
-    event->waiting = NULL;
+    if (waiting) event->waiting = waiting->next;
+    pthread_mutex_unlock(&lock);
+    return waiting;
+}
+
+static void call_back(Event *event) {
+    for (Waiting *waiting; (waiting = next_waiting(event)); free(waiting))
+        waiting->callback(copy_of(event->error), waiting->argument);
+}
+
+void event_set(Event *event, Error *error) {
+    event_ref(event); /* what is called back may let go of the last other reference */
+    pthread_mutex_lock(&lock);
     event->error = error;
     atomic_store(&event->is_ready, true);
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
-    while (waiting) {
-        Waiting *next = waiting->next;
-        waiting->callback(copy_of(event->error), waiting->argument);
-        free(waiting);
-        waiting = next;
-    }
+    call_back(event);
+    event_unref(event);
 }
 
 void event_lose(Event *event) {
-    if (event_is_ready(event)) return;
-    event_set(event, error_new(PJRT_Error_Code_ABORTED,
-                               "the process forked while this was computed; only the parent has it"));
+    if (event_is_ready(event))
+        call_back(event);
+    else
+        event_set(event, error_new(PJRT_Error_Code_ABORTED,
+                                   "the process forked while this was computed; only the parent has it"));
 }
 
 static void wait_until_ready(void *argument) {

@@ -78,6 +78,19 @@ static Error *make_results(Execution *run, void **arguments, void **results) {
     return NULL;
 }
 
+/* A program's status when an interruption ended one of its loops; Python keeps why. */
+enum { INTERRUPTED = 4 };
+
+static Error *interruption(void) {
+    PythonScope scope;
+    if (!python_enter(&scope))
+        return error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down");
+    python_call(engine.rethrow, python_tuple(0));
+    Error *error = error_from_python();
+    python_leave(&scope);
+    return error;
+}
+
 static Error *call_entry(Execution *run, void **arguments, void **results) {
     const ProgramRecord *record = run->program->record;
     for (size_t i = 0; i < run->num_arguments; i++)
@@ -94,6 +107,7 @@ static Error *call_entry(Execution *run, void **arguments, void **results) {
     int status = record->entry(NULL, arguments, results, scratch ? scratch->data : NULL);
     block_unref(scratch);
     if (!status) return NULL;
+    if (status == INTERRUPTED) return interruption();
     return error_new(PJRT_Error_Code_INTERNAL, "program %s failed with status %d", record->name,
                      status);
 }
@@ -133,9 +147,19 @@ static PyObject *argument_arrays(Execution *run) {
     return rows;
 }
 
-static PyObject *donated_numbers(const Execution *run) {
+/* True if on every device only this execution holds an argument: no copy of it is still to be made. */
+static bool ends_here(const Execution *run, size_t argument) {
+    for (size_t d = 0; d < run->num_devices; d++)
+        if (run->arguments[d * run->num_arguments + argument]->refs != 1) return false;
+    return true;
+}
+
+static PyObject *donated_numbers(Execution *run) {
     size_t count = 0, at = 0;
-    for (size_t i = 0; i < run->num_arguments; i++) count += run->donated[i];
+    for (size_t i = 0; i < run->num_arguments; i++) {
+        run->donated[i] = run->donated[i] && ends_here(run, i);
+        count += run->donated[i];
+    }
     PyObject *numbers = py.PyTuple_New((ssize_t)count);
     for (size_t i = 0; numbers && i < run->num_arguments; i++)
         if (run->donated[i])
@@ -211,8 +235,6 @@ static void wait_and_execute(void *argument) {
     for (size_t i = 0; i < argument_count(run); i++) event_wait(run->arguments[i]->ready);
     execute(run);
 }
-
-static void lose_execution(void *argument) { event_lose(((Execution *)argument)->done); }
 
 /* From handles to values */
 
@@ -306,17 +328,58 @@ static void give_results(Execution *run, const PJRT_LoadedExecutable_Execute_Arg
     const ProgramRecord *record = run->program->record;
     for (size_t d = 0; d < run->num_devices; d++) {
         const int64_t *dims = record->output_dims, *layout = record->output_layouts;
+        const uint8_t *dynamic = record->output_dynamic;
         for (size_t i = 0; i < run->num_results; i++) {
             Memory *memory = &run->devices[d]->memories[record->output_kinds[i]];
             Value *value = value_new(NULL, NULL, event_ref(run->done));
             run->results[d * run->num_results + i] = value_ref(value);
             args->output_lists[d][i] = buffer_new(
                 memory, record->output_types[i], dims, record->output_ranks[i], layout, value);
+            if (dynamic) {
+                buffer_set_dynamic(args->output_lists[d][i], dynamic);
+                dynamic += record->output_ranks[i];
+            }
             dims += record->output_ranks[i];
             layout += record->output_ranks[i];
         }
         if (args->device_complete_events) args->device_complete_events[d] = event_ref(run->done);
     }
+}
+
+/* Takes back what a failed call was given: its caller gets an error instead. */
+static void take_results_back(
+    const PJRT_LoadedExecutable_Execute_Args *args, size_t num_results) {
+    for (size_t d = 0; d < args->num_devices; d++) {
+        for (size_t i = 0; i < num_results; i++) {
+            buffer_free(args->output_lists[d][i]);
+            args->output_lists[d][i] = NULL;
+        }
+        if (!args->device_complete_events) continue;
+        event_unref(args->device_complete_events[d]);
+        args->device_complete_events[d] = NULL;
+    }
+}
+
+static bool has_failed_argument(const Execution *run) {
+    Error *error = argument_error(run);
+    if (error) error_free(error);
+    return error != NULL;
+}
+
+/* In the caller's thread. What a callback raises is raised there; other failures, and that of an
+ * argument, belong to the results, like those of what runs later. */
+static Error *execute_now(Execution *run, const PJRT_LoadedExecutable_Execute_Args *args) {
+    if (!run->program->record->has_callbacks || has_failed_argument(run)) {
+        execute(run);
+        return NULL;
+    }
+    size_t num_results = run->num_results;
+    Event *done = event_ref(run->done);
+    execute(run);
+    Error *error = event_is_ready(done) ? event_error(done) : NULL;
+    event_unref(done);
+    if (error) take_results_back(args, num_results);
+    return error;
 }
 
 static bool can_run_now(const Execution *run) {
@@ -364,9 +427,7 @@ IMPLEMENT(LoadedExecutable_Execute) {
     run->done = event_new();
     place(run, args->execute_device);
     give_results(run, args);
-    if (can_run_now(run))
-        execute(run);
-    else
-        worker_enqueue(run->devices[0], wait_and_execute, lose_execution, run);
+    if (can_run_now(run)) return execute_now(run, args);
+    worker_enqueue(run->devices[0], wait_and_execute, run, run->done);
     return NULL;
 }

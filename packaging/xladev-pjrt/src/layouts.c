@@ -83,23 +83,30 @@ static Error *of_buffer(BufferLayoutArgs *args) {
 }
 
 /* Made at the first question; the program owns them. */
-static Error *of_results(ProgramLayoutsArgs *args) {
-    Executable *program = args->executable;
-    const ProgramRecord *record = program->record;
-    args->count = record->num_outputs;
-    Layout **made = calloc(record->num_outputs + 1, sizeof *made);
+static Layout **program_layouts(
+    _Atomic(void *) *kept, size_t count, const size_t *ranks, const int64_t *orders) {
+    Layout **made = calloc(count + 1, sizeof *made);
     if (!made) abort();
-    const int64_t *order = record->output_layouts;
-    for (size_t i = 0; i < record->num_outputs; i++) {
-        made[i] = layout_new(record->output_ranks[i], order);
-        order += record->output_ranks[i];
-    }
+    for (size_t i = 0; i < count; orders += ranks[i++]) made[i] = layout_new(ranks[i], orders);
     void *before = NULL;
-    if (!atomic_compare_exchange_strong(&program->layouts, &before, (void *)made)) {
-        layouts_free(made, record->num_outputs);
-        made = before;
-    }
-    args->layouts = made;
+    if (atomic_compare_exchange_strong(kept, &before, (void *)made)) return made;
+    layouts_free(made, count);
+    return before;
+}
+
+static Error *of_results(ProgramLayoutsArgs *args) {
+    const ProgramRecord *record = args->executable->record;
+    args->count = record->num_outputs;
+    args->layouts = program_layouts(&args->executable->output_layouts, record->num_outputs,
+                                    record->output_ranks, record->output_layouts);
+    return NULL;
+}
+
+static Error *of_parameters(ProgramLayoutsArgs *args) {
+    const ProgramRecord *record = args->executable->record;
+    args->count = record->num_parameters;
+    args->layouts = program_layouts(&args->executable->parameter_layouts, record->num_parameters,
+                                    record->parameter_ranks, record->parameter_layouts);
     return NULL;
 }
 
@@ -117,7 +124,8 @@ static struct {
     Error *(*of_buffer)(BufferLayoutArgs *args);
     Error *(*of_topology)(TopologyLayoutArgs *args);
     Error *(*of_results)(ProgramLayoutsArgs *args);
+    Error *(*of_parameters)(ProgramLayoutsArgs *args);
 } extension = {{sizeof extension, 4, NULL}, destroy, serialize, of_client, of_buffer, of_topology,
-               of_results};
+               of_results, of_parameters};
 
 PJRT_Extension_Base *layouts_extension = &extension.base;

@@ -11,6 +11,7 @@ typedef struct {
     Value *from, *to;
     PJRT_Buffer_Type type;
     size_t rank, nbytes;
+    bool is_dynamic; /* its sizes are the engine's */
     int64_t dims[MOST_DIMS];
 } Move;
 
@@ -42,21 +43,19 @@ static Error *move_here(Move *move) {
 
 static void move_task(void *argument) {
     Move *move = argument;
-    bool is_here = move->from->block && move->to_device->client->record->host_addressable;
+    bool is_here = move->from->block && !move->is_dynamic && move->to_device->client->record->host_addressable;
     event_set(move->to->ready, is_here ? move_here(move) : move_by_python(move));
     value_unref(move->from);
     value_unref(move->to);
     free(move);
 }
 
-static void lose_move(void *argument) { event_lose(((Move *)argument)->to->ready); }
-
 static void move_when_ready(Error *error, void *argument) {
     Move *move = argument;
-    if (!error && move->nbytes <= SHORT_COPY && move->from->block) {
+    if (!error && move->nbytes <= SHORT_COPY && move->from->block && !move->is_dynamic) {
         move_task(move);
     } else if (!error) {
-        worker_enqueue(move->to_device, move_task, lose_move, move);
+        worker_enqueue(move->to_device, move_task, move, move->to->ready);
     } else {
         event_set(move->to->ready, error);
         value_unref(move->from);
@@ -71,12 +70,14 @@ static Error *copy_to(Buffer *buffer, Memory *memory, Buffer **copy) {
     Value *to = value_new(NULL, NULL, event_new());
     const int64_t *order = buffer->dims + buffer->rank;
     *copy = buffer_new(memory, buffer->type, buffer->dims, buffer->rank, order, to);
+    buffer_dynamic_as(*copy, buffer);
     Move *move = malloc(sizeof *move);
     if (!move) abort();
     *move = (Move){.from_device = buffer->memory->device, .to_device = memory->device, .from = from};
     move->to = value_ref(to);
     move->type = buffer->type;
     move->rank = buffer->rank;
+    move->is_dynamic = buffer->dynamic;
     move->nbytes = buffer->nbytes;
     by_major(buffer->dims, order, buffer->rank, move->dims);
     event_on_ready(from->ready, move_when_ready, move);
@@ -96,6 +97,8 @@ IMPLEMENT(Buffer_Bitcast) {
     Error *error = check_shape(args->element_type, args->dims, args->num_dims);
     if (!error) error = read_layout(args->device_layout, args->num_dims, order);
     if (error) return error;
+    if (args->buffer->dynamic)
+        return error_new(PJRT_Error_Code_UNIMPLEMENTED, "no bitcast of an array of dynamic size");
     Value *value = buffer_value(args->buffer);
     if (!value) return deleted_error();
     event_wait(value->ready); /* its block is known from then on */

@@ -211,6 +211,8 @@ ARGS(Client_CreateUninitializedBuffer, PJRT_Client *client; const int64_t *shape
     size_t shape_num_dims; PJRT_Buffer_Type shape_element_type;
     PJRT_Buffer_MemoryLayout *shape_layout; PJRT_Device *device; PJRT_Memory *memory;
     PJRT_Buffer *buffer;)
+ARGS(Client_UpdateGlobalProcessInfo, PJRT_Client *client; void *process_infos;
+    size_t num_process_infos;)
 ARGS(LoadedExecutable_GetDeviceAssignment, PJRT_LoadedExecutable *executable;
     const char *serialized_bytes; size_t serialized_bytes_size;
     PJRT_DeviceAssignmentSerialized *serialized_device_assignment;
@@ -219,6 +221,9 @@ ARGS(Client_CreateErrorBuffer, PJRT_Client *client; PJRT_Error_Code error_code;
     const char *error_message; size_t error_message_size; const int64_t *shape_dims;
     size_t shape_num_dims; PJRT_Buffer_Type shape_element_type;
     PJRT_Buffer_MemoryLayout *shape_layout; PJRT_Memory *memory; PJRT_Buffer *buffer;)
+ARGS(Device_CreateAsyncTrackingEvent, PJRT_Device *device; const char *description;
+    size_t description_size; PJRT_AsyncTrackingEvent *event;)
+ARGS(AsyncTrackingEvent_Destroy, PJRT_AsyncTrackingEvent *event;)
 ARGS(Executable_GetCompileOptions, PJRT_Executable *executable; const char *serialized_bytes;
     size_t serialized_bytes_size; PJRT_SerializedCompileOptions *serialized_compile_options;
     void (*serialized_compile_options_deleter)(PJRT_SerializedCompileOptions *options);)

@@ -29,6 +29,7 @@ typedef struct PJRT_Executable PJRT_Executable;
 typedef struct PJRT_Executable PJRT_LoadedExecutable;
 typedef struct PJRT_Buffer PJRT_Buffer;
 typedef struct PJRT_AsyncHostToDeviceTransferManager PJRT_AsyncHostToDeviceTransferManager;
+typedef struct PJRT_AsyncTrackingEvent PJRT_AsyncTrackingEvent;
 typedef struct PJRT_ExecuteContext PJRT_ExecuteContext;
 typedef struct PJRT_Serialized PJRT_SerializedExecutable;
 typedef struct PJRT_Serialized PJRT_SerializedTopology;

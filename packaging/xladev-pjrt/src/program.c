@@ -170,7 +170,8 @@ IMPLEMENT(Executable_GetCompileOptions) {
 
 static void program_unref(Executable *program) {
     if (--program->refs) return;
-    layouts_free(program->layouts, program->record->num_outputs);
+    layouts_free(program->output_layouts, program->record->num_outputs);
+    layouts_free(program->parameter_layouts, program->record->num_parameters);
     python_release(program->python);
     free(program->devices);
     free(program->logical_ids);

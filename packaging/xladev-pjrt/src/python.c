@@ -14,7 +14,7 @@ Engine engine;
 
 static atomic_bool is_shut_down;
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool is_started;
+static atomic_bool is_started;
 
 /* References that wait for the interpreter lock. */
 typedef struct Released {
@@ -93,6 +93,8 @@ const char *python_start(void) {
     return problem;
 }
 
+bool python_is_started(void) { return atomic_load(&is_started); }
+
 /* A child of fork may come from a thread that another one kept waiting here. */
 static void after_fork(void) { pthread_mutex_init(&start_lock, NULL); }
 
@@ -152,7 +154,7 @@ __attribute__((visibility("default"))) void xladev_shut_down(void) {
 }
 
 /* Grows with every change of what shim and engine say to each other. */
-__attribute__((visibility("default"))) int xladev_interface(void) { return 4; }
+__attribute__((visibility("default"))) int xladev_interface(void) { return 9; }
 
 PyObject *python_ref(PyObject *object) {
     py.Py_IncRef(object);

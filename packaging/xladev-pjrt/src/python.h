@@ -58,7 +58,8 @@ extern PythonApi py;
 /* The functions of xladev.frontends.jax.engine that the shim calls. */
 #define ENGINE_FUNCTIONS(F) \
     F(open_client) F(compile) F(load) F(serialize) F(from_host) F(to_host) F(copy) F(view) \
-    F(execute) F(notify) F(memory_stats) F(describe_error)
+    F(execute) F(rethrow) F(notify) F(memory_stats) F(live_dims) F(describe_error) \
+    F(start_profile) F(stop_profile) F(name_thread)
 
 typedef struct {
 #define DECLARE(name) PyObject *name;
@@ -70,6 +71,8 @@ extern Engine engine;
 
 /* Finds Python, or starts it, and imports the engine. NULL, or why that failed (static text). */
 const char *python_start(void);
+/* Whether that was done: nobody starts Python, or waits for it, to ask. */
+bool python_is_started(void);
 
 /* The interpreter lock, with the caller's pending exception set aside. */
 typedef struct {

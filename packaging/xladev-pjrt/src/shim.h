@@ -123,14 +123,23 @@ typedef struct {
     Event *ready;
 } Value;
 
+/* Which dimensions have sizes that the program gives, and these sizes, once they were asked for. */
+typedef struct {
+    size_t count;
+    size_t *indices;
+    atomic_bool is_known;
+    int64_t sizes[]; /* of all dimensions, as the client knows them; then the indices */
+} Dynamic;
+
 struct PJRT_Buffer {
     Value *value; /* NULL once deleted or donated */
     Value *held;  /* while references from outside exist */
     int external_references;
     Memory *memory;
+    Dynamic *dynamic; /* NULL: the sizes are the dims */
     PJRT_Buffer_Type type;
     size_t nbytes, rank;
-    int64_t dims[]; /* dims, then minor to major */
+    int64_t dims[]; /* dims, bounds where dynamic; then minor to major */
 };
 
 /* Where elements lie: strides.c. Engine and programs know arrays by their dims from major to minor
@@ -159,6 +168,12 @@ void value_adopt(Value *value, PyObject *made);
 /* minor_to_major NULL: row-major. */
 Buffer *buffer_new(Memory *memory, PJRT_Buffer_Type type, const int64_t *dims, size_t rank,
                    const int64_t *minor_to_major, Value *value);
+void buffer_free(Buffer *buffer);
+/* Says which dimensions are dynamic: a flag for each; or as those of another buffer. */
+void buffer_set_dynamic(Buffer *buffer, const uint8_t *flags);
+void buffer_dynamic_as(Buffer *buffer, const Buffer *other);
+/* The sizes of the dimensions; waits for the value where one is dynamic. */
+Error *buffer_sizes(Buffer *buffer, const int64_t **sizes);
 Error *deleted_error(void);
 Error *out_of_memory(Device *device, size_t nbytes);
 /* The value of a live buffer, to be unreferenced; NULL if it is deleted. */
@@ -182,16 +197,20 @@ typedef struct {
     const int *parameter_types, *output_types;
     const size_t *parameter_nbytes, *output_nbytes, *output_ranks;
     const int64_t *parameter_dims, *output_dims; /* of parameters: from major to minor */
+    const uint8_t *output_dynamic; /* a flag for each of output_dims, or NULL */
     const int64_t *parameter_layouts, *output_layouts; /* minor to major, one after the other */
     const size_t *parameter_ranks;
     const int *parameter_kinds, *output_kinds; /* numbers of kinds of memory */
+    const char *const *parameter_shardings, *const *output_shardings; /* OpShardings, or NULL */
+    const size_t *parameter_sharding_sizes, *output_sharding_sizes;
     const uint8_t *donated;       /* for each parameter: the program offers to end it */
     const int64_t *alias;         /* for each output: the parameter whose memory it takes, or -1 */
     NativeEntry entry;            /* NULL: executed by Python */
     size_t scratch_nbytes;
     double flops, nbytes_accessed;
     int64_t code_nbytes, argument_nbytes, result_nbytes, alias_nbytes;
-    bool is_short; /* runs in the caller's thread where its arguments are there */
+    bool is_short;      /* runs in the caller's thread where its arguments are there */
+    bool has_callbacks; /* calls functions of the user's, whose failures are of use to the caller */
 } ProgramRecord;
 
 enum { NUM_COSTS = 2 };
@@ -207,16 +226,16 @@ struct PJRT_Executable {
     const char **memory_kinds; /* of outputs, then of parameters */
     size_t *memory_kind_sizes;
     PJRT_NamedValue costs[NUM_COSTS];
-    _Atomic(void *) layouts; /* of results, once asked for: layouts.c */
+    _Atomic(void *) output_layouts, parameter_layouts; /* once asked for: layouts.c */
 };
 
 void layouts_free(void *layouts, size_t count);
 
 /* One thread per device runs what does not run at once, in order: worker.c */
 typedef void (*Work)(void *argument);
-/* `lose` is called instead of `work`, or after it began, in a child of fork that lacks the thread. */
-void worker_enqueue(Device *device, Work work, Work lose, void *argument);
-/* Sets the event of what a child of fork will not see the end of. */
+/* `done` is what `work` sets; in a child of fork, which lacks the thread, it is set with an error. */
+void worker_enqueue(Device *device, Work work, void *argument, Event *done);
+/* Sets the event of what a child of fork will not see the end of, and calls back what waits for it. */
 void event_lose(Event *event);
 bool worker_is_current(void);
 /* Called without Python's lock where work begins; returns unless the interpreter exits. */

@@ -100,6 +100,59 @@ Buffer *buffer_new(Memory *memory, PJRT_Buffer_Type type, const int64_t *dims, s
     return buffer;
 }
 
+static Dynamic *dynamic_new(size_t rank) {
+    Dynamic *dynamic = calloc(1, sizeof *dynamic + rank * (sizeof(int64_t) + sizeof(size_t)));
+    if (!dynamic) abort();
+    dynamic->indices = (size_t *)(dynamic->sizes + rank);
+    return dynamic;
+}
+
+void buffer_set_dynamic(Buffer *buffer, const uint8_t *flags) {
+    for (size_t i = 0; i < buffer->rank; i++) {
+        if (!flags[i]) continue;
+        if (!buffer->dynamic) buffer->dynamic = dynamic_new(buffer->rank);
+        buffer->dynamic->indices[buffer->dynamic->count++] = i;
+    }
+}
+
+void buffer_dynamic_as(Buffer *buffer, const Buffer *other) {
+    if (!other->dynamic) return;
+    buffer->dynamic = dynamic_new(buffer->rank);
+    buffer->dynamic->count = other->dynamic->count;
+    memcpy(buffer->dynamic->indices, other->dynamic->indices, buffer->rank * sizeof(size_t));
+}
+
+/* Asks the engine, which knows sizes from major to minor; the value is ready, without error. */
+static Error *ask_sizes(Buffer *buffer, const Value *value) {
+    PythonScope scope;
+    if (!python_enter(&scope))
+        return error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down");
+    PyObject *told = python_call(engine.live_dims, python_tuple(1, python_ref(value->array)));
+    Error *error = told ? NULL : error_from_python();
+    const int64_t *minor_to_major = buffer->dims + buffer->rank;
+    for (size_t i = 0; told && i < buffer->rank; i++)
+        buffer->dynamic->sizes[minor_to_major[buffer->rank - 1 - i]] =
+            py.PyLong_AsLongLong(py.PyTuple_GetItem(told, (ssize_t)i));
+    if (told) {
+        py.Py_DecRef(told);
+        buffer->dynamic->is_known = true;
+    }
+    python_leave(&scope);
+    return error;
+}
+
+Error *buffer_sizes(Buffer *buffer, const int64_t **sizes) {
+    *sizes = buffer->dynamic ? buffer->dynamic->sizes : buffer->dims;
+    if (!buffer->dynamic || buffer->dynamic->is_known) return NULL;
+    Value *value = buffer_value(buffer);
+    if (!value) return deleted_error();
+    event_wait(value->ready);
+    Error *error = event_error(value->ready);
+    if (!error) error = ask_sizes(buffer, value);
+    value_unref(value);
+    return error;
+}
+
 Value *buffer_value(Buffer *buffer) {
     pthread_mutex_lock(&lock);
     Value *value = buffer->value ? value_ref(buffer->value) : NULL;
@@ -145,11 +198,15 @@ PyObject *value_array(Device *device, Value *value, int type, const int64_t *dim
     return value->array;
 }
 
-IMPLEMENT(Buffer_Destroy) {
-    Buffer *buffer = args->buffer;
+void buffer_free(Buffer *buffer) {
     value_unref(buffer->value);
     value_unref(buffer->held);
+    free(buffer->dynamic);
     free(buffer);
+}
+
+IMPLEMENT(Buffer_Destroy) {
+    buffer_free(args->buffer);
     return NULL;
 }
 
@@ -175,14 +232,14 @@ IMPLEMENT(Buffer_Dimensions) {
 }
 
 IMPLEMENT(Buffer_UnpaddedDimensions) {
-    args->unpadded_dims = args->buffer->dims;
     args->num_dims = args->buffer->rank;
-    return NULL;
+    return buffer_sizes(args->buffer, &args->unpadded_dims);
 }
 
 IMPLEMENT(Buffer_DynamicDimensionIndices) {
-    args->dynamic_dim_indices = NULL;
-    args->num_dynamic_dims = 0;
+    const Dynamic *dynamic = args->buffer->dynamic;
+    args->dynamic_dim_indices = dynamic ? dynamic->indices : NULL;
+    args->num_dynamic_dims = dynamic ? dynamic->count : 0;
     return NULL;
 }
 
@@ -219,9 +276,11 @@ static bool is_packed(PJRT_Buffer_Type type) {
            type == PJRT_Buffer_Type_F4E2M1FN;
 }
 
+/* Nor is the live part of a dynamic array all that lies at its address, and in that order. */
 IMPLEMENT(Buffer_IsOnCpu) {
     Buffer *buffer = args->buffer;
-    args->is_on_cpu = buffer->memory->device->client->record->host_addressable && !is_packed(buffer->type);
+    args->is_on_cpu = buffer->memory->device->client->record->host_addressable &&
+                      !is_packed(buffer->type) && !buffer->dynamic;
     return NULL;
 }
 
@@ -229,11 +288,17 @@ Error *deleted_error(void) {
     return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
 }
 
+/* jaxlib asks whether a buffer is deleted, then this, and ends the process at an error: another
+ * thread may delete or donate it between the two. So the event has the error. */
 IMPLEMENT(Buffer_ReadyEvent) {
     Value *value = buffer_value(args->buffer);
-    if (!value) return deleted_error();
-    args->event = event_ref(value->ready);
-    value_unref(value);
+    if (value) {
+        args->event = event_ref(value->ready);
+        value_unref(value);
+        return NULL;
+    }
+    args->event = event_new();
+    event_set(args->event, deleted_error());
     return NULL;
 }
 

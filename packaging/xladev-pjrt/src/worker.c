@@ -1,20 +1,23 @@
 /* One thread per device runs, in order, what does not run in its caller's thread. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "shim.h"
 
 typedef struct Task {
     struct Task *next;
-    Work work, lose;
+    Work work;
     void *argument;
+    Event *done;
 } Task;
 
 typedef struct Worker {
     struct Worker *next;
     Task *first, **last;
     Task *current;
+    const Device *device;
 } Worker;
 
 /* Guards all queues; held for a few instructions. */
@@ -25,16 +28,23 @@ static Task *lost; /* in a child of fork: what its parent's threads had to do */
 HOLD_OVER_FORK(lock)
 static __thread bool is_worker;
 
-/* Keeps a thread state for Python between tasks: making one takes microseconds. */
-static void attach_to_python(void) {
+/* Keeps a thread state for Python between tasks: making one takes microseconds. Timelines and
+ * tracebacks call the thread by its device. */
+static void attach_to_python(const Device *device) {
     PythonScope scope;
-    if (python_enter(&scope)) py.PyEval_SaveThread();
+    if (!python_enter(&scope)) return;
+    const char *name = device->record->name;
+    PyObject *text = py.PyUnicode_FromStringAndSize(name, (ssize_t)strlen(name));
+    PyObject *told = python_call(engine.name_thread, python_tuple(1, text));
+    if (told) py.Py_DecRef(told);
+    py.PyErr_Clear();
+    py.PyEval_SaveThread();
 }
 
 static void *run(void *argument) {
     Worker *worker = argument;
     is_worker = true;
-    attach_to_python();
+    attach_to_python(worker->device);
     pthread_mutex_lock(&lock);
     for (;;) {
         while (!worker->first) pthread_cond_wait(&changed, &lock);
@@ -46,6 +56,7 @@ static void *run(void *argument) {
         task->work(task->argument);
         pthread_mutex_lock(&lock);
         worker->current = NULL;
+        event_unref(task->done);
         free(task);
         pthread_cond_broadcast(&changed);
     }
@@ -78,12 +89,12 @@ static void after_fork(void) {
 
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, after_fork); }
 
-/* Called by the engine in a child of fork, once Python runs there. What a lost thread was at is not
- * freed: nobody knows how far it came. */
+/* Called by the engine in a child of fork, once Python runs there. What a lost thread was at is
+ * neither freed nor read: nobody knows how far it came, and it may have freed its argument. */
 __attribute__((visibility("default"))) void xladev_after_fork(void) {
     Task *task = lost;
     lost = NULL;
-    for (; task; task = task->next) task->lose(task->argument);
+    for (; task; task = task->next) event_lose(task->done);
 }
 
 static void start(Worker *worker) {
@@ -93,19 +104,20 @@ static void start(Worker *worker) {
     pthread_detach(thread);
 }
 
-static Worker *add_worker(void) {
+static Worker *add_worker(const Device *device) {
     Worker *worker = calloc(1, sizeof *worker);
     if (!worker) abort();
+    worker->device = device;
     worker->next = workers;
     return workers = worker;
 }
 
-void worker_enqueue(Device *device, Work work, Work lose, void *argument) {
+void worker_enqueue(Device *device, Work work, void *argument, Event *done) {
     Task *task = malloc(sizeof *task);
     if (!task) abort();
-    *task = (Task){NULL, work, lose, argument};
+    *task = (Task){NULL, work, argument, event_ref(done)};
     pthread_mutex_lock(&lock);
-    if (!device->worker) device->worker = add_worker();
+    if (!device->worker) device->worker = add_worker(device);
     if (!device->worker->last) start(device->worker);
     *device->worker->last = task;
     device->worker->last = &task->next;

@@ -60,6 +60,40 @@ def test_expanded_regions_mean_the_same(case: tuple) -> None:
         np.testing.assert_array_equal(leaves(row)[0], want)
 
 
+# Within a region that is manual along x, one that is manual along y gathers device numbers.
+NESTED = r"""
+HloModule m, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=2], device_ids=[2, 0, 3, 1]>}}
+inner {
+  id = u32[] partition-id()
+  f = f32[] convert(id)
+  ROOT r = f32[1] reshape(f)
+}
+outer {
+  x = f32[1] parameter(0)
+  c = f32[1] call(), to_apply=inner
+  all = f32[2] custom-call(c), custom_call_target="xla.sdy.LocalToGlobalShape", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.manual_axes="#sdy<manual_axes{\"y\"}>",xla.sdy.out_shardings="#sdy.sharding_per_value<[<@mesh, [{\"y\"}]>]>"}
+  b = f32[2] concatenate(x, x), dimensions={0}
+  ROOT s = f32[2] add(all, b)
+}
+ENTRY main {
+  x = f32[2] parameter(0)
+  in = f32[1] custom-call(x), custom_call_target="xla.sdy.GlobalToLocalShape", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@mesh, [{\"x\", ?}]>]>",xla.sdy.manual_axes="#sdy<manual_axes{\"x\"}>"}
+  c = f32[2] call(in), to_apply=outer
+  ROOT out = f32[4] custom-call(c), custom_call_target="xla.sdy.LocalToGlobalShape", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.manual_axes="#sdy<manual_axes{\"x\"}>",xla.sdy.out_shardings="#sdy.sharding_per_value<[<@mesh, [{\"x\", ?}]>]>"}
+}
+"""  # noqa: E501
+
+
+def test_a_region_within_a_region_gathers_within_its_part() -> None:
+    module = parse_module(NESTED)
+    x = np.array([10, 20], np.float32)
+    want = [2 + 10, 0 + 10, 3 + 20, 1 + 20]
+    assert evaluate(module, x).tolist() == want
+    expanded = ManualRegionExpander().run(module)
+    for row in evaluate_replicated(expanded, [[x]] * 4, topology=Topology(1, 4)):
+        assert leaves(row)[0].tolist() == want
+
+
 def test_a_module_for_other_partitions_is_refused() -> None:
     text = region('"d"=4', '"d"', '{"d"}, {}', '{"d"}, {}', "8,6", "2,6")
     module = parse_module(text.replace("HloModule m,", "HloModule m, num_partitions=3,"))

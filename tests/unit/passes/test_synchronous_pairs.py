@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.passes.checks import assert_becomes, assert_same_values, assert_unchanged
 from xladev.hlo.text import parse_module
+from xladev.hlo.verifier import verify
 from xladev.passes.synchronous_pairs import SynchronousPairs
 
 ADD = "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }"
@@ -88,6 +89,48 @@ def test_order_is_kept(attribute: str) -> None:
     )
     copy = next(i for i in module.entry.instructions if i.opcode == "copy")
     assert [p.name for p in copy.note.control_predecessors] == (["a"] if attribute else [])
+
+
+LOOKED_INTO = {
+    "all-reduce": """
+          s = f32[4] all-reduce-start(x), channel_id=1, to_apply=add
+          n = f32[4] negate(s)
+          d = f32[4] all-reduce-done(s)
+          ROOT t = (f32[4], f32[4]) tuple(n, d)""",
+    "all-gather": """
+          s = (f32[4], f32[4], u32[2]) all-gather-start(x), dimensions={0}
+          g = f32[4] get-tuple-element(s), index=1
+          d = f32[4] all-gather-done(s)
+          ROOT t = (f32[4], f32[4]) tuple(g, d)""",
+    "collective-permute": """
+          ROOT s = (f32[4], f32[4], u32[]) collective-permute-start(x),
+            source_target_pairs={{0,0}}""",
+    "copy": """
+          s = (f32[4], f32[4], u32[]) copy-start(x)
+          d = f32[4] copy-done(s)
+          ROOT t = ((f32[4], f32[4], u32[]), f32[4]) tuple(s, d)""",
+    "call": """
+          s = ((f32[4]), f32[4], s32[]) async-start(x), calls=work
+          u = ((f32[4]), f32[4], s32[]) async-update(s)
+          r = f32[4] async-done(u)
+          ROOT t = (((f32[4]), f32[4], s32[]), f32[4]) tuple(u, r)""",
+}
+
+
+@pytest.mark.parametrize("opcode", LOOKED_INTO)
+def test_a_start_that_others_read_becomes_a_tuple(opcode: str) -> None:
+    before = parse_module(f"""
+        HloModule m
+        {ADD}
+        work {{ x = f32[4] parameter(0)  ROOT y = f32[4] negate(x) }}
+        ENTRY main {{ x = f32[4] parameter(0){LOOKED_INTO[opcode]} }}
+        """)
+    after = SynchronousPairs().run(before)
+    assert SynchronousPairs().run(after) is after
+    assert [i for i in after.entry.instructions if i.op.category == "async"] == []
+    assert sum(i.opcode == opcode for i in after.entry.instructions) == 1
+    verify(after)
+    assert_same_values(before, after, 1)
 
 
 def test_plain_programs_are_left_alone() -> None:

@@ -64,6 +64,7 @@ def test_search_open_and_select(browser: Any, tmp_path: Path) -> None:
     page.fill("#search", "f/</script>")
     page.click("#found button")
     assert "exponential p" in page.inner_text("#facts")
+    assert "layout\tany" in page.inner_text("#facts")
     page.select_option("#mode", "bytes")
     page.click("text=r divide")
     assert "divide r" in page.inner_text("#facts")
@@ -123,7 +124,7 @@ def test_colours_by_time_device_and_kernel(browser: Any, tmp_path: Path) -> None
     page.keyboard.press("Enter")
     facts = page.inner_text("#facts")
     assert "time\t3.5 us in 1 run\n" in facts
-    assert "layout\tany" in facts
+    assert "layout\t{1,0}" in facts  # assigned before kernels are formed
     assert "operation\t<!--<script>" in facts
     assert "source\tf.py:3" in facts
     assert wrong == []
@@ -172,4 +173,44 @@ def test_a_large_program_opens_and_is_painted_from_afar(browser: Any, tmp_path: 
     page.fill("#search", "v1234")
     page.keyboard.press("Enter")
     assert "negate v1234" in page.inner_text("#facts")
+    assert wrong == []
+
+
+LARGE = "HloModule large\nENTRY e {\n  x0 = f32[4] parameter(0)\n" + "".join(
+    f"  x{n} = f32[4] {opcode}(x{n - 1}, x{n * 2 // 3})\n"
+    for n, opcode in enumerate(["add", "multiply"] * 200, 1)
+)
+SEEN = """page.views.map((v) => [v.scale, v.boxes.filter((b) =>
+  b.x * v.scale + v.x >= 0 && (b.x + b.width) * v.scale + v.x <= v.canvas.clientWidth &&
+  b.y * v.scale + v.y >= 0 && (b.y + b.height) * v.scale + v.y <= v.canvas.clientHeight)
+  .map((b) => b.node.name)])"""
+
+
+def test_a_large_program_opens_where_it_begins_at_a_size_to_read(
+    browser: Any, tmp_path: Path
+) -> None:
+    text, made = tmp_path / "m.hlo", tmp_path / "m.html"
+    text.write_text(LARGE.rstrip("\n") + "\n  ROOT r = f32[4] negate(x400)\n}\n")
+    assert main(["graph", str(text), "-o", str(made)]) == 0
+    page, wrong = _open(browser, made)
+    [[scale, names]] = page.evaluate(SEEN)
+    assert scale >= 0.8
+    assert {"x0", "x1", "x2"} <= set(names)
+    page.click("#fit")
+    [[scale, names]] = page.evaluate(SEEN)
+    assert scale < 0.1
+    assert "r" in names
+    assert wrong == []
+
+
+def test_two_large_programs_open_where_they_differ(browser: Any, tmp_path: Path) -> None:
+    texts = [tmp_path / "a.hlo", tmp_path / "b.hlo"]
+    for path, last in zip(texts, ("negate", "cosine"), strict=True):
+        path.write_text(LARGE.rstrip("\n") + f"\n  ROOT r = f32[4] {last}(x400)\n}}\n")
+    made = tmp_path / "m.html"
+    assert main(["graph", *map(str, texts), "-o", str(made)]) == 0
+    page, wrong = _open(browser, made)
+    for scale, names in page.evaluate(SEEN):
+        assert scale >= 0.8
+        assert "r" in names
     assert wrong == []

@@ -31,6 +31,7 @@ def suite(tmp_path: Path) -> Suite:
     return Suite(repo, tmp_path / "out", "mine", 3.0, 0, 1, sys.executable)
 
 
+@pytest.mark.long
 def test_each_test_has_a_result(suite: Suite) -> None:
     tests = jax_suite.collect(suite, "some_test")
     jax_suite.run_tests(suite, "some_test", tests)
@@ -49,6 +50,7 @@ def test_each_test_has_a_result(suite: Suite) -> None:
     assert reasons == {"ValueError: bad N", "crashed", "timed out"}
 
 
+@pytest.mark.long
 def test_shards_are_disjoint_and_whole(suite: Suite) -> None:
     whole = jax_suite.collect(suite, "some_test")
     shards = [replace(suite, first=first, step=4) for first in range(4)]

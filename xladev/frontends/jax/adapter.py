@@ -6,47 +6,116 @@ import ctypes
 import dataclasses
 import functools
 import io
-from collections.abc import Callable, Collection, Sequence
+import os
+import re
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from typing import Any
 
 from xladev.errors import CompileError, UnsupportedError
-from xladev.frontends.jax.callbacks import NUMBER, TARGET, Callback
 from xladev.hlo.custom_calls.cusolver import PERMUTATION
+from xladev.instrument import is_interruption
 
-# Primitives whose rules for JAX's CPU give plain HLO, or call by name what xladev knows: LAPACK
-# (`xladev/hlo/custom_calls/lapack.py`) and Python (`callbacks.py`).
-_CPU_RULES = (
-    "check", "cholesky", "debug_callback", "debug_print", "eig", "eigh", "geqp3", "geqrf",
-    "hessenberg", "householder_product", "lu", "ormqr", "schur", "svd", "symmetric_product",
-    "triangular_solve", "tridiagonal", "tridiagonal_solve",
-)  # fmt: skip
+Options = dict[str, str | int]
 
 
-def register_platform(name: str, library: str, options: dict[str, str], priority: int) -> None:
-    """Makes a JAX platform of a PJRT library."""
-    from jax._src import xla_bridge
+def register_platform(
+    name: str, library: str, options: Callable[[], Options], priority: int
+) -> None:
+    """Makes a JAX platform of a PJRT library; its options are asked for when it is opened.
+
+    Its clients are never told of `jax.distributed`, whose processes they do not span: jaxlib would
+    watch over these processes for each client, and complain of them when the program ends.
+    """
+    from jax._src import distributed, xla_bridge
+
+    def open_client() -> Any:
+        shared = distributed.global_state
+        if shared.client is not None:
+            _refuse_processes(name, shared.num_processes or 1)
+        return _open_client(name, options())
 
     # JAX warns that a platform it does not know is experimental.
     known: set[str] | None = getattr(xla_bridge, "_nonexperimental_plugins", None)
     if known is not None:
         known.add(name)
-    xla_bridge.register_plugin(name, library_path=library, options=options, priority=priority)
+    xla_bridge.register_plugin(name, library_path=library, factory=open_client, priority=priority)
     # Where nobody asked for it, a platform that cannot be opened is no error.
     factories = xla_bridge._backend_factories
     factories[name] = dataclasses.replace(factories[name], fail_quietly=True)
 
 
-def add_rules(platform: str) -> None:
-    """Gives a JAX platform donation, and lowering rules for what unknown platforms lack."""
+def _open_client(name: str, options: Options) -> Any:
+    """A client of a registered PJRT library."""
+    from jax._src.lib import xla_client
+
+    if not xla_client.pjrt_plugin_initialized(name):
+        xla_client.initialize_pjrt_plugin(name)
+    return xla_client.make_c_api_client(name, options, None)
+
+
+def _refuse_processes(name: str, count: int) -> None:
+    """Refuses to be the platform that programs of several processes run on.
+
+    Raises:
+        UnsupportedError: JAX was told to prefer the platform, and there are several processes.
+    """
+    from jax._src import config
+
+    preferred = (config.jax_platforms.value or "").split(",")[0]
+    if count > 1 and preferred == name:
+        raise UnsupportedError(
+            "programs of several processes cannot run on xladev yet",
+            where=f"platform {name}",
+            why=f"each of the {count} processes of jax.distributed would compute alone",
+            hint="JAX_PLATFORMS=cpu runs them on JAX's own CPU; one process may use several "
+            "devices of xladev",
+        )
+
+
+def host_device_count() -> int:
+    """How many devices JAX's own CPU is told to have; 0 if nobody said.
+
+    Source: ``jax_num_cpu_devices``, else ``--xla_force_host_platform_device_count`` of XLA_FLAGS.
+    """
+    from jax._src import xla_bridge
+
+    if xla_bridge.num_cpu_devices.value > 0:
+        return int(xla_bridge.num_cpu_devices.value)
+    named = re.findall(
+        r"--xla_force_host_platform_device_count[= ](\d+)", os.environ.get("XLA_FLAGS", "")
+    )
+    return int(named[-1]) if named else 0
+
+
+def add_cost_analysis(
+    platforms: Collection[str], analyse: Callable[[bytes], dict[str, float]]
+) -> None:
+    """Lets programs that are lowered for JAX platforms be asked for their cost.
+
+    Args:
+        platforms: their names.
+        analyse: the cost of a serialized HloModuleProto.
+    """
+    from jax._src.interpreters import pxla
+
+    own = pxla.MeshComputation.cost_analysis
+
+    @functools.wraps(own)
+    def cost_analysis(self: Any) -> dict[str, float]:
+        if self.compile_args["backend"].platform not in platforms:
+            return dict(own(self))
+        return analyse(self.hlo().as_serialized_hlo_module_proto())
+
+    pxla.MeshComputation.cost_analysis = cost_analysis
+
+
+def add_donation(platform: str) -> None:
+    """Lets programs of a JAX platform take the memory of donated arguments."""
     from jax._src.interpreters import mlir
 
     if platform not in mlir._platforms_with_donation:
         mlir._platforms_with_donation.append(platform)
-    rules = mlir._platform_specific_lowerings
-    for primitive, rule in list(rules["cpu"].items()):
-        if primitive.name in _CPU_RULES and primitive not in rules[platform]:
-            rules[platform][primitive] = rule
 
 
 def add_permutations(platform: str, is_addressable: Callable[[str], bool]) -> None:
@@ -173,77 +242,6 @@ def keep_host_platform() -> None:
         config.update("jax_platforms", f"{named},cpu")
 
 
-def add_callbacks(platforms: Collection[str]) -> None:
-    """Makes pure_callback, io_callback, debug.callback and debug.print work on JAX platforms."""
-    from jax._src import callback as jax_callback
-
-    own = jax_callback.emit_python_callback
-
-    def emit(ctx: Any, callback: Any, token: Any, operands: Any, *rest: Any, **named: Any) -> Any:
-        if not set(ctx.module_context.platforms) & set(platforms):
-            return own(ctx, callback, token, operands, *rest, **named)
-        return _emit_callback(ctx, callback, token, list(operands), *rest, **named)
-
-    jax_callback.emit_python_callback = emit
-
-
-def _emit_callback(
-    ctx: Any,
-    callback: Any,
-    token: Any,
-    operands: list[Any],
-    operand_avals: Sequence[Any],
-    result_avals: Sequence[Any],
-    *,
-    has_side_effect: bool,
-    **_: Any,
-) -> tuple[Any, Any, Any]:
-    """Emits a call of `callbacks.TARGET`; takes and gives what JAX's own function does."""
-    import jax
-    import numpy as np
-    from jax._src import core
-
-    held = Callback(_checked(callback, result_avals), passes_token=token is not None)
-    ctx.module_context.add_keepalive(held)
-    if token is not None:
-        operands = [token, *operands]
-        ctx = ctx.replace(
-            avals_in=[core.abstract_token, *ctx.avals_in],
-            avals_out=[core.abstract_token, *ctx.avals_out],
-        )
-    lower = jax.ffi.ffi_lowering(TARGET, has_side_effect=has_side_effect)
-    results = list(lower(ctx, *operands, **{NUMBER: np.uint64(held.number)}))
-    return (results, None, held) if token is None else (results[1:], results[0], held)
-
-
-def _checked(callback: Any, result_avals: Sequence[Any]) -> Callable[..., Sequence[Any]]:
-    """The callback, with results as arrays of the shapes and dtypes that the program expects."""
-    import numpy as np
-    from jax._src import dtypes
-
-    canonical = getattr(dtypes, "canonicalize_value", lambda value: value)
-
-    def call(*arguments: Any) -> Sequence[Any]:
-        values = callback(*arguments)
-        if len(values) != len(result_avals):
-            raise RuntimeError(
-                "Mismatched number of outputs from callback. "
-                f"Expected: {len(result_avals)}, Actual: {len(values)}"
-            )
-        arrays = tuple(canonical(np.asarray(value)) for value in values)
-        for i, (array, aval) in enumerate(zip(arrays, result_avals, strict=True)):
-            for what in ("shape", "dtype"):
-                wanted, actual = getattr(aval, what), getattr(array, what)
-                if wanted != actual:
-                    raise RuntimeError(
-                        f"Incorrect output {what} for return value #{i}: "
-                        f"Expected: {wanted}, Actual: {actual}"
-                    )
-        return arrays
-
-    return call
-
-
 Attributes = list[dict[str, str]]
 """Texts among the attributes of each argument or result of a function."""
 
@@ -265,7 +263,9 @@ def read_stablehlo(artifact: bytes) -> tuple[bytes, Attributes, Attributes]:
     with context:
         try:
             module = stablehlo.deserialize_portable_artifact(context, artifact)
-        except Exception:  # noqa: BLE001 (no artifact: perhaps MLIR as it is)
+        except Exception as error:
+            if is_interruption(error):
+                raise
             module = _parse(ir, context, artifact)
         return _bytecode(module), *_interface(ir, module)
 
@@ -292,6 +292,8 @@ def _parse(ir: Any, context: Any, code: bytes) -> Any:
     try:
         return ir.Module.parse(code, context)
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise CompileError(
             "the program is no StableHLO that the installed jaxlib reads", why=str(error)
         ) from error
@@ -315,6 +317,8 @@ def hlo_proto(bytecode: bytes) -> bytes:
     try:
         computation = convert(bytecode, use_tuple_args=False, return_tuple=False)
     except Exception as error:
+        if is_interruption(error):
+            raise
         raise CompileError("jaxlib cannot make HLO of the program", why=str(error)) from error
     data: bytes = computation.as_serialized_hlo_module_proto()
     return data

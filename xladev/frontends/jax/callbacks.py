@@ -13,10 +13,11 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from xladev.errors import EvaluationError, ExecutionError, XladevError
+from xladev.errors import EvaluationError
 from xladev.hlo.custom_calls import registry
 from xladev.hlo.custom_calls.backend_config import config_of
 from xladev.hlo.custom_calls.definition import CustomCall
+from xladev.hlo.custom_calls.user_functions import user_function
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.literal import Value
 from xladev.hlo.opdef import Evaluation, InstructionView
@@ -34,11 +35,17 @@ class Callback:
     Args:
         function: takes arrays, gives as many arrays as the program expects.
         passes_token: the first operand and result are a token, which the function does not see.
+        called_at: ``file:line`` of the program that calls it; empty if nobody knows.
     """
 
     def __init__(
-        self, function: Callable[..., Sequence[Any]], *, passes_token: bool = False
+        self,
+        function: Callable[..., Sequence[Any]],
+        *,
+        passes_token: bool = False,
+        called_at: str = "",
     ) -> None:
+        self.called_at = called_at
         self.number = next(_numbers)
         self._function = function
         self._passes_token = passes_token
@@ -85,16 +92,8 @@ def _find(config: dict[str, Any]) -> Callback:
 
 def _evaluate(_: Evaluation, instruction: InstructionView, operands: Sequence[Value]) -> Value:
     callback = _find(config_of(instruction))
-    try:
+    with user_function("the Python callback", called_at=callback.called_at):
         results = callback(operands)
-    except XladevError:
-        raise
-    except Exception as error:
-        raise ExecutionError(
-            "a Python callback raised",
-            where=f"custom call {TARGET}, number {config_of(instruction).get(NUMBER)}",
-            why=f"{type(error).__name__}: {error}",
-        ) from error
     return results if instruction.shape.is_tuple else results[0]
 
 

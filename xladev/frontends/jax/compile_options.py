@@ -20,6 +20,7 @@ _BUILD_OPTIONS, _OVERRIDES = 3, 7
 _NAME, _VALUE = 1, 2
 _STRING, _BOOL, _INT, _DOUBLE = 1, 2, 3, 4
 _REPLICAS, _PARTITIONS, _ASSIGNMENT = 4, 5, 9
+_PROPAGATE_TO_OUTPUT, _PROPAGATE_TO_PARAMETERS = 12, 18
 _COMPUTATION_DEVICES, _DEVICE_IDS = 3, 1
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -33,12 +34,20 @@ class JaxOptions:
         num_partitions: as in `CompileOptions`.
         devices: ids of devices, one row per replica, one column per partition; empty: the first.
         overrides: names and values of ``compiler_options``, as the program gave them.
+        propagate_to_parameters: for each parameter, may its sharding be chosen; one is for all.
+        propagate_to_output: for each result, likewise.
     """
 
     num_replicas: int = 1
     num_partitions: int = 1
     devices: tuple[tuple[int, ...], ...] = ()
     overrides: tuple[tuple[str, Override], ...] = ()
+    propagate_to_parameters: tuple[bool, ...] = ()
+    propagate_to_output: tuple[bool, ...] = ()
+
+
+ALONE = JaxOptions()
+"""One replica of one partition, on the first device."""
 
 
 def read_options(data: bytes) -> JaxOptions:
@@ -86,12 +95,26 @@ def _read_build(build: int | bytes | None) -> JaxOptions:
     assignment = _last(build, _ASSIGNMENT)
     if not isinstance(replicas, int) or not isinstance(partitions, int):
         raise ProtoError("damaged compile options", why="a count is no number")
+    found = JaxOptions(
+        replicas,
+        partitions,
+        propagate_to_parameters=_flags(build, _PROPAGATE_TO_PARAMETERS),
+        propagate_to_output=_flags(build, _PROPAGATE_TO_OUTPUT),
+    )
     if not isinstance(assignment, bytes):
-        return JaxOptions(replicas, partitions)
+        return found
     columns = [_device_ids(v) for f, v in _fields(assignment) if f == _COMPUTATION_DEVICES]
     if len(columns) != partitions or any(len(column) != replicas for column in columns):
         raise ProtoError("damaged compile options", why="the device assignment lacks devices")
-    return JaxOptions(replicas, partitions, tuple(zip(*columns, strict=True)))
+    return replace(found, devices=tuple(zip(*columns, strict=True)))
+
+
+def _flags(build: bytes, wanted: int) -> tuple[bool, ...]:
+    """A repeated flag, packed or not."""
+    found = (value for field, value in _fields(build) if field == wanted)
+    return tuple(
+        bool(flag) for value in found for flag in ([value] if isinstance(value, int) else value)
+    )
 
 
 def write_device_assignment(devices: tuple[tuple[int, ...], ...]) -> bytes:

@@ -6,20 +6,23 @@ HloModuleProto (``hlo``). The user's jaxlib converts the first to the second; it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xladev.errors import UnsupportedError
 from xladev.frontends.jax import adapter
+from xladev.frontends.jax.compile_options import ALONE, JaxOptions
 from xladev.frontends.jax.entry_interface import (
     EntryInterface,
     read_place,
     with_entry_layout,
     with_places,
 )
+from xladev.frontends.jax.shardings import Shardings, shardings_of
 from xladev.hlo.ir import HloModule
 from xladev.hlo.proto import read_module, write_module
 from xladev.hlo.proto.shapes import write_program_shape
 from xladev.hlo.proto.wire import varint
+from xladev.passes.local_interface import localize
 
 MLIR = "mlir"
 HLO = "hlo"
@@ -47,48 +50,70 @@ class ReadProgram:
         module: as xladev compiles it.
         interface: where arguments and results lie.
         shown: what clients are shown of it.
+        shardings: how they lie over the devices; None for a program of one partition.
     """
 
     module: HloModule
     interface: EntryInterface
     shown: ShownProgram
+    shardings: Shardings | None = None
 
 
-def read_program(code: bytes, form: str) -> ReadProgram:
+def read_program(code: bytes, form: str, options: JaxOptions = ALONE) -> ReadProgram:
     """The program in a PJRT_Program.
 
     Args:
         code: its bytes.
         form: ``mlir`` or ``hlo``.
+        options: how many partitions it has, and whose shardings may be chosen.
 
     Raises:
         UnsupportedError: another format, or StableHLO without jaxlib.
         XladevError: the bytes are damaged.
     """
     if form == HLO:
-        module = read_module(code)
-        return ReadProgram(module, EntryInterface(), _with_config(module))
+        return _local_program(read_module(code), EntryInterface(), options)
     if form != MLIR:
         raise UnsupportedError(f"PJRT programs of format {form!r} are not read", why="mlir or hlo")
     adapter.require_jaxlib()
     bytecode, *attributes = adapter.read_stablehlo(code)
     interface = EntryInterface(*(tuple(map(read_place, given)) for given in attributes))
     module = read_module(adapter.hlo_proto(bytecode))
-    if not interface.has_orders:
+    if options.num_partitions == 1 and not interface.has_orders:
         return ReadProgram(module, interface, ShownProgram(MLIR, code))
-    shown = _with_config(with_entry_layout(module, interface))
-    return ReadProgram(with_places(module, interface), interface, shown)
+    return _local_program(module, interface, options)
 
 
-def _with_config(module: HloModule) -> ShownProgram:
+def _local_program(
+    module: HloModule, interface: EntryInterface, options: JaxOptions
+) -> ReadProgram:
+    """The program that takes and gives what each device holds."""
+    header = replace(
+        module.header,
+        propagate_to_parameters=options.propagate_to_parameters,
+        propagate_to_output=options.propagate_to_output,
+    )
+    local = localize(replace(module, header=header), options.num_partitions)
+    shardings = shardings_of(local) if options.num_partitions > 1 else None
+    shown = with_entry_layout(local.module, interface) if interface.has_orders else local.module
+    module = with_places(local.module, interface)
+    return ReadProgram(module, interface, _with_config(shown, shardings), shardings)
+
+
+def _with_config(module: HloModule, shardings: Shardings | None) -> ShownProgram:
     """HLO with its interface.
 
-    Source: HloModuleProtoWithConfig (module 1, config 2) and HloModuleConfigProto
-    (entry_computation_layout 1) of XLA's `xla/service/hlo.proto` and `xla/xla.proto`.
+    Source: HloModuleProtoWithConfig (module 1, config 2), HloModuleProto (spmd_output_sharding 12,
+    spmd_parameters_shardings 14) and HloModuleConfigProto (entry_computation_layout 1) of XLA's
+    `xla/service/hlo.proto` and `xla/xla.proto`.
     """
     names = [p.name for p in module.entry.parameters]
     config = _field(1, write_program_shape(module.entry_layout, names))
-    return ShownProgram(HLO_WITH_CONFIG, _field(1, write_module(module)) + _field(2, config))
+    data = write_module(module)
+    if shardings is not None:
+        data += _field(12, shardings.output(module.entry.root.shape.is_tuple))
+        data += b"".join(_field(14, sharding) for sharding in shardings.parameters)
+    return ShownProgram(HLO_WITH_CONFIG, _field(1, data) + _field(2, config))
 
 
 def _field(number: int, message: bytes) -> bytes:

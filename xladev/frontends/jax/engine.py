@@ -6,43 +6,40 @@ numbers, bytes and addresses. What they raise becomes a PJRT error (`describe_er
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from xladev import client as xla
-from xladev.compiler.options import CompileOptions
 from xladev.errors import (
     ArgumentError,
     DeviceError,
     DeviceLostError,
+    InterruptionError,
     OptionError,
     OutOfMemoryError,
     UnsupportedError,
     XladevError,
 )
-from xladev.frontends.jax import client_file
-from xladev.frontends.jax.callbacks import custom_calls, used_callbacks
-from xladev.frontends.jax.compile_options import Override, read_options
-from xladev.frontends.jax.conversion import read_program
+from xladev.frontends.jax.described import Described, described
 from xladev.frontends.jax.element_types import TOKEN_NUMBER, type_of
 from xladev.frontends.jax.forks import check_device, note_compilation
 from xladev.frontends.jax.host_memory import strided_array, writable_array
 from xladev.frontends.jax.library import load as load_library
-from xladev.frontends.jax.option_overrides import overridden
 from xladev.frontends.jax.platform_client import PlatformClient
-from xladev.frontends.jax.program import Described, JaxProgram, described
-from xladev.hlo.custom_calls.registry import known
-from xladev.hlo.ir import HloModule
 from xladev.hlo.shape import array as array_shape
-from xladev.hlo.verifier import source_line
+from xladev.instrument import interruption, is_interruption
 from xladev.runtime.array import DeviceArray, put, to_device
 from xladev.runtime.definition_event import DefinitionEvent
-from xladev.runtime.registry import current_registry
 
-_INVALID_ARGUMENT, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED = 3, 8, 12
-_INTERNAL, _UNAVAILABLE = 13, 14
+if TYPE_CHECKING:
+    from xladev.frontends.jax.profiler import Session
+    from xladev.frontends.jax.program import JaxProgram
+
+_CANCELLED, _INVALID_ARGUMENT, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED = 1, 3, 8, 12
+_ABORTED, _INTERNAL, _UNAVAILABLE = 10, 13, 14
 
 _CODES: Mapping[type[BaseException], int] = MappingProxyType(
     {
@@ -53,22 +50,32 @@ _CODES: Mapping[type[BaseException], int] = MappingProxyType(
         ArgumentError: _INVALID_ARGUMENT,
         OptionError: _INVALID_ARGUMENT,
         DeviceError: _INVALID_ARGUMENT,
+        InterruptionError: _ABORTED,
     }
 )
 
 
 def describe_error(error: BaseException) -> tuple[int, str]:
-    """Status code and text of an exception."""
+    """Status code and text of an exception; the shim raises that of a signal's handler again."""
     code = next((c for kind, c in _CODES.items() if isinstance(error, kind)), _INTERNAL)
+    if is_interruption(error):
+        code = _CANCELLED
     if isinstance(error, XladevError):
         notes = [n for n in getattr(error, "__notes__", ()) if not n.startswith("When it happened")]
         return code, "\n".join([str(error), *notes])
     return code, f"{type(error).__name__}: {error}"
 
 
-def open_client(platform: str) -> tuple[PlatformClient, int]:
-    """A platform and the address of its record; empty means that of highest priority."""
-    opened = PlatformClient(platform)
+def open_client(options: Sequence[tuple[str, str | int]] = ()) -> tuple[PlatformClient, int]:
+    """A client and the address of its record.
+
+    Args:
+        options: ``platform``, whose name it is, or that of highest priority if it is empty; and
+            ``num_devices``, how many virtual devices are wanted of a platform that has such.
+            Others are those of other plugins.
+    """
+    given = dict(options)
+    opened = PlatformClient(str(given.get("platform", "")), int(given.get("num_devices", 0)))
     return opened, opened.address
 
 
@@ -87,56 +94,23 @@ def compile(
 ) -> tuple[JaxProgram, int]:
     """A program for devices of a client, and the address of its record."""
     note_compilation()
-    wanted = read_options(options)
-    first = tuple(range(wanted.num_replicas * wanted.num_partitions))
-    rows = wanted.devices or tuple(
-        first[r * wanted.num_partitions : (r + 1) * wanted.num_partitions]
-        for r in range(wanted.num_replicas)
-    )
-    given = read_program(code, form)
-    module = given.module
-    refuse_unknown_calls(module, client)
-    chosen = _compile_options(rows, wanted.overrides)
-    compiled = xla.compile(module, client.platform, chosen)
-    program = JaxProgram(compiled, given.shown, options, rows, given.interface)
-    program.held = used_callbacks(module)
+    from xladev.frontends.jax import compilation
+
+    program = compilation.compile(client, code, form, options)
     return program, program.address
-
-
-def refuse_unknown_calls(module: HloModule, client: PlatformClient) -> None:
-    """Refuses calls of C functions that neither xladev nor the platform knows.
-
-    Raises:
-        UnsupportedError: naming the first.
-    """
-    platform = current_registry().platform(client.platform)
-    for call in custom_calls(module):
-        target = call["custom_call_target"]
-        if known(target) is None and not platform.compiler.supports(call, platform.describe()):
-            raise UnsupportedError(
-                f"nobody knows the function {target!r}",
-                where=", ".join(filter(None, (call.name, source_line(module, call)))),
-                why="jax.ffi.ffi_call calls C functions that were registered with XLA's own CPU or "
-                "GPU; they are not found here",
-                hint=f"give {target!r} a meaning with xladev.hlo.custom_calls.registry.register",
-            )
-
-
-def _compile_options(
-    rows: tuple[tuple[int, ...], ...], overrides: Sequence[tuple[str, Override]]
-) -> CompileOptions:
-    data = overridden(CompileOptions.from_environment(), overrides).to_json()
-    data |= {"num_replicas": len(rows), "num_partitions": len(rows[0]), "device_assignment": rows}
-    return CompileOptions.from_json(data)
 
 
 def serialize(program: JaxProgram) -> bytes:
     """A program as bytes, for `load`."""
+    from xladev.frontends.jax import client_file
+
     return client_file.write(program)
 
 
 def load(client: PlatformClient, data: bytes) -> tuple[JaxProgram, int]:
     """The program that `serialize` wrote, on the devices it was compiled for."""
+    from xladev.frontends.jax import client_file
+
     program = client_file.read(client, data)
     return program, program.address
 
@@ -173,6 +147,11 @@ def to_host(
     check_device(array.device.description.host_addressable)
     if array.nbytes:
         np.copyto(strided_array(address, type_of(number), dims, strides), array.numpy())
+
+
+def live_dims(array: DeviceArray) -> tuple[int, ...]:
+    """The sizes of an array that is there, those of its dynamic dimensions included."""
+    return array.shape
 
 
 def copy(array: DeviceArray, client: PlatformClient, index: int) -> Described:
@@ -215,6 +194,15 @@ def execute(
     return rows_of_results, () if pending is None else (pending,)
 
 
+def rethrow() -> NoReturn:
+    """Raises why a loop of native code was ended in this thread.
+
+    Raises:
+        BaseException: a signal's handler raised it, or an `InterruptionError`.
+    """
+    interruption.rethrow()
+
+
 def notify(pending: DefinitionEvent, event: int) -> None:
     """Sets the shim's event when ``pending`` is ready; called when the shim has the results."""
     pending.on_ready(lambda error: _set_event(event, error))
@@ -228,3 +216,23 @@ def _set_event(event: int, error: XladevError | None) -> None:
     code, text = describe_error(error)
     data = text.encode()
     library.xladev_event_set(event, code, data, len(data))
+
+
+# Profiles
+
+
+def start_profile(options: bytes) -> Session:
+    """Begins to record, for a client's profiler; options are a serialized ProfileOptions."""
+    from xladev.frontends.jax.profiler import Session
+
+    return Session(options)
+
+
+def stop_profile(session: Session) -> bytes:
+    """Ends that; a serialized XSpace."""
+    return session.stop()
+
+
+def name_thread(device: str) -> None:
+    """Names the calling thread, which runs programs on a device, after that."""
+    threading.current_thread().name = f"worker of {device}"

@@ -15,13 +15,16 @@ class PlatformClient:
 
     Args:
         platform: its name; empty means the platform of highest priority.
+        num_devices: how many virtual devices are wanted, if it has such; 0: as many as it has.
 
     Raises:
         DeviceError: there is no such platform, or it has no device.
     """
 
-    def __init__(self, platform: str) -> None:
+    def __init__(self, platform: str, num_devices: int = 0) -> None:
         registered = current_registry().platform(platform or None)
+        if num_devices:
+            registered.provide_devices(num_devices)
         self.platform = registered.name
         self.devices = registered.devices()
         self.host_addressable = registered.describe().host_addressable

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
-from functools import cache
+from functools import cache, partial
 
 from xladev.errors import PluginError
-from xladev.frontends.jax import adapter, callbacks, forks
+from xladev.frontends.jax import adapter, adapter_callbacks, adapter_rules, callbacks, forks
+from xladev.frontends.jax.costs import lowered_costs
 from xladev.frontends.jax.library import library_path, load
 from xladev.frontends.jax.platform_names import has_addressable_memory, jax_platform_names
+from xladev.instrument import interruption, logger
+from xladev.runtime.registry import current_registry
 
-_log = logging.getLogger("xladev.jax")
+_log = logger("jax")
 
 PRIORITY = -100
 """Below JAX's own CPU: never the default, unless JAX_PLATFORMS says so."""
@@ -36,26 +38,41 @@ def register_platforms() -> None:
         return
     callbacks.register()
     forks.watch_forks(adapter.keep_what_has_threads)
-    adapter.add_callbacks(names)
+    adapter_callbacks.add_callbacks(names)
     adapter.add_dlpack(has_addressable_memory)
     adapter.add_persistent_cache(names)
     adapter.surround_compilations(names, forks.compiling)
+    adapter.add_cost_analysis(names, lowered_costs)
     adapter.keep_host_platform()
     for jax_name, platform in names.items():
-        adapter.register_platform(jax_name, path, {"platform": platform or ""}, PRIORITY)
-        adapter.add_rules(jax_name)
+        options = partial(_client_options, platform)
+        adapter.register_platform(jax_name, path, options, PRIORITY)
+        adapter.add_donation(jax_name)
+        adapter_rules.add_rules(jax_name)
         adapter.add_permutations(jax_name, has_addressable_memory)
+
+
+def _client_options(platform: str | None) -> adapter.Options:
+    """Options of a platform's client; a processor has as many devices as JAX's own CPU is told."""
+    options: adapter.Options = {"platform": platform or ""}
+    if current_registry().platform(platform).kind == "cpu" and (
+        count := adapter.host_device_count()
+    ):
+        options["num_devices"] = count
+    return options
 
 
 @cache
 def prepare_exit() -> None:
     """Lets pending work end before the interpreter exits, and nothing enter it afterwards.
 
-    In a child of fork, what the parent was computing fails.
+    If Ctrl-C ends the process, its loops end early. In a child of fork, what the parent was
+    computing fails.
     """
     library = load()
 
     def leave() -> None:
+        interruption.leave()
         library.xladev_drain()
         library.xladev_shut_down()
 

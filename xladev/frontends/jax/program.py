@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from xladev.client import CompiledModule
 from xladev.compiler.program import Program
-from xladev.compiler.thunks import RunExecutable
+from xladev.compiler.thunks import Constant, Evaluate, RunExecutable, Thunk, Transfer
+from xladev.frontends.jax.callbacks import Callback
 from xladev.frontends.jax.compile_options import write_device_assignment
 from xladev.frontends.jax.conversion import ShownProgram
 from xladev.frontends.jax.element_types import number_of
@@ -20,16 +20,19 @@ from xladev.frontends.jax.entry_interface import (
     places,
 )
 from xladev.frontends.jax.records import ProgramRecord, Storage
+from xladev.frontends.jax.shardings import Shardings
 from xladev.hlo.physical import is_plain
 from xladev.hlo.shape import Shape
 from xladev.runtime.array import DeviceArray
-from xladev.runtime.host_executor import host_address
-
-Described = tuple[DeviceArray, int, int]
-"""An array with its address (0: it has none that the host knows) and its size in bytes."""
 
 SHORT_WORK = 4 << 20
-"""Operations and bytes up to which a program runs in the caller's thread: about a millisecond."""
+"""Operations and bytes up to which a program runs in the caller's thread: about a millisecond.
+
+Only straight code does; of loops nobody knows how long they take. What a callback does takes as
+long as it does, but an error in it is of most use where the program was called.
+"""
+
+_STEPS_AROUND_CALLBACKS = (RunExecutable, Evaluate, Transfer, Constant)
 
 
 class JaxProgram:
@@ -41,10 +44,11 @@ class JaxProgram:
         options: serialized CompileOptionsProto.
         rows: ids of its devices, one row per replica.
         interface: where arguments and results lie.
+        callbacks: the Python functions that it calls, which live as long as it does.
+        shardings: how they lie over the devices; None for a program of one partition.
 
     Attributes:
         host_addressable: True if results have addresses.
-        held: what the program needs as long as it lives.
     """
 
     def __init__(
@@ -54,13 +58,16 @@ class JaxProgram:
         options: bytes,
         rows: tuple[tuple[int, ...], ...],
         interface: EntryInterface,
+        callbacks: Sequence[Callback] = (),
+        shardings: Shardings | None = None,
     ) -> None:
         self.host_addressable = compiled.devices[0].description.host_addressable
-        self.held: Sequence[object] = ()
+        self.callbacks = callbacks
         self.compiled = compiled
         self.shown = shown
         self.options = options
         self.rows = rows
+        self.shardings = shardings
         signature = compiled.program.signature
         self.parameters = signature.parameter_leaves
         self.results = signature.result_leaves
@@ -88,6 +95,7 @@ class JaxProgram:
         record = ProgramRecord()
         self._fill_texts(record)
         self._fill_interface(record)
+        self._fill_shardings(record)
         self._fill_entry(record)
         self._fill_costs(record)
         return record
@@ -139,6 +147,32 @@ class JaxProgram:
         results = zip(self.results, self.interface.results, strict=True)
         seen = [d for s, p in results for d in logical_dims(s.dims, p.order)]
         record.output_dims = numbers(ctypes.c_int64, seen)
+        self._fill_dynamic(record)
+
+    def _fill_dynamic(self, record: ProgramRecord) -> None:
+        if not any(shape.is_dynamic for shape in self.results):
+            return
+        flags = [
+            int(flag)
+            for shape, place in zip(self.results, self.interface.results, strict=True)
+            for flag in logical_dims(shape.dynamic or (False,) * shape.rank, place.order)
+        ]
+        record.output_dynamic = self._storage.numbers(ctypes.c_uint8, flags)
+
+    def _fill_shardings(self, record: ProgramRecord) -> None:
+        if self.shardings is None:
+            return
+        for kind, given in (
+            ("parameter", self.shardings.parameters),
+            ("output", self.shardings.results),
+        ):
+            if not given:  # clients do not take a list of none
+                continue
+            texts = [self._storage.address(text) for text in given]
+            sizes = [len(text) for text in given]
+            numbers = self._storage.numbers
+            setattr(record, f"{kind}_shardings", numbers(ctypes.c_void_p, texts))
+            setattr(record, f"{kind}_sharding_sizes", numbers(ctypes.c_size_t, sizes))
 
     def _fill_entry(self, record: ProgramRecord) -> None:
         signature = self.compiled.program.signature
@@ -162,7 +196,10 @@ class JaxProgram:
         aliased = [a.parameter for a in program.signature.aliases]
         record.alias_nbytes = sum(_host_sizes([self.parameters[p] for p in aliased]))
         record.code_nbytes = sum(len(e.payload) for e in program.executables)
-        record.is_short = work + arguments + results <= SHORT_WORK and not _has_loops(program)
+        steps = _STEPS_AROUND_CALLBACKS if self.callbacks else (RunExecutable,)
+        is_straight = all(isinstance(thunk, steps) for thunk in _thunks(program))
+        record.is_short = work + arguments + results <= SHORT_WORK and is_straight
+        record.has_callbacks = bool(self.callbacks)
 
 
 def _host_sizes(shapes: Sequence[Shape]) -> list[int]:
@@ -174,20 +211,6 @@ def _is_flat(shape: Shape) -> bool:
     return shape.is_array and not shape.is_dynamic and is_plain(shape)
 
 
-def _has_loops(program: Program) -> bool:
-    """True unless the program is straight code of its kernels."""
-    return any(
-        not isinstance(thunk, RunExecutable)
-        for procedure in program.procedures
-        for thunk in procedure.thunks
-    )
-
-
-def described(array: DeviceArray, *, with_address: bool) -> Described:
-    """An array as the shim takes it: with address and size where the host can address it."""
-    if not with_address:
-        return array, 0, 0
-    buffer: Any = array.buffer
-    if buffer is None:
-        return array, 0, 0
-    return array, host_address(buffer.memory), array.nbytes
+def _thunks(program: Program) -> Iterator[Thunk]:
+    for procedure in program.procedures:
+        yield from procedure.thunks

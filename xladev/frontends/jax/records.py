@@ -77,11 +77,16 @@ class ProgramRecord(ctypes.Structure):
         ("output_ranks", ctypes.c_void_p),
         ("parameter_dims", ctypes.c_void_p),
         ("output_dims", ctypes.c_void_p),
+        ("output_dynamic", ctypes.c_void_p),
         ("parameter_layouts", ctypes.c_void_p),
         ("output_layouts", ctypes.c_void_p),
         ("parameter_ranks", ctypes.c_void_p),
         ("parameter_kinds", ctypes.c_void_p),
         ("output_kinds", ctypes.c_void_p),
+        ("parameter_shardings", ctypes.c_void_p),
+        ("output_shardings", ctypes.c_void_p),
+        ("parameter_sharding_sizes", ctypes.c_void_p),
+        ("output_sharding_sizes", ctypes.c_void_p),
         ("donated", ctypes.c_void_p),
         ("alias", ctypes.c_void_p),
         ("entry", ctypes.c_void_p),
@@ -93,6 +98,7 @@ class ProgramRecord(ctypes.Structure):
         ("result_nbytes", ctypes.c_int64),
         ("alias_nbytes", ctypes.c_int64),
         ("is_short", ctypes.c_bool),
+        ("has_callbacks", ctypes.c_bool),
     ]
 
 

@@ -29,6 +29,7 @@ LEAVE = ("xla.sdy.LocalToGlobalShape", "SPMDShardToFullShape")
 
 _HINT = "evaluate() of xladev.hlo.multi_device evaluates on all devices of the mesh"
 _MESHES = "xla.sdy.meshes"
+_SIDES = ("xla.sdy.in_shardings", "xla.sdy.out_shardings")
 _MESH = re.compile(r"([\w.$-]+)\s*=\s*#sdy\.mesh<\[([^\]]*)\](?:,\s*device_ids=\[([\d,\s]*)\])?")
 _AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
 _PER_VALUE = re.compile(r"<@([\w.$-]+),\s*\[((?:[^\[\]])*)\]")
@@ -37,9 +38,9 @@ _AXIS_REF = re.compile(r'"([^"]+)"(?::\((\d+)\)(\d+))?')
 
 
 def has_manual_region(module: HloModule) -> bool:
-    """True if some computation enters a manual region."""
+    """True if some computation enters or leaves a manual region."""
     return any(
-        i.opcode == "custom-call" and i["custom_call_target"] in ENTER
+        i.opcode == "custom-call" and i["custom_call_target"] in (*ENTER, *LEAVE)
         for computation in module.computations
         for i in computation.instructions
     )
@@ -72,10 +73,10 @@ class Parts:
         """The part of one device."""
         return whole[self._window(whole.shape, partition)].copy()
 
-    def join(self, parts: Sequence[Array], dims: tuple[int, ...]) -> Array:
-        """The whole array, of dimensions ``dims``, from the parts of devices 0, 1, 2, ..."""
-        whole = np.zeros(dims, parts[0].dtype)
-        for partition in reversed(range(len(parts))):
+    def join(self, parts: Mapping[int, Array], dims: tuple[int, ...]) -> Array:
+        """The whole array, of dimensions ``dims``, from the parts of some devices."""
+        whole = np.zeros(dims, next(iter(parts.values())).dtype)
+        for partition in reversed(tuple(parts)):
             whole[self._window(dims, partition)] = parts[partition]
         return whole
 
@@ -117,8 +118,13 @@ def _axis_cut(mesh: MeshAxes, ref: tuple[str, str, str]) -> tuple[int, int]:
     return size, whole // (int(ref[1]) * size)
 
 
-def _tiled_parts(sharding: Sharding | None, rank: int) -> Parts:
-    """Parts by a tile assignment; whole arrays where there is none."""
+def tiled_parts(sharding: Sharding | None, rank: int) -> Parts:
+    """Parts by a tile assignment; whole arrays where there is none.
+
+    Args:
+        sharding: a tiled one; any other kind cuts nothing.
+        rank: of the array.
+    """
     if sharding is None or sharding.kind != "tiled":
         return Parts((1,) * rank, lambda _: (0,) * rank)
     ids = sharding.devices
@@ -140,8 +146,8 @@ def border_parts(meshes: Mapping[str, MeshAxes], instruction: InstructionView) -
     """
     if instruction["custom_call_target"] in ENTER:
         wholes = [operand.shape for operand in instruction.operands]
-        return _parts(meshes, instruction, "xla.sdy.in_shardings", wholes)
-    return _parts(meshes, instruction, "xla.sdy.out_shardings", parts_of(instruction.shape))
+        return _parts(meshes, instruction, _SIDES[0], wholes)
+    return _parts(meshes, instruction, _SIDES[1], parts_of(instruction.shape))
 
 
 def _parts(
@@ -153,19 +159,101 @@ def _parts(
     attributes: Mapping[str, str] = dict(instruction.note.frontend_attributes)
     if attribute not in attributes:
         return [
-            _tiled_parts(sharding, shape.rank)
+            tiled_parts(sharding, shape.rank)
             for sharding, shape in zip(_shardings(instruction, len(wholes)), wholes, strict=True)
         ]
-    manual = frozenset(re.findall(r'"([^"]+)"', _plain(attributes.get("xla.sdy.manual_axes", ""))))
-    found: list[Parts] = []
-    for (name, dimensions), shape in zip(
-        _PER_VALUE.findall(_plain(attributes[attribute])), wholes, strict=True
-    ):
-        mesh = meshes.get(name)
-        if mesh is None:
-            raise EvaluationError(f"the module has no mesh {name!r}")
-        found.append(_named_parts(mesh, _DIMENSION.findall(dimensions), manual, shape.rank))
-    return found
+    manual = _manual_axes(instruction)
+    pairs = zip(named_shardings(attributes[attribute]), wholes, strict=True)
+    return [named_parts(meshes, named, shape.rank, manual) for named, shape in pairs]
+
+
+def _manual_axes(instruction: InstructionView) -> frozenset[str]:
+    attributes: Mapping[str, str] = dict(instruction.note.frontend_attributes)
+    return frozenset(re.findall(r'"([^"]+)"', _plain(attributes.get("xla.sdy.manual_axes", ""))))
+
+
+def border_groups(
+    meshes: Mapping[str, MeshAxes], instruction: InstructionView, count: int
+) -> tuple[tuple[int, ...], ...]:
+    """Which devices hold the parts of one array: those that differ in manual axes only.
+
+    Along the other axes all hold the same, or, within another manual region, arrays of their own.
+    The devices of each group are in the order of their places along the manual axes.
+
+    Args:
+        meshes: of the module.
+        instruction: a custom call of one of the targets ENTER or LEAVE.
+        count: number of partitions.
+    """
+    attributes: Mapping[str, str] = dict(instruction.note.frontend_attributes)
+    named = [
+        named
+        for attribute in _SIDES
+        for named in named_shardings(attributes.get(attribute, ""))
+        if named.mesh in meshes
+    ]
+    if not named:
+        return (tuple(range(count)),)
+    mesh, manual = meshes[named[0].mesh], _manual_axes(instruction)
+    groups: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = {}
+    for partition in range(count):
+        at = mesh.coordinates(partition)
+        outer = tuple(at[name] for name, _ in mesh.axes if name not in manual)
+        inner = tuple(at[name] for name, _ in mesh.axes if name in manual)
+        groups.setdefault(outer, []).append((inner, partition))
+    return tuple(tuple(p for _, p in sorted(group)) for group in groups.values())
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSharding:
+    """How one value lies, by the axes of a mesh.
+
+    Attributes:
+        text: as it is written, without the attribute around it.
+        mesh: name of the mesh.
+        dimensions: for each dimension the axes that cut it, and ``?`` where it is open.
+    """
+
+    text: str
+    mesh: str
+    dimensions: tuple[str, ...]
+
+    @property
+    def is_open(self) -> bool:
+        """True if no axis cuts it, and some dimension may be cut."""
+        return "?" in "".join(self.dimensions) and '"' not in "".join(self.dimensions)
+
+
+def named_shardings(text: str) -> list[NamedSharding]:
+    """The shardings in an attribute ``#sdy.sharding...``, one per value."""
+    return [
+        NamedSharding(found[0], found[1], tuple(_DIMENSION.findall(found[2])))
+        for found in _PER_VALUE.finditer(_plain(text))
+    ]
+
+
+def named_parts(
+    meshes: Mapping[str, MeshAxes],
+    named: NamedSharding,
+    rank: int,
+    manual: frozenset[str] | None = None,
+) -> Parts:
+    """Parts by the axes of a mesh.
+
+    Args:
+        meshes: of the module.
+        named: how the value lies.
+        rank: of the array.
+        manual: the axes that count; None means all.
+
+    Raises:
+        EvaluationError: it names a mesh that the module does not have.
+    """
+    mesh = meshes.get(named.mesh)
+    if mesh is None:
+        raise EvaluationError(f"the module has no mesh {named.mesh!r}")
+    axes = frozenset(name for name, _ in mesh.axes) if manual is None else manual
+    return _named_parts(mesh, named.dimensions, axes, rank)
 
 
 def _plain(text: str) -> str:
@@ -202,8 +290,10 @@ def _evaluate_leave(
     parts = border_parts(link.meshes, instruction)
     _check_devices(link, parts)
     members = link.exchange(instruction, link.topology.devices, tuple(operands))
+    groups = border_groups(link.meshes, instruction, len(members))
+    mine = next(group for group in groups if link.device.partition in group)
     joined = tuple(
-        part.join(values, shape.dims)
+        part.join({p: values[p] for p in mine}, shape.dims)
         for part, values, shape in zip(parts, zip(*members, strict=True), wholes, strict=True)
     )
     return joined if instruction.shape.is_tuple else joined[0]

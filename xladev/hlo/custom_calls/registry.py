@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from threading import Lock
 from types import MappingProxyType
 
-from xladev.errors import ArgumentError, EvaluationError
+from xladev.errors import ArgumentError, EvaluationError, XladevError
 from xladev.hlo.custom_calls import (
     buffers,
     cusolver,
@@ -29,6 +29,7 @@ from xladev.hlo.custom_calls import (
     top_k,
 )
 from xladev.hlo.custom_calls.definition import CustomCall
+from xladev.hlo.custom_calls.user_functions import fitted, user_function
 from xladev.hlo.literal import Value
 from xladev.hlo.opdef import Evaluation, InstructionView, OpCall
 from xladev.hlo.shape import Shape
@@ -108,8 +109,15 @@ def evaluate_custom_call(
 
     Raises:
         EvaluationError: the target is unknown, or has no meaning on the host.
+        UserFunctionError: it was registered, and the function that gives its value raised, or
+            gave what does not fit the instruction's shape.
     """
     target = find(instruction["custom_call_target"])
     if target.evaluate is None:
         raise EvaluationError(f"custom call {target.target!r} has no value here")
-    return target.evaluate(evaluation, instruction, tuple(operands))
+    if _registered.get(target.target) is not target:
+        return target.evaluate(evaluation, instruction, tuple(operands))
+    what = f"the function registered for custom call {target.target!r}"
+    with user_function(what, passes=(XladevError,)):
+        value = target.evaluate(evaluation, instruction, tuple(operands))
+    return fitted(value, instruction.shape, what)

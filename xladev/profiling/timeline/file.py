@@ -13,6 +13,7 @@ from typing import Any
 
 from xladev.compiler.whole_file import write_whole
 from xladev.errors import FileError, FormatError
+from xladev.instrument import pass_interruption
 
 _FAST = 1
 
@@ -54,11 +55,13 @@ def read_trace(path: Path) -> dict[str, Any]:
     try:
         data = path.read_bytes()
     except OSError as error:
+        pass_interruption(error)
         raise FileError.of("cannot read", path, error) from error
     try:
         plain = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
         document = json.loads(plain)
     except (ValueError, RecursionError, EOFError, OSError, zlib.error) as error:
+        pass_interruption(error)
         raise _no_trace(path, str(error)) from error
     if isinstance(document, list):  # the format's short form
         document = {"traceEvents": document}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from xml.sax.saxutils import escape
 
 from xladev.errors import ArgumentError
 from xladev.profiling.graph.shades import hue
-from xladev.profiling.graph.svg import without_no_xml
+from xladev.profiling.graph.svg import xml_text
 from xladev.profiling.timeline.sound import in_order, sound_events
 
 _LABEL, _ROW, _GAP, _TOP, _MARGIN = 170, 17, 6, 26, 10
@@ -128,7 +127,7 @@ def _slice(each: Slice, left: float, width: float, top: float) -> str:
     box = (
         f'<rect x="{left:.1f}" y="{top:.0f}" width="{width:.1f}" height="{_ROW - 2}" rx="2" '
         f'fill="{_colour(category)}" stroke="#868e96" stroke-width="0.4">'
-        f"<title>{_safe(name)}: {each['dur']:,.3f} us</title></rect>"
+        f"<title>{xml_text(name)}: {each['dur']:,.3f} us</title></rect>"
     )
     if width < 4 * _LETTER:
         return box
@@ -148,10 +147,6 @@ def _shortened(text: str, width: float) -> str:
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
-def _safe(text: str) -> str:
-    return escape(without_no_xml(text))
-
-
 def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
     end = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    return f'<text x="{x:.1f}" y="{y:.0f}" fill="#212529"{end}>{_safe(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.0f}" fill="#212529"{end}>{xml_text(text)}</text>'

@@ -32,6 +32,16 @@ def test_assignment_is_by_replica(rows: tuple[tuple[int, ...], ...]) -> None:
     assert read_options(_options(rows)) == JaxOptions(len(rows), len(rows[0]), rows)
 
 
+@pytest.mark.parametrize("packed", [True, False])
+def test_whose_sharding_may_be_chosen(packed: bool) -> None:
+    """Fields 12 (results) and 18 (parameters) of the build options."""
+    results = _message(12, b"\x01\x00") if packed else b"\x60\x01\x60\x00"
+    build = results + b"\x92\x01\x01\x01"
+    found = read_options(_message(3, build))
+    assert found.propagate_to_output == (True, False)
+    assert found.propagate_to_parameters == (True,)
+
+
 def test_unknown_fields_are_skipped() -> None:
     noise = b"\x09" + b"12345678" + b"\x15" + b"1234" + _message(15, b"abc")
     assert read_options(noise + _options(((2,),))).devices == ((2,),)

@@ -60,6 +60,7 @@ def test_module_takes_and_gives_what_lies_in_memory() -> None:
     assert [s.layout and s.layout.minor_to_major for s in shown.parameters] == [(0, 1), (1, 0)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("platform", ["xladev_cpu", "template_npu"])
 def test_jax_lays_arrays_out(platform: str) -> None:
     run_jax(
@@ -91,6 +92,7 @@ assert np.array_equal(jax.device_put(small, Format(Layout((1, 0)), where)), smal
     )
 
 
+@pytest.mark.long
 def test_kinds_of_memory() -> None:
     run_jax(
         """

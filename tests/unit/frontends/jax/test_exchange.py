@@ -1,6 +1,10 @@
 """Arrays in and out: memory of the caller's, DLPack with the host's libraries, programs on disk."""
 
+import pytest
+
 from tests.tools.jax_child import run_jax
+
+pytestmark = pytest.mark.long
 
 
 def test_dlpack_shares_memory_with_the_host() -> None:

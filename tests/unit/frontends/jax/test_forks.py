@@ -1,6 +1,8 @@
 """Children of fork: the CPU goes on, and what they cannot do is an error, never a wait."""
 
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +28,7 @@ loop(x).block_until_ready(), f(x).block_until_ready()
 """
 
 
+@pytest.mark.long
 def test_child_runs_what_is_compiled_and_exits() -> None:
     run_jax(
         _FORK
@@ -37,6 +40,7 @@ in_child(runs, 7)
     )
 
 
+@pytest.mark.long
 def test_what_the_parent_was_computing_fails_in_the_child() -> None:
     run_jax(
         _FORK
@@ -62,6 +66,46 @@ assert np.asarray(after)[0, 0] == 1
     )
 
 
+# Preloaded: threads wait before they lock within the shim, so that others run between their steps.
+_SLOW_LOCKS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+int pthread_mutex_lock(pthread_mutex_t *mutex) {
+    static int (*lock)(pthread_mutex_t *);
+    if (!lock) lock = dlsym(RTLD_NEXT, "pthread_mutex_lock");
+    Dl_info caller;
+    if (gettid() != getpid() && dladdr(__builtin_return_address(0), &caller) &&
+        strstr(caller.dli_fname, "xladev"))
+        usleep(5000);
+    return lock(mutex);
+}
+"""
+
+
+@pytest.mark.long
+def test_child_leaves_alone_what_a_lost_thread_has_freed(tmp_path: Path) -> None:
+    preloaded = tmp_path / "slow_locks.so"
+    build = ["cc", "-shared", "-fPIC", "-xc", "-", "-o", preloaded, "-ldl"]
+    subprocess.run(build, input=_SLOW_LOCKS, text=True, check=True)
+    run_jax(
+        _FORK
+        + """
+slow = jax.jit(lambda x: jax.lax.fori_loop(0, 20, lambda i, c: c @ c / 300, x))
+big = jnp.ones((300, 300))
+for _ in range(5):
+    slow(big).block_until_ready()
+    in_child(lambda: None)
+""",
+        LD_PRELOAD=str(preloaded),
+        GLIBC_TUNABLES="glibc.malloc.tcache_count=0",
+        MALLOC_PERTURB_="1",
+    )
+
+
+@pytest.mark.long
 def test_child_compiles_or_is_told_why_not() -> None:
     run_jax(
         _FORK
@@ -76,6 +120,7 @@ in_child(compiles)
     )
 
 
+@pytest.mark.long
 def test_child_is_told_that_a_device_stayed_with_the_parent() -> None:
     run_jax(
         _FORK

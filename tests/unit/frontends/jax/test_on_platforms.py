@@ -4,6 +4,8 @@ import pytest
 
 from tests.tools.jax_child import run_jax
 
+pytestmark = pytest.mark.long
+
 PLATFORMS = ("xladev_cpu", "template_npu", "interpreter", "xladev")
 
 
@@ -37,6 +39,24 @@ for name in names:
 strided = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)[::-1, :, ::2]
 assert np.asarray(jax.device_put(strided)).tolist() == strided.tolist()
 """
+    )
+
+
+def test_a_copy_on_its_way_to_another_device_outlives_donation() -> None:
+    """The copy waits behind others of its device; meanwhile the array is donated."""
+    run_jax(
+        """
+import numpy as np
+first, second = jax.devices()[:2]
+negate = jax.jit(lambda x: -x, donate_argnums=0)
+for turn in range(10):
+    x = jax.device_put(np.full((300, 300), turn, np.float32), first)
+    others = [jax.device_put(x + n, second) for n in range(4)]
+    copied = jax.device_put(x, second)
+    negated = negate(x)
+    assert (np.asarray(copied) == turn).all() and (np.asarray(negated) == -turn).all(), turn
+""",
+        "template_npu",
     )
 
 

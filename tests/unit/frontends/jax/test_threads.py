@@ -1,6 +1,10 @@
 """JAX on a CPU of several threads: callers in many threads, children of fork, ends in between."""
 
+import pytest
+
 from tests.tools.jax_child import run_jax
+
+pytestmark = pytest.mark.long
 
 _BEGIN = """
 import os, threading

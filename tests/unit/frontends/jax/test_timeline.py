@@ -11,6 +11,8 @@ from xladev.profiling.timeline.check import check_trace
 from xladev.profiling.timeline.file import read_trace
 from xladev.profiling.timeline.tables import ask, open_tables
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """
 f = jax.jit(lambda w, x: jax.nn.softmax(x @ w))
 x = jnp.ones((64, 64))

@@ -56,6 +56,7 @@ def run(text: str, folder: Path, target: Path) -> subprocess.CompletedProcess[st
     )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "files"),
     [("work(3)", 1), (FORK, 2), (START, 2), (MULTIPROCESSING, 3)],

@@ -124,6 +124,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.long
 def test_perfetto_reads_what_was_written(viewer: Any, trace: Path) -> None:
     shown = viewer.inner_text("body")
     assert "cpu:0" in shown
