@@ -30,6 +30,11 @@ BATCH = 100
 REPORTS = 10
 TIMELINE = "timeline.ctf.json"
 PICTURES = ("step.html", "step.svg")
+WRITTEN = {
+    TIMELINE: "its timeline: open it in https://ui.perfetto.dev or chrome://tracing",
+    "step.html": "its graph, coloured by time: open it in a browser",
+    "step.svg": "the same as a picture",
+}
 
 
 def batches(data: datasets.Dataset, seed: int) -> Iterator[tuple[datasets.Array, datasets.Array]]:
@@ -75,7 +80,9 @@ def draw(features: int, platform: str, timeline: Timeline, options: argparse.Nam
     for name in PICTURES:
         with open(devnull, "w") as nothing, redirect_stdout(nothing):
             xladev_command([*words, "-o", str(options.out / name)])
-    print(f"last step: {', '.join(str(options.out / n) for n in (TIMELINE, *PICTURES))}")
+    print(f"what the last step did is written to {options.out.resolve()}:")
+    for name, what in WRITTEN.items():
+        print(f"  {name:18} {what}")
 
 
 def accuracy(data: datasets.Dataset, options: argparse.Namespace, weights: list[object]) -> float:

@@ -23,10 +23,12 @@ def make(folder: Path, *words: str, commands: tuple[str, ...]) -> str:
     return done.stdout.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_trains_to_95_percent(tmp_path: Path) -> None:
     assert make(tmp_path, commands=("cc",)) == "test accuracy 95.6% after 500 steps"
 
 
+@pytest.mark.long
 @pytest.mark.rotating
 @pytest.mark.parametrize(
     ("target", "compiler", "emulator"),

@@ -118,6 +118,7 @@ def test_mnist_files_run_through_the_wider_program(tmp_path: Path) -> None:
     assert re.search(r"step +2 +loss \d", output), output
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("platform", ["cpu", "template_npu"])
 def test_the_last_step_is_drawn_compiled_and_op_by_op(platform: str, tmp_path: Path) -> None:
     kernels: dict[str, set[str]] = {}
@@ -125,9 +126,11 @@ def test_the_last_step_is_drawn_compiled_and_op_by_op(platform: str, tmp_path: P
         out = tmp_path / (mode or "compiled")
         words = ("--platform", platform, "--steps", "3", "--out", str(out), *filter(None, [mode]))
         output = train(*words)
-        last, drawn = output.splitlines()[-3:-1]
+        last, where, *drawn = output.splitlines()[-6:-1]
         assert last.startswith("step     3")
-        assert drawn.startswith(f"last step: {out / 'timeline.ctf.json'}, ")
+        assert where == f"what the last step did is written to {out.resolve()}:"
+        assert [line.split()[0] for line in drawn] == ["timeline.ctf.json", "step.html", "step.svg"]
+        assert all((out / line.split()[0]).is_file() for line in drawn)
         document = read_trace(out / "timeline.ctf.json")
         assert check_trace(document) == []
         slices = [e for e in document["traceEvents"] if e.get("cat") == "kernel"]

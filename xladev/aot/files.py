@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from xladev.errors import FileError
+from xladev.instrument import is_interruption, pass_interruption
 
 
 def write_together(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
@@ -64,6 +65,7 @@ def _write_all(scratch: Path, folder: Path, files: Mapping[str, bytes]) -> None:
         try:
             (scratch / name).write_bytes(data)
         except OSError as error:
+            pass_interruption(error)
             raise FileError.of("cannot write", folder / name, error) from error
 
 
@@ -85,12 +87,11 @@ def _rename_all(scratch: Path, folder: Path, names: tuple[str, ...]) -> None:
                 _move(place, before / name, moved)
         for name in reversed(names):
             _move(scratch / name, folder / name, moved)
-    except OSError as error:
+    except BaseException as error:
         _undo(moved)
+        if not isinstance(error, OSError) or is_interruption(error):
+            raise
         raise FileError.of("cannot write", error.filename or folder, error) from error
-    except BaseException:
-        _undo(moved)
-        raise
 
 
 def _move(source: Path, destination: Path, moved: list[tuple[Path, Path]]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from xladev import __version__
 from xladev.aot.interface import BEST_ALIGNMENT, CValue, Interface
+from xladev.errors import printable
 
 
 def header(interface: Interface) -> str:
@@ -43,7 +44,7 @@ def header(interface: Interface) -> str:
 
 def comment(text: str) -> str:
     """The text in one line, where no comment of C or JavaScript ends inside it."""
-    return " ".join(text.split()).replace("*/", "* /").replace("/*", "/ *")
+    return printable(" ".join(text.split()).replace("*/", "* /").replace("/*", "/ *"))
 
 
 def type_text(value: CValue) -> str:

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from xladev.errors import ArgumentError, FileError, UsageError
 from xladev.hlo.array_files import ARRAY_FILE_DAMAGE
 from xladev.hlo.dtype import PrimitiveType
-from xladev.hlo.literal import Literal
+from xladev.hlo.literal import Literal, has_mask
 from xladev.hlo.shape import Shape
+from xladev.instrument import pass_interruption
 
 HostArray = npt.NDArray[Any]
 
@@ -139,6 +140,8 @@ def bound_literal(binding: Binding, shape: Shape) -> Literal:
     if not shape.is_array or shape.is_dynamic:
         raise _misfit(binding, f"only arrays of fixed sizes are bound; it is {shape}")
     value = binding.value
+    if has_mask(value):
+        raise _misfit(binding, "it is masked, and a constant has no mask: value.filled(number)")
     if isinstance(value, str):
         value = _read_array(value, binding)
     if isinstance(value, np.ndarray):
@@ -204,6 +207,7 @@ def _read_array(text: str, binding: Binding) -> HostArray:
         with found:
             return _array_of(found, key, path, binding)
     except OSError as error:
+        pass_interruption(error)
         raise FileError.of("cannot read", path, error) from error
     except ARRAY_FILE_DAMAGE as error:
         raise _misfit(binding, f"{path} is no .npy or .npz file of plain arrays") from error

@@ -12,17 +12,24 @@ from xladev.aot.header import type_text
 from xladev.aot.names import program_name
 from xladev.aot.selection import Feed, Fetch, Selection, parse_binding, parse_named
 from xladev.cli.inputs import add_options
-from xladev.cli.output import print_table, progress
-from xladev.client import load
+from xladev.cli.output import print_line, print_table, progress
+from xladev.cli.programs import PROGRAM_HELP, load_program
 from xladev.compiler.options import CompileOptions
 from xladev.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument("file", type=Path, help="HLO text or serialized HloModuleProto")
+    parser.add_argument("file", type=Path, help=PROGRAM_HELP)
     parser.add_argument("--name", help="what names in C begin with; default: of the file")
-    parser.add_argument("--out", type=Path, help="folder to write to; default: the name")
+    parser.add_argument(
+        "-o",
+        "--output",
+        "--out",
+        dest="out",
+        type=Path,
+        help="folder to write to; default: the name",
+    )
     parser.add_argument(
         "--target", metavar="TRIPLE", help="such as aarch64-linux-gnu; default: this machine's"
     )
@@ -66,7 +73,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _compiled(arguments: argparse.Namespace, config: Config, name: str) -> Bundle:
-    module = load(arguments.file)
+    module = load_program(arguments.file)
     in_place = config.in_place is not False and not arguments.apart
     options = CompileOptions.from_environment().with_options(config.options)
     return compile(
@@ -105,7 +112,7 @@ def _selection(arguments: argparse.Namespace) -> Selection:
 
 def _report(bundle: Bundle) -> None:
     interface = bundle.interface
-    print(f"{interface.name}: {interface.module} for {interface.target}")
+    print_line(f"{interface.name}: {interface.module} for {interface.target}")
     table = [("", "NAME", "TYPE", "BYTES", "IN HLO")]
     for kind, values in (("argument", interface.arguments), ("result", interface.results)):
         table += [(kind, v.name, type_text(v), f"{v.nbytes:,}", v.source) for v in values]

@@ -6,13 +6,12 @@ import argparse
 from pathlib import Path
 
 from xladev.cli.output import check_least
-from xladev.errors import UsageError
-from xladev.runtime.tiers import TIERS, Tier
+from xladev.errors import UsageError, printable
 from xladev.testing.certificate.certificate import Certificate
 from xladev.testing.certificate.issue import CERTIFICATE, Outcome, issue
 from xladev.testing.certificate.levels import LEVELS
 from xladev.testing.certificate.statement import STATEMENT
-from xladev.testing.certificate.verify import run_sample, verify_file
+from xladev.testing.certificate.verify import compare_installed, run_sample, verify_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of inputs; of the choice of a sample")
     parser.add_argument("--verify", type=Path, metavar="FILE", help="check this CERTIFICATE.json")
     parser.add_argument("--sample", type=int, metavar="N", help="with --verify: run N cases again")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes of the suite")
     parser.add_argument("--quiet", action="store_true", help="no output of the suite")
     parser.set_defaults(run=_run)
 
@@ -54,27 +54,24 @@ def _run(arguments: argparse.Namespace) -> int:
         tighten=arguments.tighten,
         waivers=arguments.waivers,
         quiet=arguments.quiet,
+        jobs=arguments.jobs,
     )
     if outcome.certificate is None:
         _print_objections(outcome, arguments)
         return 1
     _print_certificate(outcome.certificate, arguments.out)
+    _print_next(outcome)
     return 0
 
 
 def _print_certificate(certificate: Certificate, folder: Path) -> None:
     print(certificate.statement)
     print(f"{folder / CERTIFICATE}, {folder / STATEMENT} written")
-    if certificate.level < len(LEVELS):
-        print(f"next: {_what_is_next(TIERS[certificate.level])}")
 
 
-def _what_is_next(tier: Tier) -> str:
-    """What a level asks a vendor to write."""
-    routes = [", ".join(part) for part in (tier.functions, tier.instead) if part]
-    if tier.instead:
-        routes[1] = f"{tier.functions[0]}, {routes[1]}"
-    return f"level {tier.number}, {tier.name}: write {'; or '.join(routes)}"
+def _print_next(outcome: Outcome) -> None:
+    for step in outcome.next_steps:
+        print(printable(f"next: {step}"))
 
 
 def _print_objections(outcome: Outcome, arguments: argparse.Namespace) -> None:
@@ -85,6 +82,7 @@ def _print_objections(outcome: Outcome, arguments: argparse.Namespace) -> None:
     if outcome.reached is not None:
         again = f"xladev certify {arguments.name} --level {outcome.reached.number}"
         print(f"level {outcome.reached.number}, {outcome.reached.name}, is reached: {again}")
+    _print_next(outcome)
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -93,6 +91,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     certificate = verify_file(arguments.verify)
     print(certificate.statement)
     print("digest, suite, level and counts agree")
+    print(printable(compare_installed(certificate)))
     if arguments.sample is None:
         print("nothing was run; --sample N runs N of its cases again")
         return 0

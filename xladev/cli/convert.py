@@ -1,36 +1,51 @@
-"""`xladev convert`: serialized HloModuleProto to text and back."""
+"""`xladev convert`: serialized HloModuleProto to text and back, and StableHLO to either."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
-from xladev.client import load
+from xladev.cli.programs import PROGRAM_HELP, load_program
 from xladev.compiler.whole_file import write_whole
 from xladev.errors import UsageError
+from xladev.hlo.foreign import foreign_format
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import is_text, read_file
 from xladev.hlo.proto import write_module
 from xladev.hlo.text import print_module
 
+_FORMS: Mapping[str, str] = MappingProxyType({".pb": "proto", ".hlo": "text", ".txt": "text"})
+"""What names of files say of their form."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument("file", type=Path, help="HLO text or serialized HloModuleProto")
-    parser.add_argument("--to", choices=("text", "proto"), help="default: the other form")
+    parser.add_argument("file", type=Path, help=PROGRAM_HELP)
+    parser.add_argument(
+        "--to", choices=("text", "proto"), help="default: by the output, or the other form"
+    )
     parser.add_argument("-o", "--output", type=Path, help="default: standard output")
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    source = read_file(arguments.file)
-    wanted = arguments.to or ("proto" if is_text(source) else "text")
-    data = contents(load(source), wanted)
+    module = load_program(arguments.file)
+    data = contents(module, wanted := arguments.to or _form(arguments))
     write_output(arguments.output, data)
     if arguments.output is not None:
         print(f"{arguments.output}: {wanted}, {len(data)} bytes", file=sys.stderr)
     return 0
+
+
+def _form(arguments: argparse.Namespace) -> str:
+    """The form that the name of the output says, or else the other one."""
+    if arguments.output is not None and arguments.output.suffix in _FORMS:
+        return _FORMS[arguments.output.suffix]
+    source = read_file(arguments.file)
+    return "proto" if is_text(source) and foreign_format(source) is None else "text"
 
 
 def contents(module: HloModule, form: str) -> bytes:

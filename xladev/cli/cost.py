@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from xladev.cli.inputs import add_options, given_options
-from xladev.cli.output import check_least, print_json, print_table, progress
-from xladev.client import load
+from xladev.cli.output import check_least, print_json, print_line, print_table, progress
+from xladev.cli.programs import PROGRAM_HELP, load_program
+from xladev.client import host_targets
 from xladev.compiler.cost import InstructionCost, ProgramCost, loop_turns, program_cost, roofline
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.ir import HloModule
 from xladev.runtime.registry import current_registry
-from xladev.testing.debug.forms import KERNELS, forms_of
+from xladev.testing.debug.forms import forms_of
 
 _HEAD = ("INSTRUCTION", "SHAPE", "TURNS", "FLOPS", "FUNCTIONS", "BYTES", "FLOPS/BYTE", "LEAST", "")
 
@@ -26,7 +28,7 @@ _SHOWN_RATES = MappingProxyType(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument("file", type=Path, help="HLO text or serialized HloModuleProto")
+    parser.add_argument("file", type=Path, help=PROGRAM_HELP)
     parser.add_argument(
         "--platform", help="show its kernels, and the least time that its rates allow"
     )
@@ -38,11 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     check_least("--top", arguments.top, 1)
-    module, device = load(arguments.file), None
+    module, device = load_program(arguments.file), None
     if arguments.platform is None:
         cost = program_cost(module)
     else:
-        cost, device = _on_platform(module, arguments.platform, given_options(arguments))
+        with progress(f"compiling {arguments.file.name}"):
+            cost, device = _on_platform(module, arguments.platform, given_options(arguments))
     report = _report(module, cost, device)
     if arguments.json:
         print_json(report)
@@ -55,9 +58,11 @@ def _on_platform(
     module: HloModule, name: str, options: CompileOptions
 ) -> tuple[ProgramCost, DeviceDescription]:
     """What the kernels of the program cost, and the device."""
-    target = current_registry().platform(name).compile_target(options.target)
-    forms = forms_of(module, target, options)
-    plain = next(form.module for form in reversed(forms) if form.step != KERNELS)
+    registry = current_registry()
+    platform = registry.platform(name)
+    target = platform.compile_target(options.target)
+    forms = forms_of(module, target, options, partial(host_targets, registry, platform))
+    plain = next(form.module for form in reversed(forms) if not form.has_kernels)
     with progress(f"measuring the rates of {name}"):
         description = target.rated()
     return program_cost(forms[-1].module, loop_turns(plain)), description
@@ -114,7 +119,7 @@ def _print(report: dict[str, Any], top: int) -> None:
     print_table([_HEAD, *(_cells(row) for row in rows[:top])])
     if len(rows) > top:
         print(f"and {len(rows) - top} more: --top, or --json for all")
-    print(
+    print_line(
         f"{report['module']}: {report['flops']:,} floating-point operations, "
         f"{report['transcendentals']:,} transcendental functions, "
         f"{report['bytes_accessed']:,} bytes"
@@ -124,7 +129,9 @@ def _print(report: dict[str, Any], top: int) -> None:
     elif report["device"] is not None:
         print(f"{report['device']} does not say its rates: no least time")
     if report["loops_counted_once"]:
-        print(f"loops of unknown length, counted once: {', '.join(report['loops_counted_once'])}")
+        print_line(
+            f"loops of unknown length, counted once: {', '.join(report['loops_counted_once'])}"
+        )
 
 
 def _by_rates(report: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from xladev.cli.output import print_json, print_table
+from xladev.errors import one_line
 from xladev.runtime.diagnosis import diagnose
 from xladev.runtime.registry import current_registry
 
@@ -40,7 +41,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for p in platforms:
         for n, d in enumerate(p.devices):
             mark = " *" if p.is_default and n == 0 else ""
-            about = d.error.splitlines()[0] if d.error else d.description
+            about = one_line(d.error) if d.error else d.description
             table.append((d.name + mark, p.kind, str(p.priority), about, d.target))
     print_table(table)
     if broken:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from xladev.cli.inputs import add_inputs, given_inputs
 from xladev.cli.output import progress
-from xladev.client import load
-from xladev.errors import ArgumentError
+from xladev.cli.programs import PROGRAM_HELP, load_program
+from xladev.errors import ArgumentError, printable_name
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.text.printer import PrintOptions, print_instruction
 from xladev.profiling.structure import ComputationDifference, differences
@@ -21,7 +21,7 @@ _SHORT = PrintOptions(layouts=False, metadata=False, backend_config=False, large
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument("first", type=Path, help="HLO text or serialized HloModuleProto")
+    parser.add_argument("first", type=Path, help=PROGRAM_HELP)
     parser.add_argument("second", type=Path, help="another program")
     parser.add_argument("--numbers", action="store_true", help="run both, compare their results")
     parser.add_argument(
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    first, second = load(arguments.first), load(arguments.second)
+    first, second = load_program(arguments.first), load_program(arguments.second)
     found = differences(first, second)
     for difference in found:
         print("\n".join(_lines(difference)))
@@ -45,7 +45,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _lines(difference: ComputationDifference) -> Iterator[str]:
     """As `diff` has them: ``-`` of the first program, ``+`` of the second."""
     a, b = difference.first, difference.second
-    name = a.name if a.name == b.name else f"{a.name} and {b.name}"
+    name = printable_name(a.name if a.name == b.name else f"{a.name} and {b.name}")
     yield (
         f"{name}: {difference.same} instructions the same, {difference.fed} differ only in what "
         f"feeds them, {len(difference.removed)} removed, {len(difference.added)} added, "

@@ -13,10 +13,14 @@ from typing import Any
 from xladev.cli.convert import write_output
 from xladev.cli.inputs import add_options, given_options
 from xladev.cli.output import progress
-from xladev.client import host_targets, load
+from xladev.cli.programs import PROGRAM_HELP, load_program
+from xladev.client import host_targets
+from xladev.compiler.pass_table import SDK_PASSES
+from xladev.compiler.prepare import prepare
 from xladev.errors import UsageError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloModule
+from xladev.passes.pipeline import Instrumentation, instrumented
 from xladev.passes.registry import parse_passes
 from xladev.profiling.graph.colours import kernels_of, with_times
 from xladev.profiling.graph.html import html_page
@@ -26,7 +30,8 @@ from xladev.profiling.graph.shades import COLOURS
 from xladev.profiling.graph.svg import png_picture, svg_picture
 from xladev.profiling.timeline.file import read_trace
 from xladev.runtime.registry import current_registry
-from xladev.testing.debug.forms import KERNELS, forms_of
+from xladev.testing.debug.assembly import split
+from xladev.testing.debug.forms import forms_of
 from xladev.testing.debug.placement import placements
 
 
@@ -63,7 +68,7 @@ _PICTURES: Mapping[str, _Picture] = MappingProxyType({"dot": _dot, "svg": _svg, 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument("file", type=Path, help="HLO text or serialized HloModuleProto")
+    parser.add_argument("file", type=Path, help=PROGRAM_HELP)
     parser.add_argument("other", type=Path, nargs="?", help="another program, beside it (html)")
     parser.add_argument("--passes", help="show it after these passes beside it (html)")
     parser.add_argument("--platform", help="show the kernels that this platform is given")
@@ -111,10 +116,10 @@ def _programs(arguments: argparse.Namespace) -> list[_Shown]:
         raise UsageError("a second program and --passes were given", why="the page shows two")
     if arguments.unfused and arguments.platform is None:
         raise UsageError("--unfused without --platform", hint="--platform says whose kernels")
-    modules = [load(path) for path in (arguments.file, arguments.other) if path is not None]
+    modules = [load_program(path) for path in (arguments.file, arguments.other) if path is not None]
     if arguments.passes is not None:
         changed = modules[0]
-        for each in parse_passes(arguments.passes):
+        for each in parse_passes(arguments.passes, SDK_PASSES):
             changed = each.run(changed)
         modules.append(changed)
     if arguments.platform is None:
@@ -127,13 +132,16 @@ def _on_platform(module: HloModule, arguments: argparse.Namespace) -> _Shown:
     registry = current_registry()
     platform, options = registry.platform(arguments.platform), given_options(arguments)
     target = platform.compile_target(options.target)
-    forms = forms_of(module, target, options)
     hosts = partial(host_targets, registry, platform)
-    devices = {p.instruction.name: p.device for p in placements(module, target, options, hosts)}
+    forms = forms_of(module, target, options, hosts)
+    with instrumented(Instrumentation()):
+        ready = prepare(module, target, options)
+    places = placements(split(ready, target, options, hosts))
+    devices = {p.instruction.name: p.device for p in places}
     last = forms[-1].module
     fusions = kernels_of(last)
     if arguments.unfused:
-        plain = next(form.module for form in reversed(forms) if form.step != KERNELS)
+        plain = next(form.module for form in reversed(forms) if not form.has_kernels)
         return _Shown(plain, Colouring(devices=devices, fusions=fusions))
     # a kernel runs where what it computes does
     devices |= {fusions[name]: device for name, device in devices.items() if name in fusions}

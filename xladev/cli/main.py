@@ -15,6 +15,7 @@ from importlib import import_module
 from types import MappingProxyType
 
 from xladev import __version__
+from xladev.cli.output import one_document, printable_output
 from xladev.errors import XladevError
 from xladev.instrument import configure_logging
 
@@ -24,7 +25,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "devices": "list the devices",
         "doctor": "say what is installed and what is wrong with it",
         "opt": "apply passes to a program and print it",
-        "convert": "convert between serialized HloModuleProto and text",
+        "convert": "convert between serialized HloModuleProto and text, or from StableHLO",
         "cost": "count operations and bytes, and what they take at least",
         "explain": "say where instructions run, what became one kernel, what is copied",
         "graph": "draw a program, or two side by side",
@@ -68,6 +69,11 @@ def build_parser(chosen: str | None = _ALL) -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit code."""
+    with printable_output():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     # where the first word is no command (a value of an option, an error), that of all is read
     chosen = next((word for word in given if not word.startswith("-")), None)
@@ -81,7 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             faulthandler.enable()
     try:
         configure_logging(parsed.log)
-        code: int = parsed.run(parsed)
+        with one_document(getattr(parsed, "json", False)):
+            code: int = parsed.run(parsed)
         print(end="", flush=True)  # or what cannot be written is an error only at exit
         return code
     except BrokenPipeError:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import html
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from xladev.cli.convert import write_output
 from xladev.cli.output import check_least, print_json, print_table
-from xladev.errors import UsageError
+from xladev.errors import UsageError, printable
+from xladev.profiling.graph.svg import svg_to_png
 from xladev.profiling.timeline.check import check_trace
 from xladev.profiling.timeline.file import read_trace
 from xladev.profiling.timeline.picture import timeline_picture
@@ -38,10 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     query.add_argument("--json", action="store_true", help="one JSON document")
     query.set_defaults(run=_query)
     draw = actions.add_parser(
-        "draw", help="draw it as SVG", description="Draw it as SVG, from its rows on devices."
+        "draw",
+        help="draw it as SVG, HTML or PNG",
+        description="Draw it as SVG, HTML or PNG, from its rows on devices.",
     )
     draw.add_argument("file", type=Path, help="a trace; .gz is fine")
-    draw.add_argument("-o", "--output", type=Path, help="default: FILE.svg")
+    draw.add_argument("-o", "--output", type=Path, help="its ending says which; default: FILE.svg")
     draw.add_argument("--width", type=int, default=_WIDTH, metavar="N", help="pixels")
     draw.add_argument("--begin", type=float, metavar="US", help="first moment, in microseconds")
     draw.add_argument("--end", type=float, metavar="US", help="last moment")
@@ -90,13 +96,41 @@ def _draw(arguments: argparse.Namespace) -> int:
     check_least("--width", arguments.width, _LEAST_WIDTH)
     if (arguments.begin is None) != (arguments.end is None):
         raise UsageError("one of --begin and --end is missing", hint="give both, or neither")
+    if arguments.output is not None and arguments.output.suffix not in _PICTURES:
+        raise UsageError(
+            f"{arguments.output} says no kind of picture",
+            why=f"a timeline is drawn as {', '.join(_PICTURES)}",
+        )
     document = read_trace(arguments.file)
     span = None if arguments.begin is None else (arguments.begin, arguments.end)
     output = arguments.output or Path(f"{arguments.file.name}.svg")
-    data = timeline_picture(document, arguments.width, span).encode()
+    data = _PICTURES[output.suffix](timeline_picture(document, arguments.width, span), output.stem)
     write_output(output, data)
     print(f"{output}: {len(data):,} bytes")
     return 0
+
+
+def _svg(picture: str, _title: str) -> bytes:
+    return picture.encode()
+
+
+def _html(picture: str, title: str) -> bytes:
+    """A page that shows the picture by itself; what slices are stands in their tooltips."""
+    shown = html.escape(printable(title))
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{shown}</title>'
+        f'</head>\n<body style="margin:12px">\n{picture}\n</body></html>\n'
+    ).encode()
+
+
+def _png(picture: str, _title: str) -> bytes:
+    return svg_to_png(picture)
+
+
+_PICTURES: Mapping[str, Callable[[str, str], bytes]] = MappingProxyType(
+    {".svg": _svg, ".html": _html, ".png": _png}
+)
+"""How a picture is written, by the ending of its file."""
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from xladev.cli.output import print_line
 from xladev.compiler.assignment import EVALUATOR, SDK
 from xladev.testing.debug.placement import CopiedValue, Placement
 
@@ -31,7 +32,10 @@ def placement_rows(places: Sequence[Placement]) -> list[dict[str, Any]]:
 def copy_rows(copies: Sequence[CopiedValue]) -> list[dict[str, Any]]:
     """Plain data of each copy."""
     kinds = {True: "transfer", False: "copy"}
-    return [{"name": c.name, "kind": kinds[c.between], "why": c.why} for c in copies]
+    return [
+        {"name": c.name, "kind": kinds[c.between], "why": c.why, "platform": c.platform}
+        for c in copies
+    ]
 
 
 def print_places(rows: Sequence[dict[str, Any]], target: str, *, all_of_them: bool) -> None:
@@ -42,7 +46,7 @@ def print_places(rows: Sequence[dict[str, Any]], target: str, *, all_of_them: bo
     wanted = [row for row in rows if all_of_them or _is_told(row, target)]
     for row in _shown(wanted, all_of_them):
         why = row["why"] or f"{target} takes it"
-        print(f"  {row['name']} ({row['opcode']}) {_where(row['device'])}: {why}")
+        print_line(f"  {row['name']} ({row['opcode']}) {_where(row['device'])}: {why}")
     _print_rest(wanted, all_of_them)
 
 
@@ -57,7 +61,7 @@ def print_copies(rows: Sequence[dict[str, Any]], *, all_of_them: bool) -> None:
         f"{counts['copy']} within one memory"
     )
     for row in _shown(rows, all_of_them):
-        print(f"  {row['name']}: {row['why']}")
+        print_line(f"  {row['name']}: {row['why']}")
     _print_rest(rows, all_of_them)
 
 

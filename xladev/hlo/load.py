@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from xladev.errors import ArgumentError, FileError
+from xladev.errors import ArgumentError, FileError, FormatError, ParseError, ProtoError
+from xladev.hlo.foreign import Foreign, foreign_folder, foreign_format
 from xladev.hlo.ir import HloModule
 from xladev.hlo.proto import read_module
 from xladev.hlo.text import parse_module
+from xladev.instrument import pass_interruption
 
 _SPACE = b"\t\n\v\f\r"
 _LOOKED_AT = 4096
@@ -24,10 +26,24 @@ def load(source: str | Path | bytes | bytearray | memoryview) -> HloModule:
     Raises:
         ArgumentError: neither.
         ProtoError, ParseError: malformed contents.
+        FormatError: contents of another format, which the error names.
         FileError: the file cannot be read.
     """
     data = _contents(source)
-    return parse_module(data.decode()) if is_text(data) else read_module(data)
+    try:
+        return parse_module(data.decode()) if is_text(data) else read_module(data)
+    except (ParseError, ProtoError) as error:
+        found = foreign_format(data)
+        if found is None:
+            raise
+        name = "the data" if isinstance(source, (bytes, bytearray, memoryview)) else str(source)
+        raise foreign_error(name, found) from error
+
+
+def foreign_error(name: str, found: Foreign) -> FormatError:
+    """The error for a file that is no HLO."""
+    why = "a program is HLO, as text or as a serialized HloModuleProto (HloProto, HloSnapshot)"
+    return FormatError(f"{name} is {found.what}", where=name, why=why, hint=found.hint)
 
 
 def _contents(source: object) -> bytes:
@@ -66,10 +82,14 @@ def read_file(path: Path) -> bytes:
 
     Raises:
         FileError: it cannot be read.
+        FormatError: it is a folder.
     """
     try:
+        if path.is_dir():
+            raise foreign_error(str(path), foreign_folder(path))
         return path.read_bytes()
     except OSError as e:
+        pass_interruption(e)
         raise FileError.of("cannot read", path, e) from e
     except ValueError as e:
         raise FileError(f"cannot read {path!r}", why=str(e)) from e

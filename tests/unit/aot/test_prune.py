@@ -231,3 +231,9 @@ def test_bits_of_bfloat16_are_taken_from_unsigned_integers(tmp_path: Path) -> No
     np.save(tmp_path / "x.npy", np.array([0x3F80, 0x4000], np.uint16))
     left = prune(narrow, select(constants={"x": f"{tmp_path}/x.npy"})).module
     assert np.asarray(run(left)).tolist() == [-1, -2]
+
+
+def test_a_mask_is_not_dropped_silently() -> None:
+    masked = np.ma.masked_array(np.zeros((2, 1000), np.float32), True)
+    with pytest.raises(ArgumentError, match="it is masked"):
+        prune(module(), select(constants={"w.2": masked}))

@@ -72,7 +72,7 @@ int main(void) {
 
 @pytest.mark.parametrize("flags", [(), ("-fsanitize=thread",), ("-fsanitize=address,undefined",)])
 def test_every_unit_is_computed_once(flags: tuple[str, ...], tmp_path: Path) -> None:
-    TOOLCHAINS["gcc"].require()
+    TOOLCHAINS["gcc"].require(*flags)
     (tmp_path / "main.c").write_text(MAIN)
     sources = ["main.c", str(SOURCES / "xladev_threads.c"), f"-I{SOURCES}", "-pthread"]
     checked(["gcc", *C99, "-g", *flags, *sources, "-o", "main"], tmp_path)

@@ -47,6 +47,13 @@ def test_writes_everything(program: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "argument  w     f32[4]  16     parameter w.1" in shown
 
 
+@pytest.mark.parametrize("option", ["-o", "--output"])
+def test_output_is_said_as_to_other_commands(program: Path, option: str) -> None:
+    out = program.parent / "out"
+    assert main(["aot", str(program), "--name", "demo", option, str(out)]) == 0
+    assert (out / "demo.h").is_file()
+
+
 def test_webassembly_has_an_example_in_javascript(program: Path) -> None:
     out = program.parent / "out"
     assert main(["aot", str(program), "--target", "wasm32", "--out", str(out)]) == 0

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,37 @@ def test_the_package_is_the_command() -> None:
     assert json.loads(shown)
 
 
+CHATTY = """
+import ctypes, os, sys
+from xladev.platforms.interpreter.plugin import InterpreterCompiler, InterpreterPlatform
+from xladev.runtime.hookspecs import PlatformSpec, hookimpl
+print("chatty: imported")
+ctypes.CDLL(None).puts(b"chatty: driver 3.2, licensed to nobody")
+@hookimpl
+def xladev_platforms():
+    print("chatty: asked")
+    os.write(1, b"chatty: straight to the descriptor\\n")
+    return PlatformSpec("chatty", InterpreterPlatform, compiler=InterpreterCompiler, priority=1)
+"""
+
+
+@pytest.mark.parametrize("command", ["devices", "doctor"])
+def test_what_a_plugin_prints_is_no_part_of_a_document(tmp_path: Path, command: str) -> None:
+    info = tmp_path / "chatty-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: chatty\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[xladev.platforms]\nchatty = chatty\n")
+    (tmp_path / "chatty.py").write_text(CHATTY)
+    paths = [str(tmp_path), *sys.path]
+    done = subprocess.run(
+        [sys.executable, "-m", "xladev", command, "--json"], capture_output=True, text=True,
+        timeout=60, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )  # fmt: skip
+    assert "chatty" in str(json.loads(done.stdout))
+    for words in ("imported", "driver 3.2", "asked", "descriptor"):
+        assert words in done.stderr
+
+
 def test_run_prints_results(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(program), "--platform", "interpreter"]) == 0
     shown = capsys.readouterr().out
@@ -58,6 +90,30 @@ def test_saved_arrays_serve_as_inputs_and_as_expected_results(
     assert main(["run", str(program), "--platform", "interpreter", "--save", str(saved)]) == 0
     assert main(["run", str(program), "--platform", "cpu", "--check", str(saved)]) == 0
     assert "passed" in capsys.readouterr().out
+
+
+def test_check_allows_what_the_dtype_allows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One unit in the last place of bf16 is 0.8 percent; the same is wrong in f32."""
+    saved, moved = tmp_path / "x.npz", tmp_path / "moved.npz"
+    for dtype, factor, code in (("bf16", 1, 0), ("f32", 1 + 2**-7, 1), ("bf16", 8, 1)):
+        path = tmp_path / "exp.hlo"
+        path.write_text(f"ENTRY e {{ x = {dtype}[64] parameter(0) ROOT r = {dtype}[64] exp(x) }}")
+        path.write_text(path.read_text().replace("exp(", "exponential("))
+        run = ["run", str(path), "--platform", "interpreter"]
+        assert main([*run, "--save", str(saved)]) == 0
+        arrays = dict(np.load(saved))
+        # the bits of bf16 are saved as integers
+        arrays["out_0000"] = (
+            arrays["out_0000"] + factor
+            if dtype == "bf16"
+            else (arrays["out_0000"] * np.float32(factor))
+        )
+        arrays["out_0000"] = arrays["out_0000"].astype(dict(np.load(saved))["out_0000"].dtype)
+        np.savez(moved, **arrays)
+        assert main([*run, "--check", str(moved)]) == code
+        assert ("passed" if code == 0 else "FAILED") in capsys.readouterr().out
 
 
 def test_arrays_of_bounded_shape_are_saved_and_checked_by_their_live_part(tmp_path: Path) -> None:

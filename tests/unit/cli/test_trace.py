@@ -53,6 +53,29 @@ def test_questions_in_sql_and_ready_made(trace: Path, capsys: pytest.CaptureFixt
     assert "IDLE_US" in shown
 
 
+@pytest.mark.parametrize(
+    ("ending", "begins"),
+    [("svg", b"<svg "), ("html", b"<!doctype html>"), ("png", b"\x89PNG")],
+)
+def test_a_timeline_is_drawn_as_the_name_says(trace: Path, ending: str, begins: bytes) -> None:
+    if ending == "png":
+        pytest.importorskip("resvg_py")
+    output = trace.with_name(f"drawn.{ending}")
+    assert main(["trace", "draw", str(trace), "-o", str(output)]) == 0
+    data = output.read_bytes()
+    assert data.startswith(begins)
+    assert ending == "png" or b"dot.1" in data
+
+
+def test_a_timeline_is_drawn_as_nothing_else(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = trace.with_name("drawn.pdf")
+    assert main(["trace", "draw", str(trace), "-o", str(output)]) == 2
+    assert "a timeline is drawn as .svg, .html, .png" in capsys.readouterr().err
+    assert not output.exists()
+
+
 def test_a_broken_trace_fails_the_check(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = good_trace()
     broken["traceEvents"].pop(8)

@@ -1,0 +1,73 @@
+"""The programs that commands are given: HLO, and StableHLO where jaxlib is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from xladev.cli.output import progress
+from xladev.client import load
+from xladev.errors import CompileError, FormatError
+from xladev.hlo.foreign import foreign_format
+from xladev.hlo.ir import HloModule
+from xladev.hlo.load import read_file
+
+PROGRAM_HELP = "HLO text or serialized HloModuleProto; StableHLO where jaxlib is installed"
+_CHILD = "xladev.frontends.jax.stablehlo_child"
+MOST_S = 300.0
+"""Seconds after which a conversion is given up."""
+
+
+def load_program(path: Path) -> HloModule:
+    """The program in a file.
+
+    Raises:
+        FormatError: no HLO and no StableHLO.
+        CompileError: StableHLO that jaxlib does not convert.
+        XladevError: malformed HLO, or the file cannot be read.
+    """
+    try:
+        with progress(f"reading {path.name}"):
+            return load(path)
+    except FormatError:
+        found = foreign_format(read_file(path)) if path.is_file() else None
+        if found is None or found.stablehlo is None:
+            raise
+    with progress(f"converting {path.name}"):
+        return load(_converted(found.stablehlo, path))
+
+
+def _converted(code: bytes, path: Path) -> bytes:
+    """The HLO of StableHLO, which jaxlib makes in a process of its own."""
+    words = [sys.executable, "-P", "-m", _CHILD]
+    environment = dict(os.environ) | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": _search_path()}
+    try:
+        done = subprocess.run(
+            words, input=code, capture_output=True, timeout=MOST_S, env=environment, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CompileError(
+            f"{path} was not converted in {MOST_S:.0f} s", where=str(path), why="it is StableHLO"
+        ) from error
+    if done.returncode == 0:
+        return done.stdout
+    raise _failure(done.returncode, done.stderr.decode(errors="replace"), path)
+
+
+def _search_path() -> str:
+    """Where this process finds its modules, for the child to find the same."""
+    return os.pathsep.join(each or os.getcwd() for each in sys.path)
+
+
+def _failure(code: int, said: str, path: Path) -> CompileError:
+    what = f"{path} is StableHLO, and was not converted"
+    lines = said.strip().splitlines() or [f"the process ended with code {code}"]
+    try:
+        found = json.loads(lines[-1])
+    except ValueError:
+        return CompileError(what, where=str(path), why=lines[-1], hint="export the program as HLO")
+    why = found["what"] if not found["why"] else f"{found['what']}: {found['why']}"
+    return CompileError(what, where=str(path), why=why, hint=found["hint"])
