@@ -17,7 +17,26 @@ from xladev.hlo.shape import ShapeIndex
 
 @dataclass(frozen=True, slots=True)
 class WindowDim:
-    """One dimension of a window (``WindowDimension`` in xla_data.proto)."""
+    """One dimension of a window (``WindowDimension`` in xla_data.proto).
+
+    At position ``o`` of the result, element ``k`` of the window meets the place ``o * stride +
+    k * window_dilation - pad_low``. If ``base_dilation`` divides that, and the quotient is an index
+    of the input, it is this element; else it is a hole or padding: zero in a convolution, the
+    initial value in a reduce-window.
+
+    A convolution has one for each spatial dimension, in the order of `ConvDims.input_spatial`; a
+    reduce-window or select-and-scatter has one for each dimension of its operand. A window is the
+    tuple of them, ``()`` where it is absent.
+
+    Attributes:
+        size: elements of the window.
+        stride: places from one position of the window to the next.
+        pad_low: places before the first element; negative: places that are left out.
+        pad_high: places behind the last element; negative: places that are left out.
+        base_dilation: places from one element of the input to the next.
+        window_dilation: places from one element of the window to the next.
+        reversal: element ``k`` of the window is the kernel's ``size - 1 - k``.
+    """
 
     size: int
     stride: int = 1
@@ -47,7 +66,19 @@ Window = tuple[WindowDim, ...]
 
 @dataclass(frozen=True, slots=True)
 class ConvDims:
-    """Dimension numbers of a convolution; text such as ``bf01_01io->bf01``."""
+    """Dimension numbers of a convolution; text such as ``bf01_01io->bf01``.
+
+    Each field is a dimension of the input, the kernel or the output, or one for each spatial
+    dimension: ``input_spatial[n]``, ``kernel_spatial[n]`` and ``output_spatial[n]`` belong to
+    ``window[n]``. In text the place of a letter is the dimension: ``b01f`` is an input whose batch
+    is dimension 0 and whose features are dimension 3.
+
+    With ``feature_group_count`` of g, output features and input features are g parts each, and part
+    n of the output is made of part n of the input; ``kernel_input_feature`` has the size of one
+    part. With ``batch_group_count`` of g, output features and the input's batch are g parts each,
+    and part n of the features is made of part n of the batch; the output's batch has the size of
+    one part. One of the two counts is 1.
+    """
 
     input_batch: int
     input_feature: int
@@ -62,7 +93,11 @@ class ConvDims:
 
 @dataclass(frozen=True, slots=True)
 class SliceDim:
-    """``[start:limit:stride]`` of one dimension."""
+    """``[start:limit:stride]`` of one dimension; a slice has a tuple, one for each.
+
+    ``limit`` is behind the last index that may be taken; none is negative, and ``stride`` is at
+    least 1.
+    """
 
     start: int
     limit: int
@@ -71,7 +106,13 @@ class SliceDim:
 
 @dataclass(frozen=True, slots=True)
 class PadDim:
-    """Padding of one dimension; negative edges remove elements."""
+    """Padding of one dimension; a pad has a tuple, one for each.
+
+    Attributes:
+        low: elements put before the first one; negative: removed there.
+        high: elements put behind the last one; negative: removed there.
+        interior: elements put between each two neighbours, before edges are removed.
+    """
 
     low: int
     high: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from xladev.errors import printable
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 
 _COLOURS: Mapping[str, str] = MappingProxyType(
@@ -100,5 +101,5 @@ def _shortened(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    escaped = printable(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

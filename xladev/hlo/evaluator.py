@@ -17,6 +17,7 @@ from xladev.hlo.bounded import Bounded, from_live, to_live, trimmed
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Value
 from xladev.hlo.vectorize import apply_elementwise
+from xladev.instrument import is_interruption
 
 MAX_CALL_DEPTH = 200
 """Deepest nesting of calls that is run; deeper programs are refused, not crashed on."""
@@ -127,6 +128,8 @@ class HloEvaluator:
         except XladevError as error:
             raise error.at(repr(instruction)) from error.__cause__
         except (ValueError, IndexError) as error:
+            if is_interruption(error):
+                raise
             raise EvaluationError(
                 f"{instruction.opcode} cannot take operands of the sizes they have",
                 where=repr(instruction),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from xladev.errors import VerifyError
+from xladev.errors import VerifyError, printable_name
 from xladev.hlo.attributes import NO_METADATA, Metadata, ModuleAlias, Origin, Sharding
 from xladev.hlo.opdef import AttrKind, OpDef
 from xladev.hlo.shape import Shape, ShapeIndex
@@ -114,8 +114,8 @@ class HloInstruction:
         return tuple(c for _, cs in called_by_attr(self) for c in cs)
 
     def __repr__(self) -> str:
-        operands = ", ".join(o.name for o in self.operands)
-        return f"<{self.name} = {self.shape} {self.opcode}({operands})>"
+        name, *operands = map(printable_name, (self.name, *(o.name for o in self.operands)))
+        return f"<{name} = {self.shape} {self.opcode}({', '.join(operands)})>"
 
 
 def _without_defaults(op: OpDef, attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class HloComputation:
         object.__setattr__(self, "parameters", tuple(found[n] for n in range(len(found))))
 
     def __repr__(self) -> str:
-        return f"<computation {self.name}, {len(self.instructions)} instructions>"
+        return f"<computation {printable_name(self.name)}, {len(self.instructions)} instructions>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ class HloModule:
         return hash((self.name, len(self.computations), self.instruction_count))
 
     def __repr__(self) -> str:
-        return f"<module {self.name}, {self.instruction_count} instructions>"
+        return f"<module {printable_name(self.name)}, {self.instruction_count} instructions>"
 
 
 def default_entry_layout(entry: HloComputation) -> ProgramShape:

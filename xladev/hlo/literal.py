@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -146,13 +147,30 @@ def _may_change(array: Any) -> bool:
     return False
 
 
+def has_mask(value: Any) -> bool:
+    """True for a masked array, and for a list or tuple that has one: NumPy drops masks silently."""
+    if isinstance(value, (list, tuple)):
+        return any(map(has_mask, value))
+    masks = sys.modules.get("numpy.ma")  # nobody has such an array who has not imported it
+    return masks is not None and isinstance(value, masks.MaskedArray)
+
+
 def literal_of(value: Any, element_type: dt.PrimitiveType | None = None) -> Literal:
     """A literal of a scalar, nested list, array or tuple of those.
 
     Args:
         value: what to hold; Python floats become f32 and ints s32 where no type is given.
         element_type: element type to cast to.
+
+    Raises:
+        LiteralError: a masked array.
     """
+    if has_mask(value):
+        raise LiteralError(
+            "a masked array is no constant",
+            why="a literal has no mask, and what is masked would count",
+            hint="value.filled(number), or value.data if all of it counts",
+        )
     if value is None:
         return Literal(TOKEN_SHAPE)
     if isinstance(value, tuple):

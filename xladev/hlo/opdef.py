@@ -194,6 +194,8 @@ class OpDef:
         elementwise: True if each result element depends on the same element of each operand.
         side_effect: True if it may not be removed, merged or reordered.
         tolerance: how closely a backend must agree with the evaluator.
+        forms: forms that its operands and layouts may have and that a backend has to know of, a
+            sentence or two each; for the reference page.
         differences: known differences between xladev's meaning and XLA's CPU.
         exempt: why there is no evaluation (infeed, send...); empty otherwise.
         cost: flops and bytes; None for the default (one flop per element if elementwise).
@@ -211,6 +213,7 @@ class OpDef:
     elementwise: bool = False
     side_effect: bool = False
     tolerance: Tolerance = Tolerance.EXACT
+    forms: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
     exempt: str = ""
     cost: CostFn | None = None

@@ -7,14 +7,18 @@ array, or one of the two types without data (token, opaque). Text spelling follo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
+from typing import TypeVar
 
 from xladev.errors import ShapeError
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 UNBOUNDED = -1
 """Size of a dimension spelled ``?``: dynamic, without a bound."""
@@ -191,7 +195,7 @@ class Shape:
 
     def with_layout(self, layout: Layout | None) -> Shape:
         """This array with another layout."""
-        return replace(self, layout=layout)
+        return Shape(self.element_type, self.dims, layout, self.dynamic, self.tuple_shapes)
 
     def with_element_type(self, element_type: PrimitiveType) -> Shape:
         """This array with another element type."""
@@ -200,13 +204,13 @@ class Shape:
     def without_layout(self) -> Shape:
         """This shape, and all its parts, with no layout chosen."""
         if self.tuple_shapes:
-            return replace(self, tuple_shapes=tuple(s.without_layout() for s in self.tuple_shapes))
-        return self if self.layout is None else replace(self, layout=None)
+            return replace(self, tuple_shapes=of_each(self.tuple_shapes, Shape.without_layout))
+        return self if self.layout is None else self.with_layout(None)
 
     def with_default_layout(self) -> Shape:
         """This shape, with row-major layouts where none was chosen."""
         if self.tuple_shapes:
-            parts = tuple(s.with_default_layout() for s in self.tuple_shapes)
+            parts = of_each(self.tuple_shapes, Shape.with_default_layout)
             return replace(self, tuple_shapes=parts)
         if not self.is_array or self.layout is not None:
             return self
@@ -215,13 +219,13 @@ class Shape:
     def row_major(self) -> Shape:
         """This shape with every array row-major, whatever layout it had."""
         if self.tuple_shapes:
-            return replace(self, tuple_shapes=tuple(s.row_major() for s in self.tuple_shapes))
+            return replace(self, tuple_shapes=of_each(self.tuple_shapes, Shape.row_major))
         return self.with_layout(row_major(self.rank)) if self.is_array else self
 
     def static(self) -> Shape:
         """This shape with every dynamic dimension made static at its bound."""
         if self.tuple_shapes:
-            return replace(self, tuple_shapes=tuple(s.static() for s in self.tuple_shapes))
+            return replace(self, tuple_shapes=of_each(self.tuple_shapes, Shape.static))
         return replace(self, dynamic=()) if self.dynamic else self
 
     def subshape(self, index: ShapeIndex) -> Shape:
@@ -301,6 +305,47 @@ TOKEN_SHAPE = Shape(dt.TOKEN)
 OPAQUE_SHAPE = Shape(dt.OPAQUE)
 
 
+def of_each(items: Sequence[T], function: Callable[[T], R]) -> tuple[R, ...]:
+    """The function of each item, computed once for an object that comes again.
+
+    A tuple of many parts, and a program of many parameters, repeat few shapes.
+    """
+    if len(items) < 2:
+        return tuple(map(function, items))
+    found = {id(item): function(item) for item in {id(item): item for item in items}.values()}
+    return tuple([found[id(item)] for item in items])
+
+
+class _Same:
+    """A key for one object: to hash a long tuple takes as long as to look at its parts."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+
+    def __hash__(self) -> int:
+        return id(self.shape)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.shape is other.shape
+
+
+def once_per_shape(function: Callable[[Shape], R]) -> Callable[[Shape], R]:
+    """The function of a shape; of the tuples that were asked for last, computed once.
+
+    The parts of a tuple are asked for by instructions that are as many: without this, that would
+    take the square of its length.
+    """
+    known = lru_cache(maxsize=256)(lambda same: function(same.shape))
+
+    def found(shape: Shape) -> R:
+        result: R = known(_Same(shape)) if shape.tuple_shapes else function(shape)
+        return result
+
+    return found
+
+
 @lru_cache(maxsize=4096)
 def interned(shape: Shape) -> Shape:
     """One object for all equal shapes, unless thousands of others came between."""
@@ -315,8 +360,7 @@ def check_shape(shape: Shape, depth: int = 0) -> None:
     """
     if depth > MAX_TUPLE_DEPTH:
         raise ShapeError("tuple nested too deep", why=f"shape_c4: at most {MAX_TUPLE_DEPTH} levels")
-    for part in shape.tuple_shapes:
-        check_shape(part, depth + 1)
+    of_each(shape.tuple_shapes, lambda part: check_shape(part, depth + 1))
     if shape.is_array:
         _check_array(shape)
 

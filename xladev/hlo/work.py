@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from xladev.hlo.ir import HloComputation, HloInstruction
@@ -25,17 +25,28 @@ def floating_point_work(instructions: Iterable[HloInstruction]) -> int:
     moving data is none, and neither is arithmetic of integers. A body of a loop counts once, for
     how often it runs is seldom known.
     """
-    total = 0
+    return sum(sum(own_operations(each)) for each in _with_called(instructions))
+
+
+def total_cost(instructions: Iterable[HloInstruction]) -> Cost:
+    """The cost of these instructions and of all that they call, counted as above."""
+    costs = [own_cost(each) for each in _with_called(instructions)]
+    return Cost(
+        sum(c.flops for c in costs),
+        sum(c.transcendentals for c in costs),
+        sum(c.bytes_accessed for c in costs),
+    )
+
+
+def _with_called(instructions: Iterable[HloInstruction]) -> Iterator[HloInstruction]:
     pending, seen = list(instructions), set[HloComputation]()
     while pending:
         instruction = pending.pop()
-        flops, transcendentals = own_operations(instruction)
-        total += flops + transcendentals
+        yield instruction
         called = instruction.called if instruction.opcode in _CONTROL else ()
         fresh = [c for c in called if c not in seen]
         seen.update(fresh)
         pending.extend(i for c in fresh for i in c.instructions)
-    return total
 
 
 def own_cost(instruction: HloInstruction) -> Cost:

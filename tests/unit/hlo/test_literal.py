@@ -5,12 +5,19 @@ import hashlib
 import numpy as np
 import pytest
 
+from xladev.errors import LiteralError
 from xladev.hlo.dtype import BF16, F32, PRED, S4
 from xladev.hlo.literal import SHORT_NBYTES, Literal, literal_of
 from xladev.hlo.shape import TOKEN_SHAPE, array
 
 COUNT = SHORT_NBYTES // 2
 """Elements of a long literal of any type of two bytes or more."""
+
+
+@pytest.mark.parametrize("value", [np.ma.masked_array([1.0], [True]), (np.ma.masked_array([1]),)])
+def test_a_mask_is_not_dropped_silently(value: object) -> None:
+    with pytest.raises(LiteralError, match=r"masked(.|\n)*value.filled"):
+        literal_of(value)
 
 
 def _long(**changed: float) -> Literal:

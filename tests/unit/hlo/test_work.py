@@ -2,8 +2,9 @@
 
 import pytest
 
+from xladev.hlo.opdef import Cost
 from xladev.hlo.text import parse_module
-from xladev.hlo.work import floating_point_work
+from xladev.hlo.work import floating_point_work, total_cost
 
 BODY = """HloModule m
 add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
@@ -35,3 +36,10 @@ ENTRY e {
 def test_work_of_an_instruction(line: str, work: int) -> None:
     module = parse_module(BODY.replace("LINE", line))
     assert floating_point_work(module.entry.instructions) == work
+
+
+def test_the_cost_of_all_tells_functions_and_bytes_apart() -> None:
+    module = parse_module(BODY.replace("LINE", "f32[8] while(x), condition=cond, body=body"))
+    assert total_cost(module.entry.instructions) == Cost(0, 8, 64)
+    twice = parse_module(BODY.replace("LINE", "f32[8] add(x, x)"))
+    assert total_cost(twice.entry.instructions) == Cost(8, 0, 64)

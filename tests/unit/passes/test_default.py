@@ -16,6 +16,7 @@ from xladev.passes.pipeline import Instrumentation
 SMALL = ["mlp_forward", "cond_switch", "while_newton_sqrt", "reductions", "int8_quant_dense"]
 
 
+@pytest.mark.long
 def test_every_program_stays_valid_and_settles(programs_dir: Path) -> None:
     for path in sorted(programs_dir.glob("*.pb")):
         module = read_module(path.read_bytes())

@@ -5,15 +5,14 @@ Work is counted in calls of functions, not timed; ``benchmarks/passes_growth.py`
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
 
 import pytest
 
 from benchmarks.growth_modules import KINDS
 from benchmarks.passes_growth import each_pass, main, whole
+from tests.tools.profiled_calls import calls
 from xladev.hlo.ir import HloModule
 from xladev.hlo.verifier import verify
 from xladev.passes.default import default_pipeline
@@ -33,20 +32,7 @@ def module_of(kind: str, count: int) -> HloModule:
 
 def calls_per_instruction(run: Callable[[], object], module: HloModule) -> float:
     """Calls of functions, Python's and C's, while something runs."""
-    count = 0
-
-    def counted(frame: Any, event: str, argument: Any) -> None:
-        del frame, argument
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(counted)
-    try:
-        run()
-    finally:
-        sys.setprofile(before)
-    return count / module.instruction_count
+    return calls(run) / module.instruction_count
 
 
 def growth(kind: str, name: str) -> float:
@@ -64,6 +50,7 @@ def _runs(kind: str, count: int) -> Mapping[str, Callable[[], object]]:
     return {**each_pass(module), **whole(module)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @pytest.mark.parametrize("name", (*sorted(PASSES), *WHOLE))
 def test_work_grows_with_the_module(name: str, kind: str) -> None:
@@ -78,6 +65,7 @@ def test_modules_have_the_size_asked_for_and_stay_legal(kind: str) -> None:
     verify(default_pipeline().run(module))
 
 
+@pytest.mark.long
 def test_the_benchmark_runs(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--sizes", "50,100", "--kinds", "mixed,loops"])
     page = capsys.readouterr().out

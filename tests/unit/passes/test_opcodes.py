@@ -24,16 +24,21 @@ PASSES = {
 }
 
 
+@pytest.fixture(scope="module")
+def modules(programs_dir: Path) -> list[HloModule]:
+    """The exported programs, read once."""
+    return [read_module(path.read_bytes()) for path in sorted(programs_dir.glob("*.pb"))]
+
+
 @pytest.mark.parametrize("name", PASSES)
-def test_a_pass_leaves_modules_without_its_opcodes(name: str, programs_dir: Path) -> None:
+def test_a_pass_leaves_modules_without_its_opcodes(name: str, modules: list[HloModule]) -> None:
     each = PASSES[name]
     assert each.only_for
     seen = 0
-    for path in sorted(programs_dir.glob("*.pb")):
-        module = read_module(path.read_bytes())
+    for module in modules:
         if each.only_for.isdisjoint(opcodes(module)):
             seen += 1
-            assert each.run(module) is module, path.name
+            assert each.run(module) is module, module.name
     assert seen or name in ("constant-folding", "reshape-mover")
 
 

@@ -136,6 +136,7 @@ def _op(
     function: Function,
     tolerance: Tolerance = Tolerance.EXACT,
     infer: InferFn | None = None,
+    forms: tuple[str, ...] = (),
     differences: tuple[str, ...] = (),
 ) -> OpDef:
     return OpDef(
@@ -147,6 +148,7 @@ def _op(
         category="elementwise",
         elementwise=True,
         tolerance=tolerance,
+        forms=forms,
         differences=differences,
     )
 
@@ -199,6 +201,9 @@ OPS: tuple[OpDef, ...] = (
         "Shift filling with the sign; by the width or more gives all sign.",
         rules.INTEGER,
         integers.shift_right_arithmetic,
+        forms=(
+            "Unsigned types are shifted as the signed type of their width is: the top bit fills.",
+        ),
     ),
     _op(
         "shift-right-logical",

@@ -107,6 +107,7 @@ OPS: tuple[OpDef, ...] = (
         "select",
         3,
         "Second operand where the first is true, else the third.",
+        forms=("The first operand may be one scalar for all elements.",),
         infer=_infer_select,
         evaluate=rules.elementwise(select),
         category="elementwise",
@@ -116,6 +117,12 @@ OPS: tuple[OpDef, ...] = (
         "clamp",
         3,
         "Second operand limited to the range from the first to the third.",
+        forms=(
+            "The first and third operand may be scalars, each for itself, beside an array; they "
+            "are then not broadcast.",
+            "It is `minimum(maximum(operand, low), high)`: NaN in any of the three gives NaN, and "
+            "where low is above high the result is high.",
+        ),
         infer=_infer_clamp,
         evaluate=rules.elementwise(clamp),
         category="elementwise",

@@ -31,7 +31,7 @@ from xladev.hlo.ops.collective_rules import (
     infer_reduce_scatter,
     infer_shuffle,
 )
-from xladev.hlo.ops.groups import check_present, group_of, pair_device
+from xladev.hlo.ops.groups import check_group_size, check_present, group_of, pair_device
 from xladev.hlo.ops.reducers import reduce_axes
 from xladev.hlo.shape import Shape
 
@@ -60,9 +60,13 @@ def exchange(
     """This device's place in its group, and the operands of all members.
 
     A device that is in no group is alone in one.
+
+    Raises:
+        ShapeError: the result does not fit the group (`check_group_size`).
     """
     link = link_of(evaluation)
     group = group_of(evaluation, instruction) or (link.device,)
+    check_group_size(instruction, len(group))
     return group.index(link.device), link.exchange(instruction, group, operands)
 
 

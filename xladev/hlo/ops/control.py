@@ -13,6 +13,7 @@ from xladev.hlo.opdef import VARIADIC, Attr, AttrKind, Evaluation, InstructionVi
 from xladev.hlo.ops import rules
 from xladev.hlo.ops.index_dims import Attributes
 from xladev.hlo.shape import Shape, tuple_of
+from xladev.instrument.interruption import LoopWatch
 
 
 def check_call(
@@ -48,8 +49,10 @@ def _evaluate_while(
 ) -> Value:
     (state,) = operands
     condition, body = instruction["condition"], instruction["body"]
+    watch = LoopWatch()
     while bool(evaluation.call(condition, (state,))):
         state = evaluation.call(body, (state,))
+        watch.look()
     return state
 
 

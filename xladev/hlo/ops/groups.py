@@ -8,13 +8,15 @@ opcodes that have that attribute, and partitions for the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 
-from xladev.errors import EvaluationError
+from xladev.errors import EvaluationError, ShapeError
 from xladev.hlo.attributes import ReplicaGroups
 from xladev.hlo.devices import Device, DeviceLink, Topology, link_of
 from xladev.hlo.opdef import Evaluation, InstructionView, OpCall
+from xladev.hlo.ops.dimension_rules import parts_of
 
 Groups = tuple[tuple[Device, ...], ...]
 
@@ -71,6 +73,77 @@ def check_groups(call: OpCall, *, equal: bool) -> int | None:
     if not rows or not equal or mode is GroupMode.CROSS_BOTH:
         return None
     return sizes.pop()
+
+
+def check_group_size(instruction: InstructionView, size: int) -> None:
+    """Checks that the result of a collective is what a group of ``size`` devices makes.
+
+    What a module says alone is checked by the shape rules; the size of a group that it does not
+    list is known only with the devices.
+
+    Raises:
+        ShapeError: ``all_gather_c6``, ``reduce_scatter_c8``, ``all_to_all_c2`` and ``_c3``,
+            ``ragged_all_to_all_c3``.
+    """
+    check = _FITS.get(instruction.opcode)
+    why = "" if check is None else check(instruction, size)
+    if why:
+        raise ShapeError(
+            f"{instruction.opcode} gives {instruction.shape.to_string(layout=False)}, which does "
+            f"not fit a group of {size} device{'s' if size > 1 else ''}",
+            why=why,
+            hint="set num_replicas and num_partitions in CompileOptions, or list replica_groups",
+        )
+
+
+def _gathered(instruction: InstructionView, size: int) -> str:
+    return _scaled(instruction, size, "all_gather_c6: the result has, in dimension {axis}, the "
+                   "elements of all members: {size} times {small}, not {large}")  # fmt: skip
+
+
+def _scattered(instruction: InstructionView, size: int) -> str:
+    return _scaled(instruction, size, "reduce_scatter_c8: the operand has, in dimension {axis}, a "
+                   "part for each member: {size} times {small}, not {large}")  # fmt: skip
+
+
+def _scaled(instruction: InstructionView, size: int, rule: str) -> str:
+    """The rule, if in one dimension the larger shape is not ``size`` times the smaller one."""
+    (axis,) = instruction["dimensions"]
+    results = parts_of(instruction.shape)
+    for operand, result in zip(instruction.operands, results, strict=True):
+        pair = operand.shape.dims[axis], result.dims[axis]
+        small, large = pair if instruction.opcode == "all-gather" else pair[::-1]
+        if large != small * size:
+            return rule.format(axis=axis, size=size, small=small, large=large)
+    return ""
+
+
+def _exchanged(instruction: InstructionView, size: int) -> str:
+    count = len(instruction.operands)
+    if not instruction["dimensions"]:
+        fits = count == size
+        return "" if fits else f"all_to_all_c3: {count} operands are not one for each member"
+    (axis,) = instruction["dimensions"]
+    extent = instruction.operands[0].shape.dims[axis]
+    return f"all_to_all_c2: {extent} elements do not make {size} parts" if extent % size else ""
+
+
+def _exchanged_slices(instruction: InstructionView, size: int) -> str:
+    (count,) = instruction.operands[2].shape.dims
+    fits = count >= size and count % size == 0
+    what = f"ragged_all_to_all_c3: {count} offsets are not equally many for each member"
+    return "" if fits else what
+
+
+_FITS: Mapping[str, Callable[[InstructionView, int], str]] = MappingProxyType(
+    {
+        "all-gather": _gathered,
+        "reduce-scatter": _scattered,
+        "all-to-all": _exchanged,
+        "ragged-all-to-all": _exchanged_slices,
+    }
+)
+"""By opcode: the rule that a result breaks in a group of some size; empty if it keeps all."""
 
 
 def group_of(evaluation: Evaluation, instruction: InstructionView) -> tuple[Device, ...]:

@@ -128,11 +128,18 @@ def _evaluate_dynamic_update_slice(
     return result
 
 
+_STARTS = (
+    "The starts are one scalar of an integer type for each dimension of the first operand, or one "
+    "vector of them, of rank 1, as a single operand.",
+    "A start is moved as far as the window needs to lie inside; a negative one becomes 0.",
+)
+
 OPS: tuple[OpDef, ...] = (
     OpDef(
         "dynamic-slice",
         (1, VARIADIC),
         "Window at run-time starts, clamped.",
+        forms=_STARTS,
         attrs=(Attr("dynamic_slice_sizes", AttrKind.INTS, default=(), shown=True),),
         infer=_infer_dynamic_slice,
         evaluate=_evaluate_dynamic_slice,
@@ -142,6 +149,7 @@ OPS: tuple[OpDef, ...] = (
         "dynamic-update-slice",
         (2, VARIADIC),
         "Writes a window at run-time starts, clamped.",
+        forms=_STARTS,
         infer=_infer_dynamic_update_slice,
         evaluate=_evaluate_dynamic_update_slice,
         category="shape",
@@ -177,6 +185,7 @@ OPS: tuple[OpDef, ...] = (
             "A window that lies partly outside is dropped whole, as in XLA; StableHLO drops only "
             "the elements outside.",
             "Every update counts where index vectors have no components; XLA:CPU keeps one.",
+            "XLA:CPU was seen to combine other elements where several operands share a combiner.",
         ),
     ),
 )

@@ -171,7 +171,16 @@ OPS: tuple[OpDef, ...] = (
     OpDef(
         "bitcast",
         1,
-        "The same bytes seen as another shape.",
+        "The same bytes seen as another shape, element type and layout.",
+        forms=(
+            "Only the number of bytes is the same. The element type may be another one, of another "
+            "width, and the layouts may differ: in the order of dimensions, in tiles (`T(8,128)`), "
+            "in the bits of an element (`E(4)`).",
+            "`Compiler.supports` is asked with these layouts. A backend that does not know tiles "
+            "and packed elements must refuse them, as "
+            "`xladev.compiler.emitter_support.bitcast_support` does; the SDK then writes the "
+            "bitcast out. [What becomes of the others](kernel-route.md#layouts).",
+        ),
         infer=_infer_bitcast,
         evaluate=_evaluate_bitcast,
         category="shape",

@@ -17,6 +17,10 @@ from xladev.hlo.proto.schema import MESSAGES, Descriptor, Field, Kind, WireType
 MAX_DEPTH: Final = 100
 """Deepest nesting of messages, as protobuf's own parsers have it."""
 
+_SHARED: Final = "ShapeProto"
+"""Messages of which equal ones in one list are decoded once: a tuple repeats few shapes often."""
+_LONGEST_SHARED: Final = 256
+
 _Read = Callable[[bytes, int], tuple[Any, int]]
 _READERS: Final[Mapping[Kind, _Read]] = MappingProxyType(
     {
@@ -111,6 +115,8 @@ class _Decoder:
         self.message = root
         self.stack = stack
         self.at = 0
+        self.shared: dict[tuple[int, bytes], Message] = {}
+        self.entering: tuple[int, bytes] | None = None
 
     def run(self) -> Message:
         """Decodes everything. One loop, for speed: it runs once for each field on the wire."""
@@ -150,6 +156,9 @@ class _Decoder:
             if stop > end:
                 raise ProtoError(f"a value of {length} bytes runs past the end of its message")
             if form is _Form.MESSAGE:
+                if repeated and child == _SHARED and self._share(name, pos, stop):
+                    pos = stop
+                    continue
                 end = self._enter(name, repeated, MESSAGES[child], pos, stop, end)
                 slots, values = _slots(child), self.message.values
                 continue
@@ -181,8 +190,27 @@ class _Decoder:
                 values.setdefault(name, []).append(found)
             else:
                 values[name] = found
+            if self.entering is not None:
+                self.shared[self.entering] = found
+                self.entering = None
         self.message = found
         return stop
+
+    def _share(self, name: str, pos: int, stop: int) -> bool:
+        """Takes the message of the same bytes that was decoded before, if there is one.
+
+        It was decoded at the same depth, so that nothing nests deeper than it may. Where there is
+        none, the message that the caller enters next will be known.
+        """
+        if stop - pos > _LONGEST_SHARED:
+            return False
+        key = len(self.stack), self.data[pos:stop]
+        found = self.shared.get(key)
+        if found is None:
+            self.entering = key
+            return False
+        self.message.values.setdefault(name, []).append(found)
+        return True
 
     def _skip(self, tag: int, pos: int) -> int:
         """Position after an unknown field's value; an error where it could change the meaning."""

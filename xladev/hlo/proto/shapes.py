@@ -14,7 +14,7 @@ from xladev.hlo.proto.decode import decode
 from xladev.hlo.proto.encode import encode
 from xladev.hlo.proto.message import Message
 from xladev.hlo.proto.schema import ENUM_TYPES, MESSAGES
-from xladev.hlo.shape import UNBOUNDED, Layout, Shape, SplitConfig, Tile, check_shape
+from xladev.hlo.shape import UNBOUNDED, Layout, Shape, SplitConfig, Tile, check_shape, of_each
 
 _UNBOUNDED: Final = -(2**63)
 _PARTS: Final = {dt.TUPLE: (0, inf), dt.BUFFER: (1, 1)}
@@ -49,7 +49,7 @@ def _read(message: Message) -> Shape:
     layout = message.child("layout")
     dynamic = message.integers("is_dynamic_dimension")
     dims = message.integers("dimensions")
-    parts = tuple(map(_read, message.children("tuple_shapes")))
+    parts = of_each(message.children("tuple_shapes"), _read)
     if True in dynamic and len(dynamic) != len(dims):
         raise ProtoError(
             f"{len(dims)} dimensions have {len(dynamic)} dynamic flags", where=message.place
@@ -148,7 +148,7 @@ def write_shape(shape: Shape) -> bytes:
         {
             "element_type": _TYPE_NAMES[shape.element_type.number],
             "dimensions": [_UNBOUNDED if d == UNBOUNDED else d for d in shape.dims],
-            "tuple_shapes": [write_shape(part) for part in shape.tuple_shapes],
+            "tuple_shapes": of_each(shape.tuple_shapes, write_shape),
             "layout": None if shape.layout is None else _write_layout(shape.layout),
             "is_dynamic_dimension": shape.dynamic or (False,) * shape.rank,
         },
@@ -194,7 +194,7 @@ def read_program_shape(message: Message) -> ProgramShape:
     result = message.child("result")
     if result is None:
         raise ProtoError("a program shape has no result", where=message.place)
-    parameters = tuple(map(read_shape, message.children("parameters")))
+    parameters = of_each(message.children("parameters"), read_shape)
     return ProgramShape(parameters, read_shape(result))
 
 
@@ -203,7 +203,7 @@ def write_program_shape(shape: ProgramShape, names: Sequence[str]) -> bytes:
     return encode(
         "ProgramShapeProto",
         {
-            "parameters": [write_shape(p) for p in shape.parameters],
+            "parameters": of_each(shape.parameters, write_shape),
             "result": write_shape(shape.result),
             "parameter_names": names,
         },

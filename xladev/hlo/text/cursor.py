@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from xladev.errors import ParseError
+from xladev.errors import ParseError, printable
 
 END = "end of text"
 NAME = "name"
@@ -219,8 +219,11 @@ def locate(text: str, offset: int) -> str:
     column = offset - begin
     number = text.count("\n", 0, offset) + 1
     first = max(0, column - _SHOWN // 2)
-    shown = line[first : first + _SHOWN].replace("\t", " ").replace("\r", " ")
-    caret = " " * (column - first) + "^"
+    before, after = (
+        printable(part.replace("\t", " ").replace("\r", " "))
+        for part in (line[first:column], line[column : first + _SHOWN])
+    )
+    shown, caret = before + after, " " * len(before) + "^"
     return f"line {number}, column {column + 1}\n    {shown}\n    {caret}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from xladev.errors import printable
 from xladev.hlo.attributes import NO_METADATA, Metadata, Origin
 from xladev.hlo.shape import ShapeIndex
 from xladev.hlo.text.cursor import STRING, WORD, Cursor, escape
@@ -115,8 +116,9 @@ def _key_text(key: str) -> str:
 
 
 def string_or_json_text(text: str) -> str:
-    """A JSON object bare where it reads back as itself, else a quoted string."""
-    return text if text.startswith("{") and _reads_back(text) else quoted(text)
+    """A JSON object bare where it is printable and reads back as itself, else a quoted string."""
+    is_bare = text.startswith("{") and printable(text) == text and _reads_back(text)
+    return text if is_bare else quoted(text)
 
 
 def _has_bytes(text: str) -> bool:

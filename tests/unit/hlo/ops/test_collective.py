@@ -10,7 +10,7 @@ import pytest
 
 from tests.tools.rejections import assert_rejected, result_of
 from tests.tools.single_op import run, scalar_computation
-from xladev.errors import EvaluationError, VerifyError
+from xladev.errors import EvaluationError, ShapeError, VerifyError
 from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import ReplicaGroups
 from xladev.hlo.devices import Topology
@@ -297,3 +297,20 @@ def test_groups_without_members_are_refused() -> None:
       ROOT r = f32[4,2] reduce-scatter(x), replica_groups={{}}, dimensions={0}, to_apply=add }"""
     with pytest.raises(VerifyError):
         verify(parse_module(text))
+
+
+@pytest.mark.parametrize(
+    ("body", "shape"),
+    [
+        ("x = f32[2] parameter(0)  ROOT g = f32[8] all-gather(x), dimensions={0}", (2,)),
+        (
+            "x = f32[8] parameter(0)  ROOT g = f32[2] reduce-scatter(x), dimensions={0}, "
+            "to_apply=add",
+            (8,),
+        ),
+    ],
+)
+def test_a_result_fits_the_group(body: str, shape: tuple[int, ...]) -> None:
+    assert len(on(FOUR, body, [[np.ones(shape, np.float32)]] * 4)) == 4
+    with pytest.raises(ShapeError, match="does not fit a group of 2 devices"):
+        on(Topology(2, 1), body, [[np.ones(shape, np.float32)]] * 2)

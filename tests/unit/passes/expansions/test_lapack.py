@@ -7,6 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tools.factors import (
+    adjoint,
+    assert_eigh,
+    assert_lu,
+    assert_product,
+    assert_qr,
+    assert_solution,
+    assert_svd,
+    assert_values,
+    exchanged,
+    reflected,
+)
 from tests.unit.passes.expansions.single import assert_exact, assert_near, both_values
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
@@ -24,10 +36,6 @@ def draw(seed: int, t: PrimitiveType, *dims: int) -> Any:
     rng = np.random.default_rng(seed)
     values = rng.standard_normal(dims)
     return (values + 1j * rng.standard_normal(dims) if t.is_complex else values).astype(t.np)
-
-
-def adjoint(x: Any) -> Any:
-    return np.conj(x).swapaxes(-1, -2)
 
 
 def call(result: str, target: str, *operands: str, **config: int | str) -> str:
@@ -66,8 +74,17 @@ def both_results(result: str, target: str, *given: Any, **config: int | str) -> 
     return both_values(call(result, target, *operands, **config), 0, *given)
 
 
+def each_way(result: str, target: str, *given: Any, **config: int | str) -> Any:
+    """The direct results of a call, and the expanded ones."""
+    return zip(*both_results(result, target, *given, **config), strict=True)
+
+
 def assert_agree(result: str, target: str, *given: Any, eps: float = 500, **config: Any) -> None:
-    """Direct and expanded results agree to ``eps`` machine epsilons, integers exactly."""
+    """Direct and expanded results agree to ``eps`` machine epsilons, integers exactly.
+
+    For what follows from the arguments as closely as that: products with reflectors, not factors,
+    which follow to eps times a condition (`tests.tools.factors`).
+    """
     for direct, made in both_results(result, target, *given, **config):
         assert direct.shape == made.shape
         if direct.dtype.kind not in "fc":
@@ -83,18 +100,27 @@ def test_factors(letter: str, batch: tuple[int, ...], seed: int) -> None:
     t = LETTERS[letter]
     a = draw(seed, t, *batch, 4, 3)
     matrix, pivots, info = shape(t, *a.shape), shape(dt.S32, *batch, 3), shape(dt.S32, *batch)
-    assert_agree(f"({matrix}, {pivots}, {info})", f"lapack_{letter}getrf_ffi", a)
-    assert_agree(f"({matrix}, {pivots}, s32[{info[4:-1]}{',' if batch else ''}4])",
-                 "LuDecomposition", a)  # fmt: skip
+    order = shape(dt.S32, *batch, 4)
+    for lu, found, _ in each_way(f"({matrix}, {pivots}, {info})", f"lapack_{letter}getrf_ffi", a):
+        assert_lu(a, lu, found)
+    for lu, found, rows in each_way(f"({matrix}, {pivots}, {order})", "LuDecomposition", a):
+        assert_lu(a, lu, found + 1)
+        moved = np.take_along_axis(a, rows[..., None], -2)
+        np.testing.assert_array_equal(moved, exchanged(a, found + 1))
     scales = shape(t, *batch, 3)
     for target in (f"lapack_{letter}geqrf_ffi", "Qr"):
-        assert_agree(f"({matrix}, {scales})", target, a)
+        for packed, taus in each_way(f"({matrix}, {scales})", target, a):
+            assert_qr(a, packed, reflected(packed, taus, 0)[..., :3].astype(t.np))
     packed, taus = (x[0] for x in both_results(f"({matrix}, {scales})", "Qr", a))
     orgqr = f"lapack_{letter}{'un' if t.is_complex else 'or'}gqr_ffi"
     for target in (orgqr, "ProductOfElementaryHouseholderReflectors"):
         assert_agree(matrix, target, packed, taus)
     fixed = np.zeros((*batch, 3), np.int32)
-    assert_agree(f"({matrix}, {pivots}, {scales})", f"lapack_{letter}geqp3_ffi", a, fixed)
+    for r, columns, taus3 in each_way(
+        f"({matrix}, {pivots}, {scales})", f"lapack_{letter}geqp3_ffi", a, fixed
+    ):
+        moved = np.take_along_axis(a, columns[..., None, :] - 1, -1)
+        assert_qr(moved, r, reflected(r, taus3, 0)[..., :3].astype(t.np))
     ormqr = f"lapack_{letter}{'un' if t.is_complex else 'or'}mqr_ffi"
     for left, dims in (("true", (4, 2)), ("false", (2, 4))):
         for transpose in ("true", "false"):
@@ -107,13 +133,33 @@ def test_reduced_forms(letter: str, seed: int) -> None:
     t = LETTERS[letter]
     a = draw(seed, t, 2, 5, 5)
     matrix, scales = shape(t, 2, 5, 5), shape(t, 2, 4)
-    assert_agree(f"({matrix}, {scales}, s32[2])", f"lapack_{letter}gehrd_ffi", a, low=1, high=5)
+    for packed, taus, _ in each_way(
+        f"({matrix}, {scales}, s32[2])", f"lapack_{letter}gehrd_ffi", a, low=1, high=5
+    ):
+        q = reflected(packed, taus, 1)
+        assert_product(q @ np.triu(packed, -1) @ adjoint(q), a)
     real = t.component
     for uplo in "LU":
         routine = "hetrd" if t.is_complex else "sytrd"
         result = f"({matrix}, {shape(real, 2, 5)}, {shape(real, 2, 4)}, {scales}, s32[2])"
         symmetric = (a + adjoint(a)).astype(t.np)
-        assert_agree(result, f"lapack_{letter}{routine}_ffi", symmetric, uplo=ord(uplo), eps=5000)
+        for packed, diagonal, off, taus, _ in each_way(
+            result, f"lapack_{letter}{routine}_ffi", symmetric, uplo=ord(uplo)
+        ):
+            assert_tridiagonal(symmetric, packed, diagonal, off, taus, uplo)
+
+
+def assert_tridiagonal(a: Any, packed: Any, diagonal: Any, off: Any, taus: Any, uplo: str) -> None:
+    """``q t q* = a``; where reflectors lie above the diagonal, that t has a's eigenvalues."""
+    n = a.shape[-1]
+    t = np.zeros(a.shape, np.float64)
+    t[..., range(n), range(n)] = diagonal
+    t[..., range(1, n), range(n - 1)] = t[..., range(n - 1), range(1, n)] = off
+    if uplo == "L":
+        q = reflected(packed, taus, 1)
+        assert_product(q @ t @ adjoint(q), a)
+    found = np.linalg.eigvalsh(t).astype(diagonal.dtype)
+    assert_values(found, np.linalg.eigvalsh(a.astype(np.complex128)), n)
 
 
 @pytest.mark.parametrize("uplo", "LU")
@@ -124,14 +170,12 @@ def test_hermitian_eigenvalues(letter: str, uplo: str, seed: int) -> None:
     a[1] = np.nan
     result = f"({shape(t, 2, 4, 4)}, {shape(t.component, 2, 4)}, s32[2])"
     target = f"lapack_{letter}{'heevd' if t.is_complex else 'syevd'}_ffi"
-    vectors, values, info = both_results(result, target, a, uplo=ord(uplo), mode=ord("V"))
-    assert info[1].tolist() == info[0].tolist() == [0, 1]
-    np.testing.assert_allclose(values[0], values[1], atol=200 * np.finfo(t.np).eps)
-    for both in (vectors, values):
-        assert np.isnan(both[1][1]).all()
-    # Vectors may differ by a phase.
-    overlap = np.abs(adjoint(vectors[0][0]) @ vectors[1][0])
-    np.testing.assert_allclose(overlap, np.eye(4), atol=1e-3)
+    half = np.tril(a[0], -1) if uplo == "L" else np.triu(a[0], 1)
+    whole = (half + adjoint(half) + np.diag(np.diag(a[0]).real)).astype(t.np)
+    for vectors, values, info in each_way(result, target, a, uplo=ord(uplo), mode=ord("V")):
+        assert info.tolist() == [0, 1]
+        assert np.isnan(values[1]).all() and np.isnan(vectors[1]).all()
+        assert_eigh(whole, values[0], vectors[0])
 
 
 def test_eigh_by_the_name_that_xla_gives_it(seed: int) -> None:
@@ -156,21 +200,19 @@ def test_singular_values(dims: tuple[int, int], mode: str, routine: str, seed: i
         f"({shape(dt.F64, 2, m, n)}, f64[2,3], {shape(dt.F64, 2, m, wide)}, "
         f"{shape(dt.F64, 2, tall, n)}, s32[2])"
     )
-    found = both_results(result, f"lapack_d{routine}_ffi", a, mode=ord(mode))
-    for number in (0, 1, 4):
-        np.testing.assert_allclose(*found[number], atol=1e-13)
-    (u, made_u), (vt, made_vt) = found[2:4]
-    if mode == "N":
-        assert not any(x.any() for x in (u, made_u, vt, made_vt))
-        return
-    for direct, made in ((u[..., :3], made_u[..., :3]), (vt[:, :3], made_vt[:, :3])):
-        np.testing.assert_allclose(np.abs(direct), np.abs(made), atol=1e-10)
+    for same, s, u, vt, info in each_way(result, f"lapack_d{routine}_ffi", a, mode=ord(mode)):
+        assert np.array_equal(same, a) and info.tolist() == [0, 0]
+        if mode == "N":
+            assert not (u.any() or vt.any())
+            assert_values(s, np.linalg.svd(a, compute_uv=False), max(dims))
+        else:
+            assert_svd(a, u, s, vt)
 
 
 def test_without_singular_vectors_any_shape_may_be_declared(seed: int) -> None:
     result = "(f64[4,3], f64[3], f64[4,3], f64[3,3], s32[])"
     found = both_results(result, "lapack_dgesdd_ffi", draw(seed, dt.F64, 4, 3), mode=ord("N"))
-    np.testing.assert_allclose(*found[1], atol=1e-13)
+    assert_values(*found[1], 4)
 
 
 @pytest.mark.parametrize("letter", LETTERS)
@@ -200,7 +242,19 @@ def test_tridiagonal_systems(letter: str, seed: int) -> None:
     t = LETTERS[letter]
     given = [*(draw(seed + i, t, 2, 5) for i in range(3)), draw(seed + 3, t, 2, 5, 2)]
     parts = ", ".join(shape(t, *x.shape) for x in given)
-    assert_agree(f"({parts}, s32[2])", f"lapack_{letter}gtsv_ffi", *given, eps=1e5)
+    for *_, x, info in each_way(f"({parts}, s32[2])", f"lapack_{letter}gtsv_ffi", *given):
+        assert info.tolist() == [0, 0]
+        assert_solution(tridiagonal(*given[:3]), x, given[3])
+
+
+def tridiagonal(below: Any, diagonal: Any, above: Any) -> Any:
+    """Matrices of three diagonals, the first of ``below`` and the last of ``above`` left out."""
+    n = diagonal.shape[-1]
+    made = np.zeros((*diagonal.shape, n), diagonal.dtype)
+    made[..., range(n), range(n)] = diagonal
+    made[..., range(1, n), range(n - 1)] = below[..., 1:]
+    made[..., range(n - 1), range(1, n)] = above[..., :-1]
+    return made
 
 
 def singular_systems(t: PrimitiveType) -> list[Any]:
@@ -216,7 +270,8 @@ def test_tridiagonal_systems_that_may_be_singular(letter: str, seed: int) -> Non
     t = LETTERS[letter]
     target = "tridiagonal_solve_perturbed_ffi"
     regular = [*(draw(seed + i, t, 2, 5) for i in range(3)), draw(seed + 3, t, 2, 5, 2)]
-    assert_agree(shape(t, 2, 5, 2), target, *regular, eps=1e5)
+    for x in both_results(shape(t, 2, 5, 2), target, *regular)[0]:
+        assert_solution(tridiagonal(*regular[:3]), x, regular[3])
     for direct, made in both_results(shape(t, 2, 4, 2), target, *singular_systems(t)):
         np.testing.assert_allclose(made, direct, rtol=1e-5)
 

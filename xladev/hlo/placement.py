@@ -1,0 +1,161 @@
+"""How an array lies over the partitions of a program: which part of it each of them holds.
+
+A sharding is said in two ways: as a tile assignment (``OpSharding``), and by the axes of a mesh, as
+text in the frontend attribute ``xla.sdy.sharding``. Where both are there the second is exact:
+it also says which dimensions are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from xladev.hlo.attributes import Sharding
+from xladev.hlo.custom_calls.manual import (
+    Parts,
+    border_parts,
+    named_parts,
+    named_shardings,
+    tiled_parts,
+)
+from xladev.hlo.devices import MeshAxes
+from xladev.hlo.ir import HloInstruction
+from xladev.hlo.shape import Shape
+
+SDY_SHARDING = "xla.sdy.sharding"
+"""The frontend attribute of a parameter, a constraint or a result."""
+
+RESULT = "xla.sdy.FuncResultSharding"
+"""The custom call that says how a result of the entry lies."""
+
+CONSTRAINT = "Sharding"
+"""The custom call that says how its operand lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Which part of an array each partition holds.
+
+    Attributes:
+        counts: number of parts per dimension.
+        parts: for each partition, which part it holds, per dimension.
+    """
+
+    counts: tuple[int, ...]
+    parts: tuple[tuple[int, ...], ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """True if every partition holds all of it."""
+        return all(count == 1 for count in self.counts)
+
+    def local(self, shape: Shape) -> Shape | None:
+        """The shape of a part; None if the parts are not equally large."""
+        if any(size % count for size, count in zip(shape.dims, self.counts, strict=True)):
+            return None
+        sizes = zip(shape.dims, self.counts, strict=True)
+        return replace(shape, dims=tuple(size // count for size, count in sizes))
+
+    @property
+    def sharding(self) -> Sharding:
+        """The same as a tile assignment."""
+        if self.is_whole:
+            return Sharding("replicated")
+        holders: dict[tuple[int, ...], list[int]] = {}
+        for partition, part in enumerate(self.parts):
+            holders.setdefault(part, []).append(partition)
+        devices = tuple(partition for part in sorted(holders) for partition in holders[part])
+        copies = len(devices) // prod(self.counts)
+        if copies == 1:
+            return Sharding("tiled", tile_dims=self.counts, devices=devices)
+        return Sharding(
+            "tiled",
+            tile_dims=(*self.counts, copies),
+            devices=devices,
+            last_tile_dims=("replicated",),
+        )
+
+
+def placement_of(parts: Parts, count: int) -> Placement:
+    """How parts lie over ``count`` partitions."""
+    return Placement(parts.counts, tuple(parts.part_of(p) for p in range(count)))
+
+
+def whole(rank: int, count: int) -> Placement:
+    """Everything everywhere."""
+    return Placement((1,) * rank, ((0,) * rank,) * count)
+
+
+def border_placements(
+    meshes: Mapping[str, MeshAxes], call: HloInstruction, count: int
+) -> list[Placement]:
+    """How the whole arrays on the outer side of a manual region's border are cut."""
+    return [placement_of(parts, count) for parts in border_parts(meshes, call)]
+
+
+def given_placement(
+    meshes: Mapping[str, MeshAxes], instruction: HloInstruction, count: int
+) -> Placement | None:
+    """How an array lies, if its sharding says so in a way that `Placement` can.
+
+    None where it has none, leaves all its dimensions open, or is of another kind.
+    """
+    shape = instruction.shape
+    if not shape.is_array:
+        return None
+    text = dict(instruction.note.frontend_attributes).get(SDY_SHARDING)
+    parts = _by_tiles(instruction) if text is None else _by_axes(meshes, text, shape.rank)
+    return None if parts is None else placement_of(parts, count)
+
+
+def _by_axes(meshes: Mapping[str, MeshAxes], text: str, rank: int) -> Parts | None:
+    named = named_shardings(text)
+    if len(named) != 1 or named[0].is_open or "unreduced=" in text:
+        return None
+    return named_parts(meshes, named[0], rank)
+
+
+def _by_tiles(instruction: HloInstruction) -> Parts | None:
+    sharding = instruction.note.sharding
+    if sharding is None or sharding.kind not in ("tiled", "replicated"):
+        return None
+    if sharding.last_tile_dims not in ((), ("replicated",)):
+        return None
+    return tiled_parts(sharding, instruction.shape.rank)
+
+
+def is_cut(meshes: Mapping[str, MeshAxes], instruction: HloInstruction) -> bool:
+    """True if its sharding lets some partition hold less than all of an instruction's value."""
+    text = dict(instruction.note.frontend_attributes).get(SDY_SHARDING)
+    if text is not None:
+        return _is_cut_by_axes(meshes, text)
+    sharding = instruction.note.sharding
+    return sharding is not None and _is_cut_by_tiles(sharding)
+
+
+def _is_cut_by_axes(meshes: Mapping[str, MeshAxes], text: str) -> bool:
+    """A mesh without axes that has devices is one device that holds everything."""
+    named = named_shardings(text)
+    if not named or "unreduced=" in text:
+        return True
+    for value in named:
+        mesh = meshes.get(value.mesh)
+        if mesh is None or (not mesh.axes and mesh.device_ids):
+            return True
+        if any(n > 1 for n in named_parts(meshes, value, len(value.dimensions)).counts):
+            return True
+    return False
+
+
+def _is_cut_by_tiles(sharding: Sharding) -> bool:
+    if sharding.kind == "tuple":
+        return any(map(_is_cut_by_tiles, sharding.parts))
+    if sharding.kind == "tiled":
+        data = len(sharding.tile_dims) - len(sharding.last_tile_dims)
+        return prod(sharding.tile_dims[:data]) > 1 or "unreduced" in sharding.last_tile_dims
+    if sharding.kind == "named":
+        sizes = dict(sharding.mesh.axes) if sharding.mesh else {}
+        used = [axis for axes, _ in sharding.dim_axes for axis in axes]
+        return any(sizes.get(a.name, 1) > 1 for a in (*used, *sharding.unreduced_axes))
+    return sharding.kind in ("maximal", "unreduced")
