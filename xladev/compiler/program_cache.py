@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from xladev import __version__
 from xladev.compiler.assignment import CompileTarget
@@ -12,13 +13,14 @@ from xladev.compiler.options import CompileOptions
 from xladev.compiler.program import Program
 from xladev.compiler.program_file import PROGRAM_VERSION, program_from_bytes, program_pieces
 from xladev.compiler.store import Store, entry_key
-from xladev.errors import XladevError
+from xladev.errors import DeviceError, XladevError
 from xladev.hlo.custom_calls.registry import BUILT_IN, known
 from xladev.hlo.ir import HloModule
 from xladev.hlo.proto import module_stamp
 from xladev.instrument import dumping, logger
 
 _log = logger("cache")
+T = TypeVar("T")
 
 
 def compile_through(
@@ -27,8 +29,11 @@ def compile_through(
     targets: Sequence[CompileTarget],
     options: CompileOptions,
     compile_now: Callable[[], Program],
-) -> Program:
-    """The program from the store, or else compiled and kept there.
+    load: Callable[[Program], T],
+) -> T:
+    """The program from the store, loaded; or else compiled, kept there, and loaded.
+
+    One that is kept but cannot be loaded goes, and is compiled again.
 
     Args:
         store: None means that there is no cache.
@@ -36,20 +41,22 @@ def compile_through(
         targets: the platform wanted and those that may help it.
         options: how.
         compile_now: compiles it.
+        load: puts it on its devices.
 
     Raises:
-        XladevError: `compile_now` raised it.
+        XladevError: `compile_now` or `load` raised it.
     """
     if store is None or not is_cacheable(module) or _is_watched(options):
-        return compile_now()
+        return load(compile_now())
     states = _states(targets, options)
     key = program_key(module, targets, options, states)
-    program = _kept(store, key)
-    if program is None:
-        program = compile_now()
-        if _states(targets, options) == states:
-            store.write(key, *program_pieces(program), is_checked=True)
-    return program
+    kept = _kept(store, key, load)
+    if kept is not None:
+        return kept
+    program = compile_now()
+    if _states(targets, options) == states:
+        store.write(key, *program_pieces(program, is_checked=True))
+    return load(program)
 
 
 def _is_watched(options: CompileOptions) -> bool:
@@ -90,6 +97,7 @@ def program_key(
         (
             t.name,
             t.description.target,
+            [space.alignment for space in t.description.memory_spaces],
             t.compiler.version(),
             code_stamp(type(t.compiler).__module__),
         )
@@ -104,14 +112,16 @@ def program_key(
     )
 
 
-def _kept(store: Store, key: str) -> Program | None:
-    """The program of an entry; None, and the entry goes, if it cannot be read."""
+def _kept(store: Store, key: str, load: Callable[[Program], T]) -> T | None:
+    """The program of an entry, loaded; None, and the entry goes, if that is not possible."""
     data = store.view(key)
     if data is None:
         return None
     try:
-        return program_from_bytes(data)
+        return load(program_from_bytes(data, is_checked=True))
+    except DeviceError:  # too few devices, or no memory: not the entry's fault
+        raise
     except XladevError as error:
-        _log.warning("a cached program cannot be read, and is compiled again: %s", error)
+        _log.warning("a cached program cannot be loaded, and is compiled again: %s", error)
         store.remove(key)
         return None

@@ -1,11 +1,11 @@
 """The one on-disk cache: bytes by key, safe under concurrent writers, corruption and a full disk.
 
 On by default, in a folder among the user's caches and of the user's own (mode 0700, checked): what
-lies there is native code that will be run. An entry is one file: magic, SHA-256 of the rest, the
-bytes; or, where these hold a checksum that their reader looks at, another magic and the bytes. It
-is written aside and renamed, so a reader sees all of it or nothing. What is damaged
-counts as absent and is removed. Nothing that goes wrong here stops a compilation: it is logged, and
-the cache does without.
+lies there is native code that will be run. An entry is one file: magic, SHA-256 of its key and its
+bytes, the bytes. So no byte of it can change unseen, and an entry under another's name is none. It
+is written aside and renamed, so a reader sees all of it or nothing. What is damaged counts as
+absent and is removed. Nothing that goes wrong here stops a compilation: it is logged, and the cache
+does without.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from xladev.instrument import counter, logger
+from xladev.instrument import counter, logger, pass_interruption
 
-MAGIC = b"XLADEVC\1"
-CHECKED_MAGIC = b"XLADEVC\2"
-"""Of entries whose bytes hold a checksum of their own."""
+_NAME = b"XLADEVC"
+MAGIC = _NAME + b"\3"
+"""Name and version of the form of an entry."""
+
 VARIABLE = "XLADEV_CACHE"
 OFF = frozenset({"off", "none", "0", "false"})
 """Values of the variable for no cache; an empty one counts too."""
@@ -65,40 +66,43 @@ class Store:
         return None if found is None else bytes(found)
 
     def view(self, key: str) -> memoryview | None:
-        """The bytes of an entry, as `read` finds them, and no copy of them.
-
-        Those that hold a checksum of their own are for the caller to check.
-        """
+        """The bytes of an entry, as `read` finds them, and no copy of them."""
         path = self._path(key)
         try:
             data = path.read_bytes() if self._is_ours() else None
             if data is not None:
                 self._touch(path)
-        except OSError:
+        except FileNotFoundError:  # the usual one, and soon told from an interruption
             data = None
-        found = None if data is None else _content(data)
+        except OSError as error:
+            pass_interruption(error)
+            data = None
+        found = None if data is None else _content(key, data)
         if data is not None and found is None:
-            _log.warning("%s is damaged and goes", path)
+            if _is_of_another_version(data):
+                _log.info("%s is of another version of xladev and goes", path)
+            else:
+                _log.warning("%s is damaged and goes", path)
             self.remove(key)
         counter("compiler.cache_hits" if found is not None else "compiler.cache_misses")
         return found
 
-    def write(self, key: str, *pieces: Piece, is_checked: bool = False) -> bool:
+    def write(self, key: str, *pieces: Piece) -> bool:
         """Keeps an entry; False, with the reason logged, if that is not possible.
 
         Args:
             key: of the entry.
             pieces: its bytes, one after another.
-            is_checked: whether they hold a checksum of their own.
         """
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self._is_ours():
                 return False
-            self._write(self._path(key), (_head(pieces, is_checked), *pieces))
+            self._write(self._path(key), (MAGIC, _digest(key, pieces), *pieces))
             if entry_key(key)[0] == "0":
                 self.trim()
         except OSError as error:
+            pass_interruption(error)
             self._complain(f"the cache {self.folder} cannot be written: {error}")
             return False
         return True
@@ -136,7 +140,7 @@ class Store:
             with open(name, "xb", opener=_opened) as file:
                 file.writelines(pieces)
             os.replace(name, path)
-        except OSError:
+        except BaseException:
             with suppress(OSError):
                 os.unlink(name)
             raise
@@ -157,26 +161,20 @@ class Store:
             total -= size
 
 
-def _head(pieces: Sequence[Piece], is_checked: bool) -> bytes:
-    return CHECKED_MAGIC if is_checked else MAGIC + _digest(*pieces)
-
-
-def _digest(*pieces: Piece) -> bytes:
-    digest = hashlib.sha256()
+def _digest(key: str, pieces: Sequence[Piece]) -> bytes:
+    """Of both: right bytes under another's name would be a wrong program."""
+    digest = hashlib.sha256(key.encode() + b"\0")
     for piece in pieces:
         digest.update(piece)
     return digest.digest()
 
 
-def _content(data: bytes) -> memoryview | None:
-    view = memoryview(data)
-    if data.startswith(CHECKED_MAGIC):
-        return view[len(CHECKED_MAGIC) :]
+def _content(key: str, data: bytes) -> memoryview | None:
     start = len(MAGIC) + _DIGEST_NBYTES
     if not data.startswith(MAGIC) or len(data) < start:
         return None
-    content = view[start:]
-    return content if _digest(content) == data[len(MAGIC) : start] else None
+    content = memoryview(data)[start:]
+    return content if _digest(key, (content,)) == data[len(MAGIC) : start] else None
 
 
 def _opened(path: str, flags: int) -> int:
@@ -208,3 +206,7 @@ def _user_caches() -> Path | None:
     except OSError:
         return None
     return Path(home, ".cache") if is_own else None
+
+
+def _is_of_another_version(data: bytes) -> bool:
+    return data.startswith(_NAME) and not data.startswith(MAGIC)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from xladev.errors import FileError
+from xladev.instrument import is_interruption, pass_interruption
 
 _NEW_MODE = 0o666
 
@@ -28,15 +29,18 @@ def write_whole(path: Path, data: bytes) -> None:
             return
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
+        pass_interruption(error)
         raise FileError.of("cannot write", path, error) from error
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.chmod(name, _mode_of(path))
         os.replace(name, path)
-    except OSError as error:
+    except BaseException as error:
         with suppress(OSError):
             os.unlink(name)
+        if not isinstance(error, OSError) or is_interruption(error):
+            raise
         raise FileError.of("cannot write", path, error) from error
 
 

@@ -2,27 +2,23 @@
 
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import xladev
-from xladev.compiler import program_cache
+from xladev.compiler import program_cache, program_file
 from xladev.compiler.program_cache import is_cacheable, program_key
-from xladev.compiler.store import (
-    CHECKED_MAGIC,
-    MAGIC,
-    TRIM_EVERY,
-    Store,
-    entry_key,
-    store_of_environment,
-)
+from xladev.compiler.store import MAGIC, TRIM_EVERY, Store, entry_key, store_of_environment
+from xladev.errors import DeviceError
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.custom_calls import registry
 from xladev.hlo.custom_calls.definition import CustomCall
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.payload import CpuPayload
 
 TEXT = "ENTRY e { p = f32[4] parameter(0)  ROOT r = f32[4] add(p, p) }"
 
@@ -63,14 +59,33 @@ def test_pieces_are_one_entry(tmp_path: Path) -> None:
     assert store.write("k", b"one", memoryview(b"two")) and store.read("k") == b"onetwo"
 
 
-def test_bytes_with_a_checksum_of_their_own_are_not_hashed_again(tmp_path: Path) -> None:
+def test_an_entry_under_the_name_of_another_is_none(tmp_path: Path) -> None:
     store = _store(tmp_path)
-    assert store.write("k", b"data", b"more", is_checked=True)
-    assert _file(store).read_bytes() == CHECKED_MAGIC + b"datamore"
-    assert store.read("k") == b"datamore"
+    store.write("one", b"1")
+    store.write("two", b"2")
+    one, two = store.folder / "one.entry", store.folder / "two.entry"
+    kept = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(kept)
+    assert store.read("one") is None and store.read("two") is None
+    assert not list(store.folder.iterdir())
 
 
-@pytest.mark.parametrize("place", [20, 300, -1])
+@pytest.mark.parametrize(
+    ("data", "warnings"), [(b"XLADEVC\2 as it was written once", 0), (b"something else", 1)]
+)
+def test_an_entry_of_another_version_goes_without_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes, warnings: int
+) -> None:
+    store = _store(tmp_path)
+    store.write("one", b"1")
+    (store.folder / "one.entry").write_bytes(data)
+    assert store.read("one") is None
+    assert not list(store.folder.iterdir())
+    assert len([r for r in caplog.records if "damaged" in r.getMessage()]) == warnings
+
+
+@pytest.mark.parametrize("place", [7, 20, 300, -1])
 def test_damaged_program_is_compiled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int
 ) -> None:
@@ -84,6 +99,70 @@ def test_damaged_program_is_compiled_again(
     path.write_bytes(data)
     assert np.array_equal(xladev.compile(module, "interpreter")(x).numpy(), x + x)
     assert path.read_bytes() != bytes(data)
+
+
+def _entries(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.glob("*.entry")}
+
+
+def test_swapped_programs_are_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLADEV_CACHE", str(tmp_path / "cache"))
+    x, double = np.ones(4, np.float32), parse_module(TEXT)
+    zero = parse_module(TEXT.replace("add", "subtract"))
+    for module in (double, zero):
+        xladev.compile(module, "interpreter")
+    (first, one), (second, two) = _entries(tmp_path / "cache").items()
+    first.write_bytes(two)
+    second.write_bytes(one)
+    assert xladev.compile(double, "interpreter")(x).numpy().tolist() == [2.0] * 4
+    assert xladev.compile(zero, "interpreter")(x).numpy().tolist() == [0.0] * 4
+    assert _entries(tmp_path / "cache") == {first: one, second: two}
+
+
+@pytest.mark.parametrize("content", [b"", b"no program", bytes(200)])
+def test_a_program_that_cannot_be_read_is_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    monkeypatch.setenv("XLADEV_CACHE", str(tmp_path / "cache"))
+    x, module = np.ones(4, np.float32), parse_module(TEXT)
+    xladev.compile(module, "interpreter")
+    store = _store(tmp_path)
+    path, good = _file(store), _file(store).read_bytes()
+    assert store.write(path.stem, content)
+    assert xladev.compile(module, "interpreter")(x).numpy().tolist() == [2.0] * 4
+    assert path.read_bytes() == good
+
+
+def test_a_program_that_cannot_be_loaded_is_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its entry is whole, but the platform refuses the code in it."""
+    monkeypatch.setenv("XLADEV_CACHE", str(tmp_path / "cache"))
+    x, module = np.ones(4, np.float32), parse_module(TEXT.replace("add(p, p)", "sine(p)"))
+    made = xladev.compile(module, "cpu")
+    kept = {path: path.read_bytes() for path in (tmp_path / "cache").glob("*.entry")}
+    (path,) = (p for p, data in kept.items() if program_file.MAGIC in data)
+    (executable,) = made.program.executables
+    payload = CpuPayload((), (b"no object file",)).to_bytes()
+    broken = replace(made.program, executables=(replace(executable, payload=payload),))
+    pieces = program_file.program_pieces(broken, is_checked=True)
+    assert Store(path.parent).write(path.stem, *pieces)
+    np.testing.assert_array_equal(xladev.compile(module, "cpu")(x).numpy(), made(x).numpy())
+    assert path.read_bytes() == kept[path]
+
+
+def test_a_lack_of_devices_is_not_the_entrys_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLADEV_CACHE", str(tmp_path / "cache"))
+    xladev.compile(parse_module(TEXT), "interpreter")
+    kept = _entries(tmp_path / "cache")
+    monkeypatch.setenv("XLADEV_INTERPRETER_DEVICES", "1")
+    with pytest.raises(DeviceError):
+        xladev.compile(parse_module(TEXT), "interpreter:7")
+    assert _entries(tmp_path / "cache") == kept
 
 
 def test_keys_tell_long_constants_apart() -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import llvmlite
 
 from xladev.compiler.store import entry_key, store_of_environment
-from xladev.platforms.cpu.engine import compile_text, host_cpu, target_name
+from xladev.errors import FormatError
+from xladev.instrument import logger
+from xladev.platforms.cpu.engine import LoadedObject, compile_text, host_cpu, target_name
 from xladev.platforms.cpu.shipped import shipped_object
+
+_log = logger("cache")
 
 
 def cached_object(name: str, text: str, optimization_level: int) -> bytes:
@@ -19,16 +23,42 @@ def cached_object(name: str, text: str, optimization_level: int) -> bytes:
     if shipped is not None:
         return shipped
     store = store_of_environment()
-    if store is None:
-        return compile_text(name, text, optimization_level)
-    key = entry_key(
+    code = None if store is None else store.read(_key(text, optimization_level))
+    return _compiled(name, text, optimization_level) if code is None else code
+
+
+def load_cached(
+    name: str, text: str, optimization_level: int, symbols: tuple[str, ...]
+) -> tuple[LoadedObject, bytes]:
+    """The code of a text in this process, and its object file.
+
+    Code that was kept but cannot be linked is compiled again, and kept in its place.
+
+    Raises:
+        CompileError: LLVM rejects the text.
+    """
+    code = cached_object(name, text, optimization_level)
+    try:
+        return LoadedObject(name, code, symbols), code
+    except FormatError as error:
+        _log.warning("cached code cannot be loaded, and is compiled again: %s", error)
+    code = _compiled(name, text, optimization_level)
+    return LoadedObject(name, code, symbols), code
+
+
+def _compiled(name: str, text: str, optimization_level: int) -> bytes:
+    """Object code of a text, which is kept."""
+    code = compile_text(name, text, optimization_level)
+    store = store_of_environment()
+    if store is not None:
+        store.write(_key(text, optimization_level), code)
+    return code
+
+
+def _key(text: str, optimization_level: int) -> str:
+    return entry_key(
         "object",
         f"{llvmlite.__version__} {target_name()} {optimization_level}",
         ":".join(host_cpu()),
         text,
     )
-    code = store.read(key)
-    if code is None:
-        code = compile_text(name, text, optimization_level)
-        store.write(key, code)
-    return code

@@ -28,6 +28,7 @@ from xladev.platforms.cpu.engine import (
     run_passes,
     target_machine,
 )
+from xladev.platforms.cpu.interruption import INTERRUPTION_LEVEL, interruption_text
 from xladev.platforms.cpu.linker import program_module
 from xladev.platforms.cpu.native_door import DOOR_LEVEL, door_text
 from xladev.platforms.cpu.pool import POOL_LEVEL, pool_text
@@ -62,7 +63,7 @@ def ship(folder: Path = FOLDER) -> list[Path]:
     written: list[Path] = []
     for level in LEVELS:
         path = folder / f"{level.name}.objects"
-        path.write_bytes(packed(_compiled(level.compiled_for())))
+        path.write_bytes(packed(_compiled(level.compiled_for()), level.name))
         written.append(path)
     return written
 
@@ -140,6 +141,7 @@ def _compiled_texts(target: CpuTarget) -> dict[str, bytes]:
         ("pool", pool_text(target.traits.triple), POOL_LEVEL),
         ("door", door_text(), DOOR_LEVEL),
         ("script", runner_text(), RUNNER_LEVEL),
+        ("interruption", interruption_text(), INTERRUPTION_LEVEL),
     )
     return {
         text_symbol(name, text, level): compile_text(name, text, level, target)

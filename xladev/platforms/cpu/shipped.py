@@ -7,7 +7,6 @@ files; without them, procedures are compiled where they are wanted first.
 from __future__ import annotations
 
 import json
-import logging
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +17,8 @@ from pathlib import Path
 from xladev import __version__, instrument
 from xladev.codegen.llvm import ModuleBuilder, TargetTraits
 from xladev.compiler.code_stamp import code_stamp
-from xladev.compiler.json_values import DAMAGE, shown
+from xladev.compiler.json_values import DAMAGE, parse_json, shown
+from xladev.instrument import logger
 from xladev.platforms.cpu.engine import host_cpu, target_traits
 from xladev.platforms.cpu.payload import Procedure
 from xladev.platforms.cpu.targets import CpuTarget, target_of
@@ -27,10 +27,11 @@ FOLDER = Path(__file__).parent / "procedures"
 OPTIMIZATION_LEVEL = 2
 """What is shipped is for this level, which is the default."""
 
+DIGEST_NBYTES = 32
 _LENGTH = struct.Struct("<Q")
 _V3 = frozenset(["+avx2", "+bmi", "+bmi2", "+f16c", "+fma", "+lzcnt", "+movbe"])
 _V4 = _V3 | frozenset(["+avx512f", "+avx512bw", "+avx512cd", "+avx512dq", "+avx512vl"])
-_log = logging.getLogger("xladev.cpu")
+_log = logger("cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def shipped_procedures(
     level = next((each for each in LEVELS if _fits(each, target)), None)
     if level is None or optimization_level != OPTIMIZATION_LEVEL:
         return {}
-    return dict(_read((folder or FOLDER) / f"{level.name}.objects"))
+    return dict(_read((folder or FOLDER) / f"{level.name}.objects", level.name))
 
 
 def shipped_object(name: str, text: str, optimization_level: int) -> bytes | None:
@@ -97,14 +98,15 @@ def text_symbol(name: str, text: str, optimization_level: int) -> str:
 
 
 @cache
-def _read(path: Path) -> Mapping[str, Procedure]:
-    """What a file has; nothing if it is absent, damaged or of other code."""
+def _read(path: Path, level: str) -> Mapping[str, Procedure]:
+    """What a level's file has; nothing if it is absent, damaged or of other code."""
     try:
         with instrument.trace_scope("shipped procedures", "codegen"):
-            return _unpacked(path.read_bytes())
+            return _unpacked(path.read_bytes(), level)
     except FileNotFoundError:
         return {}
     except (OSError, struct.error, *DAMAGE) as e:
+        instrument.pass_interruption(e)
         _log.warning("%s is damaged, so procedures are compiled: %s", path, shown(e))
         return {}
 
@@ -116,32 +118,43 @@ def _fits(level: ShippedLevel, target: TargetTraits) -> bool:
     return level.compiled_for().traits == target
 
 
-# The file: length of the facts, facts (JSON), object files
+# The file: SHA-256 of all that follows, length of the facts, facts (JSON), object files
 
 
-def packed(procedures: Mapping[str, bytes]) -> bytes:
-    """A file of object code by symbol."""
+def packed(procedures: Mapping[str, bytes], level: str) -> bytes:
+    """A level's file of object code by symbol."""
     facts = {
         "version": __version__,
         "stamp": code_stamp(ModuleBuilder.__module__),
+        "level": level,
         "sizes": {symbol: len(code) for symbol, code in procedures.items()},
     }
     text = json.dumps(facts).encode()
-    return b"".join([_LENGTH.pack(len(text)), text, *procedures.values()])
+    return sealed(b"".join([_LENGTH.pack(len(text)), text, *procedures.values()]))
 
 
-def _unpacked(data: bytes) -> dict[str, Procedure]:
-    (length,) = _LENGTH.unpack_from(data)
+def sealed(content: bytes) -> bytes:
+    """A file's bytes, with the checksum before them."""
+    return sha256(content).digest() + content
+
+
+def _unpacked(data: bytes, level: str) -> dict[str, Procedure]:
+    content = memoryview(data)[DIGEST_NBYTES:]
+    if sha256(content).digest() != data[:DIGEST_NBYTES]:
+        raise ValueError("its checksum does not match")
+    (length,) = _LENGTH.unpack_from(content)
     at = _LENGTH.size + length
-    facts = json.loads(data[_LENGTH.size : at])
+    facts = parse_json(bytes(content[_LENGTH.size : at]))
+    if facts["level"] != level:
+        raise ValueError(f"it is for {shown(facts['level'])}")
     if not _is_of_this_code(facts):
         return {}
     found: dict[str, Procedure] = {}
     for symbol, nbytes in facts["sizes"].items():
-        found[symbol] = Procedure(symbol, data[at : at + nbytes])
+        found[symbol] = Procedure(symbol, bytes(content[at : at + nbytes]))
         at += nbytes
-    if at != len(data):
-        raise ValueError(f"{len(data)} bytes, not {at}")
+    if at != len(content):
+        raise ValueError(f"{len(content)} bytes, not {at}")
     return found
 
 

@@ -18,7 +18,7 @@ from xladev.platforms.cpu import compiler, library, loaded_code, object_cache, s
 from xladev.platforms.cpu import ship as shipping
 from xladev.platforms.cpu.engine import LoadedObject, target_traits
 from xladev.platforms.cpu.library import Library
-from xladev.platforms.cpu.native_door import compile_door
+from xladev.platforms.cpu.native_door import DOOR_LEVEL, door_text
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import POOL_LEVEL, pool_text
 from xladev.platforms.cpu.ship import ship
@@ -46,10 +46,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_what_was_shipped_is_not_compiled(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     found = shipped_procedures(target_traits(), OPTIMIZATION_LEVEL, folder)
     fresh = Library()
     monkeypatch.setattr(library, "shipped_procedures", lambda *_: dict(found))
+    monkeypatch.setattr(shipped, "FOLDER", folder)
     monkeypatch.setattr(object_cache, "compile_text", None)  # a call would be an error
     for where in (compiler, loaded_code):
         monkeypatch.setattr(where, "LIBRARY", fresh)
@@ -59,6 +61,7 @@ def test_what_was_shipped_is_not_compiled(monkeypatch: pytest.MonkeyPatch, folde
     np.testing.assert_array_equal(np.asarray(made(a, b)), a @ b)
 
 
+@pytest.mark.long
 def test_threads_and_calls_come_compiled(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     (path,) = folder.iterdir()
     monkeypatch.setattr(shipped, "FOLDER", folder)
@@ -67,7 +70,7 @@ def test_threads_and_calls_come_compiled(monkeypatch: pytest.MonkeyPatch, folder
     code = object_cache.cached_object("pool", text, POOL_LEVEL)
     assert code in path.read_bytes()
     assert LoadedObject("pool", code, ("xladev_parallel",)).address("xladev_parallel")
-    assert compile_door() in path.read_bytes()
+    assert object_cache.cached_object("door", door_text(), DOOR_LEVEL) in path.read_bytes()
     assert shipped.shipped_object("pool", f"{text};", POOL_LEVEL) is None
     assert shipped.shipped_object("pool", text, POOL_LEVEL + 1) is None
 
@@ -83,13 +86,13 @@ def test_nothing_is_shipped_for_other_levels_or_processors(folder: Path) -> None
 @pytest.mark.parametrize("key", ["version", "stamp"])
 def test_what_other_code_shipped_is_not_used(key: str, folder: Path, tmp_path: Path) -> None:
     (path,) = folder.iterdir()
-    data = path.read_bytes()
+    data = path.read_bytes()[shipped.DIGEST_NBYTES :]
     (length,) = shipped._LENGTH.unpack_from(data)
     facts = json.loads(data[8 : 8 + length])
     facts[key] = "other"
     text = json.dumps(facts).encode()
     changed = shipped._LENGTH.pack(len(text)) + text + data[8 + length :]
-    (tmp_path / path.name).write_bytes(changed)
+    (tmp_path / path.name).write_bytes(shipped.sealed(changed))
     assert not shipped_procedures(target_traits(), OPTIMIZATION_LEVEL, tmp_path)
 
 
@@ -97,6 +100,15 @@ def test_what_other_code_shipped_is_not_used(key: str, folder: Path, tmp_path: P
 def test_a_damaged_file_counts_as_absent(kept: int, folder: Path, tmp_path: Path) -> None:
     (path,) = folder.iterdir()
     (tmp_path / path.name).write_bytes(path.read_bytes()[:kept])
+    assert not shipped_procedures(target_traits(), OPTIMIZATION_LEVEL, tmp_path)
+
+
+def test_a_file_of_another_level_counts_as_absent(folder: Path, tmp_path: Path) -> None:
+    (path,) = folder.iterdir()
+    other = next(level.name for level in LEVELS if level.name != path.stem)
+    data = shipped.packed({"f": b"code"}, other)
+    assert shipped._unpacked(data, other)
+    (tmp_path / path.name).write_bytes(data)
     assert not shipped_procedures(target_traits(), OPTIMIZATION_LEVEL, tmp_path)
 
 
