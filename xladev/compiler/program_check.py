@@ -5,8 +5,10 @@ A program read from a file is checked before anything of it is run.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Sequence
 
+from xladev.compiler.assignment import EVALUATOR
 from xladev.compiler.program import Procedure, Program, thunk_text
 from xladev.compiler.thunks import (
     Call,
@@ -62,11 +64,28 @@ def check_program(program: Program) -> None:
         raise FormatError(f"program {program.name!r} names no platform", where=place)
     for number, procedure in enumerate(program.procedures):
         _check_procedure(program, number, procedure)
+    _check_platforms(program)
     _check_entry(program)
     if nesting(program) > MAX_NESTING:
         raise FormatError(
             f"program {program.name!r} is nested {nesting(program)} deep", where=place
         )
+
+
+def _check_platforms(program: Program) -> None:
+    """Each executable is made for one platform of the program, or for the evaluator."""
+    place = f"program {program.name!r}"
+    if len(set(program.platforms)) != len(program.platforms):
+        raise FormatError(f"program {program.name!r} names a platform twice", where=place)
+    for number, executable in enumerate(program.executables):
+        platform = executable.signature.platform
+        if platform != EVALUATOR and platform not in program.platforms:
+            raise FormatError(
+                f"executable {number} is made for {reprlib.repr(platform)}, "
+                "which is no platform of the program",
+                where=place,
+                why=f"it runs on {reprlib.repr(program.platforms)}",
+            )
 
 
 def _check_entry(program: Program) -> None:

@@ -69,6 +69,8 @@ def broken(program):
     yield "no procedure", replace(program, procedures=())
     yield "no platform", replace(program, platforms=())
     yield "platform that is not there", replace(program, platforms=("subset",))
+    yield "is made for 'subset'", replace(program, platforms=("interpreter", "another"))
+    yield "a platform twice", replace(program, platforms=(*program.platforms, "subset"))
     yield "donates", replace(program, donors=(99,))
     yield "read before", replace_entry(program, thunks=entry.thunks[::-1])
     yield "never written", replace_entry(program, thunks=entry.thunks[:-1])
