@@ -15,7 +15,7 @@ from xladev.testing.certificate.levels import LEVELS, Level
 from xladev.testing.certificate.verdict import Coverage
 from xladev.testing.conformance.status import Status
 
-FORMAT = 1
+FORMAT = 3
 """Version of CERTIFICATE.json."""
 _MOST_BYTES = 64 << 20
 _HINT = "take the file as it was issued, or issue one: xladev certify NAME"
@@ -40,6 +40,7 @@ class Certificate:
         counts: cases by status.
         coverage: of the run; meaningless at level 1.
         results: status by case.
+        cut: what was run smaller, and why, by case: the device has too little memory for it.
         report_sha256: of the conformance.json that was written with it.
     """
 
@@ -57,6 +58,7 @@ class Certificate:
     counts: Mapping[str, int]
     coverage: Coverage
     results: Mapping[str, str]
+    cut: Mapping[str, str]
     report_sha256: str
 
     def to_json(self) -> str:
@@ -120,7 +122,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "format": (int,), "statement": (str,), "level": (int,), "level_name": (str,), "date": (str,),
     "backend": (dict,), "suite_version": (str,), "suite_sha256": (str,), "seed": (int,),
     "tighten": (int, float), "declarations": (dict,), "counts": (dict,), "coverage": (dict,),
-    "results": (dict,), "report_sha256": (str,),
+    "results": (dict,), "cut": (dict,), "report_sha256": (str,),
 }  # fmt: skip
 
 
@@ -134,8 +136,11 @@ def _check_fields(path: Path, data: Mapping[str, Any]) -> None:
         raise _bad(path, "its fields are not a certificate's", f"see {', '.join(map(str, odd))}")
     wrong = [key for key, types in _TYPES.items() if type(data[key]) not in types]
     numbers = data["coverage"].values() if not wrong else ()
+    texts = data["cut"].values() if not wrong else ()
     if wrong or any(type(n) is not int or n < 0 for n in numbers):
         raise _bad(path, "a field is of another type", ", ".join(wrong) or "coverage")
+    if any(type(text) is not str for text in texts):
+        raise _bad(path, "a field is of another type", "cut")
 
 
 def _check_agreement(path: Path, found: Certificate) -> None:
@@ -147,6 +152,13 @@ def _check_agreement(path: Path, found: Certificate) -> None:
         raise _bad(path, "there is no such level", f"{found.level} {found.level_name!r}")
     if not set(found.results.values()) <= statuses or dict(found.counts) != counted:
         raise _bad(path, "its counts are not those of its results", "both are in the file")
+    if not set(found.cut) <= set(found.results) or not all(found.cut.values()):
+        raise _bad(path, "it says of cases that they were cut, and not that they ran", "`cut`")
+    good = sum(counted[s.value] for s in (Status.PASS, Status.FALLBACK, Status.WAIVED))
+    covered = found.coverage.checks + found.coverage.idle + found.coverage.programs
+    if covered != good or found.coverage.programs_on_device > found.coverage.programs:
+        why = f"{covered} cases in it, {good} with a right result"
+        raise _bad(path, "its coverage is not that of its results", why)
     if found.statement != statement(level, found.backend.platform, found.coverage):
         raise _bad(path, "its statement is not what its fields say", found.statement)
 

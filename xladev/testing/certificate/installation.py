@@ -12,6 +12,7 @@ from xladev.errors import DeviceError, UsageError, XladevError
 from xladev.runtime.diagnosis import Diagnosis, PlatformDiagnosis, diagnose
 from xladev.runtime.registry import Registry, current_registry
 from xladev.runtime.tiers import TIERS
+from xladev.testing.certificate.plugin_files import plugin_files
 from xladev.testing.worker import Status, Worker
 
 OPENING_S = 120.0
@@ -33,6 +34,8 @@ class Backend:
         plugin: entry point.
         distribution: name and version of what brought it.
         editable: True if that is installed from a working tree, which may change at any time.
+        files: how many files of what `files_sha256` is over; empty if none were found.
+        files_sha256: over the plugin's files, see `plugin_files`.
         driver: version of its driver; empty if it says none.
         device: what its first device calls itself.
         target: what is compiled for it.
@@ -47,6 +50,8 @@ class Backend:
     plugin: str
     distribution: str
     editable: bool
+    files: str
+    files_sha256: str
     driver: str
     device: str
     target: str
@@ -66,6 +71,7 @@ def inspect_backend(registry: Registry, name: str) -> Backend:
     _check_devices(platform)
     first = platform.devices[0]
     brought = _distribution(found, platform.plugin)
+    files = plugin_files(platform.plugin)
     return Backend(
         platform=platform.name,
         kind=platform.kind,
@@ -74,6 +80,8 @@ def inspect_backend(registry: Registry, name: str) -> Backend:
         plugin=platform.plugin,
         distribution=brought,
         editable=_is_editable(brought.partition(" ")[0]),
+        files=files.of,
+        files_sha256=files.sha256,
         driver=platform.driver,
         device=first.description,
         target=first.target,

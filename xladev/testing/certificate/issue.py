@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from xladev.errors import FormatError
+from xladev.testing.certificate.advice import next_steps
 from xladev.testing.certificate.certificate import FORMAT, Certificate, statement
 from xladev.testing.certificate.installation import Backend, inspect_apart, refuse_bent
 from xladev.testing.certificate.levels import Level, level_of
 from xladev.testing.certificate.must_pass import MustPass, read_must_pass
 from xladev.testing.certificate.statement import STATEMENT, statement_text
-from xladev.testing.certificate.suite_run import Request, SuiteRun, run_suite
-from xladev.testing.certificate.verdict import coverage, level_reached, objections
+from xladev.testing.certificate.suite_run import Request, SuiteRun, check_jobs, run_suite
+from xladev.testing.certificate.verdict import coverage, cut_of, level_reached, objections
 from xladev.testing.conformance.location import suite_folder
 from xladev.testing.conformance.status import Status
 
@@ -32,12 +33,14 @@ class Outcome:
         certificate: None if the level is not reached.
         objections: what stands against the level.
         reached: the highest level that is; None if not even the first.
+        next_steps: what the level above the reached one asks for.
     """
 
     level: Level
     certificate: Certificate | None
     objections: tuple[str, ...]
     reached: Level | None
+    next_steps: tuple[str, ...] = ()
 
 
 def issue(
@@ -49,6 +52,7 @@ def issue(
     tighten: float = 1.0,
     waivers: Path | None = None,
     quiet: bool = False,
+    jobs: int = 1,
 ) -> Outcome:
     """Certifies a backend.
 
@@ -60,28 +64,31 @@ def issue(
         tighten: factor on tolerances, at most 1.
         waivers: file of what the backend declares about itself.
         quiet: True for no output of the suite.
+        jobs: processes that share the cases; the certificate is the same at any number.
 
     Raises:
         XladevError: no such platform or level, an environment that bends the outcome, or a suite
             that could not be run.
     """
     refuse_bent()
+    check_jobs(jobs)
     backend = inspect_apart(name)
     wanted = level_of(backend.tier if level is None else level)
     must_pass = read_must_pass(suite_folder())
     _clear(folder)
     request = Request(
-        backend.platform, folder, seed, tighten, waivers, levels=wanted.number, quiet=quiet
+        backend.platform, folder, seed, tighten, waivers, wanted.number, quiet=quiet, jobs=jobs
     )
     run = run_suite(request)
     found = coverage(list(run.results.values()))
     against = tuple(objections(wanted, run.results, must_pass, found))
     reached = level_reached(run.results, must_pass, found)
+    steps = tuple(next_steps(backend, reached, wanted, run.results, found))
     if against:
-        return Outcome(wanted, None, against, reached)
+        return Outcome(wanted, None, against, reached, steps)
     certificate = _certificate(wanted, backend, must_pass, run, request)
     _write(folder, certificate)
-    return Outcome(wanted, certificate, (), wanted)
+    return Outcome(wanted, certificate, (), wanted, steps)
 
 
 def _certificate(
@@ -106,6 +113,7 @@ def _certificate(
         counts={s.value: sum(r == s.value for r in results.values()) for s in Status},
         coverage=found,
         results=results,
+        cut=cut_of(run.results),
         report_sha256=hashlib.sha256(run.report.read_bytes()).hexdigest(),
     )
 

@@ -7,10 +7,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from xladev.errors import ExecutionError
+from xladev.errors import ExecutionError, UsageError
 from xladev.testing.conformance.status import Result
 
 REPORT = "conformance.json"
@@ -45,6 +46,7 @@ class Request:
         levels: tiers whose cases run.
         cases: ids of the only cases that run; none means all of the levels.
         quiet: True for no output but errors.
+        jobs: processes that share the cases, each of which opens the devices.
     """
 
     backend: str
@@ -55,6 +57,7 @@ class Request:
     levels: int = 1
     cases: tuple[str, ...] = ()
     quiet: bool = False
+    jobs: int = 1
 
 
 def run_suite(request: Request) -> SuiteRun:
@@ -62,7 +65,9 @@ def run_suite(request: Request) -> SuiteRun:
 
     Raises:
         ExecutionError: pytest did not get as far as a report.
+        UsageError: several jobs, and no pytest-xdist, or fewer than one.
     """
+    check_jobs(request.jobs)
     report = request.folder.resolve() / REPORT
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", *_arguments(request, report.parent)]
@@ -86,6 +91,21 @@ def run_suite(request: Request) -> SuiteRun:
         ) from e
 
 
+def check_jobs(jobs: int) -> None:
+    """Refuses a number of processes that cannot be started.
+
+    Raises:
+        UsageError: fewer than one, or several without pytest-xdist.
+    """
+    if jobs < 1:
+        raise UsageError(f"--jobs is {jobs}", why="it is a number from 1 on")
+    if jobs > 1 and find_spec("xdist") is None:
+        raise UsageError(
+            f"--jobs {jobs} needs pytest-xdist, which is not installed",
+            hint="pip install pytest-xdist, or leave out --jobs",
+        )
+
+
 def read_report(report: Path) -> SuiteRun:
     """What a conformance.json says.
 
@@ -101,6 +121,8 @@ def _arguments(request: Request, folder: Path) -> Sequence[str]:
     found = [*_selected(request), f"--backend={request.backend}", f"--report={folder}"]
     found += [f"--case-seed={request.seed}", f"--tighten={request.tighten!r}"]
     found += ["-p", "no:cacheprovider", "-q", "--no-header", "--tb=no", "-r", "fE"]
+    if request.jobs > 1:
+        found += ["-n", str(request.jobs)]
     if request.waivers is not None:
         found.append(f"--waivers={request.waivers.resolve()}")
     return found

@@ -23,12 +23,17 @@ class Coverage:
         programs: programs with a right result.
         work_on_device: floating-point operations of these that ran on the device.
         work: floating-point operations of these.
+        checks: checks of the contract itself that passed; they are no programs.
+        idle: programs with a right result that the SDK simplifies to nothing that is computed: a
+            constant, an argument or a copy of one; they count for no side.
     """
 
     programs_on_device: int
     programs: int
     work_on_device: int
     work: int
+    checks: int = 0
+    idle: int = 0
 
     @property
     def share_of_programs(self) -> float:
@@ -53,15 +58,22 @@ def coverage(results: Sequence[Result]) -> Coverage:
 
     A program that fell back in part is none on the device, and its work counts where it was done.
     """
-    programs = [
-        r for r in results if r.status in _PASSED and r.device_instructions + r.host_instructions
-    ]
+    good = [r for r in results if r.status in _PASSED]
+    busy = [r for r in good if r.device_instructions + r.host_instructions]
+    checks = sum(r.is_check for r in good)
     return Coverage(
-        sum(not r.fallbacks for r in programs),
-        len(programs),
-        sum(r.device_work for r in programs),
-        sum(r.device_work + r.host_work for r in programs),
+        sum(not r.fallbacks for r in busy),
+        len(busy),
+        sum(r.device_work for r in busy),
+        sum(r.device_work + r.host_work for r in busy),
+        checks,
+        len(good) - len(busy) - checks,
     )
+
+
+def cut_of(results: Mapping[str, Result]) -> dict[str, str]:
+    """What was run smaller for want of memory, by case."""
+    return {case: result.cut for case, result in sorted(results.items()) if result.cut}
 
 
 def objections(
@@ -77,6 +89,11 @@ def objections(
     failed = [results[c] for c in wanted if c in results and not _is_good(results[c])]
     for status, count in Counter(r.status for r in failed).most_common():
         yield f"{_cases([r.id for r in failed if r.status is status], count)} {status.value}"
+    yield from floors(level, found)
+
+
+def floors(level: Level, found: Coverage) -> Iterator[str]:
+    """What a level asks for more of on the device; nothing if the coverage is enough."""
     if found.share_of_programs < level.least_programs:
         yield _floor("programs", found.share_of_programs, level.least_programs)
     if found.share_of_work < level.least_work:

@@ -15,9 +15,10 @@ from xladev.testing.certificate.certificate import Certificate, read_certificate
 from xladev.testing.certificate.installation import refuse_bent
 from xladev.testing.certificate.levels import LEVELS, level_of
 from xladev.testing.certificate.must_pass import read_must_pass
+from xladev.testing.certificate.plugin_files import plugin_files
 from xladev.testing.certificate.statement import STATEMENT, statement_text
 from xladev.testing.certificate.suite_run import REPORT, Request, read_report, run_suite
-from xladev.testing.certificate.verdict import coverage
+from xladev.testing.certificate.verdict import coverage, cut_of
 from xladev.testing.conformance.location import suite_folder
 
 _PASSED = frozenset(("pass", "fallback", "waived"))
@@ -103,6 +104,8 @@ def _check_report(report: Path, certificate: Certificate) -> None:
     results = {case: result.status.value for case, result in run.results.items()}
     if results != certificate.results or coverage(list(run.results.values())) != found:
         raise _not_its_own(report, "report", "its cases give other results or another coverage")
+    if cut_of(run.results) != certificate.cut:
+        raise _not_its_own(report, "report", "it says of other cases that they were cut")
 
 
 def _check_statement(path: Path, certificate: Certificate) -> None:
@@ -119,6 +122,26 @@ def _not_its_own(path: Path, kind: str, why: str) -> FormatError:
         where=str(path),
         why=why,
         hint=f"put the {kind} of the same run there, or none",
+    )
+
+
+def compare_installed(certificate: Certificate) -> str:
+    """In words, whether the plugin that is installed here is the certified one, file by file.
+
+    No more than a note: a certificate is verified anywhere, and another plugin does not belie it.
+    """
+    backend = certificate.backend
+    here = plugin_files(backend.plugin)
+    if not backend.files_sha256:
+        return f"the certificate knows no files of the plugin {backend.plugin}"
+    if not here.sha256:
+        return f"the plugin {backend.plugin} is not installed here: its files were not compared"
+    if here.sha256 == backend.files_sha256:
+        return f"the plugin installed here is the certified one: {here.of} agree"
+    return (
+        f"NOTE: the plugin {backend.plugin} installed here is not the certified one: "
+        f"{here.of} have sha256 {here.sha256[:12]}; certified were {backend.files} "
+        f"with {backend.files_sha256[:12]}"
     )
 
 

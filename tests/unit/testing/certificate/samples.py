@@ -8,10 +8,10 @@ from xladev.testing.certificate.certificate import FORMAT, Certificate, statemen
 from xladev.testing.certificate.installation import Backend
 from xladev.testing.certificate.levels import level_of
 from xladev.testing.certificate.must_pass import FILE, MustPass, list_text, read_must_pass
-from xladev.testing.certificate.verdict import coverage
+from xladev.testing.certificate.verdict import coverage, cut_of
 from xladev.testing.conformance.status import Result, Status
 
-CHECK = Result("memory::copies", Status.PASS, tier=1)
+CHECK = Result("memory::copies", Status.PASS, tier=1, is_check=True)
 ADD = Result(
     "elementwise::add-f32", Status.PASS, "add", "f32", 2, device_instructions=1, device_work=8
 )
@@ -23,7 +23,8 @@ RESULTS = (CHECK, ADD, DOT)
 
 BACKEND = Backend(
     platform="npu", kind="npu", tier=2, contract="1.0", plugin="npu", distribution="xladev-npu 1",
-    editable=False, driver="", device="NPU", target="npu1", device_count=1,
+    editable=False, files="1 file of the distribution xladev-npu", files_sha256="0",
+    driver="", device="NPU", target="npu1", device_count=1,
     versions={"python": "3.11.7", "xladev": "0.1.0"},
 )  # fmt: skip
 
@@ -63,5 +64,6 @@ def certificate(must_pass: MustPass, level: int = 2, report_sha256: str = "0") -
         counts={s.value: sum(r.status is s for r in chosen) for s in Status},
         coverage=found,
         results={r.id: r.status.value for r in chosen},
+        cut=cut_of(by_id(chosen)),
         report_sha256=report_sha256,
     )

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def _other(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
-        (lambda d: d.update(format=2), "format 2"),
+        (lambda d: d.update(format=1), "format 1"),
         (lambda d: d.update(level=7), "no such level"),
         (lambda d: d.update(level=3), "no such level"),
         (lambda d: d.update(level="2"), "another type"),
@@ -63,6 +64,12 @@ def _other(value: Any) -> Any:
         (lambda d: d["counts"].update(fallback=0), "counts are not"),
         (lambda d: d["results"].update({"a::b": "splendid"}), "counts are not"),
         (lambda d: d["coverage"].update(programs_on_device=2), "statement is not"),
+        (lambda d: d["coverage"].update(programs_on_device=3), "coverage is not"),
+        (lambda d: d["coverage"].update(checks=0), "coverage is not"),
+        (lambda d: d["coverage"].update(idle=1), "coverage is not"),
+        (lambda d: d["cut"].update({"no::such": "f32[1]"}), "were cut"),
+        (lambda d: d["cut"].update({"memory::copies": ""}), "were cut"),
+        (lambda d: d["cut"].update({"memory::copies": 1}), "another type"),
         (lambda d: d["coverage"].update(work=-1), "another type"),
         (lambda d: d.update(statement="npu is splendid"), "statement is not"),
     ],
@@ -101,3 +108,47 @@ def test_the_statement_has_what_the_certificate_depends_on(tmp_path: Path) -> No
     for part in ("xladev-npu 1", "1 x NPU (npu1)", made.suite_sha256, "0.1.0", "no waivers"):
         assert part in text
     assert "What this does not prove" in text
+
+
+def test_the_statement_says_how_the_cases_become_the_coverage(tmp_path: Path) -> None:
+    text = statement_text(certificate(suite(tmp_path / "suite")))
+    assert "50.0% of programs (1 of 2)" in text
+    assert "Of the 3 cases with a right result (pass, fallback, waived) there are" in text
+    rows = ("1 | checks", "0 | programs simplified to", "1 | programs that ran on the device",
+            "1 | programs that ran on the host, or in part |")  # fmt: skip
+    assert [f"| {row}" in text for row in rows] == [True] * 4
+    assert "are the 2 programs of the coverage, of which 1 ran on the device alone" in text
+
+
+def test_the_statement_lists_what_was_cut(tmp_path: Path) -> None:
+    whole = certificate(suite(tmp_path / "suite"))
+    assert "Cut to the device's memory" not in statement_text(whole)
+    cut = replace(whole, cut={"memory::copies": "8 bytes at once instead of 16"})
+    assert "- `memory::copies`: 8 bytes at once instead of 16" in statement_text(cut)
+    path = tmp_path / "cut.json"
+    path.write_text(cut.to_json())
+    assert read_certificate(path) == cut
+
+
+def test_cases_that_want_more_devices_are_listed(tmp_path: Path) -> None:
+    made = certificate(suite(tmp_path / "suite"))
+    assert "Not asked for" not in statement_text(made)
+    results = {**made.results, "streams::copy-between": "unsupported"}
+    text = statement_text(replace(made, results=results))
+    section = text.partition("## Not asked for at this level\n")[2].partition("\n## ")[0]
+    assert "want more devices than there are (1)" in section
+    assert section.endswith("- `streams::copy-between`\n")
+    assert "nothing that it calls unsupported" in text
+
+
+def test_functions_that_are_the_sdks_are_told(tmp_path: Path) -> None:
+    made = certificate(suite(tmp_path / "suite"))
+    assert "| functions | of tier 2, Compiled |" in statement_text(made)
+    lower = replace(made, backend=replace(made.backend, tier=1))
+    text = statement_text(lower)
+    assert "of tier 1, Memory; what the tiers above are about was done by the SDK" in text
+
+
+def test_the_hash_of_the_plugins_files_is_told(tmp_path: Path) -> None:
+    text = statement_text(certificate(suite(tmp_path / "suite")))
+    assert "| files | 1 file of the distribution xladev-npu, sha256 0 |" in text

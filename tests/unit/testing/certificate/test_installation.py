@@ -43,10 +43,12 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return install
 
 
+@pytest.mark.long
 def test_it_is_what_this_process_finds() -> None:
     assert inspect_apart("interpreter") == inspect_backend(current_registry(), "interpreter")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("does", "says"),
     [

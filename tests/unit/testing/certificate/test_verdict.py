@@ -32,6 +32,14 @@ def test_coverage_counts_programs_and_work_but_no_checks() -> None:
     assert "50.0% of programs (1 of 2) and 25.0% of floating-point work" in str(found)
 
 
+def test_every_case_with_a_right_result_is_counted_once() -> None:
+    idle = Result("first_steps::constant", Status.PASS, tier=1)
+    waived = replace(ADD, id="a::waived", status=Status.WAIVED)
+    wrong = (with_status(CHECK, Status.FAIL), with_status(DOT, Status.UNSUPPORTED))
+    found = coverage([*RESULTS, idle, waived, *wrong])
+    assert (found.checks, found.idle, found.programs_on_device, found.programs) == (1, 1, 2, 3)
+
+
 def test_a_wrong_program_covers_nothing() -> None:
     found = coverage([with_status(ADD, Status.FAIL), DOT])
     assert (found.programs_on_device, found.work_on_device) == (0, 0)

@@ -14,6 +14,7 @@ from xladev.errors import FormatError, UsageError
 from xladev.testing.certificate import verify
 from xladev.testing.certificate.certificate import Certificate, statement
 from xladev.testing.certificate.levels import level_of
+from xladev.testing.certificate.plugin_files import PluginFiles
 from xladev.testing.certificate.statement import statement_text
 from xladev.testing.certificate.suite_run import Request, SuiteRun
 from xladev.testing.conformance.status import Result, Status
@@ -31,6 +32,12 @@ def written(made: Certificate, folder: Path) -> Path:
     path = folder / "CERTIFICATE.json"
     path.write_text(made.to_json())
     return path
+
+
+def consistent(made: Certificate, **counts: int) -> Certificate:
+    """With another coverage, and the statement that follows from it."""
+    found = replace(made.coverage, **counts)
+    return replace(made, coverage=found, statement=statement(level_of(made.level), "npu", found))
 
 
 def test_a_good_one_verifies(made: Certificate, tmp_path: Path) -> None:
@@ -51,8 +58,9 @@ def test_results_that_do_not_give_the_level_are_refused(made: Certificate, tmp_p
     made = replace(made, declarations={"unsupported": [entry]})
     results = {**made.results, "dot::dot-f32": "unsupported"}
     counts = {**made.counts, "fallback": 0, "unsupported": 1}
+    wrong = consistent(replace(made, results=results, counts=counts), programs=1)
     with pytest.raises(FormatError, match="do not give level 2") as caught:
-        verify.verify_file(written(replace(made, results=results, counts=counts), tmp_path))
+        verify.verify_file(written(wrong, tmp_path))
     assert "dot::dot-f32" in str(caught.value)
 
 
@@ -61,15 +69,14 @@ def test_what_wants_more_devices_than_there_are_is_not_asked_for(
 ) -> None:
     results = {**made.results, "memory::copies": "unsupported"}
     counts = {**made.counts, "pass": 1, "unsupported": 1}
-    few = replace(made, results=results, counts=counts)
+    few = consistent(replace(made, results=results, counts=counts), checks=0)
     assert verify.verify_file(written(few, tmp_path)) == few
 
 
 def test_coverage_below_the_floor_is_refused(made: Certificate, tmp_path: Path) -> None:
-    nothing = replace(made.coverage, programs_on_device=0, work_on_device=0)
-    text = statement(level_of(2), "npu", nothing)
+    nothing = consistent(made, programs_on_device=0, work_on_device=0)
     with pytest.raises(FormatError, match="do not give level 2"):
-        verify.verify_file(written(replace(made, coverage=nothing, statement=text), tmp_path))
+        verify.verify_file(written(nothing, tmp_path))
 
 
 def with_report(made: Certificate, folder: Path, *results: Result) -> Certificate:
@@ -101,6 +108,16 @@ def test_a_report_that_says_otherwise_is_noticed_behind_a_fitting_hash(
 ) -> None:
     other = with_report(made, tmp_path, *results)
     with pytest.raises(FormatError, match="other results or another coverage"):
+        verify.verify_file(written(other, tmp_path))
+
+
+def test_a_report_that_says_of_other_cases_that_they_were_cut_is_noticed(
+    made: Certificate, tmp_path: Path
+) -> None:
+    other = with_report(
+        made, tmp_path, samples.CHECK, replace(samples.ADD, cut="f32[1]"), samples.DOT
+    )
+    with pytest.raises(FormatError, match="of other cases that they were cut"):
         verify.verify_file(written(other, tmp_path))
 
 
@@ -157,3 +174,17 @@ def test_declarations_become_the_file_that_they_were(made: Certificate) -> None:
     declared = {"unsupported": [], "waiver": [entry, {**entry, "tolerance": 4.0}]}
     text = verify.declarations_text(replace(made, declarations=declared))
     assert tomllib.loads(text) == {"waiver": declared["waiver"]}
+
+
+def test_another_plugin_than_the_certified_one_is_noted(
+    made: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = PluginFiles("1 file of the distribution xladev-npu", "0")
+    monkeypatch.setattr(verify, "plugin_files", lambda name: found)
+    assert "is the certified one" in verify.compare_installed(made)
+    found = PluginFiles("2 files of the distribution xladev-npu", "1")
+    assert "is not the certified one" in verify.compare_installed(made)
+    found = PluginFiles()
+    assert "is not installed here" in verify.compare_installed(made)
+    unknown = replace(made, backend=replace(made.backend, files="", files_sha256=""))
+    assert "knows no files" in verify.compare_installed(unknown)
