@@ -15,7 +15,7 @@ from xladev.runtime.device import Device
 from xladev.runtime.loaded_executable import LaunchContext
 from xladev.runtime.plan_executable import load_plan_or_program
 from xladev.testing.conformance.case import checks_of
-from xladev.testing.conformance.probe import Probe
+from xladev.testing.conformance.probe import Probe, ended
 
 LAYER = """HloModule layer
 ENTRY e { x = f32[9,33]{1,0} parameter(0)
@@ -189,7 +189,12 @@ def launch_guarded(compiled: CompiledModule) -> bool:
     signature = executable.signature
     if signature.platform != device.platform:
         return True  # it runs on the host
-    loaded = load_plan_or_program(device.executor, executable, device.allocator)
+    loaded = load_plan_or_program(
+        device.executor,
+        executable,
+        device.allocator,
+        alignment=device.description.memory_space(0).alignment,
+    )
     arguments = [Guarded(device, s.nbytes) for s in signature.argument_shapes]
     results = [Guarded(device, s.nbytes) for s in signature.result_shapes]
     scratch = [Guarded(device, n) for n in [signature.scratch_nbytes] if n]
@@ -198,8 +203,8 @@ def launch_guarded(compiled: CompiledModule) -> bool:
         tuple(r.memory for r in results),
         scratch[0].memory if scratch else None,
     )
-    loaded.launch(device.stream, context)
-    device.stream.synchronize()
+    with ended(device.stream):
+        loaded.launch(device.stream, context)
     return all(piece.is_intact() for piece in (*arguments, *results, *scratch))
 
 

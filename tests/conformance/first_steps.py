@@ -10,7 +10,7 @@ import numpy as np
 
 from xladev.runtime.device import Device
 from xladev.runtime.memory import DeviceMemory, HostBytes
-from xladev.testing.conformance.case import AnyCase, Case, checks_of
+from xladev.testing.conformance.case import AnyCase, Case, checks_of, cuttable
 from xladev.testing.conformance.probe import Probe
 
 _ALIGNMENT = 64
@@ -169,8 +169,6 @@ ENTRY e { x = f32[0,3] parameter(0)  ROOT y = f32[0,3] negate(x) }""",
     "column-major": """HloModule m
 ENTRY e { x = f32[6,5]{0,1} parameter(0)  ROOT y = f32[6,5]{0,1} negate(x) }""",
     "half-bytes": "HloModule m\nENTRY e { x = s4[33] parameter(0)  ROOT y = s4[33] add(x, x) }",
-    "large": """HloModule m
-ENTRY e { x = f32[1000,1000] parameter(0)  ROOT y = f32[1000,1000] add(x, x) }""",
 }
 
 
@@ -178,4 +176,10 @@ def _programs() -> Sequence[Case]:
     return [Case(name, text, tier=1, tags=("memory",)) for name, text in _PROGRAMS.items()]
 
 
-CASES: tuple[AnyCase, ...] = (*checks_of(__name__, 1, globals()), *_programs())
+def _large(factor: int) -> Case:
+    shape = f"f32[1000,{1000 // factor}]"
+    text = f"HloModule m\nENTRY e {{ x = {shape} parameter(0)  ROOT y = {shape} add(x, x) }}"
+    return Case("large", text, tier=1, tags=("memory",))
+
+
+CASES: tuple[AnyCase, ...] = (*checks_of(__name__, 1, globals()), *_programs(), cuttable(_large))

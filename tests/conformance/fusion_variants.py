@@ -15,7 +15,7 @@ from xladev.hlo.builder import HloBuilder
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.literal import Array
 from xladev.hlo.shape import Layout, Shape, array, tuple_of
-from xladev.testing.conformance.case import Build, Case, given, ordinary
+from xladev.testing.conformance.case import Build, Case, cuttable, given, ordinary
 from xladev.testing.conformance.cells import Node, combine
 
 Body = Callable[..., Node]
@@ -74,9 +74,14 @@ def beside_a_copy(b: HloBuilder) -> Node:
     return b.op("fusion", outside, calls=inner.build(made), kind="kLoop")
 
 
-def four(b: HloBuilder) -> Node:
-    two = spread(b, b.constant(2.0, dt.F32), (777, 1024))
-    return b.op("multiply", two, two)
+def fours(factor: int) -> Case:
+    sizes = (777, 1024 // factor)
+
+    def four(b: HloBuilder) -> Node:
+        two = spread(b, b.constant(2.0, dt.F32), sizes)
+        return b.op("multiply", two, two)
+
+    return fusion_case("RandomizedParallelPartition", fused((), four), (), np.full(sizes, 4, F))
 
 
 def reshape(*dims: int) -> Body:
@@ -142,7 +147,6 @@ NINE = np.array([[2, 3, 5], [7, 11, 13], [17, 19, 23]], np.int32)
 PLAIN: dict[str, tuple[Build, Sequence[Array] | None, Array | None]] = {
     "FusionTest": (fused((), mixed), (), F([[0.5], [2.72]])),
     "FusionParameter": (beside_a_copy, [F([[1, 2, 3]])], F([[-1, -1, -1]])),
-    "RandomizedParallelPartition": (fused((), four), (), np.full((777, 1024), 4, F)),
     "BroadcastIntoBinaryOp": (
         fused((f32(3), f32(2, 3)), into_addition), [F([1, -2, 3]), F([[-1, 0, 4], [6, 5, 4]])],
         F([[0, -2, 7], [7, 3, 7]]),
@@ -358,6 +362,7 @@ ENTRY e { x = f32[9] parameter(0)
 
 CASES = (
     *(fusion_case(n, p, i, w) for n, (p, i, w) in PLAIN.items()),
+    cuttable(fours),
     *elementwise(),
     Case("ManyLayoutTransformations", many_layouts, "fusion", "u32", ("fusion", "layout"), tier=3),
     Case("TransposeDiamondWithNonTrivialBranch", diamond, "fusion", "f64", ("fusion",), tier=3),

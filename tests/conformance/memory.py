@@ -75,8 +75,9 @@ def check_buffers_do_not_overlap(probe: Probe) -> None:
 
 def check_freed_memory_is_used_again(probe: Probe) -> None:
     """A hundred times 16 MiB, of which one is live at a time."""
+    count = probe.at_most(1 << 24) // 4
     for n in range(100):
-        one = put(probe.device, np.full(1 << 22, n, np.int32))
+        one = put(probe.device, np.full(count, n, np.int32))
         probe.require(int(one.numpy()[-1]) == n, f"round {n}")
         one.delete()
 
@@ -153,8 +154,9 @@ def resident_nbytes() -> int:
 
 def check_launches_do_not_grow_the_process(probe: Probe) -> None:
     """300 results of 1 MiB, one live at a time."""
-    compiled = probe.compile(NEGATE.replace("1000", "262144"))
-    x = put(probe.device, np.zeros(1 << 18, np.float32))
+    count = probe.at_most(2 << 20) // 8
+    compiled = probe.compile(NEGATE.replace("1000", str(count)))
+    x = put(probe.device, np.zeros(count, np.float32))
     for turn in range(320):
         if turn == 20:
             before = resident_nbytes()
@@ -165,15 +167,15 @@ def check_launches_do_not_grow_the_process(probe: Probe) -> None:
 
 def check_compiling_does_not_grow_the_process(probe: Probe) -> None:
     """60 programs with a constant of 2 MiB, dropped after one launch."""
-    rng = np.random.default_rng(0)
+    rng, count = np.random.default_rng(0), probe.at_most(6 << 20) // 12
     for turn in range(65):
         if turn == 5:
             gc.collect()
             before = resident_nbytes()
         b = HloBuilder("constants")
-        held = b.constant(rng.standard_normal(1 << 19).astype(np.float32))
-        x = b.parameter(array(F32, (1 << 19,)))
-        np.asarray(probe.compile(b.module(b.op("add", x, held)))(np.zeros(1 << 19, np.float32)))
+        held = b.constant(rng.standard_normal(count).astype(np.float32))
+        x = b.parameter(array(F32, (count,)))
+        np.asarray(probe.compile(b.module(b.op("add", x, held)))(np.zeros(count, np.float32)))
     gc.collect()
     grown = resident_nbytes() - before
     probe.require(grown < 60 << 20, f"60 compilations grew the process by {grown >> 20} MiB")

@@ -6,6 +6,7 @@ both signs occur. Functions of two operands get all 2**16 pairs of 8-bit pattern
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from xladev.hlo.dtype import FLOATS, PrimitiveType
 from xladev.hlo.literal import Array
 from xladev.hlo.opset import OPSET
 from xladev.hlo.shape import array
-from xladev.testing.conformance.case import Build, Case, given
+from xladev.testing.conformance.case import Build, Case, cuttable, given
 from xladev.testing.conformance.cells import Node, accepts, elementwise, of_type
 
 UNARY = tuple(
@@ -91,10 +92,10 @@ def binary() -> Iterator[Case]:
             )  # fmt: skip
 
 
-def converted(dtype: PrimitiveType, targets: Sequence[PrimitiveType]) -> Build:
+def converted(dtype: PrimitiveType, size: int, targets: Sequence[PrimitiveType]) -> Build:
     def build(b: HloBuilder) -> Node:
-        x = b.parameter(array(dtype, all_of(dtype).shape))
-        return b.op("tuple", *(b.op("convert", x, shape=array(t, x.shape.dims)) for t in targets))
+        x = b.parameter(array(dtype, (size,)))
+        return b.op("tuple", *(b.op("convert", x, shape=array(t, (size,))) for t in targets))
 
     return build
 
@@ -104,9 +105,16 @@ TARGETS = (dt.PRED, dt.S4, dt.S8, dt.S32, dt.U8, dt.U64, dt.F16, dt.BF16, dt.F32
 
 def conversions() -> Iterator[Case]:
     for dtype in (dt.BF16, dt.F16, dt.S16, *FP8):
-        targets = [t for t in TARGETS if t is not dtype]
-        yield Case(f"convert-{dtype}-all", converted(dtype, targets), "convert", dtype.name,
-                   ("exhaustive",), inputs=given([all_of(dtype)]))  # fmt: skip
+        yield cuttable(partial(conversion, dtype))
+
+
+def conversion(dtype: PrimitiveType, factor: int) -> Case:
+    """Every pattern, in as many runs as ``factor`` says."""
+    targets = [t for t in TARGETS if t is not dtype]
+    parts = np.split(all_of(dtype), factor)
+    program = converted(dtype, parts[0].size, targets)
+    return Case(f"convert-{dtype}-all", program, "convert", dtype.name, ("exhaustive",),
+                inputs=given(*([part] for part in parts)))  # fmt: skip
 
 
 CASES = (*unary(), *binary(), *conversions())

@@ -4,6 +4,7 @@ What is varied is what XLA's own suite of the same case names varies; results fo
 evaluator, or are written out.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -14,11 +15,21 @@ from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Array
 from xladev.hlo.shape import Layout, array
-from xladev.testing.conformance.case import Build, Case, Inputs, given, ordinary
+from xladev.testing.conformance.case import (
+    Build,
+    Case,
+    Inputs,
+    cuttable,
+    divided,
+    given,
+    ordinary,
+)
 from xladev.testing.conformance.cells import Node, combine, scalar_computation
 
 Dims = tuple[int, ...]
 TAGS = ("reduce",)
+LARGE = 1 << 18
+"""Elements from which on a case can be cut to a device's memory."""
 
 
 def reduce(
@@ -109,31 +120,25 @@ def sizes_of(name: str) -> tuple[Dims, Dims | None]:
     return tuple(map(int, text.split("x"))), (0, 1) if layout else None
 
 
+def summed(name: str, sizes: Dims, dims: Dims, inputs: Inputs, layout: Dims | None = None) -> Case:
+    """A sum in f32; what is large can be cut."""
+
+    def make(factor: int) -> Case:
+        program = plain(sizes if factor == 1 else divided(sizes, factor), dims, layout=layout)
+        return Case(name, program, "reduce", "f32", TAGS, inputs=inputs)
+
+    return cuttable(make) if math.prod(sizes) > LARGE else make(1)
+
+
 def sums() -> Iterator[Case]:
     for name, size in LENGTHS.items():
-        yield Case(
-            f"ReduceR1_{name}_F32_To_R0", plain((size,), (0,)), "reduce", "f32", TAGS, inputs=SMALL
-        )
+        yield summed(f"ReduceR1_{name}_F32_To_R0", (size,), (0,), SMALL)
     for name in TO_SCALAR:
         sizes, layout = sizes_of(name)
-        yield Case(
-            f"ReduceR2_{name}_To_R0",
-            plain(sizes, (0, 1), layout=layout),
-            "reduce",
-            "f32",
-            TAGS,
-            inputs=NEAR_PI,
-        )
+        yield summed(f"ReduceR2_{name}_To_R0", sizes, (0, 1), NEAR_PI, layout)
     for name in TO_ROW:
         sizes, layout = sizes_of(name)
-        yield Case(
-            f"ReduceR2_{name}_To_R1",
-            plain(sizes, (0,), layout=layout),
-            "reduce",
-            "f32",
-            TAGS,
-            inputs=NEAR_PI,
-        )
+        yield summed(f"ReduceR2_{name}_To_R1", sizes, (0,), NEAR_PI, layout)
 
 
 def logic(opcode: str, init: bool, sizes: Dims, dims: Dims, dtype: PrimitiveType) -> Build:
@@ -325,14 +330,7 @@ def vectorized() -> Iterator[Case]:
     for name, sizes in THREE_D.items():
         layout = (0, 1, 2) if name == "8x16x24" else None
         for at in range(3):
-            yield Case(
-                f"ReduceR3ToR2_{name}_over_{at}",
-                plain(sizes, (at,), layout=layout),
-                "reduce",
-                "f32",
-                TAGS,
-                inputs=ONES,
-            )
+            yield summed(f"ReduceR3ToR2_{name}_over_{at}", sizes, (at,), ONES, layout)
 
 
 def abs_as_init(b: HloBuilder) -> Node:

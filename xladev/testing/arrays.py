@@ -13,6 +13,7 @@ from xladev.hlo import dtype as dt
 from xladev.hlo.array_files import ARRAY_FILE_DAMAGE
 from xladev.hlo.literal import Array
 from xladev.hlo.shape import Shape
+from xladev.instrument import pass_interruption
 
 _FIRST = 4
 
@@ -50,6 +51,7 @@ def _stored(path: Path, prefix: str) -> list[Array]:
         with np.load(path, allow_pickle=False) as stored:
             return [stored[key] for key in sorted(stored) if key.startswith(prefix)]
     except OSError as e:
+        pass_interruption(e)
         raise FileError.of("cannot read arrays from", path, e) from e
     except ARRAY_FILE_DAMAGE as e:
         raise FormatError(
@@ -99,6 +101,7 @@ def save_arrays(path: Path, inputs: Sequence[Any], outputs: Sequence[Any]) -> No
     try:
         np.savez(path, **named)  # type: ignore[arg-type]
     except OSError as e:
+        pass_interruption(e)
         raise FileError.of("cannot write", path, e) from e
 
 

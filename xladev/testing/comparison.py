@@ -14,6 +14,9 @@ Array = npt.NDArray[Any]
 ALMOST = 1e-4
 CLOSE_EPS = 16
 DEFAULT_RTOL = 1e-3
+"""Of the results of programs in f32 and wider types."""
+LAST_PLACES = 4
+"""Units in the last place by which results of narrower types may differ."""
 
 
 def expect_eq(got: Array, want: Array) -> Array:
@@ -56,6 +59,16 @@ def expect_relative(rtol: float) -> Callable[[Array, Array], Array]:
         return expect_eq(got, want) | (_distance(got, want) <= allowed)
 
     return check
+
+
+def default_rtol(dtype: np.dtype[Any]) -> float:
+    """The relative tolerance of a program's results of a dtype: bf16 has two digits, f32 seven."""
+    return DEFAULT_RTOL if dtype.kind in "iub" else max(DEFAULT_RTOL, LAST_PLACES * _eps(dtype))
+
+
+def expect_as_dtype_allows(got: Array, want: Array) -> Array:
+    """As `expect_relative`, with the tolerance of the dtype."""
+    return expect_relative(default_rtol(want.dtype))(got, want)
 
 
 def difference(check: Callable[[Array, Array], Array], got: Array, want: Array) -> str:

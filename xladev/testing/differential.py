@@ -108,12 +108,12 @@ def equal_elements(got: Array, want: Array) -> Array:
         sizes = [equal_elements(np.abs(g), np.abs(w)) for g, w in _parts(got, want)]
         real, imag = (equal_elements(g, w) for g, w in _parts(got, want))
         return (real & imag) | (vague & sizes[0] & sizes[1])
-    same = np.asarray(got == want)
-    if want.dtype.kind in "iub":
-        return same
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # NaN is compared on purpose; ml_dtypes' types say so aloud
+        same = np.asarray(got == want)
+        if want.dtype.kind in "iub":
+            return same
         signs = np.signbit(np.asarray(got, np.float64)) == np.signbit(np.asarray(want, np.float64))
-    return (same & (signs | (want != 0))) | (np.asarray(got != got) & np.asarray(want != want))
+        return (same & (signs | (want != 0))) | (np.asarray(got != got) & np.asarray(want != want))
 
 
 def _parts(got: Array, want: Array) -> list[tuple[Array, Array]]:

@@ -28,6 +28,8 @@ _HEADER = struct.Struct("<BQ")
 _STDERR_TAIL = 4000
 _ALWAYS = {"XLADEV_CACHE": "off"}
 """What is tested is compiled, and random programs are not kept."""
+_UNLESS_SET = {"XLADEV_POISON": "1"}
+"""What a program never writes is seen to be wrong."""
 
 
 class Status(Enum):
@@ -125,7 +127,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            env={**os.environ, **_ALWAYS, **_search_path(), **self.environment},
+            env={**_UNLESS_SET, **os.environ, **_ALWAYS, **_search_path(), **self.environment},
         )
         return self._child
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from xladev.hlo import dtype as dt
+from xladev.hlo.attributes import WindowDim, dilated
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.literal import Array
 from xladev.hlo.opdef import Tolerance
@@ -76,14 +77,31 @@ def _has_signed_bits(i: HloInstruction) -> bool:
     return i.shape.tuple_shapes[1].element_type not in _UNSIGNED
 
 
-def _no_components(i: HloInstruction) -> bool:
-    return not i["scatter_dims_to_operand_dims"]
+def _scatter_differs(i: HloInstruction) -> bool:
+    """No components, or a combiner of several operands, whose result is a tuple."""
+    return not i["scatter_dims_to_operand_dims"] or i.shape.is_tuple
 
 
-def _has_ties(i: HloInstruction) -> bool:
-    """Types of few values: which of equal elements of a window XLA selects is not settled."""
+def _selection_differs(i: HloInstruction) -> bool:
+    """Types of few values (ties are in some order), and padded windows that miss the array."""
     element_type = i.shape.element_type
-    return element_type.is_integral or element_type.bits < 16
+    return element_type.is_integral or element_type.bits < 16 or _misses_array(i)
+
+
+def _misses_array(i: HloInstruction) -> bool:
+    """Some dimension is padded, and in some a window lies in padding, or an element in none."""
+    dims, window = i.shape.dims, i["window"]
+    if not any(w.pad_low or w.pad_high for w in window):
+        return False
+    counts = i.operands[1].shape.dims
+    return any(_misses(d, w, n) for d, w, n in zip(dims, window, counts, strict=True))
+
+
+def _misses(size: int, w: WindowDim, count: int) -> bool:
+    first, last = -w.pad_low, (count - 1) * w.stride - w.pad_low
+    extent = dilated(w.size, w.window_dilation)
+    outside = first + extent <= 0 or last >= size
+    return outside or last + extent < size or w.stride > w.size
 
 
 def _folds_to_nan(i: HloInstruction) -> bool:
@@ -116,8 +134,8 @@ _RULES: Mapping[str, Callable[[HloInstruction], bool]] = MappingProxyType(
         "sort": _sort_differs,
         "sine": _is_complex,
         "rng-bit-generator": _has_signed_bits,
-        "scatter": _no_components,
-        "select-and-scatter": _has_ties,
+        "scatter": _scatter_differs,
+        "select-and-scatter": _selection_differs,
         "round-nearest-afz": _folds_to_nan,
         "round-nearest-even": _folds_to_nan,
     }

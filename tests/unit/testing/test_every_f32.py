@@ -69,6 +69,7 @@ def test_conversions_are_exact(name: str) -> None:
     assert judge_block(function, 0, X, got, want).bad == 1
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few")
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     function = FUNCTIONS["tanh"]
@@ -83,6 +84,7 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
         assert [old for _, old in other] == [False, False, False]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few")
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = [f"--folder={tmp_path}", "--platform=interpreter"]

@@ -89,6 +89,7 @@ def test_coverage_counts_opcodes_by_type() -> None:
     assert any(line.startswith("never drawn: infeed (") for line in lines)
 
 
+@pytest.mark.long
 def test_a_planted_bug_becomes_a_few_instructions_and_a_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_planted_bug_becomes_a_few_instructions_and_a_command(
     assert "check against interpreter: FAILED" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_crash_is_a_failure(tmp_path: Path) -> None:
     campaign = Campaign(ADD, tmp_path, function=f"{SUBJECTS}:dies", report=lambda _: None)
     campaign.run(7, 1)
@@ -116,6 +118,7 @@ def test_a_crash_is_a_failure(tmp_path: Path) -> None:
     assert {p.suffix for p in tmp_path.iterdir()} == {".hlo", ".npz"}
 
 
+@pytest.mark.long
 def test_jobs_share_the_seeds(tmp_path: Path) -> None:
     campaign = Campaign(ADD, tmp_path)
     campaign.run(0, 30, jobs=2)
@@ -123,6 +126,7 @@ def test_jobs_share_the_seeds(tmp_path: Path) -> None:
     assert campaign.coverage["add", "f32"] > 0
 
 
+@pytest.mark.long
 def test_the_command_counts_and_covers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments = ["--programs", "4", "--opcodes", "add", "--steps", "1", "--out", str(tmp_path)]
     assert main(arguments) == 0

@@ -28,6 +28,56 @@ def test_known_difference(code: str, reason: str) -> None:
     assert found.startswith(reason) if reason else found == ""
 
 
+COMBINERS = """
+f { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+g { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=GE }
+h { a = f32[] parameter(0) b = f32[] parameter(1) c = f32[] parameter(2) d = f32[] parameter(3)
+    ROOT r = (f32[], f32[]) tuple(a, d) }
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "window", "differs"),
+    [
+        ((4, 4), "size=2x2 pad=1_0x1_2", True),  # the last window of a row: padding alone
+        ((4, 4), "size=2x2 pad=1_0x2_1", True),
+        ((2, 1), "size=2x2 stride=2x2", False),
+        ((4, 2), "size=2x2 pad=1_0x0_1", False),
+        ((2, 1), "size=2x2 stride=3x2 pad=1_0x0_0", True),  # rows 1 and 4 are in no window
+        ((3, 1), "size=2x2 pad=0_0x0_0", False),
+    ],
+)
+def test_selection_of_windows_that_miss_the_array(
+    sizes: tuple[int, int], window: str, differs: bool
+) -> None:
+    module = parse_module(f"""HloModule m
+{COMBINERS}
+ENTRY e {{
+  x = f32[4,2] parameter(0)
+  y = f32[{sizes[0]},{sizes[1]}] parameter(1)
+  z = f32[] constant(0)
+  ROOT r = f32[4,2] select-and-scatter(x, y, z), window={{{window}}}, select=g, scatter=f
+}}""")
+    assert known_difference(module, []) == ("select-and-scatter" if differs else "")
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_scatter_into_several_operands(several: bool) -> None:
+    operands, updates, combiner = ("x, x", "u, u", "h") if several else ("x", "u", "f")
+    result = "(f32[4], f32[4])" if several else "f32[4]"
+    module = parse_module(f"""HloModule m
+{COMBINERS}
+ENTRY e {{
+  x = f32[4] parameter(0)
+  i = s32[3,1] parameter(1)
+  u = f32[3] parameter(2)
+  ROOT r = {result} scatter({operands}, i, {updates}), update_window_dims={{}},
+    inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1,
+    to_apply={combiner}
+}}""")
+    assert known_difference(module, []) == ("scatter" if several else "")
+
+
 def test_special_values_count_for_complex_functions() -> None:
     text = "HloModule m\nENTRY e { x = c64[1] parameter(0)\nROOT r = c64[1] tanh(x) }"
     module = parse_module(text)

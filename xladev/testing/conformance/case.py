@@ -10,7 +10,7 @@ import importlib
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,8 @@ class Case:
         timeout_s: seconds that compiling and running may take.
         replicas: devices that run a built program on data of their own.
         partitions: devices that one replica of a built program is split over.
+        cut: the same case with its large dimension divided by a power of two, for devices that it
+            does not fit (`sizes.py`). Cases whose values take more than 2 MiB have one.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Case:
     timeout_s: float = 120.0
     replicas: int = 1
     partitions: int = 1
+    cut: Callable[[int], Case] | None = None
 
     def module(self) -> HloModule:
         """The program."""
@@ -114,6 +117,22 @@ class Check:
 
 
 AnyCase = Case | Check
+
+
+def cuttable(make: Callable[[int], Case]) -> Case:
+    """A case that can be cut to a device's memory.
+
+    Args:
+        make: ``make(1)`` is the case, ``make(n)`` the same with its large dimension divided by a
+            power of two; all of one name.
+    """
+    return replace(make(1), cut=make)
+
+
+def divided(dims: Sequence[int], factor: int) -> tuple[int, ...]:
+    """Dimensions of which the largest is divided by ``factor``, to be at least 1."""
+    largest = max(range(len(dims)), key=lambda i: dims[i])
+    return tuple(max(1, d // factor) if i == largest else d for i, d in enumerate(dims))
 
 
 def given(*rows: Sequence[Any]) -> Inputs:

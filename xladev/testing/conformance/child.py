@@ -31,6 +31,10 @@ def serve(request: bytes) -> bytes:
     head, arrays, proto = unpack(request)
     start = time.perf_counter()
     try:
+        if head.get("memory"):
+            return pack(
+                {"nbytes": Probe(head["backend"]).device.description.memory_space(0).nbytes}
+            )
         if head["check"]:
             return _run_check(head, start)
         return _run_program(head, arrays, proto, start)
@@ -54,7 +58,8 @@ def _run_check(head: dict[str, Any], start: float) -> bytes:
     function = getattr(importlib.import_module(module), name)
     probe = Probe(head["backend"])
     _, leaked = _leaving_nothing(probe, 1, lambda: function(probe))
-    return pack({"seconds": _since(start), "leaked_nbytes": leaked})
+    cut = "; ".join(dict.fromkeys(probe.cuts))
+    return pack({"seconds": _since(start), "leaked_nbytes": leaked, "cut": cut})
 
 
 def _run_program(

@@ -80,7 +80,8 @@ class ConformanceItem(pytest.Item):
 
 def failure_text(result: Result) -> str:
     """What the terminal shows of a failed case."""
-    lines = [f"{result.id}: {result.status.value}", result.detail]
+    program = f", {result.program}" if result.program else ""
+    lines = [f"{result.id}{program}: {result.status.value}", result.detail]
     if result.reproduce:
         lines.append(f"run it again: {result.reproduce}")
     return "\n".join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Array
 from xladev.hlo.multi_device import topology_of
 from xladev.hlo.verifier import verify
+from xladev.runtime.transfer import shape_of
 from xladev.testing.conformance.case import AnyCase, Case, Check, Row
 from xladev.testing.conformance.patterns import pattern_of
 from xladev.testing.conformance.saving import save_failure
 from xladev.testing.conformance.settings import Settings
+from xladev.testing.conformance.sizes import fitted, types_of
 from xladev.testing.conformance.status import Difference, Result, Status
 from xladev.testing.conformance.waivers import Entry
 from xladev.testing.differential import equal_elements
@@ -27,6 +29,7 @@ from xladev.testing.worker import Outcome, Worker
 from xladev.testing.worker import Status as Ending
 
 _MORE_SEEDS = 5
+_OPENING_S = 120.0
 SERVE = "xladev.testing.conformance.child:serve"
 
 
@@ -50,10 +53,12 @@ class Judge:
     Attributes:
         worker: the child process that the backend runs in.
         settings: what the command line says.
+        memory: bytes of the device's memory, once it was asked for.
     """
 
     worker: Worker
     settings: Settings
+    memory: list[int | None] = field(default_factory=list[int | None])
 
     def judge(self, case: AnyCase, case_id: str) -> Result:
         """The verdict on one case; never raises for what the backend does."""
@@ -66,14 +71,16 @@ class Judge:
     def _check(self, check: Check, blank: Result) -> Result:
         head = {"check": check.function, "backend": self.settings.backend}
         answer = _answer(self.worker.call(pack(head), self._seconds(check)), ())
-        blank = replace(blank, seconds=answer.facts.get("seconds", 0.0))
+        seconds, cut = answer.facts.get("seconds", 0.0), answer.facts.get("cut", "")
+        blank = replace(blank, seconds=seconds, is_check=True, cut=cut)
         return _refused(blank, answer) if "problem" in answer.facts else _tidy(blank, answer)
 
     # Programs
 
     def _run(self, case: Case, blank: Result) -> Result:
         try:
-            module = case.module()
+            ready = fitted(case, self._memory() if case.cut else None)
+            case, module, blank = ready.case, ready.module, replace(blank, cut=ready.cut)
             verify(module)
             rows = case.runs(module, self.settings.seed)
             wanted = [evaluated(module, row) for row in rows]
@@ -95,7 +102,10 @@ class Judge:
         else:
             verdict = self._compared(case, blank, module, rows, wanted, answer.results)
             verdict = _tidy(verdict, answer)
-        if verdict.status.is_good or self.settings.report is None:
+        if verdict.status.is_good:
+            return verdict
+        verdict = replace(verdict, program=types_of(module))
+        if self.settings.report is None:
             return verdict
         return self._saved(verdict, module, rows, wanted)
 
@@ -110,6 +120,15 @@ class Judge:
         arrays = [np.asarray(leaf) for row in rows for value in row for leaf in leaves(value)]
         request = pack(head, arrays, module)
         return _answer(self.worker.call(request, self._seconds(case)), rows)
+
+    def _memory(self) -> int | None:
+        """Bytes of the device's memory; None if it does not say, or does not open."""
+        if not self.memory:
+            head = {"memory": True, "backend": self.settings.backend}
+            seconds = min(_OPENING_S, self.settings.most_seconds)
+            facts = _answer(self.worker.call(pack(head), seconds), ()).facts
+            self.memory.append(facts.get("nbytes"))
+        return self.memory[0]
 
     def _seconds(self, case: AnyCase) -> float:
         return min(case.timeout_s, self.settings.most_seconds)
@@ -233,16 +252,21 @@ def _tidy(verdict: Result, answer: Answer) -> Result:
     return replace(verdict, status=Status.FAIL, detail=what)
 
 
+def _type_of(value: Array) -> str:
+    """`f32[2,3]`, as HLO spells it; NumPy's words for a type that HLO has not."""
+    try:
+        return shape_of(value).to_string(layout=False)
+    except XladevError:
+        return f"{value.dtype}{list(value.shape)}"
+
+
 def _type_problem(got: Sequence[Array], want: Sequence[Array], run: int) -> str:
     """What is wrong with the number, types and sizes of results; empty if nothing is."""
     if len(got) != len(want):
         return f"{len(got)} results in run {run}, want {len(want)}"
     for number, (g, w) in enumerate(zip(got, want, strict=True)):
         if g.dtype != w.dtype or g.shape != w.shape:
-            return (
-                f"result {number} of run {run} is {g.dtype}{list(g.shape)}, "
-                f"want {w.dtype}{list(w.shape)}"
-            )
+            return f"result {number} of run {run} is {_type_of(g)}, want {_type_of(w)}"
     return ""
 
 
@@ -302,5 +326,5 @@ def _difference(got: Array, want: Array, limit: Array, result: int, run: int) ->
     at = tuple(int(i[0]) for i in np.nonzero(bad)) if bad.ndim else ()
     return Difference(
         result, run, int(bad.sum()), want.size, at, str(got[at]), str(want[at]),
-        float(limit[at]), pattern_of(got, want, bad),
+        float(limit[at]), pattern_of(got, want, bad), _type_of(want),
     )  # fmt: skip

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from xladev.client import CompiledModule, compile, devices
@@ -12,6 +14,8 @@ from xladev.errors import XladevError
 from xladev.hlo.ir import HloModule
 from xladev.runtime.device import Device
 from xladev.runtime.registry import current_registry
+from xladev.runtime.stream import Stream
+from xladev.testing.conformance.sizes import at_most
 
 
 class NotOffered(Exception):
@@ -24,15 +28,35 @@ class CheckFailure(XladevError):
     code = "CONFORMANCE"
 
 
+@contextmanager
+def ended(*streams: Stream) -> Iterator[tuple[Stream, ...]]:
+    """Streams whose work has ended when the block is left, by a failure of the check as well.
+
+    What copies use (arrays, buffers) belongs into variables of the check, which go away later: a
+    device may use it until then, whatever the check found.
+    """
+    try:
+        yield streams
+    except BaseException:
+        for stream in streams:
+            with suppress(Exception):
+                stream.synchronize()
+        raise
+    for stream in streams:
+        stream.synchronize()
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """A check's way to the backend.
 
     Attributes:
         backend: platform, kind or device name.
+        cuts: what the check did smaller than it would, for want of memory.
     """
 
     backend: str
+    cuts: list[str] = field(default_factory=list[str])
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -44,6 +68,11 @@ class Probe:
         """The first device."""
         return self.devices[0]
 
+    @property
+    def memory_nbytes(self) -> int | None:
+        """Bytes of the first device's memory; None if it does not say."""
+        return self.device.description.memory_space(0).nbytes
+
     def some_devices(self, count: int) -> tuple[Device, ...]:
         """That many devices; the check is skipped where there are fewer.
 
@@ -54,6 +83,18 @@ class Probe:
         if platform.device_count() < count and platform.provide_devices(count) < count:
             raise NotOffered(f"{count} devices; the platform has {platform.device_count()}")
         return tuple(platform.device(ordinal) for ordinal in range(count))
+
+    def at_most(self, nbytes: int) -> int:
+        """``nbytes``, or as much of it as the device has room for; the result says what was cut.
+
+        Args:
+            nbytes: what the check wants to be alive on the device at the same time.
+        """
+        found = at_most(nbytes, self.memory_nbytes)
+        if found < nbytes:
+            why = f"twice as many do not fit the device's {self.memory_nbytes}"
+            self.cuts.append(f"{found} bytes at once instead of {nbytes}: {why}")
+        return found
 
     def live_nbytes(self, *devices: Device) -> int:
         """Bytes allocated on some devices, when garbage is gone and nothing is pending on any."""

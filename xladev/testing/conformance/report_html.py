@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from xladev.errors import printable
 from xladev.runtime.tiers import TIERS
 from xladev.testing.conformance.matrix import COLUMNS, Matrix
 from xladev.testing.conformance.report_markdown import fallback_reasons
@@ -51,7 +52,7 @@ def html_page(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -
     """The whole page."""
     title = f"Conformance of {data['backend']}"
     body = "\n".join(_body(data, results, matrix))
-    return (
+    return printable(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>\n{body}</html>'
     )
@@ -73,6 +74,7 @@ def _body(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> It
     yield from _failures(results)
     yield from _matrix(matrix)
     yield from _host(results)
+    yield from _cut(results)
     yield from _slowest(results)
     yield from _declared(data["declarations"])
 
@@ -119,7 +121,9 @@ def _failure(result: Result) -> str:
     first, pattern = _difference(result)
     pattern = f" &mdash; <b>{escape(pattern)}</b>" if pattern else ""
     again = f"<pre>{escape(result.reproduce)}</pre>" if result.reproduce else ""
-    return f"<article><b><code>{escape(result.id)}</code></b>{pattern}<br>{first}{again}</article>"
+    program = f" <code>{escape(result.program)}</code>" if result.program else ""
+    head = f"<b><code>{escape(result.id)}</code></b>{program}{pattern}"
+    return f"<article>{head}<br>{first}{again}</article>"
 
 
 def _difference(result: Result) -> tuple[str, str]:
@@ -128,7 +132,8 @@ def _difference(result: Result) -> tuple[str, str]:
         pattern = result.status.value if result.status is Status.ERROR else ""
         return f"<pre>{escape(result.detail)}</pre>", pattern
     text = (
-        f"{found.bad} of {found.size} elements of result {found.result}, first at "
+        f"{found.bad} of {found.size} elements of result {found.result} "
+        f"<code>{escape(found.shape)}</code>, first at "
         f"<code>{list(found.first)}</code>: got <code>{escape(found.got)}</code>, want "
         f"<code>{escape(found.want)}</code> &plusmn; {found.allowed:.3g}"
     )
@@ -182,6 +187,13 @@ def _host(results: Sequence[Result]) -> Iterator[str]:
         yield _table(
             ["cases", "why they ran on the host"], [(c, r) for r, c in reasons.most_common()]
         )
+
+
+def _cut(results: Sequence[Result]) -> Iterator[str]:
+    rows = [(r.id, r.cut) for r in results if r.cut]
+    if rows:
+        yield "<h2>Cut to the device's memory</h2>"
+        yield _table(["case", "what was run"], rows)
 
 
 def _slowest(results: Sequence[Result]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from xladev.errors import printable
 from xladev.runtime.tiers import TIERS
 from xladev.testing.conformance.matrix import COLUMNS, Matrix
 from xladev.testing.conformance.single_op import share_text
@@ -25,7 +26,7 @@ _SIGNS = {
 
 def markdown(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> str:
     """The whole report."""
-    return "\n".join(_lines(data, results, matrix)) + "\n"
+    return printable("\n".join(_lines(data, results, matrix)) + "\n")
 
 
 def _lines(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> Iterator[str]:
@@ -41,6 +42,7 @@ def _lines(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> I
     yield from _tiers(results)
     yield from _failures(results)
     yield from _fallbacks(results)
+    yield from _cut(results)
     yield from _declarations(data["declarations"])
     yield from _matrix(matrix)
 
@@ -63,7 +65,7 @@ def _failures(results: Sequence[Result]) -> Iterator[str]:
     yield f"## {len(failed)} failures"
     yield ""
     for result in failed[:_MOST_FAILURES]:
-        yield f"- `{result.id}` ({result.status.value}): {result.detail.splitlines()[0]}"
+        yield f"- `{result.id}` ({result.status.value}): {result.headline}"
         if result.reproduce:
             yield f"  `{result.reproduce}`"
     if len(failed) > _MOST_FAILURES:
@@ -81,6 +83,16 @@ def _fallbacks(results: Sequence[Result]) -> Iterator[str]:
     yield "|--:|---|"
     for reason, count in reasons.most_common():
         yield f"| {count} | {reason.replace('|', '/')} |"
+    yield ""
+
+
+def _cut(results: Sequence[Result]) -> Iterator[str]:
+    cut = [r for r in results if r.cut]
+    if not cut:
+        return
+    yield "## Cut to the device's memory"
+    yield ""
+    yield from (f"- `{r.id}`: {r.cut}" for r in cut)
     yield ""
 
 

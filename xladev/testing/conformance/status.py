@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Any
 
+from xladev.errors import one_line
+
 
 class Status(Enum):
     """The verdict on one case."""
@@ -39,6 +41,7 @@ class Difference:
         want: what is right.
         allowed: how far it might be off.
         pattern: what the wrong elements have in common.
+        shape: of the result, such as ``f32[2,3]``.
     """
 
     result: int
@@ -50,13 +53,15 @@ class Difference:
     want: str
     allowed: float
     pattern: str
+    shape: str = ""
 
     def __str__(self) -> str:
         pattern = f" ({self.pattern})" if self.pattern else ""
+        shape = f", {self.shape}," if self.shape else ""
         return (
-            f"result {self.result} of run {self.run}: {self.bad} of {self.size} differ{pattern}, "
-            f"first at {list(self.first)}: got {self.got}, want {self.want} "
-            f"within {self.allowed:.3g}"
+            f"result {self.result}{shape} of run {self.run}: "
+            f"{self.bad} of {self.size} differ{pattern}, first at {list(self.first)}: "
+            f"got {self.got}, want {self.want} within {self.allowed:.3g}"
         )
 
 
@@ -80,6 +85,9 @@ class Result:
         host_work: floating-point operations of the others.
         fallbacks: what ran on the host, with reasons.
         reproduce: command that shows the failure; empty if nothing was saved.
+        program: types of its parameters and of its result; told of failures only.
+        cut: what was run smaller, and why: the device has too little memory; empty if nothing was.
+        is_check: True for a check of the contract itself, which is no program.
         declared: True if the contract itself says why it is unsupported, such as a device count.
     """
 
@@ -99,11 +107,20 @@ class Result:
     fallbacks: tuple[str, ...] = ()
     reproduce: str = ""
     declared: bool = False
+    program: str = ""
+    is_check: bool = False
+    cut: str = ""
 
     @property
     def file(self) -> str:
         """The family: name of the file without its suffix."""
         return self.id.partition("::")[0]
+
+    @property
+    def headline(self) -> str:
+        """`detail` in one line, behind the types of the program where they are told."""
+        detail = one_line(self.detail)
+        return f"{self.program}: {detail}" if self.program else detail
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` reads; defaults left out."""

@@ -34,6 +34,10 @@ def summary_lines(results: Sequence[Result], settings: Settings) -> Iterator[str
     share = share_of(results, read_single_op(suite_folder()))
     if share.run:
         yield share_text(share.to_json())
+    cut = [r.id for r in results if r.cut]
+    if cut:
+        cases = "1 case" if len(cut) == 1 else f"{len(cut)} cases"
+        yield f"cut to the device's memory: {cases}, such as {cut[0]}"
     yield f"next: {next_step(results, settings)}"
 
 
@@ -54,7 +58,7 @@ def next_step(results: Sequence[Result], settings: Settings) -> str:
     """The one thing to do next."""
     errors = [r for r in results if r.status is Status.ERROR]
     if errors:
-        return f"{errors[0].id} is a fault of the suite itself; report it: {errors[0].detail}"
+        return f"{errors[0].id} is a fault of the suite itself; report it: {errors[0].headline}"
     failed = sorted((r for r in results if r.status is Status.FAIL), key=lambda r: (r.tier, r.id))
     if failed:
         return _mend(failed, settings)
@@ -75,7 +79,7 @@ def _mend(failed: Sequence[Result], settings: Settings) -> str:
     if first.reproduce:
         return f"mend {first.id}{about}: {first.reproduce}"
     hint = "" if settings.report else "; --report DIR saves it with a command that runs it alone"
-    return f"mend {first.id}{about}: {first.detail.splitlines()[0]}{hint}"
+    return f"mend {first.id}{about}: {first.headline}{hint}"
 
 
 def _reason(result: Result) -> str:

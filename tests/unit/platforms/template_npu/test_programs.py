@@ -1,5 +1,7 @@
 """Programs through the client on the template NPU: results against the evaluator, on the device."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -136,6 +138,9 @@ PROGRAMS = {
     "reduce over nothing": """
         x = f32[4,0] parameter(0)  z = f32[] constant(3)
         ROOT r = f32[4] reduce(x, z), dimensions={1}, to_apply=add""",
+    "reduce over nothing, of all": """
+        x = pred[0] parameter(0)  z = pred[] constant(true)
+        ROOT r = pred[] reduce(x, z), dimensions={0}, to_apply=either""",
     "arg max": """
         x = f32[13,37] parameter(0)  i = s32[13,37] iota(), iota_dimension=1
         l = f32[] constant(-inf)  z = s32[] constant(0)
@@ -224,6 +229,15 @@ def test_program(name, seed):
     program = module(PROGRAMS[name], *COMPUTATIONS)
     arguments = random_arguments(program, seed)
     assert compare_with_evaluator(program, arguments, "template_npu", STRICT) is None
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if "nothing" in name])
+def test_nothing_is_left_to_do_for_passes(name, seed):
+    """What passes would fold away reaches the emitter too."""
+    program = module(PROGRAMS[name], *COMPUTATIONS)
+    options = replace(STRICT, optimization_level=0)
+    arguments = random_arguments(program, seed)
+    assert compare_with_evaluator(program, arguments, "template_npu", options) is None
 
 
 def test_what_the_device_has_not_runs_on_the_host():

@@ -28,6 +28,7 @@ def vendor(tmp_path: Path) -> Path:
     return installed("leaky", tmp_path / "site")
 
 
+@pytest.mark.long
 def test_each_fault_fails_its_own_case(vendor: Path, tmp_path: Path) -> None:
     report = tmp_path / "report"
     cases = [f"tests/conformance/elementwise_unary.py::{i.partition('::')[2]}" for i in FAULTS]

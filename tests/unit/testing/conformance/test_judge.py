@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from xladev.errors import PluginError
 from xladev.hlo import dtype as dt
 from xladev.testing.conformance.case import Case, given
 from xladev.testing.conformance.cells import elementwise
+from xladev.testing.conformance.collection import failure_text
 from xladev.testing.conformance.judge import Judge
 from xladev.testing.conformance.report import report_data, write_report
 from xladev.testing.conformance.settings import Settings
 from xladev.testing.conformance.status import Difference, Result, Status
-from xladev.testing.conformance.summary import succeeded, summary_lines
+from xladev.testing.conformance.summary import next_step, succeeded, summary_lines
 from xladev.testing.conformance.waivers import Declarations, Entry
 from xladev.testing.wire import pack
 from xladev.testing.worker import Outcome
@@ -111,6 +113,29 @@ def test_a_failure_is_saved_with_a_command(tmp_path: Path) -> None:
     assert (found.difference.first, found.difference.bad) == ((2,), 1)
     assert "xladev run" in found.reproduce
     assert len(list((tmp_path / "failures").iterdir())) == 2
+
+
+def test_a_failure_names_the_types_of_program_and_result() -> None:
+    found = verdict(WRONG)
+    assert found.program == "f32[3] -> f32[3]"
+    assert found.detail.startswith("result 0, f32[3], of run 0: 1 of 3 differ")
+    assert found.headline.startswith("f32[3] -> f32[3]: result 0, f32[3], of run 0: 1 of 3")
+    assert f"{NAME}, f32[3] -> f32[3]: fail" in failure_text(found)
+    other = verdict(answer(-X[:2]))
+    assert other.headline == "f32[3] -> f32[3]: result 0 of run 0 is f32[2], want f32[3]"
+    assert verdict(RIGHT).program == ""
+
+
+def test_the_line_of_an_error_has_its_reason(tmp_path: Path) -> None:
+    error = PluginError(
+        "plugin 'npu' raised KeyError in launch", where="npu:0", why="no such opcode", hint="mend"
+    )
+    what = Outcome(Ending.OK, pack({"problem": str(error), "kind": "error"}))
+    line = "plugin 'npu' raised KeyError in launch; where: npu:0; why: no such opcode"
+    found = verdict(what)
+    assert found.headline == f"f32[3] -> f32[3]: [PLUGIN] {line}"
+    assert line in next_step([found], Settings("npu"))
+    assert line in write_report(tmp_path, [found], Settings("npu"))[1].read_text()
 
 
 def results() -> list[Result]:

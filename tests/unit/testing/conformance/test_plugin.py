@@ -59,6 +59,7 @@ def ids(output: str) -> list[str]:
     return [line.rpartition("conformance/")[2] for line in output.splitlines() if "::" in line]
 
 
+@pytest.mark.long
 def test_path_and_package_collect_the_same_ids(tmp_path: Path) -> None:
     wanted = "-k popcnt"
     code, by_path = run("-q", "--co", "tests/conformance", wanted)
@@ -69,6 +70,7 @@ def test_path_and_package_collect_the_same_ids(tmp_path: Path) -> None:
     assert "elementwise_unary.py::popcnt-s32" in ids(by_path)
 
 
+@pytest.mark.long
 def test_a_single_case_can_be_named() -> None:
     code, output = run(
         "-q", "tests/conformance/elementwise_unary.py::popcnt-s32", "--backend=interpreter"
@@ -78,6 +80,7 @@ def test_a_single_case_can_be_named() -> None:
     assert "device coverage: 1 of 1" in output
 
 
+@pytest.mark.long
 def test_the_suite_asks_for_a_backend() -> None:
     code, output = run("-q", "tests/conformance")
     assert code == pytest.ExitCode.USAGE_ERROR
@@ -94,6 +97,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.long
 def test_a_backend_that_goes_wrong_fails_its_cases_and_the_run_goes_on(
     vendor: Path, tmp_path: Path
 ) -> None:
@@ -112,6 +116,7 @@ def test_a_backend_that_goes_wrong_fails_its_cases_and_the_run_goes_on(
     assert (report / "failures" / "elementwise_unary-sign-f32.hlo").is_file()
 
 
+@pytest.mark.long
 def test_nothing_but_skips_is_no_success(vendor: Path, tmp_path: Path) -> None:
     declared = tmp_path / "declared.toml"
     declared.write_text('[[expected_failure]]\nid = "*::abs-f32"\nreason = "broken"\n')
@@ -122,6 +127,7 @@ def test_nothing_but_skips_is_no_success(vendor: Path, tmp_path: Path) -> None:
     assert "nothing was computed" in output
 
 
+@pytest.mark.long
 def test_an_expected_failure_that_passes_is_a_failure(tmp_path: Path) -> None:
     declared = tmp_path / "declared.toml"
     declared.write_text('[[expected_failure]]\nid = "*::not-s32"\nreason = "broken"\n')

@@ -287,7 +287,7 @@ class _Fold:
 
     def _store(self, tiles: TileEmitter, box: Box, totals: list[Value]) -> None:
         inputs: dict[object, Value] = {}
-        for n, (total, operand) in enumerate(zip(totals, self.operands, strict=True)):
+        for n, (total, operand) in enumerate(zip(totals, self.operands, strict=bool(totals))):
             nbytes = isa.TYPES[operand.type].nbytes
             strides = tuple(
                 s * nbytes if size > 1 else 0

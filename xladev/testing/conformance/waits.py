@@ -1,0 +1,49 @@
+"""A byte that two streams hand to each other many times, so that a single wait left out shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from xladev.runtime.event import Event
+from xladev.runtime.stream import Stream
+from xladev.testing.conformance.probe import Probe, ended
+
+TURNS = 128
+_BUSY_NBYTES = 1 << 19
+
+
+def hand_on(probe: Probe, one: Stream, other: Stream, event: Callable[[Stream], Event]) -> None:
+    """Each stream in turn waits for the other, takes its byte at once, and gives it on after long.
+
+    Args:
+        probe: the check's.
+        one, other: streams of one device.
+        event: what a stream waits for of the other.
+
+    Raises:
+        CheckFailure: a byte was taken before it was given.
+    """
+    nbytes, size = 2 * TURNS, probe.at_most(_BUSY_NBYTES)
+    held, busy = (probe.device.allocate_nbytes(n, "handed on") for n in (nbytes, size))
+    memory, where = held.memory, busy.memory.slice(0, size)
+    empty, zeros = np.zeros(nbytes, np.uint8), np.zeros(size, np.uint8)
+    sent, found = np.full(1, 7, np.uint8), np.zeros(nbytes, np.uint8)
+    with ended(one, other):
+        one.copy(memory.slice(0, nbytes), empty)
+        one.copy(memory.slice(0, 1), sent)
+        one.copy(memory.slice(1, 1), memory.slice(0, 1))
+        for turn in range(1, TURNS):
+            last, now = (one, other) if turn % 2 else (other, one)
+            now.wait(event(last))
+            taken = memory.slice(2 * turn, 1)
+            now.copy(taken, memory.slice(2 * turn - 1, 1))
+            now.copy(where, zeros)  # so long that a stream that does not wait is too early
+            now.copy(memory.slice(2 * turn + 1, 1), taken)
+        last = other if (TURNS - 1) % 2 else one
+        last.synchronize()
+        one.copy(found, memory.slice(0, nbytes))
+    if not (found == 7).all():
+        turn = int(np.argmin(found == 7)) // 2
+        probe.fail("a stream did not wait for the event of another", f"turn {turn} of {TURNS}")
