@@ -10,13 +10,15 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
+from xladev.compiler.description import MemorySpace
+
 Offsets = npt.NDArray[np.int64]
 
 MOST_BY_SIZE = 2000
 """Most buffers that are placed in order of size, which is quadratic."""
 
 ALIGNMENT = 64
-"""Every buffer starts at a multiple of this many bytes."""
+"""Every buffer starts at a multiple of this many bytes, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,11 @@ class Lifetime:
     last: int
 
 
-Placement = Callable[[Sequence[Lifetime]], tuple[list[int], int]]
+Placement = Callable[[Sequence[Lifetime], int], tuple[list[int], int]]
 """A way to place buffers; see `place`."""
 
 
-def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
+def place(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> tuple[list[int], int]:
     """Offsets of the buffers, so that none overlap while both are needed.
 
     Best fit in order of time is near-linear, and can leave small buffers where large ones would
@@ -41,28 +43,31 @@ def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
 
     Args:
         lifetimes: the buffers; order does not matter.
+        alignment: bytes of which every offset, and the size, is a multiple; a power of two.
 
     Returns:
         One offset per buffer, and the size of the arena, in bytes.
     """
-    offsets, nbytes = place_by_time(lifetimes)
-    if nbytes == _most_alive(lifetimes) or len(lifetimes) > MOST_BY_SIZE:
+    offsets, nbytes = place_by_time(lifetimes, alignment)
+    if nbytes == _most_alive(lifetimes, alignment) or len(lifetimes) > MOST_BY_SIZE:
         return offsets, nbytes
-    others, other_nbytes = place_by_size(lifetimes)
+    others, other_nbytes = place_by_size(lifetimes, alignment)
     return (others, other_nbytes) if other_nbytes < nbytes else (offsets, nbytes)
 
 
-def _most_alive(lifetimes: Sequence[Lifetime]) -> int:
+def _most_alive(lifetimes: Sequence[Lifetime], alignment: int) -> int:
     """The most bytes needed at any moment: no arena can be smaller."""
     changes: dict[int, int] = {}
     for lifetime in lifetimes:
-        nbytes = padded(lifetime.nbytes)
+        nbytes = padded(lifetime.nbytes, alignment)
         changes[lifetime.first] = changes.get(lifetime.first, 0) + nbytes
         changes[lifetime.last + 1] = changes.get(lifetime.last + 1, 0) - nbytes
     return max(accumulate(changes[time] for time in sorted(changes)), default=0)
 
 
-def place_by_size(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
+def place_by_size(
+    lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT
+) -> tuple[list[int], int]:
     """As `place`: the largest first, each at the lowest offset where it fits; quadratic."""
     order = sorted(range(len(lifetimes)), key=lambda n: (-lifetimes[n].nbytes, lifetimes[n].first))
     first = np.array([lifetimes[n].first for n in order])
@@ -71,7 +76,7 @@ def place_by_size(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     end = np.zeros(len(order), np.int64)
     for at, number in enumerate(order):
         meets = (first[:at] <= last[at]) & (last[:at] >= first[at])
-        nbytes = padded(lifetimes[number].nbytes)
+        nbytes = padded(lifetimes[number].nbytes, alignment)
         start[at] = _lowest_gap(start[:at][meets], end[:at][meets], nbytes)
         end[at] = start[at] + nbytes
     offsets = [0] * len(order)
@@ -90,7 +95,9 @@ def _lowest_gap(start: Offsets, end: Offsets, nbytes: int) -> int:
     return int(taken_to[np.argmax(gap >= nbytes)])
 
 
-def place_by_time(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
+def place_by_time(
+    lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT
+) -> tuple[list[int], int]:
     """As `place`: each in the smallest hole that is free when it is first needed."""
     offsets = [0] * len(lifetimes)
     free = _FreeList()
@@ -100,15 +107,20 @@ def place_by_time(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     ):
         while ending and -ending[-1][0] < lifetimes[number].first:
             done = ending.pop()[1]
-            free.release(offsets[done], padded(lifetimes[done].nbytes))
-        offsets[number] = free.take(padded(lifetimes[number].nbytes))
+            free.release(offsets[done], padded(lifetimes[done].nbytes, alignment))
+        offsets[number] = free.take(padded(lifetimes[number].nbytes, alignment))
         insort(ending, (-lifetimes[number].last, number))
     return offsets, free.end
 
 
-def padded(nbytes: int) -> int:
+def padded(nbytes: int, alignment: int = ALIGNMENT) -> int:
     """Bytes that a buffer takes in the arena."""
-    return max(-(-nbytes // ALIGNMENT), 1) * ALIGNMENT
+    return max(-(-nbytes // alignment), 1) * alignment
+
+
+def arena_alignment(space: MemorySpace) -> int:
+    """Alignment of what lies in an arena in a memory: what that one declares, or more."""
+    return max(ALIGNMENT, space.alignment)
 
 
 class _FreeList:

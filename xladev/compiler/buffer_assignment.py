@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
+from xladev.compiler.arena import ALIGNMENT
 from xladev.compiler.buffer_frame import BufferFrame, Buffers
 from xladev.compiler.concurrency import Concurrency
 from xladev.compiler.in_place import in_place_pairs
@@ -44,6 +45,7 @@ def assign_buffers(
     kernels: ProgramKernels,
     aliases: Sequence[tuple[int, int]] = (),
     concurrency: Concurrency | None = None,
+    alignment: int = ALIGNMENT,
 ) -> KernelPlan:
     """The kernel plan of a module whose kernels are single instructions or fusions.
 
@@ -52,6 +54,7 @@ def assign_buffers(
         kernels: of all plans that are tried; those of this one are lowered.
         aliases: pairs (result leaf, parameter leaf) that the launch puts in one buffer.
         concurrency: how steps are spread over streams; None for one stream.
+        alignment: bytes at whose multiples all slices begin (`arena_alignment`).
 
     Raises:
         CompileError: an instruction that no kernel can be made of.
@@ -63,7 +66,7 @@ def assign_buffers(
     results = [VirtualBuffer(Space.RESULT, n, s.nbytes) for n, s in enumerate(outputs)]
     for result, argument in aliases:
         results[result] = arguments[argument]
-    walk = _Walk(KernelTable(module, kernels))
+    walk = _Walk(KernelTable(module, kernels), BufferPool(alignment))
     drafts = tuple(walk.computation(entry, arguments, results, {results[r] for r, _ in aliases}))
     if concurrency is not None:
         drafts = concurrency.apply(drafts, walk.operations, ordered_computations(module))
@@ -88,9 +91,9 @@ def assign_buffers(
 class _Walk:
     """Goes through all computations that run kernels, in the order in which they run."""
 
-    def __init__(self, table: KernelTable) -> None:
+    def __init__(self, table: KernelTable, pool: BufferPool) -> None:
         self.table = table
-        self.pool = BufferPool()
+        self.pool = pool
         self.copies: list[CopyReason] = []
         self.operations: list[HloInstruction] = []
 
@@ -227,7 +230,7 @@ class _Walk:
         self, frame: BufferFrame, at: int, i: HloInstruction, number: int, steps: list[Draft]
     ) -> VirtualBuffer:
         """The buffer of one part of a loop's state; ``steps`` put its initial value there."""
-        start = frame.buffers(i.operands[0])[number]
+        start = frame.held[frame.source[i.operands[0]][number]]
         found = frame.state_buffer(at, i, number)
         buffer = found or self.pool.temporary(start.nbytes)
         if buffer is not start and buffer.nbytes:
@@ -270,7 +273,7 @@ def _why_delivered(frame: BufferFrame, leaf: Leaf) -> str:
     name, opcode = frame.computation.name, leaf.instruction.opcode
     if opcode in ("parameter", "constant"):
         return f"{name} gives back a {opcode}"
-    if frame.source[frame.computation.root].count(leaf) > 1:
+    if frame.given_back[leaf] > 1:
         return f"{name} gives it back twice"
     return f"{name} gives it back in memory that was not free when it was made"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from xladev.compiler.assignment import (
     CONTROL_OPCODES,
@@ -17,13 +18,16 @@ from xladev.compiler.assignment import (
     refuse_fallbacks,
 )
 from xladev.compiler.collective_thunk import CollectivePlan, simple_reduction
+from xladev.compiler.compile_record import CompileRecord, RegionRecord, recorded_region
 from xladev.compiler.compile_report import dumped_report
 from xladev.compiler.dynamic_interface import with_dynamic_interface
+from xladev.compiler.exchange_check import check_exchanges
 from xladev.compiler.executable import Executable
+from xladev.compiler.memory_spaces import entry_spaces, in_spaces
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.partition import Region, Step, partition
-from xladev.compiler.prepare import prepare
-from xladev.compiler.procedure_builder import ProcedureBuilder
+from xladev.compiler.partition import Region, Step, callees, cut
+from xladev.compiler.prepare import instrumented_by, prepare
+from xladev.compiler.procedure_builder import RESULT_STEP, TRANSFER_STEP, ProcedureBuilder
 from xladev.compiler.program import ConstantData, Procedure, Program, Slot
 from xladev.compiler.program_check import check_program
 from xladev.compiler.region_compile import compile_region
@@ -35,8 +39,16 @@ from xladev.hlo.device_groups import device_groups
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.shape import Shape
 from xladev.hlo.work import floating_point_work
-from xladev.instrument import dump, dump_group, dumping_to, logger, trace_scope
-from xladev.passes.effects import computations_with_effects
+from xladev.instrument import (
+    Decision,
+    collect_decisions,
+    dump,
+    dump_group,
+    dumping_to,
+    logger,
+    trace_scope,
+)
+from xladev.passes.pipeline import PassRecord
 
 _log = logger("compile")
 Hosts = Callable[[], Sequence[CompileTarget]]
@@ -58,50 +70,89 @@ def compile_module(
 
     Raises:
         VerifyError: the module breaks a rule of HLO.
-        UnsupportedError: nobody runs an instruction, or strict and something falls back.
+        UnsupportedError: nobody runs an instruction, strict and something falls back, or a
+            parameter or result is wanted in a memory space that the device has not.
+        EvaluationError: a collective names devices that an execution does not have.
+        ShapeError: the result of a collective does not fit its group.
         CompileError: a backend could not compile a region.
         OutOfMemoryError: the compiler itself ran out of memory.
     """
-    start = time.perf_counter()
-    with (
-        dumping_to(options.dump_to, options.dump_filter),
-        dump_group(module.name, target.name),
-        dumped_report(module.name),
-    ):
-        with trace_scope(module.name, "compile", platform=target.name):
-            program = _compile_within_memory(module, target, options, hosts)
-        dump(module.name, "program.txt", lambda: str(program))
-    _log_line(program, time.perf_counter() - start)
-    return program
+    return _Compilation(module, target, options, hosts).built().program
 
 
-def _compile_within_memory(
-    module: HloModule, target: CompileTarget, options: CompileOptions, hosts: Hosts
-) -> Program:
-    try:
-        return _compile(module, target, options, hosts)
-    except MemoryError as error:
-        raise OutOfMemoryError(
-            f"compiling {module.name} takes more memory than there is",
-            where=f"module {module.name}, of {module.instruction_count} instructions",
-            why=str(error) or "an allocation failed",
-            hint="compile on a machine with more memory, or split the program",
-        ) from error
+def compile_recorded(
+    module: HloModule,
+    target: CompileTarget,
+    options: CompileOptions,
+    hosts: Hosts = tuple,
+) -> CompileRecord:
+    """As `compile_module`, and gives with the program what was done on the way to it."""
+    with collect_decisions() as decisions:
+        built = _Compilation(module, target, options, hosts, is_recorded=True).built()
+    copies = (TRANSFER_STEP, RESULT_STEP)
+    return built.record(tuple(d for d in decisions if d.step in copies))
 
 
-def _compile(
-    module: HloModule, target: CompileTarget, options: CompileOptions, hosts: Hosts
-) -> Program:
-    found = _Once(hosts)
-    ready = prepare(module, target, options)
-    assignment = assign(ready, target, found, op_by_op=options.op_by_op)
-    if options.strict:
-        refuse_fallbacks(module.name, assignment.fallbacks)
-    targets = (target, *found.asked)
-    program = _ProgramBuilder(ready, targets, options, assignment).build()
-    program = with_dynamic_interface(program, module)
-    check_program(program)
-    return program
+@dataclass(frozen=True, slots=True)
+class _Compilation:
+    """What is asked of the compiler; see `compile_module`."""
+
+    module: HloModule
+    target: CompileTarget
+    options: CompileOptions
+    hosts: Hosts
+    is_recorded: bool = False
+
+    def built(self) -> _Built:
+        """The program, dumped and told of."""
+        start = time.perf_counter()
+        name = self.module.name
+        with (
+            dumping_to(self.options.dump_to, self.options.dump_filter),
+            dump_group(name, self.target.name),
+            dumped_report(name),
+        ):
+            with trace_scope(name, "compile", platform=self.target.name):
+                built = self._built_within_memory()
+            dump(name, "program.txt", lambda: str(built.program))
+        _log_line(built.program, time.perf_counter() - start)
+        return built
+
+    def _built_within_memory(self) -> _Built:
+        try:
+            return self._build()
+        except MemoryError as error:
+            module = self.module
+            raise OutOfMemoryError(
+                f"compiling {module.name} takes more memory than there is",
+                where=f"module {module.name}, of {module.instruction_count} instructions",
+                why=str(error) or "an allocation failed",
+                hint="compile on a machine with more memory, or split the program",
+            ) from error
+
+    def _build(self) -> _Built:
+        found, options = _Once(self.hosts), self.options
+        with instrumented_by(options) as around:
+            earlier = len(around.records)
+            ready = prepare(self.module, self.target, options)
+            assignment = assign(ready, self.target, found, op_by_op=options.op_by_op)
+            if options.strict:
+                refuse_fallbacks(self.module.name, assignment.fallbacks)
+            targets = (self.target, *found.asked)
+            builder = _ProgramBuilder(ready, targets, options, assignment, self.is_recorded)
+            program = with_dynamic_interface(builder.build(), self.module)
+        check_program(program)
+        return _Built(program, builder, tuple(around.records[earlier:]))
+
+
+class _Built(NamedTuple):
+    program: Program
+    builder: _ProgramBuilder
+    passes: tuple[PassRecord, ...]
+
+    def record(self, transfers: tuple[Decision, ...]) -> CompileRecord:
+        """What was done, if it was recorded."""
+        return self.builder.record(self.program, transfers, self.passes)
 
 
 class _Once:
@@ -143,7 +194,10 @@ class _ProgramBuilder:
         targets: Sequence[CompileTarget],
         options: CompileOptions,
         assignment: Assignment,
+        is_recorded: bool,
     ) -> None:
+        self._is_recorded = is_recorded
+        self._regions: list[RegionRecord] = []
         self._module = module
         self._targets = {target.name: target for target in targets}
         self._options = options
@@ -151,16 +205,19 @@ class _ProgramBuilder:
         self._platforms = [targets[0].name]
         self._executables: list[Executable] = []
         self._constants: list[ConstantData] = []
+        self._boundary_shapes: dict[tuple[Shape, int], Shape] = {}
         self._constant_numbers: dict[tuple[HloInstruction, tuple[int, ...]], int] = {}
         self._procedures: list[Procedure] = []
         self._procedure_numbers: dict[tuple[HloComputation, int], int] = {}
         self._steps: dict[HloComputation, tuple[Step, ...]] = {}
         self._devices_within: dict[HloComputation, frozenset[str]] = {}
+        self._spaces = entry_spaces(module, targets[0].description, targets[0].name)
         header = module.header
         self._replicas = max(options.num_replicas, header.replica_count)
         self._partitions = max(options.num_partitions, header.num_partitions)
 
     def build(self) -> Program:
+        check_exchanges(self._module, self._assignment, self._replicas, self._partitions)
         computations = self._cut()
         whole = self._whole_region()
         if whole is not None:
@@ -168,24 +225,34 @@ class _ProgramBuilder:
         for computation, home in self._procedures_needed(computations):
             entry = computation is self._module.entry
             builder = ProcedureBuilder(self, computation, self._steps[computation], home)
-            self._procedures.append(builder.build(own_results=entry))
+            self._procedures.append(builder.build(self._spaces if entry else None))
             self._procedure_numbers[computation, home] = len(self._procedures) - 1
         return self._program(self._outside())
+
+    def record(
+        self,
+        program: Program,
+        transfers: tuple[Decision, ...],
+        passes: tuple[PassRecord, ...],
+    ) -> CompileRecord:
+        """What was done to make ``program`` of the module."""
+        return CompileRecord(
+            program,
+            self._module,
+            self._assignment,
+            self._steps,
+            tuple(self._regions),
+            transfers,
+            passes,
+        )
 
     # Partition
 
     def _cut(self) -> list[HloComputation]:
         """Partitions what the SDK runs; returns it, callees first."""
-        devices = self._assignment.devices
-        effects = computations_with_effects(self._module)
-        inside = {self._module.entry}
-        for computation in reversed(self._module.computations):
-            if computation in inside:
-                one_by_one = self._options.op_by_op
-                steps = partition(computation, devices, effects, op_by_op=one_by_one)
-                self._steps[computation] = steps
-                inside.update(c for step in steps for c in _callees(step))
-        ordered = [c for c in self._module.computations if c in inside]
+        one_by_one = self._options.op_by_op
+        self._steps.update(cut(self._module, self._assignment, op_by_op=one_by_one))
+        ordered = [c for c in self._module.computations if c in self._steps]
         for computation in ordered:
             self._devices_within[computation] = self._find_devices(computation)
         return ordered
@@ -208,7 +275,7 @@ class _ProgramBuilder:
         needed: dict[HloComputation, dict[int, None]] = {self._module.entry: {0: None}}
         for computation in reversed(computations):
             for step in self._steps[computation]:
-                for callee in _callees(step):
+                for callee in callees(step):
                     assert isinstance(step, HloInstruction)
                     needed.setdefault(callee, {})[self.home(step)] = None
         return [(c, home) for c in computations for home in needed[c]]
@@ -229,13 +296,23 @@ class _ProgramBuilder:
         """See `Surroundings.boundary_shape`."""
         if not shape.is_array:
             return shape
-        target = self._targets[self._platforms[platform]]
-        plain = shape.without_layout()
-        return shape.with_layout(target.device_layout(plain))
+        key = shape, platform
+        if key not in self._boundary_shapes:
+            target = self._targets[self._platforms[platform]]
+            layout = target.device_layout(shape.without_layout())
+            self._boundary_shapes[key] = shape.with_layout(layout)
+        return self._boundary_shapes[key]
 
     def executable(self, device: str, module: HloModule) -> tuple[int, Signature]:
         """See `Surroundings.executable`."""
-        made = compile_region(self._targets.get(device), module, self._options)
+        target = self._targets.get(device)
+        if self._is_recorded:
+            with recorded_region() as region:
+                made = compile_region(target, module, self._options)
+            decisions = tuple(region.decisions)
+            self._regions.append(RegionRecord(module.name, device, region.plan, decisions))
+        else:
+            made = compile_region(target, module, self._options)
         self._executables.append(made)
         return len(self._executables) - 1, made.signature
 
@@ -283,12 +360,13 @@ class _ProgramBuilder:
     def _whole_region(self) -> Region | None:
         """The only step of the entry, if the target runs all of the module in one go.
 
-        A dynamic parameter among the results was never shown to the target, which need not know
+        Not where values are wanted in another memory than the device's first, in which it runs. A
+        dynamic parameter among the results was never shown to the target, which need not know
         that it has sizes to pass on.
         """
         entry = self._module.entry
         passed_on = [leaf for leaf in sources(entry.root) if leaf.producer.opcode == "parameter"]
-        if any(leaf.shape.is_dynamic for leaf in passed_on):
+        if self._spaces or any(leaf.shape.is_dynamic for leaf in passed_on):
             return None
         steps = self._steps[entry]
         if len(steps) == 1 and isinstance(steps[0], Region):
@@ -308,13 +386,15 @@ class _ProgramBuilder:
         )
 
     def _outside(self) -> Signature:
-        entry = self._module.entry
+        entry, spaces = self._module.entry, iter(self._spaces.parameters)
+        shapes = tuple(self._with_boundary_layouts(p.shape) for p in entry.parameters)
+        result = self._with_boundary_layouts(entry.root.shape)
         return Signature(
             name=self._module.name,
             platform=self._platforms[0],
             target=self._targets[self._platforms[0]].description.target,
-            parameters=tuple(self._with_boundary_layouts(p.shape) for p in entry.parameters),
-            result=self._with_boundary_layouts(entry.root.shape),
+            parameters=tuple(in_spaces(shape, spaces) for shape in shapes),
+            result=in_spaces(result, iter(self._spaces.results)),
             num_replicas=self._replicas,
             num_partitions=self._partitions,
         )
@@ -349,12 +429,6 @@ class _ProgramBuilder:
         for steps in self._steps.values():
             for step in steps:
                 yield from step.instructions if isinstance(step, Region) else (step,)
-
-
-def _callees(step: Step) -> tuple[HloComputation, ...]:
-    if isinstance(step, Region) or step.opcode not in CONTROL_OPCODES:
-        return ()
-    return step.called
 
 
 def _donors(module: HloModule) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from itertools import groupby
 
 import numpy as np
 
+from xladev import instrument
 from xladev.compiler.kernel_plan import Space
 from xladev.compiler.step_drafts import (
     BranchDraft,
@@ -24,7 +25,7 @@ from xladev.compiler.step_drafts import (
     ParallelDraft,
     access_of,
 )
-from xladev.compiler.stream_choice import Spread, StepCost
+from xladev.compiler.stream_choice import STREAMS_STEP, Spread, StepCost
 from xladev.compiler.stream_hazards import Needs, Place, needs_of
 from xladev.compiler.stream_waits import clocks_of, fewest_waits
 from xladev.compiler.virtual_buffers import VirtualBuffer
@@ -109,12 +110,20 @@ class _Runs:
     def _spread(self, run: Sequence[Free]) -> Sequence[Draft]:
         needs = needs_of([access_of(draft, _whole) for draft in run])
         spread, costs = self._concurrency.spread, list(map(self._cost, run))
-        streams = spread.streams(needs, costs, is_recorded=self._is_recorded)
+        choice = spread.choice(needs, costs, is_recorded=self._is_recorded)
+        streams = choice.streams
+        if choice.why:
+            instrument.decision(STREAMS_STEP, self._name(run), choice.why)
         if not any(streams):
             return run
         if self._concurrency.keeps_memory:
             self._keep(run, needs, streams)
         return (ParallelDraft(tuple(run), streams),)
+
+    def _name(self, run: Sequence[Free]) -> str:
+        """The first kernel of a run."""
+        made = (self._operations[d.operation].name for d in run if isinstance(d, KernelDraft))
+        return next(made, "copies")
 
     def _cost(self, draft: Free) -> StepCost:
         spread = self._concurrency.spread

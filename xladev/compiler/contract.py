@@ -104,7 +104,12 @@ class Compiler(ABC):
         return None
 
     def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
-        """Whether both may be computed in one kernel."""
+        """Whether both may be computed in one kernel.
+
+        Asked for a value and each of its readers that would be in a kernel with it, also where the
+        kernel would compute a copy of a cheap value; not for scalar constants, which any kernel
+        may hold.
+        """
         return no("the backend does not fuse")
 
     # Optional, at any tier

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 
 from xladev.errors import ArgumentError
 from xladev.hlo import dtype as dt
@@ -20,11 +20,14 @@ class MemorySpace:
 
     Attributes:
         name: such as ``device``, ``pinned_host``, ``scratch``.
-        nbytes: size in bytes; None if unknown.
+        nbytes: size in bytes; None if unknown. The conformance suite cuts large cases to it.
         bandwidth: bytes per second; None if unknown.
         host_addressable: True if the host reads and writes it through plain pointers. The SDK
             then wraps NumPy arrays without a copy (`Executor.wrap_host`, `Executor.host_view`).
-        alignment: alignment in bytes that the SDK asks of `Executor.allocate`.
+        alignment: alignment in bytes that the SDK asks of `Executor.allocate`, for arrays,
+            constants and scratch alike; a power of two. What kernels are given within one
+            allocation of the first memory begins at multiples of it, too, and of 64 at least;
+            only NumPy arrays that are used without a copy go by ``wrap_alignment``.
         wrap_alignment: alignment in bytes that a NumPy array needs to be used without a copy.
     """
 
@@ -36,10 +39,40 @@ class MemorySpace:
     wrap_alignment: int = 16
 
     def __post_init__(self) -> None:
+        _check_types(f"memory {self.name!r}", self, _SPACE_TYPES)
+        if self.nbytes is not None and self.nbytes < 1:
+            raise ArgumentError(f"memory {self.name!r} has {self.nbytes} bytes")
         for value in (self.alignment, self.wrap_alignment):
             if value < 1 or value & (value - 1):
                 raise ArgumentError(f"memory {self.name!r}: alignment {value} is no power of two")
 
+
+def _check_types(what: str, value: object, types: Mapping[str, tuple[type, ...]]) -> None:
+    """Refuses a field of another type where it is written, not where it is first used.
+
+    Raises:
+        ArgumentError: naming the field.
+    """
+    for name, wanted in types.items():
+        found = getattr(value, name)
+        if not isinstance(found, wanted) or (isinstance(found, bool) and bool not in wanted):
+            names = " or ".join("None" if t is NoneType else t.__name__ for t in wanted)
+            raise ArgumentError(
+                f"{what}: {name} is {found!r}, a {type(found).__name__}",
+                why=f"{name} has to be of type {names}",
+                hint=f"correct it where this {type(value).__name__} is made",
+            )
+
+
+_SPACE_TYPES: Mapping[str, tuple[type, ...]] = MappingProxyType(
+    {"name": (str,), "nbytes": (int, NoneType), "bandwidth": (int, float, NoneType),
+     "host_addressable": (bool,), "alignment": (int,), "wrap_alignment": (int,)}
+)  # fmt: skip
+_DEVICE_TYPES: Mapping[str, tuple[type, ...]] = MappingProxyType(
+    {"name": (str,), "kind": (str,), "target": (str,), "dtypes": (frozenset,),
+     "memory_spaces": (tuple,), "cores": (int,), "compute_streams": (int,),
+     "streams_share_cores": (bool,), "dlpack_device_type": (int, NoneType)}
+)  # fmt: skip
 
 _ALL_DTYPES = frozenset(t.name for t in dt.ARRAY_TYPES)
 _NO_RATES: Mapping[str, float] = MappingProxyType({})
@@ -53,20 +86,32 @@ class DeviceDescription:
         name: what people call it, such as ``NVIDIA H100``.
         kind: ``cpu``, ``gpu``, ``npu`` or any other lower-case word; empty means the platform's.
         target: what the compiler generates code for, such as ``sm_90`` or ``x86-64-v4``.
-        dtypes: names of the primitive types that the device computes with.
+        dtypes: a frozenset of the names of the primitive types that the device computes with, such
+            as ``frozenset({"f32", "s32", "pred"})``.
         memory_spaces: the memories; an index into this tuple is the ``S(n)`` of a layout.
-        peak_flops: operations per second by dtype name.
-        cores: independent processors (CPU cores, multiprocessors).
+            Parameters and results lie where their layouts say; kernels and regions are given them
+            in the first memory.
+        peak_flops: operations per second by dtype name. Kernels are estimated to take what their
+            operations take by these (1e13 where missing) or their bytes by the bandwidth of the
+            first memory (1e12), whichever is more.
+        cores: independent processors (CPU cores, multiprocessors). A kernel that reads and writes
+            32 KiB for each of them is taken to fill the device, and gains nothing from streams.
         vector_nbytes: width of one vector register or SIMD group, in bytes.
         tile: shape of the matrix unit's tile, such as (16, 16, 16); empty if there is none.
         cache_nbytes: last-level cache of one core, in bytes.
         transfer_bandwidth: bytes per second between host and device.
-        launch_overhead_s: seconds that one launch costs.
+        launch_overhead_s: seconds that one launch costs the host: kernels that end before the next
+            is launched gain nothing from streams, unless they are replayed.
         dlpack_device_type: the number that DLPack gives this device type; None: not offered.
         compute_streams: most streams that one program of kernels is spread over
-            (`Stream.branches`); 1: its kernels run one after the other.
+            (`Stream.branches`), where that saves 10 us and a twentieth of the time by these rates
+            and takes at most a quarter more memory; ``decisions.txt`` of a dump says why or why
+            not. 1: its kernels run one after the other.
         replays_launches: programs without loops and branches are recorded and replayed as one
             (`Executor.create_launch_graphs`), so that their kernels cost no launch each.
+        streams_share_cores: kernels of several streams run on the same processors, as on a GPU.
+            False: each stream is a queue with processors of its own, whose rates ``peak_flops``
+            has, and only the bandwidth of the memory is shared.
     """
 
     name: str = "device"
@@ -84,8 +129,14 @@ class DeviceDescription:
     dlpack_device_type: int | None = None
     compute_streams: int = 1
     replays_launches: bool = False
+    streams_share_cores: bool = True
 
     def __post_init__(self) -> None:
+        _check_types(f"device {self.name!r}", self, _DEVICE_TYPES)
+        spaces: tuple[object, ...] = self.memory_spaces
+        odd = [space for space in spaces if not isinstance(space, MemorySpace)]
+        if odd:
+            raise ArgumentError(f"device {self.name!r}: {odd[0]!r} is no MemorySpace")
         if not self.memory_spaces:
             raise ArgumentError(f"device {self.name!r} has no memory space")
         if self.compute_streams < 1:

@@ -12,6 +12,7 @@ from xladev.compiler.support import YES, Support, no
 from xladev.errors import UnsupportedError
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.shape import Shape, once_per_shape
 
 
 def first_refusal(answers: Iterable[Support]) -> Support:
@@ -22,11 +23,19 @@ def first_refusal(answers: Iterable[Support]) -> Support:
 def array_refusal(instruction: HloInstruction) -> Support | None:
     """A refusal of values that have no memory, or no fixed size; None if there are none."""
     for shape in (instruction.shape, *(o.shape for o in instruction.operands)):
-        for _, leaf in shape.leaves():
-            if leaf.is_dynamic:
-                return no("a dynamic dimension must be padded away first")
-            if not leaf.is_array and not leaf.is_token:
-                return no(f"values of type {leaf.element_type} have no memory")
+        refusal = _shape_refusal(shape)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+@once_per_shape
+def _shape_refusal(shape: Shape) -> Support | None:
+    for _, leaf in shape.leaves():
+        if leaf.is_dynamic:
+            return no("a dynamic dimension must be padded away first")
+        if not leaf.is_array and not leaf.is_token:
+            return no(f"values of type {leaf.element_type} have no memory")
     return None
 
 

@@ -18,7 +18,8 @@ from xladev.errors import FormatError
 
 MAGIC = b"XLADEVX\0"
 _LENGTHS = struct.Struct("<IQQ")
-_HEADER_NBYTES = len(MAGIC) + _LENGTHS.size + 32
+_NO_DIGEST = bytes(32)
+_HEADER_NBYTES = len(MAGIC) + _LENGTHS.size + len(_NO_DIGEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,16 @@ class Executable:
         """The file's bytes."""
         return b"".join(self.pieces())
 
-    def pieces(self) -> tuple[bytes, ...]:
-        """The file's bytes in pieces, one after another: the payload is not copied."""
+    def pieces(self, *, is_checked: bool = False) -> tuple[bytes, ...]:
+        """The file's bytes in pieces, one after another: the payload is not copied.
+
+        Args:
+            is_checked: true where something larger has a checksum of them; their own is then zeros.
+        """
         text = json.dumps(self.signature.to_json(), sort_keys=True, separators=(",", ":"))
         signature = text.encode()
         lengths = _LENGTHS.pack(FORMAT_VERSION, len(signature), len(self.payload))
-        digest = _digest(lengths, signature, self.payload)
+        digest = _NO_DIGEST if is_checked else _digest(lengths, signature, self.payload)
         return (MAGIC, lengths, digest, signature, self.payload)
 
     @staticmethod

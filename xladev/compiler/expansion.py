@@ -7,7 +7,7 @@ asked first. What no expansion makes fit goes to the host as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from xladev.compiler.assignment import (
     CONTROL_OPCODES,
@@ -24,12 +24,21 @@ from xladev.hlo.ir import (
 )
 from xladev.hlo.names import with_unique_names
 from xladev.hlo.rebuild import map_computations, rebuild, with_operands
+from xladev.passes.expanders import EXPANDERS
+from xladev.passes.pass_ import HloModulePass
 
 Expander = Callable[[HloInstruction], HloComputation | None]
 """Gives a computation of the instruction's operands that computes the same; None if it cannot."""
 
 Expanders = Mapping[str, Sequence[Expander]]
 """Expanders to try, in order, by opcode."""
+
+_IN_ORDER = frozenset({"custom-call", "scatter", "select-and-scatter"})
+"""Opcodes whose first expander goes first even where another keeps the opcode.
+
+Custom calls share an opcode and nothing else; sums of a scatter are rounded after each addition,
+which only a loop over elements of the narrow type does.
+"""
 
 MAX_DEPTH = 8
 """How often what an expansion is made of may itself be expanded."""
@@ -55,6 +64,30 @@ def expand_rejected(module: HloModule, target: CompileTarget, expanders: Expande
     return module if changed is module else with_unique_names(changed)
 
 
+@dataclass(frozen=True, slots=True)
+class ExpandRejected(HloModulePass):
+    """Expands what the platform rejects, if it supports the whole expansion.
+
+    Attributes:
+        target: whose answers count; None, where no platform is named, changes nothing.
+        expanders: tried in order, by opcode.
+    """
+
+    name = "expand-rejected"
+    target: CompileTarget | None = None
+    expanders: Expanders = field(default_factory=lambda: EXPANDERS)
+
+    def run(self, module: HloModule) -> HloModule:
+        """See the class.
+
+        Raises:
+            PluginError: the compiler raised.
+        """
+        return (
+            module if self.target is None else expand_rejected(module, self.target, self.expanders)
+        )
+
+
 class _Expansion:
     def __init__(self, target: CompileTarget, expanders: Expanders) -> None:
         self._target = target
@@ -76,12 +109,14 @@ class _Expansion:
             return None
         if _is_dynamic(instruction):
             return None
-        for expander in found:
-            computation = _expansion_by(expander, instruction)
-            if computation is not None:
-                computation = self.expand(computation, depth - 1)
-                if self._is_supported(computation, depth):
-                    return computation
+        made = [c for expander in found if (c := _expansion_by(expander, instruction)) is not None]
+        for computation in made:
+            if _keeps_opcode(instruction, computation) and self._is_supported(computation, depth):
+                return computation
+        for computation in made:
+            expanded = self.expand(computation, depth - 1)
+            if self._is_supported(expanded, depth):
+                return expanded
         return None
 
     def _is_supported(self, computation: HloComputation, depth: int) -> bool:
@@ -101,6 +136,16 @@ def _expansion_by(expander: Expander, instruction: HloInstruction) -> HloComputa
         return expander(instruction)
     except XladevError as error:
         raise error.at(f"the expansion of {instruction}") from None
+
+
+def _keeps_opcode(instruction: HloInstruction, expansion: HloComputation) -> bool:
+    """True for the same opcode on other types or in canonical form.
+
+    Where the device has that as it stands, it goes before what writes the opcode out in others,
+    which rounds more often and gets less of the device.
+    """
+    opcode = instruction.opcode
+    return opcode not in _IN_ORDER and any(i.opcode == opcode for i in expansion.instructions)
 
 
 def _is_dynamic(instruction: HloInstruction) -> bool:

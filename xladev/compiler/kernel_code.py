@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from xladev.errors import ArgumentError
+
 Dim3 = tuple[int, int, int]
 
 
@@ -46,6 +48,15 @@ class KernelCode:
     workspace_nbytes: int = 0
     then: tuple[KernelCode, ...] = ()
     shares: str = ""
+
+    def __post_init__(self) -> None:
+        code: object = self.code
+        if not isinstance(code, bytes):
+            raise ArgumentError(
+                f"the code of kernel {self.entry!r} is a {type(code).__name__}",
+                why="code has to be of type bytes, which caches and certificates keep",
+                hint="bytes(...) makes them of a list of small numbers, tobytes() of an array",
+            )
 
     @property
     def launches(self) -> tuple[KernelCode, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from xladev.hlo.ir import HloComputation, HloInstruction
-from xladev.hlo.shape import Shape
+from xladev.hlo.shape import Shape, once_per_shape
 from xladev.hlo.views import is_view
 
 
@@ -23,6 +24,7 @@ class Leaf:
         return leaf_shapes(self.instruction.shape)[self.number]
 
 
+@once_per_shape
 def leaf_shapes(shape: Shape) -> tuple[Shape, ...]:
     """Shapes of the leaves, in order; tokens among them."""
     return (shape,) if not shape.is_tuple else tuple(leaf for _, leaf in shape.leaves())
@@ -47,8 +49,15 @@ def sources(computation: HloComputation) -> Mapping[HloInstruction, tuple[Leaf, 
 
 
 def _part(leaves: tuple[Leaf, ...], shape: Shape, index: int) -> tuple[Leaf, ...]:
-    start = sum(len(leaf_shapes(s)) for s in shape.tuple_shapes[:index])
-    return leaves[start : start + len(leaf_shapes(shape.tuple_shapes[index]))]
+    starts = _starts(shape)
+    return leaves[starts[index] : starts[index + 1]]
+
+
+@once_per_shape
+def _starts(shape: Shape) -> tuple[int, ...]:
+    """How many leaves come before each part of a tuple, and all of them."""
+    counts = [1 if s.is_array else len(leaf_shapes(s)) for s in shape.tuple_shapes]
+    return tuple(accumulate(counts, initial=0))
 
 
 _GROUPING = frozenset({"tuple", "get-tuple-element"}) | _PASS_ON

@@ -10,21 +10,26 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from xladev import instrument
+from xladev.compiler.arena import ALIGNMENT
 from xladev.compiler.buffer_assignment import assign_buffers
 from xladev.compiler.concurrency import Concurrency
 from xladev.compiler.kernel_plan import KernelPlan
 from xladev.compiler.kernel_table import ProgramKernels
 from xladev.compiler.rematerialization import Rematerialization
 from xladev.compiler.schedule import Schedule
-from xladev.compiler.stream_choice import Spread
+from xladev.compiler.stream_choice import STREAMS_STEP, Spread
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import print_module
+from xladev.passes.pipeline import run_pass
 
 ATTEMPTS = 4
 """Times that values are recomputed for a tighter limit, until the plan fits the real one."""
 
 MOST_GROWTH = 1.25
 """How much more memory a run may take, so that kernels can run at once."""
+
+PIPELINE = "memory"
+"""Name of the passes that run while memory is planned, as often as plans are made."""
 
 _log = instrument.logger("compile")
 
@@ -38,6 +43,7 @@ def plan_memory(
     limit_nbytes: int | None = None,
     spread: Spread | None = None,
     apart: Callable[[], HloModule] | None = None,
+    alignment: int = ALIGNMENT,
 ) -> KernelPlan:
     """The plan of the module in the better of two orders: its own, and the scheduled one.
 
@@ -51,23 +57,25 @@ def plan_memory(
         spread: how independent steps are spread over streams; None for one stream.
         apart: gives the module with kernels of one result each, which are those that can run
             again; planned if nothing else keeps to the limit.
+        alignment: bytes at whose multiples all slices begin (`arena_alignment`).
 
     Raises:
         CompileError: an instruction that no kernel can be made of.
     """
 
     def assign(ordered: HloModule, concurrency: Concurrency | None = None) -> KernelPlan:
-        return assign_buffers(ordered, kernels, aliases, concurrency)
+        return assign_buffers(ordered, kernels, aliases, concurrency, alignment)
 
+    workspace_of = kernels.likely_workspace_nbytes
     plan = assign(module)
     if schedule:
-        scheduled = Schedule(kernels.likely_workspace_nbytes).run(module)
+        scheduled = run_pass(Schedule(workspace_of, alignment), module, PIPELINE)
         other = plan if scheduled is module else assign(scheduled)
         if other.scratch_nbytes < plan.scratch_nbytes:
             module, plan = scheduled, other
             _dump(module, "scheduled")
     if limit_nbytes is not None and total_nbytes(plan) > limit_nbytes:
-        repeat = partial(Rematerialization, workspace_of=kernels.likely_workspace_nbytes)
+        repeat = partial(Rematerialization, workspace_of=workspace_of, alignment=alignment)
         module, plan = _within(module, plan, assign, repeat, limit_nbytes)
         if apart is not None and total_nbytes(plan) > limit_nbytes:
             other = plan_memory(
@@ -77,6 +85,7 @@ def plan_memory(
                 schedule=schedule,
                 limit_nbytes=limit_nbytes,
                 spread=spread,
+                alignment=alignment,
             )
             if other.scratch_nbytes < plan.scratch_nbytes:
                 return other
@@ -84,10 +93,11 @@ def plan_memory(
             _warn(module, plan, limit_nbytes)
     if spread is None:
         return plan
-    return _on_streams(plan, partial(assign, module), spread, limit_nbytes)
+    return _on_streams(module.name, plan, partial(assign, module), spread, limit_nbytes)
 
 
 def _on_streams(
+    name: str,
     plan: KernelPlan,
     assign: Callable[[Concurrency], KernelPlan],
     spread: Spread,
@@ -99,7 +109,13 @@ def _on_streams(
     fits = limit_nbytes is None or nbytes <= max(limit_nbytes, total_nbytes(plan))
     if spread.is_forced:
         return wide if fits else assign(Concurrency(spread, keeps_memory=False))
-    return wide if fits and nbytes <= MOST_GROWTH * total_nbytes(plan) else plan
+    most = int(MOST_GROWTH * total_nbytes(plan))
+    most = most if limit_nbytes is None else min(most, max(limit_nbytes, total_nbytes(plan)))
+    if nbytes <= most:
+        return wide
+    why = f"streams: 1, because several take {nbytes:,} bytes of memory, and {most:,} are allowed"
+    instrument.decision(STREAMS_STEP, name, why)
+    return plan
 
 
 def total_nbytes(plan: KernelPlan) -> int:
@@ -123,7 +139,7 @@ def _within(
     allowed = limit_nbytes - (total_nbytes(plan) - plan.scratch_nbytes)
     target = allowed
     for _ in range(ATTEMPTS):
-        changed = repeat(max(target, 0)).run(module)
+        changed = run_pass(repeat(max(target, 0)), module, PIPELINE)
         if changed is module:
             break
         found = assign(changed)

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from xladev.compiler.assignment import SDK, STRUCTURAL_OPCODES
+from xladev.compiler.assignment import CONTROL_OPCODES, SDK, STRUCTURAL_OPCODES, Assignment
 from xladev.compiler.value_leaves import ValueLeaf, operand_sources, sources
-from xladev.hlo.ir import HloComputation, HloInstruction
-from xladev.passes.effects import has_effect
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.passes.effects import computations_with_effects, has_effect
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +63,34 @@ def partition(
         alone = at + 1 if device == SDK or op_by_op else 0
         groups.setdefault((levels[instruction], order[device], alone), []).append(instruction)
     return tuple(_step(devices[groups[key][0]], groups[key]) for key in sorted(groups))
+
+
+def cut(
+    module: HloModule, assignment: Assignment, *, op_by_op: bool = False
+) -> Mapping[HloComputation, tuple[Step, ...]]:
+    """The partition of each computation that the SDK runs, the entry among them.
+
+    Args:
+        module: prepared.
+        assignment: where its instructions run.
+        op_by_op: a region for each instruction.
+    """
+    effects = computations_with_effects(module)
+    steps: dict[HloComputation, tuple[Step, ...]] = {}
+    inside = {module.entry}
+    for computation in reversed(module.computations):
+        if computation in inside:
+            found = partition(computation, assignment.devices, effects, op_by_op=op_by_op)
+            steps[computation] = found
+            inside.update(c for step in found for c in callees(step))
+    return steps
+
+
+def callees(step: Step) -> tuple[HloComputation, ...]:
+    """The computations that the SDK runs for a step."""
+    if isinstance(step, Region) or step.opcode not in CONTROL_OPCODES:
+        return ()
+    return step.called
 
 
 def _step(device: str, instructions: list[HloInstruction]) -> Step:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from xladev.compiler.kernel_plan import Branch, Copy, Loop, Parallel, RunKernel, Slice, Space, Step
 from xladev.compiler.options import MOST_STREAMS
@@ -43,6 +43,41 @@ def check_plan(steps: Sequence[Step], kernels: int, sizes: PlanSizes) -> None:
             case Parallel():
                 check_plan(step.steps, kernels, sizes)
                 _check_streams(step)
+
+
+def check_alignment(steps: Sequence[Step], alignment: int) -> None:
+    """Checks that all slices begin at multiples of ``alignment`` bytes.
+
+    Raises:
+        FormatError: the plan was made for memory of another alignment.
+    """
+    for s in _slices(steps):
+        if s.offset % alignment:
+            raise FormatError(
+                "this kernel plan is of another alignment than the device's memory",
+                why=f"{s} is used, at no multiple of {alignment} bytes",
+                hint="compile the program again; what `Compiler.describe` says of the alignment "
+                "must hold for the device, too",
+            )
+
+
+def _slices(steps: Sequence[Step]) -> Iterator[Slice]:
+    """The slices that steps use, those in loops and branches included."""
+    for step in steps:
+        match step:
+            case RunKernel():
+                yield from step.buffers
+            case Copy():
+                yield from (step.source, step.destination)
+            case Loop():
+                yield step.predicate
+                yield from _slices((*step.condition, *step.body))
+            case Branch():
+                yield step.selector
+                for branch in step.branches:
+                    yield from _slices(branch)
+            case Parallel():
+                yield from _slices(step.steps)
 
 
 def _check_kernel(step: RunKernel, kernels: int, sizes: PlanSizes) -> None:

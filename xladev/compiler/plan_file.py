@@ -36,7 +36,7 @@ from xladev.compiler.kernel_plan import (
     Step,
 )
 from xladev.compiler.operations import pack_operations
-from xladev.compiler.plan_check import PlanSizes, check_plan
+from xladev.compiler.plan_check import PlanSizes, check_alignment, check_plan
 from xladev.compiler.program_check import MAX_NESTING
 from xladev.compiler.signature import Signature
 from xladev.compiler.stream_waits import START
@@ -80,11 +80,16 @@ def plan_executable(
     return Executable(signature, b"".join([MAGIC, _LENGTH.pack(len(head)), head, *blobs]))
 
 
-def read_plan(executable: Executable) -> LinkedPlan:
+def read_plan(executable: Executable, alignment: int = 1) -> LinkedPlan:
     """The plan in an Executable.
 
+    Args:
+        executable: what `plan_executable` made.
+        alignment: bytes at whose multiples the slices of its steps must begin.
+
     Raises:
-        FormatError: it holds none, or a damaged one; a step names what is not there.
+        FormatError: it holds none, or a damaged one; a step names what is not there; a slice is
+            not aligned.
     """
     where = f"executable {executable.signature.name!r}"
     if not is_plan(executable) or len(executable.payload) < _START:
@@ -92,6 +97,7 @@ def read_plan(executable: Executable) -> LinkedPlan:
     try:
         plan = _read(executable.payload)
         check_plan(plan.steps, len(plan.kernels), _sizes(executable.signature, plan))
+        check_alignment(plan.steps, alignment)
     except FormatError as error:
         error.at(where)
         raise

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
 from xladev.compiler.assignment import STRUCTURAL_OPCODES, CompileTarget
-from xladev.compiler.expansion import expand_rejected
+from xladev.compiler.expansion import ExpandRejected
 from xladev.compiler.limits import refuse_depth, refuse_growth
 from xladev.compiler.options import CompileOptions
+from xladev.compiler.sharding_check import refuse_sharded
 from xladev.errors import LiteralError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloInstruction, HloModule
@@ -16,50 +20,66 @@ from xladev.instrument import dump
 from xladev.passes.default import clean_up_pipeline, default_pipeline
 from xladev.passes.dynamic_padder import DynamicPadder, has_dynamic_shape
 from xladev.passes.expanders import EXPANDERS
-from xladev.passes.pipeline import HloPassPipeline, Instrumentation
+from xladev.passes.pipeline import (
+    HloPassPipeline,
+    Instrumentation,
+    instrumented,
+    run_pass,
+    surrounding,
+)
 from xladev.passes.rng_expander import RngExpander
 
 
-def prepare(
-    module: HloModule,
-    target: CompileTarget,
-    options: CompileOptions,
-    around: Instrumentation | None = None,
-) -> HloModule:
+def instrumented_by(options: CompileOptions) -> AbstractContextManager[Instrumentation]:
+    """What the options ask for happens around the passes of a block.
+
+    Within a block of `instrumented`, that one's records and watch are kept.
+    """
+    check = verify if options.verify_passes else None
+    outer = surrounding()
+    if outer is None:
+        return instrumented(Instrumentation(check, print_module))
+    return instrumented(replace(outer, check=outer.check or check))
+
+
+def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -> HloModule:
     """The module as the partition sees it.
 
     Args:
         module: verified or not.
         target: whose answers decide what is expanded.
         options: how.
-        around: what happens between passes; by default what the options ask for.
 
     Raises:
         VerifyError: the module breaks a rule of HLO.
         PassError: a pass failed.
         LiteralError: a constant whose value the text left out.
         CompileError: computations nest too deep, or written out they would be too many.
+        UnsupportedError: several partitions, and a value that is cut outside of manual regions.
     """
     verify(module)
+    refuse_sharded(module, max(options.num_partitions, module.header.num_partitions))
     refuse_growth(module)
     refuse_depth(module, with_calls=False)
-    if around is None:
-        around = Instrumentation(verify if options.verify_passes else None, print_module)
     _dump(module, module.name)
-    level = options.optimization_level
-    ready = module
-    for pipeline, is_rejected in ((_RANDOM, _is_rejected_draw), (_STATIC, _is_rejected_dynamic)):
-        if any(is_rejected(i, target) for c in ready.computations for i in c.instructions):
-            ready = pipeline.run_instrumented(ready, around)
-    ready = default_pipeline(level).run_instrumented(ready, around)
-    expanded = expand_rejected(ready, target, EXPANDERS)
-    if expanded is not ready:
-        ready = clean_up_pipeline(level).run_instrumented(expanded, around)
+    with instrumented_by(options):
+        ready = _rewritten(module, target, options.optimization_level)
     refuse_depth(ready, with_calls=True)
     _refuse_elided_constants(ready)
     if ready is not module:
         _dump(ready, f"{module.name}.prepared")
     return ready
+
+
+def _rewritten(module: HloModule, target: CompileTarget, level: int) -> HloModule:
+    """The module after all passes that go before the partition."""
+    ready = module
+    for pipeline, is_rejected in ((RANDOM, _is_rejected_draw), (STATIC, _is_rejected_dynamic)):
+        if any(is_rejected(i, target) for c in ready.computations for i in c.instructions):
+            ready = pipeline.run(ready)
+    ready = default_pipeline(level).run(ready)
+    expanded = run_pass(ExpandRejected(target, EXPANDERS), ready, EXPANSION)
+    return ready if expanded is ready else clean_up_pipeline(level).run(expanded)
 
 
 def _is_rejected_draw(instruction: HloInstruction, target: CompileTarget) -> bool:
@@ -73,8 +93,10 @@ def _is_rejected_dynamic(instruction: HloInstruction, target: CompileTarget) -> 
     return has_dynamic_shape(shapes) and not target.supports(instruction)
 
 
-_STATIC = HloPassPipeline("static", (DynamicPadder(),))
-_RANDOM = HloPassPipeline("random", (RngExpander(),))
+EXPANSION = "expansion"
+"""Name of the pipeline of what is expanded because the platform rejects it."""
+STATIC = HloPassPipeline("static", (DynamicPadder(),))
+RANDOM = HloPassPipeline("random", (RngExpander(),))
 
 
 def _refuse_elided_constants(module: HloModule) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import Protocol
 
 from xladev.compiler.assignment import (
@@ -12,6 +14,7 @@ from xladev.compiler.assignment import (
     RANDOM_STATE_OPCODE,
 )
 from xladev.compiler.collective_thunk import CollectivePlan, plan_collective
+from xladev.compiler.memory_spaces import EntrySpaces, in_space
 from xladev.compiler.partition import Region, Step, region_outputs
 from xladev.compiler.program import Procedure, Slot
 from xladev.compiler.region_module import region_module
@@ -32,7 +35,12 @@ from xladev.compiler.thunks import (
 from xladev.compiler.value_leaves import ValueLeaf, operand_sources, own_leaves, sources, with_sizes
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.shape import Shape
-from xladev.instrument import decision
+from xladev.instrument import decision, is_deciding
+
+TRANSFER_STEP, RESULT_STEP = "transfer", "result"
+"""What decisions here are about: copies to another platform or layout; copies of results."""
+_MOST_READERS = 3
+"""Readers of a value that are told by name."""
 
 
 class Surroundings(Protocol):
@@ -101,41 +109,47 @@ class ProcedureBuilder:
         self._origin: dict[ValueLeaf, int] = {}
         self._elsewhere: dict[tuple[ValueLeaf, Slot], int] = {}
         self._unshareable: set[int] = set()
-        self._reader = ""
+        self._from_callees: set[int] = set()
+        self._reader: Step | str = ""
+        self._moves: dict[int, _Move] = {}
 
-    def build(self, *, own_results: bool) -> Procedure:
+    def build(self, spaces: EntrySpaces | None) -> Procedure:
         """The procedure.
 
         Args:
-            own_results: True for the entry, whose results must be neither parameters nor
-                constants nor each other.
+            spaces: of the entry, where its parameters and results are wanted; the results must then
+                be neither parameters nor constants nor each other. None for others.
         """
         parameters = with_sizes(
             leaf for parameter in self._computation.parameters for leaf in own_leaves(parameter)
         )
-        slots = tuple(self._define(leaf, self._boundary(leaf)) for leaf in parameters)
+        wanted = _with_spaces(parameters, spaces.parameters if spaces else ())
+        slots = tuple(self._define(leaf, self._boundary(leaf, space)) for leaf, space in wanted)
         self._unshareable.update(slots)
         outputs = region_outputs(self._steps, self._computation.root)
         for step in self._steps:
-            self._reader = _name_of(step)
+            self._reader = step
             if isinstance(step, Region):
                 self._run_region(step, outputs[step])
             else:
                 self._run_instruction(step)
         root = with_sizes(sources(self._computation.root))
         self._reader = f"the result of {self._computation.name}"
-        results = tuple(self._read(leaf, self._boundary(leaf)) for leaf in root)
-        if own_results:
+        wanted = _with_spaces(root, spaces.results if spaces else ())
+        results = tuple(self._read(leaf, self._boundary(leaf, space)) for leaf, space in wanted)
+        if spaces is not None:
             results = tuple(map(self._own, root, results))
+        for move in self._moves.values():
+            move.tell()
         return Procedure(
             self._computation.name, tuple(self._slots), slots, results, tuple(self._thunks)
         )
 
     # Slots
 
-    def _boundary(self, leaf: ValueLeaf) -> Slot:
+    def _boundary(self, leaf: ValueLeaf, space: int = 0) -> Slot:
         shape = self._around.boundary_shape(leaf.shape, self._home)
-        return Slot(shape, self._home)
+        return Slot(in_space(shape, space), self._home)
 
     def _new(self, slot: Slot) -> int:
         self._slots.append(slot)
@@ -152,6 +166,7 @@ class ProcedureBuilder:
     def _read(self, leaf: ValueLeaf, wanted: Slot) -> int:
         """A slot that holds the leaf on the platform and in the layout wanted."""
         if (leaf, wanted) in self._elsewhere:
+            self._note_reader(leaf, self._elsewhere[leaf, wanted])
             return self._elsewhere[leaf, wanted]
         if leaf.producer.opcode == "constant":
             result = self._new(wanted)
@@ -161,19 +176,28 @@ class ProcedureBuilder:
             return self._origin[leaf]
         else:
             result = self._new(wanted)
-            self._explain(leaf, self._slots[self._origin[leaf]], wanted)
+            self._note_move(leaf, self._slots[self._origin[leaf]], result)
             self._thunks.append(Transfer(self._origin[leaf], result))
         self._elsewhere[leaf, wanted] = result
         return result
 
-    def _explain(self, leaf: ValueLeaf, held: Slot, wanted: Slot) -> None:
-        """Tells why a value is transferred."""
-        places = [self._around.platform_name(slot.platform) for slot in (held, wanted)]
-        if held.platform != wanted.platform:
-            why = f"made on {places[0]}, read by {self._reader} on {places[1]}"
+    def _note_move(self, leaf: ValueLeaf, held: Slot, result: int) -> None:
+        """Remembers why a value is transferred, if somebody wants to know."""
+        if not is_deciding():
+            return
+        wanted = self._slots[result]
+        source, target = (self._around.platform_name(s.platform) for s in (held, wanted))
+        verb = "given" if leaf.producer.opcode == "parameter" else "made"
+        if held.platform == wanted.platform:
+            self._moves[result] = _Move(leaf, "read by", f"as {wanted.shape}")
         else:
-            why = f"{self._reader} wants it as {wanted.shape}"
-        decision("transfer", leaf.producer.name, f"{leaf.shape.nbytes:,} bytes: {why}")
+            self._moves[result] = _Move(leaf, f"{verb} on {source}, read by", f"on {target}")
+        self._note_reader(leaf, result)
+
+    def _note_reader(self, leaf: ValueLeaf, result: int) -> None:
+        move = self._moves.get(result)
+        if move is not None:
+            move.readers.update(dict.fromkeys(_readers(leaf, self._reader)))
 
     def _read_anywhere(self, leaf: ValueLeaf) -> int:
         """A slot that holds the leaf, on whatever platform it is."""
@@ -188,12 +212,18 @@ class ProcedureBuilder:
         """The slot, or a copy if it is not this result's alone."""
         if slot in self._unshareable:
             copy = self._new(self._slots[slot])
-            what = f"{leaf.shape.nbytes:,} bytes: a result is a parameter, or given back twice"
-            decision("transfer", leaf.producer.name, what)
+            opcode = leaf.producer.opcode
+            is_kept = opcode in ("parameter", "constant")
+            self._copied(leaf, f"a result is a {opcode}" if is_kept else "it is given back twice")
             self._thunks.append(Transfer(slot, copy))
             return copy
+        if slot in self._from_callees:
+            self._copied(leaf, f"{leaf.producer.name} gives it in memory of its own")
         self._unshareable.add(slot)
         return slot
+
+    def _copied(self, leaf: ValueLeaf, why: str) -> None:
+        decision(RESULT_STEP, _leaf_name(leaf), f"{leaf.shape.nbytes:,} bytes: {why}")
 
     # Steps
 
@@ -249,6 +279,7 @@ class ProcedureBuilder:
             self._define(leaf, Slot(self._around.boundary_shape(leaf.shape, home), home))
             for leaf in with_sizes(own_leaves(instruction))
         )
+        self._from_callees.update(results)
         self._thunks.append(_control_thunk(instruction, procedures, rows, results))
 
     def _read_for_callee(self, operand: HloInstruction, home: int) -> list[tuple[ValueLeaf, int]]:
@@ -258,12 +289,47 @@ class ProcedureBuilder:
         ]
 
 
-def _name_of(step: Step) -> str:
-    """The instruction, or the first and the number of those that run with it."""
-    if not isinstance(step, Region):
-        return step.name
-    more = len(step.instructions) - 1
-    return step.instructions[0].name + (f" and {more} more" if more else "")
+def _with_spaces(
+    leaves: Sequence[ValueLeaf], spaces: Sequence[int]
+) -> Iterator[tuple[ValueLeaf, int]]:
+    """Each leaf with its memory space; those beyond them, hidden sizes, are in the first one."""
+    return zip(leaves, chain(spaces, repeat(0)), strict=False)
+
+
+@dataclass(slots=True)
+class _Move:
+    """Why a leaf is transferred: what is said before and after the names of its readers."""
+
+    leaf: ValueLeaf
+    before: str
+    after: str
+    readers: dict[str, None] = field(default_factory=dict[str, None])
+
+    def tell(self) -> None:
+        """Tells it."""
+        names = list(self.readers)
+        if len(names) > _MOST_READERS:
+            names[_MOST_READERS:] = [f"{len(names) - _MOST_READERS} more"]
+        *first, last = names
+        shown = f"{', '.join(first)} and {last}" if first else last
+        what = f"{self.leaf.shape.nbytes:,} bytes: {self.before} {shown} {self.after}"
+        decision(TRANSFER_STEP, _leaf_name(self.leaf), what)
+
+
+def _leaf_name(leaf: ValueLeaf) -> str:
+    """The instruction, with the part of its result that it is."""
+    return leaf.producer.name + "".join(f"{{{index}}}" for index in leaf.part)
+
+
+def _readers(leaf: ValueLeaf, reader: Step | str) -> Iterator[str]:
+    """Names of what reads a leaf: of instructions, or of a result."""
+    if isinstance(reader, str):
+        yield reader
+        return
+    whole = leaf._replace(dimension=-1)
+    for instruction in reader.instructions if isinstance(reader, Region) else (reader,):
+        if whole in operand_sources(instruction.operands):
+            yield instruction.name
 
 
 def _control_thunk(

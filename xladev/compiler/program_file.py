@@ -37,7 +37,8 @@ PROGRAM_VERSION = 2
 """Version of the file and of the thunks in it; another one is refused."""
 
 _HEAD = struct.Struct("<IQ")
-_HEADER_NBYTES = len(MAGIC) + _HEAD.size + 32
+_NO_DIGEST = bytes(32)
+_HEADER_NBYTES = len(MAGIC) + _HEAD.size + len(_NO_DIGEST)
 _KIND_NAMES = {kind: name for name, kind in THUNK_KINDS.items()}
 
 
@@ -46,9 +47,14 @@ def program_to_bytes(program: Program) -> bytes:
     return b"".join(program_pieces(program))
 
 
-def program_pieces(program: Program) -> tuple[bytes, ...]:
-    """The file's bytes in pieces, one after another: what is long is not copied."""
-    executables = [e.pieces() for e in program.executables]
+def program_pieces(program: Program, *, is_checked: bool = False) -> tuple[bytes, ...]:
+    """The file's bytes in pieces, one after another: what is long is not copied.
+
+    Args:
+        program: what to write.
+        is_checked: true where something larger has a checksum of them; their own is then zeros.
+    """
+    executables = [e.pieces(is_checked=True) for e in program.executables]
     constants = [c.data for c in program.constants]
     index = _index(program) | {
         "executables": [sum(map(len, pieces)) for pieces in executables],
@@ -57,7 +63,7 @@ def program_pieces(program: Program) -> tuple[bytes, ...]:
     described = json.dumps(index, sort_keys=True, separators=(",", ":")).encode()
     body = (described, *(piece for pieces in executables for piece in pieces), *constants)
     head = _HEAD.pack(PROGRAM_VERSION, len(described))
-    return (MAGIC, head, _digest(head, *body), *body)
+    return (MAGIC, head, _NO_DIGEST if is_checked else _digest(head, *body), *body)
 
 
 def _digest(*pieces: bytes | memoryview) -> bytes:
@@ -67,21 +73,25 @@ def _digest(*pieces: bytes | memoryview) -> bytes:
     return digest.digest()
 
 
-def program_from_bytes(data: bytes | memoryview) -> Program:
+def program_from_bytes(data: bytes | memoryview, *, is_checked: bool = False) -> Program:
     """The program that `program_to_bytes` wrote, checked.
+
+    Args:
+        data: the file's bytes.
+        is_checked: true where the checksum of something larger was right for them.
 
     Raises:
         FormatError: no such file, another version, truncated or damaged.
     """
     try:
-        return _read(memoryview(data))
+        return _read(memoryview(data), is_checked)
     except FormatError as error:
         error.at(f"a program file of {len(data)} bytes")
         raise
 
 
-def _read(view: memoryview) -> Program:
-    index_nbytes = _check_header(view)
+def _read(view: memoryview, is_checked: bool) -> Program:
+    index_nbytes = _check_header(view, is_checked)
     body = view[_HEADER_NBYTES:]
     try:
         index = parse_json(bytes(body[:index_nbytes]))
@@ -99,7 +109,7 @@ def is_program(data: bytes) -> bool:
     return data[: len(MAGIC)] == MAGIC
 
 
-def _check_header(view: memoryview) -> int:
+def _check_header(view: memoryview, is_checked: bool) -> int:
     """Length of the index."""
     if not is_program(bytes(view[: len(MAGIC)])):
         raise FormatError("this is no xladev program", why="its first bytes are not the magic")
@@ -113,7 +123,8 @@ def _check_header(view: memoryview) -> int:
             why=f"this xladev reads version {PROGRAM_VERSION}",
             hint="compile the program again",
         )
-    if _digest(head, view[_HEADER_NBYTES:]) != view[_HEADER_NBYTES - 32 : _HEADER_NBYTES]:
+    digest = view[_HEADER_NBYTES - len(_NO_DIGEST) : _HEADER_NBYTES]
+    if not is_checked and _digest(head, view[_HEADER_NBYTES:]) != digest:
         raise FormatError("program is truncated or damaged", why="its checksum does not match")
     return int(index_nbytes)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from xladev.compiler.assignment import EVALUATOR, CompileTarget
 from xladev.compiler.executable import Executable
+from xladev.compiler.isolation import as_error, expect, is_contained, plugin_call
 from xladev.compiler.options import CompileOptions
+from xladev.compiler.prepare import instrumented_by
 from xladev.compiler.signature import Signature
 from xladev.errors import PluginError, XladevError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.proto import write_module
 from xladev.hlo.shape import Shape
 from xladev.instrument import trace_scope
+from xladev.passes.pipeline import HloPassPipeline
 
 
 def compile_region(
@@ -30,20 +33,30 @@ def compile_region(
     if target is None:
         return evaluator_executable(module)
     try:
-        with trace_scope(module.name, "compile-region", platform=target.name):
-            pipeline = target.compiler.pipeline(options)
-            ready = module if pipeline is None else pipeline.run(module)
+        with (
+            trace_scope(module.name, "compile-region", platform=target.name),
+            instrumented_by(options),
+        ):
+            ready = _passed(target, module, options)
             made = target.compiler.compile(ready, options)
     except XladevError as e:
         raise e.at(f"module {module.name}, platform {target.name}") from e.__cause__
-    except Exception as e:
-        raise PluginError(
-            f"plugin {target.name!r} raised {type(e).__name__} in Compiler.compile",
-            where=f"module {module.name}",
-            why=str(e) or type(e).__name__,
-        ) from e
+    except BaseException as e:
+        if not is_contained(e):
+            raise
+        raise as_error(e, target.name, "Compiler.compile", f"module {module.name}") from e
     _check(made, module, target.name)
     return made
+
+
+def _passed(target: CompileTarget, module: HloModule, options: CompileOptions) -> HloModule:
+    """The module behind the backend's own passes."""
+    function, where = "Compiler.pipeline", f"module {module.name}"
+    with plugin_call(target.name, function, where=where):
+        pipeline = target.compiler.pipeline(options)
+    if pipeline is None:
+        return module
+    return expect(pipeline, HloPassPipeline, target.name, function, where).run(module)
 
 
 def evaluator_executable(module: HloModule) -> Executable:

@@ -38,17 +38,19 @@ def result_places(computation: HloComputation, source: Source) -> Mapping[Leaf, 
     """
     readers = _readers(computation, source)
     results = dict.fromkeys(source[computation.root])
+    readings: dict[HloInstruction, _Reading] = {}
     found: dict[Leaf, Leaf] = {}
     for result in results:
         leaf: Leaf | None = result
         while leaf is not None:
+            i = leaf.instruction
+            if i not in readings:
+                readings[i] = _Reading(i, source)
             leaf = next(
                 (
                     before
-                    for before in _before(leaf, source)
-                    if readers[before] == {leaf.instruction}
-                    and before not in results
-                    and before not in found
+                    for before in readings[i].before(leaf)
+                    if readers[before] == {i} and before not in results and before not in found
                 ),
                 None,
             )
@@ -66,19 +68,29 @@ def _readers(computation: HloComputation, source: Source) -> Mapping[Leaf, set[H
     return found
 
 
-def _before(leaf: Leaf, source: Source) -> Iterator[Leaf]:
-    """Leaves in whose place the instruction of this one may make it."""
-    i = leaf.instruction
-    pairs = in_place_of(i)
-    read = [x for o in i.operands for x in source[o]]
-    for result, number in sorted(pairs):
-        before = read[number]
-        at = [n for n, x in enumerate(read) if x == before]
-        if (
-            result == leaf.number
-            and before.instruction.opcode not in _NOWHERE_ELSE
-            and before.shape.nbytes == leaf.shape.nbytes
-            and all((result, n) in pairs for n in at)
-            and (len(at) == 1 or i.opcode != "while")
-        ):
-            yield before
+class _Reading:
+    """What one instruction reads, and in the place of which of it it may work."""
+
+    def __init__(self, i: HloInstruction, source: Source) -> None:
+        self._read = [x for o in i.operands for x in source[o]]
+        self._pairs = in_place_of(i)
+        self._is_loop = i.opcode == "while"
+        self._at: dict[Leaf, list[int]] = {}
+        for number, leaf in enumerate(self._read):
+            self._at.setdefault(leaf, []).append(number)
+        self._numbers: dict[int, list[int]] = {}
+        for result, number in sorted(self._pairs):
+            self._numbers.setdefault(result, []).append(number)
+
+    def before(self, leaf: Leaf) -> Iterator[Leaf]:
+        """Leaves in whose place the instruction may make this one of its own."""
+        for number in self._numbers.get(leaf.number, ()):
+            before = self._read[number]
+            at = self._at[before]
+            if (
+                before.instruction.opcode not in _NOWHERE_ELSE
+                and before.shape.nbytes == leaf.shape.nbytes
+                and all((leaf.number, n) in self._pairs for n in at)
+                and (len(at) == 1 or not self._is_loop)
+            ):
+                yield before

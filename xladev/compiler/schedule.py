@@ -8,9 +8,10 @@ the front, greedy from the back, and depth first. Each is near-linear in steps a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.compiler.arena import ALIGNMENT
 from xladev.compiler.fusion import is_kernel, kernel_programs
 from xladev.compiler.kernel_table import kernel_computation, no_workspace
 from xladev.compiler.schedule_orders import backward, depth_first, forward
@@ -22,29 +23,31 @@ from xladev.compiler.work_graph import (
 )
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.rebuild import map_computations, postorder
+from xladev.passes.pass_ import HloModulePass
 
 WorkspaceOf = Callable[[KernelSpec], int]
 """Bytes of workspace that a kernel is likely to want."""
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    """The pass that orders instructions; run when kernels are formed.
+class Schedule(HloModulePass):
+    """Orders instructions so that few bytes live at once; run when kernels are formed.
 
     Operands, control dependencies, and the order of effects and of communication are kept.
 
     Attributes:
         workspace_of: bytes of workspace per kernel.
-        name: for dumps and timings.
+        alignment: of values in memory, in bytes.
     """
 
+    name = "schedule"
     workspace_of: WorkspaceOf = no_workspace
-    name: str = field(default="schedule")
+    alignment: int = ALIGNMENT
 
     def run(self, module: HloModule) -> HloModule:
         """The module with the same instructions in another order."""
         programs = kernel_programs(module)
-        graphs = WorkGraphs(module, self.workspace_of)
+        graphs = WorkGraphs(module, self.workspace_of, self.alignment)
 
         def change(computation: HloComputation) -> HloComputation:
             if computation.name not in programs:
@@ -62,8 +65,14 @@ class Schedule:
 class WorkGraphs:
     """Makes the graphs of a module's computations, callees first."""
 
-    def __init__(self, module: HloModule, workspace_of: WorkspaceOf = no_workspace) -> None:
+    def __init__(
+        self,
+        module: HloModule,
+        workspace_of: WorkspaceOf = no_workspace,
+        alignment: int = ALIGNMENT,
+    ) -> None:
         self._workspace_of = workspace_of
+        self._alignment = alignment
         self._ordered = ordered_computations(module)
         self._bodies = frozenset(
             i["body"].name
@@ -76,7 +85,7 @@ class WorkGraphs:
     def of(self, computation: HloComputation) -> WorkGraph:
         """The graph of a computation; the peaks of those that it calls must have been noted."""
         is_body = computation.name in self._bodies
-        return work_graph(computation, self._ordered, self._within, is_body)
+        return work_graph(computation, self._ordered, self._within, self._alignment, is_body)
 
     def note_peak(self, computation: HloComputation, nbytes: int) -> None:
         """Notes the most bytes that live at once in a computation."""

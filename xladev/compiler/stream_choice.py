@@ -32,6 +32,23 @@ _RESIDENT_NBYTES = 32 << 10
 """Bytes that a core of a GPU has on their way at once: 2,048 threads with 16 each."""
 
 
+STREAMS_STEP = "concurrency"
+"""What decisions on streams are about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where the steps of a run go.
+
+    Attributes:
+        streams: of each step.
+        why: how many and why, as a clause; empty if no two steps could run at once.
+    """
+
+    streams: tuple[int, ...]
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class StepCost:
     """What a step costs the device.
@@ -71,13 +88,16 @@ class Spread:
         device = self.device
         bandwidth = device.memory_spaces[0].bandwidth or _BANDWIDTH
         rate = device.peak_flops.get(element_type, _FLOPS)
-        work = max(cost.bytes_accessed / bandwidth, (cost.flops + cost.transcendentals) / rate)
+        moving = cost.bytes_accessed / bandwidth
+        seconds = max(moving, (cost.flops + cost.transcendentals) / rate, LEAST_STEP_S)
+        if not device.streams_share_cores:
+            return StepCost(seconds, moving / seconds)
         share = min(1.0, cost.bytes_accessed / (device.cores * _RESIDENT_NBYTES))
-        return StepCost(max(work, LEAST_STEP_S), share)
+        return StepCost(seconds, share)
 
-    def streams(
+    def choice(
         self, needs: Sequence[Sequence[int]], costs: Sequence[StepCost], *, is_recorded: bool
-    ) -> tuple[int, ...]:
+    ) -> Choice:
         """The stream of each step; all on the main one where several are not worth it.
 
         Args:
@@ -88,12 +108,31 @@ class Spread:
         overhead = 0.0 if is_recorded else self.device.launch_overhead_s
         alone = _simulated(needs, costs, 1, overhead)
         together = _simulated(needs, costs, self.most, overhead)
+        count = len(set(together.streams))
         if self.is_forced:
-            return together.streams
+            why = f"streams: {count}, because the option `streams` says so" if count > 1 else ""
+            return Choice(together.streams, why)
         busy = sum(c.seconds * c.share for c in costs)
         gain = alone.seconds - max(together.seconds, busy)
-        worth = gain >= max(LEAST_GAIN_S, LEAST_GAIN * alone.seconds)
-        return together.streams if worth else alone.streams
+        least = max(LEAST_GAIN_S, LEAST_GAIN * alone.seconds)
+        told = f"{_us(max(gain, 0.0))} of {_us(alone.seconds)}"
+        if gain >= least:
+            why = f"streams: {count}, because they are estimated to save {told}"
+            return Choice(together.streams, why)
+        why = f"streams: 1, because {self.most} are estimated to save {told}"
+        why += f", and {_us(least)} are wanted"
+        if busy > together.seconds:
+            why += f": the steps fill the device for {_us(busy)}"
+        return Choice(alone.streams, why if self._could_gain(needs) else "")
+
+    def _could_gain(self, needs: Sequence[Sequence[int]]) -> bool:
+        """True if some steps are independent: on free streams, more than one is used."""
+        free = _simulated(needs, [StepCost(1.0, 0.0)] * len(needs), self.most, 0.0)
+        return any(free.streams)
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:,.1f} us"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xladev.compiler.arena import Lifetime, padded, place
+from xladev.compiler.arena import ALIGNMENT, Lifetime, padded, place
 from xladev.compiler.kernel_plan import Slice, Space
 from xladev.hlo.literal import Literal
 
@@ -47,12 +47,16 @@ class VirtualBuffer:
 class BufferPool:
     """The virtual buffers of one plan, and the clock of their lifetimes.
 
+    Args:
+        alignment: bytes at whose multiples temporaries lie.
+
     Attributes:
         time: now.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, alignment: int = ALIGNMENT) -> None:
         self.time = 0
+        self._alignment = alignment
         self._temporaries: list[VirtualBuffer] = []
         self._constants: dict[Literal, VirtualBuffer] = {}
         self._slices: dict[VirtualBuffer, Slice] = {}
@@ -91,10 +95,11 @@ class BufferPool:
         Args:
             results: memory that is there anyway, and free until it is first touched.
         """
-        lodged = lodge(self._temporaries, results)
+        lodged = lodge(self._temporaries, results, self._alignment)
         self._slices |= lodged
         left = [t for t in self._temporaries if t not in lodged]
-        offsets, nbytes = place([Lifetime(t.nbytes, t.first, t.last) for t in left])
+        lifetimes = [Lifetime(t.nbytes, t.first, t.last) for t in left]
+        offsets, nbytes = place(lifetimes, self._alignment)
         for buffer, offset in zip(left, offsets, strict=True):
             self._slices[buffer] = Slice(Space.SCRATCH, 0, offset, buffer.nbytes)
         return nbytes
@@ -106,12 +111,14 @@ class BufferPool:
 
 
 def lodge(
-    temporaries: Iterable[VirtualBuffer], results: Iterable[VirtualBuffer]
+    temporaries: Iterable[VirtualBuffer],
+    results: Iterable[VirtualBuffer],
+    alignment: int = ALIGNMENT,
 ) -> dict[VirtualBuffer, Slice]:
     """Where temporaries may lie in the memory of results which are not there yet.
 
     The largest are lodged first, each in the smallest result that has room; side by side or one
-    after the other.
+    after the other, at multiples of ``alignment``.
     """
     hosts = sorted((r for r in results if r.first > 0), key=lambda r: r.nbytes)
     sizes = [host.nbytes for host in hosts]
@@ -122,7 +129,7 @@ def lodge(
         for host in hosts[start : start + MOST_HOSTS]:
             if guest.last >= host.first or len(rooms[host]) == MOST_GUESTS:
                 continue
-            offset = _lowest_room(guest, rooms[host])
+            offset = _lowest_room(guest, rooms[host], alignment)
             if offset + guest.nbytes <= host.nbytes:
                 rooms[host].append((guest, offset))
                 found[guest] = Slice(host.space, host.index, offset, guest.nbytes)
@@ -130,13 +137,15 @@ def lodge(
     return found
 
 
-def _lowest_room(guest: VirtualBuffer, others: Sequence[tuple[VirtualBuffer, int]]) -> int:
+def _lowest_room(
+    guest: VirtualBuffer, others: Sequence[tuple[VirtualBuffer, int]], alignment: int
+) -> int:
     """The lowest offset at which a guest lies beside all those that it meets."""
     offset = 0
     for other, start in sorted((o for o in others if _meet(guest, o[0])), key=lambda o: o[1]):
         if offset + guest.nbytes <= start:
             break
-        offset = max(offset, start + padded(other.nbytes))
+        offset = max(offset, start + padded(other.nbytes, alignment))
     return offset
 
 

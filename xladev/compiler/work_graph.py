@@ -55,6 +55,7 @@ def work_graph(
     computation: HloComputation,
     ordered: AbstractSet[str],
     inner: InnerBytes,
+    alignment: int,
     is_loop_body: bool = False,
 ) -> WorkGraph:
     """The graph of a computation whose fusions are made.
@@ -63,6 +64,7 @@ def work_graph(
         computation: one that runs kernels.
         ordered: names of computations whose runs keep their order (`ordered_computations`).
         inner: bytes that a step needs for itself while it runs.
+        alignment: of values in memory, in bytes.
         is_loop_body: True if its result takes the place of its parameter.
     """
     source = sources(computation)
@@ -79,7 +81,7 @@ def work_graph(
         replaces |= {leaf: replaces[result] for leaf, result in on_the_way.items()}
     makes = tuple(tuple(numbers[leaf] for leaf in source[s]) for s in steps)
     made = {n for row in makes for n in row} - ({*results, *on_the_way} - replaces.keys())
-    sizes = tuple(padded(x.shape.nbytes) if n in made else 0 for x, n in numbers.items())
+    sizes = tuple(padded(x.shape.nbytes, alignment) if n in made else 0 for x, n in numbers.items())
     return WorkGraph(
         steps,
         tuple(_needs(steps, source, _waits(computation, source), ordered)),

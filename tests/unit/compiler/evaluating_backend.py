@@ -72,7 +72,7 @@ def run(text: str, arguments: Sequence[Any], **options: Any) -> list[Any]:
     executable = EvaluatingCompiler().compile(module, CompileOptions(**options))
     executor = EvaluatingExecutor()
     loaded = load_plan_or_program(
-        executor, executable, Allocator(executor, "evaluating", lambda: None)
+        executor, executable, Allocator(executor, "evaluating", lambda: None), alignment=64
     )
     signature = executable.signature
     inputs = [np.array(a, copy=True) for a in arguments]

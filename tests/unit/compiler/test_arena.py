@@ -23,15 +23,17 @@ def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 @pytest.mark.parametrize("placement", [place, place_by_size, place_by_time])
 @pytest.mark.parametrize("case", range(20))
-def test_live_buffers_never_overlap(case: int, placement: Placement) -> None:
+@pytest.mark.parametrize("alignment", [ALIGNMENT, 128, 256])
+def test_live_buffers_never_overlap(case: int, alignment: int, placement: Placement) -> None:
     draw = random.Random(case)
     lifetimes = [
         Lifetime(draw.randrange(1, 5000), first, first + draw.randrange(0, 30))
         for first in (draw.randrange(100) for _ in range(80))
     ]
-    offsets, size = placement(lifetimes)
+    offsets, size = placement(lifetimes, alignment)
+    assert size % alignment == 0
     for n, (a, x) in enumerate(zip(lifetimes, offsets, strict=True)):
-        assert x % ALIGNMENT == 0
+        assert x % alignment == 0
         assert x + a.nbytes <= size
         for b, y in zip(lifetimes[:n], offsets[:n], strict=True):
             if a.first <= b.last and b.first <= a.last:

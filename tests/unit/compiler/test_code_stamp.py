@@ -48,5 +48,12 @@ def test_of_an_installed_package_only_the_file_counts(
     assert before and before == after
 
 
+def test_of_an_installed_package_the_file_itself_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = stamps_around_an_edit(tmp_path / "site-packages", "inner/code.py", monkeypatch)
+    assert before and after and before != after
+
+
 def test_a_module_without_a_file_has_none() -> None:
     assert code_stamp("sys") == code_stamp("not.there") == ""

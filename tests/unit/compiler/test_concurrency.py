@@ -1,5 +1,6 @@
 """Plans on several streams: memory is kept or ordered, loops and effects stay where they are."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -17,6 +18,7 @@ from xladev.compiler.stream_hazards import Access, Place
 from xladev.compiler.stream_waits import Waits, check_order
 from xladev.errors import CompileError
 from xladev.hlo.text import parse_module
+from xladev.instrument import collect_decisions
 
 FORCED = Spread(4, is_forced=True, device=GPU)
 CHAINS = """
@@ -153,3 +155,32 @@ def test_nothing_changes_where_it_is_not_worth_it():
     plan = plan_memory(parse_module(CHAINS), ProgramKernels(), spread=spread)
     alone = plan_memory(parse_module(CHAINS), ProgramKernels())
     assert (plan.steps, plan.scratch_nbytes) == (alone.steps, alone.scratch_nbytes)
+
+
+def test_decisions_say_why_one_stream_was_kept():
+    with collect_decisions() as decisions:
+        plan = spread(CHAINS, Concurrency(Spread(4, is_forced=False, device=GPU)))
+    assert not any(isinstance(step, Parallel) for step in plan.steps)
+    ((step, name, why),) = decisions
+    assert (step, name) == ("concurrency", "a")
+    assert why.startswith("streams: 1, because 4 are estimated to save")
+
+
+def test_decisions_say_how_much_memory_several_streams_would_take():
+    roomy = Spread(4, is_forced=False, device=replace(GPU, cores=10**6))
+    lines = ["x = f32[4000000] parameter(0)"]
+    for chain in "abcd":
+        lines.append(f"{chain}0 = f32[4000000] exponential(x)")
+        for n in range(3):
+            lines.append(f"{chain}{n + 1} = f32[4000000] reverse({chain}{n}), dimensions={{0}}")
+        lines.append(f"{chain} = f32[1] slice({chain}3), slice={{[0:1]}}")
+    lines.append("ROOT t = (f32[1], f32[1], f32[1], f32[1]) tuple(a, b, c, d)")
+    module = parse_module("HloModule m\nENTRY e {\n" + "\n".join(lines) + "\n}")
+    with collect_decisions() as decisions:
+        plan_memory(module, ProgramKernels(), spread=roomy)
+    first, second = decisions
+    assert first.why.startswith("streams: 4, because they are estimated to save")
+    narrow = total_nbytes(plan_memory(module, ProgramKernels()))
+    wide = total_nbytes(plan_memory(module, ProgramKernels(), spread=FORCED))
+    told = f"{wide:,} bytes of memory, and {narrow * 5 // 4:,} are allowed"
+    assert second == ("concurrency", "m", f"streams: 1, because several take {told}")

@@ -62,6 +62,93 @@ def opcodes(module):
     return [i.opcode for c in module.computations for i in c.instructions]
 
 
+NARROW = {
+    **{
+        opcode: f"ROOT r = T[4] {opcode}(x)"
+        for opcode in (
+            "logistic", "tanh", "erf", "cbrt", "exponential", "exponential-minus-one", "log",
+            "log-plus-one", "sqrt", "rsqrt", "sine", "cosine", "tan", "asinh", "negate",
+        )
+    },
+    **{o: f"ROOT r = T[4] {o}(x, x)" for o in ("power", "atan2", "divide", "remainder")},
+    "reduce": "z = T[] constant(0)  ROOT r = T[] reduce(x, z), dimensions={0}, to_apply=f",
+    "reduce-window": "z = T[] constant(0)  "
+    "ROOT r = T[3] reduce-window(x, z), window={size=2}, to_apply=f",
+    "gather": "i = s32[2,1] constant({{1},{2}})  ROOT r = T[2] gather(x, i), offset_dims={}, "
+    "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}",
+    "dot": "ROOT r = T[] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    "convolution": "a = T[1,2,2] reshape(x)  b = T[1,1,2] constant({{{1,2}}})  "
+    "ROOT r = T[1,2,2] convolution(a, b), window={size=1}, dim_labels=b0f_0io->b0f, "
+    "feature_group_count=2",
+}  # fmt: skip
+"""Programs of an opcode on T."""
+
+
+@pytest.mark.parametrize("t", ["bf16", "f16", "f8e4m3fn", "f8e5m2"])
+@pytest.mark.parametrize("opcode", NARROW)
+def test_a_narrow_float_runs_through_f32_where_the_device_has_the_opcode_there(opcode, t):
+    from tests.unit.compiler.subset_backend import SubsetCompiler
+    from xladev.passes.expanders import EXPANDERS as REAL
+
+    def is_supported(instruction):
+        return instruction.opcode != opcode or instruction.shape.element_type.name == "f32"
+
+    text = """HloModule m
+f { a = T[] parameter(0)  b = T[] parameter(1)  ROOT c = T[] add(a, b) }
+g { a = T[] parameter(0)  b = T[] parameter(1)  ROOT c = pred[] compare(a, b), direction=GE }
+ENTRY e { x = T[4] parameter(0)  """ + NARROW[opcode] + "}"  # fmt: skip
+    module = parse_module(text.replace("T[", f"{t}["))
+    target = CompileTarget("subset", SubsetCompiler(Subset(is_supported)), DeviceDescription())
+    made = expand_rejected(module, target, REAL)
+    verify(made)
+    kept = [i for i in made.entry.instructions if i.opcode == opcode]
+    assert [i.shape.element_type.name for i in kept] == ["f32"]
+    assert made.entry.root.opcode == "convert"
+
+
+def test_sums_of_a_scatter_are_rounded_after_each_addition():
+    from tests.unit.compiler.subset_backend import SubsetCompiler
+    from xladev.passes.expanders import EXPANDERS as REAL
+
+    text = """HloModule m
+f { a = bf16[] parameter(0)  b = bf16[] parameter(1)  ROOT c = bf16[] add(a, b) }
+ENTRY e { x = bf16[1] parameter(0)  u = bf16[300] parameter(1)  i = s32[300,1] parameter(2)
+  ROOT r = bf16[1] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=f }"""
+    subset = Subset(
+        lambda i: i.opcode not in ("add", "scatter", "while") or i.shape.element_type.name != "bf16"
+    )
+    target = CompileTarget("subset", SubsetCompiler(subset), DeviceDescription())
+    module = parse_module(text)
+    made = expand_rejected(module, target, REAL)
+    assert "scatter" not in opcodes(made)
+    bf16 = module.entry.root.shape.element_type.np
+    given = np.zeros(1, bf16), np.ones(300, bf16), np.zeros((300, 1), np.int32)
+    assert HloEvaluator().run(made, *given) == HloEvaluator().run(module, *given) == 256
+
+
+def test_a_custom_call_is_none_of_another_target():
+    """Expanders of custom calls go in their order: they share the opcode, and nothing else."""
+
+    def other(instruction):
+        b = HloBuilder("other")
+        x = b.parameter(instruction.operands[0].shape)
+        return b.build(b.op("custom-call", x, shape=x.shape, custom_call_target="b"))
+
+    def plain(instruction):
+        b = HloBuilder("plain")
+        return b.build(b.op("negate", b.parameter(instruction.operands[0].shape)))
+
+    from tests.unit.compiler.subset_backend import SubsetCompiler
+
+    text = 'x = f32[4] parameter(0)  ROOT r = f32[4] custom-call(x), custom_call_target="a"'
+    subset = Subset(lambda i: i.opcode != "custom-call" or i["custom_call_target"] == "b")
+    target = CompileTarget("subset", SubsetCompiler(subset), DeviceDescription())
+    module = parse_module("HloModule m\nENTRY e {" + text + "}")
+    made = expand_rejected(module, target, {"custom-call": (plain, other)})
+    assert made.entry.root.opcode == "negate"
+
+
 def test_supported_instructions_stay():
     module = parse_module(TEXT)
     assert opcodes(expanded(lambda i: True)) == opcodes(module)

@@ -49,10 +49,11 @@ def test_what_comes_too_late_or_is_too_large_stays_in_the_arena() -> None:
     assert lodge((late, large, beside), hosts((320, 6))).keys() == {beside}
 
 
+@pytest.mark.parametrize("alignment", [ALIGNMENT, 128, 256])
 @pytest.mark.parametrize("seed", range(20))
-def test_none_overlap(seed: int) -> None:
+def test_none_overlap(seed: int, alignment: int) -> None:
     draw = random.Random(seed)
-    pool = BufferPool()
+    pool = BufferPool(alignment)
     made: list[VirtualBuffer] = []
     for time in range(40):
         made += [pool.temporary(draw.randint(1, 500)) for _ in range(draw.randint(0, 3))]
@@ -61,7 +62,7 @@ def test_none_overlap(seed: int) -> None:
         pool.advance()
     results = hosts(*((draw.randint(1, 3000), draw.randint(0, 40)) for _ in range(4)))
     nbytes = pool.place_temporaries(results)
-    assert_apart(pool, made, results, nbytes)
+    assert_apart(pool, made, results, nbytes, alignment)
 
 
 def assert_apart(
@@ -69,12 +70,13 @@ def assert_apart(
     made: Sequence[VirtualBuffer],
     results: Sequence[VirtualBuffer],
     nbytes: int,
+    alignment: int,
 ) -> None:
     """Every temporary is aligned, within its place and alone there while it is needed."""
     for each in made:
         at = pool.slice(each)
         room = nbytes if at.space is Space.SCRATCH else results[at.index].nbytes
-        assert at.offset % ALIGNMENT == 0
+        assert at.offset % alignment == 0
         assert at.offset + each.nbytes <= room
         assert at.space is Space.SCRATCH or each.last < results[at.index].first
     for a, b in combinations(made, 2):
