@@ -30,6 +30,19 @@ make:
 found:
   %taken = phi ptr [ %first, %reuse ], [ %made, %make ]
   call void @enter(ptr %taken, ptr %result, ptr %plan)
+  %poison.word = load ptr, ptr @poison
+  %poisons = load i64, ptr %poison.word
+  %clean = icmp eq i64 %poisons, 0
+  br i1 %clean, label %done, label %fill
+
+fill:
+  %size = call i64 @nbytes(ptr %taken)
+  %data.at = getelementptr %Block, ptr %taken, i64 0, i32 9
+  %data = load ptr, ptr %data.at
+  call void @llvm.memset.p0.i64(ptr %data, i8 -1, i64 %size, i1 false)
+  br label %done
+
+done:
   ret ptr %taken
 
 fail:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from functools import cache
 
 from xladev import instrument
+from xladev.codegen.attention import Attention
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.attention import attention_sizes
+from xladev.codegen.kernels.attention import attention_refusal
 from xladev.codegen.kernels.folds import fold_of
 from xladev.codegen.kernels.products.dot import is_fast_as_it_is
 from xladev.codegen.kernels.scan import is_row_scan
@@ -20,6 +21,7 @@ from xladev.compiler.attention_fusion import AttentionFusion
 from xladev.compiler.contract import ExportedObject
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
+from xladev.compiler.fusion_pipeline import fusion_passes
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.kernel_plan import KernelPlan
@@ -37,7 +39,7 @@ from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
 from xladev.platforms.cpu.ahead import compile_ahead, entry_symbol
-from xladev.platforms.cpu.constant_panels import with_constant_panels
+from xladev.platforms.cpu.constant_panels import ConstantPanels
 from xladev.platforms.cpu.effort import has_loops, kernels_worth_passes, light_kernels
 from xladev.platforms.cpu.engine import (
     ENTRY,
@@ -47,6 +49,7 @@ from xladev.platforms.cpu.engine import (
     target_name,
     target_traits,
 )
+from xladev.platforms.cpu.interruption import POLL
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import add_entry, kernels_module, program_module
 from xladev.platforms.cpu.payload import CpuPayload
@@ -85,7 +88,12 @@ _PIPELINE = HloPassPipeline(
 )
 
 
-_ATTENTION = AttentionFusion(lambda found: attention_sizes(found) is not None)
+def _takes_attention(found: Attention) -> Support:
+    reason = attention_refusal(found)
+    return no(reason) if reason else YES
+
+
+_ATTENTION = AttentionFusion(_takes_attention)
 
 
 class CpuCompiler(KernelCompiler):
@@ -155,29 +163,25 @@ class CpuCompiler(KernelCompiler):
         """
         return _PIPELINE if options.optimization_level else None
 
-    def _form_single_kernels(self, module: HloModule) -> HloModule:
-        """Attention first: its parts are kernels of other kinds too."""
-        return super()._form_single_kernels(_ATTENTION.run(module))
+    def fusion_pipeline(self, options: CompileOptions) -> HloPassPipeline:
+        """Attention first: its parts are kernels of other kinds too.
+
+        Rows that were folded are still in the nearest cache, and values of `LEAST_COPIED_NBYTES`
+        would not stay there. At the end, constants that products would pack in each run are packed
+        for the target.
+        """
+        packs = options.optimization_level > 0
+        return fusion_passes(
+            self,
+            rows=True,
+            copied_from_nbytes=LEAST_COPIED_NBYTES,
+            first=(_ATTENTION,),
+            last=(ConstantPanels(_target(options.target).traits),) if packs else (),
+        )
 
     def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
         """Whatever the general rule allows."""
         return YES
-
-    @property
-    def copied_from_nbytes(self) -> int:
-        """Values that would not stay in the nearest cache."""
-        return LEAST_COPIED_NBYTES
-
-    @property
-    def has_row_kernels(self) -> bool:
-        """Yes: a row that was folded is still in the nearest cache."""
-        return True
-
-    def arrange(self, module: HloModule, options: CompileOptions) -> HloModule:
-        """Constants that products would pack in each run lie packed for the target."""
-        if not options.optimization_level:
-            return module
-        return with_constant_panels(module, _target(options.target).traits)
 
     def can_share_kernel(self, first: HloInstruction, second: HloInstruction) -> Support:
         """Reduces together, with the loops that go their way where they are folded in vectors.
@@ -249,8 +253,9 @@ class CpuCompiler(KernelCompiler):
         files = script or _object_files(plan, module, light, level)
         procedures = LIBRARY.procedures_of(module, level)
         constants = tuple(literal.view() for literal in plan.constants)
-        is_parallel = module.declares(PARALLEL)
-        payload = CpuPayload(constants, files, is_parallel, procedures, pack_operations(plan))
+        is_parallel, has_loops = map(module.declares, (PARALLEL, POLL))
+        operations = pack_operations(plan)
+        payload = CpuPayload(constants, files, is_parallel, procedures, operations, has_loops)
         return Executable(signature, payload.to_bytes())
 
 

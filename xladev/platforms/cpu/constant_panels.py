@@ -22,9 +22,11 @@ from xladev.compiler.kernel_table import kernel_computation
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Array, Literal
+from xladev.hlo.names import with_unique_names
 from xladev.hlo.opset import opdef
 from xladev.hlo.rebuild import map_computations, postorder, rebuild
 from xladev.hlo.shape import array
+from xladev.passes.pass_ import HloModulePass
 
 PASS = "constant-panels"
 SMALL_NBYTES = 1 << 20
@@ -35,6 +37,24 @@ LEAST_DEPTH = 8
 """Lines of a panel below which there is nothing to win."""
 _MOVES = frozenset({"transpose", "reshape", "copy", "reverse", "slice", "convert"})
 """What a constant may come through."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantPanels(HloModulePass):
+    """Packs constants of products and convolutions into the panels that their kernels read.
+
+    Attributes:
+        target: says how wide panels are.
+    """
+
+    name = PASS
+    only_for = frozenset({"dot", "convolution"})
+    target: TargetTraits
+
+    def run(self, module: HloModule) -> HloModule:
+        """The module, its kernels formed, with constants in panels."""
+        changed = with_constant_panels(module, self.target)
+        return module if changed is module else with_unique_names(changed)
 
 
 def with_constant_panels(module: HloModule, target: TargetTraits) -> HloModule:

@@ -26,6 +26,8 @@
 @empty_tuple = global ptr null
 @defined = global ptr null                   ; the event of values that are there
 @watchers = global ptr null
+@poison = global ptr null                    ; the word that says to fill blocks: see poison.py
+@rethrow = global ptr null                   ; raises what a signal's handler raised in a loop
 @trace = global ptr null                     ; the word that marks go by: see marks.py
 @ndarray = global ptr null                   ; types, compared by identity
 @int = global ptr null
@@ -63,6 +65,7 @@ declare void @Py_IncRef(ptr)                 ; both pass over nulls
 declare void @Py_DecRef(ptr)
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare i64 @PyLong_AsLongLong(ptr)
+declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
 declare ptr @PyType_GenericAlloc(ptr, i64)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
@@ -259,8 +262,8 @@ done:
   ret void
 }
 
-; True if the program ran well. Nothing is left in the owners, scratch or not.
-define internal i1 @run(ptr %plan, ptr %table, i64 %count, ptr %owners, ptr %blocks, i64 %results) #0 {
+; 0 if the program ran well. Nothing is left in the owners, scratch or not.
+define internal i32 @run(ptr %plan, ptr %table, i64 %count, ptr %owners, ptr %blocks, i64 %results) #0 {
 begin:
   %scratch.place = alloca ptr
   store ptr null, ptr %scratch.place
@@ -293,11 +296,10 @@ launch:
   call void @PyEval_RestoreThread(ptr %thread)
   call void @hold(ptr %owners, i64 %count, i1 true)
   call void @hold(ptr %scratch.place, i64 1, i1 true)
-  %well = icmp eq i32 %status, 0
-  ret i1 %well
+  ret i32 %status
 
 fail:
-  ret i1 false
+  ret i32 1
 }
 
 ; Tells whoever traces how many bytes are in use.
@@ -357,8 +359,17 @@ traced:
   br label %go
 
 go:
-  %well = call i1 @run(ptr %plan, ptr %table, i64 %count, ptr %owners, ptr %blocks, i64 %results)
-  br i1 %well, label %wrap, label %give.up
+  %status = call i32 @run(ptr %plan, ptr %table, i64 %count, ptr %owners, ptr %blocks, i64 %results)
+  switch i32 %status, label %give.up [
+    i32 0, label %wrap
+    i32 4, label %interrupted
+  ]
+
+interrupted:
+  call void @hold(ptr %blocks, i64 %results, i1 true)
+  %rethrow = load ptr, ptr @rethrow
+  %nothing = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %rethrow, ptr null)
+  ret ptr %nothing
 
 wrap:
   %bare.at = getelementptr %Plan, ptr %plan, i64 0, i32 12

@@ -38,7 +38,12 @@ def light_kernels(module: ModuleBuilder, plan: KernelPlan) -> list[str]:
 
 def has_loops(plan: KernelPlan) -> bool:
     """Whether steps of a plan run again and again, so that those between kernels count."""
-    return any(isinstance(step, Loop) for step in _all_steps(plan.steps))
+    return loops(plan.steps)
+
+
+def loops(steps: Sequence[Step]) -> bool:
+    """Whether any of some steps runs again and again."""
+    return any(isinstance(step, Loop) for step in _all_steps(steps))
 
 
 def kernels_worth_passes(module: ModuleBuilder, plan: KernelPlan) -> list[str]:

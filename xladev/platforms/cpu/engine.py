@@ -19,7 +19,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from xladev import instrument
 from xladev.codegen.llvm import ModuleBuilder, TargetTraits
-from xladev.errors import CompileError
+from xladev.errors import CompileError, FormatError
 from xladev.platforms.cpu.targets import CpuTarget, x86_missing
 
 ENTRY = "xladev_entry"
@@ -281,6 +281,9 @@ class LoadedObject:
         symbols: what it exports.
         imports: addresses of what it refers to, besides functions of this process.
         more: object files that it refers to, and that may refer to it and export, too.
+
+    Raises:
+        FormatError: these are no object files for this machine, or lack what they should export.
     """
 
     def __init__(
@@ -300,8 +303,11 @@ class LoadedObject:
         for symbol, address in imports.items():
             builder = builder.import_symbol(symbol, address)
         engine = _engines.next()
-        with instrument.trace_scope("link", "codegen"):
-            tracker = builder.link(engine, library)
+        try:
+            with instrument.trace_scope("link", "codegen"):
+                tracker = builder.link(engine, library)
+        except RuntimeError as e:
+            raise FormatError(f"the code of {name} cannot be loaded", why=str(e)) from e
         self._addresses = {symbol: int(tracker[symbol]) for symbol in symbols}
         # The library must go before its engine, in whatever order a cycle is collected.
         finalizer = weakref.finalize(self, _unload, tracker, engine)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from xladev.compiler.executable import Executable
 from xladev.errors import ExecutionError, FormatError
+from xladev.instrument.interruption import INTERRUPTED, rethrow
 from xladev.platforms.cpu.block_pool import BlockPool, Flush
 from xladev.platforms.cpu.door import open_door
 from xladev.platforms.cpu.engine import target_name
@@ -117,9 +118,12 @@ class CpuLoadedExecutable(LoadedExecutable):
 
         Raises:
             ExecutionError: the code reports a failure.
+            BaseException: a signal's handler raised it, and so ended a loop.
         """
         scratch = None if context.scratch is None else host_address(context.scratch)
         status = self._entry(None, _table(context.arguments), _table(context.results), scratch)
+        if status == INTERRUPTED:
+            rethrow()
         if status:
             raise ExecutionError(f"program {self.name} failed with status {status}")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from xladev.codegen.llvm import ModuleBuilder, TargetTraits
 from xladev.platforms.cpu.engine import LoadedObject
-from xladev.platforms.cpu.object_cache import cached_object
+from xladev.platforms.cpu.object_cache import load_cached
 from xladev.platforms.cpu.payload import Procedure
 from xladev.platforms.cpu.shipped import shipped_procedures
 
@@ -42,8 +42,9 @@ class Library:
             for symbol in module.procedures():
                 if symbol not in known:
                     text = module.procedure(symbol)
-                    code = cached_object(symbol, text, optimization_level)
+                    loaded, code = load_cached(symbol, text, optimization_level, (symbol,))
                     known[symbol] = Procedure(symbol, code)
+                    self._loaded[known[symbol]] = loaded
             return tuple(known[symbol] for symbol in module.procedures())
 
     def _table(self, target: TargetTraits, optimization_level: int) -> dict[str, Procedure]:

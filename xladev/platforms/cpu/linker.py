@@ -31,7 +31,10 @@ from xladev.compiler.kernel_plan import (
     Space,
     Step,
 )
+from xladev.instrument.interruption import INTERRUPTED
+from xladev.platforms.cpu.effort import loops
 from xladev.platforms.cpu.engine import ENTRY, target_traits
+from xladev.platforms.cpu.interruption import ENDED, Watch, own_ns
 from xladev.platforms.cpu.marks import BEGIN, COPY, END, define_marks, emit_mark, load_record
 
 CONSTANTS = "xladev_constants"
@@ -62,7 +65,7 @@ def program_module(
         provided: procedures that whoever loads the code has.
         target: what the code is for; None for this machine.
         exported: name of the entry of code that nobody loads: it has its constants within, and
-            no marks to trace it by (`marks.py`).
+            neither marks to trace it by (`marks.py`) nor looks for interruptions.
         tactics: how each kernel is computed; none leave it to them.
     """
     module = kernels_module(plan, threads, provided, target, tactics)
@@ -91,7 +94,9 @@ def add_entry(module: ModuleBuilder, plan: KernelPlan, exported: str = "") -> No
     entry = module.function(exported or ENTRY, I32, [Parameter(PTR, name) for name in names])
     if isinstance(constants, _Table):
         define_marks(module, constants.table)
-    steps = _Steps(_Plan(module, plan, constants, not exported), entry, entry.arguments[1:])
+    watch = Watch(entry) if loops(plan.steps) and not exported else None
+    around = _Plan(module, plan, constants, not exported)
+    steps = _Steps(around, entry, entry.arguments[1:], watch)
     steps.mark(BEGIN)
     steps.emit(plan.steps)
     steps.mark(END)
@@ -133,22 +138,29 @@ class _Plan:
     has_marks: bool
     functions: int = 0
 
-    def part(self) -> FunctionBuilder:
-        """A new function for some of the steps."""
+    def part(self, *, is_watched: bool) -> FunctionBuilder:
+        """A new function for some of the steps; where it is watched, it gives what is left."""
         self.functions += 1
         parameters = [Parameter(PTR, name) for name in ("arguments", "results", "scratch")]
-        name = f"{ENTRY}.{self.functions}"
+        watch = [Parameter(PTR, "watch"), Parameter(I64, "left")] if is_watched else []
         return self.module.function(
-            name, VOID, parameters, linkage="internal", attributes="noinline"
+            f"{ENTRY}.{self.functions}",
+            I64 if is_watched else VOID,
+            [*parameters, *watch],
+            linkage="internal",
+            attributes="noinline",
         )
 
 
 class _Steps:
     """Writes steps into one function, and long runs of them into functions that it calls."""
 
-    def __init__(self, around: _Plan, b: FunctionBuilder, memory: Sequence[Value]) -> None:
+    def __init__(
+        self, around: _Plan, b: FunctionBuilder, memory: Sequence[Value], watch: Watch | None = None
+    ) -> None:
         self.around = around
         self.b = b
+        self.watch = watch
         self.memory = memory
         self.arguments, self.results, self.scratch = memory
         self.record = load_record(b) if around.has_marks else None
@@ -160,10 +172,24 @@ class _Steps:
                 self._step(step)
             return
         for start in range(0, len(steps), MOST_STEPS):
-            part = self.around.part()
-            _Steps(self.around, part, part.arguments).emit(steps[start : start + MOST_STEPS])
+            self._part(steps[start : start + MOST_STEPS])
+
+    def _part(self, steps: Sequence[Step]) -> None:
+        """Runs steps in a function of their own."""
+        if self.watch is None or not loops(steps):
+            part = self.around.part(is_watched=False)
+            _Steps(self.around, part, part.arguments).emit(steps)
             part.ret()
             self.b.call_void(part.name, *self.memory)
+            return
+        part = self.around.part(is_watched=True)
+        *memory, state, left = part.arguments
+        watch = Watch(part, state, left)
+        _Steps(self.around, part, memory, watch).emit(steps)
+        part.ret(watch.left)
+        arguments = (*self.memory, self.watch.state, self.watch.left)
+        self.watch.set(self.b.call(part.name, I64, *arguments))
+        self._end_if(self.b.icmp("eq", self.watch.left, ENDED))
 
     def mark(self, mark: int) -> None:
         """Says what was done, if the code can be traced."""
@@ -206,9 +232,27 @@ class _Steps:
 
         def body(_: Sequence[Value]) -> Sequence[Value]:
             self.emit(step.body)
+            self._look((*step.condition, *step.body))
             return ()
 
         self.b.while_loop((), condition, body)
+
+    def _look(self, steps: Sequence[Step]) -> None:
+        """Looks for an interruption, now and then, at the end of an iteration of these steps."""
+        if self.watch is None:
+            return
+        self.watch.count(own_ns(self.around.plan, steps))
+        with self.b.when(self.b.icmp("slt", self.watch.left, 0)):
+            self._end_if(self.b.icmp("eq", self.watch.poll(), ENDED))
+
+    def _end_if(self, ended: Value) -> None:
+        """Leaves the function if `POLL` said so."""
+        with self.b.leave_when(ended):
+            if self.b.name == ENTRY:
+                self.mark(END)
+                self.b.ret(self.b.const(I32, INTERRUPTED))
+            else:
+                self.b.ret(self.b.const(I64, ENDED))
 
     def _branch(self, step: Branch) -> None:
         if step.is_predicate:
@@ -216,4 +260,10 @@ class _Steps:
             index = self.b.resize(chosen, I64, signed=False)
         else:
             index = self.b.resize(self.b.load(I32, self._pointer(step.selector)), I64, signed=True)
-        self.b.switch(index, [partial(self.emit, steps) for steps in step.branches])
+        self.b.switch(index, [partial(self._case, steps) for steps in step.branches])
+
+    def _case(self, steps: Sequence[Step]) -> None:
+        """Runs the steps of a branch; the loop around it knows nothing of what they take."""
+        self.emit(steps)
+        if self.watch is not None and steps:
+            self.watch.count(own_ns(self.around.plan, steps))

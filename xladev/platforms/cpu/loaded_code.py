@@ -7,6 +7,7 @@ from typing import Protocol
 
 from xladev.platforms.cpu.aligned import address_of, aligned
 from xladev.platforms.cpu.engine import ENTRY, LoadedObject
+from xladev.platforms.cpu.interruption import poll_symbols
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import CONSTANTS
 from xladev.platforms.cpu.marks import TRACE
@@ -76,6 +77,8 @@ def _imports(payload: CpuPayload) -> dict[str, int]:
     imports = LIBRARY.addresses(payload.procedures)
     if payload.is_parallel:
         imports |= pool_symbols()
+    if payload.has_loops:
+        imports |= poll_symbols()
     return imports
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import logging
 import threading
 import weakref
 from collections.abc import Callable
@@ -14,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from xladev.instrument import watchers_address
+from xladev.instrument import logger, watchers_address
+from xladev.instrument.interruption import rethrow
 from xladev.platforms.cpu.block_pool import Flush
 from xladev.platforms.cpu.engine import LoadedObject
 from xladev.platforms.cpu.native_block import NativeBlock, block_type, keep_forever
-from xladev.platforms.cpu.object_cache import cached_object
+from xladev.platforms.cpu.object_cache import load_cached
 from xladev.platforms.cpu.object_layouts import UnknownLayout, field_offsets
 from xladev.platforms.cpu.recorder import RECORDER
 from xladev.runtime.allocator import AllocatedBuffer
@@ -26,8 +26,9 @@ from xladev.runtime.array import DeviceArray
 from xladev.runtime.definition_event import DEFINED
 from xladev.runtime.host_executor import HostMemory
 from xladev.runtime.memory import DeviceMemory
+from xladev.runtime.poison import poison_address
 
-_log = logging.getLogger("xladev.runtime")
+_log = logger("runtime")
 _lock = threading.Lock()
 _FOLDER = Path(__file__).parent
 _PARTS = ("door.ll", "arguments.ll", "blocks.ll", "show.ll")
@@ -46,6 +47,7 @@ _KNOWN: dict[str, Any] = {
     "allocated_buffer": AllocatedBuffer,
     "device_memory": DeviceMemory,
     "host_memory": HostMemory,
+    "rethrow": rethrow,
 }
 """Objects that `door.ll` knows by address."""
 
@@ -106,11 +108,6 @@ def _make() -> NativeDoor | None:
     return NativeDoor(method, flush)
 
 
-def compile_door() -> bytes:
-    """The object file of the code, the same each time."""
-    return cached_object("door", door_text(), DOOR_LEVEL)
-
-
 def door_text() -> str:
     """The code, as LLVM assembly."""
     return "".join((_FOLDER / name).read_text("utf-8") for name in _PARTS)
@@ -118,15 +115,16 @@ def door_text() -> str:
 
 def _load(offsets: dict[str, int]) -> LoadedObject:
     """The code in this process, for good: objects may outlive everything that refers to it."""
-    own = ("block", "watchers", "trace", "new_ndarray", "set_base", "door", "drop", "flush", "show",
-           "traverse")  # fmt: skip
+    own = ("block", "watchers", "trace", "poison", "new_ndarray", "set_base", "door", "drop",
+           "flush", "show", "traverse")  # fmt: skip
     names = (*_KNOWN, *offsets, *own)
-    code = LoadedObject("door", compile_door(), names)
+    code, _ = load_cached("door", door_text(), DOOR_LEVEL, names)
     keep_forever(code, *_KNOWN.values())
     pointers = {name: id(value) for name, value in _KNOWN.items()}
     pointers["block"] = id(_block_type(code))
     pointers["watchers"] = watchers_address()
     pointers["trace"] = RECORDER.word_address
+    pointers["poison"] = poison_address()
     pointers["new_ndarray"] = _numpy_function(_NEW_FROM_DESCR)
     pointers["set_base"] = _numpy_function(_SET_BASE_OBJECT)
     for name, number in (*pointers.items(), *offsets.items()):

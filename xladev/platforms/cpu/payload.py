@@ -11,6 +11,8 @@ from xladev.errors import FormatError
 
 _LENGTH = struct.Struct("<Q")
 ALIGNMENT = 64
+_PARALLEL, _LOOPS = 1, 2
+"""What code imports besides procedures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class CpuPayload:
         constants: bytes of each constant array.
         codes: object files, at least one; the first may be a `Script`.
         is_parallel: whether they import the pool of threads.
+        has_loops: whether they import what loops look for interruptions with.
         procedures: what else they import.
         operations: what their kernels stand for, packed.
     """
@@ -53,15 +56,18 @@ class CpuPayload:
     is_parallel: bool = False
     procedures: tuple[Procedure, ...] = ()
     operations: bytes = b""
+    has_loops: bool = False
 
     def to_bytes(self) -> bytes:
         """Length of the numbers; numbers (JSON); procedures; code; operations; constants.
 
-        The numbers: 1 if parallel, how many procedures, how many files, sizes of all.
+        The numbers: 1 if parallel, plus 2 if there are loops; how many procedures, how many files,
+        sizes of all.
         """
         procedures = (p.to_bytes() for p in self.procedures)
         blocks = [*procedures, *self.codes, self.operations, *self.constants]
-        counts = [int(self.is_parallel), len(self.procedures), len(self.codes)]
+        imports = _PARALLEL * self.is_parallel | _LOOPS * self.has_loops
+        counts = [imports, len(self.procedures), len(self.codes)]
         sizes = json.dumps([*counts, *map(len, blocks)]).encode()
         return b"".join([_LENGTH.pack(len(sizes)), sizes, *blocks])
 
@@ -72,7 +78,7 @@ class CpuPayload:
             (length,) = _LENGTH.unpack_from(data)
             at = _LENGTH.size + length
             blocks: list[memoryview] = []
-            is_parallel, count, files, *sizes = numbers(parse_json(data[_LENGTH.size : at]))
+            imports, count, files, *sizes = numbers(parse_json(data[_LENGTH.size : at]))
             view = memoryview(data)
             for nbytes in sizes:
                 blocks.append(view[at : at + nbytes])
@@ -87,4 +93,5 @@ class CpuPayload:
         if not codes:
             raise FormatError("damaged CPU executable", why="it has no code")
         work = bytes(operations)
-        return CpuPayload(tuple(constants), codes, bool(is_parallel), procedures, work)
+        is_parallel, has_loops = bool(imports & _PARALLEL), bool(imports & _LOOPS)
+        return CpuPayload(tuple(constants), codes, is_parallel, procedures, work, has_loops)

@@ -13,9 +13,9 @@ from types import MappingProxyType
 
 from xladev.codegen.kernels.sharing import PARALLEL
 from xladev.errors import OptionError
-from xladev.platforms.cpu.engine import LoadedObject, target_traits
+from xladev.platforms.cpu.engine import target_traits
 from xladev.platforms.cpu.native_block import keep_forever
-from xladev.platforms.cpu.object_cache import cached_object
+from xladev.platforms.cpu.object_cache import load_cached
 from xladev.platforms.cpu.recorder import RECORDER
 
 THREADS_VARIABLE = "XLADEV_NUM_THREADS"
@@ -138,7 +138,7 @@ def _make() -> Mapping[str, int]:
     wanted = threads_wanted()
     symbols = (PARALLEL, "threads", "trace")
     text = pool_text(target_traits().triple)
-    code = LoadedObject("pool", cached_object("pool", text, POOL_LEVEL), symbols)
+    code, _ = load_cached("pool", text, POOL_LEVEL, symbols)
     # Threads are in this code until the process ends, which the interpreter does before.
     keep_forever(code, *code.parts)
     ctypes.c_int64.from_address(code.address("threads")).value = wanted

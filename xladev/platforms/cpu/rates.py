@@ -22,7 +22,7 @@ import numpy as np
 from xladev.compiler.description import DeviceDescription
 from xladev.errors import OptionError
 from xladev.platforms.cpu.engine import LoadedObject, target_traits, vector_nbytes
-from xladev.platforms.cpu.object_cache import cached_object
+from xladev.platforms.cpu.object_cache import load_cached
 from xladev.platforms.cpu.pool import threads_wanted
 
 FLOPS_VARIABLE = "XLADEV_CPU_PEAK_FLOPS"
@@ -93,7 +93,7 @@ _NARROW_FLOATS = (
 @cache
 def _arithmetic() -> Mapping[str, float]:
     """Operations per second of f32 and f64."""
-    code = LoadedObject("rates", cached_object("rates", _text(), 1), tuple(_TYPES))
+    code, _ = load_cached("rates", _text(), 1, tuple(_TYPES))
     return {"f32": _rate(lambda: _adder(code, "f32")), "f64": _rate(lambda: _adder(code, "f64"))}
 
 

@@ -21,9 +21,8 @@ import numpy as np
 
 from xladev.compiler.operations import Operation, unpack_operations
 from xladev.instrument import TraceEvent, add_trace_source
-from xladev.platforms.cpu.engine import LoadedObject
 from xladev.platforms.cpu.native_block import keep_forever
-from xladev.platforms.cpu.object_cache import cached_object
+from xladev.platforms.cpu.object_cache import load_cached
 from xladev.platforms.cpu.rows import Program, Rows, events_of, in_nanoseconds
 
 MOST_ROWS = 1 << 20
@@ -152,8 +151,7 @@ class Recorder:
         if self._record is None:
             text = (Path(__file__).parent / "recorder.ll").read_text("utf-8")
             text += _COUNTER if _counts_evenly() else _CLOCK
-            made = cached_object("recorder", text, _LEVEL)
-            code = LoadedObject("recorder", made, ("mark", "both"))
+            code, _ = load_cached("recorder", text, _LEVEL, ("mark", "both"))
             self._both = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("both"))
             self._rows = np.zeros((MOST_ROWS, 4), np.int64)
             address = int(self._rows.__array_interface__["data"][0])

@@ -17,9 +17,8 @@ import numpy as np
 
 from xladev.errors import FormatError
 from xladev.platforms.cpu.aligned import address_of, aligned
-from xladev.platforms.cpu.engine import LoadedObject
 from xladev.platforms.cpu.native_block import keep_forever
-from xladev.platforms.cpu.object_cache import cached_object
+from xladev.platforms.cpu.object_cache import load_cached
 from xladev.platforms.cpu.recorder import RECORDER
 from xladev.platforms.cpu.script import BINARY, CALL, MOST_ARGUMENTS, Kind, Operation, Script
 
@@ -236,8 +235,8 @@ _ENTRIES = _Entries()
 
 
 def _linked_entries() -> list[tuple[int, int]]:
-    code = cached_object("script", runner_text(), RUNNER_LEVEL)
-    found = LoadedObject("script", code, ("entries", "programs", "trace"))
+    symbols = ("entries", "programs", "trace")
+    found, _ = load_cached("script", runner_text(), RUNNER_LEVEL, symbols)
     keep_forever(found, *found.parts)
     ctypes.c_size_t.from_address(found.address("trace")).value = RECORDER.word_address
     entries = (ctypes.c_void_p * ENTRIES).from_address(found.address("entries"))

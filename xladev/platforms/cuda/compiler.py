@@ -10,14 +10,16 @@ from dataclasses import replace
 
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.compiler.attention_fusion import AttentionFusion
 from xladev.compiler.description import DeviceDescription
+from xladev.compiler.fusion_pipeline import fusion_passes
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.options import CompileOptions, PlatformOption
 from xladev.compiler.support import YES, Support
-from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.ir import HloInstruction
 from xladev.passes.pipeline import HloPassPipeline
-from xladev.platforms.cuda.attention import AttentionFusion, MarkAttention
+from xladev.platforms.cuda.attention import MarkAttention, takes_attention
 from xladev.platforms.cuda.codegen import host_code, nvptx
 from xladev.platforms.cuda.codegen.fold_plans import can_fold_together
 from xladev.platforms.cuda.codegen.host_threads import host_text
@@ -97,14 +99,13 @@ class CudaCompiler(KernelCompiler):
         """Opcodes whose libraries this machine has."""
         return frozenset(opcode for opcode, name in LIBRARIES.items() if not missing(name))
 
-    @property
-    def has_row_kernels(self) -> bool:
-        """Softmaxes and normalisations are one kernel each (`codegen.row_programs`)."""
-        return True
+    def fusion_pipeline(self, options: CompileOptions) -> HloPassPipeline:
+        """Attention first: its parts are kernels of other kinds too.
 
-    def _form_single_kernels(self, module: HloModule) -> HloModule:
-        """Attention first: its parts are kernels of other kinds too."""
-        return super()._form_single_kernels(AttentionFusion().run(module))
+        Softmaxes and normalisations are one kernel each (`codegen.row_programs`).
+        """
+        first = (AttentionFusion(takes_attention),)
+        return fusion_passes(self, rows=True, first=first)
 
     def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
         """Whatever the general rule allows."""

@@ -338,7 +338,7 @@ def test_objects_for_other_machines_have_theirs(
     machine: Any, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     if machine.missing:
-        pytest.skip(f"{machine.missing} is not installed")
+        pytest.skip(machine.missing)
     if machine.needs and machine.needs not in Path("/proc/cpuinfo").read_text("utf-8"):
         pytest.skip(f"this processor has no {machine.needs}")
     module = parse_module("""HloModule m

@@ -48,18 +48,21 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 PROCEDURES = 3
 """Of a product: one for its table of rows, two for blocks of whole tiles and of what is left."""
+COLUMNS = 41
+"""No multiple of a tile's, however wide the machine's vectors are."""
 
 
 def product(rows: int) -> str:
     return f"""HloModule m
-ENTRY e {{ a = f32[{rows},24] parameter(0)  b = f32[24,40] parameter(1)
-  ROOT r = f32[{rows},40] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}"""
+ENTRY e {{ a = f32[{rows},24] parameter(0)  b = f32[24,{COLUMNS}] parameter(1)
+  ROOT r = f32[{rows},{COLUMNS}] dot(a, b), lhs_contracting_dims={{1}},
+    rhs_contracting_dims={{0}} }}"""
 
 
 def check(rows: int, options: CompileOptions | None = None) -> bytes:
     """Compiles and runs a product; its payload."""
     a = np.arange(rows * 24, dtype=np.float32).reshape(rows, 24) % 7
-    b = np.arange(24 * 40, dtype=np.float32).reshape(24, 40) % 5
+    b = np.arange(24 * COLUMNS, dtype=np.float32).reshape(24, COLUMNS) % 5
     made = compile_for(parse_module(product(rows)), "cpu", options)
     np.testing.assert_array_equal(np.asarray(made(a, b)), a @ b)
     return made.program.executables[0].payload

@@ -44,6 +44,7 @@ ENTRY e {{ q = f32[2] parameter(0)  z = s32[] constant(0)
   ROOT r = {STATE} get-tuple-element(l), index=1 }}"""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", [STRAIGHT, IN_A_LOOP], ids=["straight", "in a loop"])
 @pytest.mark.parametrize("level", [0, 2])
 def test_long_programs_give_what_the_evaluator_gives(text: str, level: int) -> None:
@@ -54,6 +55,7 @@ def test_long_programs_give_what_the_evaluator_gives(text: str, level: int) -> N
     np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-5)
 
 
+@pytest.mark.long
 def test_no_function_has_more_steps_than_it_may(tmp_path: Path) -> None:
     options = CompileOptions(optimization_level=0, dump_to=str(tmp_path))
     compile_for(parse_module(IN_A_LOOP), "cpu", options)

@@ -204,6 +204,7 @@ print("left")
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("turn", range(3))
 def test_a_process_ends_while_its_threads_work(turn: int) -> None:
     text = LEAVE.format(path=[os.getcwd(), *sys.path])

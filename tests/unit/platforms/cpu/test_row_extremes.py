@@ -43,6 +43,7 @@ def same(got: np.ndarray, expected: np.ndarray) -> bool:
     return bool(((got == expected) & signs | nan & np.isnan(got)).all())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("nbytes", [32, 64])
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16"])

@@ -52,6 +52,7 @@ def ask(name: str) -> None:
             raise SystemExit(f"{what} calls {missing}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", target_names())
 def test_every_intrinsic_compiles_and_calls_nothing(target: str) -> None:
     command = [sys.executable, "-c", f"from {__name__} import ask; ask({target!r})"]

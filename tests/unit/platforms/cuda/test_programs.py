@@ -6,9 +6,11 @@ import sys
 import numpy as np
 import pytest
 
+import xladev
+from tests.tools.ended_work import call_in_ended_work
 from tests.unit.loops import around, counted
 from xladev.compiler.options import CompileOptions
-from xladev.errors import DeviceError
+from xladev.errors import DeviceError, InterruptionError
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.driver.cupy_driver import CupyDriver
 from xladev.runtime.registry import current_registry
@@ -158,3 +160,20 @@ def test_arrays_come_back_from_the_device(emulated):
     assert np.array_equal(found, data[40:])
     assert executor.memory_stats().allocations >= 1
     executor.deallocate(memory)
+
+
+def test_loops_end_with_whoever_waits(emulated):
+    """The SDK runs them: kernels are launched in each turn."""
+    text = """HloModule m
+b { s = (s64[], f32[]) parameter(0)  i = s64[] get-tuple-element(s), index=0
+  x = f32[] get-tuple-element(s), index=1  one = s64[] constant(1)  j = s64[] add(i, one)
+  y = f32[] sine(x)  ROOT t = (s64[], f32[]) tuple(j, y) }
+c { s = (s64[], f32[]) parameter(0)  i = s64[] get-tuple-element(s), index=0
+  n = s64[] constant(100000000000)  ROOT r = pred[] compare(i, n), direction=LT }
+ENTRY e { x = f32[] parameter(0)  z = s64[] constant(0)  t = (s64[], f32[]) tuple(z, x)
+  w = (s64[], f32[]) while(t), condition=c, body=b
+  ROOT r = f32[] get-tuple-element(w), index=1 }"""
+    run = xladev.compile(parse_module(text), emulated)
+    result = call_in_ended_work(lambda: run(np.float32(0.5)))
+    with pytest.raises(InterruptionError):
+        np.asarray(result)

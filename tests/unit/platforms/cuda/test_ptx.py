@@ -51,6 +51,18 @@ def test_narrow_elements_fill_16_bytes_too():
     assert "st.global.v4.b32" in ptx
 
 
+def test_gathered_rows_are_not_asked_for_ahead():
+    """As the CPU asks for rows that no cache holds: the list of intrinsics has no prefetch."""
+    ptx = ptx_of("""
+ENTRY e {
+  x = f32[9000,64] parameter(0)
+  i = s32[70,1] parameter(1)
+  ROOT g = f32[70,64] gather(x, i), offset_dims={1}, collapsed_slice_dims={0},
+    start_index_map={0}, index_vector_dim=1, slice_sizes={1,64}
+}""")
+    assert "ld.global" in ptx and "prefetch" not in ptx
+
+
 def test_operands_that_are_overwritten_are_not_read_through_the_constant_cache():
     from xladev.codegen.kernel_spec import KernelSpec
     from xladev.platforms.cuda.codegen.kernel import emit_thread_function

@@ -12,6 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from xladev.instrument import pass_interruption
 from xladev.platforms.cuda.driver.interface import LibraryError
 
 PACKAGES: Mapping[str, str] = MappingProxyType(
@@ -39,6 +40,7 @@ def missing(name: str) -> str:
     try:
         load_nvidia_dynamic_lib(name)
     except (DynamicLibNotFoundError, OSError, RuntimeError) as e:
+        pass_interruption(e)
         first = (str(e).strip().splitlines() or [type(e).__name__])[0].split(":")[0]
         return f"{first}: pip install {PACKAGES[name]}"
     return ""
@@ -51,6 +53,7 @@ def front_end() -> tuple[Any, str]:
     try:
         cudnn: Any = importlib.import_module("cudnn")
     except (ImportError, OSError) as e:
+        pass_interruption(e)
         installed = not isinstance(e, ModuleNotFoundError)
         what = "cannot be loaded" if installed else "is not installed"
         return None, f"its front end {what}: {hint}"

@@ -165,6 +165,7 @@ def outcome_without_room(hooks: Any, start: int, work: Callable[[], object]) -> 
     return "returned"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [2, 5])
 def test_no_room_for_objects_raises_and_leaves_nothing(count):
     hooks = pytest.importorskip("_testcapi")

@@ -1,11 +1,19 @@
 """LU, QR, eigenvalues and singular values by cuSOLVER on ``cuda_emu``, against the evaluator.
 
-Vectors may differ by a sign or a phase: magnitudes are compared, and what they multiply to.
+Factors are checked by what they multiply to, as `tests.tools.factors` says.
 """
 
 import numpy as np
 import pytest
 
+from tests.tools.factors import (
+    adjoint,
+    assert_eigh,
+    assert_lu,
+    assert_qr,
+    assert_svd,
+    assert_values,
+)
 from tests.tools.single_op import shape_of
 from tests.unit.hlo.custom_calls.calls import module_of_call
 from tests.unit.platforms.cuda.libraries.test_library_programs import called
@@ -46,36 +54,41 @@ def draw(t, *dims, seed=0):
     return (values + 1j * rng.normal(size=dims) if t.is_complex else values).astype(t.np)
 
 
-def adjoint(x):
-    return np.conj(x.swapaxes(-1, -2))
-
-
-def values(emulated, target, shape, *given, config="{}", is_basis=False):
-    """Results on the device, which agree with the evaluator's up to signs and phases.
+def values(emulated, target, shape, *given, config="{}", free=()):
+    """Results on the device, which agree with the evaluator's.
 
     Args:
-        is_basis: not even up to these: what completes a basis may be turned at will.
+        free: numbers of the results that follow from the matrices less closely than within some
+            units in the last place, if at all. The caller checks what defines them.
     """
     module = module_of_call(target, shape, given, config)
     with np.errstate(all="ignore"):
         wanted = HloEvaluator().run(module, *given)
     found = client.compile(module, emulated, STRICT)(*given)
     parts = (found, wanted) if shape.is_tuple else ((found,), (wanted,))
-    for one, other in zip(*parts, strict=True):
-        one, other = np.asarray(one), np.asarray(other)
+    for number, pair in enumerate(zip(*parts, strict=True)):
+        one, other = map(np.asarray, pair)
         assert one.shape == other.shape and one.dtype == other.dtype
         if other.dtype.kind not in "fc":
             np.testing.assert_array_equal(one, other)
             continue
         assert np.array_equal(np.isnan(one), np.isnan(other))
-        if not is_basis:
-            close(np.abs(one), np.abs(other), one.dtype)
+        if number not in free:
+            close(one, other, one.dtype)
     return [np.asarray(x) for x in parts[0]]
 
 
 def close(found, wanted, dtype):
-    unit = float(np.finfo(dtype).eps) * max(1, np.nanmax(np.abs(wanted), initial=0))
+    largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=1)
+    unit = float(np.finfo(dtype).eps) * float(largest)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=500 * unit, equal_nan=True)
+
+
+FACTORS = (0, 1)
+"""The results of QR's routines; those of LU's are FACTORS[:1], the pivots being comparable."""
+VECTORS = (0,)
+BASES = (2, 3)
+"""Where eigenvectors and singular vectors stand."""
 
 
 def kinds(target, shape, *given, config="{}"):
@@ -94,17 +107,18 @@ def test_factors(letter, batch, dims, emulated):
     lu_shape = tuple_of(shape_of(a), array(dt.S32, (*batch, k)), info(batch))
     for target in (f"lapack_{letter}getrf_ffi", "cusolver_getrf_ffi"):
         assert kinds(target, lu_shape, a) == [LuFactors]
-    values(emulated, target, lu_shape, a)
+    packed, pivots, _ = values(emulated, target, lu_shape, a, free=FACTORS[:1])
+    assert_lu(a, packed, pivots)
     qr_shape = tuple_of(shape_of(a), array(t, (*batch, k)))
     for target in (f"lapack_{letter}geqrf_ffi", "cusolver_geqrf_ffi", "Qr"):
         assert kinds(target, qr_shape, a) == [QrFactors]
-    packed, scales = values(emulated, target, qr_shape, a)
+    packed, scales = values(emulated, target, qr_shape, a, free=FACTORS)
     thin = np.ascontiguousarray(packed[..., :k])
     routine = "ungqr" if t.is_complex else "orgqr"
     for target in (f"lapack_{letter}{routine}_ffi", "cusolver_orgqr_ffi"):
         assert kinds(target, shape_of(thin), thin, scales) == [QMatrix]
     (q,) = values(emulated, target, shape_of(thin), thin, scales)
-    close(q @ np.triu(packed[..., :k, :]), a, a.dtype)
+    assert_qr(a, packed, q)
 
 
 @pytest.mark.parametrize("letter", "dz")
@@ -113,7 +127,7 @@ def test_factors(letter, batch, dims, emulated):
 def test_products_with_q(letter, left, transpose, emulated):
     t = LETTERS[letter]
     qr_shape = tuple_of(array(t, (2, 5, 3)), array(t, (2, 3)))
-    packed, scales = values(emulated, "Qr", qr_shape, draw(t, 2, 5, 3))
+    packed, scales = values(emulated, "Qr", qr_shape, draw(t, 2, 5, 3), free=FACTORS)
     c = draw(t, *((2, 5, 4) if left else (2, 4, 5)), seed=1)
     routine = "unmqr" if t.is_complex else "ormqr"
     config = f"{{left = {str(left).lower()}, transpose = {str(transpose).lower()}}}"
@@ -121,6 +135,13 @@ def test_products_with_q(letter, left, transpose, emulated):
         given = (packed, scales, c)
         assert kinds(target, shape_of(c), *given, config=config) == [QProduct]
     values(emulated, target, shape_of(c), *given, config=config)
+
+
+def whole(a, lower):
+    """The Hermitian matrices one of whose triangles ``a`` has."""
+    half = np.tril(a, -1) if lower else np.triu(a, 1)
+    diagonal = np.einsum("...ii->...i", a).real[..., None] * np.eye(a.shape[-1])
+    return (half + adjoint(half) + diagonal).astype(a.dtype)
 
 
 @pytest.mark.parametrize(("letter", "batch"), [("s", ()), ("d", (2, 2)), ("c", (3,)), ("z", ())])
@@ -133,10 +154,8 @@ def test_eigenvalues(letter, batch, lower, emulated):
     target = f"lapack_{letter}{'heevd' if t.is_complex else 'syevd'}_ffi"
     assert kinds(target, shape, a, config=uplo) == [Eigenvectors]
     config = f"{{algorithm = 0 : ui8, lower = {str(lower).lower()}}}"
-    vectors, w, _ = values(emulated, "cusolver_syevd_ffi", shape, a, config=config)
-    half = np.tril(a, -1) if lower else np.triu(a, 1)
-    whole = half + adjoint(half) + np.einsum("...ii->...i", a).real[..., None] * np.eye(5)
-    close(whole.astype(t.np) @ vectors, vectors * w[..., None, :], a.dtype)
+    vectors, w, _ = values(emulated, "cusolver_syevd_ffi", shape, a, config=config, free=VECTORS)
+    assert_eigh(whole(a, lower), w, vectors)
     parts = tuple_of(*shape.tuple_shapes[:2])
     assert kinds("Eigh", parts, a, config=f"{int(lower)},1,100,1e-6") == [Eigenvectors]
 
@@ -153,19 +172,17 @@ def svd_shape(t, batch, m, n, full):
 @MATRICES
 @pytest.mark.parametrize("mode", "ASN")
 def test_singular_values(letter, batch, dims, mode, emulated):
-    t, (m, n), k = LETTERS[letter], dims, min(dims)
+    t, (m, n) = LETTERS[letter], dims
     a = draw(t, *batch, m, n)
     shape = svd_shape(t, batch, m, n, mode == "A")
     target, config = f"lapack_{letter}gesdd_ffi", f"{{mode = {ord(mode)} : ui8}}"
     assert kinds(target, shape, a, config=config) == [SingularValues]
-    same, s, u, vt, _ = values(emulated, target, shape, a, config=config, is_basis=True)
-    close(s, np.linalg.svd(a, compute_uv=False), s.dtype)
+    same, s, u, vt, _ = values(emulated, target, shape, a, config=config, free=BASES)
     assert np.array_equal(same, a)
-    if mode != "N":
-        close((u[..., :k] * s[..., None, :]) @ vt[..., :k, :], a, a.dtype)
-        for basis in (u, adjoint(vt)):
-            product = adjoint(basis) @ basis
-            close(product - np.eye(basis.shape[-1]), np.zeros(product.shape), a.dtype)
+    if mode == "N":
+        assert_values(s, np.linalg.svd(a, compute_uv=False), max(dims))
+    else:
+        assert_svd(a, u, s, vt)
 
 
 LARGE = "xladev.platforms.cuda.libraries.factorisations.JACOBI_SVD"
@@ -177,19 +194,19 @@ def test_singular_values_by_qr_steps(letter, batch, dims, full, emulated, monkey
     """As matrices of more than 1,024 rows or columns are decomposed."""
     monkeypatch.setattr(LARGE, 0)
     monkeypatch.setattr(LARGE.replace("SVD", "BATCH"), 0)
-    t, (m, n), k = LETTERS[letter], dims, min(dims)
+    t, (m, n) = LETTERS[letter], dims
     a = draw(t, *batch, m, n)
     config = f"{{compute_uv = true, full_matrices = {str(full).lower()}, transposed = false}}"
     shape = svd_shape(t, batch, m, n, full)
-    _, s, u, vt, _ = values(emulated, "cusolver_gesvd_ffi", shape, a, config=config, is_basis=True)
-    close((u[..., :k] * s[..., None, :]) @ vt[..., :k, :], a, a.dtype)
+    _, s, u, vt, _ = values(emulated, "cusolver_gesvd_ffi", shape, a, config=config, free=BASES)
+    assert_svd(a, u, s, vt)
 
 
 @pytest.mark.parametrize("dims", [(5, 3), (3, 5)], ids=str)
 @pytest.mark.parametrize("full", ["true", "false"])
 @pytest.mark.parametrize("name", ["gesvdj", "gesvdp", "gesvd"])
 def test_singular_values_as_jax_asks_on_gpus(name, full, dims, emulated):
-    (m, n), k = dims, min(dims)
+    m, n = dims
     a = draw(dt.C64, 2, m, n)
     _, s, u, vt, _ = svd_shape(dt.C64, (2,), m, n, full == "true").tuple_shapes
     v = array(dt.C64, (2, n, vt.dims[1]))
@@ -198,10 +215,11 @@ def test_singular_values_as_jax_asks_on_gpus(name, full, dims, emulated):
     shape = tuple_of(shape_of(a), s, *vectors, info((2,)))
     extra = f", transposed = {str(swapped).lower()}" if name == "gesvd" else ""
     config = f"{{compute_uv = true, full_matrices = {full}{extra}}}"
-    _, s, one, other, _ = values(emulated, f"cusolver_{name}_ffi", shape, a, config=config)
+    target = f"cusolver_{name}_ffi"
+    _, s, one, other, _ = values(emulated, target, shape, a, config=config, free=BASES)
     left, right = (other, one) if swapped else (one, other)
     right = right if name == "gesvd" else adjoint(right)
-    close((left[..., :k] * s[..., None, :]) @ right[..., :k, :], a, a.dtype)
+    assert_svd(a, left, s, right)
 
 
 METHODS = [((2, 40, 33), "gesvdj"), ((40, 33), "gesvdj"), ((2, 30, 32), "gesvdjBatched")]
@@ -215,8 +233,8 @@ def test_how_singular_values_are_found(dims, method, emulated):
     config = "{mode = 83 : ui8}"
     (call,) = called(print_module(module_of_call("lapack_dgesdd_ffi", shape, (a,), config)))
     assert call.method == method
-    _, s, u, vt, _ = values(emulated, "lapack_dgesdd_ffi", shape, a, config=config)
-    close((u * s[..., None, :]) @ vt, a, a.dtype)
+    _, s, u, vt, _ = values(emulated, "lapack_dgesdd_ffi", shape, a, config=config, free=BASES)
+    assert_svd(a, u, s, vt)
 
 
 @pytest.mark.parametrize(("dims", "method"), [((2, 33, 33), "syevd"), ((2, 32, 32), "syevjBatched"),
@@ -227,7 +245,8 @@ def test_how_eigenvalues_are_found(dims, method, emulated):
     config = "{uplo = 76 : ui8}"
     (call,) = called(print_module(module_of_call("lapack_zheevd_ffi", shape, (a,), config)))
     assert call.method == method
-    values(emulated, "lapack_zheevd_ffi", shape, a, config=config)
+    vectors, w, _ = values(emulated, "lapack_zheevd_ffi", shape, a, config=config, free=VECTORS)
+    assert_eigh(whole(a, lower=True), w, vectors)
 
 
 @EACH
@@ -257,7 +276,7 @@ def test_permutations_of_factors(rows, batch, emulated):
     a = draw(dt.F32, *batch, rows, 4)
     k = min(rows, 4)
     shape = tuple_of(shape_of(a), array(dt.S32, (*batch, k)), array(dt.S32, (*batch, rows)))
-    pivots = values(emulated, "LuDecomposition", shape, a)[1]
+    pivots = values(emulated, "LuDecomposition", shape, a, free=FACTORS[:1])[1]
     values(emulated, "cu_lu_pivots_to_permutation", array(dt.S32, (*batch, rows)), pivots)
 
 
@@ -268,21 +287,30 @@ def test_what_is_not_finite_gives_nan(bad, order, emulated):
     a = draw(dt.F32, 3, order, order)
     a[1, 2, 1] = bad
     shape = tuple_of(shape_of(a), array(dt.F32, (3, order)), info((3,)))
-    _, w, failed = values(emulated, "lapack_ssyevd_ffi", shape, a, config="{uplo = 76 : ui8}")
+    config = "{uplo = 76 : ui8}"
+    vectors, w, failed = values(
+        emulated, "lapack_ssyevd_ffi", shape, a, config=config, free=VECTORS
+    )
     assert failed.tolist() == [0, 1, 0]
     assert np.isnan(w).all(1).tolist() == [False, True, False]
+    assert_eigh(whole(a[::2], lower=True), w[::2], vectors[::2])
     shape = svd_shape(dt.F32, (3,), order, order, True)
     config = "{mode = 65 : ui8}"
-    *_, failed = values(emulated, "lapack_sgesdd_ffi", shape, a, config=config, is_basis=True)
+    _, s, u, vt, failed = values(emulated, "lapack_sgesdd_ffi", shape, a, config=config, free=BASES)
     assert failed.tolist() == [0, 1, 0]
+    assert_svd(a[::2], u[::2], s[::2], vt[::2])
 
 
 def test_only_one_triangle_is_read(emulated):
     a = draw(dt.C64, 2, 4, 4)
     a[:, 0, 3] = np.nan
     shape = tuple_of(shape_of(a), array(dt.F32, (2, 4)), info((2,)))
-    found = values(emulated, "lapack_cheevd_ffi", shape, a, config="{uplo = 76 : ui8}")
-    assert found[2].tolist() == [0, 0]
+    config = "{uplo = 76 : ui8}"
+    vectors, w, failed = values(
+        emulated, "lapack_cheevd_ffi", shape, a, config=config, free=VECTORS
+    )
+    assert failed.tolist() == [0, 0]
+    assert_eigh(whole(a, lower=True), w, vectors)
 
 
 def test_singular_matrices_have_factors(emulated):

@@ -10,6 +10,8 @@ from xladev import client
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.proto import read_module
 
+pytestmark = pytest.mark.long
+
 PROGRAMS = {
     "cholesky": "jnp.linalg.cholesky(a @ jnp.conj(a.swapaxes(1, 2)) + jnp.eye(4))",
     "eigh": "jnp.linalg.eigh(a)",
