@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-jax mnist test lint types format docs full ratchet wheel clean
+.PHONY: help setup setup-jax mnist test rest lint types format docs full ratchet wheel clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,9 +33,12 @@ setup-jax: $(VENV)/.ready-jax  ## Install xladev, JAX and the library between th
 mnist: $(VENV)/.ready-run  ## Train softmax regression on handwritten digits (the main job)
 	@$(BIN)/python examples/mnist_softmax/train.py $(ARGS)
 
-test: $(VENV)/.ready-$(EXTRAS)  ## Run the tests
-	$(PYTEST) -m "not serial" -n $(JOBS) $(ARGS)
-	$(PYTEST) -m serial $(ARGS)
+test: $(VENV)/.ready-$(EXTRAS)  ## Run tests of every area, in minutes
+	@$(PYTEST) --scope=quick -n $(JOBS) $(ARGS)
+
+rest: $(VENV)/.ready-$(EXTRAS)  ## Run the tests that `make test` leaves out
+	$(PYTEST) --scope=rest -m "not serial" -n $(JOBS) $(ARGS)
+	$(PYTEST) --scope=rest -m serial $(ARGS)
 
 lint: $(VENV)/.ready-lint  ## Check style (ruff)
 	$(BIN)/ruff check .

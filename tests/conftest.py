@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools import counts, parts
+from tests.tools import counts, parts, scope
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
@@ -21,11 +21,12 @@ CASES_ZIP = SHARED / "stablehlo" / "cases.zip"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --seed and --part."""
+    """Add --seed, --part and --scope."""
     parser.addoption(
         "--seed", type=int, default=None, help="seed of everything random; drawn when not given"
     )
     parts.add_options(parser)
+    scope.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,6 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.seed = random.SystemRandom().randrange(2**32)
     if importlib.util.find_spec("hypothesis") is not None:
         _configure_hypothesis()
+    if config.option.scope == "quick":
+        config.pluginmanager.register(scope.Clock(config.option.skipped))
 
 
 def _configure_hypothesis() -> None:
@@ -49,12 +52,14 @@ def _configure_hypothesis() -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say what makes this run different from another."""
-    return [f"seed: {config.option.seed} (repeat with --seed)", parts.describe(config)]
+    seed_line = f"seed: {config.option.seed} (repeat with --seed)"
+    return [*scope.describe(config), seed_line, parts.describe(config)]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the part of the rotating tests that this run was asked for, and label the rest."""
+    """Keep the part and the scope that this run was asked for, and label what is kept."""
     parts.deselect(config, items)
+    scope.deselect(config, items)
     counts.label(items)
 
 

@@ -7,6 +7,60 @@ told where an error has none of its own.
 
 from __future__ import annotations
 
+import re
+
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, delete, C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what changes the direction of writing
+    "\u2028\u2029\ud800-\udfff]"  # other ends of lines, halves of characters
+)
+
+
+def printable(text: str) -> str:
+    """Text in which nothing can drive a terminal, turn its order round, or fail to be encoded.
+
+    Names in programs come from strangers: each control character and each control of the direction
+    of writing becomes its escape (``\\x1b``, ``\\u202e``). Tabs and newlines stay. Every writer of
+    text for people calls this where the text leaves; programs keep their names as they are.
+    """
+    return text if text.isprintable() else _UNPRINTABLE.sub(_escaped, text)
+
+
+def printable_name(name: str) -> str:
+    """A name in one line, `printable`: its tabs and newlines become escapes too."""
+    return name if name.isprintable() else printable(name.replace("\n", "\\n").replace("\t", "\\t"))
+
+
+def set_in(text: str, least: int) -> str:
+    """Text whose later lines begin with ``least`` spaces or more.
+
+    A name in the text may hold a newline, which then begins no line of its own. If one line has
+    fewer spaces, all later ones get so many more.
+    """
+    first, *rest = text.split("\n")
+    margin = " " * least
+    if all(line.startswith(margin) or not line for line in rest):
+        return text
+    return "\n".join((first, *(margin + line for line in rest)))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found.group().encode("unicode_escape").decode("ascii")
+
+
+def one_line(message: str) -> str:
+    """A message in one line, for tables and lists.
+
+    Args:
+        message: of an XladevError, of which what failed, where and why are kept; or a traceback,
+            of which the last line is.
+    """
+    lines = [line for line in message.splitlines() if line.strip()] or [""]
+    if lines[0].startswith("Traceback ("):
+        return lines[-1].strip()
+    kept = (line.strip() for line in lines[1:] if line.startswith(("  where: ", "  why: ")))
+    return "; ".join((lines[0], *kept))
+
 
 class XladevError(Exception):
     """Root of all errors raised on purpose by xladev.
@@ -42,10 +96,10 @@ class XladevError(Exception):
             self.code = code
 
     def __str__(self) -> str:
-        lines = [f"[{self.code}] {self.what}"]
+        lines = [f"[{self.code}] {set_in(self.what, 4)}"]
         parts = (("where", self.where), ("why", self.why), ("next", self.hint))
-        lines.extend(f"  {label}: {text}" for label, text in parts if text)
-        return "\n".join(lines)
+        lines.extend(f"  {label}: {set_in(text, 4)}" for label, text in parts if text)
+        return printable("\n".join(lines))
 
     def at(self, where: str) -> XladevError:
         """Returns this error with its place filled in, if it had none."""
@@ -155,7 +209,7 @@ class PluginError(XladevError):
 
     code = "PLUGIN"
     rule = "a plugin keeps the contract of docs/reference/contract.md"
-    advice = "`xladev doctor` shows the traceback; XLADEV_PLUGINS=-NAME leaves a plugin out"
+    advice = "mend the plugin as the contract says; XLADEV_PLUGINS=-NAME leaves a plugin out"
 
 
 class DeviceError(XladevError):
@@ -190,6 +244,25 @@ class ExecutionError(XladevError):
     advice = "run on platform `interpreter` to see whether program or device is at fault"
 
 
+class UserFunctionError(ExecutionError):
+    """A Python function that a program calls raised something, or gave what does not fit.
+
+    Such are callbacks of JAX, and the meanings of custom calls that were registered.
+    """
+
+    code = "USER_FUNCTION"
+    rule = "a program is as good as the functions that it calls"
+    advice = "correct that function; program and device did what they were told"
+
+
+class InterruptionError(ExecutionError):
+    """Ctrl-C ended a loop that ran in another thread than the main one."""
+
+    code = "INTERRUPTED"
+    rule = "Ctrl-C ends compiled loops, in whichever thread they run"
+    advice = "run the program again; the device is usable, what was donated to the program is gone"
+
+
 class FileError(XladevError):
     """A file that cannot be read or written."""
 
@@ -210,7 +283,7 @@ class FileError(XladevError):
 
 
 class FormatError(XladevError):
-    """A file of xladev's own formats that is damaged or of another version."""
+    """A file of another format, or one of xladev's own that is damaged or of another version."""
 
     code = "FORMAT"
     rule = "a file is read only if it is whole and of this version"

@@ -40,7 +40,7 @@ def bundle_of(name: str, target: str | None, *, prefix: str = "prog") -> Bundle:
 def check(name: str, chain: str, folder: Path, *flags: str) -> None:
     """Builds a program and its example, runs it on the inputs and compares."""
     toolchain = TOOLCHAINS[chain]
-    toolchain.require()
+    toolchain.require(*flags)
     program = ExportedProgram(PROGRAMS, name)
     bundle = bundle_of(name, toolchain.target)
     command = build(bundle, folder, toolchain, *flags)
@@ -81,7 +81,7 @@ def shared_bundle(name: str, target: str | None) -> Bundle:
 @pytest.mark.parametrize("chain", ["gcc", "clang"])
 def test_threads_change_no_bit(chain: str, flags: tuple[str, ...], tmp_path: Path) -> None:
     toolchain = TOOLCHAINS[chain]
-    toolchain.require()
+    toolchain.require(*flags)
     program = ExportedProgram(PROGRAMS, "mlp_train_momentum")
     found = []
     for number, make in enumerate((bundle_of, shared_bundle)):
@@ -252,6 +252,7 @@ def test_cmake_finds_it(tmp_path: Path) -> None:
     assert "2.30258" in checked(["build/demo"], tmp_path)
 
 
+@pytest.mark.long
 def test_several_devices_are_refused_by_name(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "xladev", "aot", str(PROGRAMS / "collectives_shard_map.pb")]
     done = subprocess.run(

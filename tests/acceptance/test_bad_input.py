@@ -102,7 +102,9 @@ def test_malformed_text(text: str) -> None:
 
 
 def code_of_file(text: str) -> str:
-    """Bytes that are no UTF-8 text are taken for a proto."""
+    """Nothing is no program; bytes that are no UTF-8 text are taken for a proto."""
+    if not text:
+        return "FORMAT"
     return "HLO_PROTO" if "\ud800" in text or "\x00" in text else "HLO_TEXT"
 
 
@@ -220,6 +222,7 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
+@pytest.mark.long
 def test_called_computations_nested_100000_deep() -> None:
     called = identity("c0")
     for n in range(1, DEEP):
@@ -387,6 +390,7 @@ add { d = f32[] parameter(0)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", HOSTILE)
 def test_programs_that_want_more_memory_than_there_is(name: str, worker: Worker) -> None:
     text = f"{BODIES}ENTRY e {{ x = f32[4] parameter(0)\n {HOSTILE[name]} }}"

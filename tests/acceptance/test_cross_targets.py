@@ -39,7 +39,7 @@ ROUNDING_NOISE = {"cnn_train_adam_dropout": "result 3: 1 of 4608 differ"}
 def usable(machine: Machine) -> None:
     """Skips where something that the machine takes is not here."""
     if machine.missing:
-        pytest.skip(f"{machine.missing} is not installed")
+        pytest.skip(machine.missing)
     if machine.needs and machine.needs not in Path("/proc/cpuinfo").read_text("utf-8"):
         pytest.skip(f"this processor has no {machine.needs}")
 

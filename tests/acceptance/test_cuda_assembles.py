@@ -29,6 +29,7 @@ def ptxas() -> str:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.rotating
 @pytest.mark.skipif(not NAMES, reason="neither ../shared/programs nor ../shared/bench is here")
 @pytest.mark.parametrize("name", NAMES)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,18 @@ from tests.tools.environment import make_environment
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITH_CODE = [page for page in PAGES if program(page.read_text("utf-8"))]
+MOST_COMMANDS = 1
+"""Commands of a shell in a page that `make test` runs: each starts a process, some of them many."""
+
+
+def case(page: Path) -> Any:
+    """A page as a parameter, marked long if it starts more processes than that."""
+    found = blocks(page.read_text("utf-8"))
+    consoles = [b for b in found if b.language == "console" and b.note[0] != "not run"]
+    is_long = sum(len(commands(b.text)) for b in consoles) > MOST_COMMANDS
+    is_long = is_long or "pip install" in program(page.read_text("utf-8"))
+    name = str(page.relative_to(ROOT))
+    return pytest.param(page, id=name, marks=[pytest.mark.long] if is_long else [])
 
 
 def run(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -32,7 +45,7 @@ def run(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", map(case, WITH_CODE))
 def test_code_of_page_runs(page: Path, tmp_path: Path) -> None:
     done = run(page, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

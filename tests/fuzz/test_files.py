@@ -85,7 +85,7 @@ def test_plans(seed: int) -> None:
     for _ in range(COUNT):
         damaged = Executable(made.signature, damaged_plan(made.payload, draw))
         try:
-            load_plan_or_program(executor, damaged, allocator)
+            load_plan_or_program(executor, damaged, allocator, alignment=64)
         except XladevError as error:
             clear(error)
         else:

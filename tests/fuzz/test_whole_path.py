@@ -7,6 +7,7 @@ again. `python -m tests.tools.fuzz_whole` does the same for as long as one likes
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,8 @@ from xladev.testing.worker import Worker
 
 ROUNDS = 24
 MUTANTS = 125
+SHORT = 2
+"""Rounds that `make test` makes; each takes four seconds of processor time."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +35,13 @@ def worker() -> Iterator[Worker]:
         yield child
 
 
-@pytest.mark.parametrize("part", range(ROUNDS))
+def rounds() -> Iterator[Any]:
+    for part in range(ROUNDS):
+        yield part if part < SHORT else pytest.param(part, marks=pytest.mark.long)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", rounds())
 def test_damaged_programs(part: int, seeds: Seeds, worker: Worker, tmp_path: Path) -> None:
     *_, tally = islice(campaign(seeds, commits(), part * MUTANTS, worker), MUTANTS)
     kept = [f"{f.signature}: {f.save(tmp_path)}\n{f.text[-2000:]}" for f in tally.findings]

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from tests.differential.planted import BUGS
-from tests.mutants import handmade_cpu, handmade_npu, handmade_wrappers
+from tests.mutants import handmade_async, handmade_cpu, handmade_npu, handmade_wrappers
 from tests.mutants.campaign import Verdict, run_cases
 from tests.mutants.wrong import WrongBackend
 from xladev.testing.conformance.case import AnyCase, load_cases
@@ -22,7 +22,12 @@ MOST_CASES = 60
 WHERE_STEPS = {"a kernel overwrites what it still reads": ("programs::*",)}
 """Bugs that take several instructions are looked for in whole programs."""
 
-OWN = (*handmade_cpu.MUTANTS, *handmade_npu.MUTANTS, *handmade_wrappers.MUTANTS)
+OWN = (
+    *handmade_cpu.MUTANTS,
+    *handmade_npu.MUTANTS,
+    *handmade_async.MUTANTS,
+    *handmade_wrappers.MUTANTS,
+)
 PLANTED = tuple(
     WrongBackend(
         bug.name,

@@ -196,7 +196,8 @@ def forget_backends() -> None:
     for name in [n for n in sys.modules if n.startswith("xladev")]:
         if name not in KEPT and not name.startswith(kept):
             del sys.modules[name]
-    for name in [n for n in sys.modules if n.startswith("tests.mutants.handmade")]:
+    others = ("tests.mutants.handmade", "tests.async_npu")
+    for name in [n for n in sys.modules if n.startswith(others)]:
         del sys.modules[name]
 
 

@@ -95,10 +95,11 @@ def target_files() -> list[Path]:
     return sorted({p for pattern in TARGETS for p in ROOT.glob(pattern)})
 
 
-def sites_of(path: Path) -> list[Site]:
+@cache
+def sites_of(path: Path) -> tuple[Site, ...]:
     """All mutants of a file."""
     name = path.relative_to(ROOT).as_posix()
-    return [site for site, _ in _numbered(name, ast.parse(path.read_text("utf-8")))]
+    return tuple(site for site, _ in _numbered(name, parsed(path)))
 
 
 def _numbered(name: str, tree: ast.Module) -> Iterator[tuple[Site, Change]]:
@@ -128,7 +129,7 @@ def drawn(count: int = COUNT, seed: int = SEED) -> list[Site]:
 def find(site: Site) -> Site | None:
     """The mutant as the source is now, under the name it has; None if what it changes is gone."""
     path = ROOT / site.file
-    known = sites_of(path) if path.is_file() else []
+    known = sites_of(path) if path.is_file() else ()
     at = _position(site, known)
     return None if at is None else replace(site, line=known[at].line)
 

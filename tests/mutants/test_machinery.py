@@ -12,12 +12,15 @@ from dataclasses import replace
 
 import pytest
 
-from tests.mutants import server
+from tests.mutants import server, test_mechanical
+from tests.mutants.campaign import Verdict
 from tests.mutants.changes import changes
 from tests.mutants.results import Entry, current
 from tests.mutants.sites import (
     COUNT,
     FAMILIES,
+    ROOT,
+    Site,
     drawn,
     family,
     find,
@@ -26,6 +29,7 @@ from tests.mutants.sites import (
     sites_of,
     target_files,
 )
+from xladev.testing.worker import Worker
 
 SOURCE = '''
 """A docstring of 1 line."""
@@ -82,8 +86,21 @@ def test_the_draw_is_fixed_and_balanced() -> None:
         assert sum(s.kind in kinds for s in sites) == COUNT // len(FAMILIES)
 
 
+def alone() -> Site:
+    """The first mutant of the draw that no other one of its scope reads like."""
+
+    def text(site: Site) -> tuple[str, ...]:
+        return (site.scope, site.kind, site.before, site.after)
+
+    return next(
+        site
+        for site in drawn()
+        if [text(other) for other in sites_of(ROOT / site.file)].count(text(site)) == 1
+    )
+
+
 def test_a_site_is_found_again_unless_its_source_changed() -> None:
-    site = drawn()[0]
+    site = alone()
     assert find(replace(site, line=0)) == site
     assert find(replace(site, before="something else")) is None
     assert find(replace(site, number=10**6)) == replace(site, number=10**6), "the only one like it"
@@ -92,10 +109,18 @@ def test_a_site_is_found_again_unless_its_source_changed() -> None:
         mutated(replace(site, before="something else"))
 
 
+@pytest.mark.long
 def test_every_file_has_sites_that_compile() -> None:
     for path in target_files():
         for site in sites_of(path)[:2]:
             assert mutated(site).co_filename == str(path)
+
+
+def test_a_mutant_on_record_whose_source_is_gone_fails() -> None:
+    """Its test must not be skipped, and the worker is not asked for anything."""
+    lost = Entry(replace(drawn()[0], scope="nowhere"), Verdict("caught", "a::case"))
+    with pytest.raises(AssertionError, match="nowhere.*draw another of its family"):
+        test_mechanical.test_it_is_still_caught(lost, Worker("nothing:serves"))
 
 
 def test_for_a_mutant_whose_source_is_gone_comes_one_of_its_family() -> None:

@@ -50,6 +50,7 @@ def test_the_wheel_holds_the_platform_and_its_entry_point(tmp_path: Path) -> Non
     assert any(name.endswith("/NOTICE") for name in names)
 
 
+@pytest.mark.long
 def test_the_wheel_of_the_sdist_is_the_same(tmp_path: Path) -> None:
     archive = _sdist(tmp_path / "sdist")
     with tarfile.open(archive) as opened:

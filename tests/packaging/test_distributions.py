@@ -78,6 +78,7 @@ def probe(paths: list[str]) -> dict[str, object]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 def test_wheel_holds_every_file(wheels: dict[Path, Path]) -> None:
     with zipfile.ZipFile(wheels[ROOT]) as wheel:
         packed = {name for name in wheel.namelist() if name.startswith("xladev/")}
@@ -96,6 +97,7 @@ def test_wheel_holds_every_file(wheels: dict[Path, Path]) -> None:
     assert "xladev/platforms/__init__.py" not in packed
 
 
+@pytest.mark.long
 def test_wheel_is_pure_and_licensed(wheels: dict[Path, Path]) -> None:
     assert wheels[ROOT].name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheels[ROOT]) as wheel:
@@ -103,6 +105,7 @@ def test_wheel_is_pure_and_licensed(wheels: dict[Path, Path]) -> None:
     assert {"LICENSE", "NOTICE", "entry_points.txt"} <= names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("core_editable", [False, True], ids=["core-wheel", "core-editable"])
 @pytest.mark.parametrize("demo_editable", [False, True], ids=["demo-wheel", "demo-editable"])
 def test_two_distributions_on_different_paths(
@@ -129,6 +132,7 @@ sys.exit(pytest.main(["-q", "--co", "-p", "no:cacheprovider", "--pyargs", "xlade
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("editable", [False, True], ids=["wheel", "editable"])
 def test_the_conformance_suite_comes_with_xladev(
     editable: bool, tmp_path: Path, wheels: dict[Path, Path]

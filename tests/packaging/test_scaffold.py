@@ -6,6 +6,8 @@ import pytest
 
 from tests.tools.environment import Environment, make_environment
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.tools.compilers import lacks
 from xladev.aot.build import Bundle
 
 Array = npt.NDArray[Any]
@@ -34,26 +35,37 @@ class Toolchain:
     runner: tuple[str, ...] = ()
     packages: str = ""
 
-    def require(self) -> None:
-        """Skips the test where a command is missing, naming it."""
-        for command in (self.compiler[0], *self.runner[:1]):
-            if shutil.which(command) is None:
-                pytest.skip(f"{command} is not here (apt-get install {self.packages})")
+    def require(self, *flags: str) -> None:
+        """Skips the test where a command or a library of its own is missing, naming it.
+
+        Args:
+            flags: that the test adds, such as ``-fsanitize=thread``.
+        """
+        reasons = [f"{c} is not here" for c in self.runner[:1] if shutil.which(c) is None]
+        if self.runner == ("node",):
+            reasons += [f"{c} is not here" for c in self.compiler if shutil.which(c) is None]
+        else:
+            reasons.append(lacks(*self.compiler, *flags))
+        for reason in filter(None, reasons):
+            pytest.skip(f"{reason} (apt-get install {self.packages})")
 
 
-def _cross(target: str, gcc: str, emulator: str) -> Toolchain:
+def _cross(target: str, gcc: str, emulator: str, libc: str) -> Toolchain:
     runner = (f"qemu-{emulator}-static",)
     compiler = (f"{gcc}-gcc", "-static", *C99)
-    return Toolchain(target, compiler, runner, f"gcc-{gcc} qemu-user-static")
+    return Toolchain(target, compiler, runner, f"gcc-{gcc} {libc} qemu-user-static")
 
 
 TOOLCHAINS: Mapping[str, Toolchain] = {
     "gcc": Toolchain(None, ("gcc", *C99), packages="gcc"),
-    "clang": Toolchain(None, ("clang", *C99), packages="clang"),
+    "clang": Toolchain(None, ("clang", *C99), packages="clang libclang-rt-dev"),
     "g++": Toolchain(None, ("g++", "-x", "c++", "-std=c++11", *WARNINGS), packages="g++"),
-    "aarch64": _cross("aarch64-linux-gnu", "aarch64-linux-gnu", "aarch64"),
-    "armv7": _cross("armv7-linux-gnueabihf", "arm-linux-gnueabihf", "arm"),
-    "riscv64": _cross("riscv64-linux-gnu", "riscv64-linux-gnu", "riscv64"),
+    "aarch64": _cross("aarch64-linux-gnu", "aarch64-linux-gnu", "aarch64",
+                      "libc6-dev-arm64-cross"),
+    "armv7": _cross("armv7-linux-gnueabihf", "arm-linux-gnueabihf", "arm",
+                    "libc6-dev-armhf-cross"),
+    "riscv64": _cross("riscv64-linux-gnu", "riscv64-linux-gnu", "riscv64",
+                      "libc6-dev-riscv64-cross"),
     "wasm32": Toolchain("wasm32", ("wasm-ld",), ("node",), "lld nodejs"),
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from tests.tools.compilers import lacks
 from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.compile import compile_module
 from xladev.compiler.contract import ExportedObject
@@ -43,9 +44,10 @@ class Machine:
 
     @property
     def missing(self) -> str:
-        """The first tool that is not installed; empty if all are."""
+        """What is not installed; empty if all is."""
         tools = (*self.linker[:1], *self.runner[:1])
-        return next((tool for tool in tools if shutil.which(tool) is None), "")
+        gone = next((f"{tool} is not here" for tool in tools if shutil.which(tool) is None), "")
+        return gone or ("" if self.is_wasm else lacks(*self.linker))
 
     @property
     def is_wasm(self) -> bool:

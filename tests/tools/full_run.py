@@ -24,6 +24,8 @@ from tests.tools.parts import PARTS
 ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "docs" / "reference" / "full-run.json"
 CACHE = ROOT / ".cache" / "full-run"
+PROGRAMS = "tests/acceptance"
+TOGETHER = 2
 # pytest's exit codes of a run that came to its end: passed, failed, nothing collected.
 ENDED = (0, 1, 5)
 
@@ -37,13 +39,23 @@ class Chunk:
 
 
 def chunks(jobs: int) -> list[Chunk]:
-    """The calls that together run each test once."""
-    parallel = ("-m", "not serial", "-n", str(jobs))
+    """The calls that run each test once, none much longer than ten minutes on two cores."""
+    parallel = ("-n", str(jobs))
+    long = ("--part=none", "-m", "long and not serial", *parallel)
+    rotating = ("--only-rotating", "-m", "not serial", *parallel)
     return [
-        Chunk("fixed", ("--part=none", *parallel)),
+        Chunk("short", ("--part=none", "-m", "not long and not serial", *parallel)),
+        Chunk("long", (f"--ignore={PROGRAMS}", *long)),
+        Chunk("long-programs", (PROGRAMS, *long)),
         Chunk("serial", ("--part=all", "-m", "serial")),
-        *(Chunk(f"part-{i}", (f"--part={i}", "--only-rotating", *parallel)) for i in range(PARTS)),
+        *(Chunk(f"part-{p.replace(',', '-')}", (f"--part={p}", *rotating)) for p in _parts()),
     ]
+
+
+def _parts() -> list[str]:
+    """The rotating parts, some to a call: to find the tests takes a call half a minute."""
+    numbers = [str(i) for i in range(PARTS)]
+    return [",".join(numbers[i : i + TOGETHER]) for i in range(0, PARTS, TOGETHER)]
 
 
 def run_chunk(chunk: Chunk, folder: Path) -> Path:

@@ -5,6 +5,7 @@ the commit would visit only two thirds of the parts in ten commits, a count visi
 A test belongs to the part that a checksum of its id gives, so adding a test moves no other.
 """
 
+import argparse
 import subprocess
 import zlib
 from pathlib import Path
@@ -21,12 +22,25 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part",
         default="auto",
-        choices=CHOICES,
-        help=f"which of {PARTS} parts of the rotating tests to run (auto: by commit)",
+        type=part_option,
+        metavar="PART",
+        help=f"which of {PARTS} parts of the rotating tests to run: auto (by commit), all, none, "
+        "or numbers with commas",
     )
     parser.addoption(
         "--only-rotating", action="store_true", help="run no test but those of the chosen part"
     )
+
+
+def part_option(text: str) -> str:
+    """What --part may be.
+
+    Raises:
+        ArgumentTypeError: it is something else.
+    """
+    if text not in CHOICES and not set(text.split(",")) <= set(CHOICES[3:]):
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(CHOICES)}, nor several")
+    return text
 
 
 def describe(config: pytest.Config) -> str:
@@ -49,7 +63,7 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
 def _wanted(item: pytest.Item, part: str, only_rotating: bool) -> bool:
     if item.get_closest_marker("rotating") is None:
         return not only_rotating
-    return part == "all" or part == str(part_of(item.nodeid))
+    return part == "all" or str(part_of(item.nodeid)) in part.split(",")
 
 
 def part_of(nodeid: str) -> int:

@@ -29,7 +29,7 @@ def lowered(old: str, new: str) -> list[str]:
 def history(path: Path) -> list[str]:
     """Every committed version of the file's text, newest first."""
     name = path.relative_to(ROOT).as_posix()
-    commits = _git("log", "--format=%H", "--diff-filter=d", "--", name).split()
+    commits = _git("log", "--format=%H", "--diff-filter=AM", "--", name).split()
     return [_git("show", f"{commit}:{name}") for commit in commits]
 
 

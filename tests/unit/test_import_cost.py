@@ -38,6 +38,23 @@ def test_unknown_name_is_an_attribute_error() -> None:
         _ = xladev.lod
 
 
+def test_a_client_of_jax_opens_without_what_programs_need() -> None:
+    """JAX opens every installed platform in programs that run on its own CPU."""
+    code = (
+        "import json, sys\n"
+        "from xladev.frontends.jax import engine\n"
+        "client, _ = engine.open_client([('platform', 'cpu')])\n"
+        "print(json.dumps([*sys.modules]))"
+    )
+    loaded = set(json.loads(run_child(code)))
+    late = {
+        "xladev.client", "xladev.compiler.compile", "xladev.frontends.jax.compilation",
+        "xladev.frontends.jax.program", "xladev.passes.default", "xladev.profiling",
+    }  # fmt: skip
+    assert not loaded & late
+    assert "xladev.platforms.cpu.compiler" in loaded
+
+
 @pytest.mark.serial
 def test_import_costs_little_cpu(record_property: Callable[[str, object], None]) -> None:
     """Process CPU time of the import alone, after numpy and ml_dtypes, median of several."""

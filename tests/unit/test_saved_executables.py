@@ -44,6 +44,7 @@ print(made)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("platform", ["cpu", "interpreter", "template_npu"])
 def test_runs_in_another_process_with_the_same_bits(platform: str, tmp_path: Path) -> None:
     compiled = xladev.compile(xladev.parse(TEXT), platform)

@@ -24,6 +24,7 @@ def test_plain(record_property): record_property("counted", "40 cases on cpu")
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jobs", ["0", "2"])
 def test_report_counts_what_passed(pytester: pytest.Pytester, jobs: str) -> None:
     pytester.makeini("[pytest]\nmarkers = counts(name): a count")

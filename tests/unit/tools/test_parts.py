@@ -1,5 +1,6 @@
 """Ten commits run every rotating test once, and the other tests always run."""
 
+import argparse
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,14 @@ def test_the_parts_cover_everything_once(suite: pytest.Pytester) -> None:
     assert many.count("test_always") == parts.PARTS
     rotating = sorted(n for n in many if n != "test_always")
     assert rotating == sorted(f"test_many[{i}]" for i in range(40))
+
+
+def test_several_parts_are_run_together(suite: pytest.Pytester) -> None:
+    apart = [n for part in "37" for n in names(suite, f"--part={part}", "--only-rotating")]
+    assert sorted(names(suite, "--part=3,7", "--only-rotating")) == sorted(apart)
+    for wrong in ("10", "3,all", ""):
+        with pytest.raises(argparse.ArgumentTypeError, match="is none of auto"):
+            parts.part_option(wrong)
 
 
 def test_only_rotating_leaves_the_rest_out(suite: pytest.Pytester) -> None:

@@ -6,6 +6,8 @@ import html
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
+from xladev.errors import printable
+
 _KEPT = 3
 """Equal lines shown around each change."""
 _MOST_LINES = 20_000
@@ -49,7 +51,7 @@ def change_page(before: str, after: str, title: str) -> str:
     added = sum(b[4] - b[3] for b in blocks if b[0] != "equal")
     rows = "\n".join(row for block in blocks for row in _rows(block, first, second))
     parts = {
-        "@TITLE@": html.escape(title),
+        "@TITLE@": html.escape(printable(title)),
         "@COUNTS@": f"{removed:,} lines removed, {added:,} added",
         "@ROWS@": rows or "<tr><td>no line differs</td></tr>",
     }
@@ -107,4 +109,4 @@ def _equal(a: int, b: int, c: int, first: Sequence[str], second: Sequence[str]) 
 def _cells(at: int, lines: Sequence[str], kind: str) -> str:
     line = lines[at]
     shown = line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
-    return f'<td class="n">{at + 1}</td><td class="{kind}">{html.escape(shown)}</td>'
+    return f'<td class="n">{at + 1}</td><td class="{kind}">{html.escape(printable(shown))}</td>'

@@ -10,6 +10,7 @@ from itertools import groupby
 from types import MappingProxyType
 from urllib.parse import quote
 
+from xladev.errors import printable
 from xladev.profiling.dumps.records import Record
 
 _STAGES: Mapping[str, str] = MappingProxyType(
@@ -167,4 +168,4 @@ def _link(record: Record, word: str) -> str:
 
 def _text(text: str) -> str:
     """Safe in a page, without what its template takes for marks."""
-    return html.escape(text).replace("@", "&#64;")
+    return html.escape(printable(text)).replace("@", "&#64;")

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
+from xladev.errors import printable
+
 _HERE = files(__package__)
 
 
@@ -26,6 +28,6 @@ def html_page(programs: Sequence[dict[str, Any]], title: str, colour: str = "") 
     data = json.dumps(shown, separators=(",", ":")).replace("<", "\\u003c")
     page = _HERE.joinpath("viewer.html").read_text("utf-8")
     script = _HERE.joinpath("viewer.js").read_text("utf-8")
-    parts = {"@TITLE@": html.escape(title), "@SCRIPT@": script, "@DATA@": data}
+    parts = {"@TITLE@": html.escape(printable(title)), "@SCRIPT@": script, "@DATA@": data}
     # all at once: a title may hold one of the marks
     return re.sub("|".join(parts), lambda found: parts[found.group()], page)

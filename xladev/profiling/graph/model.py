@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xladev.compiler.cost import InstructionCost, program_cost
+from xladev.errors import printable
 from xladev.hlo.dot import family_colour, shown_value
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.text.printer import PrintOptions, print_instruction
@@ -70,7 +71,7 @@ def graph_data(module: HloModule, colouring: Colouring | None = None) -> dict[st
     costs = {each.instruction: each for each in cost.instructions}
     builder = _Builder(numbers, costs, colouring or Colouring(), _fusions_of(module))
     return {
-        "module": module.name,
+        "module": printable(module.name),
         "entry": numbers[module.entry],
         "computations": [builder.computation(c) for c in module.computations],
         "flops": cost.total.flops,
@@ -98,7 +99,7 @@ class _Builder:
         edges = list(dict.fromkeys((at[o], at[i]) for i in shown for o in i.operands if o in at))
         layout = layered(len(shown), edges)
         return {
-            "name": computation.name,
+            "name": printable(computation.name),
             "nodes": [self._node(i, computation) for i in shown],
             "edges": [[a, b, list(r)] for (a, b), r in zip(edges, layout.routes, strict=True)],
             "rows": [[[item, round(x, 2)] for item, x in row] for row in layout.rows],
@@ -131,12 +132,16 @@ class _Builder:
             total = cost.total
             data |= {"turns": cost.turns, "flops": total.flops + total.transcendentals}
             data["bytes"] = total.bytes_accessed
-        return {key: value for key, value in data.items() if value not in ("", [], False, None)}
+        return {key: _shown(v) for key, v in data.items() if v not in ("", [], False, None)}
 
     def _fusion(self, i: HloInstruction, computation: HloComputation) -> str:
         if i.opcode == "fusion":
             return i.name
         return self._known.fusions.get(i.name, "") or self._within.get(computation, "")
+
+
+def _shown(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) else value
 
 
 def _fusions_of(module: HloModule) -> dict[HloComputation, str]:

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 from xml.sax.saxutils import escape
 
-from xladev.errors import UnsupportedError
+from xladev.errors import UnsupportedError, printable
 from xladev.profiling.graph.shades import shades
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y = 190, 46, 26, 36
@@ -59,6 +59,15 @@ def png_picture(data: Mapping[str, Any], by: str = "opcode", *, entry_only: bool
     Raises:
         UnsupportedError: the library that draws it is not installed.
     """
+    return svg_to_png(svg_picture(data, by, entry_only=entry_only))
+
+
+def svg_to_png(picture: str) -> bytes:
+    """An SVG as PNG.
+
+    Raises:
+        UnsupportedError: the library that draws it is not installed.
+    """
     try:
         library: Any = import_module("resvg_py")
     except ImportError as error:
@@ -67,7 +76,7 @@ def png_picture(data: Mapping[str, Any], by: str = "opcode", *, entry_only: bool
             why="the package resvg-py is not installed",
             hint="pip install 'xladev[graph]', or draw an SVG: -o FILE.svg",
         ) from error
-    return bytes(library.svg_to_bytes(svg_string=svg_picture(data, by, entry_only=entry_only)))
+    return bytes(library.svg_to_bytes(svg_string=picture))
 
 
 def _places(computation: Mapping[str, Any], top: float) -> dict[int, Point]:
@@ -130,13 +139,13 @@ def _nodes(
         yield _text(x + 8, y + 41, node["shape"])
 
 
-def without_no_xml(text: str) -> str:
-    """The text with a mark for each character that no XML document may hold."""
-    return _NO_XML.sub("�", text)
+def xml_text(text: str) -> str:
+    """Text for an XML document, with a mark for each other character that none may hold."""
+    return escape(_NO_XML.sub("�", printable(text)))
 
 
 def _text(x: float, y: float, text: str, *, bold: bool = False) -> str:
-    text = without_no_xml(text)
+    text = printable(text)
     short = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
     weight = ' font-weight="bold"' if bold else ""
-    return f'<text x="{x:.0f}" y="{y:.0f}" fill="#212529"{weight}>{escape(short)}</text>'
+    return f'<text x="{x:.0f}" y="{y:.0f}" fill="#212529"{weight}>{xml_text(short)}</text>'

@@ -3,6 +3,7 @@
 
 const BOX = { width: 190, height: 46, gapX: 26, gapY: 36, header: 40, pad: 16 };
 const FEWEST_PIXELS = 0.28; // below this scale, boxes have no text
+const READABLE = 0.85; // below this scale, text is too small to read with ease
 const FEWEST_CURVES = 0.12; // below this one, boxes have no round corners and edges no curves
 const MOST_BORDERS = 5000; // seen from afar, boxes of more have none
 const FOUND_SHOWN = 200;
@@ -122,6 +123,20 @@ class View {
     this.scale = Math.max(this.scale, 0.02);
     this.x = (wide - this.width * this.scale) / 2;
     this.y = 36;
+    this.draw();
+  }
+
+  /** As it opens: all of it where its text can be read then, else where it begins or differs. */
+  begin() {
+    this.fit();
+    const differs = this.boxes.find((b) => b.node.mark);
+    const first = differs || this.boxes.find((b) => b.node.opcode !== "parameter") || this.boxes[0];
+    if (this.scale >= READABLE || !first) return;
+    this.scale = READABLE;
+    const wide = this.canvas.clientWidth, rest = wide - 40 - this.width * this.scale;
+    const x = wide / 2 - (first.x + first.width / 2) * this.scale;
+    this.x = rest > 0 ? 20 + rest / 2 : Math.min(20, Math.max(20 + rest, x)); // no empty margins
+    this.y = Math.min(36, this.canvas.clientHeight / 3 - first.y * this.scale);
     this.draw();
   }
 
@@ -408,7 +423,7 @@ class Page {
     this.modes(programs, colour);
     this.wire();
     window.addEventListener("resize", () => this.views.forEach((v) => v.draw()));
-    this.views.forEach((v) => v.fit());
+    this.views.forEach((v) => v.begin());
   }
 
   addPane(data, isOneOfSeveral) {
