@@ -64,9 +64,9 @@ number of turns is plain to see. Bytes are counted as if nothing stayed in a cac
 its operands and writes its results once.
 """,
     "explain": """\
-Shows the kernels in the order of the program, what each computes and, for each of its results, why
-that is written to memory instead of being computed by who reads it. The passes that form kernels
-give the reasons as they decide.
+Compiles the program and shows the kernels that came out, in the order in which they run, what each
+computes and, for each of its results, why that is written to memory instead of being computed by
+who reads it. The passes that form kernels give the reasons as they decide.
 """,
     "isolate": """\
 Programs run in a child process. [Debug a mismatch](../how-to/debug-a-mismatch.md) shows what the

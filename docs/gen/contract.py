@@ -6,9 +6,14 @@ from pathlib import Path
 
 from pieces.docstrings import section
 
+from xladev.compiler.memory_plan import MOST_GROWTH
+from xladev.compiler.stream_choice import LEAST_GAIN, LEAST_GAIN_S
 from xladev.runtime import hookspecs
 from xladev.runtime.device import MAX_IN_FLIGHT
 from xladev.runtime.hookspecs import CONTRACT_VERSION
+from xladev.runtime.memory import DeviceMemory, MemoryStats
+from xladev.runtime.platform import MAX_DEVICES
+from xladev.runtime.plugins import SHIPPED
 from xladev.runtime.tiers import CONTRACT, HOOK, TIERS, Tier, cumulative_count
 
 PAGE = "reference/contract.md"
@@ -30,8 +35,15 @@ def _replacement(marker: re.Match[str]) -> str:
     return {
         "version": lambda: ".".join(map(str, CONTRACT_VERSION)),
         "major": lambda: str(CONTRACT_VERSION[0]),
+        "shipped": lambda: ", ".join(f"`{name}`" for name in SHIPPED),
+        "devices": lambda: str(MAX_DEVICES),
         "in_flight": lambda: str(MAX_IN_FLIGHT),
+        "gain_us": lambda: f"{LEAST_GAIN_S * 1e6:.0f}",
+        "gain_percent": lambda: f"{LEAST_GAIN:.0%}".rstrip("%"),
+        "growth_percent": lambda: f"{MOST_GROWTH - 1:.0%}".rstrip("%"),
+        "values": _values,
         "tiers": _table,
+        "required": _required,
         "optional": _optional,
     }[word]()
 
@@ -39,6 +51,25 @@ def _replacement(marker: re.Match[str]) -> str:
 def _table() -> str:
     rows = [f"| {t.number} {t.name} | {t.gives} | {cumulative_count(t)} |" for t in TIERS]
     return "\n".join(["| tier | users get | functions |", "|---|---|--:|", *rows])
+
+
+def _required() -> str:
+    """What makes each tier, function by function."""
+    rows = [f"| {t.number} {t.name} | {_ways(t)} | {_names(t.optional) or 'none'} |" for t in TIERS]
+    return "\n".join(["| tier | required | optional |", "|---|---|---|", *rows])
+
+
+def _ways(tier: Tier) -> str:
+    said = "; or ".join(_names(way) for way in tier.ways)
+    if tier.wants_dlpack_type:
+        said += ", and `DeviceDescription.dlpack_device_type`"
+    if tier.covered_by:
+        said += f"; or nothing, on the way to higher tiers, beside `{tier.covered_by}`"
+    return said
+
+
+def _names(functions: tuple[str, ...]) -> str:
+    return ", ".join(f"`{f}`" for f in functions)
 
 
 def _title(tier: Tier) -> str:
@@ -61,11 +92,20 @@ def _optional() -> str:
     return "\n".join(map(_function, names)).rstrip()
 
 
+def _values() -> str:
+    """The classes that functions of the contract pass."""
+    shown = (section(c.__name__, c, "###", signature=False) for c in (DeviceMemory, MemoryStats))
+    return "\n".join(shown).rstrip()
+
+
 def _function(name: str) -> str:
     """Heading, signature and docstring of one function."""
     found = _find(name)
     if found is None:
-        return f"### `{name}`\n\nOne for each family of kernels; see `KernelCompiler`.\n"
+        return (
+            f"### `{name}(spec, options)`\n\nCode of one kernel, one function for each family of"
+            " kernels: [The per-kernel route](kernel-route.md#families).\n"
+        )
     return section(name, found, "###")
 
 

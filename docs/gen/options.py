@@ -36,7 +36,11 @@ ENVIRONMENT = {
     "XLADEV_CUDA_EMU_DEVICES": "number of emulated CUDA devices; unset: none, or what is asked for",
     "XLADEV_CUDA_GRAPHS": "0: executables are launched kernel by kernel, without CUDA graphs",
     "XLADEV_CUDA_EMU_SEED": "order in which they run what may run in any order (0)",
+    "XLADEV_LAUNCH_BLOCKING": "1: the host waits after each kernel, so that an error of an "
+    "asynchronous device names the kernel that failed; read when a program is loaded",
     "XLADEV_COLLECTIVE_TIMEOUT_S": "seconds that a device waits for the others (60)",
+    "XLADEV_POISON": "1: memory is filled with 0xFF when it is allocated, so that what a program "
+    "never wrote shows; for tests, and always on in the conformance suite",
     "XLADEV_TRACE_OWNER": "set for child processes: which process writes the timeline",
     "XLADEV_TRACE": "file that a timeline of the process is written to when it ends",
     "XLADEV_DUMP_TO": "folder that intermediate products are written to, numbered",
