@@ -23,7 +23,10 @@ CASES_ZIP = SHARED / "stablehlo" / "cases.zip"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --seed, --part and --scope."""
     parser.addoption(
-        "--seed", type=int, default=None, help="seed of everything random; drawn when not given"
+        "--seed",
+        type=int,
+        default=None,
+        help="seed of everything random: by default the number of commits, drawn without history",
     )
     parts.add_options(parser)
     scope.add_options(parser)
@@ -32,11 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Fix the seed once, so that xdist's workers share it with the process that reports it.
 
+    Each commit has its own, so that what fails at one fails there again, and the next draws anew.
     Tests compile what they test: nothing comes from the user's cache, or goes there.
     """
     os.environ["XLADEV_CACHE"] = "off"
     if config.option.seed is None:
-        config.option.seed = random.SystemRandom().randrange(2**32)
+        config.option.seed = parts.commits() or random.SystemRandom().randrange(2**32)
     if importlib.util.find_spec("hypothesis") is not None:
         _configure_hypothesis()
     if config.option.scope == "quick":
