@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from tests.tools.jax_child import require_modules, run_jax
+from tests.tools.plugins import emulated_cuda
 from xladev.client import load
 from xladev.codegen.attention_search import attention_in_kernel
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
 from xladev.instrument import collect_decisions
-from xladev.platforms.cuda.plugin import xladev_platforms
-from xladev.runtime.registry import Registry, current_registry, installed_plugins, using_registry
+from xladev.runtime.registry import current_registry
 from xladev.testing.debug.forms import forms_of
 from xladev.testing.differential import run_on_platform
 from xladev.testing.random_inputs import random_arguments
@@ -100,13 +100,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", autouse=True)
 def registry() -> Iterator[None]:
     """With ``cuda_emu``, installed or not."""
-    found = [e for e in installed_plugins() if e.name != "cuda"]
-    made = Registry(lambda: found)
-    for spec in xladev_platforms():
-        made.register(spec)
-    with using_registry(made):
+    with emulated_cuda():
         yield
-    made.close()
 
 
 def kernels(module: HloModule, platform: str) -> int:

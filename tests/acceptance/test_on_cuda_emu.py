@@ -7,12 +7,11 @@ import pytest
 
 from tests.acceptance.test_programs import ROUNDING_NOISE
 from tests.conftest import PROGRAMS, SHARED
+from tests.tools.plugins import emulated_cuda
 from tests.tools.programs import ExportedProgram, program_names
 from tests.tools.workloads import workload, workload_texts
 from xladev import client
 from xladev.hlo.literal import Array
-from xladev.platforms.cuda.plugin import xladev_platforms
-from xladev.runtime.registry import Registry, installed_plugins, using_registry
 from xladev.testing.comparison import difference, expect_relative
 from xladev.testing.differential import run_on_platform
 from xladev.testing.random_inputs import random_arguments
@@ -49,15 +48,10 @@ def gelu_check(x: Array, factor: Array, offset: Array) -> Callable[[Array, Array
 @pytest.fixture(scope="module", autouse=True)
 def registry() -> Iterator[None]:
     """The emulated platform, installed or not, with devices for the largest program."""
-    found = [e for e in installed_plugins() if e.name != "cuda"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XLADEV_CUDA_EMU_DEVICES", str(DEVICES))
-        made = Registry(lambda: found)
-        for spec in xladev_platforms():
-            made.register(spec)
-        with using_registry(made):
+        with emulated_cuda():
             yield
-        made.close()
 
 
 @pytest.mark.rotating

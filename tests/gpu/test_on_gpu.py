@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.tools.plugins import emulated_cuda
 from tests.unit.platforms.cuda.test_programs import PROGRAMS
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.driver.cupy_driver import CupyDriver
-from xladev.platforms.cuda.plugin import xladev_platforms
-from xladev.runtime.registry import Registry, installed_plugins, using_registry
+from xladev.runtime.registry import current_registry
 from xladev.testing.differential import compare_with_evaluator
 from xladev.testing.random_inputs import random_arguments
 
@@ -20,13 +20,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def device():
     """The first GPU, in a registry that has the platform whether or not it is installed."""
-    found = [e for e in installed_plugins() if e.name != "cuda"]
-    registry = Registry(lambda: found)
-    for spec in xladev_platforms():
-        registry.register(spec)
-    with using_registry(registry):
-        yield registry.device("cuda")
-    registry.close()
+    with emulated_cuda():
+        yield current_registry().device("cuda")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

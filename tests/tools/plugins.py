@@ -1,7 +1,26 @@
-"""Entry points of a plugin under `packaging/`, for child processes alone: nothing is installed."""
+"""Plugins under `packaging/`, without installing them: for this process, or for child processes."""
 
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from xladev.platforms.cuda.plugin import xladev_platforms
+from xladev.runtime.registry import Registry, installed_plugins, using_registry
+
+
+@contextmanager
+def emulated_cuda() -> Iterator[str]:
+    """The platform ``cuda_emu`` in this process's registry, installed or not; gives its name."""
+    found = [e for e in installed_plugins() if e.name != "cuda"]
+    registry = Registry(lambda: found)
+    for spec in xladev_platforms():
+        registry.register(spec)
+    try:
+        with using_registry(registry):
+            yield "cuda_emu"
+    finally:
+        registry.close()
 
 
 def with_entry_points(packaging: Path, folder: Path) -> Path:

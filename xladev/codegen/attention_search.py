@@ -94,10 +94,6 @@ class _Operand:
         return tuple(found)
 
 
-_Placed = tuple[HloInstruction, Dims]
-"""An instruction, and its dimensions."""
-
-
 def _operands(dot: HloInstruction) -> tuple[_Operand, _Operand]:
     dims, (left, right) = DotDims.of(dot), dot.operands
     lhs, rhs = dims.lhs_free(left.shape.rank), dims.rhs_free(right.shape.rank)

@@ -2,25 +2,19 @@
 
 import pytest
 
+from tests.tools.plugins import emulated_cuda
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.codegen import nvptx
 from xladev.platforms.cuda.codegen.kernel import emit_stages
-from xladev.platforms.cuda.plugin import xladev_platforms
 from xladev.platforms.cuda.toolkit import assemble, ptxas_path
-from xladev.runtime.registry import Registry, installed_plugins, using_registry
 
 
 @pytest.fixture(scope="package")
 def emulated():
     """The platform ``cuda_emu`` in this process's registry, installed or not."""
-    found = [e for e in installed_plugins() if e.name != "cuda"]
-    registry = Registry(lambda: found)
-    for spec in xladev_platforms():
-        registry.register(spec)
-    with using_registry(registry):
-        yield "cuda_emu"
-    registry.close()
+    with emulated_cuda() as name:
+        yield name
 
 
 def ptx_of(text: str, target: str = "sm_90a", stage: int = 0) -> str:
