@@ -16,10 +16,11 @@ from xladev.codegen.elemental import contraction, indexing, reduction
 from xladev.codegen.elemental.emitter import ElementRule
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.index import IndexMath
-from xladev.codegen.kernels import build, sort_procedure, updates
 from xladev.codegen.scalar import convert, elementwise, formats, integers
 from xladev.compiler import buffer_assignment, in_place
 from xladev.hlo import dtype as dt
+from xladev.platforms.cpu.codegen import build, updates
+from xladev.platforms.cpu.codegen.sorting import sort_procedure
 from xladev.platforms.cpu.library import LIBRARY
 
 Plant = Callable[[pytest.MonkeyPatch], None]

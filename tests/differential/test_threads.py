@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from xladev.codegen.kernels import sharing
 from xladev.compiler.options import CompileOptions
+from xladev.platforms.cpu.codegen import sharing
 from xladev.testing.differential import run_on_platform
 from xladev.testing.fuzz_task import Task, draw
 

@@ -12,11 +12,12 @@ from tests.differential.planted import entry, function
 from tests.mutants.wrong import Plant, WrongBackend, everywhere, method
 from xladev.codegen.elemental import computation, contraction, reduction
 from xladev.codegen.index import IndexMath
-from xladev.codegen.kernels import build, loops, sort_procedure, table, updates, vectors
 from xladev.codegen.llvm import FLOAT, I32, I64
 from xladev.codegen.scalar import convert, elementwise, formats, integers, storage
 from xladev.compiler import layout
 from xladev.hlo import dtype as dt
+from xladev.platforms.cpu.codegen import build, loops, table, updates, vectors
+from xladev.platforms.cpu.codegen.sorting import sort_procedure
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import _Steps

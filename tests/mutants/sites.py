@@ -20,7 +20,7 @@ from tests.mutants.changes import Change, changes
 ROOT = Path(__file__).parents[2]
 TARGETS = (
     "xladev/codegen/**/*.py",
-    "xladev/platforms/cpu/*.py",
+    "xladev/platforms/cpu/**/*.py",
     "xladev/platforms/template_npu/codegen/*.py",
     *(f"xladev/platforms/template_npu/{n}.py" for n in ("compiler", "emitter", "support")),
 )

@@ -1,7 +1,8 @@
 """Reads every import under xladev/ from the syntax tree and checks it against the import rule.
 
 The rule is in CONTRIBUTING.md: each layer may import the layers to its left, a platform may import
-anything up to `runtime`, nothing imports a platform, and no modules import each other in a circle.
+anything up to `runtime`, nothing imports a platform, `codegen` holds nothing that only one platform
+uses, and no modules import each other in a circle.
 Imports inside functions and under `if TYPE_CHECKING` count like any other.
 """
 
@@ -114,7 +115,43 @@ def violations(tree: Tree) -> list[str]:
     """Every breach of the import rule, as one sentence each."""
     checked = [module for module in tree.modules if module.path != "__init__.py"]
     found = [message for module in checked for message in _module_violations(tree, module)]
-    return found + _cycles(tree, checked)
+    return found + _rooms_of_one(tree) + _cycles(tree, checked)
+
+
+def _rooms_of_one(tree: Tree) -> list[str]:
+    """Modules of `codegen` that one platform alone uses: they belong to that platform."""
+    graph = {m.parts: _inner_imports(tree, m) for m in tree.modules}
+    reached: dict[str, set[tuple[str, ...]]] = {}
+    for start in graph:
+        if start[:1] == ("platforms",) and len(start) > 1:
+            reached.setdefault(start[1], set()).update(_reach(graph, start))
+    users = {
+        m.path: [name for name, modules in reached.items() if m.parts in modules]
+        for m in tree.modules
+        if m.parts[:1] == ("codegen",)
+    }
+    return [
+        f"{path} is used by platforms.{names[0]} alone; it belongs in platforms/{names[0]}/codegen"
+        for path, names in users.items()
+        if len(names) == 1
+    ]
+
+
+def _inner_imports(tree: Tree, module: Module) -> set[tuple[str, ...]]:
+    split = (i.target.split(".") for i in imports(tree, module))
+    return {tuple(names[1:]) for names in split if names[0] == tree.name}
+
+
+def _reach(
+    graph: dict[tuple[str, ...], set[tuple[str, ...]]], start: tuple[str, ...]
+) -> set[tuple[str, ...]]:
+    seen, left = set[tuple[str, ...]](), [start]
+    while left:
+        name = left.pop()
+        if name in graph and name not in seen:
+            seen.add(name)
+            left.extend(graph[name])
+    return seen
 
 
 def _module_violations(tree: Tree, module: Module) -> Iterator[str]:

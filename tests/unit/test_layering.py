@@ -91,6 +91,15 @@ PLANTED = {
         "compiler, runtime, client, profiling, aot, placement, frontends, testing, conformance, "
         "cli, __main__",
     ),
+    "a kernel of one platform in the shared room": (
+        {
+            "codegen/loops.py": "",
+            "codegen/sums.py": "from xladev.codegen import loops",
+            "platforms/a/x.py": "from xladev.codegen import sums",
+            "platforms/b/y.py": "from xladev.codegen.loops import nest",
+        },
+        "codegen/sums.py is used by platforms.a alone; it belongs in platforms/a/codegen",
+    ),
     "a circle inside a layer": (
         {"hlo/a.py": "from xladev.hlo import b", "hlo/b.py": "from . import c",
          "hlo/c.py": "def f():\n    from xladev.hlo.a import x"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xladev.codegen.kernels.products.matrices import Side
+from xladev.codegen.matrices import Side
 from xladev.codegen.softmax import Softmax
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction

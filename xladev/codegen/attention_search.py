@@ -14,7 +14,7 @@ from math import prod
 
 from xladev.codegen.attention import Attention, Values
 from xladev.codegen.axes import Axes, Dims
-from xladev.codegen.kernels.products.matrices import Side, merged_dims
+from xladev.codegen.matrices import Side, merged_dims
 from xladev.codegen.softmax import Softmax, softmax_of
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.contraction_rules import DotDims

@@ -13,7 +13,7 @@ from functools import cached_property
 from math import prod
 from types import MappingProxyType
 
-from xladev.codegen.kernels.folds import fold_of
+from xladev.codegen.folds import fold_of
 from xladev.hlo.ir import HloComputation, HloInstruction
 
 LEAST_ROW = 32

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xladev.codegen.kernels.folds import Fold, fold_of
+from xladev.codegen.folds import Fold, fold_of
 from xladev.hlo.ir import HloInstruction
 from xladev.passes import pattern as m
 from xladev.passes.splats import all_elements

@@ -282,4 +282,4 @@ def _map(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
 REDUCTION_RULES: Mapping[str, ElementRule] = MappingProxyType(
     {"reduce": _reduce, "reduce-window": _reduce_window, "map": _map}
 )
-"""Code by opcode; variadic forms have one function per kernel instead (`codegen.kernels`)."""
+"""Code by opcode; variadic forms have one function per kernel instead."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xladev.codegen.kernels.sharing import PARALLEL
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.compiler.kernel_plan import KernelPlan
 from xladev.errors import CompileError
 from xladev.platforms.cpu.builtins import builtin_text
+from xladev.platforms.cpu.codegen.sharing import PARALLEL
 from xladev.platforms.cpu.effort import kernels_worth_passes
 from xladev.platforms.cpu.engine import object_code, parsed, run_passes, target_machine
 from xladev.platforms.cpu.object_symbols import undefined_symbols

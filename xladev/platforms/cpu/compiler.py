@@ -8,14 +8,8 @@ from functools import cache
 
 from xladev import instrument
 from xladev.codegen.attention import Attention
+from xladev.codegen.folds import fold_of
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.attention import attention_refusal
-from xladev.codegen.kernels.folds import fold_of
-from xladev.codegen.kernels.products.dot import is_fast_as_it_is
-from xladev.codegen.kernels.scan import is_row_scan
-from xladev.codegen.kernels.sharing import PARALLEL
-from xladev.codegen.kernels.table import workspace_nbytes
-from xladev.codegen.kernels.tactics import DEFAULT, Tactic, tactic_of
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.compiler.attention_fusion import AttentionFusion
 from xladev.compiler.contract import ExportedObject
@@ -39,6 +33,12 @@ from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
 from xladev.platforms.cpu.ahead import compile_ahead, entry_symbol
+from xladev.platforms.cpu.codegen.attention import attention_refusal
+from xladev.platforms.cpu.codegen.products.dot import is_fast_as_it_is
+from xladev.platforms.cpu.codegen.scan import is_row_scan
+from xladev.platforms.cpu.codegen.sharing import PARALLEL
+from xladev.platforms.cpu.codegen.table import workspace_nbytes
+from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic, tactic_of
 from xladev.platforms.cpu.constant_panels import ConstantPanels
 from xladev.platforms.cpu.effort import has_loops, kernels_worth_passes, light_kernels
 from xladev.platforms.cpu.engine import (

@@ -1,8 +1,8 @@
 """Constant right operands of products, packed once: when the program is compiled.
 
-A dot or convolution that would pack a constant in each run reads it in panels instead
-(`codegen/kernels/products/panels.py`). The constant itself is dropped if nothing else reads it; if
-something does, only a small one is kept twice.
+A dot or convolution that would pack a constant in each run reads it in panels instead (`panels.py`
+in `codegen/products/`). The constant itself is dropped if nothing else reads it; if something does,
+only a small one is kept twice.
 """
 
 from __future__ import annotations
@@ -12,10 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xladev import instrument
-from xladev.codegen.kernels.products.dot import dot_kind, dot_plan
-from xladev.codegen.kernels.products.kinds import ProductKind
-from xladev.codegen.kernels.products.panels import PanelForm, panel_form, with_plain_right
-from xladev.codegen.kernels.products.windows import window_plan
 from xladev.codegen.llvm import TargetTraits
 from xladev.compiler.fusion import kernel_programs, without_dead
 from xladev.compiler.kernel_table import kernel_computation
@@ -27,6 +23,10 @@ from xladev.hlo.opset import opdef
 from xladev.hlo.rebuild import map_computations, postorder, rebuild
 from xladev.hlo.shape import array
 from xladev.passes.pass_ import HloModulePass
+from xladev.platforms.cpu.codegen.products.dot import dot_kind, dot_plan
+from xladev.platforms.cpu.codegen.products.kinds import ProductKind
+from xladev.platforms.cpu.codegen.products.panels import PanelForm, panel_form, with_plain_right
+from xladev.platforms.cpu.codegen.products.windows import window_plan
 
 PASS = "constant-panels"
 SMALL_NBYTES = 1 << 20

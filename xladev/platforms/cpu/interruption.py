@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from xladev.codegen.kernels.cost import NBYTES_PER_NS, estimated_ns
 from xladev.codegen.llvm import I64, FunctionBuilder, Value
 from xladev.compiler.kernel_plan import Copy, KernelPlan, RunKernel, Step
 from xladev.instrument.interruption import (
@@ -24,6 +23,7 @@ from xladev.instrument.interruption import (
     look,
     signals_address,
 )
+from xladev.platforms.cpu.codegen.cost import NBYTES_PER_NS, estimated_ns
 from xladev.platforms.cpu.engine import LoadedObject
 from xladev.platforms.cpu.native_block import keep_forever
 from xladev.platforms.cpu.object_cache import load_cached

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 
-from xladev.codegen.kernels.table import emit_kernel
-from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.codegen.llvm import (
     I8,
     I32,
@@ -32,6 +30,8 @@ from xladev.compiler.kernel_plan import (
     Step,
 )
 from xladev.instrument.interruption import INTERRUPTED
+from xladev.platforms.cpu.codegen.table import emit_kernel
+from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.effort import loops
 from xladev.platforms.cpu.engine import ENTRY, target_traits
 from xladev.platforms.cpu.interruption import ENDED, Watch, own_ns

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from xladev.codegen.kernels.sharing import PARALLEL
 from xladev.errors import OptionError
+from xladev.platforms.cpu.codegen.sharing import PARALLEL
 from xladev.platforms.cpu.engine import target_traits
 from xladev.platforms.cpu.native_block import keep_forever
 from xladev.platforms.cpu.object_cache import load_cached

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
-from xladev.codegen.kernels.products.catalogue import call_all_products
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.compile import compile_module
@@ -20,6 +19,7 @@ from xladev.compiler.kernel_plan import KernelPlan
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.signature import Signature
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.codegen.products.catalogue import call_all_products
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.engine import (
     compile_text,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from xladev.codegen.elemental.rules import ELEMENT_RULES
-from xladev.codegen.kernels.table import KERNEL_EMITTERS
-from xladev.codegen.kernels.top_k import has_top_k
 from xladev.compiler.emitter_support import (
     array_refusal,
     bitcast_support,
@@ -13,6 +11,8 @@ from xladev.compiler.emitter_support import (
 )
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.platforms.cpu.codegen.sorting.top_k import has_top_k
+from xladev.platforms.cpu.codegen.table import KERNEL_EMITTERS
 
 _STRUCTURE = frozenset({
     "parameter", "constant", "tuple", "get-tuple-element", "after-all", "add-dependency",

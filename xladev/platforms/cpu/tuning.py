@@ -16,13 +16,13 @@ import llvmlite
 
 from xladev import __version__, instrument
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.choices import Choice, choices
-from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.compiler.code_stamp import code_stamp
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.store import entry_key, store_of_environment
 from xladev.errors import OptionError
+from xladev.platforms.cpu.codegen.choices import Choice, choices
+from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.engine import host_cpu, target_name, target_traits
 from xladev.platforms.cpu.pool import threads_wanted
 from xladev.platforms.cpu.trials import (

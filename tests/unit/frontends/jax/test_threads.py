@@ -9,7 +9,7 @@ pytestmark = pytest.mark.long
 _BEGIN = """
 import os, threading
 import numpy as np
-from xladev.codegen.kernels import sharing
+from xladev.platforms.cpu.codegen import sharing
 sharing.LEAST_NS = sharing.LEAST_PART_NS = 0.0
 step = jax.jit(lambda x: jax.nn.softmax(x @ x.T) + jnp.sum(x, axis=0)[:, None].T @ x.T)
 x = jnp.asarray(np.random.default_rng(0).random((160, 160), np.float32))

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.table import emit_kernel
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.hlo.ir import HloModule
+from xladev.platforms.cpu.codegen.table import emit_kernel
 from xladev.platforms.cpu.engine import LoadedObject, compile_text, target_traits
 
 

@@ -32,11 +32,11 @@ from tests.unit.compiler.attention_programs import (
     attention,
 )
 from xladev.client import compile
-from xladev.codegen.kernels import attention as emitter
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
 from xladev.instrument import collect_decisions
+from xladev.platforms.cpu.codegen import attention as emitter
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.pool import THREADS_VARIABLE
 

@@ -12,7 +12,6 @@ import pytest
 import xladev
 from tests.tools.cross import MACHINES, cross_compile
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.choices import choices
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.ir import HloModule
@@ -21,6 +20,7 @@ from xladev.hlo.opset import opdef
 from xladev.hlo.rebuild import rebuild
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import compiler, constant_panels, linker
+from xladev.platforms.cpu.codegen.choices import choices
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.engine import target_traits
 from xladev.platforms.cpu.payload import CpuPayload

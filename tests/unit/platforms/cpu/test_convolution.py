@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import xladev
-from xladev.codegen.kernels import convolution
-from xladev.codegen.kernels.convolution import convolution_of
-from xladev.codegen.kernels.products import windows
-from xladev.codegen.kernels.products.windows import window_plan
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import compiler, linker
+from xladev.platforms.cpu.codegen.products import convolution_kernel as convolution
+from xladev.platforms.cpu.codegen.products import windows
+from xladev.platforms.cpu.codegen.products.convolution_kernel import convolution_of
+from xladev.platforms.cpu.codegen.products.windows import window_plan
 from xladev.platforms.cpu.engine import target_traits
 
 NHWC, NCHW, MIXED = "b01f_01io->b01f", "bf01_oi01->bf01", "f01b_i01o->01bf"

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import xladev
-from xladev.codegen.kernels.matmul import LEAST_REUSE, ROW_BLOCK, product_of
-from xladev.codegen.kernels.products.dot import LEAST_PRODUCTS, is_fast_as_it_is
-from xladev.codegen.kernels.products.row_sums import row_sums_plan
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import compiler, linker
+from xladev.platforms.cpu.codegen.products.dot import LEAST_PRODUCTS, is_fast_as_it_is
+from xladev.platforms.cpu.codegen.products.matmul import LEAST_REUSE, ROW_BLOCK, product_of
+from xladev.platforms.cpu.codegen.products.row_sums import row_sums_plan
 from xladev.platforms.cpu.engine import target_traits
 
 DTYPES: dict[str, Any] = {

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from xladev.client import compile
-from xladev.codegen.kernels import rows as emitter
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.row_fusion import RowFusion
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.codegen import rows as emitter
 
 HEAD = """HloModule rows
 add {{ a = {t}[] parameter(0)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from xladev.client import compile as compile_for
-from xladev.codegen.kernels.products import catalogue
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.hlo import dtype as dt
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import compiler, library, loaded_code, object_cache, shipped
 from xladev.platforms.cpu import ship as shipping
+from xladev.platforms.cpu.codegen.products import catalogue
 from xladev.platforms.cpu.engine import LoadedObject, target_traits
 from xladev.platforms.cpu.library import Library
 from xladev.platforms.cpu.native_door import DOOR_LEVEL, door_text

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from xladev.client import compile
-from xladev.codegen.kernels.sort_keys import sort_key
 from xladev.hlo.dtype import by_name
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.codegen.sorting.sort_keys import sort_key
 
 PLAIN = """a = {t}[] parameter(0)
   b = {t}[] parameter(1)

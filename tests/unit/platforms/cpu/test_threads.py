@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from xladev.client import compile as compile_for
-from xladev.codegen.kernels import sharing
-from xladev.codegen.kernels.build import KernelBuild
-from xladev.codegen.kernels.sharing import Part
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.codegen import sharing
+from xladev.platforms.cpu.codegen.build import KernelBuild
+from xladev.platforms.cpu.codegen.sharing import Part
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import THREADS_VARIABLE

@@ -8,13 +8,13 @@ import pytest
 
 import xladev
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.choices import Choice, choices
-from xladev.codegen.kernels.tactics import DEFAULT, Tactic
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.store import store_of_environment
 from xladev.errors import OptionError
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import tuning
+from xladev.platforms.cpu.codegen.choices import Choice, choices
+from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.compiler import CpuCompiler, compile_trial
 from xladev.platforms.cpu.engine import target_traits
 from xladev.platforms.cpu.trials import Trial, addresses, random_operands, winner

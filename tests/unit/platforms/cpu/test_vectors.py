@@ -7,12 +7,12 @@ import pytest
 
 from tests.unit.platforms.cpu.one_kernel import run_kernel as run
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.scan import is_row_scan
-from xladev.codegen.kernels.table import emit_kernel
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.codegen.scan import is_row_scan
+from xladev.platforms.cpu.codegen.table import emit_kernel
 from xladev.platforms.cpu.engine import target_traits
 
 FOLD = """HloModule fold

@@ -17,8 +17,8 @@ from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.products.matrices import Side
 from xladev.codegen.llvm import FLOAT, FunctionBuilder, Value
+from xladev.codegen.matrices import Side
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.codegen.scalar.elementwise import emit_elementwise
 from xladev.codegen.scalar.storage import round_to, store_element

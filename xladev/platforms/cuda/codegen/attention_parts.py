@@ -5,8 +5,8 @@ from __future__ import annotations
 from xladev.codegen.attention import Attention
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.index import Index, IndexMath, IndexValue
-from xladev.codegen.kernels.products.matrices import Side
 from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.matrices import Side
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.codegen.scalar.storage import round_to
 from xladev.hlo.ir import HloInstruction

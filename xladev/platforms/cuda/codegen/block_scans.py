@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xladev.codegen.kernels.folds import Fold
+from xladev.codegen.folds import Fold
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element

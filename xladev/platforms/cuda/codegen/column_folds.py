@@ -10,8 +10,8 @@ from functools import partial
 
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter
+from xladev.codegen.folds import Fold
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.folds import Fold
 from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xladev.codegen.kernels.folds import Fold
+from xladev.codegen.folds import Fold
 from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value, integer
 from xladev.platforms.cuda.codegen.primitives import barrier, shared_memory, shuffle_xor
 

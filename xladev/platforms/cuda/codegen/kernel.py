@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.emitter import ElementalEmitter
+from xladev.codegen.elemental.moves import moved_as_bits
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.build import moved_as_bits
 from xladev.codegen.llvm import PTR, VOID, ModuleBuilder, Parameter, TargetTraits
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild

@@ -13,9 +13,9 @@ from math import prod
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter
+from xladev.codegen.folds import Fold, fold_of
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.folds import Fold, fold_of
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.row_program import Phase, RowProgram, row_program
 from xladev.codegen.scalar.elements import Element, real_of

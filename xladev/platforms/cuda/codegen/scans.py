@@ -13,9 +13,9 @@ from functools import partial
 from math import prod
 
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, is_row_major
+from xladev.codegen.folds import Fold, fold_of
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.folds import Fold, fold_of
 from xladev.codegen.llvm import I64, Value, vector
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element

@@ -8,9 +8,9 @@ from __future__ import annotations
 from xladev.codegen.elemental.choose import choose_many
 from xladev.codegen.elemental.computation import Elements, emit_computation
 from xladev.codegen.elemental.reduction import fold_loop
+from xladev.codegen.elemental.selection import selected
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.updates import selected
 from xladev.codegen.llvm import Value
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
@@ -70,7 +70,7 @@ def _window_over(
 def _taken(t: ThreadBuild, i: HloInstruction, at: Index, window: Index, held: Elements) -> Elements:
     """What is held, with the source of a window if that selects the element at ``at``."""
     e = t.e
-    found, where = selected(t, i, window)
+    found, where = selected(t.e, i, window)
     same = [t.b.icmp("eq", e.at.value(x), e.at.value(y)) for x, y in zip(where, at, strict=True)]
 
     def scattered() -> Elements:

@@ -21,8 +21,8 @@ from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.products.matrices import Side
 from xladev.codegen.llvm import FLOAT, I16, I32, FunctionBuilder, Value, vector
+from xladev.codegen.matrices import Side
 from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.storage import encode_stored, round_to, store_element
 from xladev.compiler.kernel_code import LaunchDimensions

@@ -15,10 +15,10 @@ from math import prod
 
 from xladev.codegen.elemental.choose import flat, unflat
 from xladev.codegen.elemental.emitter import ElementalEmitter
+from xladev.codegen.elemental.moves import moved_as_bits
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, is_row_major
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.kernels.build import moved_as_bits
 from xladev.codegen.llvm import Value, vector
 from xladev.codegen.scalar.elements import ComplexValue, Element
 from xladev.codegen.scalar.storage import load_element, store_element

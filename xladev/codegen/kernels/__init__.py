@@ -1,1 +1,0 @@
-"""Kernels for processors that run loops: one function per KernelSpec."""

@@ -1,0 +1,1 @@
+"""Kernels that fold: rows, columns and all elements."""

@@ -1,0 +1,119 @@
+"""All procedures of products that are worth compiling before anybody asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from xladev.codegen.llvm import FLOAT, I64, PTR, VOID, FunctionBuilder, ModuleBuilder, Value
+from xladev.hlo import dtype as dt
+from xladev.platforms.cpu.codegen.products.all_panels import AllPanelsArguments, call_pack_all
+from xladev.platforms.cpu.codegen.products.channels import ChannelsArguments, call_channels
+from xladev.platforms.cpu.codegen.products.denormals import LeastArguments, call_least_exponent
+from xladev.platforms.cpu.codegen.products.driver import BlockArguments, call_block, call_stream
+from xladev.platforms.cpu.codegen.products.kinds import ProductKind
+from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
+from xladev.platforms.cpu.codegen.products.orders import Order
+from xladev.platforms.cpu.codegen.products.row_sums import RowSumsArguments, call_row_sums
+from xladev.platforms.cpu.codegen.products.tables import (
+    LinesArguments,
+    WindowKind,
+    WindowsArguments,
+    call_lines,
+    call_windows,
+)
+from xladev.platforms.cpu.codegen.products.weights import (
+    DivisionArguments,
+    WeightsArguments,
+    call_division,
+    call_weights,
+)
+
+TYPES = (
+    (dt.F32, dt.F32, dt.F32),
+    (dt.F64, dt.F64, dt.F64),
+    (dt.BF16, dt.BF16, dt.F32),
+    (dt.F16, dt.F16, dt.F32),
+    (dt.S8, dt.S8, dt.S32),
+)
+"""Types of the operands and of the sums; windows that see padding come with the first alone."""
+MOST_AXES = 3
+"""Spatial dimensions of convolutions."""
+
+_NULL = Value("null", PTR)
+
+
+def call_all_products(module: ModuleBuilder) -> None:
+    """Adds a function that calls each procedure; nobody is meant to run it."""
+    b = module.function("products", VOID)
+    kinds = [ProductKind.of(module.target, *types) for types in TYPES]
+    for kind in kinds:
+        for each in _kinds(kind, module):
+            _call_kind(b, each)
+    edges = [kinds[0].with_edges(in_sevens) for in_sevens in (False, True)]
+    for kind in dict.fromkeys(edges):
+        _call_blocks(b, kind)
+    for tile in sorted({kind.rows for kind in kinds}):
+        call_lines(b, tile, LinesArguments(*_arguments(b, LinesArguments._fields)))
+        _call_windows(b, tile, has_edges=False)
+    for tile in sorted({kind.rows for kind in edges}):
+        _call_windows(b, tile, has_edges=True)
+    _call_attention(b)
+    b.ret()
+
+
+def _call_attention(b: FunctionBuilder) -> None:
+    """What attention needs besides products."""
+    kind = ProductKind.of(b.module.target, dt.F32, dt.F32, dt.F32)
+    for order in (Order.ROWS, Order.COLUMNS, Order.APART):
+        panels = AllPanelsArguments(*_arguments(b, AllPanelsArguments._fields))
+        call_pack_all(b, kind, order, panels)
+    call_weights(b, WeightsArguments(*_arguments(b, WeightsArguments._fields)))
+    call_division(b, DivisionArguments(*_arguments(b, DivisionArguments._fields)))
+
+
+def _call_windows(b: FunctionBuilder, tile: int, has_edges: bool) -> None:
+    for axes, is_dilated in product(range(MOST_AXES + 1), (False, True)):
+        if axes or not has_edges:
+            windows = WindowsArguments(*_arguments(b, WindowsArguments._fields))
+            call_windows(b, WindowKind(tile, axes, is_dilated, has_edges), windows)
+
+
+def _kinds(kind: ProductKind, module: ModuleBuilder) -> list[ProductKind]:
+    """The kind, and those that multiply several elements at once."""
+    quads, pairs = kind.in_quads(module.target), kind.in_pairs(module.target)
+    return [kind, *filter(None, (quads, pairs, pairs and pairs.exact))]
+
+
+def _call_blocks(b: FunctionBuilder, kind: ProductKind) -> None:
+    for order in Order:
+        if order is not Order.PANELS or kind.keeps_columns:
+            call_block(b, kind, order, BlockArguments(*_arguments(b, BlockArguments._fields)))
+
+
+def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
+    _call_blocks(b, kind)
+    if kind.has_pairs:
+        call_least_exponent(b, kind, LeastArguments(*_arguments(b, LeastArguments._fields)))
+    if kind.right is kind.left is not kind.total and kind.total is dt.F32:
+        narrowing = NarrowingArguments(*_arguments(b, NarrowingArguments._fields))
+        call_narrowing(b, kind, kind.right, narrowing)
+    if kind.right is not kind.total:
+        return
+    call_stream(b, kind, BlockArguments(*_arguments(b, BlockArguments._fields)))
+    call_channels(b, kind, ChannelsArguments(*_arguments(b, ChannelsArguments._fields)))
+    call_row_sums(b, kind, RowSumsArguments(*_arguments(b, RowSumsArguments._fields)))
+
+
+_POINTERS = frozenset(
+    {"table", "starts", "zeros", "base", "facts", "windows", "runs", "right", "result", "panel",
+     "matrix", "vector", "lines", "least", "sums", "scores",
+     "source"}
+)  # fmt: skip
+
+
+def _arguments(b: FunctionBuilder, names: Sequence[str]) -> list[Value]:
+    """Values of the right types."""
+    numbers = {"factor": b.const(FLOAT, 0.0)}
+    zero = b.const(I64, 0)
+    return [_NULL if name in _POINTERS else numbers.get(name, zero) for name in names]

@@ -1,0 +1,109 @@
+"""Depthwise convolutions: sums of products element by element, of rows given by a table.
+
+As in a tile, each position of the window has an address for each row (a pixel of the result); but
+what lies there are all channels, each of which has its own sum.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xladev.codegen.llvm import I64, PTR, FunctionBuilder, Value
+from xladev.hlo.dtype import PrimitiveType
+from xladev.platforms.cpu.codegen.products.far import store_far_or_near
+from xladev.platforms.cpu.codegen.products.kinds import VECTORS, ProductKind
+
+
+class ChannelsArguments(NamedTuple):
+    """What a block of rows is called with; strides in bytes.
+
+    Attributes:
+        table: addresses of rows: tile by tile, position by position.
+        rows: number of rows.
+        positions: number of positions.
+        right: factors of the first position.
+        right_position: from one position to the next there.
+        result: first row of the result.
+        result_row: from one row to the next.
+        columns: number of channels, at least those of one vector.
+        is_far: not zero to write the result past the caches; its vectors then lie aligned.
+    """
+
+    table: Value
+    rows: Value
+    positions: Value
+    right: Value
+    right_position: Value
+    result: Value
+    result_row: Value
+    columns: Value
+    is_far: Value
+
+
+def call_channels(b: FunctionBuilder, kind: ProductKind, arguments: ChannelsArguments) -> None:
+    """Calls the function of a block of rows, which the module has once."""
+
+    def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
+        _Channels(inner, kind, ChannelsArguments(*values)).emit()
+
+    b.call_procedure(kind.name("channels"), arguments, emit)
+
+
+class _Channels:
+    def __init__(self, b: FunctionBuilder, kind: ProductKind, a: ChannelsArguments) -> None:
+        self.b, self.kind, self.a = b, kind, a
+
+    def emit(self) -> None:
+        """Wide tiles, then narrow ones; the last of these may compute some channels again."""
+        b, a, kind = self.b, self.a, self.kind
+        whole = b.mul(b.udiv(a.columns, kind.width), kind.width)
+        with b.loop(0, a.rows, kind.rows) as row:
+            with b.loop(0, whole, kind.width) as column:
+                self._tile(row, column, VECTORS)
+            with b.loop(whole, a.columns, kind.lanes) as column:
+                latest = b.sub(a.columns, kind.lanes)
+                self._tile(row, b.intrinsic("smin", column, latest), 1)
+
+    def _tile(self, row: Value, column: Value, vectors: int) -> None:
+        b, a, kind = self.b, self.a, self.kind
+        table = b.byte_address(a.table, b.mul(b.mul(row, a.positions), 8))
+        offsets = [self._bytes(column, size) for size in (kind.left, kind.right)]
+        right = b.byte_address(a.right, offsets[1])
+        zeros = [b.const(kind.vector, 0)] * (kind.rows * vectors)
+        with b.carried_loop(0, a.positions, initial=zeros) as position:
+            factor = b.byte_address(right, b.mul(position.index, a.right_position))
+            factors = self._read(factor, kind.right, vectors)
+            made: list[Value] = []
+            for r in range(kind.rows):
+                number = b.add(b.mul(position.index, kind.rows), r)
+                place = b.load(PTR, b.element_address(table, number, I64))
+                values = self._read(b.byte_address(place, offsets[0]), kind.left, vectors)
+                held = position.values[r * vectors : (r + 1) * vectors]
+                made += [
+                    kind.multiply_add(b, x, y, t)
+                    for x, y, t in zip(values, factors, held, strict=True)
+                ]
+            position.carry(*made)
+        self._store(row, column, position.values, vectors)
+
+    def _bytes(self, column: Value, dtype: PrimitiveType) -> Value:
+        return self.b.mul(column, dtype.host_nbytes)
+
+    def _read(self, place: Value, dtype: PrimitiveType, vectors: int) -> list[Value]:
+        b, kind = self.b, self.kind
+        nbytes = kind.lanes * dtype.host_nbytes
+        return [
+            kind.read(b, b.byte_address(place, v * nbytes), dtype, kind.lanes)
+            for v in range(vectors)
+        ]
+
+    def _store(self, row: Value, column: Value, sums: tuple[Value, ...], vectors: int) -> None:
+        """Rows after the last one are that one once more."""
+        b, a, kind, places = self.b, self.a, self.kind, list[Value]()
+        last = b.sub(a.rows, 1)
+        for r in range(kind.rows):
+            number = b.intrinsic("smin", b.add(row, r), last)
+            place = b.byte_address(a.result, b.mul(number, a.result_row))
+            place = b.byte_address(place, b.mul(column, kind.size))
+            places += [b.byte_address(place, v * kind.nbytes) for v in range(vectors)]
+        store_far_or_near(b, a.is_far, sums, places)

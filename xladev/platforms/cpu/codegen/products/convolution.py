@@ -1,0 +1,198 @@
+"""Writes convolutions as blocks of products whose rows a table gives."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.llvm import I64, PTR, Value, vector
+from xladev.platforms.cpu.codegen.build import KernelBuild
+from xladev.platforms.cpu.codegen.products.channels import ChannelsArguments, call_channels
+from xladev.platforms.cpu.codegen.products.dot import (
+    BLOCK_COLUMNS,
+    COLUMNS_STEP,
+    LEAST_BLOCK_COLUMNS,
+    LEAST_BLOCKS,
+    cut,
+)
+from xladev.platforms.cpu.codegen.products.driver import BlockArguments, call_block
+from xladev.platforms.cpu.codegen.products.far import NEAR, finish_far
+from xladev.platforms.cpu.codegen.products.kinds import WIDEST_NBYTES
+from xladev.platforms.cpu.codegen.products.tables import WindowKind, WindowsArguments, call_windows
+from xladev.platforms.cpu.codegen.products.windows import WindowPlan
+
+
+def emit_windows(k: KernelBuild, plan: WindowPlan) -> None:
+    """Writes the kernel: blocks of pixels and features for each group, all of them apart."""
+    _Blocks(k, plan).emit()
+
+
+class _Blocks:
+    def __init__(self, k: KernelBuild, plan: WindowPlan) -> None:
+        self.k, self.b, self.plan = k, k.b, plan
+        self.kind = plan.kind(k.b.module.target.vector_nbytes)
+        self.pixels = prod(plan.pixels)
+        least = LEAST_BLOCKS if k.is_shared else 1
+        step = plan.rows_step
+        self.rows = cut(self.pixels, least, step, step, plan.block_rows)
+        least = -(-least // -(-self.pixels // self.rows))
+        self.columns = plan.features
+        if not plan.is_depthwise:
+            widest = plan.tactic.block_columns or BLOCK_COLUMNS
+            self.columns = cut(plan.features, least, COLUMNS_STEP, LEAST_BLOCK_COLUMNS, widest)
+
+    def emit(self) -> None:
+        """One loop over all blocks, in parts."""
+        p, b, at = self.plan, self.b, self.k.e.at
+        groups = 1 if p.is_depthwise else p.groups
+        extents = (groups, -(-self.pixels // self.rows), -(-p.features // self.columns))
+
+        def part(begin: IndexValue, end: IndexValue) -> None:
+            self._clear()
+            with b.loop(at.value(begin), at.value(end)) as number, self.k.e.scope():
+                group, row, column = at.delinear(number, extents)
+                self._block(group, at.mul(row, self.rows), at.mul(column, self.columns))
+            if p.is_far:
+                finish_far(b)
+
+        self.k.split(prod(extents), part, private_nbytes=p.workspace_nbytes)
+
+    # The workspace
+
+    @property
+    def _table(self) -> Value:
+        return self.b.byte_address(self.k.scratch, self.plan.panel_nbytes)
+
+    @property
+    def _starts(self) -> Value:
+        return self.b.byte_address(self._table, self.plan.table_nbytes)
+
+    @property
+    def _runs(self) -> Value:
+        if self.plan.run == 1:
+            return Value("null", PTR)
+        return self.b.byte_address(self._starts, self.plan.starts_nbytes)
+
+    @property
+    def _zeros(self) -> Value:
+        return self.b.byte_address(self._starts, self.plan.starts_nbytes + self.plan.runs_nbytes)
+
+    def _clear(self) -> None:
+        """The row of zeros."""
+        zeros = self._zeros
+        with self.b.loop(0, self.plan.zeros_nbytes, 64) as x:
+            self.b.store(self.b.const(vector(I64, 8), 0), self.b.byte_address(zeros, x))
+
+    # A block
+
+    def _block(self, group: IndexValue, row: IndexValue, column: IndexValue) -> None:
+        p, b, at = self.plan, self.b, self.k.e.at
+        rows = b.intrinsic("smin", b.sub(self.pixels, at.value(row)), self.rows)
+        for first in range(0, p.positions, p.group_positions):
+            count = min(p.group_positions, p.positions - first)
+            self._fill_table(group, at.value(row), rows, (first, count))
+            if p.is_depthwise:
+                self._call_channels(row, rows)
+            else:
+                self._call_block((group, row, column), rows, first, count)
+
+    def _fill_table(
+        self, group: IndexValue, row: Value, rows: Value, positions: tuple[int, int]
+    ) -> None:
+        """Addresses for the positions of a group."""
+        p, b, at, name = self.plan, self.b, self.k.e.at, self.k.spec.name
+        size = p.sides[0].host_nbytes
+        base = self.k.e.arrays[self.k.root.operands[0]][0].base
+        offset = at.value(at.mul(group, p.channels * p.channel * size))
+        windows = b.table(f"{name}.windows", I64, p.window_numbers)
+        arguments = WindowsArguments(
+            table=self._table,
+            starts=self._starts,
+            line=b.const(I64, 8 * p.block_rows),
+            zeros=self._zeros,
+            base=b.byte_address(base, offset),
+            first=row,
+            rows=rows,
+            facts=b.table(f"{name}.facts", I64, p.facts),
+            windows=b.element_address(windows, positions[0] * (1 + len(p.axes)), I64),
+            positions=b.const(I64, positions[1]),
+            run=b.const(I64, p.run),
+            runs=self._runs,
+        )
+        is_dilated = any(a.shift for a in p.axes)
+        kind = WindowKind(self.kind.rows, len(p.axes), is_dilated, p.has_edges)
+        call_windows(b, kind, arguments)
+
+    def _result(self, row: IndexValue, column: IndexValue) -> Value:
+        at, p = self.k.e.at, self.plan
+        offset = at.add(at.mul(row, p.groups * p.features), column)
+        return self.b.byte_address(self.k.results[0].base, at.value(at.mul(offset, self.kind.size)))
+
+    def _is_far(self) -> Value:
+        """Whether the result goes past the caches: not if it does not lie aligned."""
+        if not self.plan.is_far:
+            return NEAR
+        b = self.b
+        offset = b.and_(b.cast("ptrtoint", self.k.results[0].base, I64), WIDEST_NBYTES - 1)
+        return b.resize(b.icmp("eq", offset, 0), I64, signed=False)
+
+    def _call_channels(self, row: IndexValue, rows: Value) -> None:
+        p, b = self.plan, self.b
+        arguments = ChannelsArguments(
+            table=self._table,
+            rows=rows,
+            positions=b.const(I64, p.positions),
+            right=self.k.e.arrays[self.k.root.operands[1]][0].base,
+            right_position=b.const(I64, p.right[0] * p.sides[1].host_nbytes),
+            result=self._result(row, 0),
+            result_row=b.const(I64, p.groups * self.kind.size),
+            columns=b.const(I64, p.groups),
+            is_far=self._is_far(),
+        )
+        call_channels(b, self.kind, arguments)
+
+    def _call_block(self, at: Index, rows: Value, first: int, count: int) -> None:
+        """All features of the block at some positions."""
+        p, b, math = self.plan, self.b, self.k.e.at
+        group, row, column = at
+        feature = math.add(math.mul(group, p.features), column)
+        right, strides = self._right(group, column, first)
+        left = b.sub(p.features, math.value(column))
+        arguments = BlockArguments(
+            table=self._table,
+            rows=rows,
+            positions=b.const(I64, count),
+            left_step=b.const(I64, p.channel * p.sides[0].host_nbytes),
+            steps=b.const(I64, p.channels),
+            right=right,
+            right_position=b.const(I64, strides[0]),
+            right_step=b.const(I64, strides[1]),
+            right_column=b.const(I64, strides[2]),
+            result=self._result(row, feature),
+            result_row=b.const(I64, p.groups * p.features * self.kind.size),
+            columns=b.intrinsic("smin", left, self.columns),
+            goes_on=b.const(I64, first),
+            runs=self._runs,
+            panel=self.k.scratch if p.panels is None else Value("null", PTR),
+            most_lines=b.const(I64, self.kind.depth),
+            is_far=self._is_far() if count == p.positions else NEAR,
+        )
+        call_block(b, self.kind, p.order, arguments)
+
+    def _right(
+        self, group: IndexValue, column: IndexValue, first: int
+    ) -> tuple[Value, tuple[int, int, int]]:
+        """Where filters begin at a position; bytes between positions, channels and features."""
+        p, math, size = self.plan, self.k.e.at, self.plan.sides[1].host_nbytes
+        if p.panels is None:
+            operand, strides = self.k.root.operands[1], p.right
+            feature = math.add(math.mul(group, p.features), column)
+        else:
+            operand, width = p.panels.parameter, self.kind.width
+            strides = p.channels * width, width, p.panels.form.lines
+            feature = math.add(math.mul(group, p.panels.form.count * width), column)
+        place = math.add(math.mul(feature, strides[2]), first * strides[0])
+        base = self.k.e.arrays[operand][0].base
+        position, step, along = (n * size for n in strides)
+        address = self.b.byte_address(base, math.value(math.mul(place, size)))
+        return address, (position, step, along)

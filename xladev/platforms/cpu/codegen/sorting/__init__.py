@@ -1,0 +1,1 @@
+"""Kernels that sort, and those that select the largest elements."""

@@ -1,0 +1,98 @@
+"""Which emitter writes the kernel of which root opcode, and the workspace it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.llvm import ModuleBuilder
+from xladev.codegen.row_program import row_program
+from xladev.platforms.cpu.codegen.attention import (
+    attention_kernel_of,
+    attention_workspace_nbytes,
+    emit_attention,
+)
+from xladev.platforms.cpu.codegen.build import KernelEmitter, begin_kernel
+from xladev.platforms.cpu.codegen.loops import (
+    emit_loops,
+    emit_reduce,
+    emit_reduce_window,
+    emit_results,
+)
+from xladev.platforms.cpu.codegen.products.contraction import emit_dot
+from xladev.platforms.cpu.codegen.products.convolution_kernel import (
+    convolution_workspace_nbytes,
+    emit_convolution,
+)
+from xladev.platforms.cpu.codegen.products.matmul import dot_workspace_nbytes
+from xladev.platforms.cpu.codegen.rows import emit_rows
+from xladev.platforms.cpu.codegen.sorting.sorting import emit_sort, sort_workspace_nbytes
+from xladev.platforms.cpu.codegen.sorting.top_k import emit_top_k, top_k_workspace_nbytes
+from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
+from xladev.platforms.cpu.codegen.updates import (
+    emit_dynamic_update_slice,
+    emit_scatter,
+    emit_select_and_scatter,
+)
+
+KERNEL_EMITTERS: Mapping[str, KernelEmitter] = MappingProxyType(
+    {
+        "convolution": emit_convolution,
+        "dot": emit_dot,
+        "dynamic-update-slice": emit_dynamic_update_slice,
+        "reduce": emit_reduce,
+        "reduce-window": emit_reduce_window,
+        "scatter": emit_scatter,
+        "select-and-scatter": emit_select_and_scatter,
+        "sort": emit_sort,
+        "topk": emit_top_k,
+        "tuple": emit_results,
+    }
+)
+"""By opcode of the root; all others are computed element by element."""
+
+WORKSPACES: Mapping[str, Callable[[KernelSpec, Tactic], int]] = MappingProxyType(
+    {
+        "convolution": convolution_workspace_nbytes,
+        "dot": dot_workspace_nbytes,
+        "sort": sort_workspace_nbytes,
+        "topk": top_k_workspace_nbytes,
+    }
+)
+
+
+def workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
+    """Bytes of workspace that the kernel is given after its results; 0 for none."""
+    needed = WORKSPACES.get(spec.computation.root.opcode)
+    attention = attention_workspace_nbytes(spec)
+    return attention or (needed(spec, tactic) if needed else 0)
+
+
+def emit_kernel(
+    module: ModuleBuilder,
+    spec: KernelSpec,
+    threads: int | None = None,
+    tactic: Tactic = DEFAULT,
+) -> None:
+    """Defines the kernel's function ``void name(ptr operands..., ptr results..., workspace)``.
+
+    Args:
+        module: where to define it.
+        spec: what it computes.
+        threads: most threads that work on it; 0 for as many as the process wants, None for code
+            that asks for none.
+        tactic: how to compute, where there are several ways.
+
+    Raises:
+        UnsupportedError: an opcode or element type without code.
+    """
+    k = begin_kernel(module, spec, workspace_nbytes(spec, tactic) > 0, threads, tactic)
+    attention, rows = attention_kernel_of(spec), row_program(spec.computation)
+    if attention is not None:
+        emit_attention(k, attention)
+    elif rows is not None:
+        emit_rows(k, rows)
+    else:
+        KERNEL_EMITTERS.get(k.root.opcode, emit_loops)(k)
+    k.b.ret()

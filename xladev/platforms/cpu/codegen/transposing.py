@@ -1,0 +1,115 @@
+"""Tiles of 16 by 16 elements that are transposed in registers: whole lines are read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xladev.codegen.arrays import IrArray
+from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, position
+from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.llvm import FunctionBuilder, TargetTraits, Value
+from xladev.codegen.scalar.elements import real_of
+from xladev.hlo.ir import HloInstruction
+from xladev.platforms.cpu.codegen.build import KernelBuild
+from xladev.platforms.cpu.codegen.tiling import LINE_NBYTES, Tile
+from xladev.platforms.cpu.codegen.vectors import store_at
+
+SIDE = 16
+"""Elements of a tile's side: of four bytes each, a line of memory."""
+
+TILES = 4
+"""Tiles side by side in an operand, whose lines memory fetches together."""
+
+
+def emit_transposed(k: KernelBuild, root: HloInstruction, result: IrArray, tile: Tile) -> bool:
+    """Computes a result from operands that lie across it; False if something lies along it."""
+    return k.attempt(lambda: _Transposed(k, root, result, tile).emit())
+
+
+def _fits_registers(result: IrArray, target: TargetTraits) -> bool:
+    """True if the lines of a tile do, and lanes of such elements can change places there.
+
+    Of eight bytes they do where there are 32 registers of 64 bytes; without any vectors, parts of a
+    word would be cut out one by one.
+    """
+    dtype = result.shape.element_type
+    if dtype.is_complex:
+        return False
+    least = 1 if target.vector_nbytes >= SIDE else 4
+    most = 8 if target.vector_nbytes >= LINE_NBYTES else 4
+    return least <= dtype.host_nbytes <= most
+
+
+class _Transposed:
+    """The loops of one kernel. The last tiles overlap those before where sizes do not fit."""
+
+    def __init__(self, k: KernelBuild, root: HloInstruction, result: IrArray, tile: Tile) -> None:
+        self.k, self.root, self.result, self.tile = k, root, result, tile
+        self.dims = result.shape.dims
+        self.order = tuple(reversed(result.shape.minor_to_major))
+        sides = self.dims[tile.crossed], self.dims[tile.inner]
+        if not _fits_registers(result, k.b.module.target) or min(sides) < SIDE:
+            raise NotInVectorsError("tiles of other elements")
+        self.e = VectorEmitter(k.e, SIDE)
+
+    def emit(self) -> None:
+        """All tiles."""
+        tiled = (self.tile.crossed, self.tile.inner)
+        counts = {d: -(-self.dims[d] // SIDE) if d in tiled else self.dims[d] for d in self.order}
+        crossed = self.tile.crossed
+        if counts[crossed] % TILES:
+            self.k.split_nest([counts[d] for d in self.order], self._tile)
+            return
+        counts[crossed] //= TILES
+
+        def tiles(places: Index) -> None:
+            at = dict(zip(self.order, places, strict=True))
+            with self.k.b.loop(0, TILES) as n, self.k.e.scope():
+                number = self.k.e.at.add(self.k.e.at.mul(at[crossed], TILES), n)
+                self._tile(tuple({**at, crossed: number}[d] for d in self.order))
+
+        self.k.split_nest([counts[d] for d in self.order], tiles)
+
+    def _start(self, dimension: int, number: IndexValue) -> Value:
+        at = self.k.e.at
+        start = at.value(at.mul(number, SIDE))
+        if self.dims[dimension] % SIDE:
+            return self.k.b.intrinsic("smin", start, self.dims[dimension] - SIDE)
+        return self.k.b.add(start, 0)
+
+    def _tile(self, places: Index) -> None:
+        at = dict(zip(self.order, places, strict=True))
+        crossed, inner = self.tile.crossed, self.tile.inner
+        first = {d: self._start(d, at[d]) for d in (crossed, inner)}
+        with self.e.scope():
+            self.e.at.start(first[crossed], 1 if self.dims[crossed] % SIDE else SIDE)
+            lines = [
+                self._line({**at, **first, inner: self.e.at.add(first[inner], n)})
+                for n in range(SIDE)
+            ]
+        for n, line in enumerate(_transposed(self.k.b, lines)):
+            index = {**at, **first, crossed: self.k.e.at.add(first[crossed], n)}
+            place = position(self.k.e.at, self.result.shape, self._index(index))
+            store_at(self.k, self.result, place, line)
+
+    def _index(self, at: dict[int, IndexValue]) -> Index:
+        return tuple(at[d] for d in range(len(self.dims)))
+
+    def _line(self, at: dict[int, IndexValue]) -> Value:
+        """Elements along the crossed dimension."""
+        return real_of(self.e.element(self.root, self._index(at)), "a tile")
+
+
+def _transposed(b: FunctionBuilder, lines: Sequence[Value]) -> list[Value]:
+    """Lane m of line n as lane n of line m: blocks of 8, 4, 2, 1 change places."""
+    found = list(lines)
+    side = SIDE // 2
+    while side:
+        low = tuple(n if not n & side else n - side + SIDE for n in range(SIDE))
+        high = tuple(n + side if not n & side else n + SIDE for n in range(SIDE))
+        for n in range(SIDE):
+            if not n & side:
+                pair = found[n], found[n + side]
+                found[n], found[n + side] = b.shuffle(*pair, low), b.shuffle(*pair, high)
+        side //= 2
+    return found
