@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.npu_programs import PROGRAMS, NpuProgram
-from xladev.compiler.kernel_plan import Copy, RunKernel
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.plan_file import read_plan
+from xladev.compiler.plan.kernel_plan import Copy, RunKernel
+from xladev.compiler.plan.plan_file import read_plan
 from xladev.hlo.ir import HloModule
 from xladev.passes.default import default_pipeline
 from xladev.platforms.template_npu.compiler import TemplateNpuCompiler

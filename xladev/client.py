@@ -12,30 +12,30 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from xladev.compiler.assignment import CompileTarget
+from xladev.compiler.cache.program_cache import compile_through
+from xladev.compiler.cache.store import store_of_environment
+from xladev.compiler.cache.whole_file import write_whole
 from xladev.compiler.compile import compile_module
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.program import Program
-from xladev.compiler.program_cache import compile_through
-from xladev.compiler.program_file import program_from_bytes, program_to_bytes
-from xladev.compiler.store import store_of_environment
-from xladev.compiler.whole_file import write_whole
+from xladev.compiler.partition.assignment import CompileTarget
+from xladev.compiler.program.program import Program
+from xladev.compiler.program.program_file import program_from_bytes, program_to_bytes
 from xladev.errors import ArgumentError, DeviceError, FileError, FormatError, OptionError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import load as _load_module
 from xladev.hlo.shape import Shape
 from xladev.instrument import pass_interruption
 from xladev.runtime.array import DeviceArray
+from xladev.runtime.collectives.replicas import ReplicatedLaunchable
 from xladev.runtime.device import Device
 from xladev.runtime.device_name import parse_device_name
-from xladev.runtime.door import Door
-from xladev.runtime.interruption import interruptible
+from xladev.runtime.host.interruption import interruptible
+from xladev.runtime.launch.door import Door
+from xladev.runtime.launch.loaded_program import load_program
 from xladev.runtime.loaded_executable import NativeEntry
-from xladev.runtime.loaded_program import load_program
-from xladev.runtime.platform_options import check_platform_options
-from xladev.runtime.registered_platform import RegisteredPlatform
+from xladev.runtime.plugins.platform_options import check_platform_options
+from xladev.runtime.plugins.registered_platform import RegisteredPlatform
 from xladev.runtime.registry import Registry, current_registry
-from xladev.runtime.replicas import ReplicatedLaunchable
 
 CALLS_BEFORE_DOOR = 2
 """A program that is called more often than this gets a way to its native code without Python."""

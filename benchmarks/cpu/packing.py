@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.compile import compile_module
 from xladev.compiler.executable import Executable
 from xladev.compiler.kernel_code import KernelCode
-from xladev.compiler.kernel_plan import KernelPlan
 from xladev.compiler.options import CompileOptions
+from xladev.compiler.partition.assignment import CompileTarget
+from xladev.compiler.plan.kernel_plan import KernelPlan
 from xladev.compiler.signature import Signature
 from xladev.hlo.ir import HloModule
 from xladev.platforms.cpu.compiler import CpuCompiler

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from pieces.docstrings import section
 
-from xladev.compiler.memory_plan import MOST_GROWTH
-from xladev.compiler.stream_choice import LEAST_GAIN, LEAST_GAIN_S
+from xladev.compiler.plan.memory_plan import MOST_GROWTH
+from xladev.compiler.streams.stream_choice import LEAST_GAIN, LEAST_GAIN_S
 from xladev.runtime import hookspecs
 from xladev.runtime.device import MAX_IN_FLIGHT
 from xladev.runtime.hookspecs import CONTRACT_VERSION
 from xladev.runtime.memory import DeviceMemory, MemoryStats
 from xladev.runtime.platform import MAX_DEVICES
-from xladev.runtime.plugins import SHIPPED
-from xladev.runtime.tiers import CONTRACT, HOOK, TIERS, Tier, cumulative_count
+from xladev.runtime.plugins.loading import SHIPPED
+from xladev.runtime.plugins.tiers import CONTRACT, HOOK, TIERS, Tier, cumulative_count
 
 PAGE = "reference/contract.md"
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from pieces.docstrings import as_markdown
 
-from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.options import CompileOptions
+from xladev.compiler.partition.assignment import CompileTarget
 from xladev.compiler.pass_table import COMPILER_PASSES, SDK_PASSES, pipelines_of
 from xladev.passes.default import clean_up_pipeline, default_pipeline
 from xladev.passes.expanders import OWN_EXPANDERS

@@ -9,8 +9,8 @@ from pieces.docstrings import section
 import xladev
 import xladev.aot
 from xladev.client import CompiledModule
-from xladev.compiler.program import Program
-from xladev.compiler.program_file import program_from_bytes, program_to_bytes
+from xladev.compiler.program.program import Program
+from xladev.compiler.program.program_file import program_from_bytes, program_to_bytes
 from xladev.profiling.timeline import Timeline
 from xladev.runtime.array import DeviceArray, put, to_device
 from xladev.runtime.device import Device
@@ -40,8 +40,8 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = MappingProxyType(
         "xladev.print_module": xladev.print_module,
         "xladev.runtime.array.put": put,
         "xladev.runtime.array.to_device": to_device,
-        "xladev.compiler.program_file.program_to_bytes": program_to_bytes,
-        "xladev.compiler.program_file.program_from_bytes": program_from_bytes,
+        "xladev.compiler.program.program_file.program_to_bytes": program_to_bytes,
+        "xladev.compiler.program.program_file.program_from_bytes": program_from_bytes,
     }
 )
 

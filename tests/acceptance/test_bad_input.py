@@ -28,7 +28,7 @@ from xladev.hlo.proto.encode import encode
 from xladev.hlo.shape import array
 from xladev.hlo.text import parse_module
 from xladev.runtime.hookspecs import ENTRY_POINT_GROUP, PlatformSpec
-from xladev.runtime.plugins import installed_plugins
+from xladev.runtime.plugins.loading import installed_plugins
 from xladev.runtime.registry import Registry, using_registry
 from xladev.testing.worker import Status, Worker
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 import os
 
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.assignment import DEVICE_NUMBER_OPCODES, RANDOM_STATE_OPCODE, exchanges
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.emitter_support import bitcast_support
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.options import CompileOptions, PlatformOption
+from xladev.compiler.partition.assignment import (
+    DEVICE_NUMBER_OPCODES,
+    RANDOM_STATE_OPCODE,
+    exchanges,
+)
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.proto import write_module

@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 
 from xladev.client import CompiledModule
-from xladev.compiler.program_file import program_from_bytes, program_to_bytes
+from xladev.compiler.program.program_file import program_from_bytes, program_to_bytes
 from xladev.errors import XladevError
 from xladev.runtime.array import put
 from xladev.runtime.device import Device
+from xladev.runtime.launch.plan_executable import load_plan_or_program
 from xladev.runtime.loaded_executable import LaunchContext
-from xladev.runtime.plan_executable import load_plan_or_program
 from xladev.testing.conformance.case import checks_of
 from xladev.testing.conformance.probe import Probe, ended
 

@@ -17,7 +17,7 @@ from xladev.codegen.elemental.emitter import ElementRule
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.index import IndexMath
 from xladev.codegen.scalar import convert, elementwise, formats, integers
-from xladev.compiler import buffer_assignment, in_place
+from xladev.compiler.buffers import buffer_assignment, in_place
 from xladev.hlo import dtype as dt
 from xladev.platforms.cpu.codegen import build, updates
 from xladev.platforms.cpu.codegen.sorting import sort_procedure

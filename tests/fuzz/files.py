@@ -14,8 +14,9 @@ from typing import Any
 
 from tests.fuzz.strange import FLOATS, INTEGERS, TEXTS
 from xladev.compiler import executable as executable_file
-from xladev.compiler import plan_file, program_file
-from xladev.compiler.program_file import PROGRAM_VERSION
+from xladev.compiler.plan import plan_file
+from xladev.compiler.program import program_file
+from xladev.compiler.program.program_file import PROGRAM_VERSION
 from xladev.compiler.signature import FORMAT_VERSION
 
 _ODD: tuple[Any, ...] = (None, True, False, "", [], {}, [[]], [None], {"a": 1}, *INTEGERS, *TEXTS)

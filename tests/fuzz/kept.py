@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 import xladev
+from xladev.compiler.cache.store import Store
 from xladev.compiler.executable import Executable
-from xladev.compiler.program_file import program_from_bytes
-from xladev.compiler.store import Store
+from xladev.compiler.program.program_file import program_from_bytes
 from xladev.errors import FormatError
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import shipped

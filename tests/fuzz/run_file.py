@@ -7,7 +7,7 @@ from tests.unit.compiler.sample_programs import LOOP_AND_BRANCH, loop_and_branch
 from tests.unit.compiler.subset_backend import Subset, subset_registry
 from xladev import client
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.program_file import program_from_bytes
+from xladev.compiler.program.program_file import program_from_bytes
 from xladev.errors import XladevError
 from xladev.hlo.text import parse_module
 

@@ -8,16 +8,16 @@ import pytest
 from tests.fuzz.files import damaged_executable, damaged_plan, damaged_program
 from tests.fuzz.run_file import devices, sample
 from tests.unit.compiler.evaluating_backend import EvaluatingCompiler, EvaluatingExecutor
+from tests.unit.compiler.plan.test_kernel_plan import ROTATING_LOOP
 from tests.unit.compiler.subset_backend import subset_registry
-from tests.unit.compiler.test_kernel_plan import ROTATING_LOOP
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.program import Program
-from xladev.compiler.program_file import program_from_bytes, program_to_bytes
+from xladev.compiler.program.program import Program
+from xladev.compiler.program.program_file import program_from_bytes, program_to_bytes
 from xladev.errors import FormatError, XladevError
 from xladev.hlo.text import parse_module
-from xladev.runtime.allocator import Allocator
-from xladev.runtime.plan_executable import load_plan_or_program
+from xladev.runtime.buffers.allocator import Allocator
+from xladev.runtime.launch.plan_executable import load_plan_or_program
 from xladev.testing.worker import Status, Worker
 
 COUNT = 700

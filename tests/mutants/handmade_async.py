@@ -18,11 +18,11 @@ from tests.async_npu.executor import AsyncExecutor
 from tests.async_npu.stream import AsyncEvent, AsyncStream
 from tests.differential.planted import function
 from tests.mutants.wrong import Plant, WrongBackend, method
-from xladev.compiler.stream_waits import MAIN, START
+from xladev.compiler.streams.stream_waits import MAIN, START
 from xladev.errors import DeviceError
-from xladev.runtime.definition_event import DefinitionEvent
 from xladev.runtime.device import Device
 from xladev.runtime.event import READY, Event
+from xladev.runtime.launch.definition_event import DefinitionEvent
 from xladev.runtime.registry import current_registry
 from xladev.runtime.stream import Stream
 from xladev.runtime.stream_order import StreamOrder

@@ -14,7 +14,7 @@ from xladev.codegen.elemental import computation, contraction, reduction
 from xladev.codegen.index import IndexMath
 from xladev.codegen.llvm import FLOAT, I32, I64
 from xladev.codegen.scalar import convert, elementwise, formats, integers, storage
-from xladev.compiler import layout
+from xladev.compiler.plan import layout
 from xladev.hlo import dtype as dt
 from xladev.platforms.cpu.codegen import build, loops, table, updates, vectors
 from xladev.platforms.cpu.codegen.sorting import sort_procedure
@@ -214,7 +214,7 @@ def _first_when_outside(right: Any, self: Any, step: Any) -> None:
 
 def _without_copies(right: Any, self: Any, plan: Any, signature: Any, options: Any) -> Any:
     """Copies between steps are taken for no-ops."""
-    from xladev.compiler.kernel_plan import Copy
+    from xladev.compiler.plan.kernel_plan import Copy
 
     steps = tuple(s for s in plan.steps if not isinstance(s, Copy))
     return right(self, replace(plan, steps=steps), signature, options)

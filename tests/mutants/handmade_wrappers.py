@@ -11,12 +11,13 @@ from tests.differential.planted import function
 from tests.mutants.wrong import Plant, WrongBackend, everywhere, method
 from xladev.platforms.cpu import executor as cpu
 from xladev.platforms.interpreter import executor as interpreter
-from xladev.runtime import evaluation, host_communicator
-from xladev.runtime.host_communicator import HostCommunicator
+from xladev.runtime import evaluation
+from xladev.runtime.collectives import host_communicator
+from xladev.runtime.collectives.host_communicator import HostCommunicator
 from xladev.runtime.host_executor import HostExecutor, host_bytes
+from xladev.runtime.launch.random_counter import RandomCounter
 from xladev.runtime.loaded_executable import LaunchContext
 from xladev.runtime.memory import DeviceMemory
-from xladev.runtime.random_counter import RandomCounter
 
 # Around the interpreter: results changed on their way out
 

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.tools.compilers import lacks
-from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.compile import compile_module
 from xladev.compiler.contract import ExportedObject
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions
+from xladev.compiler.partition.assignment import CompileTarget
 from xladev.hlo.ir import HloModule
 from xladev.platforms.cpu.compiler import CpuCompiler
 

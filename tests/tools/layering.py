@@ -121,10 +121,11 @@ def violations(tree: Tree) -> list[str]:
 def _rooms_of_one(tree: Tree) -> list[str]:
     """Modules of `codegen` that one platform alone uses: they belong to that platform."""
     graph = {m.parts: _inner_imports(tree, m) for m in tree.modules}
-    reached: dict[str, set[tuple[str, ...]]] = {}
-    for start in graph:
-        if start[:1] == ("platforms",) and len(start) > 1:
-            reached.setdefault(start[1], set()).update(_reach(graph, start))
+    inside = [parts for parts in graph if parts[:1] == ("platforms",) and len(parts) > 1]
+    reached = {
+        name: _reach(graph, [parts for parts in inside if parts[1] == name])
+        for name in {parts[1] for parts in inside}
+    }
     users = {
         m.path: [name for name, modules in reached.items() if m.parts in modules]
         for m in tree.modules
@@ -143,9 +144,9 @@ def _inner_imports(tree: Tree, module: Module) -> set[tuple[str, ...]]:
 
 
 def _reach(
-    graph: dict[tuple[str, ...], set[tuple[str, ...]]], start: tuple[str, ...]
+    graph: dict[tuple[str, ...], set[tuple[str, ...]]], start: list[tuple[str, ...]]
 ) -> set[tuple[str, ...]]:
-    seen, left = set[tuple[str, ...]](), [start]
+    seen, left = set[tuple[str, ...]](), list(start)
     while left:
         name = left.pop()
         if name in graph and name not in seen:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from xladev.runtime.poison import VARIABLE, poisoning
+from xladev.runtime.buffers.poison import VARIABLE, poisoning
 
 
 @pytest.fixture(autouse=True)

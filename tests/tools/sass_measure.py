@@ -10,10 +10,10 @@ from math import prod
 
 from tests.tools.machine_code import Block, MachineCode, parse_machine_code
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.compile import compile_module
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.options import CompileOptions
+from xladev.compiler.partition.assignment import CompileTarget
 from xladev.hlo.ir import HloModule
 from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.platforms.cuda.compiler import CudaCompiler

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xladev
-from xladev.compiler.whole_file import write_whole
+from xladev.compiler.cache.whole_file import write_whole
 from xladev.errors import DeviceError, FileError, FormatError
 
 TEXT = """HloModule scale

@@ -23,7 +23,7 @@ from xladev.compiler.contract import Compiler
 from xladev.compiler.options import CompileOptions
 from xladev.errors import OptionError, UnsupportedError
 from xladev.hlo.ir import HloModule
-from xladev.runtime.registered_platform import RegisteredPlatform
+from xladev.runtime.plugins.registered_platform import RegisteredPlatform
 from xladev.runtime.registry import current_registry
 
 ALIGNMENT = 16

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xladev.compiler.assignment import (
+from xladev.compiler.compile import compile_module
+from xladev.compiler.executable import Executable
+from xladev.compiler.options import CompileOptions
+from xladev.compiler.partition.assignment import (
     COLLECTIVE_OPCODES,
     CONTROL_OPCODES,
     DEVICE_NUMBER_OPCODES,
     STRUCTURAL_OPCODES,
     CompileTarget,
 )
-from xladev.compiler.compile import compile_module
-from xladev.compiler.executable import Executable
-from xladev.compiler.options import CompileOptions
 from xladev.compiler.prepare import prepare
-from xladev.compiler.program import Program
-from xladev.compiler.thunks import RunExecutable
+from xladev.compiler.program.program import Program
+from xladev.compiler.program.thunks import RunExecutable
 from xladev.errors import UnsupportedError, XladevError
 from xladev.hlo.ir import HloModule
 

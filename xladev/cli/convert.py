@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from xladev.cli.programs import PROGRAM_HELP, load_program
-from xladev.compiler.whole_file import write_whole
+from xladev.compiler.cache.whole_file import write_whole
 from xladev.errors import UsageError
 from xladev.hlo.foreign import foreign_format
 from xladev.hlo.ir import HloModule

@@ -6,7 +6,7 @@ import argparse
 
 from xladev.cli.output import print_json, print_table
 from xladev.errors import one_line
-from xladev.runtime.diagnosis import diagnose
+from xladev.runtime.plugins.diagnosis import diagnose
 from xladev.runtime.registry import current_registry
 
 

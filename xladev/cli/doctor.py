@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from xladev.cli.output import print_json
-from xladev.runtime.diagnosis import Diagnosis, PlatformDiagnosis, PluginDiagnosis, diagnose
+from xladev.runtime.plugins.diagnosis import Diagnosis, PlatformDiagnosis, PluginDiagnosis, diagnose
 from xladev.runtime.registry import current_registry
 
 

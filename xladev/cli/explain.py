@@ -16,7 +16,7 @@ from xladev.cli.whereabouts import copy_rows, placement_rows, print_copies, prin
 from xladev.client import host_targets
 from xladev.compiler.compile import compile_recorded
 from xladev.compiler.compile_record import CompileRecord
-from xladev.compiler.fusion import is_free
+from xladev.compiler.fusion.instruction_fusion import is_free
 from xladev.runtime.registry import current_registry
 from xladev.testing.debug.placement import (
     PlacedKernel,

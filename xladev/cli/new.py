@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xladev.cli.scaffold.names import Names, checked_names
 from xladev.cli.scaffold.template import FULL, MINIMAL, project_files
-from xladev.compiler.whole_file import write_whole
+from xladev.compiler.cache.whole_file import write_whole
 from xladev.errors import UsageError
 from xladev.runtime.registry import Registry, current_registry
 

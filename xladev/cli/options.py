@@ -8,7 +8,7 @@ from typing import Any
 
 from xladev.cli.output import print_json, print_table
 from xladev.compiler.options import OPTION_DOCS, CompileOptions
-from xladev.runtime.platform_options import declared_options
+from xladev.runtime.plugins.platform_options import declared_options
 from xladev.runtime.registry import current_registry
 
 Row = dict[str, Any]

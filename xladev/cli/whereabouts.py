@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xladev.cli.output import print_line
-from xladev.compiler.assignment import EVALUATOR, SDK
+from xladev.compiler.partition.assignment import EVALUATOR, SDK
 from xladev.testing.debug.placement import CopiedValue, Placement
 
 SHOWN = 20

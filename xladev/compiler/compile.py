@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from xladev.compiler.assignment import (
+from xladev.compiler.compile_record import CompileRecord, RegionRecord, recorded_region
+from xladev.compiler.compile_report import dumped_report
+from xladev.compiler.executable import Executable
+from xladev.compiler.options import CompileOptions
+from xladev.compiler.partition.assignment import (
     CONTROL_OPCODES,
     EVALUATOR,
     SDK,
@@ -17,23 +21,19 @@ from xladev.compiler.assignment import (
     assign,
     refuse_fallbacks,
 )
-from xladev.compiler.collective_thunk import CollectivePlan, simple_reduction
-from xladev.compiler.compile_record import CompileRecord, RegionRecord, recorded_region
-from xladev.compiler.compile_report import dumped_report
-from xladev.compiler.dynamic_interface import with_dynamic_interface
-from xladev.compiler.exchange_check import check_exchanges
-from xladev.compiler.executable import Executable
-from xladev.compiler.memory_spaces import entry_spaces, in_spaces
-from xladev.compiler.options import CompileOptions
-from xladev.compiler.partition import Region, Step, callees, cut
+from xladev.compiler.partition.exchange_check import check_exchanges
+from xladev.compiler.partition.memory_spaces import entry_spaces, in_spaces
+from xladev.compiler.partition.partition import Region, Step, callees, cut
+from xladev.compiler.partition.region_compile import compile_region
+from xladev.compiler.partition.value_leaves import ValueLeaf, sources
 from xladev.compiler.prepare import instrumented_by, prepare
-from xladev.compiler.procedure_builder import RESULT_STEP, TRANSFER_STEP, ProcedureBuilder
-from xladev.compiler.program import ConstantData, Procedure, Program, Slot
-from xladev.compiler.program_check import check_program
-from xladev.compiler.region_compile import compile_region
+from xladev.compiler.program.collective_thunk import CollectivePlan, simple_reduction
+from xladev.compiler.program.dynamic_interface import with_dynamic_interface
+from xladev.compiler.program.procedure_builder import RESULT_STEP, TRANSFER_STEP, ProcedureBuilder
+from xladev.compiler.program.program import ConstantData, Procedure, Program, Slot
+from xladev.compiler.program.program_check import check_program
+from xladev.compiler.program.thunks import RunExecutable
 from xladev.compiler.signature import Signature
-from xladev.compiler.thunks import RunExecutable
-from xladev.compiler.value_leaves import ValueLeaf, sources
 from xladev.errors import OutOfMemoryError
 from xladev.hlo.device_groups import device_groups
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from xladev.compiler.assignment import Assignment
-from xladev.compiler.kernel_plan import KernelPlan
-from xladev.compiler.partition import Step
-from xladev.compiler.program import Program
+from xladev.compiler.partition.assignment import Assignment
+from xladev.compiler.partition.partition import Step
+from xladev.compiler.plan.kernel_plan import KernelPlan
+from xladev.compiler.program.program import Program
 from xladev.hlo.ir import HloComputation, HloModule
 from xladev.instrument import Decision, collect_decisions
 from xladev.passes.pipeline import PassRecord

@@ -13,25 +13,25 @@ from types import MappingProxyType
 
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.arena import arena_alignment
+from xladev.compiler.buffers.arena import arena_alignment
 from xladev.compiler.compile_record import note_plan
 from xladev.compiler.contract import Compiler
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.executable import Executable
-from xladev.compiler.fusion import Defuser
-from xladev.compiler.fusion_pipeline import CompilerMethod, fusion_passes, plugin_name
+from xladev.compiler.fusion.fusion_pipeline import CompilerMethod, fusion_passes, plugin_name
+from xladev.compiler.fusion.instruction_fusion import Defuser
+from xladev.compiler.fusion.multi_output_fusion import MultiOutputFusion
 from xladev.compiler.isolation import expect, plugin_call
 from xladev.compiler.kernel_code import KernelCode
-from xladev.compiler.kernel_plan import KernelPlan
-from xladev.compiler.kernel_table import ProgramKernels
-from xladev.compiler.layout import LayoutNormalization
-from xladev.compiler.leaves import leaf_shapes
-from xladev.compiler.memory_plan import plan_memory
-from xladev.compiler.multi_output_fusion import MultiOutputFusion
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.plan_file import plan_executable
+from xladev.compiler.plan.kernel_plan import KernelPlan
+from xladev.compiler.plan.kernel_table import ProgramKernels
+from xladev.compiler.plan.layout import LayoutNormalization
+from xladev.compiler.plan.leaves import leaf_shapes
+from xladev.compiler.plan.memory_plan import plan_memory
+from xladev.compiler.plan.plan_file import plan_executable
 from xladev.compiler.signature import Alias, Signature
-from xladev.compiler.stream_choice import Spread
+from xladev.compiler.streams.stream_choice import Spread
 from xladev.errors import UnsupportedError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloInstruction, HloModule

@@ -6,7 +6,7 @@ on: written out it would fill any memory. Such programs are refused before work 
 
 from __future__ import annotations
 
-from xladev.compiler.program_check import MAX_NESTING
+from xladev.compiler.program.program_check import MAX_NESTING
 from xladev.errors import CompileError
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 

@@ -10,22 +10,22 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from xladev.compiler.arena import arena_alignment
-from xladev.compiler.assignment import CompileTarget
-from xladev.compiler.attention_fusion import AttentionFusion
-from xladev.compiler.expansion import ExpandRejected
-from xladev.compiler.fusion import Defuser, Fusion
+from xladev.compiler.buffers.arena import arena_alignment
+from xladev.compiler.fusion.attention_fusion import AttentionFusion
+from xladev.compiler.fusion.instruction_fusion import Defuser, Fusion
+from xladev.compiler.fusion.multi_output_fusion import MultiOutputFusion
+from xladev.compiler.fusion.own_broadcasts import OwnBroadcasts
+from xladev.compiler.fusion.row_fusion import RowFusion
 from xladev.compiler.isolation import plugin_call
 from xladev.compiler.kernel_compiler import PLAIN, KernelCompiler
-from xladev.compiler.layout import LayoutNormalization
-from xladev.compiler.memory_plan import PIPELINE
-from xladev.compiler.multi_output_fusion import MultiOutputFusion
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.own_broadcasts import OwnBroadcasts
+from xladev.compiler.partition.assignment import CompileTarget
+from xladev.compiler.partition.expansion import ExpandRejected
+from xladev.compiler.plan.layout import LayoutNormalization
+from xladev.compiler.plan.memory_plan import PIPELINE
 from xladev.compiler.prepare import EXPANSION, RANDOM, STATIC
-from xladev.compiler.rematerialization import Rematerialization
-from xladev.compiler.row_fusion import RowFusion
-from xladev.compiler.schedule import Schedule
+from xladev.compiler.schedule.rematerialization import Rematerialization
+from xladev.compiler.schedule.schedule import Schedule
 from xladev.passes.default import clean_up_pipeline, default_pipeline
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.pipeline import HloPassPipeline

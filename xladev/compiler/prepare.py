@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from xladev.compiler.assignment import STRUCTURAL_OPCODES, CompileTarget
-from xladev.compiler.expansion import ExpandRejected
 from xladev.compiler.limits import refuse_depth, refuse_growth
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.sharding_check import refuse_sharded
+from xladev.compiler.partition.assignment import STRUCTURAL_OPCODES, CompileTarget
+from xladev.compiler.partition.expansion import ExpandRejected
+from xladev.compiler.partition.sharding_check import refuse_sharded
 from xladev.errors import LiteralError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloInstruction, HloModule

@@ -13,12 +13,7 @@ from xladev.errors import ArgumentError, DeviceLostError, XladevError
 from xladev.hlo.physical import HostArray, physical_nbytes, unpack
 from xladev.hlo.shape import Shape
 from xladev.runtime.buffer import Buffer
-from xladev.runtime.definition_event import DEFINED, DefinitionEvent
-from xladev.runtime.device import Device
-from xladev.runtime.launch_error import located
-from xladev.runtime.memory import HostBytes
-from xladev.runtime.stream import finish
-from xladev.runtime.transfer import (
+from xladev.runtime.buffers.transfer import (
     SIZE_SHAPE,
     check_fits,
     download,
@@ -30,7 +25,12 @@ from xladev.runtime.transfer import (
     view,
     wrap,
 )
-from xladev.runtime.turn import end_turn
+from xladev.runtime.device import Device
+from xladev.runtime.launch.definition_event import DEFINED, DefinitionEvent
+from xladev.runtime.launch.launch_error import located
+from xladev.runtime.launch.turn import end_turn
+from xladev.runtime.memory import HostBytes
+from xladev.runtime.stream import finish
 
 _DLPACK_CPU = (1, 0)
 _DLPACK_CUDA = 2

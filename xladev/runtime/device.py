@@ -16,13 +16,13 @@ from xladev.hlo.physical import physical_nbytes
 from xladev.hlo.shape import Shape
 from xladev.instrument import logger
 from xladev.instrument.trace import settle_traces
-from xladev.runtime.allocator import Allocator
 from xladev.runtime.buffer import Buffer
-from xladev.runtime.definition_event import DefinitionEvent, Failure
+from xladev.runtime.buffers.allocator import Allocator
 from xladev.runtime.executor import Executor
+from xladev.runtime.launch.definition_event import DefinitionEvent, Failure
+from xladev.runtime.launch.turn import Turn
 from xladev.runtime.memory import DeviceMemory, MemoryStats
 from xladev.runtime.stream import Stream
-from xladev.runtime.turn import Turn
 
 _log = logger("runtime")
 

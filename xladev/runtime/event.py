@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from xladev.errors import XladevError
-from xladev.runtime.watcher import watch
+from xladev.runtime.host.watcher import watch
 
 
 class Event(ABC):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from xladev.runtime.memory import DeviceMemory
 
 if TYPE_CHECKING:
-    from xladev.runtime.collectives import Collectives
-    from xladev.runtime.door import Door, Doorway
+    from xladev.runtime.collectives.launch_collectives import Collectives
+    from xladev.runtime.launch.door import Door, Doorway
     from xladev.runtime.stream import Stream
 
 

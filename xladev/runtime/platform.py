@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from xladev.runtime.collectives.host_communicator import HostCommunicator
 from xladev.runtime.communicator import Communicator
 from xladev.runtime.executor import Executor
-from xladev.runtime.host_communicator import HostCommunicator
 
 MAX_DEVICES = 4096
 """Most devices of one platform: all are opened where all are asked for, and a count beyond it is

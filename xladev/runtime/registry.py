@@ -12,7 +12,7 @@ from xladev.instrument import logger
 from xladev.runtime.device import Device
 from xladev.runtime.device_name import parse_device_name
 from xladev.runtime.hookspecs import PlatformSpec
-from xladev.runtime.plugins import (
+from xladev.runtime.plugins.loading import (
     SHIPPED,
     Finder,
     LoadedPlugin,
@@ -20,7 +20,7 @@ from xladev.runtime.plugins import (
     installed_plugins,
     load_plugins,
 )
-from xladev.runtime.registered_platform import RegisteredPlatform
+from xladev.runtime.plugins.registered_platform import RegisteredPlatform
 
 _log = logger("plugin")
 _OF = " of distribution "

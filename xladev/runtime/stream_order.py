@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xladev.compiler.kernel_plan import Parallel
-from xladev.compiler.stream_waits import MAIN, START
+from xladev.compiler.plan.kernel_plan import Parallel
+from xladev.compiler.streams.stream_waits import MAIN, START
 from xladev.runtime.event import Event
 from xladev.runtime.stream import Stream, finish
 

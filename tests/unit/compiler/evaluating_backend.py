@@ -16,12 +16,12 @@ from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.proto import read_module, write_module
 from xladev.hlo.text import parse_module
-from xladev.runtime.allocator import Allocator
+from xladev.runtime.buffers.allocator import Allocator
 from xladev.runtime.executor import Kernel
 from xladev.runtime.host_executor import HostExecutor, host_bytes
+from xladev.runtime.launch.plan_executable import load_plan_or_program
 from xladev.runtime.loaded_executable import LaunchContext
 from xladev.runtime.memory import DeviceMemory
-from xladev.runtime.plan_executable import load_plan_or_program
 from xladev.runtime.stream import Stream, SynchronousStream
 
 

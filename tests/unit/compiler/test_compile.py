@@ -12,8 +12,8 @@ from tests.unit.compiler.sample_programs import (
 from tests.unit.compiler.subset_backend import Subset, subset_registry
 from xladev import client
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.program_file import program_from_bytes, program_to_bytes
-from xladev.compiler.thunks import RunExecutable, Transfer, While
+from xladev.compiler.program.program_file import program_from_bytes, program_to_bytes
+from xladev.compiler.program.thunks import RunExecutable, Transfer, While
 from xladev.errors import CompileError, LiteralError, OutOfMemoryError, UnsupportedError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.opset import OPSET

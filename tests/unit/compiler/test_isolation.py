@@ -26,7 +26,7 @@ from xladev.hlo.custom_calls.definition import CustomCall
 from xladev.hlo.custom_calls.registry import register, unregister
 from xladev.hlo.text import parse_module
 from xladev.platforms.template_npu.executor import TemplateNpuExecutor
-from xladev.runtime.launchable import Launchable
+from xladev.runtime.launch.launchable import Launchable
 from xladev.runtime.registry import Registry, using_registry
 
 X = np.arange(4, dtype=np.float32)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.region_compile import compile_region
+from xladev.compiler.partition.assignment import CompileTarget
+from xladev.compiler.partition.region_compile import compile_region
 from xladev.compiler.support import YES, Support, no
 from xladev.errors import ArgumentError, PluginError
 from xladev.hlo.ir import HloInstruction

@@ -5,7 +5,7 @@ import pytest
 
 from xladev.client import compile
 from xladev.compiler.limits import MOST_WRITTEN_OUT, refuse_depth, refuse_growth
-from xladev.compiler.program_check import MAX_NESTING
+from xladev.compiler.program.program_check import MAX_NESTING
 from xladev.errors import CompileError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module, print_module

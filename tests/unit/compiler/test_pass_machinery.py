@@ -16,19 +16,19 @@ import xladev
 from tests.unit.compiler.evaluating_backend import EvaluatingCompiler
 from tests.unit.compiler.sample_programs import CROSSING, LOOP_AND_BRANCH
 from xladev.client import host_targets
-from xladev.compiler.assignment import CompileTarget
-from xladev.compiler.buffer_assignment import assign_buffers
+from xladev.compiler.buffers.buffer_assignment import assign_buffers
 from xladev.compiler.compile import compile_module, compile_recorded
 from xladev.compiler.contract import Compiler
-from xladev.compiler.fusion_pipeline import fusion_passes
+from xladev.compiler.fusion.fusion_pipeline import fusion_passes
 from xladev.compiler.kernel_compiler import KernelCompiler
-from xladev.compiler.kernel_plan import KernelPlan
-from xladev.compiler.memory_plan import plan_memory
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.partition import cut
+from xladev.compiler.partition.assignment import CompileTarget
+from xladev.compiler.partition.partition import cut
+from xladev.compiler.partition.region_module import region_module
 from xladev.compiler.pass_table import SDK_PASSES, listed_passes, passes_of
+from xladev.compiler.plan.kernel_plan import KernelPlan
+from xladev.compiler.plan.memory_plan import plan_memory
 from xladev.compiler.prepare import prepare
-from xladev.compiler.region_module import region_module
 from xladev.errors import VerifyError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.names import with_unique_names
@@ -233,10 +233,10 @@ def compile_chained(
         chain.add(made.module)
         return made
 
-    patch.setattr("xladev.compiler.procedure_builder.region_module", cut_out)
+    patch.setattr("xladev.compiler.program.procedure_builder.region_module", cut_out)
     patch.setattr("xladev.compiler.compile.cut", spied(cut, "cut", chain))
     assigned = spied(assign_buffers, "assign_buffers", chain)
-    patch.setattr("xladev.compiler.memory_plan.assign_buffers", assigned)
+    patch.setattr("xladev.compiler.plan.memory_plan.assign_buffers", assigned)
     compiled = spied(KernelCompiler.compile, "compile", chain, at=1)
     patch.setattr(KernelCompiler, "compile", compiled)
     module = parse_module(text)
@@ -294,7 +294,7 @@ def _unwatched_schedule(patch: pytest.MonkeyPatch) -> None:
     def step(each: HloModulePass, module: HloModule, pipeline: str) -> HloModule:
         return _renamed(each.run(module))
 
-    patch.setattr("xladev.compiler.memory_plan.run_pass", step)
+    patch.setattr("xladev.compiler.plan.memory_plan.run_pass", step)
 
 
 PLANTED = [_before_planning, _before_kernels, _after_preparation, _unwatched_schedule]

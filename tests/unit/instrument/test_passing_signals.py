@@ -16,8 +16,8 @@ import pytest
 import xladev
 from xladev.aot.files import write_together
 from xladev.aot.selection import _read_array
-from xladev.compiler.store import Store
-from xladev.compiler.whole_file import write_whole
+from xladev.compiler.cache.store import Store
+from xladev.compiler.cache.whole_file import write_whole
 from xladev.errors import FileError
 from xladev.hlo.load import read_file
 from xladev.instrument import pass_interruption

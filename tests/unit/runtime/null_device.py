@@ -23,11 +23,11 @@ from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.physical import pack, unpack
 from xladev.hlo.proto import read_module, write_module
 from xladev.hlo.shape import array, tuple_of
+from xladev.runtime.collectives.host_communicator import HostCommunicator
 from xladev.runtime.evaluation import evaluate_bytes
 from xladev.runtime.event import Event
 from xladev.runtime.executor import Executor, Kernel
 from xladev.runtime.hookspecs import PlatformSpec
-from xladev.runtime.host_communicator import HostCommunicator
 from xladev.runtime.loaded_executable import LoadedExecutable
 from xladev.runtime.memory import DeviceMemory, MemoryStats
 from xladev.runtime.platform import Platform

@@ -15,13 +15,13 @@ from tests.unit.compiler.nested_programs import nested_program
 from tests.unit.compiler.sample_programs import LOOP_AND_BRANCH, loop_and_branch_arguments
 from xladev import client
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.assignment import CompileTarget
+from xladev.compiler.cache.program_cache import program_key
+from xladev.compiler.cache.store import Store
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
-from xladev.compiler.leaves import leaf_shapes
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.program_cache import program_key
-from xladev.compiler.store import Store
+from xladev.compiler.partition.assignment import CompileTarget
+from xladev.compiler.plan.leaves import leaf_shapes
 from xladev.errors import FormatError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloComputation, HloModule

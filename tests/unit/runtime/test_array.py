@@ -15,7 +15,7 @@ from xladev.hlo.shape import Layout, Shape, Tile, array
 from xladev.runtime.array import from_dlpack, put, to_device
 from xladev.runtime.device import Device
 from xladev.runtime.host_executor import HostExecutor, host_address
-from xladev.runtime.launchable import Launchable
+from xladev.runtime.launch.launchable import Launchable
 from xladev.runtime.registry import Registry
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -8,7 +8,7 @@ import pytest
 import xladev
 from tests.unit.loops import around, counted
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.thunks import RunExecutable, While
+from xladev.compiler.program.thunks import RunExecutable, While
 from xladev.hlo.text import parse_module
 from xladev.instrument import tracing
 

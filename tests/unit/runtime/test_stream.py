@@ -7,9 +7,9 @@ import pytest
 
 from tests.unit.runtime.null_device import Driver, Executor1, NullEvent, null_device
 from xladev.errors import ArgumentError, ExecutionError, PluginError
-from xladev.runtime.definition_event import DefinitionEvent
 from xladev.runtime.event import READY
 from xladev.runtime.host_executor import HostExecutor, host_address, host_bytes
+from xladev.runtime.launch.definition_event import DefinitionEvent
 from xladev.runtime.stream import SynchronousStream
 
 DATA = np.arange(8, dtype=np.uint8)

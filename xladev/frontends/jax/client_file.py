@@ -14,7 +14,7 @@ from typing import Any
 
 from xladev.client import load_compiled
 from xladev.compiler.json_values import DAMAGE, number_rows, numbers, parse_json, shown, text
-from xladev.compiler.program_file import program_from_bytes, program_pieces
+from xladev.compiler.program.program_file import program_from_bytes, program_pieces
 from xladev.errors import FormatError, UnsupportedError
 from xladev.frontends.jax.conversion import ShownProgram
 from xladev.frontends.jax.entry_interface import EntryInterface, Place

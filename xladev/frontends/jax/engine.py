@@ -32,7 +32,7 @@ from xladev.frontends.jax.platform_client import PlatformClient
 from xladev.hlo.shape import array as array_shape
 from xladev.instrument import interruption, is_interruption
 from xladev.runtime.array import DeviceArray, put, to_device
-from xladev.runtime.definition_event import DefinitionEvent
+from xladev.runtime.launch.definition_event import DefinitionEvent
 
 if TYPE_CHECKING:
     from xladev.frontends.jax.profiler import Session

@@ -7,8 +7,8 @@ import hashlib
 from collections.abc import Iterator, Sequence
 
 from xladev.client import CompiledModule
-from xladev.compiler.program import Program
-from xladev.compiler.thunks import Constant, Evaluate, RunExecutable, Thunk, Transfer
+from xladev.compiler.program.program import Program
+from xladev.compiler.program.thunks import Constant, Evaluate, RunExecutable, Thunk, Transfer
 from xladev.frontends.jax.callbacks import Callback
 from xladev.frontends.jax.compile_options import write_device_assignment
 from xladev.frontends.jax.conversion import ShownProgram

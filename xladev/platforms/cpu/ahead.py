@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xladev.codegen.llvm import ModuleBuilder
-from xladev.compiler.kernel_plan import KernelPlan
+from xladev.compiler.plan.kernel_plan import KernelPlan
 from xladev.errors import CompileError
 from xladev.platforms.cpu.builtins import builtin_text
 from xladev.platforms.cpu.codegen.sharing import PARALLEL

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from xladev.runtime.door import Doorway
+from xladev.runtime.buffers.ledger import Account
 from xladev.runtime.executor import Executor
-from xladev.runtime.ledger import Account
+from xladev.runtime.launch.door import Doorway
 
 KEPT_NBYTES = 1 << 27
 """Most bytes that a pool keeps; when more become free, it lets go of all it has."""

@@ -11,17 +11,17 @@ from xladev.codegen.attention import Attention
 from xladev.codegen.folds import fold_of
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import ModuleBuilder
-from xladev.compiler.attention_fusion import AttentionFusion
 from xladev.compiler.contract import ExportedObject
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
-from xladev.compiler.fusion_pipeline import fusion_passes
+from xladev.compiler.fusion.attention_fusion import AttentionFusion
+from xladev.compiler.fusion.fusion_pipeline import fusion_passes
+from xladev.compiler.fusion.multi_output_fusion import loop_space
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
-from xladev.compiler.kernel_plan import KernelPlan
-from xladev.compiler.multi_output_fusion import loop_space
-from xladev.compiler.operations import pack_operations
 from xladev.compiler.options import CompileOptions, PlatformOption
+from xladev.compiler.plan.kernel_plan import KernelPlan
+from xladev.compiler.plan.operations import pack_operations
 from xladev.compiler.signature import Signature
 from xladev.compiler.support import YES, Support, no
 from xladev.errors import UnsupportedError

@@ -13,8 +13,8 @@ from typing import Any
 
 from xladev import instrument
 from xladev.codegen.llvm import TargetTraits
-from xladev.compiler.fusion import kernel_programs, without_dead
-from xladev.compiler.kernel_table import kernel_computation
+from xladev.compiler.fusion.instruction_fusion import kernel_programs, without_dead
+from xladev.compiler.plan.kernel_table import kernel_computation
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Array, Literal

@@ -11,8 +11,8 @@ from xladev.hlo.physical import is_plain, physical_nbytes
 from xladev.hlo.shape import Shape
 from xladev.platforms.cpu.block_pool import BlockHome, BlockPool
 from xladev.platforms.cpu.native_door import NativeDoor
-from xladev.runtime.door import Door, Doorway
-from xladev.runtime.ledger import Ledger
+from xladev.runtime.buffers.ledger import Ledger
+from xladev.runtime.launch.door import Door, Doorway
 
 MOST_ARRAYS = 4096
 """Most parameters and results: their addresses lie on the stack."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xladev.codegen.llvm import ModuleBuilder
-from xladev.compiler.kernel_plan import Branch, KernelPlan, Loop, RunKernel, Step
+from xladev.compiler.plan.kernel_plan import Branch, KernelPlan, Loop, RunKernel, Step
 
 FEW_TRIPS = 16
 """Iterations of a scalar loop, a few nanoseconds of work, that are not worth the passes."""

@@ -18,9 +18,9 @@ from xladev.platforms.cpu.loaded_code import load_code
 from xladev.platforms.cpu.native_door import native_door
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.recorder import RECORDER, TracedProgram
-from xladev.runtime.door import Door, Doorway
+from xladev.runtime.buffers.ledger import Account
 from xladev.runtime.host_executor import HostExecutor, host_address
-from xladev.runtime.ledger import Account
+from xladev.runtime.launch.door import Door, Doorway
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable, NativeEntry
 from xladev.runtime.memory import DeviceMemory
 from xladev.runtime.stream import Stream

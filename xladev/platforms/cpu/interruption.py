@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from xladev.codegen.llvm import I64, FunctionBuilder, Value
-from xladev.compiler.kernel_plan import Copy, KernelPlan, RunKernel, Step
+from xladev.compiler.plan.kernel_plan import Copy, KernelPlan, RunKernel, Step
 from xladev.instrument.interruption import (
     add_signal_counter,
     keep,

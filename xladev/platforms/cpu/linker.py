@@ -19,7 +19,7 @@ from xladev.codegen.llvm import (
     TargetTraits,
     Value,
 )
-from xladev.compiler.kernel_plan import (
+from xladev.compiler.plan.kernel_plan import (
     Branch,
     Copy,
     KernelPlan,

@@ -14,13 +14,13 @@ import numpy as np
 
 from xladev.platforms.cpu.object_layouts import UnknownLayout
 from xladev.runtime.buffer import Buffer
+from xladev.runtime.buffers.ledger import GENERATION
 from xladev.runtime.host_executor import HostMemory
-from xladev.runtime.ledger import GENERATION
 from xladev.runtime.memory import DeviceMemory
 
 if TYPE_CHECKING:
     from xladev.platforms.cpu.block_pool import BlockPool
-    from xladev.runtime.ledger import Ledger
+    from xladev.runtime.buffers.ledger import Ledger
 
 HEADER_NBYTES = 128
 """Bytes of a block before its memory, which begins at a multiple of 64 like the block."""

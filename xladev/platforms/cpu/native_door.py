@@ -21,12 +21,12 @@ from xladev.platforms.cpu.native_block import NativeBlock, block_type, keep_fore
 from xladev.platforms.cpu.object_cache import load_cached
 from xladev.platforms.cpu.object_layouts import UnknownLayout, field_offsets
 from xladev.platforms.cpu.recorder import RECORDER
-from xladev.runtime.allocator import AllocatedBuffer
 from xladev.runtime.array import DeviceArray
-from xladev.runtime.definition_event import DEFINED
+from xladev.runtime.buffers.allocator import AllocatedBuffer
+from xladev.runtime.buffers.poison import poison_address
 from xladev.runtime.host_executor import HostMemory
+from xladev.runtime.launch.definition_event import DEFINED
 from xladev.runtime.memory import DeviceMemory
-from xladev.runtime.poison import poison_address
 
 _log = logger("runtime")
 _lock = threading.Lock()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import llvmlite
 
-from xladev.compiler.store import entry_key, store_of_environment
+from xladev.compiler.cache.store import entry_key, store_of_environment
 from xladev.errors import FormatError
 from xladev.instrument import logger
 from xladev.platforms.cpu.engine import LoadedObject, compile_text, host_cpu, target_name

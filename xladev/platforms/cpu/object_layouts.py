@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from xladev.runtime.allocator import AllocatedBuffer
 from xladev.runtime.array import DeviceArray
+from xladev.runtime.buffers.allocator import AllocatedBuffer
 from xladev.runtime.host_executor import HostMemory
 from xladev.runtime.memory import DeviceMemory
 

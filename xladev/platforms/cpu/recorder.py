@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from xladev.compiler.operations import Operation, unpack_operations
+from xladev.compiler.plan.operations import Operation, unpack_operations
 from xladev.instrument import TraceEvent, add_trace_source
 from xladev.platforms.cpu.native_block import keep_forever
 from xladev.platforms.cpu.object_cache import load_cached

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from xladev.compiler.operations import Operation
+from xladev.compiler.plan.operations import Operation
 from xladev.instrument import TraceEvent
 from xladev.instrument.trace import COUNTER, thread_tracks
 from xladev.platforms.cpu.helpers import help_events

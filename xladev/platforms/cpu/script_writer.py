@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from xladev.codegen.llvm import ModuleBuilder
-from xladev.compiler.kernel_plan import Copy, KernelPlan, RunKernel, Slice, Space, Step
+from xladev.compiler.plan.kernel_plan import Copy, KernelPlan, RunKernel, Slice, Space, Step
 from xladev.platforms.cpu.marks import BEGIN, COPY, END
 from xladev.platforms.cpu.script import ARGUMENTS, RESULTS, SCRATCH, Kind, Operation, Script
 from xladev.platforms.cpu.script_code import NoScriptError, Place, ScriptCode

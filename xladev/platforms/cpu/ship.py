@@ -11,12 +11,12 @@ from itertools import product
 from pathlib import Path
 
 from xladev.codegen.llvm import ModuleBuilder
-from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.compile import compile_module
 from xladev.compiler.executable import Executable
 from xladev.compiler.kernel_code import KernelCode
-from xladev.compiler.kernel_plan import KernelPlan
 from xladev.compiler.options import CompileOptions
+from xladev.compiler.partition.assignment import CompileTarget
+from xladev.compiler.plan.kernel_plan import KernelPlan
 from xladev.compiler.signature import Signature
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.codegen.products.catalogue import call_all_products

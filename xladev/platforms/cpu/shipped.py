@@ -16,7 +16,7 @@ from pathlib import Path
 
 from xladev import __version__, instrument
 from xladev.codegen.llvm import ModuleBuilder, TargetTraits
-from xladev.compiler.code_stamp import code_stamp
+from xladev.compiler.cache.code_stamp import code_stamp
 from xladev.compiler.json_values import DAMAGE, parse_json, shown
 from xladev.instrument import logger
 from xladev.platforms.cpu.engine import host_cpu, target_traits

@@ -12,7 +12,7 @@ import numpy as np
 
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.executable import Executable
-from xladev.compiler.kernel_plan import KernelPlan, RunKernel, Slice, Space
+from xladev.compiler.plan.kernel_plan import KernelPlan, RunKernel, Slice, Space
 from xladev.compiler.signature import Signature
 from xladev.hlo.shape import Shape
 from xladev.platforms.cpu.executor import CpuExecutor, CpuLoadedExecutable

@@ -16,10 +16,10 @@ import llvmlite
 
 from xladev import __version__, instrument
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.code_stamp import code_stamp
+from xladev.compiler.cache.code_stamp import code_stamp
+from xladev.compiler.cache.store import entry_key, store_of_environment
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.store import entry_key, store_of_environment
 from xladev.errors import OptionError
 from xladev.platforms.cpu.codegen.choices import Choice, choices
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from xladev.codegen.attention import Attention
-from xladev.compiler.attention_fusion import attention_groups
+from xladev.compiler.fusion.attention_fusion import attention_groups
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule

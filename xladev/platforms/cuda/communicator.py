@@ -19,9 +19,9 @@ from xladev.platforms.cuda.driver.interface import DriverGroup, Share
 from xladev.platforms.cuda.faults import driver_errors
 from xladev.platforms.cuda.libraries.collectives import BYTES, SUMS, Collective
 from xladev.platforms.cuda.stream import CudaStream, device_address
+from xladev.runtime.collectives.host_communicator import HostCommunicator
 from xladev.runtime.communicator import Participant, Reduction
 from xladev.runtime.executor import Executor
-from xladev.runtime.host_communicator import HostCommunicator
 from xladev.runtime.memory import DeviceMemory
 
 _OF_FLOATS = frozenset({"add", "multiply"})

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.attention_fusion import AttentionFusion
 from xladev.compiler.description import DeviceDescription
-from xladev.compiler.fusion_pipeline import fusion_passes
+from xladev.compiler.fusion.attention_fusion import AttentionFusion
+from xladev.compiler.fusion.fusion_pipeline import fusion_passes
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.options import CompileOptions, PlatformOption

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xladev.compiler.store import entry_key, store_of_environment
+from xladev.compiler.cache.store import entry_key, store_of_environment
 from xladev.errors import CompileError
 from xladev.instrument import counter, logger
 from xladev.platforms.cuda.toolkit import assemble, ptxas_path

@@ -13,9 +13,9 @@ from xladev.platforms.cuda.driver.emulated import EmulatedDriver
 from xladev.platforms.cuda.driver.interface import Driver, DriverError
 from xladev.platforms.cuda.executor import CudaExecutor
 from xladev.platforms.cuda.faults import driver_errors
+from xladev.runtime.collectives.host_communicator import HostCommunicator
 from xladev.runtime.communicator import Communicator
 from xladev.runtime.executor import Executor
-from xladev.runtime.host_communicator import HostCommunicator
 from xladev.runtime.platform import Platform
 from xladev.runtime.virtual_devices import provided_device_count, virtual_device_count
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from xladev import __version__
-from xladev.compiler.assignment import RANDOM_STATE_OPCODE, exchanges
 from xladev.compiler.contract import Compiler
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions, PlatformOption
+from xladev.compiler.partition.assignment import RANDOM_STATE_OPCODE, exchanges
 from xladev.compiler.signature import Signature
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloInstruction, HloModule, reachable

@@ -9,8 +9,8 @@ from xladev.hlo.ir import HloModule
 from xladev.hlo.proto import read_module
 from xladev.runtime.evaluation import evaluate_bytes
 from xladev.runtime.host_executor import HostExecutor, host_bytes
+from xladev.runtime.launch.random_counter import RandomCounter
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
-from xladev.runtime.random_counter import RandomCounter
 from xladev.runtime.stream import Stream
 
 

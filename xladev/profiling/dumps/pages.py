@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from xladev.compiler.whole_file import write_whole
+from xladev.compiler.cache.whole_file import write_whole
 from xladev.errors import XladevError
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.text import parse_module

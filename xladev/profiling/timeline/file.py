@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from xladev.compiler.whole_file import write_whole
+from xladev.compiler.cache.whole_file import write_whole
 from xladev.errors import FileError, FormatError
 from xladev.instrument import pass_interruption
 

@@ -14,7 +14,7 @@ from xladev.instrument import Trace, TraceEvent, logger, trace_counter, tracing
 from xladev.instrument.trace import MOST_EVENTS
 from xladev.profiling.timeline.chrome import chrome_trace
 from xladev.profiling.timeline.file import check_writable, write_trace
-from xladev.runtime.exit import open_devices
+from xladev.runtime.host.exit import open_devices
 
 _log = logger("profile")
 

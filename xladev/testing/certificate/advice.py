@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from xladev.runtime.tiers import TIERS, Tier
+from xladev.runtime.plugins.tiers import TIERS, Tier
 from xladev.testing.certificate.installation import Backend
 from xladev.testing.certificate.levels import LEVELS, Level
 from xladev.testing.certificate.verdict import Coverage, floors

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 
 from xladev.errors import DeviceError, UsageError, XladevError
-from xladev.runtime.diagnosis import Diagnosis, PlatformDiagnosis, diagnose
+from xladev.runtime.plugins.diagnosis import Diagnosis, PlatformDiagnosis, diagnose
+from xladev.runtime.plugins.tiers import TIERS
 from xladev.runtime.registry import Registry, current_registry
-from xladev.runtime.tiers import TIERS
 from xladev.testing.certificate.plugin_files import plugin_files
 from xladev.testing.worker import Status, Worker
 

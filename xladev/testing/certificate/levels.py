@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xladev.errors import UsageError
-from xladev.runtime.tiers import TIERS
+from xladev.runtime.plugins.tiers import TIERS
 
 _FLOORS = {1: (0.0, 0.0), 2: (0.01, 0.01), 3: (0.05, 0.10), 4: (0.10, 0.25), 5: (0.25, 0.50)}
 """Level -> least share of programs and of floating-point work; the last one holds above it."""

@@ -16,7 +16,7 @@ from importlib.metadata import Distribution
 from importlib.util import find_spec
 from pathlib import Path, PurePath
 
-from xladev.runtime.plugins import installed_plugins
+from xladev.runtime.plugins.loading import installed_plugins
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xladev.errors import printable
-from xladev.runtime.tiers import TIERS
+from xladev.runtime.plugins.tiers import TIERS
 from xladev.testing.certificate.certificate import Certificate
 from xladev.testing.certificate.levels import level_of
 from xladev.testing.certificate.verdict import Coverage

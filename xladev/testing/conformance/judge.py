@@ -13,7 +13,7 @@ from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Array
 from xladev.hlo.multi_device import topology_of
 from xladev.hlo.verifier import verify
-from xladev.runtime.transfer import shape_of
+from xladev.runtime.buffers.transfer import shape_of
 from xladev.testing.conformance.case import AnyCase, Case, Check, Row
 from xladev.testing.conformance.patterns import pattern_of
 from xladev.testing.conformance.saving import save_failure

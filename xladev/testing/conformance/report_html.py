@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from xladev.errors import printable
-from xladev.runtime.tiers import TIERS
+from xladev.runtime.plugins.tiers import TIERS
 from xladev.testing.conformance.matrix import COLUMNS, Matrix
 from xladev.testing.conformance.report_markdown import fallback_reasons
 from xladev.testing.conformance.single_op import share_text

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xladev.errors import printable
-from xladev.runtime.tiers import TIERS
+from xladev.runtime.plugins.tiers import TIERS
 from xladev.testing.conformance.matrix import COLUMNS, Matrix
 from xladev.testing.conformance.single_op import share_text
 from xladev.testing.conformance.status import Result, Status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from xladev.runtime.tiers import TIERS
+from xladev.runtime.plugins.tiers import TIERS
 from xladev.testing.conformance.location import suite_folder
 from xladev.testing.conformance.settings import Settings
 from xladev.testing.conformance.single_op import read_single_op, share_of, share_text

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from xladev.compiler.fusion import kernel_programs
+from xladev.compiler.fusion.instruction_fusion import kernel_programs
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Array, Value

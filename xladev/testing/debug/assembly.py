@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from xladev.compiler.assignment import Assignment, CompileTarget, assign
 from xladev.compiler.compile import Hosts
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.partition import Region, Step, cut, region_outputs
-from xladev.compiler.region_module import region_module
-from xladev.compiler.value_leaves import ValueLeaf, source
+from xladev.compiler.partition.assignment import Assignment, CompileTarget, assign
+from xladev.compiler.partition.partition import Region, Step, cut, region_outputs
+from xladev.compiler.partition.region_module import region_module
+from xladev.compiler.partition.value_leaves import ValueLeaf, source
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.names import with_unique_names

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.options import CompileOptions
+from xladev.compiler.partition.assignment import CompileTarget
 from xladev.errors import XladevError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Value

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.compile import Hosts
 from xladev.compiler.kernel_compiler import PLAIN, KernelCompiler
 from xladev.compiler.options import CompileOptions
+from xladev.compiler.partition.assignment import CompileTarget
 from xladev.compiler.prepare import instrumented_by, prepare
 from xladev.hlo.ir import HloModule
 from xladev.passes.pipeline import Instrumentation, instrumented

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from xladev.compiler.assignment import DEVICE_NUMBER_OPCODES, CompileTarget
-from xladev.compiler.fusion import kernel_programs
+from xladev.compiler.fusion.instruction_fusion import kernel_programs
+from xladev.compiler.partition.assignment import DEVICE_NUMBER_OPCODES, CompileTarget
 from xladev.errors import XladevError
 from xladev.hlo.devices import Topology
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule

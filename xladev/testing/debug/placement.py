@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from xladev.compiler.assignment import CONTROL_OPCODES, SDK, STRUCTURAL_OPCODES
 from xladev.compiler.compile_record import CompileRecord, RegionRecord
 from xladev.compiler.kernel_compiler import COPY_STEP
-from xladev.compiler.partition import Region, Step
-from xladev.compiler.procedure_builder import TRANSFER_STEP
+from xladev.compiler.partition.assignment import CONTROL_OPCODES, SDK, STRUCTURAL_OPCODES
+from xladev.compiler.partition.partition import Region, Step
+from xladev.compiler.program.procedure_builder import TRANSFER_STEP
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.testing.debug.assembly import Split
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import xladev.platforms.cpu.rows as rows_of
-from xladev.compiler.operations import Operation
+from xladev.compiler.plan.operations import Operation
 from xladev.instrument import TraceEvent
 from xladev.platforms.cpu.helpers import help_events
 from xladev.platforms.cpu.marks import BEGIN, COPY, END, HELP, HELPED

@@ -156,8 +156,8 @@ def test_only_programs_with_loops_look() -> None:
 
 
 def test_programs_that_are_shipped_without_python_do_not_look() -> None:
-    from xladev.compiler.assignment import CompileTarget
     from xladev.compiler.compile import compile_module
+    from xladev.compiler.partition.assignment import CompileTarget
     from xladev.hlo.text import parse_module
     from xladev.platforms.cpu.compiler import CpuCompiler
     from xladev.platforms.cpu.object_symbols import undefined_symbols

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from xladev.compiler.store import Store
+from xladev.compiler.cache.store import Store
 from xladev.errors import FormatError
 from xladev.platforms.cpu import object_cache
 from xladev.platforms.cpu.engine import LoadedObject

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from xladev.client import compile
+from xladev.compiler.fusion.row_fusion import RowFusion
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.row_fusion import RowFusion
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.codegen import rows as emitter

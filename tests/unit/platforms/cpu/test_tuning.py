@@ -8,8 +8,8 @@ import pytest
 
 import xladev
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.compiler.cache.store import store_of_environment
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.store import store_of_environment
 from xladev.errors import OptionError
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import tuning

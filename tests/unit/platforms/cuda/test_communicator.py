@@ -15,8 +15,8 @@ from xladev.platforms.cuda.driver.emulated import EmulatedDriver, EmulatedStream
 from xladev.platforms.cuda.driver.interface import LibraryError, Share
 from xladev.platforms.cuda.executor import CudaExecutor
 from xladev.platforms.cuda.libraries.collectives import Collective
+from xladev.runtime.collectives.host_communicator import HostCommunicator
 from xladev.runtime.communicator import Participant
-from xladev.runtime.host_communicator import HostCommunicator
 
 SIZE = 3
 F32, S32, BF16, PRED, S4 = np.float32, np.int32, ml_dtypes.bfloat16, np.bool_, ml_dtypes.int4

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from xladev import client
-from xladev.compiler.kernel_plan import Parallel
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.plan_file import read_plan
-from xladev.compiler.stream_waits import START
+from xladev.compiler.plan.kernel_plan import Parallel
+from xladev.compiler.plan.plan_file import read_plan
+from xladev.compiler.streams.stream_waits import START
 from xladev.errors import CompileError, ExecutionError
 from xladev.hlo.text import parse_module
 from xladev.instrument import collect_counters
@@ -18,7 +18,8 @@ from xladev.platforms.cuda.description import describe_target
 from xladev.platforms.cuda.driver.emulated import EmulatedDriver
 from xladev.platforms.cuda.driver.interface import DriverError
 from xladev.platforms.cuda.stream import CudaStream
-from xladev.runtime import plan_executable, stream_order
+from xladev.runtime import stream_order
+from xladev.runtime.launch import plan_executable
 
 OPTIONS = CompileOptions(streams=4, fusion=False, strict=True)
 STEPS = 6

@@ -188,7 +188,7 @@ def test_a_full_disk_costs_the_file_alone(
     path = tmp_path / "trace.json"
     path.write_text("before")
     program, results = compile(CHAIN, "cpu"), []
-    monkeypatch.setattr("xladev.compiler.whole_file.os.replace", _full)
+    monkeypatch.setattr("xladev.compiler.cache.whole_file.os.replace", _full)
     with pytest.raises(FileError, match="No space left"), profile(path) as timeline:
         results.append(program(X))
     assert (path.read_text(), len(list(tmp_path.iterdir()))) == ("before", 1)

@@ -12,8 +12,8 @@ import pytest
 from tests.unit.passes.checks import assert_same_values
 from tests.unit.testing.debug.test_placement import BRANCHES, LOOP, Partial, recorded_by
 from xladev.client import load
-from xladev.compiler.assignment import CompileTarget
 from xladev.compiler.options import CompileOptions
+from xladev.compiler.partition.assignment import CompileTarget
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
 from xladev.hlo.verifier import verify

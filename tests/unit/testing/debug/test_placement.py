@@ -13,20 +13,20 @@ import pytest
 from tests.unit.loops import around, counted
 from xladev.cli.explain import explained
 from xladev.client import host_targets, load
-from xladev.compiler.assignment import CONTROL_OPCODES, CompileTarget
 from xladev.compiler.compile import compile_recorded
 from xladev.compiler.compile_record import CompileRecord
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.executable import Executable
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
-from xladev.compiler.kernel_plan import Branch, Copy, Loop, Parallel, RunKernel, Step
-from xladev.compiler.operations import unpack_operations
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.plan_file import is_plan, read_plan
-from xladev.compiler.program import Program
+from xladev.compiler.partition.assignment import CONTROL_OPCODES, CompileTarget
+from xladev.compiler.plan.kernel_plan import Branch, Copy, Loop, Parallel, RunKernel, Step
+from xladev.compiler.plan.operations import unpack_operations
+from xladev.compiler.plan.plan_file import is_plan, read_plan
+from xladev.compiler.program.program import Program
+from xladev.compiler.program.thunks import Call, Conditional, Transfer, While
 from xladev.compiler.support import YES, Support, no
-from xladev.compiler.thunks import Call, Conditional, Transfer, While
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.payload import CpuPayload

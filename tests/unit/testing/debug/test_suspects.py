@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.unit.testing.debug import planted_child
-from xladev.compiler.assignment import CompileTarget
+from xladev.compiler.partition.assignment import CompileTarget
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
 from xladev.passes import default

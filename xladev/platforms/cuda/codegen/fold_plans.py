@@ -10,7 +10,7 @@ from xladev.codegen.elemental.vectors import is_row_major
 from xladev.codegen.folds import Fold, fold_of
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.multi_output_fusion import loop_space
+from xladev.compiler.fusion.multi_output_fusion import loop_space
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloInstruction
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
-from xladev.compiler.store import entry_key, store_of_environment
+from xladev.compiler.cache.store import entry_key, store_of_environment
 from xladev.platforms.cuda.driver import cudnn
 from xladev.platforms.cuda.driver.cublaslt import Algorithm, CublasLt, Product
 from xladev.platforms.cuda.driver.cufft import Transform

@@ -29,7 +29,7 @@ from xladev.platforms.cpu import executor as cpu_executor
 from xladev.platforms.cpu.door import WRAP_ALIGNMENT
 from xladev.platforms.cpu.native_door import native_door
 from xladev.runtime.array import DeviceArray, put
-from xladev.runtime.definition_event import DEFINED, DefinitionEvent, Failure
+from xladev.runtime.launch.definition_event import DEFINED, DefinitionEvent, Failure
 
 
 def test_a_door_opens_after_some_calls():

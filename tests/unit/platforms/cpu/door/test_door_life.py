@@ -33,7 +33,7 @@ from xladev.errors import ArgumentError, DeviceError, DeviceLostError, XladevErr
 from xladev.platforms.cpu.block_pool import KEPT_NBYTES
 from xladev.platforms.cpu.door import MOST_ARRAYS, WRAP_ALIGNMENT, open_door
 from xladev.platforms.cpu.native_door import native_door
-from xladev.runtime.definition_event import Failure
+from xladev.runtime.launch.definition_event import Failure
 
 # Who watches, and what is counted
 

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.platforms.cpu.door.samples import ADD, X, Y, opened, went_through
 from xladev.platforms.cpu import executor as cpu_executor
 from xladev.platforms.cpu.door import open_door
+from xladev.runtime.buffers.poison import poisoning
 from xladev.runtime.host_executor import host_address
-from xladev.runtime.poison import poisoning
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
 

@@ -1,0 +1,69 @@
+"""What steps must follow: found part by part, compared with all pairs."""
+
+import random
+
+import pytest
+
+from xladev.compiler.streams.stream_hazards import Access, Place, needs_of
+
+X, Y = Place("x", 0, 8), Place("y", 0, 8)
+
+
+def reads(*places):
+    return Access(places, ())
+
+
+def writes(*places):
+    return Access((), places)
+
+
+@pytest.mark.parametrize(
+    ("steps", "needs"),
+    [
+        ([writes(X), reads(X)], [(), (0,)]),
+        ([reads(X), writes(X)], [(), (0,)]),
+        ([writes(X), writes(X)], [(), (0,)]),
+        ([reads(X), reads(X)], [(), ()]),
+        ([writes(X), writes(Y)], [(), ()]),
+        ([writes(X), Access((X,), (X,)), reads(X)], [(), (0,), (1,)]),
+        ([writes(Place("x", 0, 4)), reads(Place("x", 4, 8))], [(), ()]),
+        ([writes(Place("x", 0, 5)), reads(Place("x", 4, 8))], [(), (0,)]),
+        ([writes(Place("x", 0, 4)), writes(Place("x", 4, 8)), reads(X)], [(), (), (0, 1)]),
+        ([writes(X), reads(X), reads(X), writes(X)], [(), (0,), (0,), (0, 1, 2)]),
+        ([writes(Place("x", 3, 3)), reads(X)], [(), ()]),
+    ],
+)
+def test_only_memory_in_common_orders(steps, needs):
+    assert list(needs_of(steps)) == needs
+
+
+def random_access(rng):
+    def place():
+        start = rng.randrange(12)
+        return Place(rng.choice("ab"), start, start + rng.randrange(5))
+
+    return Access(
+        tuple(place() for _ in range(rng.randrange(3))),
+        tuple(place() for _ in range(rng.randrange(3))),
+    )
+
+
+def all_before(needs):
+    """For each step, all that it follows, directly or not."""
+    found = []
+    for needed in needs:
+        found.append(set(needed).union(*(found[n] for n in needed)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_they_imply_every_pair_and_nothing_else(seed):
+    rng = random.Random(seed)
+    steps = [random_access(rng) for _ in range(20)]
+    pairs = [
+        tuple(n for n in range(number) if step.must_follow(steps[n]))
+        for number, step in enumerate(steps)
+    ]
+    needs = needs_of(steps)
+    assert all(set(mine) <= set(theirs) for mine, theirs in zip(needs, pairs, strict=True))
+    assert all_before(needs) == all_before(pairs)

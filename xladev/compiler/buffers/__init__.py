@@ -1,0 +1,1 @@
+"""Buffer assignment: which array lies where, and for how long."""

@@ -1,0 +1,287 @@
+"""Buffer assignment: from a fused module to a kernel plan with every array in its place.
+
+Each computation that runs kernels is walked once, in schedule order. Arrays are assigned virtual
+buffers (`compiler/buffers/virtual_buffers.py`): those of the interface, those of a loop's state, or
+temporaries whose lifetimes are then packed into one arena. Where a result goes is decided in
+`compiler/buffers/buffer_frame.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+from xladev.compiler.buffers.arena import ALIGNMENT
+from xladev.compiler.buffers.buffer_frame import BufferFrame, Buffers
+from xladev.compiler.buffers.in_place import in_place_pairs
+from xladev.compiler.buffers.virtual_buffers import BufferPool, VirtualBuffer
+from xladev.compiler.plan.kernel_plan import CopyReason, KernelPlan, Space
+from xladev.compiler.plan.kernel_table import (
+    InPlace,
+    KernelTable,
+    ProgramKernels,
+    kernel_computation,
+)
+from xladev.compiler.plan.leaves import Leaf, leaf_shapes
+from xladev.compiler.plan.step_drafts import (
+    BranchDraft,
+    CopyDraft,
+    Draft,
+    KernelDraft,
+    LoopDraft,
+    final_steps,
+)
+from xladev.compiler.schedule.work_graph import ordered_computations
+from xladev.compiler.streams.concurrency import Concurrency
+from xladev.hlo.dtype import PRED
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.literal import Literal
+
+_NO_PAIRS: InPlace = frozenset()
+
+
+def assign_buffers(
+    module: HloModule,
+    kernels: ProgramKernels,
+    aliases: Sequence[tuple[int, int]] = (),
+    concurrency: Concurrency | None = None,
+    alignment: int = ALIGNMENT,
+) -> KernelPlan:
+    """The kernel plan of a module whose kernels are single instructions or fusions.
+
+    Args:
+        module: calls are inlined; only while and conditional run other programs.
+        kernels: of all plans that are tried; those of this one are lowered.
+        aliases: pairs (result leaf, parameter leaf) that the launch puts in one buffer.
+        concurrency: how steps are spread over streams; None for one stream.
+        alignment: bytes at whose multiples all slices begin (`arena_alignment`).
+
+    Raises:
+        CompileError: an instruction that no kernel can be made of.
+    """
+    entry = module.entry
+    inputs = [s for p in entry.parameters for s in leaf_shapes(p.shape)]
+    arguments = [VirtualBuffer(Space.ARGUMENT, n, s.nbytes) for n, s in enumerate(inputs)]
+    outputs = leaf_shapes(entry.root.shape)
+    results = [VirtualBuffer(Space.RESULT, n, s.nbytes) for n, s in enumerate(outputs)]
+    for result, argument in aliases:
+        results[result] = arguments[argument]
+    walk = _Walk(KernelTable(module, kernels), BufferPool(alignment))
+    drafts = tuple(walk.computation(entry, arguments, results, {results[r] for r, _ in aliases}))
+    if concurrency is not None:
+        drafts = concurrency.apply(drafts, walk.operations, ordered_computations(module))
+    aliased = {r for r, _ in aliases}
+    free = [b for n, b in enumerate(results) if n not in aliased]
+    scratch_nbytes = walk.pool.place_temporaries(free)
+    return KernelPlan(
+        name=module.name,
+        kernels=tuple(walk.table.specs),
+        steps=final_steps(drafts, walk.pool.slice),
+        constants=walk.pool.constants,
+        argument_nbytes=tuple(b.nbytes for b in arguments),
+        result_nbytes=tuple(b.nbytes for b in results),
+        aliases=tuple(aliases),
+        scratch_nbytes=scratch_nbytes,
+        copies=tuple(walk.copies),
+        operations=tuple(walk.operations),
+        frames=module.header.stack_frames,
+    )
+
+
+class _Walk:
+    """Goes through all computations that run kernels, in the order in which they run."""
+
+    def __init__(self, table: KernelTable, pool: BufferPool) -> None:
+        self.table = table
+        self.pool = pool
+        self.copies: list[CopyReason] = []
+        self.operations: list[HloInstruction] = []
+
+    def computation(
+        self,
+        computation: HloComputation,
+        arguments: Buffers,
+        results: Buffers,
+        owned: AbstractSet[VirtualBuffer] = frozenset(),
+    ) -> list[Draft]:
+        """Steps that compute ``results`` from ``arguments``.
+
+        Args:
+            computation: what to run.
+            arguments: a buffer per parameter leaf.
+            results: a buffer per root leaf.
+            owned: those among ``arguments`` that are also in ``results``: may be overwritten.
+        """
+        frame = BufferFrame(computation, arguments, results, owned)
+        self.pool.touch(*arguments)
+        steps: list[Draft] = []
+        for at, instruction in enumerate(computation.instructions):
+            self.pool.advance()
+            steps += self._instruction(frame, at, instruction)
+        self.pool.advance()
+        steps += self._deliver(frame, results)
+        return steps
+
+    def _deliver(self, frame: BufferFrame, results: Buffers) -> list[Draft]:
+        """Copies root leaves that are not yet where they are wanted, all at once."""
+        leaves = frame.source[frame.computation.root]
+        moves = [
+            (leaf, held, wanted)
+            for leaf, held, wanted in zip(
+                leaves, frame.buffers(frame.computation.root), results, strict=True
+            )
+            if held is not wanted and wanted.nbytes
+        ]
+        targets = {wanted for _, _, wanted in moves}
+        saved: list[tuple[VirtualBuffer, VirtualBuffer]] = []
+        steps: list[Draft] = []
+        for leaf, held, wanted in moves:
+            through = self.pool.temporary(held.nbytes) if held in targets else held
+            if through is not held:
+                self._explain(leaf, "another result goes where it lies: it is moved away first")
+                steps.append(self._copy(held, through))
+            self._explain(leaf, _why_delivered(frame, leaf))
+            saved.append((through, wanted))
+        steps += [self._copy(through, wanted) for through, wanted in saved]
+        self.pool.touch(*results)
+        return steps
+
+    def _explain(self, leaf: Leaf, why: str) -> None:
+        self.copies.append(CopyReason(leaf.instruction.name, leaf.shape.nbytes, why))
+
+    def _copy(self, source: VirtualBuffer, destination: VirtualBuffer) -> Draft:
+        self.pool.advance()
+        self.pool.touch(source, destination)
+        return CopyDraft(source, destination, self.pool.time)
+
+    def _instruction(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[Draft]:
+        if not _makes_leaves(frame, i):
+            return ()
+        match i.opcode:
+            case "constant":
+                self._constant(frame, i)
+                return ()
+            case "after-all":
+                frame.held[Leaf(i, 0)] = self.pool.temporary(0)
+                return ()
+            case "while":
+                return self._while(frame, at, i)
+            case "conditional":
+                return self._conditional(frame, at, i)
+            case "call":
+                return self._call(frame, at, i)
+            case _:
+                return self._kernel(frame, at, i)
+
+    def _constant(self, frame: BufferFrame, i: HloInstruction) -> None:
+        literal: Literal = i["literal"]
+        for leaf, part in zip(frame.source[i], literal.leaves(), strict=True):
+            frame.held[leaf] = self.pool.constant(part)
+
+    # Kernels
+
+    def _kernel(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[Draft]:
+        computation = kernel_computation(i)
+        operands = _operand_buffers(frame, i)
+        self.pool.touch(*operands)
+        results = self._results(frame, at, i, operands, in_place_pairs(computation))
+        if all(b.nbytes == 0 for b in results):
+            return ()
+        shared = frozenset(
+            (r, o) for r, b in enumerate(results) for o, x in enumerate(operands) if b is x
+        )
+        number = self.table.number(i, computation, shared)
+        buffers = [*operands, *results]
+        code = self.table.kernels.code(self.table.specs[number])
+        if code.workspace_nbytes:
+            buffers.append(self.pool.temporary(code.workspace_nbytes))
+        self.operations.append(i)
+        operation, read = len(self.operations) - 1, len(operands)
+        made = KernelDraft(number, tuple(buffers), operation, read, self.pool.time, code.shares)
+        return (made,)
+
+    def _results(
+        self, frame: BufferFrame, at: int, i: HloInstruction, operands: Buffers, in_place: InPlace
+    ) -> list[VirtualBuffer]:
+        """The buffers for the leaves of an instruction, needed from now on."""
+        made: list[VirtualBuffer] = []
+        for leaf in frame.source[i]:
+            found = frame.result_buffer(at, leaf, operands, in_place)
+            frame.held[leaf] = found or self.pool.temporary(leaf.shape.nbytes)
+            made.append(frame.held[leaf])
+        self.pool.touch(*made)
+        return made
+
+    # Control flow
+
+    def _while(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[Draft]:
+        steps: list[Draft] = []
+        state = [self._state(frame, at, i, n, steps) for n in range(len(frame.source[i]))]
+        predicate = self.pool.temporary(1)
+        condition = self.computation(i["condition"], state, [predicate])
+        body = self.computation(i["body"], state, state, set(state))
+        self.pool.advance()
+        self.pool.touch(*state, predicate)
+        frame.held.update(zip(frame.source[i], state, strict=True))
+        steps.append(LoopDraft(tuple(condition), predicate, tuple(body)))
+        return steps
+
+    def _state(
+        self, frame: BufferFrame, at: int, i: HloInstruction, number: int, steps: list[Draft]
+    ) -> VirtualBuffer:
+        """The buffer of one part of a loop's state; ``steps`` put its initial value there."""
+        start = frame.held[frame.source[i.operands[0]][number]]
+        found = frame.state_buffer(at, i, number)
+        buffer = found or self.pool.temporary(start.nbytes)
+        if buffer is not start and buffer.nbytes:
+            leaf = frame.source[i.operands[0]][number]
+            self._explain(leaf, f"{i.name} overwrites its state, and {_why_kept(leaf)}")
+            steps.append(self._copy(start, buffer))
+        self.pool.touch(buffer)
+        return buffer
+
+    def _conditional(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[Draft]:
+        selector, *_ = operands = _operand_buffers(frame, i)
+        self.pool.touch(*operands)
+        results = self._results(frame, at, i, operands, _NO_PAIRS)
+        branches = tuple(
+            tuple(self.computation(branch, frame.buffers(o), results))
+            for branch, o in zip(i.called, i.operands[1:], strict=True)
+        )
+        self.pool.advance()
+        self.pool.touch(*operands, *results)
+        is_predicate = i.operands[0].shape.element_type is PRED
+        return (BranchDraft(selector, is_predicate, branches),)
+
+    def _call(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[Draft]:
+        operands = _operand_buffers(frame, i)
+        results = self._results(frame, at, i, operands, _NO_PAIRS)
+        steps = self.computation(i["to_apply"], operands, results)
+        self.pool.touch(*operands, *results)
+        return steps
+
+
+def _why_kept(leaf: Leaf) -> str:
+    """Why a loop's state does not begin where its first value lies."""
+    opcode = leaf.instruction.opcode
+    kept = opcode in ("parameter", "constant")
+    return f"a {opcode} keeps its value" if kept else "the memory of this value is not its own"
+
+
+def _why_delivered(frame: BufferFrame, leaf: Leaf) -> str:
+    """Why a leaf of the root does not lie where it is wanted."""
+    name, opcode = frame.computation.name, leaf.instruction.opcode
+    if opcode in ("parameter", "constant"):
+        return f"{name} gives back a {opcode}"
+    if frame.given_back[leaf] > 1:
+        return f"{name} gives it back twice"
+    return f"{name} gives it back in memory that was not free when it was made"
+
+
+def _makes_leaves(frame: BufferFrame, i: HloInstruction) -> bool:
+    """False for parameters and grouping opcodes, and for what has no leaves at all."""
+    return i.opcode != "parameter" and frame.source[i][:1] == (Leaf(i, 0),)
+
+
+def _operand_buffers(frame: BufferFrame, i: HloInstruction) -> list[VirtualBuffer]:
+    return [b for operand in i.operands for b in frame.buffers(operand)]

@@ -1,0 +1,144 @@
+"""Which buffer each leaf of one computation is in, and which one a new leaf may be given.
+
+A leaf is computed straight into the buffer where it, or what is made in its place, is wanted (a
+program result, a loop's state) if nothing reads that buffer's old content afterwards; else into the
+buffer of an operand that dies.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+from xladev.compiler.buffers.result_places import result_places
+from xladev.compiler.buffers.virtual_buffers import VirtualBuffer
+from xladev.compiler.plan.kernel_plan import Space
+from xladev.compiler.plan.kernel_table import InPlace
+from xladev.compiler.plan.leaves import Leaf, last_uses, sources
+from xladev.hlo.ir import HloComputation, HloInstruction
+
+Buffers = Sequence[VirtualBuffer]
+
+
+class BufferFrame:
+    """One computation being walked.
+
+    Args:
+        computation: the computation.
+        arguments: the caller's buffers, one per parameter leaf.
+        results: the caller's buffers, one per root leaf.
+        owned: those among ``arguments`` that are also in ``results``: may be overwritten.
+
+    Attributes:
+        computation: the computation.
+        source: what each instruction's leaves really are.
+        held: the buffer of each leaf.
+        given_back: how often each leaf is one of the root's.
+    """
+
+    def __init__(
+        self,
+        computation: HloComputation,
+        arguments: Buffers,
+        results: Buffers,
+        owned: AbstractSet[VirtualBuffer],
+    ) -> None:
+        self.computation = computation
+        self.source = sources(computation)
+        self._last = last_uses(computation, self.source)
+        self._given = frozenset((*arguments, *results))
+        leaves = [leaf for p in computation.parameters for leaf in self.source[p]]
+        self.held: dict[Leaf, VirtualBuffer] = dict(zip(leaves, arguments, strict=True))
+        self._old_content = {b: leaf for leaf, b in self.held.items() if b in owned}
+        self.given_back = Counter(self.source[computation.root])
+        self._wanted_in: dict[Leaf, VirtualBuffer] = {}
+        for leaf, buffer in zip(self.source[computation.root], results, strict=True):
+            self._wanted_in.setdefault(leaf, buffer)
+        for leaf, result in result_places(computation, self.source).items():
+            self._wanted_in[leaf] = self._wanted_in[result]
+        self._state: _InitialState | None = None
+
+    def buffers(self, instruction: HloInstruction) -> list[VirtualBuffer]:
+        """Buffers of an instruction's leaves."""
+        return [self.held[leaf] for leaf in self.source[instruction]]
+
+    def result_buffer(
+        self, at: int, leaf: Leaf, operands: Buffers, in_place: InPlace
+    ) -> VirtualBuffer | None:
+        """The buffer for a leaf that instruction ``at`` makes; None if it needs a new one.
+
+        Args:
+            at: position of the instruction.
+            leaf: what it makes.
+            operands: buffers of the leaves of its operands.
+            in_place: pairs (result, operand) that may be one buffer.
+        """
+        wanted = self._wanted(at, leaf)
+        if wanted is not None:
+            reads = (n for n, buffer in enumerate(operands) if buffer is wanted)
+            if all((leaf.number, n) in in_place for n in reads):
+                return wanted
+        return self._dying_operand(at, leaf, operands, in_place)
+
+    def state_buffer(self, at: int, loop: HloInstruction, number: int) -> VirtualBuffer | None:
+        """The buffer for part ``number`` of a loop's state; None if it needs a new one."""
+        state = self._initial_state(loop)
+        leaf, start = state.leaves[number], state.buffers[number]
+        begins_once = state.times[leaf] == 1
+        wanted = self._wanted(at, self.source[loop][number])
+        if wanted is not None:
+            read = state.numbers.get(wanted, ())
+            if not read or (begins_once and read == [number]):
+                return wanted
+        alone = begins_once and len(state.numbers[start]) == 1
+        return start if alone and self._may_reuse(start, leaf, at) else None
+
+    def _initial_state(self, loop: HloInstruction) -> _InitialState:
+        """What a loop begins with; looked through once for all its parts."""
+        if self._state is None or self._state.loop is not loop:
+            leaves = self.source[loop.operands[0]]
+            self._state = _InitialState(loop, leaves, [self.held[leaf] for leaf in leaves])
+        return self._state
+
+    def _wanted(self, at: int, leaf: Leaf) -> VirtualBuffer | None:
+        """The buffer where the leaf is wanted, if its old content is not needed any more."""
+        buffer = self._wanted_in.get(leaf)
+        old = None if buffer is None else self._old_content.get(buffer)
+        return None if old is not None and self._last.get(old, -1) > at else buffer
+
+    def _dying_operand(
+        self, at: int, leaf: Leaf, operands: Buffers, in_place: InPlace
+    ) -> VirtualBuffer | None:
+        """A temporary that only this instruction still reads, and may overwrite."""
+        i = self.computation.instructions[at]
+        taken = [self.held[x] for x in self.source[i] if x in self.held]
+        read = [x for o in i.operands for x in self.source[o]]
+        for result, number in sorted(in_place):
+            buffer = operands[number]
+            if result != leaf.number or buffer in taken or operands.count(buffer) > 1:
+                continue
+            fits = buffer.nbytes == leaf.shape.nbytes
+            if fits and self._may_reuse(buffer, read[number], at):
+                return buffer
+        return None
+
+    def _may_reuse(self, buffer: VirtualBuffer, content: Leaf, at: int) -> bool:
+        """True if the buffer is this computation's own and its content is not read after ``at``."""
+        own = buffer.space is Space.SCRATCH and buffer not in self._given
+        return own and self._last.get(content, -1) == at
+
+
+class _InitialState:
+    """What the state of a loop begins with: leaves, their buffers, and how often each comes."""
+
+    def __init__(
+        self, loop: HloInstruction, leaves: Sequence[Leaf], buffers: Sequence[VirtualBuffer]
+    ) -> None:
+        self.loop = loop
+        self.leaves = leaves
+        self.buffers = buffers
+        self.times = Counter(leaves)
+        self.numbers: dict[VirtualBuffer, list[int]] = {}
+        for number, buffer in enumerate(buffers):
+            self.numbers.setdefault(buffer, []).append(number)

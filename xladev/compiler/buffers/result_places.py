@@ -1,0 +1,96 @@
+"""Values on their way to a result: each may lie in the result's own memory until then.
+
+A gradient that only the update of its weights reads, element by element, needs no memory of its
+own if the updated weights are a result: it is computed where they will be, and overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from xladev.compiler.buffers.in_place import in_place_pairs
+from xladev.compiler.plan.kernel_table import InPlace, kernel_computation
+from xladev.compiler.plan.leaves import Leaf, is_grouping
+from xladev.hlo.ir import HloComputation, HloInstruction
+
+_NOT_IN_PLACE = frozenset({"conditional", "call", "parameter", "constant", "after-all"})
+_NOWHERE_ELSE = frozenset({"parameter", "constant"})
+
+Source = Mapping[HloInstruction, tuple[Leaf, ...]]
+
+
+def in_place_of(i: HloInstruction) -> InPlace:
+    """Pairs (result leaf, operand leaf) for which an instruction may work in place."""
+    if i.opcode in _NOT_IN_PLACE:
+        return frozenset()
+    if i.opcode == "while":
+        return frozenset((n, n) for n, _ in enumerate(i.shape.leaves()))
+    if not all(o.shape.is_array for o in i.operands):
+        return frozenset()
+    return in_place_pairs(kernel_computation(i))
+
+
+def result_places(computation: HloComputation, source: Source) -> Mapping[Leaf, Leaf]:
+    """For leaves that may lie where a leaf of the root is wanted, that leaf.
+
+    Such a leaf is read by one instruction alone, which makes the leaf of the root, or another such
+    one, in its place.
+    """
+    readers = _readers(computation, source)
+    results = dict.fromkeys(source[computation.root])
+    readings: dict[HloInstruction, _Reading] = {}
+    found: dict[Leaf, Leaf] = {}
+    for result in results:
+        leaf: Leaf | None = result
+        while leaf is not None:
+            i = leaf.instruction
+            if i not in readings:
+                readings[i] = _Reading(i, source)
+            leaf = next(
+                (
+                    before
+                    for before in readings[i].before(leaf)
+                    if readers[before] == {i} and before not in results and before not in found
+                ),
+                None,
+            )
+            if leaf is not None:
+                found[leaf] = result
+    return found
+
+
+def _readers(computation: HloComputation, source: Source) -> Mapping[Leaf, set[HloInstruction]]:
+    found: dict[Leaf, set[HloInstruction]] = {}
+    for i in computation.instructions:
+        for operand in i.operands if not is_grouping(i) else ():
+            for leaf in source[operand]:
+                found.setdefault(leaf, set()).add(i)
+    return found
+
+
+class _Reading:
+    """What one instruction reads, and in the place of which of it it may work."""
+
+    def __init__(self, i: HloInstruction, source: Source) -> None:
+        self._read = [x for o in i.operands for x in source[o]]
+        self._pairs = in_place_of(i)
+        self._is_loop = i.opcode == "while"
+        self._at: dict[Leaf, list[int]] = {}
+        for number, leaf in enumerate(self._read):
+            self._at.setdefault(leaf, []).append(number)
+        self._numbers: dict[int, list[int]] = {}
+        for result, number in sorted(self._pairs):
+            self._numbers.setdefault(result, []).append(number)
+
+    def before(self, leaf: Leaf) -> Iterator[Leaf]:
+        """Leaves in whose place the instruction may make this one of its own."""
+        for number in self._numbers.get(leaf.number, ()):
+            before = self._read[number]
+            at = self._at[before]
+            if (
+                before.instruction.opcode not in _NOWHERE_ELSE
+                and before.shape.nbytes == leaf.shape.nbytes
+                and all((leaf.number, n) in self._pairs for n in at)
+                and (len(at) == 1 or not self._is_loop)
+            ):
+                yield before

@@ -1,0 +1,1 @@
+"""Which device runs which instruction, and the regions that follow from it."""

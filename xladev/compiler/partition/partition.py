@@ -1,0 +1,185 @@
+"""The one partition mechanism: cuts a computation into acyclic regions, one device each.
+
+An instruction's level starts as the number of borders between devices on the longest way to it. A
+region is all of one device and one level: edges within a region keep the level and edges between
+regions raise it, so that regions cannot depend on each other in a circle. Instructions then sink to
+later regions of their device where their users allow it, which empties regions and adds none.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from xladev.compiler.partition.assignment import (
+    CONTROL_OPCODES,
+    SDK,
+    STRUCTURAL_OPCODES,
+    Assignment,
+)
+from xladev.compiler.partition.value_leaves import ValueLeaf, operand_sources, sources
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.passes.effects import computations_with_effects, has_effect
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """Instructions that one device runs in one go.
+
+    Attributes:
+        device: name of the device.
+        instructions: in an order where operands come first.
+    """
+
+    device: str
+    instructions: tuple[HloInstruction, ...]
+
+
+Step = Region | HloInstruction
+"""A region, or one instruction that the SDK runs."""
+
+
+def partition(
+    computation: HloComputation,
+    devices: Mapping[HloInstruction, str],
+    effects: AbstractSet[HloComputation] = frozenset(),
+    *,
+    op_by_op: bool = False,
+) -> tuple[Step, ...]:
+    """Steps that together run what the computation's result and side effects need.
+
+    Args:
+        computation: what to cut.
+        devices: device name, or `SDK`, of each instruction that is no structure.
+        effects: computations that must run even if nobody uses their values.
+        op_by_op: a region for each instruction.
+
+    Returns:
+        Steps in an order where a step needs only earlier ones.
+    """
+    live = _live(computation, effects)
+    levels = _levels(live, devices)
+    order = {name: at for at, name in enumerate(dict.fromkeys(devices.values()))}
+    groups: dict[tuple[int, int, int], list[HloInstruction]] = {}
+    for at, instruction in enumerate(live):
+        device = devices[instruction]
+        alone = at + 1 if device == SDK or op_by_op else 0
+        groups.setdefault((levels[instruction], order[device], alone), []).append(instruction)
+    return tuple(_step(devices[groups[key][0]], groups[key]) for key in sorted(groups))
+
+
+def cut(
+    module: HloModule, assignment: Assignment, *, op_by_op: bool = False
+) -> Mapping[HloComputation, tuple[Step, ...]]:
+    """The partition of each computation that the SDK runs, the entry among them.
+
+    Args:
+        module: prepared.
+        assignment: where its instructions run.
+        op_by_op: a region for each instruction.
+    """
+    effects = computations_with_effects(module)
+    steps: dict[HloComputation, tuple[Step, ...]] = {}
+    inside = {module.entry}
+    for computation in reversed(module.computations):
+        if computation in inside:
+            found = partition(computation, assignment.devices, effects, op_by_op=op_by_op)
+            steps[computation] = found
+            inside.update(c for step in found for c in callees(step))
+    return steps
+
+
+def callees(step: Step) -> tuple[HloComputation, ...]:
+    """The computations that the SDK runs for a step."""
+    if isinstance(step, Region) or step.opcode not in CONTROL_OPCODES:
+        return ()
+    return step.called
+
+
+def _step(device: str, instructions: list[HloInstruction]) -> Step:
+    return instructions[0] if device == SDK else Region(device, tuple(instructions))
+
+
+Needs = dict[HloInstruction, set[HloInstruction]]
+
+
+def _levels(live: Needs, devices: Mapping[HloInstruction, str]) -> dict[HloInstruction, int]:
+    """A level for each instruction; steps run in the order of levels."""
+    levels: dict[HloInstruction, int] = {}
+    for instruction, needed in live.items():
+        ways = (levels[n] + _border(n, instruction, devices) for n in needed)
+        levels[instruction] = max(ways, default=0)
+    _sink(live, devices, levels)
+    return levels
+
+
+def _sink(
+    live: Needs, devices: Mapping[HloInstruction, str], levels: dict[HloInstruction, int]
+) -> None:
+    """Moves instructions to the last region of their device that their users allow."""
+    regions: dict[str, set[int]] = {}
+    for instruction, level in levels.items():
+        regions.setdefault(devices[instruction], set()).add(level)
+    ordered = {device: sorted(found) for device, found in regions.items() if device != SDK}
+    limits: dict[HloInstruction, int] = {}
+    for instruction in reversed(live):
+        needed = live[instruction]
+        device, level = devices[instruction], levels[instruction]
+        if instruction in limits and device != SDK:
+            found = ordered[device]
+            level = levels[instruction] = found[bisect_right(found, limits[instruction]) - 1]
+        for n in needed:
+            limit = level - _border(n, instruction, devices)
+            limits[n] = min(limits.get(n, limit), limit)
+
+
+def _border(
+    earlier: HloInstruction, later: HloInstruction, devices: Mapping[HloInstruction, str]
+) -> int:
+    return 0 if devices[later] == devices[earlier] != SDK else 1
+
+
+def needs(instruction: HloInstruction) -> set[HloInstruction]:
+    """Instructions, other than structure, that must run before this one."""
+    leaves = operand_sources(instruction.operands)
+    for predecessor in instruction.note.control_predecessors:
+        leaves.extend(sources(predecessor))
+    return {leaf.producer for leaf in leaves if leaf.producer.opcode not in STRUCTURAL_OPCODES}
+
+
+def _live(
+    computation: HloComputation, effects: AbstractSet[HloComputation]
+) -> dict[HloInstruction, set[HloInstruction]]:
+    """What the result and side effects need, in program order, with what each needs itself.
+
+    Structure is left out.
+    """
+    wanted = {leaf.producer for leaf in sources(computation.root)}
+    wanted |= {i for i in computation.instructions if has_effect(i, effects)}
+    live: list[tuple[HloInstruction, set[HloInstruction]]] = []
+    for instruction in reversed(computation.instructions):
+        if instruction in wanted and instruction.opcode not in STRUCTURAL_OPCODES:
+            needed = needs(instruction)
+            wanted |= needed
+            live.append((instruction, needed))
+    return dict(reversed(live))
+
+
+def region_outputs(steps: tuple[Step, ...], root: HloInstruction) -> dict[Region, list[ValueLeaf]]:
+    """For each region, the leaves that other steps or the result need, in a fixed order."""
+    home = {i: step for step in steps if isinstance(step, Region) for i in step.instructions}
+    outputs: dict[Region, dict[ValueLeaf, None]] = {s: {} for s in steps if isinstance(s, Region)}
+
+    def take(leaves: list[ValueLeaf], user: Step | None) -> None:
+        for leaf in leaves:
+            region = home.get(leaf.producer)
+            if region is not None and region is not user:
+                outputs[region][leaf] = None
+
+    for step in steps:
+        for instruction in step.instructions if isinstance(step, Region) else (step,):
+            take(operand_sources(instruction.operands), step)
+    take(list(sources(root)), None)
+    return {region: list(leaves) for region, leaves in outputs.items()}

@@ -1,0 +1,105 @@
+"""Makes a module of its own from the instructions of a region."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xladev.compiler.partition.value_leaves import ValueLeaf, source
+from xladev.hlo.builder import HloBuilder
+from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.rebuild import with_operands
+from xladev.hlo.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class RegionModule:
+    """A region as a module.
+
+    Attributes:
+        module: takes one array per input, gives a tuple of the outputs.
+        inputs: what its parameters stand for, in order.
+    """
+
+    module: HloModule
+    inputs: tuple[ValueLeaf, ...]
+
+
+def region_module(
+    name: str, instructions: Sequence[HloInstruction], outputs: Sequence[ValueLeaf]
+) -> RegionModule:
+    """The module that computes ``outputs``.
+
+    Args:
+        name: name of the module.
+        instructions: operands first; constants they use are copied into the module.
+        outputs: leaves that these instructions give.
+    """
+    return _RegionBuilder(name, instructions).build(outputs)
+
+
+class _RegionBuilder:
+    def __init__(self, name: str, instructions: Sequence[HloInstruction]) -> None:
+        self._instructions = instructions
+        self._builder = HloBuilder(name)
+        self._made: dict[HloInstruction, HloInstruction] = {}
+        self._parts: dict[ValueLeaf, HloInstruction] = {}
+        self._inputs: list[ValueLeaf] = []
+
+    def build(self, outputs: Sequence[ValueLeaf]) -> RegionModule:
+        for instruction in self._instructions:
+            self._made[instruction] = self._copy(instruction)
+        root = self._builder.op("tuple", *(self._leaf(leaf) for leaf in outputs))
+        return RegionModule(self._builder.module(root), tuple(self._inputs))
+
+    def _copy(self, instruction: HloInstruction) -> HloInstruction:
+        operands = tuple(self._value(o, ()) for o in instruction.operands)
+        copy = with_operands(instruction, operands)
+        before = instruction.note.control_predecessors
+        if before:
+            kept = tuple(self._made[p] for p in before if p in self._made)
+            copy = replace(copy, note=replace(copy.note, control_predecessors=kept))
+        return self._builder.append(copy)
+
+    def _value(self, instruction: HloInstruction, index: tuple[int, ...]) -> HloInstruction:
+        """The instruction of this module that gives part ``index`` of a value."""
+        found = source(instruction, index)
+        shape = found.shape
+        if not shape.is_tuple:
+            return self._leaf(found)
+        if not found.part and found.producer in self._made:
+            return self._made[found.producer]
+        if found.producer in self._made:
+            return self._part(found)
+        return self._tuple(found, shape)
+
+    def _tuple(self, found: ValueLeaf, shape: Shape) -> HloInstruction:
+        """A tuple put together from its leaves."""
+        if found not in self._parts:
+            parts = [
+                self._value(found.producer, (*found.part, i))
+                for i in range(len(shape.tuple_shapes))
+            ]
+            self._parts[found] = self._builder.op("tuple", *parts)
+        return self._parts[found]
+
+    def _leaf(self, leaf: ValueLeaf) -> HloInstruction:
+        producer = leaf.producer
+        if producer in self._made:
+            return self._part(leaf) if leaf.part else self._made[producer]
+        if leaf in self._parts:
+            return self._parts[leaf]
+        if producer.opcode == "constant" and not leaf.part:
+            self._made[producer] = self._builder.append(producer)
+            return self._made[producer]
+        self._parts[leaf] = self._builder.parameter(leaf.shape)
+        self._inputs.append(leaf)
+        return self._parts[leaf]
+
+    def _part(self, leaf: ValueLeaf) -> HloInstruction:
+        """get-tuple-elements down to a part of an instruction of this module."""
+        if leaf not in self._parts:
+            outer = ValueLeaf(leaf.producer, leaf.part[:-1])
+            whole = self._part(outer) if outer.part else self._made[leaf.producer]
+            self._parts[leaf] = self._builder.op("get-tuple-element", whole, index=leaf.part[-1])
+        return self._parts[leaf]

@@ -1,0 +1,1 @@
+"""A compiled program: thunks on slots, its checks and its file."""

@@ -1,0 +1,361 @@
+"""Turns one computation into a Procedure: steps become thunks, leaves become slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from typing import Protocol
+
+from xladev.compiler.partition.assignment import (
+    COLLECTIVE_OPCODES,
+    DEVICE_NUMBER_OPCODES,
+    EVALUATOR,
+    RANDOM_STATE_OPCODE,
+)
+from xladev.compiler.partition.memory_spaces import EntrySpaces, in_space
+from xladev.compiler.partition.partition import Region, Step, region_outputs
+from xladev.compiler.partition.region_module import region_module
+from xladev.compiler.partition.value_leaves import (
+    ValueLeaf,
+    operand_sources,
+    own_leaves,
+    sources,
+    with_sizes,
+)
+from xladev.compiler.program.collective_thunk import CollectivePlan, plan_collective
+from xladev.compiler.program.program import Procedure, Slot
+from xladev.compiler.program.thunks import (
+    Call,
+    Conditional,
+    Constant,
+    DeviceNumber,
+    Evaluate,
+    RandomState,
+    RunExecutable,
+    Slots,
+    Thunk,
+    Transfer,
+    While,
+)
+from xladev.compiler.signature import Signature
+from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.shape import Shape
+from xladev.instrument import decision, is_deciding
+
+TRANSFER_STEP, RESULT_STEP = "transfer", "result"
+"""What decisions here are about: copies to another platform or layout; copies of results."""
+_MOST_READERS = 3
+"""Readers of a value that are told by name."""
+
+
+class Surroundings(Protocol):
+    """What a procedure needs from the program that is being built."""
+
+    def platform_index(self, device: str) -> int:
+        """Index of a device name in `Program.platforms`."""
+        ...
+
+    def platform_name(self, index: int) -> str:
+        """The device name of that index."""
+        ...
+
+    def boundary_shape(self, shape: Shape, platform: int) -> Shape:
+        """The layout that a leaf has where procedures pass it to each other."""
+        ...
+
+    def executable(self, device: str, module: HloModule) -> tuple[int, Signature]:
+        """Compiles a region; its number and signature."""
+        ...
+
+    def constant(self, leaf: ValueLeaf) -> int:
+        """Number of a constant."""
+        ...
+
+    def procedure(self, computation: HloComputation, home: int) -> int:
+        """Number of the procedure of a callee; built before its callers."""
+        ...
+
+    def home(self, instruction: HloInstruction) -> int:
+        """The platform on which the computations of a control instruction take their values."""
+        ...
+
+    def random_seed(self) -> int:
+        """The seed of the program's random counter."""
+        ...
+
+    def collective_plan(self, instruction: HloInstruction) -> CollectivePlan:
+        """Groups and reduction of a collective."""
+        ...
+
+
+class ProcedureBuilder:
+    """Builds one procedure.
+
+    Args:
+        around: the program.
+        computation: what to build.
+        steps: its partition.
+        home: index of the platform on which parameters and results lie.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        computation: HloComputation,
+        steps: tuple[Step, ...],
+        home: int,
+    ) -> None:
+        self._around = around
+        self._computation = computation
+        self._steps = steps
+        self._home = home
+        self._slots: list[Slot] = []
+        self._thunks: list[Thunk] = []
+        self._origin: dict[ValueLeaf, int] = {}
+        self._elsewhere: dict[tuple[ValueLeaf, Slot], int] = {}
+        self._unshareable: set[int] = set()
+        self._from_callees: set[int] = set()
+        self._reader: Step | str = ""
+        self._moves: dict[int, _Move] = {}
+
+    def build(self, spaces: EntrySpaces | None) -> Procedure:
+        """The procedure.
+
+        Args:
+            spaces: of the entry, where its parameters and results are wanted; the results must then
+                be neither parameters nor constants nor each other. None for others.
+        """
+        parameters = with_sizes(
+            leaf for parameter in self._computation.parameters for leaf in own_leaves(parameter)
+        )
+        wanted = _with_spaces(parameters, spaces.parameters if spaces else ())
+        slots = tuple(self._define(leaf, self._boundary(leaf, space)) for leaf, space in wanted)
+        self._unshareable.update(slots)
+        outputs = region_outputs(self._steps, self._computation.root)
+        for step in self._steps:
+            self._reader = step
+            if isinstance(step, Region):
+                self._run_region(step, outputs[step])
+            else:
+                self._run_instruction(step)
+        root = with_sizes(sources(self._computation.root))
+        self._reader = f"the result of {self._computation.name}"
+        wanted = _with_spaces(root, spaces.results if spaces else ())
+        results = tuple(self._read(leaf, self._boundary(leaf, space)) for leaf, space in wanted)
+        if spaces is not None:
+            results = tuple(map(self._own, root, results))
+        for move in self._moves.values():
+            move.tell()
+        return Procedure(
+            self._computation.name, tuple(self._slots), slots, results, tuple(self._thunks)
+        )
+
+    # Slots
+
+    def _boundary(self, leaf: ValueLeaf, space: int = 0) -> Slot:
+        shape = self._around.boundary_shape(leaf.shape, self._home)
+        return Slot(in_space(shape, space), self._home)
+
+    def _new(self, slot: Slot) -> int:
+        self._slots.append(slot)
+        return len(self._slots) - 1
+
+    def _define(self, leaf: ValueLeaf, slot: Slot) -> int:
+        self._origin[leaf] = self._new(slot)
+        return self._origin[leaf]
+
+    def _define_all(self, leaves: Sequence[ValueLeaf]) -> Slots:
+        """New slots, as procedures pass them, for what an SDK thunk gives."""
+        return tuple(self._define(leaf, self._boundary(leaf)) for leaf in leaves)
+
+    def _read(self, leaf: ValueLeaf, wanted: Slot) -> int:
+        """A slot that holds the leaf on the platform and in the layout wanted."""
+        if (leaf, wanted) in self._elsewhere:
+            self._note_reader(leaf, self._elsewhere[leaf, wanted])
+            return self._elsewhere[leaf, wanted]
+        if leaf.producer.opcode == "constant":
+            result = self._new(wanted)
+            self._thunks.append(Constant(self._around.constant(leaf), result))
+            self._unshareable.add(result)
+        elif self._slots[self._origin[leaf]] == wanted:
+            return self._origin[leaf]
+        else:
+            result = self._new(wanted)
+            self._note_move(leaf, self._slots[self._origin[leaf]], result)
+            self._thunks.append(Transfer(self._origin[leaf], result))
+        self._elsewhere[leaf, wanted] = result
+        return result
+
+    def _note_move(self, leaf: ValueLeaf, held: Slot, result: int) -> None:
+        """Remembers why a value is transferred, if somebody wants to know."""
+        if not is_deciding():
+            return
+        wanted = self._slots[result]
+        source, target = (self._around.platform_name(s.platform) for s in (held, wanted))
+        verb = "given" if leaf.producer.opcode == "parameter" else "made"
+        if held.platform == wanted.platform:
+            self._moves[result] = _Move(leaf, "read by", f"as {wanted.shape}")
+        else:
+            self._moves[result] = _Move(leaf, f"{verb} on {source}, read by", f"on {target}")
+        self._note_reader(leaf, result)
+
+    def _note_reader(self, leaf: ValueLeaf, result: int) -> None:
+        move = self._moves.get(result)
+        if move is not None:
+            move.readers.update(dict.fromkeys(_readers(leaf, self._reader)))
+
+    def _read_anywhere(self, leaf: ValueLeaf) -> int:
+        """A slot that holds the leaf, on whatever platform it is."""
+        if leaf in self._origin:
+            return self._origin[leaf]
+        return self._read(leaf, self._boundary(leaf))
+
+    def _read_all(self, leaves: Sequence[ValueLeaf]) -> Slots:
+        return tuple(self._read(leaf, self._boundary(leaf)) for leaf in leaves)
+
+    def _own(self, leaf: ValueLeaf, slot: int) -> int:
+        """The slot, or a copy if it is not this result's alone."""
+        if slot in self._unshareable:
+            copy = self._new(self._slots[slot])
+            opcode = leaf.producer.opcode
+            is_kept = opcode in ("parameter", "constant")
+            self._copied(leaf, f"a result is a {opcode}" if is_kept else "it is given back twice")
+            self._thunks.append(Transfer(slot, copy))
+            return copy
+        if slot in self._from_callees:
+            self._copied(leaf, f"{leaf.producer.name} gives it in memory of its own")
+        self._unshareable.add(slot)
+        return slot
+
+    def _copied(self, leaf: ValueLeaf, why: str) -> None:
+        decision(RESULT_STEP, _leaf_name(leaf), f"{leaf.shape.nbytes:,} bytes: {why}")
+
+    # Steps
+
+    def _run_region(self, region: Region, outputs: Sequence[ValueLeaf]) -> None:
+        first, number = region.instructions[0].name, len(self._thunks)
+        name = f"{self._computation.name}.{number if len(region.instructions) > 1 else first}"
+        made = region_module(name, region.instructions, outputs)
+        number, signature = self._around.executable(region.device, made.module)
+        inputs = with_sizes(made.inputs)
+        if region.device == EVALUATOR:
+            arguments = tuple(map(self._read_anywhere, inputs))
+            results = self._define_all(with_sizes(outputs))
+            self._thunks.append(Evaluate(number, arguments, results))
+            return
+        platform = self._around.platform_index(region.device)
+        arguments = tuple(
+            self._read(leaf, Slot(shape, platform))
+            for leaf, shape in zip(inputs, signature.argument_shapes, strict=True)
+        )
+        results = tuple(
+            self._define(leaf, Slot(shape, platform))
+            for leaf, shape in zip(with_sizes(outputs), signature.result_shapes, strict=True)
+        )
+        self._thunks.append(RunExecutable(number, arguments, results))
+
+    def _run_instruction(self, instruction: HloInstruction) -> None:
+        opcode = instruction.opcode
+        if opcode in COLLECTIVE_OPCODES:
+            self._run_collective(instruction)
+        elif opcode in DEVICE_NUMBER_OPCODES:
+            (result,) = self._define_all([ValueLeaf(instruction)])
+            self._thunks.append(DeviceNumber(opcode.removesuffix("-id"), result))
+        elif opcode == RANDOM_STATE_OPCODE:
+            (result,) = self._define_all([ValueLeaf(instruction)])
+            seed = self._around.random_seed()
+            self._thunks.append(RandomState(seed, instruction["delta"], result))
+        else:
+            self._run_control(instruction)
+
+    def _run_collective(self, instruction: HloInstruction) -> None:
+        plan = self._around.collective_plan(instruction)
+        arguments = self._read_all(operand_sources(instruction.operands))
+        results = self._define_all(list(own_leaves(instruction)))
+        self._thunks.append(plan_collective(instruction, plan, arguments, results))
+
+    def _run_control(self, instruction: HloInstruction) -> None:
+        """while, conditional, call, fusion; their values lie on the callees' platform."""
+        home = self._around.home(instruction)
+        procedures = tuple(self._around.procedure(c, home) for c in instruction.called)
+        operands = instruction.operands
+        rows = [self._read_for_callee(operand, home) for operand in operands]
+        results = tuple(
+            self._define(leaf, Slot(self._around.boundary_shape(leaf.shape, home), home))
+            for leaf in with_sizes(own_leaves(instruction))
+        )
+        self._from_callees.update(results)
+        self._thunks.append(_control_thunk(instruction, procedures, rows, results))
+
+    def _read_for_callee(self, operand: HloInstruction, home: int) -> list[tuple[ValueLeaf, int]]:
+        return [
+            (leaf, self._read(leaf, Slot(self._around.boundary_shape(leaf.shape, home), home)))
+            for leaf in with_sizes(sources(operand))
+        ]
+
+
+def _with_spaces(
+    leaves: Sequence[ValueLeaf], spaces: Sequence[int]
+) -> Iterator[tuple[ValueLeaf, int]]:
+    """Each leaf with its memory space; those beyond them, hidden sizes, are in the first one."""
+    return zip(leaves, chain(spaces, repeat(0)), strict=False)
+
+
+@dataclass(slots=True)
+class _Move:
+    """Why a leaf is transferred: what is said before and after the names of its readers."""
+
+    leaf: ValueLeaf
+    before: str
+    after: str
+    readers: dict[str, None] = field(default_factory=dict[str, None])
+
+    def tell(self) -> None:
+        """Tells it."""
+        names = list(self.readers)
+        if len(names) > _MOST_READERS:
+            names[_MOST_READERS:] = [f"{len(names) - _MOST_READERS} more"]
+        *first, last = names
+        shown = f"{', '.join(first)} and {last}" if first else last
+        what = f"{self.leaf.shape.nbytes:,} bytes: {self.before} {shown} {self.after}"
+        decision(TRANSFER_STEP, _leaf_name(self.leaf), what)
+
+
+def _leaf_name(leaf: ValueLeaf) -> str:
+    """The instruction, with the part of its result that it is."""
+    return leaf.producer.name + "".join(f"{{{index}}}" for index in leaf.part)
+
+
+def _readers(leaf: ValueLeaf, reader: Step | str) -> Iterator[str]:
+    """Names of what reads a leaf: of instructions, or of a result."""
+    if isinstance(reader, str):
+        yield reader
+        return
+    whole = leaf._replace(dimension=-1)
+    for instruction in reader.instructions if isinstance(reader, Region) else (reader,):
+        if whole in operand_sources(instruction.operands):
+            yield instruction.name
+
+
+def _control_thunk(
+    instruction: HloInstruction,
+    procedures: tuple[int, ...],
+    rows: Sequence[Sequence[tuple[ValueLeaf, int]]],
+    results: Slots,
+) -> Thunk:
+    """Args: rows: for each operand, its leaves, sizes last, and their slots."""
+    if instruction.opcode == "while":
+        condition, body = procedures
+        return While(condition, body, _slots_of(rows[0]), results)
+    if instruction.opcode == "conditional":
+        ((_, index),) = rows[0]
+        return Conditional(index, procedures, tuple(map(_slots_of, rows[1:])), results)
+    together = [pair for row in rows for pair in row]
+    data = [slot for leaf, slot in together if leaf.dimension < 0]
+    sizes = [slot for leaf, slot in together if leaf.dimension >= 0]
+    return Call(procedures[0], (*data, *sizes), results)
+
+
+def _slots_of(row: Sequence[tuple[ValueLeaf, int]]) -> Slots:
+    return tuple(slot for _, slot in row)

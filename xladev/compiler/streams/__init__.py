@@ -1,0 +1,1 @@
+"""Which step runs on which stream, and what streams wait for."""

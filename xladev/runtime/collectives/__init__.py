@@ -1,0 +1,1 @@
+"""Executions on several devices, and the data that they exchange."""

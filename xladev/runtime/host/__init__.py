@@ -1,0 +1,1 @@
+"""The host's side: threads, signals and the end of the process."""

@@ -1,0 +1,1 @@
+"""Launches: arguments, the run of a program or a plan, and its errors."""

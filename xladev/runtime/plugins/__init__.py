@@ -1,0 +1,1 @@
+"""Plugins: how they are found, loaded, opened and diagnosed."""
