@@ -177,7 +177,7 @@ On the kind of module where it is slowest, or where it grows.
 Most of the growth is Python's collector of garbage, which looks at all that is alive. Measured
 without it at 1,000 and 50,000 instructions: `while-invariant-motion` on `loops` 14.0 and 15.8,
 `call-inliner` on `mixed` 8.2 and 10.7, `cse` on `mixed` 7.1 and 8.5. Tests count calls of functions
-instead (`tests/unit/passes/test_growth.py`): these grow by less than 1.4.
+instead (`tests/unit/passes/behaviour/test_growth.py`): these grow by less than 1.4.
 
 {passes}
 """

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.tools.plugins import emulated_cuda
-from tests.unit.platforms.cuda.test_programs import PROGRAMS
+from tests.unit.platforms.cuda.behaviour.test_programs import PROGRAMS
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.driver.cupy_driver import CupyDriver

@@ -9,7 +9,7 @@ Imports inside functions and under `if TYPE_CHECKING` count like any other.
 import ast
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -91,6 +91,7 @@ class Tree:
 
     name: str
     modules: tuple[Module, ...]
+    imports: dict[str, tuple[Import, ...]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -165,8 +166,15 @@ def _module_violations(tree: Tree, module: Module) -> Iterator[str]:
             yield f"{module.path} imports {_short(tree, item.target)}; {reason} (line {item.line})"
 
 
-def imports(tree: Tree, module: Module) -> Iterator[Import]:
-    """Absolute names of everything `module` imports, at any depth of its code."""
+def imports(tree: Tree, module: Module) -> tuple[Import, ...]:
+    """Absolute names of everything `module` imports, at any depth of its code; read once."""
+    found = tree.imports.get(module.path)
+    if found is None:
+        found = tree.imports[module.path] = tuple(_imports(tree, module))
+    return found
+
+
+def _imports(tree: Tree, module: Module) -> Iterator[Import]:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             yield from (Import(alias.name, node.lineno) for alias in node.names)

@@ -1,7 +1,7 @@
 """Every pass that rewrites HLO while a program is compiled, by name and by pipeline.
 
 What `xladev opt` runs alone, and what it lists. A step that changes a module and is in no pipeline
-of this table makes a test fail (`tests/unit/compiler/test_pass_machinery.py`).
+of this table makes a test fail (`tests/unit/compiler/test_pass_table.py`).
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.testing.conformance.behaviour.test_suite import suite
 from tests.unit.testing.conformance.installed import installed
 from tests.unit.testing.conformance.test_plugin import run
-from tests.unit.testing.conformance.test_suite import suite
 from xladev.hlo.text import parse_module
 from xladev.testing.conformance.case import Case, cuttable, divided
 from xladev.testing.conformance.sizes import (

@@ -5,8 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tests.unit.platforms.cuda.libraries.test_convolutions import CONVOLUTIONS, convolution
-from tests.unit.platforms.cuda.libraries.test_library_programs import called, compare
+from tests.unit.platforms.cuda.libraries.behaviour.test_convolutions import (
+    CONVOLUTIONS,
+    convolution,
+)
+from tests.unit.platforms.cuda.libraries.behaviour.test_library_programs import called, compare
 from xladev import client
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.evaluator import HloEvaluator

@@ -16,7 +16,7 @@ from tests.tools.factors import (
 )
 from tests.tools.single_op import shape_of
 from tests.unit.hlo.custom_calls.calls import module_of_call
-from tests.unit.platforms.cuda.libraries.test_library_programs import called
+from tests.unit.platforms.cuda.libraries.behaviour.test_library_programs import called
 from xladev import client
 from xladev.compiler.options import CompileOptions
 from xladev.hlo import dtype as dt

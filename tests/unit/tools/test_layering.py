@@ -6,7 +6,7 @@ import pytest
 
 from tests.tools.layering import read_tree, violations
 
-PACKAGE = Path(__file__).parents[2] / "xladev"
+PACKAGE = Path(__file__).parents[3] / "xladev"
 
 
 def breaches(root: Path, files: dict[str, str]) -> list[str]:

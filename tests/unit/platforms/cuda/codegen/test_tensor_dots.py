@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.unit.platforms.cuda.codegen.test_tiled_dots import PLAIN, dot
 from tests.unit.platforms.cuda.conftest import ptx_of
-from tests.unit.platforms.cuda.test_tiled_dots import PLAIN, dot
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module

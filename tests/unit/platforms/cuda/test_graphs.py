@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from tests.unit.platforms.cuda.test_emulated import Machine, N, image
+from tests.unit.platforms.cuda.driver.test_emulated import Machine, N, image
 from xladev import client
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module

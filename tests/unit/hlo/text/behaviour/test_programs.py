@@ -7,7 +7,7 @@ import pytest
 from xladev.hlo.load import load
 from xladev.hlo.text import LONG, SHORT, parse_module, print_module
 
-PROGRAMS = Path(__file__).parents[5] / "shared" / "programs"
+PROGRAMS = Path(__file__).parents[6] / "shared" / "programs"
 NAMES = sorted(p.stem for p in PROGRAMS.glob("*.hlo"))
 
 pytestmark = pytest.mark.skipif(not NAMES, reason="../shared/programs is not here")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.platforms.cuda.libraries import test_library_programs as programs
+from tests.unit.platforms.cuda.libraries.behaviour import test_library_programs as programs
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.text import parse_module

@@ -10,7 +10,7 @@ import pytest
 
 from tests.tools.syntax import parse
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MAX_LINES = 600
 MAX_FUNCTION_LINES = 60
 MAX_BYTES = 2_000_000
