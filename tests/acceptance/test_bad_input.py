@@ -240,6 +240,7 @@ def identity(name: str, called: HloComputation | None = None) -> HloComputation:
     return builder.build(builder.op("map", x, dimensions=(), to_apply=called))
 
 
+@pytest.mark.long
 @pytest.mark.rotating
 def test_calls_nested_100000_deep() -> None:
     """Calls are inlined, so these are no nesting at all."""
