@@ -104,13 +104,15 @@ def write(path: Path, platforms: Sequence[str], every: int) -> None:
 
 
 def compare(before: Path, after: Path) -> int:
-    """Prints what differs; 1 if anything does, or if what ran is not the same."""
+    """Prints what differs of what ran at both; 1 if anything does, or if nothing ran at both."""
     old, new = (json.loads(p.read_text()) for p in (before, after))
-    differing = sorted(k for k in old.keys() | new.keys() if old.get(k) != new.get(k))
+    both = sorted(old.keys() & new.keys())
+    differing = [key for key in both if old[key] != new[key]]
     for key in differing:
-        print(f"{key}: {old.get(key, 'did not run')} -> {new.get(key, 'did not run')}")
-    print(f"{len(old)} results before, {len(new)} after, {len(differing)} differ")
-    return int(bool(differing))
+        print(f"{key}: {old[key]} -> {new[key]}")
+    print(f"{len(old)} results before, {len(new)} after, {len(both)} in both")
+    print(f"{len(differing)} differ")
+    return int(bool(differing) or not both)
 
 
 def main() -> int:
