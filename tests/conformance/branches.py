@@ -23,7 +23,7 @@ from xladev.runtime.memory import DeviceMemory
 from xladev.runtime.stream import Stream
 from xladev.testing.conformance.case import AnyCase, Build, Case, Row, checks_of
 from xladev.testing.conformance.probe import Probe, ended
-from xladev.testing.conformance.waits import hand_on
+from xladev.testing.conformance.waits import hand_on, pass_on
 
 Node = HloInstruction
 SIZE = 96
@@ -256,23 +256,8 @@ def passed_on(probe: Probe, choose: Pair) -> None:
     streams = with_branches(probe, 2)
     if not streams:
         return
-    size = probe.at_most(LARGE)
-    held = probe.device.allocate_nbytes(size, "passed on")
-    memory = held.memory.slice(0, size)
-    zeros, sent, found = (np.full(size, n, np.uint8) for n in (0, 7, 0))
     with ended(*streams):
-        first, second = choose(streams)
-        for turn in range(4):
-            found[:] = 0
-            for _ in range(20):  # so long that a stream that does not wait is too early
-                first.copy(memory, zeros)
-            first.copy(memory, sent)
-            second.wait(first.mark())
-            second.copy(found, memory)
-            first.wait(second.mark())
-            second.synchronize()
-            right = bool((found == 7).all())
-            probe.require(right, "a stream did not wait for a mark of another", f"turn {turn}")
+        pass_on(probe, *choose(streams), lambda stream: stream.mark(), 4)
 
 
 def check_branches_pass_one_buffer_round(probe: Probe) -> None:

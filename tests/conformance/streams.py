@@ -11,7 +11,7 @@ from xladev.runtime.array import put
 from xladev.runtime.stream import Stream
 from xladev.testing.conformance.case import checks_of
 from xladev.testing.conformance.probe import Probe, ended
-from xladev.testing.conformance.waits import hand_on
+from xladev.testing.conformance.waits import hand_on, pass_on
 
 _ABANDONED: list[object] = []
 """What a device may use for ever, because an event that says otherwise never came."""
@@ -92,21 +92,8 @@ def check_events_stay_ready(probe: Probe) -> None:
 
 
 def check_one_stream_waits_for_another(probe: Probe) -> None:
-    device, size = probe.device, probe.at_most(LARGE)
-    held = device.allocate_nbytes(size, "wait")
-    memory = held.memory.slice(0, size)
-    zeros, sent, found = (np.full(size, n, np.uint8) for n in (0, 7, 0))
     with ended(own_stream(probe), own_stream(probe)) as (first, second):
-        for turn in range(8):
-            found[:] = 0
-            for _ in range(20):  # so long that a stream that does not wait is too early
-                first.copy(memory, zeros)
-            first.copy(memory, sent)
-            second.wait(first.record())
-            second.copy(found, memory)
-            second.synchronize()
-            right = bool((found == 7).all())
-            probe.require(right, "a stream did not wait for the event of another", f"turn {turn}")
+        pass_on(probe, first, second, lambda stream: stream.record(), 8)
 
 
 def check_none_of_many_waits_is_left_out(probe: Probe) -> None:

@@ -1,4 +1,4 @@
-"""A byte that two streams hand to each other many times, so that a single wait left out shows."""
+"""What one stream hands to another, so that a wait that is left out shows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from xladev.testing.conformance.probe import Probe, ended
 
 TURNS = 128
 _BUSY_NBYTES = 1 << 19
+_LARGE_NBYTES = 1 << 22
+_COPIES = 20
+"""So many that a stream that does not wait reads before the last of them."""
 
 
 def hand_on(probe: Probe, one: Stream, other: Stream, event: Callable[[Stream], Event]) -> None:
@@ -47,3 +50,34 @@ def hand_on(probe: Probe, one: Stream, other: Stream, event: Callable[[Stream], 
     if not (found == 7).all():
         turn = int(np.argmin(found == 7)) // 2
         probe.fail("a stream did not wait for the event of another", f"turn {turn} of {TURNS}")
+
+
+def pass_on(
+    probe: Probe, one: Stream, other: Stream, event: Callable[[Stream], Event], turns: int
+) -> None:
+    """One stream writes for long, then the other one reads what it wrote last; so often.
+
+    Args:
+        probe: the check's.
+        one, other: streams of one device; whoever calls ends them.
+        event: what a stream waits for of the other.
+        turns: how often.
+
+    Raises:
+        CheckFailure: something was read before it was written.
+    """
+    size = probe.at_most(_LARGE_NBYTES)
+    held = probe.device.allocate_nbytes(size, "passed on")
+    memory = held.memory.slice(0, size)
+    zeros, sent, found = (np.full(size, n, np.uint8) for n in (0, 7, 0))
+    for turn in range(turns):
+        found[:] = 0
+        for _ in range(_COPIES):
+            one.copy(memory, zeros)
+        one.copy(memory, sent)
+        other.wait(event(one))
+        other.copy(found, memory)
+        one.wait(event(other))
+        other.synchronize()
+        right = bool((found == 7).all())
+        probe.require(right, "a stream did not wait for the event of another", f"turn {turn}")
