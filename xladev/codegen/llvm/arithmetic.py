@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xladev.codegen.llvm.emitter import Emitter
+from xladev.codegen.llvm.instructions import Binary, Cast, Intrinsic
 from xladev.codegen.llvm.intrinsics import lookup
 from xladev.codegen.llvm.types import I1, I32, I64, IrType
 from xladev.codegen.llvm.values import Operand, Value, constant, poison
@@ -30,7 +31,10 @@ class Arithmetic(Emitter):
             raise CompileError(
                 f"{instruction} of {left.type} and {right.type}", where=f"@{self.name}"
             )
-        return self.emit(left.type, f"{instruction} {left.type.text} {left.text}, {right.text}")
+        made = self.emit(left.type, f"{instruction} {left.type.text} {left.text}, {right.text}")
+        if self._keeps:
+            self._note(Binary(instruction, left, right, made.text))
+        return made
 
     def fadd(self, left: Operand, right: Operand, flags: str = "") -> Value:
         """Floating-point sum."""
@@ -143,7 +147,10 @@ class Arithmetic(Emitter):
     def cast(self, instruction: str, value: Value, element: IrType) -> Value:
         """Any conversion instruction to ``element``, lane by lane."""
         target = value.type.of(element)
-        return self.emit(target, f"{instruction} {value} to {target.text}")
+        made = self.emit(target, f"{instruction} {value} to {target.text}")
+        if self._keeps:
+            self._note(Cast(instruction, value, target, made.text))
+        return made
 
     def bitcast(self, value: Value, element: IrType) -> Value:
         """The same bits as another type of the same width."""
@@ -194,7 +201,10 @@ class Arithmetic(Emitter):
         symbol = f"llvm.{name}.{suffix}"
         kinds = [v.type.text for v in values] + ([row.suffix.split()[0]] if row.suffix else [])
         self.module.declare_intrinsic(symbol, returned, kinds)
-        return self.emit(returned, f"call {returned.text} @{symbol}({arguments})")
+        made = self.emit(returned, f"call {returned.text} @{symbol}({arguments})")
+        if self._keeps:
+            self._note(Intrinsic(name, tuple(values), made.text))
+        return made
 
     def fma(self, x: Operand, y: Operand, z: Operand) -> Value:
         """``x * y + z``, rounded once."""

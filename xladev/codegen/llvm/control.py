@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from xladev.codegen.llvm.arithmetic import Arithmetic
+from xladev.codegen.llvm.instructions import Jump, Phi, Split
 from xladev.codegen.llvm.loop_census import UNKNOWN_TRIPS
 from xladev.codegen.llvm.types import I64, IrType
 from xladev.codegen.llvm.values import Value
@@ -47,10 +48,14 @@ class Control(Arithmetic):
     def jump(self, label: str) -> None:
         """Branches always."""
         self.terminate(f"br label %{label}")
+        if self._keeps:
+            self._note(Jump(label))
 
     def split(self, condition: Value, then: str, otherwise: str) -> None:
         """Branches on a scalar i1."""
         self.terminate(f"br {condition}, label %{then}, label %{otherwise}")
+        if self._keeps:
+            self._note(Split(condition, then, otherwise))
 
     def _phi(self, initial: Value, from_block: str) -> tuple[Value, Callable[[Value, str], None]]:
         """A phi of two edges, and the function that supplies its second."""
@@ -58,7 +63,8 @@ class Control(Arithmetic):
 
         def close(value: Value, block: str) -> None:
             edges = f"[{initial.text}, %{from_block}], [{value.text}, %{block}]"
-            self.fill(line, f"{name} = phi {type_.text} {edges}")
+            phi = Phi(type_, ((initial, from_block), (value, block)), name)
+            self.fill(line, f"{name} = phi {type_.text} {edges}", phi)
 
         return Value(name, type_), close
 
@@ -98,10 +104,15 @@ class Control(Arithmetic):
         self, left: Values, left_block: str, right: Values, right_block: str
     ) -> tuple[Value, ...]:
         """Phis at the start of a block that two others lead to."""
-        return tuple(
-            self.emit(a.type, f"phi {a.type} [{a.text}, %{left_block}], [{b.text}, %{right_block}]")
-            for a, b in zip(left, right, strict=True)
-        )
+
+        def either(a: Value, b: Value) -> Value:
+            edges = f"[{a.text}, %{left_block}], [{b.text}, %{right_block}]"
+            made = self.emit(a.type, f"phi {a.type} {edges}")
+            if self._keeps:
+                self._note(Phi(a.type, ((a, left_block), (b, right_block)), made.text))
+            return made
+
+        return tuple(either(a, b) for a, b in zip(left, right, strict=True))
 
     @contextmanager
     def loop(self, start: Value | int, stop: Value | int, step: int = 1) -> Iterator[Value]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
+from xladev.codegen.llvm.instructions import Alloca, Instruction, Label, Other, Phi, Return
 from xladev.codegen.llvm.loop_census import LoopCensus
 from xladev.codegen.llvm.target import TargetTraits
 from xladev.codegen.llvm.types import PTR, VOID, IrType
@@ -34,13 +35,24 @@ class Mark(NamedTuple):
 
     lines: int
     allocas: int
+    keeps: bool
     block: str
     terminated: bool
     loops: tuple[int, int, bool, int]
 
 
+_OF_FUNCTION = (
+    "name", "result", "block", "loops", "_lines", "_allocas", "_terminated",
+    "_keeps", "_kept", "_kept_allocas",
+)  # fmt: skip
+"""What an emitter knows of the function that it writes."""
+
+
 class Emitter:
-    """Appends instructions to a function; the base of the builders' vocabularies."""
+    """Appends instructions to a function; the base of the builders' vocabularies.
+
+    Text is all that it makes, unless `keep` asks for instructions as data too.
+    """
 
     def __init__(self, module: Symbols, name: str, result: IrType) -> None:
         self.module = module
@@ -50,6 +62,9 @@ class Emitter:
         self.loops = LoopCensus()
         self._lines: list[str] = []
         self._allocas: list[str] = []
+        self._keeps = False
+        self._kept: list[Instruction] = []
+        self._kept_allocas: list[Instruction] = []
         self._names = 0
         self._terminated = False
 
@@ -74,6 +89,8 @@ class Emitter:
         if not self._terminated:
             raise CompileError(f"block {self.block} has no terminator", where=f"@{self.name}")
         self._lines.append(f"{label}:")
+        if self._keeps:
+            self._note(Label(label))
         self.block = label
         self._terminated = False
 
@@ -91,16 +108,34 @@ class Emitter:
                 f"@{self.name} returns {value.type if value else VOID}, declared {self.result}"
             )
         self.terminate(f"ret {value}" if value else "ret void")
+        if self._keeps and value is None:
+            self._note(Return())
+
+    def keep(self) -> None:
+        """Asks for `instructions`, before the first one is appended."""
+        self._keeps = True
+
+    def _note(self, instruction: Instruction) -> None:
+        """Says what the last line is. Nothing more is kept behind a line of which nobody did."""
+        self._keeps = len(self._kept) == len(self._lines) - 1
+        if self._keeps:
+            self._kept.append(instruction)
+
+    def instructions(self) -> tuple[Instruction, ...]:
+        """The function as data: `Other` stands for the first instruction that was not kept."""
+        rest = () if len(self._kept) == len(self._lines) else (Other(),)
+        return (Label("entry"), *self._kept_allocas, *self._kept, *rest)
 
     def mark(self) -> Mark:
         """Where the body is now, for `reset`."""
-        return Mark(
-            len(self._lines), len(self._allocas), self.block, self._terminated, self.loops.mark()
-        )
+        sizes = len(self._lines), len(self._allocas)
+        return Mark(*sizes, self._keeps, self.block, self._terminated, self.loops.mark())
 
     def reset(self, mark: Mark) -> None:
         """Forgets what was emitted since a mark; none of its values may be used."""
         del self._lines[mark.lines :], self._allocas[mark.allocas :]
+        del self._kept[mark.lines :], self._kept_allocas[mark.allocas :]
+        self._keeps = mark.keeps
         self.block, self._terminated = mark.block, mark.terminated
         self.loops.reset(mark.loops)
 
@@ -123,7 +158,7 @@ class Emitter:
             self._exchange(other)
 
     def _exchange(self, other: Emitter) -> None:
-        for name in ("name", "result", "block", "loops", "_lines", "_allocas", "_terminated"):
+        for name in _OF_FUNCTION:
             own = getattr(self, name)
             setattr(self, name, getattr(other, name))
             setattr(other, name, own)
@@ -131,16 +166,21 @@ class Emitter:
     def reserve(self) -> int:
         """Reserves a line to be written later by `fill`: a phi whose latch is not known yet."""
         self._lines.append("")
+        if self._keeps:
+            self._note(Other())
         return len(self._lines) - 1
 
-    def fill(self, line: int, instruction: str) -> None:
-        """Writes a line reserved before."""
+    def fill(self, line: int, instruction: str, phi: Phi) -> None:
+        """Writes a line reserved before, and says what it is."""
         self._lines[line] = f"  {instruction}"
+        if line < len(self._kept):
+            self._kept[line] = phi
 
     def alloca(self, type_: IrType, count: int = 1, align: int = 16) -> Value:
         """Stack space for ``count`` elements of ``type_``, taken in the entry block."""
         name = f"%{self.fresh('stack')}"
         self._allocas.append(f"  {name} = alloca [{count} x {type_}], align {align}")
+        self._kept_allocas.append(Alloca(type_, count, align, name))
         return Value(name, PTR)
 
     def const(self, type_: IrType, number: float | int) -> Value:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xladev.codegen.llvm.emitter import Emitter
-from xladev.codegen.llvm.types import I64, PTR, VOID, IrType
+from xladev.codegen.llvm.instructions import Address, Copy, Fence, Load, Store
+from xladev.codegen.llvm.types import I8, I64, PTR, VOID, IrType
 from xladev.codegen.llvm.values import Value
 
 
@@ -16,12 +17,18 @@ class Memory(Emitter):
         """Address of element ``index`` of an array of ``element`` at ``base``."""
         flag = " inbounds" if inbounds else ""
         place = index if isinstance(index, Value) else self.const(I64, index)
-        return self.emit(PTR, f"getelementptr{flag} {element}, ptr {base.text}, {place}")
+        made = self.emit(PTR, f"getelementptr{flag} {element}, ptr {base.text}, {place}")
+        if self._keeps:
+            self._note(Address(element, base, place, made.text))
+        return made
 
     def byte_address(self, base: Value, offset: Value | int) -> Value:
         """Address ``offset`` bytes after ``base``."""
         place = offset if isinstance(offset, Value) else self.const(I64, offset)
-        return self.emit(PTR, f"getelementptr inbounds i8, ptr {base.text}, {place}")
+        made = self.emit(PTR, f"getelementptr inbounds i8, ptr {base.text}, {place}")
+        if self._keeps:
+            self._note(Address(I8, base, place, made.text))
+        return made
 
     def load(
         self,
@@ -36,7 +43,10 @@ class Memory(Emitter):
         word = "load volatile" if volatile else "load"
         extra = f", {metadata}" if metadata else ""
         place = f"ptr {address.text}, align {align or self.alignment(type_)}"
-        return self.emit(type_, f"{word} {type_.text}, {place}{extra}")
+        made = self.emit(type_, f"{word} {type_.text}, {place}{extra}")
+        if self._keeps and not volatile:
+            self._note(Load(type_, address, made.text))
+        return made
 
     def store(
         self, value: Value, address: Value, *, align: int | None = None, metadata: str = ""
@@ -45,6 +55,14 @@ class Memory(Emitter):
         extra = f", {metadata}" if metadata else ""
         place = f"ptr {address.text}, align {align or self.alignment(value.type)}"
         self.do(f"store {value}, {place}{extra}")
+        if self._keeps:
+            self._note(Store(value, address))
+
+    def fence(self) -> None:
+        """Makes what was stored before visible before what is stored after."""
+        self.do("fence seq_cst")
+        if self._keeps:
+            self._note(Fence())
 
     def alignment(self, type_: IrType) -> int:
         """Bytes to which one element lies aligned in memory."""
@@ -57,6 +75,8 @@ class Memory(Emitter):
         self.module.declare_intrinsic("llvm.memcpy.p0.p0.i64", VOID, ("ptr", "ptr", "i64", "i1"))
         pointers = f"ptr {destination.text}, ptr {source.text}"
         self.do(f"call void @llvm.memcpy.p0.p0.i64({pointers}, i64 {nbytes}, i1 false)")
+        if self._keeps:
+            self._note(Copy(destination, source, nbytes))
 
     def prefetch(self, address: Value, *, is_near: bool = True, is_written: bool = False) -> None:
         """Asks for the cache line of an address, which need not be one of the process.

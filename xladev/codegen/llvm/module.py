@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xladev.codegen.llvm.control import Control
+from xladev.codegen.llvm.instructions import Call
 from xladev.codegen.llvm.intrinsics import lookup
 from xladev.codegen.llvm.memory import Memory, natural_alignment
 from xladev.codegen.llvm.portable import EMITTERS
@@ -27,6 +28,14 @@ class Parameter:
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.type.text, self.attributes, f"%{self.name}")))
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantTable:
+    """A constant array: its numbers, and the type of each."""
+
+    element: IrType
+    numbers: tuple[float | int, ...]
 
 
 class FunctionBuilder(Control, Memory):
@@ -57,6 +66,8 @@ class FunctionBuilder(Control, Memory):
     def call_void(self, symbol: str, *arguments: Value) -> None:
         """Calls a function that returns nothing."""
         self.do(f"call void @{symbol}({', '.join(str(a) for a in arguments)})")
+        if self._keeps:
+            self._note(Call(symbol, arguments))
 
     def call_shared(
         self, name: str, result: IrType, arguments: Sequence[Value], emit: SharedEmitter
@@ -151,6 +162,7 @@ class ModuleBuilder:
         self._procedures: dict[str, None] = {}
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
+        self._tables: dict[str, ConstantTable] = {}
         self._exports: list[str] = []
         self._metadata: list[str] = []
 
@@ -228,6 +240,7 @@ class ModuleBuilder:
         """Address of a constant array, made once per name."""
         symbol = f"xladev.table.{name}"
         if symbol not in self._globals:
+            self._tables[symbol] = ConstantTable(element, numbers)
             items = ", ".join(str(constant(element, number)) for number in numbers)
             self._globals[symbol] = (
                 f"@{symbol} = internal constant [{len(numbers)} x {element}] [{items}], "
@@ -286,9 +299,9 @@ class ModuleBuilder:
         """The builder of a function that was begun."""
         return self._functions[name][1]
 
-    def constant_text(self, name: str) -> str:
-        """The definition of a constant array; empty if there is none of this name."""
-        return self._globals.get(name, "")
+    def table_of(self, symbol: str) -> ConstantTable | None:
+        """What `constant_table` made; None if that is nothing of this name."""
+        return self._tables.get(symbol)
 
     @property
     def names(self) -> tuple[str, ...]:

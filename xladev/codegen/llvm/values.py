@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
 from xladev.codegen.llvm.types import IrType
 from xladev.errors import CompileError
@@ -24,6 +26,22 @@ class Value:
     def lanes(self) -> int:
         """Length of the vector; 1 for a scalar."""
         return self.type.lanes
+
+    @property
+    def number(self) -> int | None:
+        """The whole number or null pointer that a constant is; None for any other value."""
+        if self.text in _WORDS:
+            return _WORDS[self.text]
+        is_number = self.text.lstrip("-").isdecimal()
+        return int(self.text) if is_number else None
+
+    @property
+    def symbol(self) -> str:
+        """Name of the global whose address it is; empty for any other value."""
+        return self.text[1:] if self.text.startswith("@") else ""
+
+
+_WORDS: Mapping[str, int] = MappingProxyType({"null": 0, "true": 1, "false": 0})
 
 
 Operand = Value | float | int

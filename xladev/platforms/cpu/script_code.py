@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xladev.codegen.llvm import ModuleBuilder
+from xladev.codegen.llvm import I64, ModuleBuilder
 from xladev.platforms.cpu.script import (
     BINARY,
     CALL,
@@ -21,7 +20,7 @@ from xladev.platforms.cpu.script import (
 _LINE = 8
 """Registers in 64 bytes: what is on the stack is aligned so."""
 
-_TABLE = re.compile(r"@\S+ = internal constant \[\d+ x i64\] \[(.*)\], align \d+")
+_WRAPPED = (1 << 64) - 1
 
 
 class NoScriptError(Exception):
@@ -118,12 +117,12 @@ class ScriptCode:
     def table_of(self, symbol: str) -> int:
         """The register of a table's address."""
         if symbol not in self._tables:
-            found = _TABLE.fullmatch(self.module.constant_text(symbol))
-            if found is None:
+            found = self.module.table_of(symbol)
+            if found is None or found.element != I64:
                 raise NoScriptError
             self._tables[symbol] = len(self.table)
-            for item in found[1].split(", "):
-                self.table += int(item.removeprefix("i64 ")).to_bytes(8, "little", signed=True)
+            for number in found.numbers:
+                self.table += (int(number) & _WRAPPED).to_bytes(8, "little")
             self.table += bytes(-len(self.table) % 64)
         return self.held(Kind.TABLE, self._tables[symbol])
 

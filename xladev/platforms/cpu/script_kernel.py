@@ -1,19 +1,38 @@
-"""Kernels that only call procedures, as part of a script: read as the LLVM assembly they are.
+"""Kernels that only call microkernels, as part of a script: their instructions, one by one.
 
 What is no number, no address and no call, as everything in vectors, has no place in a script.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+from xladev.codegen.llvm import I1, I8, I64, PTR, IrType, Value, constant, vector
+from xladev.codegen.llvm.instructions import (
+    Address,
+    Alloca,
+    Binary,
+    Call,
+    Cast,
+    Copy,
+    Fence,
+    Instruction,
+    Intrinsic,
+    Jump,
+    Label,
+    Load,
+    Phi,
+    Return,
+    Split,
+    Store,
+)
 from xladev.platforms.cpu.script import BINARY, SCRATCH, Operation
 from xladev.platforms.cpu.script_code import Held, NoScriptError, Place, ScriptCode
 
-_WORD = re.compile(r"[%@]?[-\w.]+")
 _LIMIT = 1 << 31
+_WORDS = (I64, PTR)
+"""What is 8 bytes in a register as it is in memory."""
 
 
 def write_kernel(script: ScriptCode, name: str, arguments: Sequence[Place]) -> None:
@@ -45,7 +64,7 @@ class _Kernel:
     def __init__(self, script: ScriptCode, name: str, arguments: Sequence[Place]) -> None:
         self._script = script
         function = script.module.builder(name)
-        self._lines = function.body().split("\n")
+        self._instructions = function.instructions()
         self._values: dict[str, Held] = {}
         for parameter, place in zip(function.arguments, arguments, strict=True):
             self._values[parameter.text] = place
@@ -53,7 +72,7 @@ class _Kernel:
         self._before: dict[Place, int] = {}
         self._labels: dict[str, int] = {}
         self._jumps: list[tuple[int, str]] = []
-        self._phis = _phis_of(self._lines)
+        self._phis = _phis_of(self._instructions)
         self._registers_of_phis: dict[str, int] = {}
         self._block = ""
 
@@ -61,8 +80,8 @@ class _Kernel:
         """Appends the kernel's instructions."""
         script = self._script
         outer, script.code = script.code, []
-        for line in self._lines:
-            self._line(line)
+        for instruction in self._instructions:
+            self._instruction(instruction)
         self._begin("")
         inner, script.code = script.code, outer
         for place, register in self._before.items():
@@ -73,17 +92,49 @@ class _Kernel:
             inner[at] = self._labels[label] + base
         script.code += inner
 
-    def _line(self, line: str) -> None:
-        if line.endswith(":"):
-            self._block = line[:-1]
-            self._begin(self._block)
-            return
-        words = _WORD.findall(line)
-        result = words.pop(0) if words[0][0] == "%" else ""
-        rule = _RULES.get(words[0])
-        if rule is None or ("<" in line and words[0] != "store"):
-            raise NoScriptError
-        rule(self, result, words)
+    def _instruction(self, instruction: Instruction) -> None:
+        match instruction:
+            case Label(name):
+                self._block = name
+                self._begin(name)
+            case Binary():
+                self._binary(instruction)
+            case Address():
+                self._address(instruction)
+            case Call(symbol, arguments):
+                self._call(symbol, arguments)
+            case Intrinsic(name, operands, result):
+                self._intrinsic(name, operands, result)
+            case Cast():
+                self._cast(instruction)
+            case Phi():
+                pass  # those who enter its block give it its value
+            case _:
+                self._effect(instruction)
+
+    def _effect(self, instruction: Instruction) -> None:
+        """An instruction on memory, or one that ends its block."""
+        script = self._script
+        match instruction:
+            case Jump(target):
+                self._enter(target)
+            case Split():
+                self._split(instruction)
+            case Return():
+                self._jump("")
+            case Load():
+                self._load(instruction)
+            case Store(value, address) if value == _CLEARED:
+                script.do(Operation.CLEAR, self._register(address))
+            case Copy(destination, source, nbytes):
+                places = self._register(destination), self._register(source)
+                script.do(Operation.COPY, *places, script.number(nbytes))
+            case Fence():
+                script.do(Operation.FENCE)
+            case Alloca():
+                self._alloca(instruction)
+            case _:
+                raise NoScriptError
 
     def _begin(self, label: str) -> None:
         """What follows has a label; a jump to it right before it is none."""
@@ -95,22 +146,17 @@ class _Kernel:
 
     # Values
 
-    def _value(self, text: str) -> Held:
-        if text[0] == "%":
-            if text not in self._values:
-                raise NoScriptError
-            return self._values[text]
-        if text[0] == "@":
-            return Place(self._script.table_of(text[1:]), 0)
-        if text in _WORDS:
-            return _WORDS[text]
-        try:
-            return int(text)
-        except ValueError:
-            raise NoScriptError from None
+    def _value(self, value: Value) -> Held:
+        if value.text in self._values:
+            return self._values[value.text]
+        if value.symbol:
+            return Place(self._script.table_of(value.symbol), 0)
+        if value.number is None:
+            raise NoScriptError
+        return value.number
 
-    def _register(self, text: str) -> int:
-        value = self._value(text)
+    def _register(self, operand: Value) -> int:
+        value = self._value(operand)
         if isinstance(value, int) or not value.offset:
             return self._script.register(value)
         if value.base not in self._outside and value.base >= 0:
@@ -127,15 +173,12 @@ class _Kernel:
 
     # Instructions
 
-    def _binary(self, result: str, words: Sequence[str]) -> None:
-        operation = words[0]
-        if operation == "icmp":
-            operation = f"icmp {words[1]}"
-        if words[-3] not in ("i64", "i1", "ptr"):
+    def _binary(self, i: Binary) -> None:
+        if i.left.type not in (I64, I1, PTR):
             raise NoScriptError
-        self._compute(operation, result, words[-2], words[-1])
+        self._compute(i.opcode.removesuffix(" nsw"), i.result, i.left, i.right)
 
-    def _compute(self, operation: str, result: str, left: str, right: str) -> None:
+    def _compute(self, operation: str, result: str, left: Value, right: Value) -> None:
         if operation not in BINARY:
             raise NoScriptError
         a, b = self._value(left), self._value(right)
@@ -145,73 +188,59 @@ class _Kernel:
         operands = self._register(left), self._register(right)
         self._script.do(BINARY[operation], *operands, self._result(result))
 
-    def _element_address(self, result: str, words: Sequence[str]) -> None:
-        # getelementptr inbounds i8 ptr BASE i64 INDEX
-        element, base, index = words[-5], words[-3], words[-1]
-        size = {"i8": 1, "i64": 8, "ptr": 8}.get(element)
-        place, by = self._value(base), self._value(index)
-        if size is None or isinstance(place, int):
+    def _address(self, i: Address) -> None:
+        nbytes = _NBYTES.get(i.element)
+        place, by = self._value(i.base), self._value(i.offset)
+        if nbytes is None or isinstance(place, int):
             raise NoScriptError
         if isinstance(by, int):
-            self._values[result] = Place(place.base, place.offset + by * size)
-        elif size == 1:
-            self._compute("add", result, base, index)
+            self._values[i.result] = Place(place.base, place.offset + by * nbytes)
+        elif nbytes == 1:
+            self._compute("add", i.result, i.base, i.offset)
         else:
             raise NoScriptError
 
-    def _load(self, result: str, words: Sequence[str]) -> None:
-        # load i64 ptr ADDRESS align N
-        if words[1] not in ("i64", "ptr"):
+    def _load(self, i: Load) -> None:
+        if i.type not in _WORDS:
             raise NoScriptError
-        place = self._value(words[3])
+        place = self._value(i.address)
         if isinstance(place, int) or not 0 <= place.offset < _LIMIT:
             raise NoScriptError
-        self._script.do(Operation.LOAD, place.base, place.offset, self._result(result))
+        self._script.do(Operation.LOAD, place.base, place.offset, self._result(i.result))
 
-    def _store(self, result: str, words: Sequence[str]) -> None:
-        # store <8 x i64> splat (i64 0) ptr ADDRESS align N
-        if words[1:7] != ["8", "x", "i64", "splat", "i64", "0"]:
+    def _alloca(self, i: Alloca) -> None:
+        if i.type not in _WORDS or i.align > 64:
             raise NoScriptError
-        self._script.do(Operation.CLEAR, self._register(words[8]))
-
-    def _alloca(self, result: str, words: Sequence[str]) -> None:
-        # alloca [COUNT x TYPE] align N
-        if words[3] not in ("i64", "ptr") or int(words[5]) > 64:
-            raise NoScriptError
-        first, made = self._script.fresh_line(int(words[1])), self._script.fresh()
+        first, made = self._script.fresh_line(i.size), self._script.fresh()
         self._script.do(Operation.ADDRESS, first, 0, made)
-        self._values[result] = Place(made, 0)
+        self._values[i.result] = Place(made, 0)
 
-    def _call(self, result: str, words: Sequence[str]) -> None:
-        # call TYPE @SYMBOL(TYPE VALUE ...)
-        symbol, types, values = words[2][1:], words[3::2], words[4::2]
-        if symbol.startswith("llvm."):
-            self._intrinsic(symbol, result, values)
-            return
-        if words[1] != "void" or set(types) - {"i64", "ptr"}:
+    def _call(self, symbol: str, arguments: Sequence[Value]) -> None:
+        if any(a.type not in _WORDS for a in arguments):
             raise NoScriptError
-        procedure = self._script.procedure(symbol)
-        self._script.call(procedure, [self._register(value) for value in values])
+        microkernel = self._script.procedure(symbol)
+        self._script.call(microkernel, [self._register(a) for a in arguments])
 
-    def _intrinsic(self, symbol: str, result: str, values: Sequence[str]) -> None:
-        name = symbol.split(".")[1]
-        if name == "memcpy" and len(values) == 4:
-            self._script.do(Operation.COPY, *map(self._register, values[:3]))
-        elif symbol.endswith(".i64"):
-            self._compute(name, result, *values)
-        else:
+    def _intrinsic(self, name: str, operands: Sequence[Value], result: str) -> None:
+        if len(operands) != 2 or operands[0].type != I64:
             raise NoScriptError
+        self._compute(name, result, *operands)
 
-    def _branch(self, result: str, words: Sequence[str]) -> None:
-        # br label %THEN, or br i1 CONDITION label %THEN label %OTHERWISE
-        if words[1] == "label":
-            self._enter(words[2][1:])
-            return
-        then, otherwise = words[4][1:], words[6][1:]
-        condition = self._register(words[2])
+    def _cast(self, i: Cast) -> None:
+        is_same = i.opcode in ("zext", "ptrtoint") and i.value.type in (I1, PTR)
+        if not is_same or i.type != I64:
+            raise NoScriptError
+        self._values[i.result] = self._value(i.value)
+
+    def _jump(self, target: str) -> None:
+        self._jumps.append((len(self._script.code) + 1, target))
+        self._script.do(Operation.JUMP)
+
+    def _split(self, i: Split) -> None:
+        condition = self._register(i.condition)
         at = len(self._script.code)
         self._script.do(Operation.BRANCH, condition)
-        for place, target in ((at + 2, then), (at + 3, otherwise)):
+        for place, target in ((at + 2, i.then), (at + 3, i.otherwise)):
             edge = f"{self._block}>{target}"
             if self._phis.get(target):
                 self._labels[edge] = len(self._script.code) // 4
@@ -223,53 +252,41 @@ class _Kernel:
     def _enter(self, target: str) -> None:
         """Goes to a block, and gives it what it takes from this one."""
         phis = self._phis.get(target, ())
-        given = [self._register(values[self._block]) for _, values in phis]
-        taken = [self._registers_of_phis.get(name) or self._phi(name) for name, _ in phis]
+        given = [self._register(_by_edge(phi, self._block)) for phi in phis]
+        taken = [self._registers_of_phis.get(p.result) or self._phi(p.result) for p in phis]
         if set(given) & set(taken):
             raise NoScriptError
         for value, result in zip(given, taken, strict=True):
             self._script.do(Operation.MOVE, value, 0, result)
-        self._jumps.append((len(self._script.code) + 1, target))
-        self._script.do(Operation.JUMP)
+        self._jump(target)
 
     def _phi(self, name: str) -> int:
         self._registers_of_phis[name] = self._result(name)
         return self._registers_of_phis[name]
 
-    def _same(self, result: str, words: Sequence[str]) -> None:
-        # zext i1 VALUE to i64, or ptrtoint ptr VALUE to i64
-        if words[1] not in ("i1", "ptr") or words[-1] != "i64":
-            raise NoScriptError
-        self._values[result] = self._value(words[2])
 
-    def _fence(self, result: str, words: Sequence[str]) -> None:
-        self._script.do(Operation.FENCE)
-
-    def _return(self, result: str, words: Sequence[str]) -> None:
-        self._jumps.append((len(self._script.code) + 1, ""))
-        self._script.do(Operation.JUMP)
-
-    def _nothing(self, result: str, words: Sequence[str]) -> None:
-        """A phi: those who enter its block give it its value."""
-
-
-def _phis_of(lines: Sequence[str]) -> dict[str, list[tuple[str, dict[str, str]]]]:
-    """The phis of each block: what each of its predecessors gives it."""
-    found: dict[str, list[tuple[str, dict[str, str]]]] = {}
+def _phis_of(instructions: Sequence[Instruction]) -> dict[str, list[Phi]]:
+    """The phis of each block."""
+    found: dict[str, list[Phi]] = {}
     block = ""
-    for line in lines:
-        if line.endswith(":"):
-            block = line[:-1]
-        elif " = phi " in line:
-            result, _, kind, *rest = _WORD.findall(line)
-            if kind not in ("i64", "ptr"):
+    for instruction in instructions:
+        if isinstance(instruction, Label):
+            block = instruction.name
+        elif isinstance(instruction, Phi):
+            if instruction.type not in _WORDS:
                 raise NoScriptError
-            edges = {label[1:]: value for value, label in zip(rest[::2], rest[1::2], strict=True)}
-            found.setdefault(block, []).append((result, edges))
+            found.setdefault(block, []).append(instruction)
     return found
 
 
-_WORDS: Mapping[str, int] = MappingProxyType({"null": 0, "true": 1, "false": 0})
+def _by_edge(phi: Phi, block: str) -> Value:
+    """What a phi takes from one of its predecessors."""
+    return next(value for value, predecessor in phi.edges if predecessor == block)
+
+
+_CLEARED = constant(vector(I64, 8), 0)
+
+_NBYTES: Mapping[IrType, int] = MappingProxyType({I8: 1, I64: 8, PTR: 8})
 
 _FOLDED: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
     {
@@ -283,24 +300,3 @@ _FOLDED: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
     }
 )
 """What is worked out here where both operands are known; sizes and offsets never overflow."""
-
-_Rule = Callable[[_Kernel, str, Sequence[str]], None]
-_RULES: Mapping[str, _Rule] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            ("add", "sub", "mul", "udiv", "urem", "sdiv", "srem", "and", "or", "xor", "icmp"),
-            _Kernel._binary,
-        ),
-        "getelementptr": _Kernel._element_address,
-        "load": _Kernel._load,
-        "store": _Kernel._store,
-        "alloca": _Kernel._alloca,
-        "call": _Kernel._call,
-        "zext": _Kernel._same,
-        "ptrtoint": _Kernel._same,
-        "fence": _Kernel._fence,
-        "br": _Kernel._branch,
-        "ret": _Kernel._return,
-        "phi": _Kernel._nothing,
-    }
-)

@@ -224,3 +224,13 @@ def test_lines_that_will_be_written_come_nearest() -> None:
         "ptr %out, i32 0, i32 2, i32 1)",
         "ptr %out, i32 1, i32 3, i32 1)",
     ]
+
+
+def test_a_table_is_known_by_its_symbol() -> None:
+    module, b = begin()
+    address = b.table("t", I64, (3, -4))
+    table = module.table_of(address.symbol)
+    assert table is not None
+    assert (table.element, table.numbers) == (I64, (3, -4))
+    module.constant_bytes("bytes", b"abc")
+    assert module.table_of("bytes") is module.table_of("other") is None

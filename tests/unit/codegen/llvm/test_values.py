@@ -14,7 +14,9 @@ from xladev.codegen.llvm import (
     I1,
     I8,
     I64,
+    PTR,
     IrType,
+    Value,
     constant,
     from_bits,
     vector,
@@ -72,3 +74,24 @@ def test_no_constants_of_other_types() -> None:
         constant(IrType("bfloat"), 1.0)
     with pytest.raises(CompileError, match="not an integer"):
         constant(I8, 1.5)
+
+
+@pytest.mark.parametrize("number", [0, 1, 42, -7, (1 << 63) - 1, -(1 << 63)])
+def test_a_constant_knows_its_number(number: int) -> None:
+    assert constant(I64, number).number == number
+
+
+def test_null_and_truth_are_numbers() -> None:
+    values = Value("null", PTR), constant(I1, 1), constant(I1, 0)
+    assert [v.number for v in values] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("text", ["%v1", "%12", "@xladev.table.t", "poison", "0x4000000000000000"])
+def test_other_values_have_no_number(text: str) -> None:
+    assert Value(text, I64).number is None
+    assert constant(vector(I64, 2), 0).number is None
+
+
+def test_the_address_of_a_global_has_its_name() -> None:
+    assert Value("@xladev.table.t", PTR).symbol == "xladev.table.t"
+    assert [Value(text, PTR).symbol for text in ("%p0", "null")] == ["", ""]

@@ -228,6 +228,7 @@ def begin_kernel(
         parameters = [Parameter(p.type, p.name, _escaping(p.attributes)) for p in parameters]
     # Inlined into the entry, thousands of kernels would make one function LLVM is slow on.
     b = module.function(spec.name, VOID, parameters, attributes="noinline")
+    b.keep()  # it may become bytecode
     shapes = moved_as_bits(spec.computation, (*spec.operands, *spec.results))
     arrays = tuple(IrArray(p, s) for p, s in zip(b.arguments, shapes, strict=False))
     held = {

@@ -36,4 +36,4 @@ def store_far_or_near(
 
 def finish_far(b: FunctionBuilder) -> None:
     """Makes stores past the caches visible before whatever is stored after them."""
-    b.do("fence seq_cst")
+    b.fence()
