@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from xladev import instrument
@@ -38,7 +39,7 @@ from xladev.platforms.cpu.codegen.products.dot import is_fast_as_it_is
 from xladev.platforms.cpu.codegen.scan import is_row_scan
 from xladev.platforms.cpu.codegen.sharing import PARALLEL
 from xladev.platforms.cpu.codegen.table import workspace_nbytes
-from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic, tactic_of
+from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.constant_panels import ConstantPanels
 from xladev.platforms.cpu.effort import has_loops, kernels_worth_passes, light_kernels
 from xladev.platforms.cpu.engine import (
@@ -94,6 +95,17 @@ def _takes_attention(found: Attention) -> Support:
 
 
 _ATTENTION = AttentionFusion(_takes_attention)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuKernelCode(KernelCode):
+    """A kernel whose code `link` writes, so that ``code`` is empty.
+
+    Attributes:
+        tactic: how it is computed.
+    """
+
+    tactic: Tactic = DEFAULT
 
 
 class CpuCompiler(KernelCompiler):
@@ -221,11 +233,11 @@ class CpuCompiler(KernelCompiler):
         payload = CpuPayload.from_bytes(executable.payload)
         return ExportedObject(payload.codes[0], entry_symbol(name))
 
-    def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
+    def lower(self, spec: KernelSpec, options: CompileOptions) -> CpuKernelCode:
         """The tactic, and the workspace that the kernel then wants; `link` writes the code."""
         tactic = DEFAULT if self._choose is None else self._choose(spec)
         nbytes = workspace_nbytes(spec, tactic)
-        return KernelCode(spec.name, str(tactic).encode(), workspace_nbytes=nbytes)
+        return CpuKernelCode(spec.name, b"", workspace_nbytes=nbytes, tactic=tactic)
 
     def link(
         self,
@@ -246,7 +258,7 @@ class CpuCompiler(KernelCompiler):
         alone = options.threads == 1 or (options.threads is None and threads_wanted() == 1)
         with instrument.trace_scope("emission", "codegen"):
             threads = None if alone else options.threads or 0
-            tactics = [tactic_of(code.code.decode()) for code in codes]
+            tactics = [c.tactic if isinstance(c, CpuKernelCode) else DEFAULT for c in codes]
             module = kernels_module(plan, threads, known, tactics=tactics)
             light = light_kernels(module, plan)
             script = _script(plan, module, light, level)

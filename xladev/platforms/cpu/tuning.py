@@ -20,9 +20,9 @@ from xladev.compiler.cache.code_stamp import code_stamp
 from xladev.compiler.cache.store import entry_key, store_of_environment
 from xladev.compiler.executable import Executable
 from xladev.compiler.options import CompileOptions
-from xladev.errors import OptionError
+from xladev.errors import FormatError, OptionError
 from xladev.platforms.cpu.codegen.choices import Choice, choices
-from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
+from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic, tactic_of
 from xladev.platforms.cpu.engine import host_cpu, target_name, target_traits
 from xladev.platforms.cpu.pool import threads_wanted
 from xladev.platforms.cpu.trials import (
@@ -92,7 +92,7 @@ class _Tables:
     def add(self, key: str, choice: Choice, name: str) -> str:
         """Adds what was found, unless others did meanwhile; what the table then says."""
         whole, store = self.read(key), store_of_environment()
-        if whole.get(choice.key) in _names(choice):
+        if _offered(choice, whole) is not None:
             return whole[choice.key]
         with self._lock:
             self._found.setdefault(key, {})[choice.key] = name
@@ -169,19 +169,20 @@ class Chooser:
 
     def _chosen(self, spec: KernelSpec, choice: Choice, so_far: Tactic) -> Tactic:
         """What the table says, or what is timed; else what comes first."""
-        known, name = _names(choice), self._table.get(choice.key)
-        if name not in known and self._mode is Mode.ON:
-            name = self._timed(spec, choice, so_far)
-        return choice.tactics[0] if name is None else known.get(name, choice.tactics[0])
+        found = _offered(choice, self._table)
+        if found is None and self._mode is Mode.ON:
+            self._time(spec, choice, so_far)
+            found = _offered(choice, self._table)
+        return choice.tactics[0] if found is None else found
 
-    def _timed(self, spec: KernelSpec, choice: Choice, so_far: Tactic) -> str:
-        """The fastest one's name, which is kept. One kernel at a time is timed in a process."""
+    def _time(self, spec: KernelSpec, choice: Choice, so_far: Tactic) -> None:
+        """Puts the fastest into the tables. One kernel at a time is timed in a process."""
         with TABLES.timing:
-            name = TABLES.read(self._key).get(choice.key)
-            if name is None or name not in _names(choice):
+            whole = TABLES.read(self._key)
+            name = whole.get(choice.key, "")
+            if _offered(choice, whole) is None:
                 name = TABLES.add(self._key, choice, self._winner(spec, choice, so_far))
         self._table[choice.key] = name
-        return name
 
     def _winner(self, spec: KernelSpec, choice: Choice, so_far: Tactic) -> str:
         """The fastest one's name: twice so, the second time beside the first one alone."""
@@ -204,9 +205,13 @@ class Chooser:
         return name
 
 
-def _names(choice: Choice) -> Mapping[str, Tactic]:
-    """Tactics by what tables call them."""
-    return {str(tactic): tactic for tactic in choice.tactics}
+def _offered(choice: Choice, table: Mapping[str, str]) -> Tactic | None:
+    """What a table says of a choice; None for nothing, or for what is no way to compute it."""
+    try:
+        found = tactic_of(table[choice.key])
+    except (KeyError, FormatError):
+        return None
+    return found if found in choice.tactics else None
 
 
 def _log_samples(choice: Choice, samples: Mapping[str, list[float]], name: str) -> None:

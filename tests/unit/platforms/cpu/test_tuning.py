@@ -288,3 +288,9 @@ def test_tuned_code_gives_the_same_at_any_number_of_threads() -> None:
         result = xladev.compile(parse_module(text), "cpu", options)(*arrays)
         found.add(np.asarray(result).tobytes())
     assert len(found) == 1
+
+
+def test_a_kernel_carries_its_tactic_as_it_is() -> None:
+    spec = KernelSpec("k", parse_module(DOT).entry)
+    assert CpuCompiler(lambda _: SLOW).lower(spec, OFF).tactic is SLOW
+    assert CpuCompiler().lower(spec, OFF).tactic == DEFAULT
