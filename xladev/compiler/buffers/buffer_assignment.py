@@ -15,7 +15,15 @@ from xladev.compiler.buffers.arena import ALIGNMENT
 from xladev.compiler.buffers.buffer_frame import BufferFrame, Buffers
 from xladev.compiler.buffers.in_place import in_place_pairs
 from xladev.compiler.buffers.virtual_buffers import BufferPool, VirtualBuffer
-from xladev.compiler.plan.kernel_plan import CopyReason, KernelPlan, Space
+from xladev.compiler.plan.kernel_plan import (
+    Branch,
+    Copy,
+    CopyReason,
+    KernelPlan,
+    Loop,
+    RunKernel,
+    Space,
+)
 from xladev.compiler.plan.kernel_table import (
     InPlace,
     KernelTable,
@@ -23,14 +31,7 @@ from xladev.compiler.plan.kernel_table import (
     kernel_computation,
 )
 from xladev.compiler.plan.leaves import Leaf, leaf_shapes
-from xladev.compiler.plan.step_drafts import (
-    BranchDraft,
-    CopyDraft,
-    Draft,
-    KernelDraft,
-    LoopDraft,
-    final_steps,
-)
+from xladev.compiler.plan.unplaced_steps import BufferUse, UnplacedStep, placed
 from xladev.compiler.schedule.work_graph import ordered_computations
 from xladev.compiler.streams.concurrency import Concurrency
 from xladev.hlo.dtype import PRED
@@ -67,16 +68,18 @@ def assign_buffers(
     for result, argument in aliases:
         results[result] = arguments[argument]
     walk = _Walk(KernelTable(module, kernels), BufferPool(alignment))
-    drafts = tuple(walk.computation(entry, arguments, results, {results[r] for r, _ in aliases}))
+    steps = tuple(walk.computation(entry, arguments, results, {results[r] for r, _ in aliases}))
+    shares: Sequence[str] = ()
     if concurrency is not None:
-        drafts = concurrency.apply(drafts, walk.operations, ordered_computations(module))
+        shares = walk.table.shares()
+        steps = concurrency.apply(steps, walk.operations, shares, ordered_computations(module))
     aliased = {r for r, _ in aliases}
     free = [b for n, b in enumerate(results) if n not in aliased]
     scratch_nbytes = walk.pool.place_temporaries(free)
     return KernelPlan(
         name=module.name,
         kernels=tuple(walk.table.specs),
-        steps=final_steps(drafts, walk.pool.slice),
+        steps=placed(steps, walk.pool.slice, shares),
         constants=walk.pool.constants,
         argument_nbytes=tuple(b.nbytes for b in arguments),
         result_nbytes=tuple(b.nbytes for b in results),
@@ -103,7 +106,7 @@ class _Walk:
         arguments: Buffers,
         results: Buffers,
         owned: AbstractSet[VirtualBuffer] = frozenset(),
-    ) -> list[Draft]:
+    ) -> list[UnplacedStep]:
         """Steps that compute ``results`` from ``arguments``.
 
         Args:
@@ -114,7 +117,7 @@ class _Walk:
         """
         frame = BufferFrame(computation, arguments, results, owned)
         self.pool.touch(*arguments)
-        steps: list[Draft] = []
+        steps: list[UnplacedStep] = []
         for at, instruction in enumerate(computation.instructions):
             self.pool.advance()
             steps += self._instruction(frame, at, instruction)
@@ -122,7 +125,7 @@ class _Walk:
         steps += self._deliver(frame, results)
         return steps
 
-    def _deliver(self, frame: BufferFrame, results: Buffers) -> list[Draft]:
+    def _deliver(self, frame: BufferFrame, results: Buffers) -> list[UnplacedStep]:
         """Copies root leaves that are not yet where they are wanted, all at once."""
         leaves = frame.source[frame.computation.root]
         moves = [
@@ -134,7 +137,7 @@ class _Walk:
         ]
         targets = {wanted for _, _, wanted in moves}
         saved: list[tuple[VirtualBuffer, VirtualBuffer]] = []
-        steps: list[Draft] = []
+        steps: list[UnplacedStep] = []
         for leaf, held, wanted in moves:
             through = self.pool.temporary(held.nbytes) if held in targets else held
             if through is not held:
@@ -149,12 +152,17 @@ class _Walk:
     def _explain(self, leaf: Leaf, why: str) -> None:
         self.copies.append(CopyReason(leaf.instruction.name, leaf.shape.nbytes, why))
 
-    def _copy(self, source: VirtualBuffer, destination: VirtualBuffer) -> Draft:
+    def _copy(self, source: VirtualBuffer, destination: VirtualBuffer) -> UnplacedStep:
         self.pool.advance()
         self.pool.touch(source, destination)
-        return CopyDraft(source, destination, self.pool.time)
+        return Copy(self._use(source), self._use(destination, is_written=True))
 
-    def _instruction(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[Draft]:
+    def _use(self, buffer: VirtualBuffer, *, is_written: bool = False) -> BufferUse:
+        return BufferUse(buffer, self.pool.time, is_written)
+
+    def _instruction(
+        self, frame: BufferFrame, at: int, i: HloInstruction
+    ) -> Sequence[UnplacedStep]:
         if not _makes_leaves(frame, i):
             return ()
         match i.opcode:
@@ -180,7 +188,7 @@ class _Walk:
 
     # Kernels
 
-    def _kernel(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[Draft]:
+    def _kernel(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[UnplacedStep]:
         computation = kernel_computation(i)
         operands = _operand_buffers(frame, i)
         self.pool.touch(*operands)
@@ -191,14 +199,13 @@ class _Walk:
             (r, o) for r, b in enumerate(results) for o, x in enumerate(operands) if b is x
         )
         number = self.table.number(i, computation, shared)
-        buffers = [*operands, *results]
         code = self.table.kernels.code(self.table.specs[number])
         if code.workspace_nbytes:
-            buffers.append(self.pool.temporary(code.workspace_nbytes))
+            results.append(self.pool.temporary(code.workspace_nbytes))
         self.operations.append(i)
-        operation, read = len(self.operations) - 1, len(operands)
-        made = KernelDraft(number, tuple(buffers), operation, read, self.pool.time, code.shares)
-        return (made,)
+        uses = [self._use(b) for b in operands]
+        uses += [self._use(b, is_written=True) for b in results]
+        return (RunKernel(number, tuple(uses), len(self.operations) - 1),)
 
     def _results(
         self, frame: BufferFrame, at: int, i: HloInstruction, operands: Buffers, in_place: InPlace
@@ -214,8 +221,8 @@ class _Walk:
 
     # Control flow
 
-    def _while(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[Draft]:
-        steps: list[Draft] = []
+    def _while(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[UnplacedStep]:
+        steps: list[UnplacedStep] = []
         state = [self._state(frame, at, i, n, steps) for n in range(len(frame.source[i]))]
         predicate = self.pool.temporary(1)
         condition = self.computation(i["condition"], state, [predicate])
@@ -223,11 +230,11 @@ class _Walk:
         self.pool.advance()
         self.pool.touch(*state, predicate)
         frame.held.update(zip(frame.source[i], state, strict=True))
-        steps.append(LoopDraft(tuple(condition), predicate, tuple(body)))
+        steps.append(Loop(tuple(condition), self._use(predicate), tuple(body)))
         return steps
 
     def _state(
-        self, frame: BufferFrame, at: int, i: HloInstruction, number: int, steps: list[Draft]
+        self, frame: BufferFrame, at: int, i: HloInstruction, number: int, steps: list[UnplacedStep]
     ) -> VirtualBuffer:
         """The buffer of one part of a loop's state; ``steps`` put its initial value there."""
         start = frame.held[frame.source[i.operands[0]][number]]
@@ -240,7 +247,9 @@ class _Walk:
         self.pool.touch(buffer)
         return buffer
 
-    def _conditional(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[Draft]:
+    def _conditional(
+        self, frame: BufferFrame, at: int, i: HloInstruction
+    ) -> Sequence[UnplacedStep]:
         selector, *_ = operands = _operand_buffers(frame, i)
         self.pool.touch(*operands)
         results = self._results(frame, at, i, operands, _NO_PAIRS)
@@ -251,9 +260,9 @@ class _Walk:
         self.pool.advance()
         self.pool.touch(*operands, *results)
         is_predicate = i.operands[0].shape.element_type is PRED
-        return (BranchDraft(selector, is_predicate, branches),)
+        return (Branch(self._use(selector), is_predicate, branches),)
 
-    def _call(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[Draft]:
+    def _call(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[UnplacedStep]:
         operands = _operand_buffers(frame, i)
         results = self._results(frame, at, i, operands, _NO_PAIRS)
         steps = self.computation(i["to_apply"], operands, results)

@@ -1,12 +1,16 @@
 """A kernel plan: what a program of kernels does, step by step, on slices of a few allocations.
 
-It is the result of buffer assignment and the input of `KernelCompiler.link`; data only.
+It is the result of buffer assignment and the input of `KernelCompiler.link`; data only. The steps
+are generic over what stands for a buffer: a `Slice` in a plan, and something else before places are
+known (`unplaced_steps.py`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.hlo.ir import HloInstruction, StackFrames
@@ -45,8 +49,15 @@ class Slice:
         return f"{where}[{self.offset}:{self.offset + self.nbytes}]"
 
 
+if TYPE_CHECKING:  # Python knows defaults from 3.13 on, type checkers in any version
+    B = TypeVar("B", default=Slice)
+else:
+    B = TypeVar("B")
+C = TypeVar("C")
+
+
 @dataclass(frozen=True, slots=True)
-class RunKernel:
+class RunKernel(Generic[B]):
     """Runs a kernel on its operands, results and workspace, in this order.
 
     Attributes:
@@ -56,16 +67,16 @@ class RunKernel:
     """
 
     kernel: int
-    buffers: tuple[Slice, ...]
+    buffers: tuple[B, ...]
     operation: int
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Generic[B]):
     """Copies bytes between slices of equal length that do not overlap."""
 
-    source: Slice
-    destination: Slice
+    source: B
+    destination: B
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +95,16 @@ class CopyReason:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Generic[B]):
     """Repeats: run ``condition``, stop if the predicate byte is 0, run ``body``."""
 
-    condition: tuple[Step, ...]
-    predicate: Slice
-    body: tuple[Step, ...]
+    condition: tuple[StepOn[B], ...]
+    predicate: B
+    body: tuple[StepOn[B], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Generic[B]):
     """Runs one branch.
 
     Attributes:
@@ -102,13 +113,13 @@ class Branch:
         branches: the steps of each branch.
     """
 
-    selector: Slice
+    selector: B
     is_predicate: bool
-    branches: tuple[tuple[Step, ...], ...]
+    branches: tuple[tuple[StepOn[B], ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel:
+class Parallel(Generic[B]):
     """Runs steps on several streams; those of one stream in order.
 
     They are in an order that is right on a single stream, too. Stream 0 is the launch's own. An
@@ -121,13 +132,91 @@ class Parallel:
         joins: the events that stream 0 waits for at the end.
     """
 
-    steps: tuple[RunKernel | Copy, ...]
+    steps: tuple[RunKernel[B] | Copy[B], ...]
     streams: tuple[int, ...]
     waits: tuple[tuple[int, ...], ...]
     joins: tuple[int, ...]
 
 
 Step = RunKernel | Copy | Loop | Branch | Parallel
+StepOn = RunKernel[B] | Copy[B] | Loop[B] | Branch[B] | Parallel[B]
+"""A step on whatever stands for a buffer."""
+
+
+def own_buffers(step: StepOn[B]) -> tuple[B, ...]:
+    """What a step itself names: not what is named by the steps within it."""
+    match step:
+        case RunKernel():
+            return step.buffers
+        case Copy():
+            return (step.source, step.destination)
+        case Loop():
+            return (step.predicate,)
+        case Branch():
+            return (step.selector,)
+        case Parallel():
+            return ()
+
+
+def inner_steps(step: StepOn[B]) -> tuple[StepOn[B], ...]:
+    """The steps that a loop, a branch or streams run, all branches one after the other."""
+    match step:
+        case Loop():
+            return (*step.condition, *step.body)
+        case Branch():
+            return tuple(inner for branch in step.branches for inner in branch)
+        case Parallel():
+            return step.steps
+        case _:
+            return ()
+
+
+def all_buffers(steps: Iterable[StepOn[B]]) -> Iterator[B]:
+    """What steps name, those in loops and branches included."""
+    for step in steps:
+        yield from own_buffers(step)
+        yield from all_buffers(inner_steps(step))
+
+
+def map_bodies(
+    step: StepOn[B], of: Callable[[tuple[StepOn[B], ...]], Iterable[StepOn[B]]]
+) -> StepOn[B]:
+    """The step with other steps in its loop or branches; ``of`` is called once for each body."""
+    match step:
+        case Loop():
+            return replace(step, condition=tuple(of(step.condition)), body=tuple(of(step.body)))
+        case Branch():
+            return replace(step, branches=tuple(tuple(of(branch)) for branch in step.branches))
+        case _:
+            return step
+
+
+def map_buffers(steps: Iterable[StepOn[B]], of: Callable[[B], C]) -> tuple[StepOn[C], ...]:
+    """The same steps on other buffers, those in loops and branches included."""
+    return tuple(_on_others(step, of) for step in steps)
+
+
+def _on_others(step: StepOn[B], of: Callable[[B], C]) -> StepOn[C]:
+    match step:
+        case RunKernel() | Copy():
+            return _straight_on_others(step, of)
+        case Loop():
+            condition, body = map_buffers(step.condition, of), map_buffers(step.body, of)
+            return Loop(condition, of(step.predicate), body)
+        case Branch():
+            branches = tuple(map_buffers(branch, of) for branch in step.branches)
+            return Branch(of(step.selector), step.is_predicate, branches)
+        case Parallel():
+            steps = tuple(_straight_on_others(inner, of) for inner in step.steps)
+            return Parallel(steps, step.streams, step.waits, step.joins)
+
+
+def _straight_on_others(
+    step: RunKernel[B] | Copy[B], of: Callable[[B], C]
+) -> RunKernel[C] | Copy[C]:
+    if isinstance(step, Copy):
+        return Copy(of(step.source), of(step.destination))
+    return RunKernel(step.kernel, tuple(map(of, step.buffers)), step.operation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,10 @@ class KernelTable:
             self.specs.append(spec)
         return self._numbers[spec]
 
+    def shares(self) -> list[str]:
+        """What launches of other kernels use too (`KernelCode.shares`), by kernel number."""
+        return [self.kernels.code(spec).shares for spec in self.specs]
+
 
 def kernel_computation(i: HloInstruction) -> HloComputation:
     """The computation of a kernel: that of a fusion, or one around a single instruction.

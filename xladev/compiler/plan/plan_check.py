@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from xladev.compiler.options import MOST_STREAMS
 from xladev.compiler.plan.kernel_plan import (
@@ -14,6 +14,7 @@ from xladev.compiler.plan.kernel_plan import (
     Slice,
     Space,
     Step,
+    all_buffers,
 )
 from xladev.compiler.streams.stream_waits import START
 from xladev.errors import FormatError
@@ -60,7 +61,7 @@ def check_alignment(steps: Sequence[Step], alignment: int) -> None:
     Raises:
         FormatError: the plan was made for memory of another alignment.
     """
-    for s in _slices(steps):
+    for s in all_buffers(steps):
         if s.offset % alignment:
             raise FormatError(
                 "this kernel plan is of another alignment than the device's memory",
@@ -68,25 +69,6 @@ def check_alignment(steps: Sequence[Step], alignment: int) -> None:
                 hint="compile the program again; what `Compiler.describe` says of the alignment "
                 "must hold for the device, too",
             )
-
-
-def _slices(steps: Sequence[Step]) -> Iterator[Slice]:
-    """The slices that steps use, those in loops and branches included."""
-    for step in steps:
-        match step:
-            case RunKernel():
-                yield from step.buffers
-            case Copy():
-                yield from (step.source, step.destination)
-            case Loop():
-                yield step.predicate
-                yield from _slices((*step.condition, *step.body))
-            case Branch():
-                yield step.selector
-                for branch in step.branches:
-                    yield from _slices(branch)
-            case Parallel():
-                yield from _slices(step.steps)
 
 
 def _check_kernel(step: RunKernel, kernels: int, sizes: PlanSizes) -> None:

@@ -9,31 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
 from xladev import instrument
 from xladev.compiler.buffers.virtual_buffers import VirtualBuffer
-from xladev.compiler.plan.kernel_plan import Space
-from xladev.compiler.plan.step_drafts import (
-    BranchDraft,
-    CopyDraft,
-    Draft,
-    KernelDraft,
-    LoopDraft,
-    ParallelDraft,
-    access_of,
+from xladev.compiler.plan.kernel_plan import (
+    Copy,
+    Parallel,
+    RunKernel,
+    Space,
+    map_bodies,
+    own_buffers,
 )
+from xladev.compiler.plan.unplaced_steps import StraightStep, UnplacedStep, access_of
 from xladev.compiler.schedule.work_graph import keeps_order
 from xladev.compiler.streams.stream_choice import STREAMS_STEP, Spread, StepCost
 from xladev.compiler.streams.stream_hazards import Needs, Place, needs_of
 from xladev.compiler.streams.stream_waits import clocks_of, fewest_waits
 from xladev.hlo.ir import HloInstruction
-
-Free = KernelDraft | CopyDraft
-"""What may run beside others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +47,23 @@ class Concurrency:
 
     def apply(
         self,
-        drafts: tuple[Draft, ...],
+        steps: tuple[UnplacedStep, ...],
         operations: Sequence[HloInstruction],
+        shares: Sequence[str],
         ordered: AbstractSet[str],
-    ) -> tuple[Draft, ...]:
-        """The drafts with runs of independent steps as `ParallelDraft`.
+    ) -> tuple[UnplacedStep, ...]:
+        """The steps with runs of independent ones as `Parallel`, which has no waits yet.
 
         Args:
-            drafts: of a whole plan; its buffers have no places yet.
+            steps: of a whole plan.
             operations: the instructions of its kernels.
+            shares: what launches of other kernels use too, by kernel number.
             ordered: names of computations whose runs keep their order.
         """
-        straight = all(isinstance(d, KernelDraft | CopyDraft) for d in drafts)
+        straight = all(isinstance(step, RunKernel | Copy) for step in steps)
         is_recorded = straight and self.spread.device.replays_launches
-        walk = _Runs(self, operations, ordered, is_recorded)
-        return tuple(walk.within(drafts))
+        walk = _Runs(self, operations, shares, ordered, is_recorded)
+        return tuple(walk.within(steps))
 
 
 class _Runs:
@@ -75,40 +73,34 @@ class _Runs:
         self,
         concurrency: Concurrency,
         operations: Sequence[HloInstruction],
+        shares: Sequence[str],
         ordered: AbstractSet[str],
         is_recorded: bool,
     ) -> None:
         self._concurrency = concurrency
         self._operations = operations
+        self._shares = shares
         self._ordered = ordered
         self._is_recorded = is_recorded
 
-    def within(self, drafts: Sequence[Draft]) -> Iterator[Draft]:
+    def within(self, steps: Sequence[UnplacedStep]) -> Iterator[UnplacedStep]:
         """Steps, those of loops and branches included, with runs spread where that is worth it."""
-        for is_free, run in groupby(drafts, self._is_free):
+        for is_free, run in groupby(steps, self._is_free):
             if is_free:
-                yield from self._spread([d for d in run if isinstance(d, Free)])
+                yield from self._spread(
+                    [step for step in run if isinstance(step, RunKernel | Copy)]
+                )
             else:
-                yield from map(self._inside, run)
+                yield from (map_bodies(step, self.within) for step in run)
 
-    def _is_free(self, draft: Draft) -> bool:
-        if isinstance(draft, KernelDraft):
-            made = self._operations[draft.operation]
+    def _is_free(self, step: UnplacedStep) -> bool:
+        if isinstance(step, RunKernel):
+            made = self._operations[step.operation]
             return not (made.note.control_predecessors or keeps_order(made, self._ordered))
-        return isinstance(draft, CopyDraft)
+        return isinstance(step, Copy)
 
-    def _inside(self, draft: Draft) -> Draft:
-        match draft:
-            case LoopDraft():
-                condition, body = map(tuple, map(self.within, (draft.condition, draft.body)))
-                return replace(draft, condition=condition, body=body)
-            case BranchDraft():
-                return replace(draft, branches=tuple(map(tuple, map(self.within, draft.branches))))
-            case _:
-                return draft
-
-    def _spread(self, run: Sequence[Free]) -> Sequence[Draft]:
-        needs = needs_of([access_of(draft, _whole) for draft in run])
+    def _spread(self, run: Sequence[StraightStep]) -> Sequence[UnplacedStep]:
+        needs = needs_of([access_of(step, _whole, self._shares) for step in run])
         spread, costs = self._concurrency.spread, list(map(self._cost, run))
         choice = spread.choice(needs, costs, is_recorded=self._is_recorded)
         streams = choice.streams
@@ -118,20 +110,22 @@ class _Runs:
             return run
         if self._concurrency.keeps_memory:
             self._keep(run, needs, streams)
-        return (ParallelDraft(tuple(run), streams),)
+        return (Parallel(tuple(run), streams, waits=(), joins=()),)
 
-    def _name(self, run: Sequence[Free]) -> str:
+    def _name(self, run: Sequence[StraightStep]) -> str:
         """The first kernel of a run."""
-        made = (self._operations[d.operation].name for d in run if isinstance(d, KernelDraft))
+        made = (self._operations[s.operation].name for s in run if isinstance(s, RunKernel))
         return next(made, "copies")
 
-    def _cost(self, draft: Free) -> StepCost:
+    def _cost(self, step: StraightStep) -> StepCost:
         spread = self._concurrency.spread
-        if isinstance(draft, CopyDraft):
-            return spread.cost_of_copy(draft.source.nbytes)
-        return spread.cost_of(self._operations[draft.operation])
+        if isinstance(step, Copy):
+            return spread.cost_of_copy(step.source.buffer.nbytes)
+        return spread.cost_of(self._operations[step.operation])
 
-    def _keep(self, run: Sequence[Free], needs: Sequence[Needs], streams: Sequence[int]) -> None:
+    def _keep(
+        self, run: Sequence[StraightStep], needs: Sequence[Needs], streams: Sequence[int]
+    ) -> None:
         """Lets buffers live on until every later step begins after all that use them."""
         clocks = np.array(clocks_of(streams, fewest_waits(needs, streams)))
         for buffer, users in _users(run).items():
@@ -139,22 +133,23 @@ class _Runs:
             for user in users:
                 last[streams[user]] = user
             beside = np.flatnonzero((clocks < last).any(axis=1))
-            buffer.touch(run[int(beside[-1])].time)
+            buffer.touch(_time(run[int(beside[-1])]))
 
 
 def _whole(buffer: VirtualBuffer) -> Place:
     return Place(buffer, 0, 1)
 
 
-def _users(run: Sequence[Free]) -> dict[VirtualBuffer, list[int]]:
+def _time(step: StraightStep) -> int:
+    """When a step runs; it uses something."""
+    return own_buffers(step)[0].time
+
+
+def _users(run: Sequence[StraightStep]) -> dict[VirtualBuffer, list[int]]:
     """The steps that use each temporary, ascending."""
     found: dict[VirtualBuffer, list[int]] = {}
-    for number, draft in enumerate(run):
-        if isinstance(draft, CopyDraft):
-            buffers: tuple[VirtualBuffer, ...] = (draft.source, draft.destination)
-        else:
-            buffers = draft.buffers
-        for buffer in dict.fromkeys(buffers):
+    for number, step in enumerate(run):
+        for buffer in dict.fromkeys(use.buffer for use in own_buffers(step)):
             if buffer.space is Space.SCRATCH:
                 found.setdefault(buffer, []).append(number)
     return found

@@ -22,6 +22,8 @@ from xladev.compiler.plan.kernel_plan import (
     Slice,
     Space,
     Step,
+    all_buffers,
+    inner_steps,
 )
 from xladev.compiler.plan.operations import Operation, unpack_operations
 from xladev.compiler.plan.plan_file import is_plan, read_plan
@@ -300,18 +302,9 @@ def _origin(operation: Operation) -> str:
 def _operations_in(steps: Sequence[Step]) -> Iterator[int]:
     """The numbers of the operations that steps run, in their order."""
     for step in steps:
-        match step:
-            case RunKernel():
-                yield step.operation
-            case Parallel():
-                yield from _operations_in(step.steps)
-            case Loop():
-                yield from _operations_in((*step.condition, *step.body))
-            case Branch():
-                for branch in step.branches:
-                    yield from _operations_in(branch)
-            case Copy():
-                pass
+        if isinstance(step, RunKernel):
+            yield step.operation
+        yield from _operations_in(inner_steps(step))
 
 
 def _is_straight(steps: Sequence[Step]) -> bool:
@@ -322,21 +315,9 @@ def _is_straight(steps: Sequence[Step]) -> bool:
 
 def _wants_empty_scratch(executable: Executable, steps: Sequence[Step]) -> bool:
     """True if arrays of no bytes lie in a scratch that a launch does not have."""
-    return executable.signature.scratch_nbytes == 0 and any(map(_uses_scratch, steps))
-
-
-def _uses_scratch(step: Step) -> bool:
-    match step:
-        case RunKernel():
-            return any(s.space is Space.SCRATCH for s in step.buffers)
-        case Copy():
-            return Space.SCRATCH in (step.source.space, step.destination.space)
-        case Loop():
-            return any(map(_uses_scratch, (*step.condition, *step.body)))
-        case Branch():
-            return any(_uses_scratch(s) for branch in step.branches for s in branch)
-        case Parallel():
-            return any(map(_uses_scratch, step.steps))
+    if executable.signature.scratch_nbytes:
+        return False
+    return any(s.space is Space.SCRATCH for s in all_buffers(steps))
 
 
 def _on_device(
