@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xladev.hlo.ir import HloComputation
-from xladev.hlo.shape import Shape
+from xladev.hlo.shape import Shape, flattened_shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,4 +34,4 @@ class KernelSpec:
     @property
     def results(self) -> tuple[Shape, ...]:
         """Shapes, with layouts, of the arrays written."""
-        return tuple(leaf for _, leaf in self.computation.root.shape.leaves())
+        return flattened_shapes(self.computation.root.shape)

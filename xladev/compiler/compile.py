@@ -25,7 +25,7 @@ from xladev.compiler.partition.exchange_check import check_exchanges
 from xladev.compiler.partition.memory_spaces import entry_spaces, in_spaces
 from xladev.compiler.partition.partition import Region, Step, callees, cut
 from xladev.compiler.partition.region_compile import compile_region
-from xladev.compiler.partition.value_leaves import ValueLeaf, sources
+from xladev.compiler.partition.region_values import RegionValue, sources
 from xladev.compiler.prepare import instrumented_by, prepare
 from xladev.compiler.program.collective_thunk import CollectivePlan, simple_reduction
 from xladev.compiler.program.dynamic_interface import with_dynamic_interface
@@ -316,7 +316,7 @@ class _ProgramBuilder:
         self._executables.append(made)
         return len(self._executables) - 1, made.signature
 
-    def constant(self, leaf: ValueLeaf) -> int:
+    def constant(self, leaf: RegionValue) -> int:
         """See `Surroundings.constant`."""
         key = leaf.producer, leaf.part
         if key not in self._constant_numbers:

@@ -27,7 +27,6 @@ from xladev.compiler.options import CompileOptions
 from xladev.compiler.plan.kernel_plan import KernelPlan
 from xladev.compiler.plan.kernel_table import ProgramKernels
 from xladev.compiler.plan.layout import LayoutNormalization
-from xladev.compiler.plan.leaves import leaf_shapes
 from xladev.compiler.plan.memory_plan import plan_memory
 from xladev.compiler.plan.plan_file import plan_executable
 from xladev.compiler.signature import Alias, Signature
@@ -35,6 +34,7 @@ from xladev.compiler.streams.stream_choice import Spread
 from xladev.errors import UnsupportedError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.shape import flattened_indices, flattened_shapes
 from xladev.hlo.text import print_module
 from xladev.passes.pipeline import HloPassPipeline
 
@@ -256,14 +256,14 @@ def spread_of(options: CompileOptions, device: DeviceDescription) -> Spread | No
 
 
 def honoured_aliases(module: HloModule) -> tuple[tuple[int, int], ...]:
-    """Pairs (result leaf, parameter leaf) that the module wants in one buffer."""
-    results = {index: n for n, (index, _) in enumerate(module.entry.root.shape.leaves())}
+    """Pairs (result array, parameter array) that the module wants in one buffer."""
+    results = {index: n for n, index in enumerate(flattened_indices(module.entry.root.shape))}
     parameters: dict[tuple[int, tuple[int, ...]], int] = {}
     for number, parameter in enumerate(module.entry.parameters):
-        for index, _ in parameter.shape.leaves():
+        for index in flattened_indices(parameter.shape):
             parameters[number, index] = len(parameters)
-    result_shapes = leaf_shapes(module.entry.root.shape)
-    parameter_shapes = [s for p in module.entry.parameters for s in leaf_shapes(p.shape)]
+    result_shapes = flattened_shapes(module.entry.root.shape)
+    parameter_shapes = [s for p in module.entry.parameters for s in flattened_shapes(p.shape)]
     pairs: list[tuple[int, int]] = []
     for alias in module.header.aliases:
         result = results.get(alias.output_index)

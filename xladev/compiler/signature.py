@@ -10,7 +10,7 @@ from xladev.compiler.json_values import DAMAGE, flag, number, shown, text
 from xladev.compiler.shape_json import shape_from_json, shape_to_json
 from xladev.errors import FormatError
 from xladev.hlo import dtype as dt
-from xladev.hlo.shape import Shape, array
+from xladev.hlo.shape import Shape, array, flattened_shapes
 
 FORMAT_VERSION = 2
 """Version of the signature and of the file around it; another one is refused."""
@@ -79,12 +79,12 @@ class Signature:
     @cached_property
     def parameter_leaves(self) -> tuple[Shape, ...]:
         """The leaves of all parameters, in order, without hidden sizes."""
-        return tuple(leaf for shape in self.parameters for _, leaf in shape.leaves())
+        return tuple(part for shape in self.parameters for part in flattened_shapes(shape))
 
     @cached_property
     def result_leaves(self) -> tuple[Shape, ...]:
         """The leaves of the result, in order, without hidden sizes."""
-        return tuple(leaf for _, leaf in self.result.leaves())
+        return flattened_shapes(self.result)
 
     @cached_property
     def argument_shapes(self) -> tuple[Shape, ...]:

@@ -346,6 +346,18 @@ def once_per_shape(function: Callable[[Shape], R]) -> Callable[[Shape], R]:
     return found
 
 
+@once_per_shape
+def flattened_shapes(shape: Shape) -> tuple[Shape, ...]:
+    """Shapes of the arrays and tokens of a value, in order."""
+    return (shape,) if not shape.is_tuple else tuple(part for _, part in shape.leaves())
+
+
+@once_per_shape
+def flattened_indices(shape: Shape) -> tuple[ShapeIndex, ...]:
+    """Where the arrays and tokens of a value are in its tuples, in order."""
+    return tuple(index for index, _ in shape.leaves())
+
+
 @lru_cache(maxsize=4096)
 def interned(shape: Shape) -> Shape:
     """One object for all equal shapes, unless thousands of others came between."""

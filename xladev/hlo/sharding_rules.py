@@ -7,7 +7,7 @@ from math import prod
 
 from xladev.hlo.attributes import IotaTile, Sharding
 from xladev.hlo.ir import HloInstruction
-from xladev.hlo.shape import Shape
+from xladev.hlo.shape import Shape, flattened_shapes
 
 Fault = tuple[str, str]
 """What is wrong, and the constraint that says so."""
@@ -27,7 +27,7 @@ def sharding_faults(instruction: HloInstruction) -> Iterator[Fault]:
         if not instruction.shape.is_tuple:
             yield from _array_faults(sharding, instruction.shape)
         return
-    shapes = [leaf for _, leaf in instruction.shape.leaves()]
+    shapes = flattened_shapes(instruction.shape)
     if _is_effect(instruction) and len(shapes) != len(sharding.parts):
         return
     if len(shapes) != len(sharding.parts) and not (not shapes and len(sharding.parts) == 1):

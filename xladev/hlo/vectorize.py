@@ -17,7 +17,7 @@ from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.numerics.bits import bitcast_elements
 from xladev.hlo.opdef import Evaluation
-from xladev.hlo.shape import Shape
+from xladev.hlo.shape import Shape, flattened_shapes
 
 PASS_ON = frozenset({"reshape", "broadcast", "copy", "transpose", "bitcast", "opt-barrier"})
 """Opcodes whose scalar result has the bits of their operand."""
@@ -79,7 +79,7 @@ def _keeps_width(bitcast: HloInstruction) -> bool:
 
 
 def _all_scalars(shape: Shape) -> bool:
-    return all(leaf.is_scalar for _, leaf in shape.leaves())
+    return all(part.is_scalar for part in flattened_shapes(shape))
 
 
 def _on_arrays(
@@ -125,7 +125,7 @@ def _one_by_one(
     dims: tuple[int, ...],
 ) -> Value:
     spread = [np.broadcast_to(np.asarray(a), dims) for a in arguments]
-    leaves = [leaf for _, leaf in computation.root.shape.leaves()]
+    leaves = flattened_shapes(computation.root.shape)
     results: list[Array] = [np.empty(dims, leaf.element_type.np) for leaf in leaves]
     for at in np.ndindex(*dims):
         value: Any = evaluation.call(computation, [np.asarray(a[at]) for a in spread])

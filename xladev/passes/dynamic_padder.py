@@ -22,7 +22,7 @@ from xladev.hlo.ir import (
 from xladev.hlo.names import with_unique_names
 from xladev.hlo.ops.control import branch_attributes
 from xladev.hlo.rebuild import with_operands
-from xladev.hlo.shape import Shape, tuple_of
+from xladev.hlo.shape import Shape, flattened_shapes, tuple_of
 from xladev.passes.expansions.emit import Emitter
 from xladev.passes.padding.table import rule_of
 from xladev.passes.padding.values import (
@@ -103,7 +103,7 @@ def _static_header(module: HloModule) -> ModuleHeader:
 
 
 def _size_shapes(shape: Shape) -> list[Shape]:
-    return flat_shapes(shape)[sum(1 for _ in shape.leaves()) :]
+    return flat_shapes(shape)[len(flattened_shapes(shape)) :]
 
 
 class _NotingEmitter(Emitter):
@@ -154,7 +154,7 @@ class _Padding:
         if not has_dynamic_shape([shape]):
             return self._e.build(materialized(self._e, root))
         flat = flattened(self._e, root, shape)
-        count = sum(1 for _ in shape.leaves())
+        count = len(flattened_shapes(shape))
         whole = materialized(self._e, gathered(flat, shape))
         return self._e.build(self._e.op("tuple", whole, *flat[count:]))
 

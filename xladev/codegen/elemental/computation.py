@@ -13,7 +13,7 @@ from xladev.codegen.scalar.elements import Element, real_of
 from xladev.errors import UnsupportedError
 from xladev.hlo.dtype import PRED
 from xladev.hlo.ir import HloComputation, HloInstruction
-from xladev.hlo.shape import Shape
+from xladev.hlo.shape import flattened_shapes
 
 Elements = tuple[Element, ...]
 
@@ -34,7 +34,7 @@ def emit_computation(
     held: dict[HloInstruction, Elements] = {}
     remaining = iter(arguments)
     for parameter in computation.parameters:
-        held[parameter] = tuple(next(remaining) for _ in parameter.shape.leaves())
+        held[parameter] = tuple(next(remaining) for _ in flattened_shapes(parameter.shape))
     inner = e.nested(held)
     for instruction in computation.instructions:
         if instruction not in held:
@@ -71,12 +71,8 @@ def _get_tuple_element(
     e: ElementalEmitter, i: HloInstruction, held: Mapping[HloInstruction, Elements]
 ) -> Elements:
     parts = i.operands[0].shape.tuple_shapes
-    start = sum(_leaf_count(s) for s in parts[: i["index"]])
-    return held[i.operands[0]][start : start + _leaf_count(parts[i["index"]])]
-
-
-def _leaf_count(shape: Shape) -> int:
-    return sum(1 for _ in shape.leaves())
+    start = sum(len(flattened_shapes(s)) for s in parts[: i["index"]])
+    return held[i.operands[0]][start : start + len(flattened_shapes(parts[i["index"]]))]
 
 
 def _called(

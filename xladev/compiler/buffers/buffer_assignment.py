@@ -30,13 +30,14 @@ from xladev.compiler.plan.kernel_table import (
     ProgramKernels,
     kernel_computation,
 )
-from xladev.compiler.plan.leaves import Leaf, leaf_shapes
 from xladev.compiler.plan.unplaced_steps import BufferUse, UnplacedStep, placed
 from xladev.compiler.schedule.work_graph import ordered_computations
 from xladev.compiler.streams.concurrency import Concurrency
+from xladev.hlo.array_values import ArrayValue
 from xladev.hlo.dtype import PRED
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Literal
+from xladev.hlo.shape import flattened_shapes
 
 _NO_PAIRS: InPlace = frozenset()
 
@@ -61,9 +62,9 @@ def assign_buffers(
         CompileError: an instruction that no kernel can be made of.
     """
     entry = module.entry
-    inputs = [s for p in entry.parameters for s in leaf_shapes(p.shape)]
+    inputs = [s for p in entry.parameters for s in flattened_shapes(p.shape)]
     arguments = [VirtualBuffer(Space.ARGUMENT, n, s.nbytes) for n, s in enumerate(inputs)]
-    outputs = leaf_shapes(entry.root.shape)
+    outputs = flattened_shapes(entry.root.shape)
     results = [VirtualBuffer(Space.RESULT, n, s.nbytes) for n, s in enumerate(outputs)]
     for result, argument in aliases:
         results[result] = arguments[argument]
@@ -149,8 +150,8 @@ class _Walk:
         self.pool.touch(*results)
         return steps
 
-    def _explain(self, leaf: Leaf, why: str) -> None:
-        self.copies.append(CopyReason(leaf.instruction.name, leaf.shape.nbytes, why))
+    def _explain(self, leaf: ArrayValue, why: str) -> None:
+        self.copies.append(CopyReason(leaf.producer.name, leaf.shape.nbytes, why))
 
     def _copy(self, source: VirtualBuffer, destination: VirtualBuffer) -> UnplacedStep:
         self.pool.advance()
@@ -170,7 +171,7 @@ class _Walk:
                 self._constant(frame, i)
                 return ()
             case "after-all":
-                frame.held[Leaf(i, 0)] = self.pool.temporary(0)
+                frame.held[ArrayValue(i, 0)] = self.pool.temporary(0)
                 return ()
             case "while":
                 return self._while(frame, at, i)
@@ -270,16 +271,16 @@ class _Walk:
         return steps
 
 
-def _why_kept(leaf: Leaf) -> str:
+def _why_kept(leaf: ArrayValue) -> str:
     """Why a loop's state does not begin where its first value lies."""
-    opcode = leaf.instruction.opcode
+    opcode = leaf.producer.opcode
     kept = opcode in ("parameter", "constant")
     return f"a {opcode} keeps its value" if kept else "the memory of this value is not its own"
 
 
-def _why_delivered(frame: BufferFrame, leaf: Leaf) -> str:
+def _why_delivered(frame: BufferFrame, leaf: ArrayValue) -> str:
     """Why a leaf of the root does not lie where it is wanted."""
-    name, opcode = frame.computation.name, leaf.instruction.opcode
+    name, opcode = frame.computation.name, leaf.producer.opcode
     if opcode in ("parameter", "constant"):
         return f"{name} gives back a {opcode}"
     if frame.given_back[leaf] > 1:
@@ -289,7 +290,7 @@ def _why_delivered(frame: BufferFrame, leaf: Leaf) -> str:
 
 def _makes_leaves(frame: BufferFrame, i: HloInstruction) -> bool:
     """False for parameters and grouping opcodes, and for what has no leaves at all."""
-    return i.opcode != "parameter" and frame.source[i][:1] == (Leaf(i, 0),)
+    return i.opcode != "parameter" and frame.source[i][:1] == (ArrayValue(i, 0),)
 
 
 def _operand_buffers(frame: BufferFrame, i: HloInstruction) -> list[VirtualBuffer]:

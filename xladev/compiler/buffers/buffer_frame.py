@@ -15,7 +15,7 @@ from xladev.compiler.buffers.result_places import result_places
 from xladev.compiler.buffers.virtual_buffers import VirtualBuffer
 from xladev.compiler.plan.kernel_plan import Space
 from xladev.compiler.plan.kernel_table import InPlace
-from xladev.compiler.plan.leaves import Leaf, last_uses, sources
+from xladev.hlo.array_values import ArrayValue, array_values, last_uses
 from xladev.hlo.ir import HloComputation, HloInstruction
 
 Buffers = Sequence[VirtualBuffer]
@@ -45,14 +45,14 @@ class BufferFrame:
         owned: AbstractSet[VirtualBuffer],
     ) -> None:
         self.computation = computation
-        self.source = sources(computation)
+        self.source = array_values(computation)
         self._last = last_uses(computation, self.source)
         self._given = frozenset((*arguments, *results))
         leaves = [leaf for p in computation.parameters for leaf in self.source[p]]
-        self.held: dict[Leaf, VirtualBuffer] = dict(zip(leaves, arguments, strict=True))
+        self.held: dict[ArrayValue, VirtualBuffer] = dict(zip(leaves, arguments, strict=True))
         self._old_content = {b: leaf for leaf, b in self.held.items() if b in owned}
         self.given_back = Counter(self.source[computation.root])
-        self._wanted_in: dict[Leaf, VirtualBuffer] = {}
+        self._wanted_in: dict[ArrayValue, VirtualBuffer] = {}
         for leaf, buffer in zip(self.source[computation.root], results, strict=True):
             self._wanted_in.setdefault(leaf, buffer)
         for leaf, result in result_places(computation, self.source).items():
@@ -64,7 +64,7 @@ class BufferFrame:
         return [self.held[leaf] for leaf in self.source[instruction]]
 
     def result_buffer(
-        self, at: int, leaf: Leaf, operands: Buffers, in_place: InPlace
+        self, at: int, leaf: ArrayValue, operands: Buffers, in_place: InPlace
     ) -> VirtualBuffer | None:
         """The buffer for a leaf that instruction ``at`` makes; None if it needs a new one.
 
@@ -101,14 +101,14 @@ class BufferFrame:
             self._state = _InitialState(loop, leaves, [self.held[leaf] for leaf in leaves])
         return self._state
 
-    def _wanted(self, at: int, leaf: Leaf) -> VirtualBuffer | None:
+    def _wanted(self, at: int, leaf: ArrayValue) -> VirtualBuffer | None:
         """The buffer where the leaf is wanted, if its old content is not needed any more."""
         buffer = self._wanted_in.get(leaf)
         old = None if buffer is None else self._old_content.get(buffer)
         return None if old is not None and self._last.get(old, -1) > at else buffer
 
     def _dying_operand(
-        self, at: int, leaf: Leaf, operands: Buffers, in_place: InPlace
+        self, at: int, leaf: ArrayValue, operands: Buffers, in_place: InPlace
     ) -> VirtualBuffer | None:
         """A temporary that only this instruction still reads, and may overwrite."""
         i = self.computation.instructions[at]
@@ -123,7 +123,7 @@ class BufferFrame:
                 return buffer
         return None
 
-    def _may_reuse(self, buffer: VirtualBuffer, content: Leaf, at: int) -> bool:
+    def _may_reuse(self, buffer: VirtualBuffer, content: ArrayValue, at: int) -> bool:
         """True if the buffer is this computation's own and its content is not read after ``at``."""
         own = buffer.space is Space.SCRATCH and buffer not in self._given
         return own and self._last.get(content, -1) == at
@@ -133,7 +133,7 @@ class _InitialState:
     """What the state of a loop begins with: leaves, their buffers, and how often each comes."""
 
     def __init__(
-        self, loop: HloInstruction, leaves: Sequence[Leaf], buffers: Sequence[VirtualBuffer]
+        self, loop: HloInstruction, leaves: Sequence[ArrayValue], buffers: Sequence[VirtualBuffer]
     ) -> None:
         self.loop = loop
         self.leaves = leaves

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 
 from xladev.compiler.buffers.in_place import in_place_pairs
 from xladev.compiler.plan.kernel_table import InPlace, kernel_computation
-from xladev.compiler.plan.leaves import Leaf, is_grouping
+from xladev.hlo.array_values import ArrayValue, is_grouping
 from xladev.hlo.ir import HloComputation, HloInstruction
 
 _NOT_IN_PLACE = frozenset({"conditional", "call", "parameter", "constant", "after-all"})
 _NOWHERE_ELSE = frozenset({"parameter", "constant"})
 
-Source = Mapping[HloInstruction, tuple[Leaf, ...]]
+Source = Mapping[HloInstruction, tuple[ArrayValue, ...]]
 
 
 def in_place_of(i: HloInstruction) -> InPlace:
@@ -30,7 +30,7 @@ def in_place_of(i: HloInstruction) -> InPlace:
     return in_place_pairs(kernel_computation(i))
 
 
-def result_places(computation: HloComputation, source: Source) -> Mapping[Leaf, Leaf]:
+def result_places(computation: HloComputation, source: Source) -> Mapping[ArrayValue, ArrayValue]:
     """For leaves that may lie where a leaf of the root is wanted, that leaf.
 
     Such a leaf is read by one instruction alone, which makes the leaf of the root, or another such
@@ -39,11 +39,11 @@ def result_places(computation: HloComputation, source: Source) -> Mapping[Leaf, 
     readers = _readers(computation, source)
     results = dict.fromkeys(source[computation.root])
     readings: dict[HloInstruction, _Reading] = {}
-    found: dict[Leaf, Leaf] = {}
+    found: dict[ArrayValue, ArrayValue] = {}
     for result in results:
-        leaf: Leaf | None = result
+        leaf: ArrayValue | None = result
         while leaf is not None:
-            i = leaf.instruction
+            i = leaf.producer
             if i not in readings:
                 readings[i] = _Reading(i, source)
             leaf = next(
@@ -59,8 +59,10 @@ def result_places(computation: HloComputation, source: Source) -> Mapping[Leaf, 
     return found
 
 
-def _readers(computation: HloComputation, source: Source) -> Mapping[Leaf, set[HloInstruction]]:
-    found: dict[Leaf, set[HloInstruction]] = {}
+def _readers(
+    computation: HloComputation, source: Source
+) -> Mapping[ArrayValue, set[HloInstruction]]:
+    found: dict[ArrayValue, set[HloInstruction]] = {}
     for i in computation.instructions:
         for operand in i.operands if not is_grouping(i) else ():
             for leaf in source[operand]:
@@ -75,20 +77,20 @@ class _Reading:
         self._read = [x for o in i.operands for x in source[o]]
         self._pairs = in_place_of(i)
         self._is_loop = i.opcode == "while"
-        self._at: dict[Leaf, list[int]] = {}
+        self._at: dict[ArrayValue, list[int]] = {}
         for number, leaf in enumerate(self._read):
             self._at.setdefault(leaf, []).append(number)
         self._numbers: dict[int, list[int]] = {}
         for result, number in sorted(self._pairs):
             self._numbers.setdefault(result, []).append(number)
 
-    def before(self, leaf: Leaf) -> Iterator[Leaf]:
+    def before(self, leaf: ArrayValue) -> Iterator[ArrayValue]:
         """Leaves in whose place the instruction may make this one of its own."""
         for number in self._numbers.get(leaf.number, ()):
             before = self._read[number]
             at = self._at[before]
             if (
-                before.instruction.opcode not in _NOWHERE_ELSE
+                before.producer.opcode not in _NOWHERE_ELSE
                 and before.shape.nbytes == leaf.shape.nbytes
                 and all((leaf.number, n) in self._pairs for n in at)
                 and (len(at) == 1 or not self._is_loop)

@@ -19,7 +19,7 @@ from xladev.compiler.partition.assignment import (
     STRUCTURAL_OPCODES,
     Assignment,
 )
-from xladev.compiler.partition.value_leaves import ValueLeaf, operand_sources, sources
+from xladev.compiler.partition.region_values import RegionValue, operand_sources, sources
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.passes.effects import computations_with_effects, has_effect
 
@@ -167,12 +167,14 @@ def _live(
     return dict(reversed(live))
 
 
-def region_outputs(steps: tuple[Step, ...], root: HloInstruction) -> dict[Region, list[ValueLeaf]]:
+def region_outputs(
+    steps: tuple[Step, ...], root: HloInstruction
+) -> dict[Region, list[RegionValue]]:
     """For each region, the leaves that other steps or the result need, in a fixed order."""
     home = {i: step for step in steps if isinstance(step, Region) for i in step.instructions}
-    outputs: dict[Region, dict[ValueLeaf, None]] = {s: {} for s in steps if isinstance(s, Region)}
+    outputs: dict[Region, dict[RegionValue, None]] = {s: {} for s in steps if isinstance(s, Region)}
 
-    def take(leaves: list[ValueLeaf], user: Step | None) -> None:
+    def take(leaves: list[RegionValue], user: Step | None) -> None:
         for leaf in leaves:
             region = home.get(leaf.producer)
             if region is not None and region is not user:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xladev.compiler.partition.value_leaves import ValueLeaf, source
+from xladev.compiler.partition.region_values import RegionValue, source
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.rebuild import with_operands
@@ -22,11 +22,11 @@ class RegionModule:
     """
 
     module: HloModule
-    inputs: tuple[ValueLeaf, ...]
+    inputs: tuple[RegionValue, ...]
 
 
 def region_module(
-    name: str, instructions: Sequence[HloInstruction], outputs: Sequence[ValueLeaf]
+    name: str, instructions: Sequence[HloInstruction], outputs: Sequence[RegionValue]
 ) -> RegionModule:
     """The module that computes ``outputs``.
 
@@ -43,10 +43,10 @@ class _RegionBuilder:
         self._instructions = instructions
         self._builder = HloBuilder(name)
         self._made: dict[HloInstruction, HloInstruction] = {}
-        self._parts: dict[ValueLeaf, HloInstruction] = {}
-        self._inputs: list[ValueLeaf] = []
+        self._parts: dict[RegionValue, HloInstruction] = {}
+        self._inputs: list[RegionValue] = []
 
-    def build(self, outputs: Sequence[ValueLeaf]) -> RegionModule:
+    def build(self, outputs: Sequence[RegionValue]) -> RegionModule:
         for instruction in self._instructions:
             self._made[instruction] = self._copy(instruction)
         root = self._builder.op("tuple", *(self._leaf(leaf) for leaf in outputs))
@@ -73,7 +73,7 @@ class _RegionBuilder:
             return self._part(found)
         return self._tuple(found, shape)
 
-    def _tuple(self, found: ValueLeaf, shape: Shape) -> HloInstruction:
+    def _tuple(self, found: RegionValue, shape: Shape) -> HloInstruction:
         """A tuple put together from its leaves."""
         if found not in self._parts:
             parts = [
@@ -83,7 +83,7 @@ class _RegionBuilder:
             self._parts[found] = self._builder.op("tuple", *parts)
         return self._parts[found]
 
-    def _leaf(self, leaf: ValueLeaf) -> HloInstruction:
+    def _leaf(self, leaf: RegionValue) -> HloInstruction:
         producer = leaf.producer
         if producer in self._made:
             return self._part(leaf) if leaf.part else self._made[producer]
@@ -96,10 +96,10 @@ class _RegionBuilder:
         self._inputs.append(leaf)
         return self._parts[leaf]
 
-    def _part(self, leaf: ValueLeaf) -> HloInstruction:
+    def _part(self, leaf: RegionValue) -> HloInstruction:
         """get-tuple-elements down to a part of an instruction of this module."""
         if leaf not in self._parts:
-            outer = ValueLeaf(leaf.producer, leaf.part[:-1])
+            outer = RegionValue(leaf.producer, leaf.part[:-1])
             whole = self._part(outer) if outer.part else self._made[leaf.producer]
             self._parts[leaf] = self._builder.op("get-tuple-element", whole, index=leaf.part[-1])
         return self._parts[leaf]

@@ -16,10 +16,10 @@ from xladev.compiler.partition.assignment import (
 from xladev.compiler.partition.memory_spaces import EntrySpaces, in_space
 from xladev.compiler.partition.partition import Region, Step, region_outputs
 from xladev.compiler.partition.region_module import region_module
-from xladev.compiler.partition.value_leaves import (
-    ValueLeaf,
+from xladev.compiler.partition.region_values import (
+    RegionValue,
     operand_sources,
-    own_leaves,
+    own_values,
     sources,
     with_sizes,
 )
@@ -68,7 +68,7 @@ class Surroundings(Protocol):
         """Compiles a region; its number and signature."""
         ...
 
-    def constant(self, leaf: ValueLeaf) -> int:
+    def constant(self, leaf: RegionValue) -> int:
         """Number of a constant."""
         ...
 
@@ -112,8 +112,8 @@ class ProcedureBuilder:
         self._home = home
         self._slots: list[Slot] = []
         self._thunks: list[Thunk] = []
-        self._origin: dict[ValueLeaf, int] = {}
-        self._elsewhere: dict[tuple[ValueLeaf, Slot], int] = {}
+        self._origin: dict[RegionValue, int] = {}
+        self._elsewhere: dict[tuple[RegionValue, Slot], int] = {}
         self._unshareable: set[int] = set()
         self._from_callees: set[int] = set()
         self._reader: Step | str = ""
@@ -127,7 +127,7 @@ class ProcedureBuilder:
                 be neither parameters nor constants nor each other. None for others.
         """
         parameters = with_sizes(
-            leaf for parameter in self._computation.parameters for leaf in own_leaves(parameter)
+            leaf for parameter in self._computation.parameters for leaf in own_values(parameter)
         )
         wanted = _with_spaces(parameters, spaces.parameters if spaces else ())
         slots = tuple(self._define(leaf, self._boundary(leaf, space)) for leaf, space in wanted)
@@ -153,7 +153,7 @@ class ProcedureBuilder:
 
     # Slots
 
-    def _boundary(self, leaf: ValueLeaf, space: int = 0) -> Slot:
+    def _boundary(self, leaf: RegionValue, space: int = 0) -> Slot:
         shape = self._around.boundary_shape(leaf.shape, self._home)
         return Slot(in_space(shape, space), self._home)
 
@@ -161,15 +161,15 @@ class ProcedureBuilder:
         self._slots.append(slot)
         return len(self._slots) - 1
 
-    def _define(self, leaf: ValueLeaf, slot: Slot) -> int:
+    def _define(self, leaf: RegionValue, slot: Slot) -> int:
         self._origin[leaf] = self._new(slot)
         return self._origin[leaf]
 
-    def _define_all(self, leaves: Sequence[ValueLeaf]) -> Slots:
+    def _define_all(self, leaves: Sequence[RegionValue]) -> Slots:
         """New slots, as procedures pass them, for what an SDK thunk gives."""
         return tuple(self._define(leaf, self._boundary(leaf)) for leaf in leaves)
 
-    def _read(self, leaf: ValueLeaf, wanted: Slot) -> int:
+    def _read(self, leaf: RegionValue, wanted: Slot) -> int:
         """A slot that holds the leaf on the platform and in the layout wanted."""
         if (leaf, wanted) in self._elsewhere:
             self._note_reader(leaf, self._elsewhere[leaf, wanted])
@@ -187,7 +187,7 @@ class ProcedureBuilder:
         self._elsewhere[leaf, wanted] = result
         return result
 
-    def _note_move(self, leaf: ValueLeaf, held: Slot, result: int) -> None:
+    def _note_move(self, leaf: RegionValue, held: Slot, result: int) -> None:
         """Remembers why a value is transferred, if somebody wants to know."""
         if not is_deciding():
             return
@@ -200,21 +200,21 @@ class ProcedureBuilder:
             self._moves[result] = _Move(leaf, f"{verb} on {source}, read by", f"on {target}")
         self._note_reader(leaf, result)
 
-    def _note_reader(self, leaf: ValueLeaf, result: int) -> None:
+    def _note_reader(self, leaf: RegionValue, result: int) -> None:
         move = self._moves.get(result)
         if move is not None:
             move.readers.update(dict.fromkeys(_readers(leaf, self._reader)))
 
-    def _read_anywhere(self, leaf: ValueLeaf) -> int:
+    def _read_anywhere(self, leaf: RegionValue) -> int:
         """A slot that holds the leaf, on whatever platform it is."""
         if leaf in self._origin:
             return self._origin[leaf]
         return self._read(leaf, self._boundary(leaf))
 
-    def _read_all(self, leaves: Sequence[ValueLeaf]) -> Slots:
+    def _read_all(self, leaves: Sequence[RegionValue]) -> Slots:
         return tuple(self._read(leaf, self._boundary(leaf)) for leaf in leaves)
 
-    def _own(self, leaf: ValueLeaf, slot: int) -> int:
+    def _own(self, leaf: RegionValue, slot: int) -> int:
         """The slot, or a copy if it is not this result's alone."""
         if slot in self._unshareable:
             copy = self._new(self._slots[slot])
@@ -228,12 +228,12 @@ class ProcedureBuilder:
         self._unshareable.add(slot)
         return slot
 
-    def _copied(self, leaf: ValueLeaf, why: str) -> None:
+    def _copied(self, leaf: RegionValue, why: str) -> None:
         decision(RESULT_STEP, _leaf_name(leaf), f"{leaf.shape.nbytes:,} bytes: {why}")
 
     # Steps
 
-    def _run_region(self, region: Region, outputs: Sequence[ValueLeaf]) -> None:
+    def _run_region(self, region: Region, outputs: Sequence[RegionValue]) -> None:
         first, number = region.instructions[0].name, len(self._thunks)
         name = f"{self._computation.name}.{number if len(region.instructions) > 1 else first}"
         made = region_module(name, region.instructions, outputs)
@@ -260,10 +260,10 @@ class ProcedureBuilder:
         if opcode in COLLECTIVE_OPCODES:
             self._run_collective(instruction)
         elif opcode in DEVICE_NUMBER_OPCODES:
-            (result,) = self._define_all([ValueLeaf(instruction)])
+            (result,) = self._define_all([RegionValue(instruction)])
             self._thunks.append(DeviceNumber(opcode.removesuffix("-id"), result))
         elif opcode == RANDOM_STATE_OPCODE:
-            (result,) = self._define_all([ValueLeaf(instruction)])
+            (result,) = self._define_all([RegionValue(instruction)])
             seed = self._around.random_seed()
             self._thunks.append(RandomState(seed, instruction["delta"], result))
         else:
@@ -272,7 +272,7 @@ class ProcedureBuilder:
     def _run_collective(self, instruction: HloInstruction) -> None:
         plan = self._around.collective_plan(instruction)
         arguments = self._read_all(operand_sources(instruction.operands))
-        results = self._define_all(list(own_leaves(instruction)))
+        results = self._define_all(list(own_values(instruction)))
         self._thunks.append(plan_collective(instruction, plan, arguments, results))
 
     def _run_control(self, instruction: HloInstruction) -> None:
@@ -283,12 +283,12 @@ class ProcedureBuilder:
         rows = [self._read_for_callee(operand, home) for operand in operands]
         results = tuple(
             self._define(leaf, Slot(self._around.boundary_shape(leaf.shape, home), home))
-            for leaf in with_sizes(own_leaves(instruction))
+            for leaf in with_sizes(own_values(instruction))
         )
         self._from_callees.update(results)
         self._thunks.append(_control_thunk(instruction, procedures, rows, results))
 
-    def _read_for_callee(self, operand: HloInstruction, home: int) -> list[tuple[ValueLeaf, int]]:
+    def _read_for_callee(self, operand: HloInstruction, home: int) -> list[tuple[RegionValue, int]]:
         return [
             (leaf, self._read(leaf, Slot(self._around.boundary_shape(leaf.shape, home), home)))
             for leaf in with_sizes(sources(operand))
@@ -296,8 +296,8 @@ class ProcedureBuilder:
 
 
 def _with_spaces(
-    leaves: Sequence[ValueLeaf], spaces: Sequence[int]
-) -> Iterator[tuple[ValueLeaf, int]]:
+    leaves: Sequence[RegionValue], spaces: Sequence[int]
+) -> Iterator[tuple[RegionValue, int]]:
     """Each leaf with its memory space; those beyond them, hidden sizes, are in the first one."""
     return zip(leaves, chain(spaces, repeat(0)), strict=False)
 
@@ -306,7 +306,7 @@ def _with_spaces(
 class _Move:
     """Why a leaf is transferred: what is said before and after the names of its readers."""
 
-    leaf: ValueLeaf
+    leaf: RegionValue
     before: str
     after: str
     readers: dict[str, None] = field(default_factory=dict[str, None])
@@ -322,12 +322,12 @@ class _Move:
         decision(TRANSFER_STEP, _leaf_name(self.leaf), what)
 
 
-def _leaf_name(leaf: ValueLeaf) -> str:
+def _leaf_name(leaf: RegionValue) -> str:
     """The instruction, with the part of its result that it is."""
     return leaf.producer.name + "".join(f"{{{index}}}" for index in leaf.part)
 
 
-def _readers(leaf: ValueLeaf, reader: Step | str) -> Iterator[str]:
+def _readers(leaf: RegionValue, reader: Step | str) -> Iterator[str]:
     """Names of what reads a leaf: of instructions, or of a result."""
     if isinstance(reader, str):
         yield reader
@@ -341,7 +341,7 @@ def _readers(leaf: ValueLeaf, reader: Step | str) -> Iterator[str]:
 def _control_thunk(
     instruction: HloInstruction,
     procedures: tuple[int, ...],
-    rows: Sequence[Sequence[tuple[ValueLeaf, int]]],
+    rows: Sequence[Sequence[tuple[RegionValue, int]]],
     results: Slots,
 ) -> Thunk:
     """Args: rows: for each operand, its leaves, sizes last, and their slots."""
@@ -357,5 +357,5 @@ def _control_thunk(
     return Call(procedures[0], (*data, *sizes), results)
 
 
-def _slots_of(row: Sequence[tuple[ValueLeaf, int]]) -> Slots:
+def _slots_of(row: Sequence[tuple[RegionValue, int]]) -> Slots:
     return tuple(slot for _, slot in row)

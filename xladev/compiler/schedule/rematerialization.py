@@ -15,7 +15,6 @@ from xladev.compiler.buffers.arena import ALIGNMENT
 from xladev.compiler.fusion.instruction_fusion import controlled, kernel_programs
 from xladev.compiler.fusion.multi_output_fusion import loop_space
 from xladev.compiler.plan.kernel_table import no_workspace
-from xladev.compiler.plan.leaves import is_grouping, sources
 from xladev.compiler.schedule.recomputation import recompute
 from xladev.compiler.schedule.schedule import WorkGraphs, WorkspaceOf
 from xladev.compiler.schedule.work_graph import (
@@ -24,6 +23,7 @@ from xladev.compiler.schedule.work_graph import (
     live_bytes,
     ordered_computations,
 )
+from xladev.hlo.array_values import array_values, is_grouping
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.names import with_unique_names
 from xladev.hlo.rebuild import map_computations, postorder, with_operands
@@ -112,11 +112,11 @@ def _is_cheap(step: HloInstruction) -> bool:
 
 def _read_through_tuples(computation: HloComputation) -> Iterator[HloInstruction]:
     """What is read as a part of a tuple: there, it cannot be given anew."""
-    source = sources(computation)
+    source = array_values(computation)
     for i in computation.instructions:
         if is_grouping(i):
             for leaf in source[i]:
-                yield leaf.instruction
+                yield leaf.producer
 
 
 def _with_repeats(computation: HloComputation, steps: Sequence[HloInstruction]) -> HloComputation:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from xladev.compiler.buffers.arena import padded
 from xladev.compiler.buffers.result_places import in_place_of, result_places
-from xladev.compiler.plan.leaves import Leaf, is_grouping, sources
+from xladev.hlo.array_values import ArrayValue, array_values, is_grouping
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.passes.effects import acts, communicates
 
 InnerBytes = Callable[[HloInstruction], int]
 """Bytes that a step needs for itself while it runs: in what it calls, or as a workspace."""
 
-Source = Mapping[HloInstruction, tuple[Leaf, ...]]
+Source = Mapping[HloInstruction, tuple[ArrayValue, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,9 +67,9 @@ def work_graph(
         alignment: of values in memory, in bytes.
         is_loop_body: True if its result takes the place of its parameter.
     """
-    source = sources(computation)
+    source = array_values(computation)
     steps = tuple(i for i in computation.instructions if _runs(i))
-    numbers: dict[Leaf, int] = {}
+    numbers: dict[ArrayValue, int] = {}
     for i in computation.instructions:
         for leaf in source[i]:
             numbers.setdefault(leaf, len(numbers))
@@ -162,7 +162,7 @@ def _needs(
     number = {s: n for n, s in enumerate(steps)}
     before = -1
     for step in steps:
-        makers = {leaf.instruction for o in step.operands for leaf in source[o]}
+        makers = {leaf.producer for o in step.operands for leaf in source[o]}
         makers.update(*(waits.get(o, ()) for o in step.operands), _predecessors(step, source))
         found = {number[m] for m in makers if m in number}
         if keeps_order(step, ordered):
@@ -189,17 +189,17 @@ def _predecessors(i: HloInstruction, source: Source) -> Iterator[HloInstruction]
     for predecessor in i.note.control_predecessors:
         yield predecessor
         for leaf in source[predecessor]:
-            yield leaf.instruction
+            yield leaf.producer
 
 
 def _leaves_read(
-    step: HloInstruction, source: Source, numbers: Mapping[Leaf, int]
+    step: HloInstruction, source: Source, numbers: Mapping[ArrayValue, int]
 ) -> tuple[int, ...]:
     return tuple(dict.fromkeys(numbers[leaf] for o in step.operands for leaf in source[o]))
 
 
 def _reusable(
-    step: HloInstruction, source: Source, numbers: Mapping[Leaf, int]
+    step: HloInstruction, source: Source, numbers: Mapping[ArrayValue, int]
 ) -> Iterator[tuple[int, int]]:
     read = [numbers[leaf] for o in step.operands for leaf in source[o]]
     made = [numbers[leaf] for leaf in source[step]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloInstruction
-from xladev.hlo.shape import Shape
+from xladev.hlo.shape import Shape, flattened_shapes
 from xladev.passes.expansions.emit import Emitter
 
 Size = HloInstruction | None
@@ -131,7 +131,7 @@ def _flags(flags: Sequence[bool]) -> tuple[bool, ...]:
 
 def flat_shapes(shape: Shape) -> list[Shape]:
     """Shapes of `flattened`: static leaves in order, then an s32[] per dynamic dimension."""
-    leaves = [leaf for _, leaf in shape.leaves()]
+    leaves = flattened_shapes(shape)
     count = sum(sum(leaf.dynamic) for leaf in leaves)
     return [leaf.static() for leaf in leaves] + [Shape(dt.S32)] * count
 
@@ -160,7 +160,7 @@ def _leaves(e: Emitter, value: Value, shape: Shape) -> Iterator[Padded]:
 
 def gathered(flat: Sequence[HloInstruction], shape: Shape) -> Value:
     """The value of ``shape`` that `flattened` gave these instructions for."""
-    count = sum(1 for _ in shape.leaves())
+    count = len(flattened_shapes(shape))
     leaves, sizes = iter(flat[:count]), iter(flat[count:])
     rows = [
         Padded(next(leaves), tuple(next(sizes) if f else None for f in leaf.dynamic))

@@ -10,7 +10,7 @@ from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import Assignment, CompileTarget, assign
 from xladev.compiler.partition.partition import Region, Step, cut, region_outputs
 from xladev.compiler.partition.region_module import region_module
-from xladev.compiler.partition.value_leaves import ValueLeaf, source
+from xladev.compiler.partition.region_values import RegionValue, source
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.names import with_unique_names
@@ -75,7 +75,7 @@ class _Assembly:
         self._callees = callees
         self._builder = HloBuilder(computation.name)
         self._whole = {p: self._builder.append(p) for p in computation.parameters}
-        self._leaves: dict[ValueLeaf, HloInstruction] = {}
+        self._leaves: dict[RegionValue, HloInstruction] = {}
 
     def run(self, steps: tuple[Step, ...], change: Change) -> HloComputation:
         """The computation of these steps."""
@@ -90,7 +90,7 @@ class _Assembly:
                 self._whole[step] = self._builder.append(with_operands(called, operands))
         return self._builder.build(self._value(self._computation.root))
 
-    def _region(self, region: Region, outputs: list[ValueLeaf], change: Change) -> None:
+    def _region(self, region: Region, outputs: list[RegionValue], change: Change) -> None:
         taken = region_module(self._computation.name, region.instructions, outputs)
         entry = change(region.device, taken.module).entry
         arguments = [self._leaf(leaf) for leaf in taken.inputs]
@@ -121,19 +121,19 @@ class _Assembly:
         self._leaves[found] = self._builder.op("tuple", *parts)
         return self._leaves[found]
 
-    def _leaf(self, leaf: ValueLeaf) -> HloInstruction:
+    def _leaf(self, leaf: RegionValue) -> HloInstruction:
         if leaf in self._leaves:
             return self._leaves[leaf]
         if leaf.producer.opcode == "constant" and leaf.producer not in self._whole:
             self._whole[leaf.producer] = self._builder.append(leaf.producer)
         return self._part(leaf)
 
-    def _part(self, leaf: ValueLeaf) -> HloInstruction:
+    def _part(self, leaf: RegionValue) -> HloInstruction:
         """get-tuple-elements down to a part of what is there as a whole."""
         if not leaf.part:
             return self._whole[leaf.producer]
         if leaf not in self._leaves:
-            outer = self._part(ValueLeaf(leaf.producer, leaf.part[:-1]))
+            outer = self._part(RegionValue(leaf.producer, leaf.part[:-1]))
             index = leaf.part[-1]
             self._leaves[leaf] = self._builder.op("get-tuple-element", outer, index=index)
         return self._leaves[leaf]

@@ -21,10 +21,10 @@ from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import CompileTarget
-from xladev.compiler.plan.leaves import leaf_shapes
 from xladev.errors import FormatError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloComputation, HloModule
+from xladev.hlo.shape import flattened_shapes
 from xladev.hlo.text import parse_module
 from xladev.runtime.executor import Kernel
 from xladev.runtime.hookspecs import PlatformSpec
@@ -146,7 +146,7 @@ class ChipExecutor(EvaluatingExecutor):
             if host_address(buffer) % self.chip.alignment or buffer.offset % self.chip.alignment:
                 raise Misplaced(f"{kernel.name}: {host_address(buffer):#x}, {buffer.offset}")
         entry: HloComputation = kernel.handle.entry
-        used = len(entry.parameters) + len(leaf_shapes(entry.root.shape))
+        used = len(entry.parameters) + len(flattened_shapes(entry.root.shape))
         super().launch_kernel(stream, kernel, buffers[:used], dimensions)
 
 
