@@ -12,7 +12,7 @@ from tests.mutants.wrong import Plant, WrongBackend, everywhere, method
 from xladev.platforms.cpu import executor as cpu
 from xladev.platforms.interpreter import executor as interpreter
 from xladev.runtime import evaluation
-from xladev.runtime.collectives import host_communicator
+from xladev.runtime.collectives import collective_table
 from xladev.runtime.collectives.host_communicator import HostCommunicator
 from xladev.runtime.host_executor import HostExecutor, host_bytes
 from xladev.runtime.launch.random_counter import RandomCounter
@@ -161,9 +161,8 @@ def _without_last_device(reduction: Any) -> Any:
     return lambda arrays: right(arrays[:-1] or arrays)
 
 
-def _arrays_reversed(right: Any, self: Any, *args: Any) -> None:
-    *others, share = args
-    right(self, *others, lambda arrays: share(list(reversed(arrays))))
+def _arrays_reversed(call: Any, arrays: Any) -> Any:
+    return _results_of_ranks(call, list(reversed(arrays)))
 
 
 def _pairs_reversed(right: Any, self: Any, who: Any, operand: Any, result: Any, shape: Any,
@@ -175,7 +174,7 @@ def _stuck(self: RandomCounter, who: Any, delta: int) -> int:
     return self._counts[who]
 
 
-_reducer = host_communicator._reducer
+_reducer, _results_of_ranks = collective_table.reducer, collective_table.rank_results
 
 
 def _wrapper(
@@ -211,7 +210,7 @@ MUTANTS = (
     _wrapper("collectives leave out the last device", "cpu",
              everywhere(_reducer, _without_last_device), "all-reduce", "reduce-scatter"),
     _wrapper("collectives take the devices in reverse", "cpu",
-             method(HostCommunicator, "_exchange", _arrays_reversed), "all-gather", "all-to-all"),
+             everywhere(_results_of_ranks, _arrays_reversed), "all-gather", "all-to-all"),
     _wrapper("permutations go the other way", "cpu",
              method(HostCommunicator, "collective_permute", _pairs_reversed),
              "collective-permute"),

@@ -15,6 +15,7 @@ from xladev.hlo.ir import HloComputation
 from xladev.hlo.physical import pack, physical_nbytes
 from xladev.hlo.shape import Shape, array
 from xladev.runtime.buffers.transfer import download, upload
+from xladev.runtime.collectives.collective_table import CollectiveCall, call_function
 from xladev.runtime.collectives.host_communicator import HostCommunicator
 from xladev.runtime.collectives.launch_collectives import Collectives, CommunicatorPool
 from xladev.runtime.communicator import (
@@ -93,40 +94,33 @@ def _by_evaluation(reducer: HloComputation) -> Callable[[HostArray, HostArray], 
     return combine
 
 
-def _each(call: _Call) -> list[tuple[Participant, Place, Place]]:
-    """Operands with their results, each under a name of its own."""
-    pairs = zip(call.arguments, call.results, strict=True)
-    return [(_numbered(call.who, i), a, r) for i, (a, r) in enumerate(pairs)]
+def _one_by_one(call: _Call, roots: Sequence[int] | None = None) -> None:
+    """Each operand to its result, under a name of its own."""
+    roots = [0] * len(call.arguments) if roots is None else roots
+    given = zip(call.arguments, call.results, roots, strict=True)
+    for number, ((operand, shape), (result, _), root) in enumerate(given):
+        said = _said(call, shape, root)
+        call_function(call.group, _numbered(call.who, number), operand, result, said)
+
+
+def _said(call: _Call, shape: Shape, root: int = 0) -> CollectiveCall:
+    """What a communicator is told of one operand."""
+    thunk = call.thunk
+    twice = 2 if thunk.opcode == "all-to-all" else 1
+    return CollectiveCall(
+        thunk.opcode, shape, thunk.dimensions * twice, thunk.pairs, root, call.reduction
+    )
 
 
 def _numbered(who: Participant, number: int) -> Participant:
     return Participant(who.rank, who.stream, who.run_id, f"{who.name}/{number}")
 
 
-def _all_reduce(call: _Call) -> None:
-    for who, (operand, shape), (result, _) in _each(call):
-        call.group.all_reduce(who, operand, result, shape, call.reduction)
-
-
-def _all_gather(call: _Call) -> None:
-    (dimension,) = call.thunk.dimensions
-    for who, (operand, shape), (result, _) in _each(call):
-        call.group.all_gather(who, operand, result, shape, dimension)
-
-
-def _reduce_scatter(call: _Call) -> None:
-    (dimension,) = call.thunk.dimensions
-    for who, (operand, shape), (result, _) in _each(call):
-        call.group.reduce_scatter(who, operand, result, shape, dimension, call.reduction)
-
-
 def _all_to_all(call: _Call) -> None:
     if call.thunk.dimensions:
-        (dimension,) = call.thunk.dimensions
-        for who, (operand, shape), (result, _) in _each(call):
-            call.group.all_to_all(who, operand, result, shape, dimension, dimension)
-        return
-    _all_to_all_of_operands(call)
+        _one_by_one(call)
+    else:
+        _all_to_all_of_operands(call)
 
 
 def _all_to_all_of_operands(call: _Call) -> None:
@@ -167,9 +161,8 @@ def _numbers(device: Device, place: Place) -> list[int]:
 def _collective_permute(call: _Call) -> None:
     if call.thunk.slices:
         _permute_slices(call)
-        return
-    for who, (operand, shape), (result, _) in _each(call):
-        call.group.collective_permute(who, operand, result, shape, call.thunk.pairs)
+    else:
+        _one_by_one(call)
 
 
 def _permute_slices(call: _Call) -> None:
@@ -208,18 +201,16 @@ def _window(start: Sequence[int], size: Sequence[int]) -> tuple[slice, ...]:
 
 
 def _collective_broadcast(call: _Call) -> None:
-    call, roots = _with_roots(call)
-    for root, (who, (operand, shape), (result, _)) in zip(roots, _each(call), strict=True):
-        call.group.broadcast(who, operand, result, shape, root)
+    _one_by_one(*_with_roots(call))
 
 
 def _collective_reduce(call: _Call) -> None:
     """To the root; the others keep their operands."""
     call, roots = _with_roots(call)
-    for root, (who, (operand, shape), (result, _)) in zip(roots, _each(call), strict=True):
+    for (operand, shape), (result, _) in zip(call.arguments, call.results, strict=True):
         nbytes = physical_nbytes(shape)
         call.who.stream.copy(result.slice(0, nbytes), operand.slice(0, nbytes))
-        call.group.reduce(who, operand, result, shape, root, call.reduction)
+    _one_by_one(call, roots)
 
 
 def _with_roots(call: _Call) -> tuple[_Call, list[int]]:
@@ -239,9 +230,9 @@ def _fill_with_zeros(device: Device, results: Sequence[Place]) -> None:
 
 
 _RUNNERS: Mapping[str, Callable[[_Call], Any]] = {
-    "all-reduce": _all_reduce,
-    "all-gather": _all_gather,
-    "reduce-scatter": _reduce_scatter,
+    "all-reduce": _one_by_one,
+    "all-gather": _one_by_one,
+    "reduce-scatter": _one_by_one,
     "all-to-all": _all_to_all,
     "ragged-all-to-all": _ragged_all_to_all,
     "collective-permute": _collective_permute,

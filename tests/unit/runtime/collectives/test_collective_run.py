@@ -1,5 +1,7 @@
 """Every collective, run by the SDK on four devices, gives what the evaluator's devices give."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,10 @@ from xladev.errors import XladevError
 from xladev.hlo.devices import Topology
 from xladev.hlo.multi_device import evaluate_replicated
 from xladev.hlo.text import parse_module
+from xladev.runtime.collectives.collective_table import COLLECTIVES as KINDS
+from xladev.runtime.collectives.host_communicator import HostCommunicator
+from xladev.runtime.communicator import Communicator
+from xladev.runtime.platform import Platform
 
 COMPUTATIONS = """
 add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
@@ -51,6 +57,11 @@ COLLECTIVES = {
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_collective(name, asynchronous):
+    check_collective(name, asynchronous)
+
+
+def check_collective(name, asynchronous=False):
+    """Runs it on four devices, and compares with the evaluator's."""
     text = (
         f"HloModule m, replica_count=4\n{COMPUTATIONS}\n"
         "ENTRY main {\n x = f32[4,2] parameter(0)\n y = f32[4,2] negate(x)\n"
@@ -75,6 +86,88 @@ def test_collective(name, asynchronous):
         pairs = zip(mine, wanted, strict=True) if isinstance(wanted, tuple) else [(mine, wanted)]
         for array, value in pairs:
             np.testing.assert_array_equal(array.numpy(), value)
+
+
+class Whole(Communicator):
+    """Written for version 1.0: every function of the contract is its own."""
+
+    def __init__(self, devices):
+        self.through = HostCommunicator(devices)
+        self.called = set()
+
+    @property
+    def size(self):
+        return self.through.size
+
+    def abort(self, run_id, error):
+        self.through.abort(run_id, error)
+
+    def all_reduce(self, who, operand, result, shape, reduction):
+        self.called.add("all_reduce")
+        self.through.all_reduce(who, operand, result, shape, reduction)
+
+    def all_gather(self, who, operand, result, shape, dimension):
+        self.called.add("all_gather")
+        self.through.all_gather(who, operand, result, shape, dimension)
+
+    def reduce_scatter(self, who, operand, result, shape, dimension, reduction):
+        self.called.add("reduce_scatter")
+        self.through.reduce_scatter(who, operand, result, shape, dimension, reduction)
+
+    def all_to_all(self, who, operand, result, shape, split_dimension, concat_dimension):
+        self.called.add("all_to_all")
+        dimensions = split_dimension, concat_dimension
+        self.through.all_to_all(who, operand, result, shape, *dimensions)
+
+    def ragged_all_to_all(self, who, operand, result, shape, result_shape, slices):
+        self.called.add("ragged_all_to_all")
+        self.through.ragged_all_to_all(who, operand, result, shape, result_shape, slices)
+
+    def collective_permute(self, who, operand, result, shape, pairs):
+        self.called.add("collective_permute")
+        self.through.collective_permute(who, operand, result, shape, pairs)
+
+    def broadcast(self, who, operand, result, shape, root):
+        self.called.add("broadcast")
+        self.through.broadcast(who, operand, result, shape, root)
+
+    def reduce(self, who, operand, result, shape, root, reduction):
+        self.called.add("reduce")
+        self.through.reduce(who, operand, result, shape, root, reduction)
+
+
+class Derived(HostCommunicator):
+    """Written for version 1.0: some functions are its own, and ask those of its base."""
+
+    def __init__(self, devices):
+        super().__init__(devices)
+        self.called = set()
+
+    def all_reduce(self, who, operand, result, shape, reduction):
+        self.called.add("all_reduce")
+        super().all_reduce(who, operand, result, shape, reduction)
+
+    def all_gather(self, who, operand, result, shape, dimension):
+        self.called.add("all_gather")
+        super().all_gather(who, operand, result, shape, dimension)
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("kind", [Whole, Derived])
+def test_a_communicator_of_version_1_0_is_called_by_its_functions(kind, name, monkeypatch):
+    made = []
+
+    def create_communicator(platform, devices):
+        made.append(kind(devices))
+        return made[-1]
+
+    monkeypatch.setattr(Platform, "create_communicator", create_communicator)
+    check_collective(name)
+    (opcode,) = re.findall(r"([a-z-]+)\(x", COLLECTIVES[name])
+    known = KINDS.get(opcode)
+    function = "ragged_all_to_all" if known is None else known.function
+    own = {function} if kind is Whole or function in vars(Derived) else set()
+    assert set().union(*(each.called for each in made)) == own
 
 
 def test_a_collective_in_a_loop_is_a_meeting_of_its_own_each_time():
