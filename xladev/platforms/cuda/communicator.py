@@ -8,7 +8,7 @@ devices. Minimum and maximum of floats go through the host: NCCL's drop NaN.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -19,8 +19,9 @@ from xladev.platforms.cuda.driver.interface import DriverGroup, Share
 from xladev.platforms.cuda.faults import driver_errors
 from xladev.platforms.cuda.libraries.collectives import BYTES, SUMS, Collective
 from xladev.platforms.cuda.stream import CudaStream, device_address
+from xladev.runtime.collectives.collective_table import CollectiveCall
 from xladev.runtime.collectives.host_communicator import HostCommunicator
-from xladev.runtime.communicator import Participant, Reduction
+from xladev.runtime.communicator import Participant
 from xladev.runtime.executor import Executor
 from xladev.runtime.memory import DeviceMemory
 
@@ -42,117 +43,16 @@ class CudaCommunicator(HostCommunicator):
         self._group = group
         self._order = threading.Lock()
 
-    def all_reduce(
-        self,
-        who: Participant,
-        operand: DeviceMemory,
-        result: DeviceMemory,
-        shape: Shape,
-        reduction: Reduction,
+    def run(
+        self, who: Participant, operand: DeviceMemory, result: DeviceMemory, call: CollectiveCall
     ) -> None:
-        """See `Communicator.all_reduce`."""
-        found = _reduction("all-reduce", shape, reduction, shape.size)
+        """See `OneCallCommunicator.run`."""
+        find = _BY_LIBRARY.get(call.opcode)
+        found = None if find is None else find(call, self.size)
         if found is None:
-            super().all_reduce(who, operand, result, shape, reduction)
+            super().run(who, operand, result, call)
         else:
             self._together(who, operand, result, found)
-
-    def reduce_scatter(
-        self,
-        who: Participant,
-        operand: DeviceMemory,
-        result: DeviceMemory,
-        shape: Shape,
-        dimension: int,
-        reduction: Reduction,
-    ) -> None:
-        """See `Communicator.reduce_scatter`."""
-        part = shape.size // self.size
-        found = _reduction("reduce-scatter", shape, reduction, part)
-        if found is None or not self._divides(shape, dimension):
-            super().reduce_scatter(who, operand, result, shape, dimension, reduction)
-        else:
-            self._together(who, operand, result, found)
-
-    def all_gather(
-        self,
-        who: Participant,
-        operand: DeviceMemory,
-        result: DeviceMemory,
-        shape: Shape,
-        dimension: int,
-    ) -> None:
-        """See `Communicator.all_gather`."""
-        nbytes = _whole_nbytes(shape)
-        if nbytes and _is_outermost(shape, dimension):
-            moved = Collective("all-gather", BYTES, nbytes)
-            self._together(who, operand, result, moved)
-        else:
-            super().all_gather(who, operand, result, shape, dimension)
-
-    def all_to_all(
-        self,
-        who: Participant,
-        operand: DeviceMemory,
-        result: DeviceMemory,
-        shape: Shape,
-        split_dimension: int,
-        concat_dimension: int,
-    ) -> None:
-        """See `Communicator.all_to_all`."""
-        nbytes = _whole_nbytes(shape)
-        same = split_dimension == concat_dimension
-        if nbytes and same and self._divides(shape, split_dimension):
-            moved = Collective("all-to-all", BYTES, nbytes // self.size)
-            self._together(who, operand, result, moved)
-        else:
-            dimensions = split_dimension, concat_dimension
-            super().all_to_all(who, operand, result, shape, *dimensions)
-
-    def collective_permute(
-        self,
-        who: Participant,
-        operand: DeviceMemory,
-        result: DeviceMemory,
-        shape: Shape,
-        pairs: Sequence[tuple[int, int]],
-    ) -> None:
-        """See `Communicator.collective_permute`."""
-        found = tuple((int(source), int(target)) for source, target in pairs)
-        nbytes = _whole_nbytes(shape)
-        if nbytes and self._are_pairs(found):
-            moved = Collective("permute", BYTES, nbytes, pairs=found)
-            self._together(who, operand, result, moved)
-        else:
-            super().collective_permute(who, operand, result, shape, pairs)
-
-    def broadcast(
-        self,
-        who: Participant,
-        operand: DeviceMemory,
-        result: DeviceMemory,
-        shape: Shape,
-        root: int,
-    ) -> None:
-        """See `Communicator.broadcast`."""
-        nbytes = _whole_nbytes(shape)
-        if nbytes and 0 <= root < self.size:
-            moved = Collective("broadcast", BYTES, nbytes, root=root)
-            self._together(who, operand, result, moved)
-        else:
-            super().broadcast(who, operand, result, shape, root)
-
-    def _are_pairs(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        """Whether they are ranks, each a target once; the base class says what is wrong."""
-        ranks = range(self.size)
-        targets = {target for _, target in pairs}
-        are_ranks = all(s in ranks and t in ranks for s, t in pairs)
-        return are_ranks and len(targets) == len(pairs)
-
-    def _divides(self, shape: Shape, dimension: int) -> bool:
-        """Whether equal parts along a dimension lie one after the other."""
-        whole = shape.dims[dimension] % self.size == 0
-        return whole and _is_outermost(shape, dimension)
 
     def _together(
         self,
@@ -183,18 +83,83 @@ class CudaCommunicator(HostCommunicator):
         self._meet(who, (collective, share), enqueue)
 
 
-def _reduction(kind: str, shape: Shape, reduction: Reduction, count: int) -> Collective | None:
+# What NCCL has: each gives None for what goes through the host, which says what is wrong
+
+
+def _all_reduce(call: CollectiveCall, size: int) -> Collective | None:
+    return _reduction(call, call.shape.size)
+
+
+def _reduce_scatter(call: CollectiveCall, size: int) -> Collective | None:
+    return _reduction(call, call.shape.size // size) if _divides(call, size) else None
+
+
+def _all_gather(call: CollectiveCall, size: int) -> Collective | None:
+    nbytes = _whole_nbytes(call.shape)
+    (dimension,) = call.dimensions
+    if not nbytes or not _is_outermost(call.shape, dimension):
+        return None
+    return Collective(call.opcode, BYTES, nbytes)
+
+
+def _all_to_all(call: CollectiveCall, size: int) -> Collective | None:
+    nbytes = _whole_nbytes(call.shape)
+    split, concat = call.dimensions
+    if not nbytes or split != concat or not _divides(call, size):
+        return None
+    return Collective(call.opcode, BYTES, nbytes // size)
+
+
+def _permute(call: CollectiveCall, size: int) -> Collective | None:
+    nbytes = _whole_nbytes(call.shape)
+    if not nbytes or not _are_pairs(call.pairs, size):
+        return None
+    return Collective(call.opcode, BYTES, nbytes, pairs=call.pairs)
+
+
+def _broadcast(call: CollectiveCall, size: int) -> Collective | None:
+    nbytes = _whole_nbytes(call.shape)
+    if not nbytes or not 0 <= call.root < size:
+        return None
+    return Collective(call.opcode, BYTES, nbytes, root=call.root)
+
+
+_BY_LIBRARY: Mapping[str, Callable[[CollectiveCall, int], Collective | None]] = {
+    "all-reduce": _all_reduce,
+    "reduce-scatter": _reduce_scatter,
+    "all-gather": _all_gather,
+    "all-to-all": _all_to_all,
+    "collective-permute": _permute,
+    "collective-broadcast": _broadcast,
+}
+
+
+def _reduction(call: CollectiveCall, count: int) -> Collective | None:
     """A reduction by NCCL; None if it has not that one."""
-    dtype = shape.element_type
+    dtype, reduction = call.shape.element_type, call.reduction
     if not isinstance(reduction, str) or not count:
         return None
     if dtype.name == "pred":
         found = _OF_PREDICATES.get(reduction)
-        return Collective(kind, BYTES, count, found) if found else None
+        return Collective(call.opcode, BYTES, count, found) if found else None
     known = _OF_FLOATS if dtype.is_float else _OF_INTEGERS
     if dtype.name not in SUMS or reduction not in known:
         return None
-    return Collective(kind, dtype.name, count, reduction)
+    return Collective(call.opcode, dtype.name, count, reduction)
+
+
+def _are_pairs(pairs: Sequence[tuple[int, int]], size: int) -> bool:
+    """Whether they are ranks, each a target once."""
+    ranks = range(size)
+    targets = {target for _, target in pairs}
+    are_ranks = all(s in ranks and t in ranks for s, t in pairs)
+    return are_ranks and len(targets) == len(pairs)
+
+
+def _divides(call: CollectiveCall, size: int) -> bool:
+    """Whether equal parts along the first dimension of a call lie one after the other."""
+    dimension = call.dimensions[0]
+    return call.shape.dims[dimension] % size == 0 and _is_outermost(call.shape, dimension)
 
 
 def _whole_nbytes(shape: Shape) -> int:

@@ -132,7 +132,7 @@ def test_ranks_that_disagree_are_told():
     [
         Collective("all-reduce", "f8e4m3fn", 4),
         Collective("all-reduce", "f32", 4, "xor"),
-        Collective("broadcast", "u8", 4, root=SIZE),
+        Collective("collective-broadcast", "u8", 4, root=SIZE),
     ],
 )
 def test_what_nccl_refuses(wrong):

@@ -49,16 +49,16 @@ class CupyGroup:
         comm, stream = self._ranks[rank], _pointer(share)
         dtype, operation = SUMS[c.dtype], OPERATIONS[c.operation]
         a, b, n = share.operand, share.result, c.count
-        match c.kind:
+        match c.opcode:
             case "all-reduce":
                 comm.allReduce(a, b, n, dtype, operation, stream)
-            case "reduce":
+            case "collective-reduce":
                 comm.reduce(a, b, n, dtype, operation, c.root, stream)
             case "reduce-scatter":
                 comm.reduceScatter(a, b, n, dtype, operation, stream)
             case "all-gather":
                 comm.allGather(a, b, n, dtype, stream)
-            case "broadcast":
+            case "collective-broadcast":
                 comm.broadcast(a, b, n, dtype, c.root, stream)
             case _:
                 self._exchange(c, rank, share)
@@ -67,7 +67,7 @@ class CupyGroup:
         """Sends and receives; a target of nobody gets zeros."""
         comm, stream, dtype = self._ranks[rank], _pointer(share), SUMS[c.dtype]
         nbytes = c.count * by_name(c.dtype).np.itemsize
-        if c.kind == "all-to-all":
+        if c.opcode == "all-to-all":
             for peer in range(len(self._ranks)):
                 comm.send(share.operand + peer * nbytes, c.count, dtype, peer, stream)
                 comm.recv(share.result + peer * nbytes, c.count, dtype, peer, stream)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from xladev.hlo.dtype import by_name
+from xladev.hlo.shape import array
 from xladev.platforms.cuda.driver.emulated_calls import Memory
 from xladev.platforms.cuda.driver.interface import DriverError, DriverStream, LibraryError, Share
 from xladev.platforms.cuda.libraries.collectives import OPERATIONS, SUMS, Collective
+from xladev.runtime.collectives.collective_table import CollectiveCall, RankResults, rank_results
 
 Array = npt.NDArray[Any]
 _INVALID = "NCCL_INVALID_ARGUMENT"
-_REDUCE: dict[str, np.ufunc] = {
-    "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
-}  # fmt: skip
+_AS_LISTS = {"all-gather": (0,), "reduce-scatter": (0,), "all-to-all": (0, 0)}
+"""Dimensions of collectives of flat arrays."""
 
 
 @runtime_checkable
@@ -66,31 +66,23 @@ class EmulatedGroup:
 
     def _parts(self, c: Collective) -> int:
         """Pieces of ``count`` elements in an operand."""
-        return self._size if c.kind in ("reduce-scatter", "all-to-all") else 1
+        return self._size if c.opcode in ("reduce-scatter", "all-to-all") else 1
 
     def _at(self, address: int, c: Collective, count: int) -> Array:
         dtype = by_name(c.dtype).np
         return self._memory.bytes_at(address, count * dtype.itemsize).view(dtype)
 
-    def _results(self, c: Collective, given: list[Array]) -> list[Array | None]:
+    def _results(self, c: Collective, given: list[Array]) -> RankResults:
         """What each rank receives; None for those that receive nothing."""
-        ranks = range(self._size)
-        match c.kind:
-            case "all-gather":
-                return [np.concatenate(given)] * self._size
-            case "all-to-all":
-                pieces = [np.split(g, self._size) for g in given]
-                return [np.concatenate([pieces[s][r] for s in ranks]) for r in ranks]
-            case "broadcast":
-                return [given[c.root]] * self._size
-            case "permute":
-                sources = {target: source for source, target in c.pairs}
-                zero = np.zeros_like(given[0])
-                return [given[sources[r]] if r in sources else zero for r in ranks]
-        total = reduce(_REDUCE[c.operation], given).astype(given[0].dtype)
-        if c.kind == "reduce-scatter":
-            return list(np.split(total, self._size))
-        return [total if c.kind == "all-reduce" or r == c.root else None for r in ranks]
+        call = CollectiveCall(
+            c.opcode,
+            array(by_name(c.dtype), given[0].shape),
+            _AS_LISTS.get(c.opcode, ()),
+            c.pairs,
+            c.root,
+            c.operation,
+        )
+        return rank_results(call, given)
 
 
 def _emulated(share: Share) -> WorkStream:

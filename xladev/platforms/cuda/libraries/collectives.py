@@ -26,17 +26,16 @@ class Collective:
     """What all ranks do together.
 
     Attributes:
-        kind: ``all-reduce``, ``reduce``, ``reduce-scatter``, ``all-gather``, ``all-to-all``,
-            ``broadcast`` or ``permute``.
+        opcode: HLO's, of those in `COLLECTIVES`.
         dtype: of the elements; `BYTES` where they are only moved.
         count: elements that one rank sends to one other: all of its operand, or its n-th part for
             ``reduce-scatter`` and ``all-to-all``.
         operation: of a reduction.
-        root: of ``reduce`` and ``broadcast``.
-        pairs: (source, target) of ``permute``; other targets get zeros.
+        root: of ``collective-reduce`` and ``collective-broadcast``.
+        pairs: (source, target) of ``collective-permute``; other targets get zeros.
     """
 
-    kind: str
+    opcode: str
     dtype: str
     count: int
     operation: str = "add"
