@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.nested_values import flattened
 from xladev.hlo.ops.control import branches
 from xladev.hlo.shape import Shape
 from xladev.passes import pattern as m
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.rewrite import Rewriter, RuleSet, rewrite
-from xladev.passes.scalar_bodies import Value, can_write_out, leaves_of, write_out
+from xladev.passes.scalar_bodies import Value, can_write_out, write_out
 
 MOST_INSTRUCTIONS = 64
 """Most instructions in all branches together."""
@@ -29,7 +30,7 @@ def select_result(r: Rewriter, root: HloInstruction) -> HloInstruction:
     """conditional(p, a, b) = select(p, a, b) for every scalar of the result."""
     selector, *arguments = root.operands
     results = [
-        leaves_of(write_out(r, body, [_parts(r, argument)], ()))
+        flattened(write_out(r, body, [_parts(r, argument)], ()))
         for body, argument in zip(branches(root), arguments, strict=True)
     ]
     if selector.shape.element_type is dt.PRED:

@@ -88,10 +88,3 @@ def _bitcast(e: Emitter, instruction: HloInstruction, value: Value, wide: bool) 
 def _type(instruction: HloInstruction, wide: bool) -> PrimitiveType:
     element_type = instruction.shape.element_type
     return working_type(element_type) if wide else element_type
-
-
-def leaves_of(value: Value) -> list[HloInstruction]:
-    """The arrays of a value, in order."""
-    if isinstance(value, HloInstruction):
-        return [value]
-    return [leaf for part in value for leaf in leaves_of(part)]

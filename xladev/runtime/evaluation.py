@@ -12,6 +12,7 @@ from xladev.hlo.bounded import Bounded
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Value
+from xladev.hlo.nested_values import flattened, nested
 from xladev.hlo.physical import HostArray, pack, unpack
 from xladev.hlo.shape import Shape
 from xladev.runtime.memory import HostBytes
@@ -35,8 +36,9 @@ def evaluate(
         EvaluationError: an instruction has no value.
     """
     readable = [_read_only(array) for array in arrays]
-    leaves = _with_sizes(readable, signature.parameter_leaves)
-    value = evaluator.run(module, *_grouped(signature.parameters, leaves))
+    values = _with_sizes(readable, signature.parameter_leaves)
+    arguments = [nested(shape, lambda _: next(values)) for shape in signature.parameters]
+    value = evaluator.run(module, *arguments)
     return _flat(value, signature)
 
 
@@ -66,10 +68,10 @@ def _read_only(array: HostArray | None) -> HostArray | None:
     return array
 
 
-def _with_sizes(arrays: Sequence[HostArray | None], leaves: Sequence[Shape]) -> Iterator[Value]:
-    """One value per leaf; those of dynamic shape with their sizes, which follow the leaves."""
-    sizes = iter(arrays[len(leaves) :])
-    for array, shape in zip(arrays, leaves, strict=False):
+def _with_sizes(arrays: Sequence[HostArray | None], shapes: Sequence[Shape]) -> Iterator[Value]:
+    """One value per shape; those of dynamic shape with their sizes, which follow the arrays."""
+    sizes = iter(arrays[len(shapes) :])
+    for array, shape in zip(arrays, shapes, strict=False):
         if array is None or not shape.is_dynamic:
             yield array
         else:
@@ -77,30 +79,14 @@ def _with_sizes(arrays: Sequence[HostArray | None], leaves: Sequence[Shape]) -> 
             yield Bounded(array, tuple(live))
 
 
-def _grouped(shapes: Sequence[Shape], leaves: Iterator[Value]) -> list[Value]:
-    """One value per shape, tuples nested as the shapes say."""
-    return [
-        tuple(_grouped(shape.tuple_shapes, leaves)) if shape.is_tuple else next(leaves)
-        for shape in shapes
-    ]
-
-
 def _flat(value: Value, signature: Signature) -> list[HostArray | None]:
-    """The leaves of a result, then the sizes of those of dynamic shape."""
+    """The arrays of a result, then the sizes of those of dynamic shape."""
     arrays: list[HostArray | None] = []
     sizes: list[HostArray | None] = []
-    for leaf, shape in zip(_leaves(value, signature.result), signature.result_leaves, strict=True):
-        if isinstance(leaf, Bounded):
-            sizes.extend(np.asarray(size, np.int32) for size in leaf.sizes)
-            arrays.append(leaf.array)
+    for part, shape in zip(flattened(value), signature.result_leaves, strict=True):
+        if isinstance(part, Bounded):
+            sizes.extend(np.asarray(size, np.int32) for size in part.sizes)
+            arrays.append(part.array)
         else:
-            arrays.append(np.asarray(leaf) if shape.is_array else None)
+            arrays.append(np.asarray(part) if shape.is_array else None)
     return arrays + sizes
-
-
-def _leaves(value: Value, shape: Shape) -> Iterator[Value]:
-    if not shape.is_tuple:
-        yield value
-        return
-    for part, part_shape in zip(value, shape.tuple_shapes, strict=True):
-        yield from _leaves(part, part_shape)

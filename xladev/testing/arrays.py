@@ -10,6 +10,7 @@ import numpy as np
 
 from xladev.errors import ArgumentError, FileError, FormatError
 from xladev.hlo import dtype as dt
+from xladev.hlo import nested_values
 from xladev.hlo.array_files import ARRAY_FILE_DAMAGE
 from xladev.hlo.literal import Array
 from xladev.hlo.shape import Shape
@@ -85,9 +86,7 @@ def _is_live_part(array: Array, shape: Shape) -> bool:
 
 def nested(shape: Shape, arrays: Iterator[Array]) -> Any:
     """The next arrays, nested as the shape is; None for a token."""
-    if shape.is_tuple:
-        return tuple(nested(part, arrays) for part in shape.tuple_shapes)
-    return next(arrays) if shape.is_array else None
+    return nested_values.nested(shape, lambda s: next(arrays) if s.is_array else None)
 
 
 def save_arrays(path: Path, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:

@@ -21,6 +21,7 @@ from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.multi_device import evaluate_replicated, topology_of
+from xladev.hlo.nested_values import flattened
 from xladev.hlo.opdef import Tolerance
 
 _ULPS: Mapping[Tolerance, float] = MappingProxyType(
@@ -332,6 +333,4 @@ def evaluated(
 
 def leaves(value: Value) -> list[Value]:
     """The arrays of a value, in order; tokens left out."""
-    if isinstance(value, tuple):
-        return [leaf for part in value for leaf in leaves(part)]
-    return [] if value is None else [value]
+    return [array for array in flattened(value) if array is not None]

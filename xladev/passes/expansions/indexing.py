@@ -7,9 +7,10 @@ from math import prod
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.hlo.nested_values import flattened
 from xladev.hlo.ops.index_dims import IndexDims
 from xladev.passes.expansions.emit import Emitter, Operand, Values, begin
-from xladev.passes.scalar_bodies import can_write_out, leaves_of, write_out
+from xladev.passes.scalar_bodies import can_write_out, write_out
 
 
 def expand_gather(instruction: HloInstruction) -> HloComputation:
@@ -76,7 +77,7 @@ def expand_scatter(instruction: HloInstruction) -> HloComputation | None:
         first: list[Operand] = [number, *([0] * len(sizes))]
         new = [e.reshape(e.dynamic_slice(x, first, (1, *sizes)), extents) for x in lines]
         old = [e.dynamic_slice(x, at, extents) for x in values]
-        made = leaves_of(write_out(e, body, [*old, *new], extents))
+        made = flattened(write_out(e, body, [*old, *new], extents))
         flags = e.broadcast(inside, extents, ())
         chosen = [e.select(flags, a, b) for a, b in zip(made, old, strict=True)]
         after = [

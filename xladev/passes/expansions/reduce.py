@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import prod
 
 from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.hlo.nested_values import flattened
 from xladev.passes.expansions.emit import Emitter, Values, begin
 from xladev.passes.expansions.precision import working_type
-from xladev.passes.scalar_bodies import can_write_out, leaves_of, write_out
+from xladev.passes.scalar_bodies import can_write_out, write_out
 
 
 def expand_reduce(instruction: HloInstruction) -> HloComputation | None:
@@ -28,7 +29,7 @@ def expand_reduce(instruction: HloInstruction) -> HloComputation | None:
     if rows[0].shape.dims[0]:
         rows = _one_row(e, body, rows)
         last = [e.reshape(x, s.dims) for x, s in zip(rows, parts, strict=True)]
-        totals = leaves_of(write_out(e, body, [*totals, *last], parts[0].dims, wide=True))
+        totals = flattened(write_out(e, body, [*totals, *last], parts[0].dims, wide=True))
     made = [e.convert(x, s.element_type) for x, s in zip(totals, parts, strict=True)]
     return e.build(e.op("tuple", *made) if instruction.shape.is_tuple else made[0])
 
@@ -48,7 +49,7 @@ def _one_row(e: Emitter, body: HloComputation, rows: Values) -> list[HloInstruct
         low = [e.slice_in(x, 0, 0, half) for x in values]
         high = [e.slice_in(x, 0, half, 2 * half) for x in values]
         dims = low[0].shape.dims
-        made = leaves_of(write_out(e, body, [*low, *high], dims, wide=True))
+        made = flattened(write_out(e, body, [*low, *high], dims, wide=True))
         if count % 2:
             rest = [e.slice_in(x, 0, count - 1, count) for x in values]
             made = [e.concatenate([a, b], 0) for a, b in zip(made, rest, strict=True)]

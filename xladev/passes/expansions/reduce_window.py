@@ -10,9 +10,10 @@ import numpy as np
 from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import PadDim, SliceDim, Window, dilated
 from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.hlo.nested_values import flattened
 from xladev.passes.expansions.emit import Emitter, Values, begin
 from xladev.passes.expansions.precision import working_type
-from xladev.passes.scalar_bodies import can_write_out, leaves_of, write_out
+from xladev.passes.scalar_bodies import can_write_out, write_out
 
 _MOST_WRITTEN_OUT = 64
 
@@ -48,7 +49,7 @@ def _combined(
     if prod(sizes) <= _MOST_WRITTEN_OUT:
         for at in np.ndindex(*sizes):
             taken = [_shifted(e, x, window, at, dims) for x in padded]
-            totals = leaves_of(write_out(e, body, [*totals, *taken], dims, wide=True))
+            totals = flattened(write_out(e, body, [*totals, *taken], dims, wide=True))
         return list(totals)
     count = len(totals)
     spans = [(n - 1) * w.stride + 1 for n, w in zip(dims, window, strict=True)]
@@ -58,7 +59,7 @@ def _combined(
         held, given = state[:count], state[count:]
         at = _offsets(e, number, window)
         taken = [e.op("slice", e.dynamic_slice(x, at, spans), slice=strides) for x in given]
-        return *leaves_of(write_out(e, body, [*held, *taken], dims, wide=True)), *given
+        return *flattened(write_out(e, body, [*held, *taken], dims, wide=True)), *given
 
     return e.repeat(prod(sizes), (*totals, *padded), step)[:count]
 

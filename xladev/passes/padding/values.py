@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.nested_values import nested
 from xladev.hlo.shape import Shape, flattened_shapes
 from xladev.passes.expansions.emit import Emitter
 
@@ -166,10 +167,6 @@ def gathered(flat: Sequence[HloInstruction], shape: Shape) -> Value:
         Padded(next(leaves), tuple(next(sizes) if f else None for f in leaf.dynamic))
         for _, leaf in shape.leaves()
     ]
-    return _grouped(iter(rows), shape)
-
-
-def _grouped(leaves: Iterator[Padded], shape: Shape) -> Value:
-    if not shape.is_tuple:
-        return next(leaves)
-    return tuple(_grouped(leaves, part) for part in shape.tuple_shapes)
+    padded = iter(rows)
+    value: Value = nested(shape, lambda _: next(padded))
+    return value

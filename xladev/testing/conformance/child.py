@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,8 +17,8 @@ import numpy as np
 from xladev.client import CompiledModule, compile
 from xladev.compiler.options import CompileOptions
 from xladev.errors import UnsupportedError, XladevError
-from xladev.hlo.literal import Array, Value
-from xladev.hlo.shape import Shape
+from xladev.hlo.literal import Array
+from xladev.testing.arrays import nested
 from xladev.testing.conformance.probe import NotOffered, Probe
 from xladev.testing.noise import leaves
 from xladev.testing.wire import pack, unpack, unpack_module
@@ -114,10 +114,3 @@ def _facts(compiled: CompiledModule) -> dict[str, Any]:
         "host_work": sum(work.values()),
         "fallbacks": [str(f) for f in program.fallbacks],
     }
-
-
-def nested(shape: Shape, arrays: Iterator[Array]) -> Value:
-    """A value of a shape from the arrays of its leaves."""
-    if shape.is_tuple:
-        return tuple(nested(part, arrays) for part in shape.tuple_shapes)
-    return next(arrays) if shape.is_array else None
