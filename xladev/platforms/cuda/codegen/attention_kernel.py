@@ -17,12 +17,12 @@ from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import FLOAT, FunctionBuilder, Value
 from xladev.codegen.matrices import Side
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.codegen.scalar.elementwise import emit_elementwise
 from xladev.codegen.scalar.storage import round_to, store_element
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cuda.attention import (

@@ -12,10 +12,10 @@ from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter
 from xladev.codegen.folds import Fold
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.platforms.cuda.codegen.fold_plans import FoldPlan, fold_plan, splits_of
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, Stage, ThreadBuild
 from xladev.platforms.cuda.codegen.launch_plan import BLOCK

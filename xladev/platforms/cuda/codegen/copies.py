@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.kernel_code import LaunchDimensions
+from xladev.codegen.launch import LaunchDimensions
 from xladev.platforms.cuda.codegen.kernel_kind import Stage, ThreadBuild
 from xladev.platforms.cuda.codegen.launch_plan import BLOCK, launch_dimensions, widest_lanes
 from xladev.platforms.cuda.codegen.loops import LoopGroup

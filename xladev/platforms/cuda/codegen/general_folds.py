@@ -17,9 +17,9 @@ from xladev.codegen.elemental.reduction import fold_loop
 from xladev.codegen.elemental.vectors import is_row_major
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.storage import load_element, store_element
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cuda.codegen.grids import each_thread

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import Value
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.shape import Shape
 from xladev.platforms.cuda.codegen.kernel_kind import ThreadBuild
 from xladev.platforms.cuda.codegen.launch_plan import BLOCK

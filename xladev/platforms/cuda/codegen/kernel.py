@@ -8,8 +8,8 @@ from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.moves import moved_as_bits
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import PTR, VOID, ModuleBuilder, Parameter, TargetTraits
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild
 from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.platforms.cuda.codegen.patches import CUDA_RULES

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import FunctionBuilder, Value
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.errors import CompileError
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.kernel_code import LaunchDimensions
+from xladev.codegen.launch import LaunchDimensions
 from xladev.hlo.shape import Shape
 
 ACCESS_NBYTES = 16

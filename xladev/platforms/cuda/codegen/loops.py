@@ -18,10 +18,10 @@ from xladev.codegen.elemental.vectors import (
 )
 from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.storage import store_element
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape
 from xladev.platforms.cuda.codegen.grids import index_in_layout

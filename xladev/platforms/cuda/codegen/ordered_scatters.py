@@ -28,9 +28,9 @@ from xladev.codegen.elemental.scatter_index import (
 )
 from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import I1, Value
 from xladev.codegen.scalar.elements import real_of
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo import dtype as dt
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.ir import HloInstruction

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xladev.codegen.elemental.vectors import splat
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.platforms.cuda.codegen.exchanges import WARP, over_warp
 from xladev.platforms.cuda.codegen.fold_plans import FoldPlan
 from xladev.platforms.cuda.codegen.kernel_kind import Stage, ThreadBuild

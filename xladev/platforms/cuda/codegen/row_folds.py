@@ -13,9 +13,9 @@ from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.vectors import FlatEmitter, NotInVectorsError, VectorEmitter
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import I64, Value
 from xladev.codegen.scalar.storage import store_element
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.platforms.cuda.codegen.exchanges import WARP, over_block, over_warp, slots_nbytes
 from xladev.platforms.cuda.codegen.fold_plans import FoldPlan, fold_plan, splits_of
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, Stage, ThreadBuild

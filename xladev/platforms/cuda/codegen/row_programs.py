@@ -16,10 +16,10 @@ from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter
 from xladev.codegen.folds import Fold, fold_of
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.row_program import Phase, RowProgram, row_program
 from xladev.codegen.scalar.elements import Element, real_of
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cuda.codegen.exchanges import WARP, over_block, over_warp, slots_nbytes
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild, single

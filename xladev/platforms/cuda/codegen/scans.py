@@ -16,10 +16,10 @@ from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, i
 from xladev.codegen.folds import Fold, fold_of
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import I64, Value, vector
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.attributes import WindowDim
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cuda.codegen.block_scans import block_scan, block_scan_nbytes

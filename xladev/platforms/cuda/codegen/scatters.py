@@ -30,10 +30,10 @@ from xladev.codegen.elemental.scatter_index import (
 )
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import I1, Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import storage_type
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cuda.codegen.atomics import atomic_operation, atomic_update
 from xladev.platforms.cuda.codegen.copies import copy_stages

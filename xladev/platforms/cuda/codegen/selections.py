@@ -11,8 +11,8 @@ from xladev.codegen.elemental.reduction import fold_loop
 from xladev.codegen.elemental.selection import selected
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import Value
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cuda.codegen.grids import each_thread, index_in_layout
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, Stage, ThreadBuild

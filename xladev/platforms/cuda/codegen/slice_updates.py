@@ -10,9 +10,9 @@ from xladev.codegen.elemental.indexing import clamped_starts
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, position
 from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.storage import store_element
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.platforms.cuda.codegen.copies import is_in_place
 from xladev.platforms.cuda.codegen.grids import each_thread
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, Stage, ThreadBuild

@@ -13,8 +13,8 @@ from math import prod
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import I64, Value
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape, array
 from xladev.platforms.cuda.codegen.grids import each_thread

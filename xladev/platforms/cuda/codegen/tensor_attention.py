@@ -21,11 +21,11 @@ from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import FLOAT, I16, I32, FunctionBuilder, Value, vector
 from xladev.codegen.matrices import Side
 from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.storage import encode_stored, round_to, store_element
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cuda.attention import takes_attention
 from xladev.platforms.cuda.codegen.attention_parts import (

@@ -10,11 +10,11 @@ from math import prod
 
 from xladev.codegen.index import Index
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import FLOAT, Value
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.storage import store_element
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo import dtype as dt
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild, single
 from xladev.platforms.cuda.codegen.launch_plan import BLOCK

@@ -15,13 +15,13 @@ from typing import cast
 from xladev.codegen.elemental.contraction import accumulation_type
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.elementwise import emit_elementwise
 from xladev.codegen.scalar.storage import load_element, store_element
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.contraction_rules import DotDims

@@ -19,10 +19,10 @@ from xladev.codegen.elemental.moves import moved_as_bits
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, is_row_major
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import Value, vector
 from xladev.codegen.scalar.elements import ComplexValue, Element
 from xladev.codegen.scalar.storage import load_element, store_element
-from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape
