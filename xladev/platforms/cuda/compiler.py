@@ -21,13 +21,13 @@ from xladev.hlo.ir import HloInstruction
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.platforms.cuda.attention import MarkAttention, takes_attention
 from xladev.platforms.cuda.codegen import host_code, nvptx
-from xladev.platforms.cuda.codegen.fold_plans import can_fold_together
 from xladev.platforms.cuda.codegen.host_threads import host_text
 from xladev.platforms.cuda.codegen.kernel import ThreadFunction, emit_stages
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind
-from xladev.platforms.cuda.codegen.kinds import kind_of
+from xladev.platforms.cuda.codegen.target import SimtTarget
 from xladev.platforms.cuda.description import describe_target, has_tensor_cores
 from xladev.platforms.cuda.driver.found import missing
+from xladev.platforms.cuda.fold_fusion import can_fold_together
 from xladev.platforms.cuda.libraries.calls import FORMAT, SHARED, write_call
 from xladev.platforms.cuda.libraries.cudnn_calls import Refusal, no_refusal
 from xladev.platforms.cuda.libraries.custom_calls import call_of, is_library_call
@@ -120,8 +120,9 @@ class CudaCompiler(KernelCompiler):
         if is_library_call(spec.computation.root):
             return _library_code(spec)
         target = self.describe(options.target).target
-        kind = kind_of(spec, tensor_cores=has_tensor_cores(target))
-        threads = emit_stages(spec, nvptx.TRAITS, kind)
+        device = nvptx.TARGET if has_tensor_cores(target) else nvptx.WITHOUT_TENSOR_CORES
+        kind = device.kind_of(spec)
+        threads = emit_stages(spec, device, kind)
         level = options.optimization_level
         codes = [_ptx_code(thread, target, level) for thread in threads]
         return _in_sequence(codes, kind)
@@ -156,9 +157,10 @@ class CudaEmulationCompiler(CudaCompiler):
         """Host code of all threads, with every access checked."""
         if is_library_call(spec.computation.root):
             return _library_code(spec)
-        kind = kind_of(spec)
-        threads = emit_stages(spec, host_code.host_traits(), kind)
-        return _in_sequence([_host_code(thread) for thread in threads], kind)
+        device = nvptx.emulated_target()
+        kind = device.kind_of(spec)
+        threads = emit_stages(spec, device, kind)
+        return _in_sequence([_host_code(thread, device) for thread in threads], kind)
 
 
 def _library_code(spec: KernelSpec) -> KernelCode:
@@ -182,9 +184,9 @@ def _ptx_code(thread: ThreadFunction, target: str, level: int) -> KernelCode:
     return KernelCode(entry, ptx.encode(), thread.dimensions, "ptx")
 
 
-def _host_code(thread: ThreadFunction) -> KernelCode:
+def _host_code(thread: ThreadFunction, device: SimtTarget) -> KernelCode:
     """One launch for the emulated driver."""
-    text = host_text(thread)
+    text = host_text(thread, device)
     instrument.dump(thread.name, "ll", lambda: text)
     image = host_code.host_image(thread.name, text, thread.nbytes)
     return KernelCode(thread.name, image, thread.dimensions, "host-threads")

@@ -20,7 +20,7 @@ def emulated():
 def ptx_of(text: str, target: str = "sm_90a", stage: int = 0) -> str:
     """PTX of a launch of the kernel that computes a whole module."""
     spec = KernelSpec("kernel", parse_module(text).entry)
-    code, _ = nvptx.kernel_text(emit_stages(spec, nvptx.TRAITS)[stage])
+    code, _ = nvptx.kernel_text(emit_stages(spec, nvptx.TARGET)[stage])
     return nvptx.ptx_of("kernel", code, target)
 
 

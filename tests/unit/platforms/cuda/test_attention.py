@@ -1,5 +1,7 @@
 """Attention is one kernel: right for all shapes, masks and types, and for nothing else."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -29,7 +31,7 @@ from xladev.errors import ExecutionError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.attention import takes_attention
-from xladev.platforms.cuda.codegen import host_threads, nvptx, tensor_attention
+from xladev.platforms.cuda.codegen import nvptx, tensor_attention
 from xladev.platforms.cuda.codegen.kernel import emit_thread_function
 from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.platforms.cuda.compiler import CudaCompiler, CudaEmulationCompiler
@@ -251,7 +253,7 @@ def test_they_assemble_without_spills(dims, dtype, most):
     if ptxas is None:
         pytest.skip("no ptxas: install the CUDA toolkit or nvidia-cuda-nvcc")
     spec = KernelSpec("k", parse_module(attention((4,), *dims, dtype, CAUSAL)).entry)
-    code, _ = nvptx.kernel_text(emit_thread_function(spec, nvptx.TRAITS))
+    code, _ = nvptx.kernel_text(emit_thread_function(spec, nvptx.TARGET))
     ptx = nvptx.ptx_of("k", code, "sm_90a")
     found = assemble(ptx, "sm_90a", ptxas)
     assert (found.spill_nbytes, found.stack_nbytes) == (0, 0)
@@ -296,9 +298,11 @@ def test_a_missing_barrier_is_found(emulated, monkeypatch):
 
 
 def test_another_row_of_a_fragment_is_found(emulated, monkeypatch):
-    table = host_threads.PRIMITIVES
+    device = nvptx.emulated_target()
+    table = device.primitives
     wrong = {n: d.replace("%lane, 2\n", "%lane, 3\n") for n, d in table.items() if ".mma." in n}
-    monkeypatch.setattr(host_threads, "PRIMITIVES", {**table, **wrong})
+    planted = replace(device, primitives={**table, **wrong})
+    monkeypatch.setattr(nvptx, "emulated_target", lambda: planted)
     assert beyond_rounding("bf16", emulated, 12) > 1
 
 

@@ -1,16 +1,13 @@
-"""The approximate instructions of NVIDIA's GPUs: what PTX they are, and how wrong they may be.
+"""Approximate instructions of a target, as the emulator computes them: as wrong as they may be.
 
-The emulator computes each in f64, moves the result by as much as the documentation allows, at
-random, and flushes subnormal numbers where the instruction does. The bounds are those of the PTX
-ISA (section "Floating Point Instructions") and of the CUDA C++ Programming Guide (appendix
-"Mathematical Functions"); none of them was measured here.
+The emulator computes each in f64, moves the result by as much as the target's documentation allows,
+at random, and flushes subnormal numbers where the instruction does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +15,6 @@ class Approximation:
     """One instruction on f32.
 
     Attributes:
-        ptx: the instruction.
         exact: a line of LLVM that computes f64 ``%r`` from f64 ``%x`` (and ``%y``).
         ulps: most error, in units in the last place of the result.
         relative: most error, in parts of the result, where that is what is documented.
@@ -27,7 +23,6 @@ class Approximation:
         arity: number of operands.
     """
 
-    ptx: str
     exact: str
     ulps: float = 0.0
     relative: float = 0.0
@@ -36,58 +31,20 @@ class Approximation:
     arity: int = 1
 
 
-APPROXIMATIONS: Mapping[str, Approximation] = MappingProxyType(
-    {
-        "xd.ex2": Approximation("ex2.approx.f32", "%r = call double @exp2(double %x)", ulps=2),
-        "xd.lg2": Approximation(
-            "lg2.approx.f32", "%r = call double @log2(double %x)", ulps=2, absolute=2.0**-22
-        ),
-        "xd.rcp": Approximation(
-            "rcp.approx.ftz.f32", "%r = fdiv double 1.0, %x", ulps=1, flushes=True
-        ),
-        "xd.rsqrt": Approximation(
-            "rsqrt.approx.f32",
-            "%root = call double @sqrt(double %x)\n  %r = fdiv double 1.0, %root",
-            relative=2.0**-22.9,
-        ),
-        "xd.sqrt": Approximation(
-            "sqrt.approx.f32", "%r = call double @sqrt(double %x)", relative=2.0**-23
-        ),
-        "xd.tanh": Approximation(
-            "tanh.approx.f32", "%r = call double @tanh(double %x)", relative=2.0**-11
-        ),
-        "xd.div": Approximation("div.full.f32", "%r = fdiv double %x, %y", ulps=2, arity=2),
-    }
-)
-"""By primitive."""
 _C_FUNCTIONS = ("exp2", "log2", "sqrt", "tanh")
 
 
-def ptx_definitions() -> dict[str, str]:
-    """Definitions of the primitives by an instruction each."""
-    return {symbol: _ptx(symbol, a) for symbol, a in APPROXIMATIONS.items()}
-
-
-def _operands(a: Approximation) -> str:
+def operands(a: Approximation) -> str:
+    """The parameters of its primitive."""
     return ", ".join(f"float %{name}" for name in "ab"[: a.arity])
 
 
-def _ptx(symbol: str, a: Approximation) -> str:
-    places = ", ".join(f"${n}" for n in range(a.arity + 1))
-    constraints = ",".join(["=f", *["f"] * a.arity])
-    return (
-        f"define internal float @{symbol}({_operands(a)}) alwaysinline {{\n"
-        f'  %r = call float asm "{a.ptx} {places};", "{constraints}"({_operands(a)})\n'
-        "  ret float %r\n}"
-    )
-
-
-def host_definitions() -> dict[str, str]:
-    """Definitions of the primitives for the emulator.
+def host_definitions(approximations: Mapping[str, Approximation]) -> dict[str, str]:
+    """Definitions of primitives for the emulator, by symbol.
 
     The error follows from the operand's bits, so that a program gives the same results each time.
     """
-    return {symbol: _host(symbol, a) for symbol, a in APPROXIMATIONS.items()}
+    return {symbol: _host(symbol, a) for symbol, a in approximations.items()}
 
 
 def c_declarations(text: str) -> str:
@@ -106,7 +63,7 @@ def _host(symbol: str, a: Approximation) -> str:
     last = [_flush("near", "result")] if a.flushes else []
     lines = [*flushed, *wide, f"  {a.exact}", _moved(a), *last]
     return (
-        f"define internal float @{symbol}({_operands(a)}) alwaysinline {{\n"
+        f"define internal float @{symbol}({operands(a)}) alwaysinline {{\n"
         + "\n".join(lines)
         + f"\n  ret float %{'result' if a.flushes else 'near'}\n}}"
     )

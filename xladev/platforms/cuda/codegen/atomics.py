@@ -54,9 +54,14 @@ def _define(body: Mapping[str, str]) -> Mapping[str, str]:
     )
 
 
-def _on_device(operation: str) -> str:
-    target = 'TYPE %value syncscope("device") monotonic'
-    return f"  %old = atomicrmw {operation} ptr %address, {target}"
+def device_atomics(scope: str) -> Mapping[str, str]:
+    """Definitions for a device, by symbol.
+
+    Args:
+        scope: what the target calls all threads of a device, as LLVM's ``syncscope``.
+    """
+    target = f'TYPE %value syncscope("{scope}") monotonic'
+    return _define({o: f"  %old = atomicrmw {o} ptr %address, {target}" for o in OPERATIONS})
 
 
 def _in_turn(operation: str) -> str:
@@ -71,7 +76,5 @@ def _in_turn(operation: str) -> str:
     return f"  %old = load TYPE, ptr %address\n{combined}\n  store TYPE %new, ptr %address"
 
 
-DEVICE_ATOMICS = _define({operation: _on_device(operation) for operation in OPERATIONS})
-"""Definitions for a GPU, by symbol."""
 HOST_ATOMICS = _define({operation: _in_turn(operation) for operation in OPERATIONS})
 """Definitions for the emulator, by symbol."""

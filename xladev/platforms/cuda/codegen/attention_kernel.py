@@ -25,18 +25,18 @@ from xladev.codegen.scalar.elementwise import emit_elementwise
 from xladev.codegen.scalar.storage import round_to, store_element
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloInstruction
-from xladev.platforms.cuda.attention import (
-    KEYS,
-    WARPS,
-    queries_per_warp,
-    shared_nbytes,
-    takes_attention,
-)
 from xladev.platforms.cuda.codegen.attention_parts import (
     divisor,
     operand_offset,
     result_offset,
     score_of,
+)
+from xladev.platforms.cuda.codegen.attention_shapes import (
+    KEYS,
+    WARPS,
+    attention_refusal,
+    queries_per_warp,
+    shared_nbytes,
 )
 from xladev.platforms.cuda.codegen.exchanges import WARP, over_warp
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild, single
@@ -58,7 +58,7 @@ _Element = Callable[[Value, Value], Value]
 def attention_kind(spec: KernelSpec) -> KernelKind | None:
     """The kind of a kernel that computes an attention."""
     found = attention_in_kernel(spec.computation.root)
-    if found is None or not takes_attention(found):
+    if found is None or attention_refusal(found):
         return None
     per_block = WARPS * queries_per_warp(found)
     blocks = prod(found.batch) * -(-found.rows // per_block)

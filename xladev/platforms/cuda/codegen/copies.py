@@ -31,5 +31,5 @@ def _emit_copies(t: ThreadBuild, numbers: list[int]) -> LaunchDimensions:
     size = t.results[0].shape.size
     thread = thread_number(t.b, BLOCK, size)
     sources = [t.spec.computation.root.operands[n] for n in numbers]
-    group = LoopGroup(t.e, sources, [t.results[n] for n in numbers])
+    group = LoopGroup(t, sources, [t.results[n] for n in numbers])
     return launch_dimensions([group.emit(thread, widest_lanes(t.spec, size))])

@@ -10,8 +10,6 @@ from xladev.codegen.elemental.vectors import is_row_major
 from xladev.codegen.folds import Fold, fold_of
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.compiler.fusion.multi_output_fusion import loop_space
-from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloInstruction
 
 BLOCKS_WANTED = 528
@@ -125,17 +123,3 @@ def splits_of(length: int, groups: int, threads: int) -> int:
     for_work = min(-(-BLOCKS_WANTED // max(groups, 1)), length // (16 * threads))
     for_digits = -(-length // (MOST_IN_TURN * threads))
     return max(1, min(max(for_work, for_digits), MOST_SPLITS))
-
-
-def can_fold_together(first: HloInstruction, second: HloInstruction) -> Support:
-    """Whether two kernels may be one: a kernel that folds does nothing but what its plan says."""
-    spaces = loop_space(first), loop_space(second)
-    if None in spaces:
-        return no("a kernel that is no loop")
-    for kernel, space in zip((first, second), spaces, strict=True):
-        root = kernel["calls"].root if kernel.opcode == "fusion" else kernel
-        if space is None or space.folded is None:
-            continue
-        if not is_foldable(root, space.dims, space.folded):
-            return no("a reduction whose order matters has a kernel of its own")
-    return YES

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 
-from xladev.platforms.cuda.codegen import mma_fragments, tensor_cores
-from xladev.platforms.cuda.codegen.primitives import THREAD
+from xladev.platforms.cuda.codegen.primitives import MOST_OFFERED, THREAD
 
 START = "xd.thread.start"
 CONTEXT_NBYTES = 512
+OFFERS_OFFSET = 192
+"""Where in a thread's context lies what it offers its warp, for one of two turns."""
+OFFERS_NBYTES = 4 * MOST_OFFERED
+"""Of one turn."""
 DIVERGENCE = {
     -2: "a barrier that not all threads reach",
     -3: "a shuffle that not all threads reach",
@@ -77,8 +80,6 @@ inside:
   store i32 %next, ptr %parity.place
   ret i32 %found
 }""".replace("CONTEXT_NBYTES", str(CONTEXT_NBYTES)),
-    **mma_fragments.host_definitions(CONTEXT_NBYTES),
-    tensor_cores.SYMBOL: tensor_cores.HOST,
     "xd.shared": """
 define internal ptr @xd.shared(ptr %simt) alwaysinline {
   %place = getelementptr i8, ptr %simt, i64 32
@@ -127,13 +128,13 @@ def _suspended(found: re.Match[str], number: int) -> str:
 
 
 def _offered(words: list[str], number: int) -> str:
-    """Lines that put words where the warp can read them; see `mma_fragments`."""
+    """Lines that put words where the warp can read them."""
     own = f"%wait{number}"
     lines = [
         f"  {own}.parity = load i32, ptr %coro.parity",
         f"  {own}.wide = zext i32 {own}.parity to i64",
-        f"  {own}.turn = mul i64 {own}.wide, {mma_fragments.SLOTS_NBYTES}",
-        f"  {own}.at = add i64 {own}.turn, {mma_fragments.SLOTS_OFFSET}",
+        f"  {own}.turn = mul i64 {own}.wide, {OFFERS_NBYTES}",
+        f"  {own}.at = add i64 {own}.turn, {OFFERS_OFFSET}",
         f"  {own}.slots = getelementptr i8, ptr %simt, i64 {own}.at",
     ]
     for n, word in enumerate(words):

@@ -7,7 +7,7 @@ import itertools
 import json
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -15,13 +15,14 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from xladev import instrument
 from xladev.codegen.llvm import TargetTraits
+from xladev.codegen.llvm.target import FunctionTable
 from xladev.errors import CompileError, FormatError
 from xladev.platforms.cuda.codegen.bounds import MISALIGNED
-from xladev.platforms.cuda.codegen.functions import target_functions
 from xladev.platforms.cuda.codegen.host_blocks import DIVERGENCE
-from xladev.platforms.cuda.codegen.host_threads import ENTRY, FAULT_FIELDS
+from xladev.platforms.cuda.codegen.host_threads import ENTRY, FAULT_FIELDS, host_primitives
 from xladev.platforms.cuda.codegen.primitives import ALIGNMENT
 from xladev.platforms.cuda.codegen.races import RACE
+from xladev.platforms.cuda.codegen.target import SimtTarget
 
 IMAGE_VERSION = 3
 _numbers = itertools.count()
@@ -31,8 +32,12 @@ GridFunction = Callable[[int, int, int], None]
 
 
 @cache
-def host_traits() -> TargetTraits:
-    """What text emission must know about this machine."""
+def host_traits(functions: FunctionTable) -> TargetTraits:
+    """What text emission must know about this machine.
+
+    Args:
+        functions: of the target that is emulated.
+    """
     _initialize()
     triple = llvm.get_process_triple()
     features = llvm.get_host_cpu_features()
@@ -41,7 +46,17 @@ def host_traits() -> TargetTraits:
         triple=triple,
         has_half_conversion=has_half,
         array_alignment=ALIGNMENT,
-        functions=target_functions,
+        functions=functions,
+    )
+
+
+def emulated(target: SimtTarget) -> SimtTarget:
+    """The same kernels as a target's, for the threads of the emulator on this machine."""
+    return replace(
+        target,
+        name=f"host threads for {target.name}",
+        traits=host_traits(target.traits.functions),
+        primitives=host_primitives(target.emulation),
     )
 
 

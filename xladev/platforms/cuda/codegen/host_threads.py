@@ -6,7 +6,7 @@ caller chooses; no program may depend on it.
 
 A thread's context: i32 thread, i32 block, i64 address of the fault record; i32 state, i32 parity,
 two i32 slots for exchanges, the addresses of shared memory (`host_blocks`) and of its shadow
-(`races`); a sink of 128 bytes at 64; from 192 on what `mma_fragments` says.
+(`races`); a sink of 128 bytes at 64; from 192 on what threads offer each other.
 
 The entry is ``void entry(ptr arrays, ptr launch, ptr fault)``: addresses of the arrays; six i32
 (grid and block, x y z) and four i64: turn t runs block (t * first + second) modulo their count, and
@@ -21,16 +21,16 @@ from contextlib import contextmanager
 from types import MappingProxyType
 
 from xladev.codegen.llvm import I8, I32, I64, PTR, VOID, FunctionBuilder, Parameter, Value
-from xladev.platforms.cuda.codegen import host_blocks, mma_fragments, races
+from xladev.platforms.cuda.codegen import host_blocks, races
 from xladev.platforms.cuda.codegen.approximations import c_declarations, host_definitions
 from xladev.platforms.cuda.codegen.atomics import HOST_ATOMICS
 from xladev.platforms.cuda.codegen.bounds import ALIGNED, CHECK, MISALIGNED, with_bounds_checks
 from xladev.platforms.cuda.codegen.host_blocks import CONTEXT_NBYTES, START
 from xladev.platforms.cuda.codegen.kernel import ThreadFunction
 from xladev.platforms.cuda.codegen.primitives import THREAD, with_definitions
+from xladev.platforms.cuda.codegen.target import Emulation, SimtTarget
 
 ENTRY = "xd_run_grid"
-TARGET = "host threads"
 
 PATTERN = 0xA5
 """Byte that memory holds before anything is written: negative in all types, and no common one."""
@@ -52,11 +52,17 @@ PRIMITIVES: Mapping[str, str] = MappingProxyType(
         "xd.tid.x": _field("xd.tid.x", 0),
         "xd.ctaid.x": _field("xd.ctaid.x", 1),
         **host_blocks.PRIMITIVES,
-        **host_definitions(),
         **HOST_ATOMICS,
     }
 )
-"""Definitions by name."""
+"""Definitions by name, of what all targets have."""
+
+
+def host_primitives(emulation: Emulation) -> Mapping[str, str]:
+    """Definitions by name, with a target's own."""
+    approximations = host_definitions(emulation.approximations)
+    return MappingProxyType({**PRIMITIVES, **approximations, **emulation.primitives})
+
 
 _CHECK_TEXT = f"""
 define internal ptr @{CHECK}(ptr %simt, ptr %address, ptr %base, i64 %n, i64 %size, i64 %array) \
@@ -123,8 +129,14 @@ done:
 """
 
 
-def host_text(thread: ThreadFunction) -> str:
-    """The module for LLVM; its entry is `ENTRY`."""
+def host_text(thread: ThreadFunction, target: SimtTarget) -> str:
+    """The module for LLVM; its entry is `ENTRY`.
+
+    Args:
+        thread: one launch of a kernel, emitted for that target.
+        target: from `host_code.emulated`.
+    """
+    own = target.emulation
     waits = any(map(thread.module.declares, ("xd.barrier", "xd.exchange")))
     (_emit_waiting_entry if waits else _emit_entry)(thread)
     names = [p.name for p in thread.parameters]
@@ -136,8 +148,8 @@ def host_text(thread: ThreadFunction) -> str:
         )
         text = re.sub(r"declare \S+ @(?:malloc|calloc|free|xd\.next\.epoch)\(.*\n", "", text)
         text += host_blocks.SCHEDULER + races.TEXT
-        text += mma_fragments.PAIRS if "@xd.mma." in text else ""
-    text = with_definitions(text, PRIMITIVES, TARGET)
+        text += own.text if any(f"@{symbol}(" in text for symbol in own.primitives) else ""
+    text = with_definitions(text, target.primitives, target.name)
     return text + _CHECK_TEXT + c_declarations(text)
 
 

@@ -9,11 +9,10 @@ from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.moves import moved_as_bits
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.launch import LaunchDimensions
-from xladev.codegen.llvm import PTR, VOID, ModuleBuilder, Parameter, TargetTraits
+from xladev.codegen.llvm import PTR, VOID, ModuleBuilder, Parameter
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild
-from xladev.platforms.cuda.codegen.kinds import kind_of
-from xladev.platforms.cuda.codegen.patches import CUDA_RULES
 from xladev.platforms.cuda.codegen.primitives import CONTEXT, THREAD
+from xladev.platforms.cuda.codegen.target import SimtTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +39,32 @@ class ThreadFunction:
 
 
 def emit_stages(
-    spec: KernelSpec, traits: TargetTraits, kind: KernelKind | None = None
+    spec: KernelSpec, target: SimtTarget, kind: KernelKind | None = None
 ) -> tuple[ThreadFunction, ...]:
     """The functions of one thread, of each launch that computes a kernel.
 
     Args:
         spec: the kernel.
-        traits: of the target.
-        kind: how it is computed; `kind_of` it, if none is given.
+        target: the device.
+        kind: how it is computed; by default as the target's kinds say.
 
     Raises:
         UnsupportedError: an opcode or element type without code.
     """
-    found = kind or kind_of(spec)
-    return tuple(_emit_stage(spec, traits, found, n) for n in range(len(found.stages)))
+    found = kind or target.kind_of(spec)
+    return tuple(_emit_stage(spec, target, found, n) for n in range(len(found.stages)))
 
 
-def emit_thread_function(spec: KernelSpec, traits: TargetTraits) -> ThreadFunction:
+def emit_thread_function(spec: KernelSpec, target: SimtTarget) -> ThreadFunction:
     """The function of one thread of a kernel that is one launch; see `emit_stages`."""
-    return emit_stages(spec, traits)[0]
+    return emit_stages(spec, target)[0]
 
 
 def _emit_stage(
-    spec: KernelSpec, traits: TargetTraits, kind: KernelKind, number: int
+    spec: KernelSpec, target: SimtTarget, kind: KernelKind, number: int
 ) -> ThreadFunction:
     name = spec.name if number == 0 else f"{spec.name}.{number}"
-    module = ModuleBuilder(name, traits)
+    module = ModuleBuilder(name, target.traits)
     parameters = _parameters(spec, kind)
     b = module.function(
         THREAD,
@@ -78,10 +77,11 @@ def _emit_stage(
     arrays = tuple(IrArray(p, s) for p, s in zip(b.arguments[1:], shapes, strict=False))
     count = len(spec.operands)
     held = {p: (a,) for p, a in zip(spec.computation.parameters, arrays, strict=False)}
-    e = ElementalEmitter(b, CUDA_RULES, held)
+    e = ElementalEmitter(b, target.rules, held)
     workspace = b.arguments[-1] if kind.workspace_nbytes else None
     stage = kind.stages[number]
-    dimensions = stage.emit(ThreadBuild(spec, e, arrays[:count], arrays[count:], workspace))
+    build = ThreadBuild(spec, e, arrays[:count], arrays[count:], workspace, target.vector_rules)
+    dimensions = stage.emit(build)
     b.ret()
     nbytes = [s.size * max(1, s.element_type.host_nbytes) for s in shapes]
     nbytes += [kind.workspace_nbytes] if kind.workspace_nbytes else []

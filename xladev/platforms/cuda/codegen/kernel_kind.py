@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from xladev.codegen.arrays import IrArray
-from xladev.codegen.elemental.emitter import ElementalEmitter
+from xladev.codegen.elemental.emitter import ElementalEmitter, ElementRule
+from xladev.codegen.elemental.vectors import VECTOR_RULES
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import FunctionBuilder, Value
@@ -26,6 +27,7 @@ class ThreadBuild:
         e: elements of its computation; ``e.b`` is the function of the thread.
         operands, results: the arrays in memory.
         workspace: address of the kernel's own memory, if its kind asks for some.
+        vector_rules: code for vectors of opcodes that are not elementwise, by opcode.
     """
 
     spec: KernelSpec
@@ -33,6 +35,7 @@ class ThreadBuild:
     operands: tuple[IrArray, ...]
     results: tuple[IrArray, ...]
     workspace: Value | None = None
+    vector_rules: Mapping[str, ElementRule] = field(default_factory=lambda: VECTOR_RULES)
 
     @property
     def b(self) -> FunctionBuilder:

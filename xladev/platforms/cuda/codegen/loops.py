@@ -33,7 +33,6 @@ from xladev.platforms.cuda.codegen.launch_plan import (
     widest_lanes,
 )
 from xladev.platforms.cuda.codegen.merged import MergedEmitter
-from xladev.platforms.cuda.codegen.patches import CUDA_VECTOR_RULES
 from xladev.platforms.cuda.codegen.primitives import thread_number
 
 
@@ -47,7 +46,7 @@ def emit_loops(t: ThreadBuild) -> LaunchDimensions:
     most = max((a.shape.size for a in t.results), default=1)
     thread = thread_number(t.b, BLOCK, most)
     spreads = [
-        LoopGroup(t.e, roots, members).emit(thread, widest_lanes(t.spec, members[0].shape.size))
+        LoopGroup(t, roots, members).emit(thread, widest_lanes(t.spec, members[0].shape.size))
         for roots, members in _groups(t.spec.computation.root, t.results)
     ]
     return launch_dimensions(spreads)
@@ -72,16 +71,17 @@ class LoopGroup:
     """Results of equal dimensions and layout, computed by the same threads.
 
     Args:
-        e: elements of the kernel's computation.
+        t: the code of one thread.
         roots: what computes the results; one variadic reduce, or one instruction for each.
         results: where they are stored.
     """
 
     def __init__(
-        self, e: ElementalEmitter, roots: Sequence[HloInstruction], results: Sequence[IrArray]
+        self, t: ThreadBuild, roots: Sequence[HloInstruction], results: Sequence[IrArray]
     ) -> None:
-        self.e = e
-        self.b: FunctionBuilder = e.b
+        self.e = t.e
+        self.b: FunctionBuilder = t.b
+        self.vector_rules = t.vector_rules
         self.roots = roots
         self.results = results
         self.shape: Shape = results[0].shape
@@ -149,7 +149,7 @@ class LoopGroup:
         inner = next((d for d in self.shape.minor_to_major if self.shape.dims[d] != 1), None)
         if inner is None or self.shape.dims[inner] % spread.lanes:
             raise NotInVectorsError("rows that are no whole number of vectors")
-        e = VectorEmitter(self.e, spread.lanes, CUDA_VECTOR_RULES)
+        e = VectorEmitter(self.e, spread.lanes, self.vector_rules)
         self._in_vectors(spread, thread, e, lambda at: self._index(e, at))
 
     def _in_vectors(

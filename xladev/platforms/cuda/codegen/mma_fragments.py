@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from xladev.codegen.llvm import FLOAT, VOID, FunctionBuilder, IrType, Value
+from xladev.codegen.llvm import FLOAT, FunctionBuilder, IrType, Value
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
+from xladev.platforms.cuda.codegen.host_blocks import CONTEXT_NBYTES, OFFERS_NBYTES, OFFERS_OFFSET
+from xladev.platforms.cuda.codegen.primitives import offer, offers
 
 ROWS, COLUMNS, DEPTH = 16, 8, 16
 SUMS = 4
@@ -25,10 +27,6 @@ LEFT, RIGHT = 4, 2
 """Registers of a thread, for the left operand and for each tile of the right one."""
 MOST_TILES = 16
 _TILES = range(2, MOST_TILES + 1, 2)
-OFFER = "xd.offer.x"
-SLOTS_OFFSET = 192
-"""Where in a thread's context on the host its parts lie, for one of two turns."""
-SLOTS_NBYTES = 4 * (LEFT + RIGHT * MOST_TILES)
 TYPES = (dt.BF16, dt.F16)
 _INTRINSICS = {
     "bf16": "llvm.nvvm.mma.m16n8k16.row.col.bf16",
@@ -58,12 +56,8 @@ def multiply_fragments(
     """
     tiles = len(right) // RIGHT
     words = [*left, *right]
-    offer, symbol = f"{OFFER}{len(words)}", f"xd.mma.{dtype}.x{tiles}"
-    b.module.declare(offer, VOID, ("ptr", *["i32"] * len(words)))
-    b.call_void(offer, b.arguments[0], *words)
-    after = b.fresh("after")
-    b.jump(after)
-    b.start_block(after)
+    symbol = f"xd.mma.{dtype}.x{tiles}"
+    offer(b, words)
     all_sums = IrType(_structure(len(sums)))
     types = ("ptr", *["i32"] * len(words), *["float"] * len(sums))
     b.module.declare(symbol, all_sums, types)
@@ -86,12 +80,6 @@ def _returned(names: Sequence[str]) -> str:
         lines += f"  %out{n} = insertvalue {type_} {before}, float {name}, {n}\n"
         before = f"%out{n}"
     return f"{lines}  ret {type_} {before}\n}}"
-
-
-def _offered(words: int) -> str:
-    """Nothing: a warp of a GPU needs no meeting."""
-    listed = ", ".join(["ptr %simt", *(f"i32 %w{n}" for n in range(words))])
-    return f"define internal void @{OFFER}{words}({listed}) alwaysinline {{\n  ret void\n}}"
 
 
 def _nvptx(dtype: str, tiles: int) -> str:
@@ -219,30 +207,25 @@ def _host_tile(dtype: str, tile: int, names: list[str]) -> str:
     return text
 
 
-def host_definitions(context_nbytes: int) -> dict[str, str]:
-    """Definitions for the emulator, with `PAIRS` in the module.
+def _filled(text: str) -> str:
+    text = text.replace("CONTEXT_NBYTES", str(CONTEXT_NBYTES))
+    text = text.replace("SLOTS_OFFSET", str(OFFERS_OFFSET))
+    return text.replace("SLOTS_NBYTES", str(OFFERS_NBYTES))
 
-    Args:
-        context_nbytes: from a thread's context to the next one's.
-    """
 
-    def filled(text: str) -> str:
-        text = text.replace("CONTEXT_NBYTES", str(context_nbytes))
-        text = text.replace("SLOTS_OFFSET", str(SLOTS_OFFSET))
-        return text.replace("SLOTS_NBYTES", str(SLOTS_NBYTES))
-
-    return {
-        f"xd.mma.{dtype}.x{tiles}": filled(_host(dtype, tiles))
+HOST: Mapping[str, str] = MappingProxyType(
+    {
+        f"xd.mma.{dtype}.x{tiles}": _filled(_host(dtype, tiles))
         for dtype in _INTRINSICS
         for tiles in _TILES
     }
-
-
+)
+"""Definitions for the emulator, with `PAIRS` in the module."""
 PAIRS = "".join(_host_pair(dtype) for dtype in _INTRINSICS)
 """What the host's definitions call."""
 NVPTX: Mapping[str, str] = MappingProxyType(
     {
-        **{f"{OFFER}{LEFT + RIGHT * n}": _offered(LEFT + RIGHT * n) for n in _TILES},
+        **offers(LEFT + RIGHT * n for n in _TILES),
         **{
             f"xd.mma.{dtype}.x{tiles}": _nvptx(dtype, tiles)
             for dtype in _INTRINSICS

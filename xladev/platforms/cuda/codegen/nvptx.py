@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 
@@ -15,14 +16,18 @@ import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from xladev import instrument
-from xladev.codegen.llvm import PTR, VOID, TargetTraits, Value
+from xladev.codegen.llvm import TargetTraits
 from xladev.errors import CompileError
-from xladev.platforms.cuda.codegen import mma_fragments, tensor_cores
-from xladev.platforms.cuda.codegen.approximations import ptx_definitions
-from xladev.platforms.cuda.codegen.atomics import DEVICE_ATOMICS
+from xladev.platforms.cuda.codegen import entry, mma_fragments, tensor_cores
+from xladev.platforms.cuda.codegen.approximate_instructions import APPROXIMATIONS, ptx_definitions
+from xladev.platforms.cuda.codegen.atomics import device_atomics
 from xladev.platforms.cuda.codegen.functions import target_functions
+from xladev.platforms.cuda.codegen.host_code import emulated
 from xladev.platforms.cuda.codegen.kernel import ThreadFunction
-from xladev.platforms.cuda.codegen.primitives import ALIGNMENT, THREAD, with_definitions
+from xladev.platforms.cuda.codegen.kinds import GENERAL, ON_TENSOR_CORES
+from xladev.platforms.cuda.codegen.patches import CUDA_RULES, CUDA_VECTOR_RULES
+from xladev.platforms.cuda.codegen.primitives import ALIGNMENT
+from xladev.platforms.cuda.codegen.target import Emulation, SimtTarget
 
 TRIPLE = "nvptx64-nvidia-cuda"
 PTX_VERSION = "+ptx86"
@@ -70,7 +75,7 @@ define internal i32 @xd.shuffle(ptr %simt, i32 %bits, i32 %mask) alwaysinline co
   %r = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %bits, i32 %mask, i32 31)
   ret i32 %r
 }""",
-        **DEVICE_ATOMICS,
+        **device_atomics("device"),
         tensor_cores.SYMBOL: tensor_cores.NVPTX,
         **mma_fragments.NVPTX,
         "xd.shared": """
@@ -96,21 +101,40 @@ _ALLOWED = re.compile(
 """Intrinsics that LLVM lowers for this target without a library; each is tried in the tests."""
 
 
+def _entry_attributes(block: int, resident: int) -> str:
+    # without the second, ptxas spills to fit 2,048 threads into a multiprocessor
+    return f'"nvvm.maxntid"="{block}" "nvvm.minctasm"="{resident}"'
+
+
+TARGET = SimtTarget(
+    name=TRIPLE,
+    traits=TRAITS,
+    primitives=PRIMITIVES,
+    linkage="ptx_kernel",
+    entry_attributes=_entry_attributes,
+    kinds=ON_TENSOR_CORES,
+    rules=CUDA_RULES,
+    vector_rules=CUDA_VECTOR_RULES,
+    emulation=Emulation(
+        APPROXIMATIONS,
+        MappingProxyType({tensor_cores.SYMBOL: tensor_cores.HOST, **mma_fragments.HOST}),
+        mma_fragments.PAIRS,
+    ),
+)
+"""GPUs with tensor cores for bf16, from sm_80 on."""
+WITHOUT_TENSOR_CORES = replace(TARGET, kinds=GENERAL)
+"""Older ones."""
+
+
+@cache
+def emulated_target() -> SimtTarget:
+    """`TARGET`, emulated on the host."""
+    return emulated(TARGET)
+
+
 def kernel_text(thread: ThreadFunction) -> tuple[str, str]:
     """The module for LLVM, and its entry symbol; see `ptx_of`."""
-    entry = "k_" + re.sub(r"\W", "_", thread.name)
-    block = thread.dimensions.block[0]
-    b = thread.module.function(
-        entry,
-        VOID,
-        thread.parameters,
-        linkage="ptx_kernel",
-        # without the second, ptxas spills to fit 2,048 threads into a multiprocessor
-        attributes=f'"nvvm.maxntid"="{block}" "nvvm.minctasm"="{thread.resident}"',
-    )
-    b.call_void(THREAD, Value("null", PTR), *b.arguments)
-    b.ret()
-    return with_definitions(str(thread.module), PRIMITIVES, TRIPLE, thread.shared_nbytes), entry
+    return entry.kernel_text(thread, TARGET)
 
 
 def check_intrinsics(text: str, name: str) -> None:

@@ -8,7 +8,7 @@ context, which every primitive is given; what a primitive is, the target's table
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from xladev.codegen.llvm import I32, I64, PTR, VOID, FunctionBuilder, Value
 from xladev.errors import CompileError
@@ -19,6 +19,10 @@ ALIGNMENT = 16
 """Bytes to which arrays are aligned, and so vectors whose position allows it."""
 THREAD = "xd.thread"
 """Symbol of a thread's function; it is called by the target's entry alone."""
+
+OFFER = "xd.offer.x"
+"""Symbol of `offer`, before the number of words."""
+MOST_OFFERED = 36
 
 _DECLARED = re.compile(r"^declare [^@\n]*@(xd\.[\w.]+)\(.*$", re.MULTILINE)
 
@@ -60,6 +64,32 @@ def shuffle_xor(b: FunctionBuilder, bits: Value, mask: int) -> Value:
     _resume(b)
     b.module.declare("xd.shuffle", I32, ("ptr", "i32", "i32"))
     return b.call("xd.shuffle", I32, b.arguments[0], bits, b.const(I32, mask))
+
+
+def offer(b: FunctionBuilder, words: Sequence[Value]) -> None:
+    """Shows some i32 to all threads of the warp, which have to take part.
+
+    For primitives of a target that compute with what several threads have: an emulator needs to
+    see all of it, a device nothing. There are `MOST_OFFERED` at most.
+    """
+    symbol = f"{OFFER}{len(words)}"
+    b.module.declare(symbol, VOID, ("ptr", *["i32"] * len(words)))
+    b.call_void(symbol, b.arguments[0], *words)
+    _resume(b)
+
+
+def offers(counts: Iterable[int]) -> dict[str, str]:
+    """Definitions of `offer` for a device, which does nothing, by symbol.
+
+    Args:
+        counts: numbers of words that are offered at once.
+    """
+    return {f"{OFFER}{n}": _nothing(n) for n in counts}
+
+
+def _nothing(words: int) -> str:
+    listed = ", ".join(["ptr %simt", *(f"i32 %w{n}" for n in range(words))])
+    return f"define internal void @{OFFER}{words}({listed}) alwaysinline {{\n  ret void\n}}"
 
 
 def shared_memory(b: FunctionBuilder) -> Value:

@@ -27,13 +27,13 @@ from xladev.codegen.matrices import Side
 from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.storage import encode_stored, round_to, store_element
 from xladev.hlo.ir import HloInstruction
-from xladev.platforms.cuda.attention import takes_attention
 from xladev.platforms.cuda.codegen.attention_parts import (
     divisor,
     operand_offset,
     result_offset,
     score_of,
 )
+from xladev.platforms.cuda.codegen.attention_shapes import attention_refusal
 from xladev.platforms.cuda.codegen.exchanges import WARP, over_warp
 from xladev.platforms.cuda.codegen.functions import narrow_exp
 from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild, single
@@ -98,7 +98,7 @@ def value_pitch(a: Attention) -> int:
 def _fits(a: Attention) -> bool:
     """Operands whose rows lie at multiples of an access, in sizes of fragments."""
     types = {i.shape.element_type for i in (*a.operands, a.weights)}
-    if len(types) != 1 or not types <= set(TYPES) or not takes_attention(a):
+    if len(types) != 1 or not types <= set(TYPES) or attention_refusal(a):
         return False
     rows = (
         (a.queries.step, a.queries.free, a.queries.batch),

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.codegen import angles
-from xladev.platforms.cuda.codegen.approximations import APPROXIMATIONS
+from xladev.platforms.cuda.codegen.approximate_instructions import INSTRUCTIONS
 from xladev.testing.differential import run_on_platform
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -112,7 +112,7 @@ def test_no_branch_and_no_precise_division(opcode):
     text = f"ENTRY e {{ x = f32[4096] parameter(0)\n ROOT r = f32[4096] {opcode}(x) }}"
     ptx = ptx_of(text)
     assert "div.rn" not in ptx
-    assert any(a.ptx in ptx for a in APPROXIMATIONS.values())
+    assert any(i in ptx for i in INSTRUCTIONS.values())
 
 
 def test_narrow_arithmetic_is_done_two_at_a_time():

@@ -69,7 +69,7 @@ def test_operands_that_are_overwritten_are_not_read_through_the_constant_cache()
 
     computation = parse_module(chain("negate")).entry
     spec = KernelSpec("kernel", computation, frozenset({(0, 0)}))
-    text, _ = nvptx.kernel_text(emit_thread_function(spec, nvptx.TRAITS))
+    text, _ = nvptx.kernel_text(emit_thread_function(spec, nvptx.TARGET))
     ptx = nvptx.ptx_of("kernel", text, "sm_90a")
     assert ".nc" not in ptx
     assert "ld.global.v4.b32" in ptx

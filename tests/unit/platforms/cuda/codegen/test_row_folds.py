@@ -9,7 +9,7 @@ from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
-from xladev.platforms.cuda.codegen import host_code
+from xladev.platforms.cuda.codegen import host_code, nvptx
 from xladev.platforms.cuda.codegen.host_threads import host_text
 from xladev.platforms.cuda.codegen.kernel import emit_thread_function
 from xladev.platforms.cuda.codegen.kinds import kind_of
@@ -115,10 +115,10 @@ LENGTH = 4100
 def run(edit, seed: int = 0) -> tuple[np.ndarray, str]:
     """Sums of rows of ones, by BLOCK with its neutral text edited, and why it failed."""
     thread = emit_thread_function(
-        KernelSpec("sums", parse_module(BLOCK).entry), host_code.host_traits()
+        KernelSpec("sums", parse_module(BLOCK).entry), nvptx.emulated_target()
     )
     device = EmulatedDriver(seed).open(0)
-    text = edit(host_text(thread))
+    text = edit(host_text(thread, nvptx.emulated_target()))
     code = host_code.host_image("sums", text, thread.nbytes)
     x, z, r = (device.allocate(n) for n in (3 * LENGTH * 4, 4, 12))
     device.copy_to_device(x.address, np.ones(3 * LENGTH, np.float32).view(np.uint8))

@@ -175,5 +175,5 @@ def test_a_fold_that_nothing_follows_is_no_row_program():
 
 def test_other_targets_take_them():
     spec = KernelSpec("k", parse_module(CASES["a block"]).entry)
-    code, _ = nvptx.kernel_text(emit_thread_function(spec, nvptx.TRAITS))
+    code, _ = nvptx.kernel_text(emit_thread_function(spec, nvptx.TARGET))
     assert ".target sm_80" in nvptx.ptx_of("k", code, "sm_80")

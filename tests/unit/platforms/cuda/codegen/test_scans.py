@@ -9,7 +9,7 @@ from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
-from xladev.platforms.cuda.codegen import host_code
+from xladev.platforms.cuda.codegen import host_code, nvptx
 from xladev.platforms.cuda.codegen.host_threads import host_text
 from xladev.platforms.cuda.codegen.kernel import emit_stages
 from xladev.platforms.cuda.codegen.kinds import kind_of
@@ -115,9 +115,10 @@ def run(edit) -> np.ndarray:
     """Accumulates 0, 1, 2... by the kernel with its text edited."""
     text = scan((4096,), 0).replace("negate", "copy")
     spec = KernelSpec("scan", parse_module(text).entry)
-    (thread,) = emit_stages(spec, host_code.host_traits())
+    (thread,) = emit_stages(spec, nvptx.emulated_target())
     device = EmulatedDriver(0).open(0)
-    code = host_code.host_image("scan", edit(host_text(thread)), thread.nbytes)
+    text = edit(host_text(thread, nvptx.emulated_target()))
+    code = host_code.host_image("scan", text, thread.nbytes)
     x, r = device.allocate(4096 * 4), device.allocate(4096 * 4)
     device.copy_to_device(x.address, np.arange(4096, dtype=np.float32).view(np.uint8))
     stream = device.create_stream()

@@ -9,7 +9,7 @@ from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
-from xladev.platforms.cuda.codegen import host_code
+from xladev.platforms.cuda.codegen import host_code, nvptx
 from xladev.platforms.cuda.codegen.atomics import OPERATIONS
 from xladev.platforms.cuda.codegen.host_threads import host_text
 from xladev.platforms.cuda.codegen.kernel import emit_stages
@@ -113,7 +113,7 @@ KINDS = {
 def stages(text: str, *, in_place: bool):
     pairs = frozenset({(0, 0)}) if in_place else frozenset()
     spec = KernelSpec("kernel", parse_module(text).entry, pairs)
-    return spec, emit_stages(spec, host_code.host_traits())
+    return spec, emit_stages(spec, nvptx.emulated_target())
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -145,7 +145,8 @@ def run_in_place(edit) -> tuple[list[int], str]:
     """Adds 1 to place 3 forty times, by the kernel with its text edited, and why it failed."""
     spec, (thread,) = stages(scatter("s32", "add(x, y)").replace(",5]", ",1]"), in_place=True)
     device = EmulatedDriver(0).open(0)
-    code = host_code.host_image(spec.name, edit(host_text(thread)), thread.nbytes)
+    text = edit(host_text(thread, nvptx.emulated_target()))
+    code = host_code.host_image(spec.name, text, thread.nbytes)
     x, i, u = (device.allocate(n) for n in (28, 160, 160))
     for memory, data in ((x, np.zeros(7)), (i, np.full(40, 3)), (u, np.ones(40))):
         device.copy_to_device(memory.address, data.astype(np.int32).view(np.uint8))

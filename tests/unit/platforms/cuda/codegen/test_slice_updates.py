@@ -57,7 +57,7 @@ def test_slices_are_updated(dims, part, dtype, emulated):
 def test_only_the_slice_has_threads():
     spec = KernelSpec("kernel", parse_module(PLAIN).entry, IN_PLACE)
     assert kind_of(spec).name == "update in place"
-    (thread,) = emit_stages(spec, nvptx.TRAITS)
+    (thread,) = emit_stages(spec, nvptx.TARGET)
     assert thread.dimensions.grid == (1, 1, 1)
     text, _ = nvptx.kernel_text(thread)
     ptx = nvptx.ptx_of("kernel", text, "sm_90a")

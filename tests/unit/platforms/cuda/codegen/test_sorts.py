@@ -118,7 +118,7 @@ def test_launches_assemble_without_spills(name, stage, assembled):
 
 def test_a_tile_waits_in_a_loop():
     spec = KernelSpec("kernel", parse_module(CASES["one tile"]).entry)
-    text, _ = nvptx.kernel_text(emit_stages(spec, nvptx.TRAITS)[0])
+    text, _ = nvptx.kernel_text(emit_stages(spec, nvptx.TARGET)[0])
     ptx = nvptx.ptx_of("kernel", text, "sm_90a")
     assert len(re.findall(r"\tbar(?:rier)?\.", ptx)) == 2
 
@@ -131,9 +131,10 @@ WAIT = re.compile(
 def run(edit) -> tuple[np.ndarray, str]:
     """Sorts 1500 descending numbers by the kernel with its text edited, and why it failed."""
     spec = KernelSpec("sort", parse_module(sort("1500")).entry)
-    (thread,) = emit_stages(spec, host_code.host_traits())
+    (thread,) = emit_stages(spec, nvptx.emulated_target())
     device = EmulatedDriver(0).open(0)
-    code = host_code.host_image("sort", edit(host_text(thread)), thread.nbytes)
+    text = edit(host_text(thread, nvptx.emulated_target()))
+    code = host_code.host_image("sort", text, thread.nbytes)
     x, r = device.allocate(6000), device.allocate(6000)
     data = np.arange(1500, 0, -1, dtype=np.float32)
     device.copy_to_device(x.address, data.view(np.uint8))

@@ -1,5 +1,7 @@
 """Products of bf16 on tensor cores: emulated, against the evaluator; and as PTX, by ptxas."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.platforms.cuda.codegen.test_tiled_dots import PLAIN, dot
@@ -7,7 +9,7 @@ from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
-from xladev.platforms.cuda.codegen import tensor_cores, tensor_dots
+from xladev.platforms.cuda.codegen import nvptx, tensor_cores, tensor_dots
 from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.platforms.cuda.compiler import CudaCompiler
 from xladev.testing.differential import compare_with_evaluator
@@ -46,10 +48,9 @@ def test_a_missing_barrier_is_found(emulated, monkeypatch):
 
 def test_another_place_in_the_tile_is_found(emulated, monkeypatch):
     wrong = tensor_cores.HOST.replace("and i32 %lane, 3", "and i32 %lane, 1")
-    from xladev.platforms.cuda.codegen import host_threads
-
-    table = {**host_threads.PRIMITIVES, tensor_cores.SYMBOL: wrong}
-    monkeypatch.setattr(host_threads, "PRIMITIVES", table)
+    device = nvptx.emulated_target()
+    planted = replace(device, primitives={**device.primitives, tensor_cores.SYMBOL: wrong})
+    monkeypatch.setattr(nvptx, "emulated_target", lambda: planted)
     assert found(DOTS["whole tiles"], emulated, 79) is not None
 
 

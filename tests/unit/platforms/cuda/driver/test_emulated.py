@@ -7,7 +7,7 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.errors import CompileError, FormatError
 from xladev.hlo.text import parse_module
-from xladev.platforms.cuda.codegen import host_code, primitives
+from xladev.platforms.cuda.codegen import host_code, nvptx, primitives
 from xladev.platforms.cuda.codegen.bounds import with_bounds_checks
 from xladev.platforms.cuda.codegen.host_threads import host_text
 from xladev.platforms.cuda.codegen.kernel import emit_thread_function
@@ -25,9 +25,9 @@ N = 4000
 def image(edit=lambda text: text):
     """The image of NEGATE, its neutral text edited before the host's part is added."""
     thread = emit_thread_function(
-        KernelSpec("negate", parse_module(NEGATE).entry), host_code.host_traits()
+        KernelSpec("negate", parse_module(NEGATE).entry), nvptx.emulated_target()
     )
-    text = edit(host_text(thread))
+    text = edit(host_text(thread, nvptx.emulated_target()))
     return host_code.host_image("negate", text, thread.nbytes), thread.dimensions
 
 

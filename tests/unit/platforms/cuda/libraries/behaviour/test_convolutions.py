@@ -96,7 +96,7 @@ def test_features_are_moved_together(name, is_wide):
     b = HloBuilder("alone")
     x = b.parameter(patches.operands[0].shape)
     spec = KernelSpec("k", b.build(b.op(patches.opcode, x, shape=patches.shape, **patches.attrs)))
-    text, _ = nvptx.kernel_text(emit_thread_function(spec, nvptx.TRAITS))
+    text, _ = nvptx.kernel_text(emit_thread_function(spec, nvptx.TARGET))
     ptx = nvptx.ptx_of("k", text, "sm_90a")
     assert ("ld.global.nc.v4.b32" in ptx) == is_wide
     assert ("st.global.v4.b32" in ptx) == is_wide
