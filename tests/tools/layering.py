@@ -2,7 +2,7 @@
 
 The rule is in CONTRIBUTING.md: each layer may import the layers to its left, a platform may import
 anything up to `runtime`, nothing imports a platform, `codegen` holds nothing that only one platform
-uses, and no modules import each other in a circle.
+uses (but what is there for vendors, `FOR_VENDORS`), and no modules import each other in a circle.
 Imports inside functions and under `if TYPE_CHECKING` count like any other.
 """
 
@@ -34,6 +34,9 @@ LAYERS = (
     "__main__",
 )
 PLATFORM_MAY = LAYERS[: LAYERS.index("runtime") + 1]
+
+# Rooms of `codegen` that vendors build on: public, though one platform here may be all that does.
+FOR_VENDORS = (("codegen", "simt"),)
 
 # Packages from outside, and the folders that may import them. "" is the whole of xladev/.
 OUTSIDE = {
@@ -120,17 +123,22 @@ def violations(tree: Tree) -> list[str]:
 
 
 def _rooms_of_one(tree: Tree) -> list[str]:
-    """Modules of `codegen` that one platform alone uses: they belong to that platform."""
+    """Modules of `codegen` that one platform alone uses: they belong to that platform.
+
+    Vendors' rooms are left out, and what these import has them as another user.
+    """
     graph = {m.parts: _inner_imports(tree, m) for m in tree.modules}
     inside = [parts for parts in graph if parts[:1] == ("platforms",) and len(parts) > 1]
     reached = {
         name: _reach(graph, [parts for parts in inside if parts[1] == name])
         for name in {parts[1] for parts in inside}
     }
+    rooms = [parts for parts in graph if parts[:2] in FOR_VENDORS]
+    for_vendors = _reach(graph, rooms)
     users = {
         m.path: [name for name, modules in reached.items() if m.parts in modules]
         for m in tree.modules
-        if m.parts[:1] == ("codegen",)
+        if m.parts[:1] == ("codegen",) and m.parts not in for_vendors
     }
     return [
         f"{path} is used by platforms.{names[0]} alone; it belongs in platforms/{names[0]}/codegen"

@@ -118,6 +118,19 @@ def test_planted_breach_is_found(name: str, tmp_path: Path) -> None:
     assert breaches(tmp_path, files) == [message]
 
 
+def test_a_room_for_vendors_may_have_one_user(tmp_path: Path) -> None:
+    files = {
+        "codegen/simt/__init__.py": "from xladev.codegen import axes",
+        "codegen/axes.py": "",
+        "codegen/simple.py": "",
+        "platforms/a/x.py": "from xladev.codegen import simple, simt",
+        "platforms/b/y.py": "",
+    }
+    assert breaches(tmp_path, files) == [
+        "codegen/simple.py is used by platforms.a alone; it belongs in platforms/a/codegen"
+    ]
+
+
 def test_two_circles_are_both_named(tmp_path: Path) -> None:
     files = {
         "hlo/a.py": "import xladev.hlo.b",

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from xladev.codegen.attention import Attention
+from xladev.codegen.simt.kernels.attention_shapes import attention_refusal
 from xladev.compiler.fusion.attention_fusion import attention_groups
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.rebuild import map_computations, rebuild
 from xladev.passes.pass_ import HloModulePass
-from xladev.platforms.cuda.codegen.attention_shapes import attention_refusal
 
 MARK = "xladev.cuda.kernel"
 """Frontend attribute of products that are part of a larger kernel."""

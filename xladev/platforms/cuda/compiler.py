@@ -10,8 +10,14 @@ from dataclasses import replace
 
 from xladev import instrument
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.simt.emulation import host_code
+from xladev.codegen.simt.emulation.host_threads import host_text
+from xladev.codegen.simt.kernel import ThreadFunction, emit_stages
+from xladev.codegen.simt.kernel_kind import KernelKind
+from xladev.codegen.simt.target import SimtTarget
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.fusion.attention_fusion import AttentionFusion
+from xladev.compiler.fusion.fold_fusion import can_fold_together
 from xladev.compiler.fusion.fusion_pipeline import fusion_passes
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
@@ -20,14 +26,9 @@ from xladev.compiler.support import YES, Support
 from xladev.hlo.ir import HloInstruction
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.platforms.cuda.attention import MarkAttention, takes_attention
-from xladev.platforms.cuda.codegen import host_code, nvptx
-from xladev.platforms.cuda.codegen.host_threads import host_text
-from xladev.platforms.cuda.codegen.kernel import ThreadFunction, emit_stages
-from xladev.platforms.cuda.codegen.kernel_kind import KernelKind
-from xladev.platforms.cuda.codegen.target import SimtTarget
+from xladev.platforms.cuda.codegen import nvptx
 from xladev.platforms.cuda.description import describe_target, has_tensor_cores
 from xladev.platforms.cuda.driver.found import missing
-from xladev.platforms.cuda.fold_fusion import can_fold_together
 from xladev.platforms.cuda.libraries.calls import FORMAT, SHARED, write_call
 from xladev.platforms.cuda.libraries.cudnn_calls import Refusal, no_refusal
 from xladev.platforms.cuda.libraries.custom_calls import call_of, is_library_call
@@ -102,7 +103,7 @@ class CudaCompiler(KernelCompiler):
     def fusion_pipeline(self, options: CompileOptions) -> HloPassPipeline:
         """Attention first: its parts are kernels of other kinds too.
 
-        Softmaxes and normalisations are one kernel each (`codegen.row_programs`).
+        Softmaxes and normalisations are one kernel each (`codegen.simt.folds.row_programs`).
         """
         first = (AttentionFusion(takes_attention),)
         return fusion_passes(self, rows=True, first=first)

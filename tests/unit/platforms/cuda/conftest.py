@@ -4,9 +4,9 @@ import pytest
 
 from tests.tools.plugins import emulated_cuda
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.simt.kernel import emit_stages
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.codegen import nvptx
-from xladev.platforms.cuda.codegen.kernel import emit_stages
 from xladev.platforms.cuda.toolkit import assemble, ptxas_path
 
 

@@ -26,13 +26,13 @@ from tests.unit.compiler.attention_programs import (
 )
 from xladev.codegen.attention_search import attention_of
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.simt.kernel import emit_thread_function
 from xladev.compiler.options import CompileOptions
 from xladev.errors import ExecutionError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.attention import takes_attention
 from xladev.platforms.cuda.codegen import nvptx, tensor_attention
-from xladev.platforms.cuda.codegen.kernel import emit_thread_function
 from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.platforms.cuda.compiler import CudaCompiler, CudaEmulationCompiler
 from xladev.platforms.cuda.toolkit import assemble, ptxas_path

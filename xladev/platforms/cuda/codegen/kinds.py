@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.platforms.cuda.codegen import general_kinds
-from xladev.platforms.cuda.codegen.general_kinds import KINDS, PRODUCTS
-from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, Recogniser
+from xladev.codegen.simt import kinds as general_kinds
+from xladev.codegen.simt.kernel_kind import KernelKind, Recogniser
+from xladev.codegen.simt.kinds import KINDS, PRODUCTS
 from xladev.platforms.cuda.codegen.tensor_attention import tensor_attention_kind
 from xladev.platforms.cuda.codegen.tensor_dots import tensor_dot_kind
 

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from xladev.codegen.llvm import FLOAT, FunctionBuilder, IrType, Value
+from xladev.codegen.simt.emulation.host_blocks import CONTEXT_NBYTES, OFFERS_NBYTES, OFFERS_OFFSET
+from xladev.codegen.simt.primitives import offer, offers
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
-from xladev.platforms.cuda.codegen.host_blocks import CONTEXT_NBYTES, OFFERS_NBYTES, OFFERS_OFFSET
-from xladev.platforms.cuda.codegen.primitives import offer, offers
 
 ROWS, COLUMNS, DEPTH = 16, 8, 16
 SUMS = 4

@@ -17,17 +17,18 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from xladev import instrument
 from xladev.codegen.llvm import TargetTraits
+from xladev.codegen.simt import entry
+from xladev.codegen.simt.atomics import device_atomics
+from xladev.codegen.simt.emulation.host_code import emulated
+from xladev.codegen.simt.kernel import ThreadFunction
+from xladev.codegen.simt.math.functions import target_functions
+from xladev.codegen.simt.primitives import ALIGNMENT
+from xladev.codegen.simt.target import Emulation, SimtTarget
 from xladev.errors import CompileError
-from xladev.platforms.cuda.codegen import entry, mma_fragments, tensor_cores
-from xladev.platforms.cuda.codegen.approximate_instructions import APPROXIMATIONS, ptx_definitions
-from xladev.platforms.cuda.codegen.atomics import device_atomics
-from xladev.platforms.cuda.codegen.functions import target_functions
-from xladev.platforms.cuda.codegen.host_code import emulated
-from xladev.platforms.cuda.codegen.kernel import ThreadFunction
+from xladev.platforms.cuda.codegen import mma_fragments, tensor_cores
+from xladev.platforms.cuda.codegen.approximations import APPROXIMATIONS, ptx_definitions
 from xladev.platforms.cuda.codegen.kinds import GENERAL, ON_TENSOR_CORES
 from xladev.platforms.cuda.codegen.patches import CUDA_RULES, CUDA_VECTOR_RULES
-from xladev.platforms.cuda.codegen.primitives import ALIGNMENT
-from xladev.platforms.cuda.codegen.target import Emulation, SimtTarget
 
 TRIPLE = "nvptx64-nvidia-cuda"
 PTX_VERSION = "+ptx86"

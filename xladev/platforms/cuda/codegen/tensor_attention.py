@@ -26,17 +26,23 @@ from xladev.codegen.llvm import FLOAT, I16, I32, FunctionBuilder, Value, vector
 from xladev.codegen.matrices import Side
 from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.storage import encode_stored, round_to, store_element
-from xladev.hlo.ir import HloInstruction
-from xladev.platforms.cuda.codegen.attention_parts import (
+from xladev.codegen.simt.exchanges import WARP, over_warp
+from xladev.codegen.simt.kernel_kind import KernelKind, ThreadBuild, single
+from xladev.codegen.simt.kernels.attention_parts import (
     divisor,
     operand_offset,
     result_offset,
     score_of,
 )
-from xladev.platforms.cuda.codegen.attention_shapes import attention_refusal
-from xladev.platforms.cuda.codegen.exchanges import WARP, over_warp
-from xladev.platforms.cuda.codegen.functions import narrow_exp
-from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild, single
+from xladev.codegen.simt.kernels.attention_shapes import attention_refusal
+from xladev.codegen.simt.math.functions import narrow_exp
+from xladev.codegen.simt.primitives import (
+    barrier,
+    block_number,
+    shared_memory,
+    thread_in_block,
+)
+from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cuda.codegen.mma_fragments import (
     COLUMNS,
     DEPTH,
@@ -44,12 +50,6 @@ from xladev.platforms.cuda.codegen.mma_fragments import (
     SUMS,
     TYPES,
     multiply_fragments,
-)
-from xladev.platforms.cuda.codegen.primitives import (
-    barrier,
-    block_number,
-    shared_memory,
-    thread_in_block,
 )
 
 WARPS = 4

@@ -15,15 +15,16 @@ from xladev.codegen.llvm import FLOAT, Value
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.storage import store_element
-from xladev.hlo import dtype as dt
-from xladev.platforms.cuda.codegen.kernel_kind import KernelKind, ThreadBuild, single
-from xladev.platforms.cuda.codegen.launch_plan import BLOCK
-from xladev.platforms.cuda.codegen.primitives import (
+from xladev.codegen.simt.kernel_kind import KernelKind, ThreadBuild, single
+from xladev.codegen.simt.kernels.tiled_dots import TiledDot, operand_element, tiled_dot
+from xladev.codegen.simt.launch_plan import BLOCK
+from xladev.codegen.simt.primitives import (
     barrier,
     block_number,
     shared_memory,
     thread_in_block,
 )
+from xladev.hlo import dtype as dt
 from xladev.platforms.cuda.codegen.tensor_cores import (
     COLUMNS,
     DEPTH,
@@ -32,7 +33,6 @@ from xladev.platforms.cuda.codegen.tensor_cores import (
     SUMS,
     multiply_tiles,
 )
-from xladev.platforms.cuda.codegen.tiled_dots import TiledDot, operand_element, tiled_dot
 
 TILE = 64
 WARP = 32

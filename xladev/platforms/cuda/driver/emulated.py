@@ -1,7 +1,7 @@
 """The emulated driver: memory, streams and kernels of a GPU that is not there, on the host.
 
 Kernels are the same functions of one thread that a GPU runs, with every access checked
-(`codegen.host_threads`). New memory holds a pattern, not zeros; freed memory is known as freed.
+(`codegen.simt.emulation`). New memory holds a pattern, not zeros; freed memory is known as freed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xladev.codegen.simt.emulation.host_code import HostKernel
+from xladev.codegen.simt.emulation.host_threads import PATTERN
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.errors import OptionError
-from xladev.platforms.cuda.codegen.host_code import HostKernel
-from xladev.platforms.cuda.codegen.host_threads import PATTERN
 from xladev.platforms.cuda.driver.emulated_calls import EmulatedCall
 from xladev.platforms.cuda.driver.emulated_capture import (
     CapturedMark,
@@ -342,7 +342,7 @@ class EmulatedDevice:
         """See `DriverDevice.wait_for_others`; there are none."""
 
     def load(self, image: bytes, symbol: str) -> EmulatedFunction:
-        """See `DriverDevice.load`; images come from `codegen.host_code`."""
+        """See `DriverDevice.load`; images come from `codegen.simt.emulation.host_code`."""
         self._captures.forbid("loading a kernel")
         return EmulatedFunction(symbol, HostKernel(image))
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from xladev.codegen.simt.emulation.host_threads import PATTERN
 from xladev.hlo import dtype as dt
-from xladev.platforms.cuda.codegen.host_threads import PATTERN
 from xladev.platforms.cuda.driver.interface import LibraryError
 from xladev.platforms.cuda.libraries.calls import LibraryCall
 from xladev.runtime.memory import HostBytes

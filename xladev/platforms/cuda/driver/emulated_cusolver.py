@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from xladev.codegen.simt.emulation.host_threads import PATTERN
 from xladev.hlo.custom_calls import factor, spectral
-from xladev.platforms.cuda.codegen.host_threads import PATTERN
 from xladev.platforms.cuda.driver.emulated_calls import Array, Buffers, Memory
 from xladev.platforms.cuda.driver.interface import LibraryError
 

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from xladev.platforms.cuda.codegen.host_threads import PATTERN
+from xladev.codegen.simt.emulation.host_threads import PATTERN
 from xladev.platforms.cuda.driver.emulated_calls import Buffers, Emulation
 from xladev.platforms.cuda.driver.interface import LibraryError
 from xladev.platforms.cuda.libraries.calls import Fourier

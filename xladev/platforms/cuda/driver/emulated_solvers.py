@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from xladev.platforms.cuda.codegen.host_threads import PATTERN
+from xladev.codegen.simt.emulation.host_threads import PATTERN
 from xladev.platforms.cuda.driver.emulated_calls import Array, Buffers, Emulation
 from xladev.platforms.cuda.driver.emulated_cusolver import HANDLE, EmulatedCusolver
 from xladev.platforms.cuda.driver.interface import LibraryError

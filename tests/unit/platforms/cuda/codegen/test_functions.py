@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.unit.platforms.cuda.conftest import ptx_of
+from xladev.codegen.simt.math import angles
 from xladev.hlo.text import parse_module
-from xladev.platforms.cuda.codegen import angles
-from xladev.platforms.cuda.codegen.approximate_instructions import INSTRUCTIONS
+from xladev.platforms.cuda.codegen.approximations import INSTRUCTIONS
 from xladev.testing.differential import run_on_platform
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -65,7 +65,7 @@ ENTRY e {
 
 def test_operands_that_are_overwritten_are_not_read_through_the_constant_cache():
     from xladev.codegen.kernel_spec import KernelSpec
-    from xladev.platforms.cuda.codegen.kernel import emit_thread_function
+    from xladev.codegen.simt.kernel import emit_thread_function
 
     computation = parse_module(chain("negate")).entry
     spec = KernelSpec("kernel", computation, frozenset({(0, 0)}))

@@ -7,11 +7,12 @@ import pytest
 
 from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.simt.emulation import host_code
+from xladev.codegen.simt.emulation.host_threads import host_text
+from xladev.codegen.simt.kernel import emit_thread_function
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
-from xladev.platforms.cuda.codegen import host_code, nvptx
-from xladev.platforms.cuda.codegen.host_threads import host_text
-from xladev.platforms.cuda.codegen.kernel import emit_thread_function
+from xladev.platforms.cuda.codegen import nvptx
 from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.platforms.cuda.driver.emulated import EmulatedDriver
 from xladev.testing.differential import compare_with_evaluator, run_on_platform

@@ -4,12 +4,12 @@ import pytest
 
 from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.simt.folds.row_programs import row_program_kind
+from xladev.codegen.simt.kernel import emit_thread_function
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.codegen import nvptx
-from xladev.platforms.cuda.codegen.kernel import emit_thread_function
 from xladev.platforms.cuda.codegen.kinds import kind_of
-from xladev.platforms.cuda.codegen.row_programs import row_program_kind
 from xladev.platforms.cuda.compiler import CudaCompiler
 from xladev.testing.differential import compare_with_evaluator
 from xladev.testing.random_inputs import random_arguments

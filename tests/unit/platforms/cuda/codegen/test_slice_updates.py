@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.simt.kernel import emit_stages
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.codegen import nvptx
-from xladev.platforms.cuda.codegen.kernel import emit_stages
 from xladev.platforms.cuda.codegen.kinds import kind_of
 from xladev.testing.differential import compare_with_evaluator
 from xladev.testing.random_inputs import random_arguments

@@ -47,7 +47,7 @@ def test_products(name, emulated):
 
 
 def test_a_missing_barrier_is_found(emulated, monkeypatch):
-    from xladev.platforms.cuda.codegen import tiled_dots
+    from xladev.codegen.simt.kernels import tiled_dots
 
     monkeypatch.setattr(tiled_dots, "barrier", lambda b: None)
     module = parse_module(DOTS["whole tiles"])

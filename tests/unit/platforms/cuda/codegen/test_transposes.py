@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.simt.kernels import transposes
+from xladev.codegen.simt.kernels.transposes import tiled_transpose
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
-from xladev.platforms.cuda.codegen import transposes
 from xladev.platforms.cuda.codegen.kinds import kind_of
-from xladev.platforms.cuda.codegen.transposes import tiled_transpose
 from xladev.platforms.cuda.compiler import CudaCompiler
 from xladev.testing.differential import compare_with_evaluator, run_on_platform
 from xladev.testing.random_inputs import random_arguments

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.simt import primitives
+from xladev.codegen.simt.emulation import host_code
+from xladev.codegen.simt.emulation.bounds import with_bounds_checks
+from xladev.codegen.simt.emulation.host_threads import host_text
+from xladev.codegen.simt.kernel import emit_thread_function
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.errors import CompileError, FormatError
 from xladev.hlo.text import parse_module
-from xladev.platforms.cuda.codegen import host_code, nvptx, primitives
-from xladev.platforms.cuda.codegen.bounds import with_bounds_checks
-from xladev.platforms.cuda.codegen.host_threads import host_text
-from xladev.platforms.cuda.codegen.kernel import emit_thread_function
+from xladev.platforms.cuda.codegen import nvptx
 from xladev.platforms.cuda.driver.emulated import MEMORY_NBYTES, EmulatedDriver
 from xladev.platforms.cuda.driver.interface import DriverError, DriverMemoryError
 

@@ -4,11 +4,11 @@ import pytest
 
 from tests.unit.platforms.cuda.libraries.behaviour import test_library_programs as programs
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.simt.kernel import emit_thread_function
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.text import parse_module
 from xladev.passes.default import default_pipeline
 from xladev.platforms.cuda.codegen import nvptx
-from xladev.platforms.cuda.codegen.kernel import emit_thread_function
 from xladev.platforms.cuda.codegen.patches import PATCHES
 from xladev.platforms.cuda.libraries.calls import Matmul
 from xladev.platforms.cuda.libraries.rules import LIBRARIES, LibraryCalls

@@ -1,0 +1,1 @@
+"""Kernels for devices whose threads run in blocks, of any target that says what it has."""

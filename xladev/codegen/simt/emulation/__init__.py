@@ -1,0 +1,1 @@
+"""Blocks of threads on the host, with every access, race and barrier checked."""

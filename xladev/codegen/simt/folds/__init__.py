@@ -1,0 +1,1 @@
+"""Reductions and accumulations over rows, columns and blocks, and programs of rows."""

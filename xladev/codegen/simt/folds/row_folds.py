@@ -1,0 +1,214 @@
+"""Reductions along rows: a few threads, a warp or blocks fold each, reading side by side.
+
+Threads fold vectors of their own, then exchange what they have within the warp, and warps of a
+block through shared memory. Long rows of which there are few are cut into parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from xladev.codegen.elemental.emitter import ElementalEmitter
+from xladev.codegen.elemental.vectors import FlatEmitter, NotInVectorsError, VectorEmitter
+from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
+from xladev.codegen.llvm import I64, Value
+from xladev.codegen.scalar.storage import store_element
+from xladev.codegen.simt.exchanges import WARP, over_block, over_warp, slots_nbytes
+from xladev.codegen.simt.folds.fold_plans import FoldPlan, fold_plan, splits_of
+from xladev.codegen.simt.folds.partial_folds import Parts
+from xladev.codegen.simt.kernel_kind import KernelKind, Stage, ThreadBuild
+from xladev.codegen.simt.launch_plan import BLOCK
+from xladev.codegen.simt.primitives import block_number, thread_in_block
+
+LEAST_ROW = 8
+"""Elements below which one thread folds a row."""
+MOST_OF_WARP = 2048
+"""Elements above which a whole block folds a row, or part of one."""
+_WIDEST = 8
+_IN_TURN = 4
+"""Elements of each thread from which a warp is shared by several rows no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFold:
+    """How rows are spread over threads.
+
+    Attributes:
+        plan: what is folded.
+        threads: that fold one part of a row.
+        splits: parts of a row.
+    """
+
+    plan: FoldPlan
+    threads: int
+    splits: int
+
+    @property
+    def chunk(self) -> int:
+        """Elements of a part, a whole number of vectors; the last one may be shorter."""
+        return -(-self.plan.length // (self.splits * _WIDEST)) * _WIDEST
+
+    @property
+    def dimensions(self) -> LaunchDimensions:
+        """Blocks for all parts of all rows."""
+        per_block = BLOCK // self.threads
+        return LaunchDimensions(
+            (-(-self.plan.kept * self.splits // per_block), 1, 1), (BLOCK, 1, 1)
+        )
+
+
+def row_fold_kind(spec: KernelSpec) -> KernelKind | None:
+    """The kind of kernels that fold along rows."""
+    plan = fold_plan(spec)
+    if plan is None or not plan.is_along_rows or plan.length < LEAST_ROW:
+        return None
+    rows = _spread(plan)
+    parts = Parts(plan, rows.splits)
+    shared = slots_nbytes(len(plan.folds), BLOCK) if rows.threads == BLOCK else 0
+    stages = Stage(partial(_emit, rows, parts), shared), *parts.stages
+    return KernelKind("row fold", stages, parts.workspace_nbytes)
+
+
+def _spread(plan: FoldPlan) -> RowFold:
+    if plan.length <= MOST_OF_WARP:
+        wanted = -(-plan.length // _IN_TURN)
+        return RowFold(plan, min(WARP, 1 << (wanted - 1).bit_length()), 1)
+    splits = splits_of(plan.length, plan.kept, BLOCK)
+    return RowFold(plan, BLOCK, -(-plan.length // RowFold(plan, BLOCK, splits).chunk))
+
+
+def _emit(rows: RowFold, parts: Parts, t: ThreadBuild) -> LaunchDimensions:
+    """Writes the code of one thread."""
+    b, plan = t.b, rows.plan
+    tid = thread_in_block(b)
+    lane = b.urem(tid, rows.threads)
+    group = b.add(b.mul(block_number(b), BLOCK // rows.threads), b.udiv(tid, rows.threads))
+    inside = b.icmp("ult", group, plan.kept * rows.splits)
+    part = _Part.of(t, rows, group, inside)
+    totals = _over_part(t, rows, part, lane)
+    if rows.threads > WARP:
+        whole = [over_warp(b, f, v) for f, v in zip(plan.folds, totals, strict=True)]
+        totals = over_block(b, plan.folds, whole, tid, BLOCK)
+    else:
+        folded = zip(plan.folds, totals, strict=True)
+        totals = [over_warp(b, fold, value, rows.threads) for fold, value in folded]
+    with b.when(b.and_(inside, b.icmp("eq", lane, 0))), t.e.scope():
+        parts.store(t, totals, part.row, part.number)
+    return rows.dimensions
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Part of a row.
+
+    Attributes:
+        row: which row.
+        number: which part of it.
+        begin, end: its first element, and the one after its last; nothing of rows that are none.
+        is_last: whether the row ends with it.
+    """
+
+    row: Value
+    number: Value
+    begin: Value
+    end: Value
+    is_last: Value
+
+    @staticmethod
+    def of(t: ThreadBuild, rows: RowFold, group: Value, inside: Value) -> _Part:
+        b, length = t.b, rows.plan.length
+        if rows.splits == 1:
+            zero = b.const(I64, 0)
+            return _Part(group, zero, zero, b.select(inside, b.const(I64, length), 0), inside)
+        number = b.urem(group, rows.splits)
+        begin = b.mul(number, rows.chunk)
+        end = b.intrinsic("smin", b.add(begin, rows.chunk), length)
+        is_last = b.and_(inside, b.icmp("eq", number, rows.splits - 1))
+        return _Part(
+            b.udiv(group, rows.splits), number, begin, b.select(inside, end, begin), is_last
+        )
+
+
+def _over_part(t: ThreadBuild, rows: RowFold, part: _Part, lane: Value) -> list[Value]:
+    """What this thread folds of its part, in vectors where neighbours can be read at once."""
+    e, b = t.e, t.b
+    for make, lanes in _vectors(t, rows):
+        mark, functions, held = b.mark(), b.module.mark(), e.scopes()
+        try:
+            return _in_vectors(t, rows, part, lane, make(e, lanes))
+        except NotInVectorsError:
+            b.reset(mark)
+            b.module.reset(functions)
+            e.leave(held)
+    start = [fold.start(1) for fold in rows.plan.folds]
+    return _folded(t, rows, part, b.add(part.begin, lane), part.end, start, e)
+
+
+def _vectors(t: ThreadBuild, rows: RowFold) -> list[tuple[type[VectorEmitter], int]]:
+    """Emitters of vectors to try; all of an array has positions, whatever its dimensions."""
+    found: list[tuple[type[VectorEmitter], int]] = []
+    if rows.plan.kept == 1:
+        nbytes = min(f.reduce.operands[0].shape.element_type.host_nbytes for f in rows.plan.folds)
+        found += [(FlatEmitter, n) for n in (8, 4, 2) if n * max(1, nbytes) <= 16]
+    return found + [(VectorEmitter, n) for n in rows.plan.lanes()]
+
+
+def _in_vectors(
+    t: ThreadBuild, rows: RowFold, part: _Part, lane: Value, e: VectorEmitter
+) -> list[Value]:
+    """Whole vectors, then the elements that are left of the last part."""
+    b, plan, lanes = t.b, rows.plan, e.lanes
+    whole = plan.length // lanes * lanes
+    end = part.end if whole == plan.length else b.intrinsic("smin", part.end, whole)
+    start = [fold.start(lanes) for fold in plan.folds]
+    first = b.add(part.begin, b.mul(lane, lanes))
+    found = _folded(t, rows, part, first, end, start, e)
+    totals: list[Value] = []
+    for fold, vector in zip(plan.folds, found, strict=True):
+        total = b.extract(vector, 0)
+        for n in range(1, lanes):
+            total = fold.combine(b, total, b.extract(vector, n))
+        totals.append(total)
+    if whole == plan.length:
+        return totals
+    stop = b.select(part.is_last, b.const(I64, plan.length), whole)
+    return _folded(t, rows, part, b.add(lane, whole), stop, totals, t.e)
+
+
+def _folded(
+    t: ThreadBuild,
+    rows: RowFold,
+    part: _Part,
+    first: Value,
+    stop: Value,
+    initial: list[Value],
+    e: ElementalEmitter,
+) -> list[Value]:
+    """Folds every ``rows.threads``-th element or vector from the first on."""
+    b, plan = t.b, rows.plan
+    lanes = e.lanes if isinstance(e, VectorEmitter) else 1
+    step = rows.threads * lanes
+    with b.carried_loop(first, stop, step, initial=initial) as loop, e.scope():
+        if isinstance(e, VectorEmitter):
+            e.at.start(loop.index, lanes)
+        is_flat = isinstance(e, FlatEmitter)
+        index = (loop.index,) if is_flat else plan.index(e.at, part.row, loop.index)
+        pairs = zip(plan.folds, loop.values, strict=True)
+        held = [f.combine(b, v, e.element(f.reduce.operands[0], index)) for f, v in pairs]
+        store_others(t, plan, e, index)
+        loop.carry(*held)
+    return list(loop.values)
+
+
+def store_others(t: ThreadBuild, plan: FoldPlan, e: ElementalEmitter, index: Index) -> None:
+    """Writes what else is computed from the elements at an index."""
+    for root, number in plan.stores:
+        element, result = e.element(root, index), t.results[number]
+        if not isinstance(e, VectorEmitter):
+            result.store(t.b, index, element)
+            continue
+        place: IndexValue = e.offset(result, index)
+        store_element(t.b, result.base, place, result.shape.element_type, element)

@@ -1,0 +1,276 @@
+"""Softmaxes, normalisations and their like: a warp or a block folds each row and goes on with it.
+
+A thread has the same elements of its row in every pass. Up to `MOST_HELD` of them stay in its
+registers, so memory is read once and written once; of longer rows each pass reads anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xladev.codegen.elemental.emitter import ElementalEmitter
+from xladev.codegen.elemental.rules import ELEMENT_RULES
+from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter
+from xladev.codegen.folds import Fold, fold_of
+from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.launch import LaunchDimensions
+from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.row_program import Phase, RowProgram, row_program
+from xladev.codegen.scalar.elements import Element, real_of
+from xladev.codegen.simt.exchanges import WARP, over_block, over_warp, slots_nbytes
+from xladev.codegen.simt.kernel_kind import KernelKind, ThreadBuild, single
+from xladev.codegen.simt.launch_plan import BLOCK, widest_lanes
+from xladev.codegen.simt.primitives import block_number, thread_in_block
+from xladev.hlo.ir import HloInstruction
+
+MOST_HELD = 32
+"""Elements of a row that a thread keeps in registers."""
+_HELD = 16
+"""Elements of a thread where a block has a row: more threads wait less for memory."""
+_BLOCKS = (128, 256, 512)
+_PARTS = (1, 2, 4, 8, 16, 32)
+_LEAST_HELD = 8
+"""Elements that each thread has of a row for which a warp is too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """How the rows of a program are spread over threads.
+
+    Attributes:
+        program: what is done with each row.
+        threads: that have one row; a warp, a part of one, or a block.
+        lanes: neighbours that a thread should have.
+    """
+
+    program: RowProgram
+    threads: int
+    lanes: int
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Dimensions that count rows."""
+        return self.program.space.dims[: self.program.space.kept]
+
+    @property
+    def length(self) -> int:
+        """Elements of a row."""
+        return prod(self.program.space.row)
+
+    @property
+    def per_block(self) -> int:
+        """Rows of a block."""
+        return BLOCK // self.threads if self.threads <= WARP else 1
+
+    @property
+    def dimensions(self) -> LaunchDimensions:
+        """Blocks for all rows."""
+        blocks = -(-prod(self.kept) // self.per_block)
+        return LaunchDimensions((blocks, 1, 1), (self.per_block * self.threads, 1, 1))
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Slots for each fold, if warps fold together."""
+        folds = sum(len(phase.folds) for phase in self.program.phases)
+        return 0 if self.threads <= WARP else slots_nbytes(folds, self.threads)
+
+
+def row_program_kind(spec: KernelSpec) -> KernelKind | None:
+    """The kind of a kernel that folds rows and uses them again."""
+    program = row_program(spec.computation)
+    if program is None:
+        return None
+    length = prod(program.space.row)
+    wanted = -(-length // _HELD)
+    block = next((n for n in _BLOCKS if n >= wanted), _BLOCKS[-1])
+    # a short row has few threads, for what they tell each other costs each of them as much
+    few = next((n for n in _PARTS if n * _LEAST_HELD >= length), WARP)
+    threads = few if length <= WARP * MOST_HELD else block
+    plan = RowPlan(program, threads, widest_lanes(spec, prod(program.space.dims)))
+    return single("row program", lambda t: _emit(t, plan), plan.dimensions, plan.shared_nbytes)
+
+
+def _emit(t: ThreadBuild, plan: RowPlan) -> None:
+    """The code of one thread, in the widest vectors that all accesses allow."""
+    for lanes in (8, 4, 2):
+        if lanes > plan.lanes or plan.program.space.row[-1] % lanes:
+            continue
+        mark, functions, held = t.b.mark(), t.b.module.mark(), t.e.scopes()
+        try:
+            _Thread(t, plan, lanes).emit()
+        except NotInVectorsError:
+            t.b.reset(mark)
+            t.b.module.reset(functions)
+            t.e.leave(held)
+            continue
+        return
+    _Thread(t, plan, 1).emit()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a thread has elements.
+
+    Attributes:
+        index: of the first of them.
+        inside: whether the row has them; None if it surely has.
+    """
+
+    index: Index
+    inside: Value | None
+
+
+class _Thread:
+    """Writes the code of one thread, which has ``lanes`` neighbours at each of its places."""
+
+    def __init__(self, t: ThreadBuild, plan: RowPlan, lanes: int) -> None:
+        self.b: FunctionBuilder = t.b
+        self.plan, self.program, self.lanes = plan, plan.program, lanes
+        self.scalars: dict[HloInstruction, tuple[Element, ...]] = {}
+        self.single = ElementalEmitter(t.b, ELEMENT_RULES, t.e.arrays, self.scalars)
+        self.e = self.single if lanes == 1 else VectorEmitter(self.single, lanes)
+        self.result = t.results[0]
+        self.step = plan.threads * lanes
+        self.is_held = -(-plan.length // self.step) * lanes <= MOST_HELD
+        b = self.b
+        self.tid = thread_in_block(b)
+        self.lane = b.urem(self.tid, plan.threads)
+        first = b.mul(block_number(b), plan.per_block)
+        row = b.add(first, b.udiv(self.tid, plan.threads))
+        # Warps without a row of their own work on the last one too, and do not store.
+        rows = prod(plan.kept)
+        self.has_row = None if rows % plan.per_block == 0 else b.icmp("ult", row, rows)
+        own = row if self.has_row is None else b.intrinsic("umin", row, rows - 1)
+        self.outer: Index = self.e.at.delinear(own, plan.kept)
+        self.places = self._places() if self.is_held else ()
+
+    def emit(self) -> None:
+        """All passes."""
+        done = 0
+        self._row_values(0)
+        for number, phase in enumerate(self.program.phases):
+            self._fold(phase, done)
+            done += len(phase.folds)
+            self._row_values(number + 1)
+        if self.program.space.is_full(self.program.root):
+            self._write()
+        else:
+            self._write_row_value()
+
+    # Places
+
+    def _places(self) -> tuple[_Place, ...]:
+        """All places of this thread, as many for each; the last ones may lie outside."""
+        b, first = self.b, self.b.mul(self.lane, self.lanes)
+        places: list[_Place] = []
+        for start in range(0, self.plan.length, self.step):
+            column, inside = b.add(first, start), None
+            if start + self.step > self.plan.length:
+                inside = b.icmp("ult", column, self.plan.length)
+                column = b.intrinsic("umin", column, self.plan.length - self.lanes)
+            places.append(_Place(self._index(column), inside))
+        return tuple(places)
+
+    def _index(self, column: Value) -> Index:
+        if isinstance(self.e, VectorEmitter):
+            self.e.at.start(column, self.lanes)
+        within: tuple[IndexValue, ...] = self.e.at.delinear(column, self.program.space.row)
+        return (*self.outer, *within)
+
+    # Passes
+
+    def _row_values(self, level: int) -> None:
+        """Computes what is known of the row by now, once for all passes that follow."""
+        for i in self.program.row_values(level):
+            self.single.element(i, self._row_index(i))
+
+    def _row_index(self, i: HloInstruction) -> Index:
+        return (*self.outer, *(0,) * (i.shape.rank - len(self.plan.kept)))
+
+    def _fold(self, phase: Phase, slot: int) -> None:
+        """One pass: what the row's threads fold together is known to each of them."""
+        folds = [f for i in phase.folds if (f := fold_of(i)) is not None]
+        parts = self._own(folds)
+        width = min(self.plan.threads, WARP)
+        totals = [over_warp(self.b, f, p, width) for f, p in zip(folds, parts, strict=True)]
+        if self.plan.threads > WARP:
+            totals = over_block(self.b, folds, totals, self.tid, self.plan.threads, slot)
+        for fold, total in zip(folds, totals, strict=True):
+            start = self.single.element(fold.reduce.operands[1], ())
+            folded = fold.rounded(self.b, fold.combine(self.b, start, total))
+            self.scalars[fold.reduce] = (folded,)
+
+    def _own(self, folds: Sequence[Fold]) -> list[Value]:
+        """What this thread folds of its own elements."""
+        held = [fold.start(self.lanes) for fold in folds]
+        if self.is_held:
+            for place in self.places:
+                held = self._combined(folds, held, place)
+        else:
+            first = self.b.mul(self.lane, self.lanes)
+            with (
+                self.b.carried_loop(first, self.plan.length, self.step, initial=held) as loop,
+                self.e.scope(),
+            ):
+                place = _Place(self._index(loop.index), None)
+                loop.carry(*self._combined(folds, loop.values, place))
+            held = list(loop.values)
+        return [self._over_lanes(f, v) for f, v in zip(folds, held, strict=True)]
+
+    def _combined(self, folds: Sequence[Fold], held: Sequence[Value], place: _Place) -> list[Value]:
+        after: list[Value] = []
+        for fold, value in zip(folds, held, strict=True):
+            new = real_of(self.e.element(fold.reduce.operands[0], place.index), "a fold")
+            if place.inside is not None:
+                new = self.b.select(place.inside, new, fold.start(self.lanes))
+            after.append(fold.combine(self.b, value, new))
+        return after
+
+    def _over_lanes(self, fold: Fold, value: Value) -> Value:
+        if self.lanes == 1:
+            return value
+        parts = [self.b.extract(value, n) for n in range(self.lanes)]
+        while len(parts) > 1:
+            half = len(parts) // 2
+            pairs = zip(parts[:half], parts[half:], strict=True)
+            parts = [fold.combine(self.b, left, right) for left, right in pairs]
+        return parts[0]
+
+    # Results
+
+    def _write(self) -> None:
+        """The last pass."""
+        if self.is_held:
+            for place in self.places:
+                self._store(place)
+            return
+        first = self.b.mul(self.lane, self.lanes)
+        with self.b.loop(first, self.plan.length, self.step) as column, self.e.scope():
+            self._store(_Place(self._index(column), None))
+
+    def _store(self, place: _Place) -> None:
+        element = self.e.element(self.program.root, place.index)
+        conditions = [c for c in (self.has_row, place.inside) if c is not None]
+        if not conditions:
+            self._put(place.index, element)
+            return
+        with self.b.when(self.b.and_(conditions[0], conditions[-1])), self.e.scope():
+            self._put(place.index, element)
+
+    def _put(self, index: Index, element: Element) -> None:
+        if not isinstance(self.e, VectorEmitter):
+            self.result.store(self.b, index, element)
+            return
+        self.e.store(self.result, self.e.offset(self.result, index), element)
+
+    def _write_row_value(self) -> None:
+        root = self.program.root
+        index = self._row_index(root)
+        element = self.single.element(root, index)
+        is_first = self.b.icmp("eq", self.lane, 0)
+        own = is_first if self.has_row is None else self.b.and_(is_first, self.has_row)
+        with self.b.when(own), self.e.scope():
+            self.result.store(self.b, index, element)

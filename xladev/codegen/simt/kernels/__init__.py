@@ -1,0 +1,1 @@
+"""Kinds of kernels that are no folds: loops, moves, scatters, sorts, products, attention."""

@@ -1,0 +1,1 @@
+"""Mathematical functions around the approximate instructions of a target."""
