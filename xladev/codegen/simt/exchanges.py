@@ -1,4 +1,4 @@
-"""What threads fold together: within a warp by shuffles, within a block through shared memory."""
+"""What threads fold together: in a sub-group by shuffles, in a block through shared memory."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from xladev.codegen.folds import Fold
 from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value, integer
 from xladev.codegen.simt.primitives import barrier, shared_memory, shuffle_xor
 
-WARP = 32
 _SLOT_NBYTES = 8
 
 
-def slots_nbytes(folds: int, threads: int, times: int = 1) -> int:
-    """Shared memory of `over_block`, if it is called so many times."""
-    return folds * times * (threads // WARP) * _SLOT_NBYTES
+def slots_nbytes(folds: int, threads: int, subgroup: int) -> int:
+    """Shared memory of `over_block`, for so many folds in all."""
+    return folds * (threads // subgroup) * _SLOT_NBYTES
 
 
-def over_warp(b: FunctionBuilder, fold: Fold, value: Value, width: int = WARP) -> Value:
-    """What all threads of a warp, or of each group of ``width`` in it, have."""
+def over_subgroup(b: FunctionBuilder, fold: Fold, value: Value, width: int) -> Value:
+    """What all threads of a sub-group, or of each group of ``width`` in it, have."""
     mask = width // 2
     while mask:
         value = fold.combine(b, value, shuffled(b, value, mask))
@@ -32,40 +31,42 @@ def over_block(
     values: Sequence[Value],
     tid: Value,
     threads: int,
+    subgroup: int,
     slot: int = 0,
 ) -> list[Value]:
-    """What all warps of a block have of some folds; every thread has it afterwards.
+    """What all sub-groups of a block have of some folds; every thread has it afterwards.
 
     Args:
         b: the function of a thread.
         folds: how values are combined.
-        values: of each fold, what all threads of this warp have.
+        values: of each fold, what all threads of this sub-group have.
         tid: number of this thread.
-        threads: of the block; a power of two of warps.
+        threads: of the block; a power of two of sub-groups, no more than a sub-group has threads.
+        subgroup: threads of a sub-group.
         slot: number of folds whose values lie in shared memory already.
     """
-    warps = threads // WARP
-    row = warps * _SLOT_NBYTES
+    subgroups = threads // subgroup
+    row = subgroups * _SLOT_NBYTES
     shared = shared_memory(b)
     stored = [v if v.type.bits >= 8 else b.resize(v, integer(8), signed=False) for v in values]
-    with b.when(b.icmp("eq", b.urem(tid, WARP), 0)):
-        own = b.mul(b.udiv(tid, WARP), _SLOT_NBYTES)
+    with b.when(b.icmp("eq", b.urem(tid, subgroup), 0)):
+        own = b.mul(b.udiv(tid, subgroup), _SLOT_NBYTES)
         for n, value in enumerate(stored, slot):
             b.store(value, b.byte_address(shared, b.add(own, n * row)))
     barrier(b)
-    other = b.mul(b.urem(tid, warps), _SLOT_NBYTES)
+    other = b.mul(b.urem(tid, subgroups), _SLOT_NBYTES)
     found: list[Value] = []
     for n, (fold, value) in enumerate(zip(folds, values, strict=True)):
         place = b.byte_address(shared, b.add(other, (slot + n) * row))
         part = b.load(stored[n].type, place)
         if value.type.bits < 8:
             part = b.resize(part, value.type, signed=False)
-        found.append(over_warp(b, fold, part, warps))
+        found.append(over_subgroup(b, fold, part, subgroups))
     return found
 
 
 def shuffled(b: FunctionBuilder, value: Value, mask: int) -> Value:
-    """The value of another thread of the warp, through one or two 32-bit exchanges."""
+    """The value of another thread of the sub-group, through one or two 32-bit exchanges."""
     type_ = value.type
     bits = b.bitcast(value, integer(type_.bits)) if type_.is_float else value
     if type_.bits <= 32:

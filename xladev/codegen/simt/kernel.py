@@ -80,7 +80,15 @@ def _emit_stage(
     e = ElementalEmitter(b, target.rules, held)
     workspace = b.arguments[-1] if kind.workspace_nbytes else None
     stage = kind.stages[number]
-    build = ThreadBuild(spec, e, arrays[:count], arrays[count:], workspace, target.vector_rules)
+    build = ThreadBuild(
+        spec,
+        target.machine,
+        e,
+        arrays[:count],
+        arrays[count:],
+        workspace,
+        target.vector_rules,
+    )
     dimensions = stage.emit(build)
     b.ret()
     nbytes = [s.size * max(1, s.element_type.host_nbytes) for s in shapes]

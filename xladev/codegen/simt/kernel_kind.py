@@ -15,6 +15,7 @@ from xladev.codegen.elemental.vectors import VECTOR_RULES
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.errors import CompileError
 
 
@@ -24,6 +25,7 @@ class ThreadBuild:
 
     Attributes:
         spec: what the kernel computes.
+        machine: the device.
         e: elements of its computation; ``e.b`` is the function of the thread.
         operands, results: the arrays in memory.
         workspace: address of the kernel's own memory, if its kind asks for some.
@@ -31,11 +33,17 @@ class ThreadBuild:
     """
 
     spec: KernelSpec
+    machine: SimtMachine
     e: ElementalEmitter
     operands: tuple[IrArray, ...]
     results: tuple[IrArray, ...]
     workspace: Value | None = None
     vector_rules: Mapping[str, ElementRule] = field(default_factory=lambda: VECTOR_RULES)
+
+    @property
+    def subgroup(self) -> int:
+        """Threads of a sub-group."""
+        return self.machine.subgroup
 
     @property
     def b(self) -> FunctionBuilder:
@@ -61,7 +69,7 @@ class Stage:
     Attributes:
         emit: writes the code of one thread, and says what grid it is written for.
         shared_nbytes: static shared memory of one block.
-        resident: blocks whose registers should fit into a multiprocessor together.
+        resident: blocks that should run on one core at once, and so share its registers.
     """
 
     emit: Callable[[ThreadBuild], LaunchDimensions]
@@ -84,8 +92,8 @@ class KernelKind:
     workspace_nbytes: int = 0
 
 
-Recogniser = Callable[[KernelSpec], KernelKind | None]
-"""Looks whether a kernel is of a kind."""
+Recogniser = Callable[[KernelSpec, SimtMachine], KernelKind | None]
+"""Looks whether a kernel is of a kind, and how it is spread over a device."""
 
 
 def single(

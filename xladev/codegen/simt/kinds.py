@@ -19,6 +19,7 @@ from xladev.codegen.simt.kernels.slice_updates import slice_update_kind
 from xladev.codegen.simt.kernels.sorts import sort_kind
 from xladev.codegen.simt.kernels.tiled_dots import tiled_dot_kind
 from xladev.codegen.simt.kernels.transposes import transpose_kind
+from xladev.codegen.simt.machine import SimtMachine
 
 KINDS: tuple[Recogniser, ...] = (
     attention_kind,
@@ -37,7 +38,9 @@ KINDS: tuple[Recogniser, ...] = (
 PRODUCTS: tuple[Recogniser, ...] = (tiled_dot_kind,)
 
 
-def kind_of(spec: KernelSpec, kinds: Sequence[Recogniser] = (*KINDS, *PRODUCTS)) -> KernelKind:
+def kind_of(
+    spec: KernelSpec, machine: SimtMachine, kinds: Sequence[Recogniser] = (*KINDS, *PRODUCTS)
+) -> KernelKind:
     """How a kernel is computed; one that no kind knows is a loop: elements computed one by one."""
-    found = (recognise(spec) for recognise in kinds)
+    found = (recognise(spec, machine) for recognise in kinds)
     return next((kind for kind in found if kind is not None), None) or loops_kind(spec)

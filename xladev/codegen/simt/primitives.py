@@ -58,7 +58,7 @@ def barrier(b: FunctionBuilder) -> None:
 
 
 def shuffle_xor(b: FunctionBuilder, bits: Value, mask: int) -> Value:
-    """The i32 that the thread whose number in the warp differs by ``mask`` gave; all take part."""
+    """The i32 of the thread whose number differs by ``mask``; all of the sub-group take part."""
     b.module.declare("xd.exchange", VOID, ("ptr", "i32"))
     b.call_void("xd.exchange", b.arguments[0], bits)
     _resume(b)
@@ -67,7 +67,7 @@ def shuffle_xor(b: FunctionBuilder, bits: Value, mask: int) -> Value:
 
 
 def offer(b: FunctionBuilder, words: Sequence[Value]) -> None:
-    """Shows some i32 to all threads of the warp, which have to take part.
+    """Shows some i32 to all threads of the sub-group, which have to take part.
 
     For primitives of a target that compute with what several threads have: an emulator needs to
     see all of it, a device nothing. There are `MOST_OFFERED` at most.

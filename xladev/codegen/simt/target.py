@@ -13,6 +13,7 @@ from xladev.codegen.llvm import TargetTraits
 from xladev.codegen.simt.approximations import Approximation
 from xladev.codegen.simt.kernel_kind import KernelKind, Recogniser
 from xladev.codegen.simt.kinds import KINDS, PRODUCTS, kind_of
+from xladev.codegen.simt.machine import SimtMachine
 
 EntryAttributes = Callable[[int, int], str]
 """LLVM attributes of a kernel's entry, from the threads of a block and the blocks that should be
@@ -46,6 +47,7 @@ class SimtTarget:
     Attributes:
         name: for messages.
         traits: what text emission must know.
+        machine: how kernels are spread over it.
         primitives: definitions in LLVM's assembly, by symbol; see `primitives`.
         linkage: of a kernel's entry, such as a calling convention.
         entry_attributes: of a kernel's entry.
@@ -58,6 +60,7 @@ class SimtTarget:
     name: str
     traits: TargetTraits
     primitives: Mapping[str, str]
+    machine: SimtMachine = SimtMachine()
     linkage: str = ""
     entry_attributes: EntryAttributes = no_attributes
     kinds: Sequence[Recogniser] = (*KINDS, *PRODUCTS)
@@ -67,4 +70,4 @@ class SimtTarget:
 
     def kind_of(self, spec: KernelSpec) -> KernelKind:
         """How a kernel is computed."""
-        return kind_of(spec, self.kinds)
+        return kind_of(spec, self.machine, self.kinds)

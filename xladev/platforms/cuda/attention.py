@@ -15,6 +15,7 @@ from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.rebuild import map_computations, rebuild
 from xladev.passes.pass_ import HloModulePass
+from xladev.platforms.cuda.codegen.kinds import MACHINE
 
 MARK = "xladev.cuda.kernel"
 """Frontend attribute of products that are part of a larger kernel."""
@@ -22,7 +23,7 @@ MARK = "xladev.cuda.kernel"
 
 def takes_attention(a: Attention) -> Support:
     """Whether there is a kernel for an attention: see `attention_refusal`."""
-    reason = attention_refusal(a)
+    reason = attention_refusal(a, MACHINE)
     return no(reason) if reason else YES
 
 

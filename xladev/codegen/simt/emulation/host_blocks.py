@@ -1,8 +1,8 @@
 """Blocks whose threads wait for each other, on the host: each thread is a coroutine.
 
 Where the thread function waits (`primitives.barrier`, `shuffle_xor`) the rewritten one suspends.
-The scheduler runs each warp to its next barrier, exchanging what its threads shuffle, and then all
-on. Threads that do not come to the same place are a fault: see `DIVERGENCE`.
+The scheduler runs each sub-group to its next barrier, exchanging what its threads shuffle, and then
+all on. Threads that do not come to the same place are a fault: see `DIVERGENCE`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from xladev.codegen.simt.primitives import MOST_OFFERED, THREAD
 START = "xd.thread.start"
 CONTEXT_NBYTES = 512
 OFFERS_OFFSET = 192
-"""Where in a thread's context lies what it offers its warp, for one of two turns."""
+"""Where in a thread's context lies what it offers its sub-group, for one of two turns."""
 OFFERS_NBYTES = 4 * MOST_OFFERED
 """Of one turn."""
 DIVERGENCE = {
@@ -55,17 +55,16 @@ coro.leave:
   call void @llvm.coro.end(ptr %coro.handle, i1 false, token none)
   ret ptr %coro.handle"""
 
-PRIMITIVES = {
-    "xd.shuffle": """
+_SHUFFLE = """
 define internal i32 @xd.shuffle(ptr %simt, i32 %bits, i32 %mask) alwaysinline {
   %tid = load i32, ptr %simt
-  %crosses = icmp ugt i32 %mask, 31
+  %crosses = icmp ugt i32 %mask, LAST_LANE
   br i1 %crosses, label %outside, label %inside
 outside:
   call void @xd.fault(ptr %simt, i64 -5, i64 0, i64 1)
   br label %inside
 inside:
-  %lane.mask = and i32 %mask, 31
+  %lane.mask = and i32 %mask, LAST_LANE
   %peer = xor i32 %tid, %lane.mask
   %apart = sub i32 %peer, %tid
   %wide = sext i32 %apart to i64
@@ -79,15 +78,26 @@ inside:
   %next = xor i32 %parity, 1
   store i32 %next, ptr %parity.place
   ret i32 %found
-}""".replace("CONTEXT_NBYTES", str(CONTEXT_NBYTES)),
-    "xd.shared": """
+}"""
+
+_SHARED = """
 define internal ptr @xd.shared(ptr %simt) alwaysinline {
   %place = getelementptr i8, ptr %simt, i64 32
   %shared = load ptr, ptr %place
   ret ptr %shared
-}""",
-}
-"""Definitions by name, besides those of threads that never wait."""
+}"""
+
+
+def block_primitives(subgroup: int) -> dict[str, str]:
+    """Definitions by name, besides those of threads that never wait, for so many a sub-group."""
+    return {"xd.shuffle": _sized(_SHUFFLE, subgroup), "xd.shared": _SHARED}
+
+
+def _sized(text: str, subgroup: int) -> str:
+    """Text for sub-groups of so many threads, a power of two."""
+    text = text.replace("CONTEXT_NBYTES", str(CONTEXT_NBYTES))
+    text = text.replace("LAST_LANE", str(subgroup - 1)).replace("SUBGROUP", str(subgroup))
+    return text.replace("LANE_BITS", str(subgroup.bit_length() - 1))
 
 
 def as_coroutine(text: str) -> str:
@@ -128,7 +138,7 @@ def _suspended(found: re.Match[str], number: int) -> str:
 
 
 def _offered(words: list[str], number: int) -> str:
-    """Lines that put words where the warp can read them."""
+    """Lines that put words where the sub-group can read them."""
     own = f"%wait{number}"
     lines = [
         f"  {own}.parity = load i32, ptr %coro.parity",
@@ -143,7 +153,7 @@ def _offered(words: list[str], number: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-SCHEDULER = """
+_SCHEDULER = """
 declare token @llvm.coro.id(i32, ptr, ptr, ptr)
 declare i64 @llvm.coro.size.i64()
 declare ptr @llvm.coro.begin(token, ptr)
@@ -203,8 +213,8 @@ define internal void @xd.run_block(ptr %contexts, ptr %handles, i64 %threads,
 entry:
   %shadow.place = getelementptr i8, ptr %contexts, i64 40
   %shadow = load ptr, ptr %shadow.place
-  %threads.more = add i64 %threads, 31
-  %warps = lshr i64 %threads.more, 5
+  %threads.more = add i64 %threads, LAST_LANE
+  %warps = lshr i64 %threads.more, LANE_BITS
   br label %round
 round:
   %r = phi i64 [0, %entry], [%r1, %on]
@@ -216,8 +226,8 @@ turn:
   %stepped = mul i64 %t, %step
   %shifted = add i64 %stepped, %shift
   %n = urem i64 %shifted, %warps
-  %w = shl i64 %n, 5
-  %w32 = add i64 %w, 32
+  %w = shl i64 %n, LANE_BITS
+  %w32 = add i64 %w, SUBGROUP
   %is.last = icmp slt i64 %threads, %w32
   %end = select i1 %is.last, i64 %threads, i64 %w32
   %size = sub i64 %end, %w
@@ -272,5 +282,9 @@ free:
 out:
   ret void
 }
-""".replace("CONTEXT_NBYTES", str(CONTEXT_NBYTES))
-"""Runs one block whose threads have been started: context and handle of each are given."""
+"""
+
+
+def scheduler(subgroup: int) -> str:
+    """What runs one block whose threads have been started: context and handle of each are given."""
+    return _sized(_SCHEDULER, subgroup)

@@ -56,7 +56,7 @@ def emulated(target: SimtTarget) -> SimtTarget:
         target,
         name=f"host threads for {target.name}",
         traits=host_traits(target.traits.functions),
-        primitives=host_primitives(target.emulation),
+        primitives=host_primitives(target),
     )
 
 
@@ -186,7 +186,7 @@ class HostKernel:
         block: tuple[int, int, int],
         addresses: list[int],
         order: tuple[int, int],
-        warp_order: tuple[int, int] = (1, 0),
+        subgroup_order: tuple[int, int] = (1, 0),
     ) -> Fault | None:
         """Runs all threads; the first access out of bounds, if there was one.
 
@@ -194,10 +194,11 @@ class HostKernel:
             grid, block: as in a launch; only x may be more than 1.
             addresses: of the arrays.
             order: (step, first): turn t runs block (t * step + first) modulo their count.
-            warp_order: likewise, of the warps of each block; shifted by one after each barrier.
+            subgroup_order: likewise, of the sub-groups of each block; shifted by one after each
+                barrier.
         """
         arrays = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
-        launch = _Launch(*grid, *block, *order, *warp_order)
+        launch = _Launch(*grid, *block, *order, *subgroup_order)
         record = (ctypes.c_int64 * len(FAULT_FIELDS))()
         self._function(ctypes.addressof(arrays), ctypes.addressof(launch), ctypes.addressof(record))
         return Fault(*record) if record[0] else None
@@ -209,8 +210,8 @@ class _Launch(ctypes.Structure):
         *((f"block_{axis}", ctypes.c_int32) for axis in "xyz"),
         ("step", ctypes.c_int64),
         ("first", ctypes.c_int64),
-        ("warp_step", ctypes.c_int64),
-        ("warp_first", ctypes.c_int64),
+        ("subgroup_step", ctypes.c_int64),
+        ("subgroup_first", ctypes.c_int64),
     )
 
 

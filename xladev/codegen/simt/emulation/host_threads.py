@@ -1,7 +1,7 @@
 """The host as a target: a loop over all threads of all blocks around the function of one thread.
 
 Threads of a block run one after the other, unless they wait for each other: then each is a
-coroutine (`host_blocks`). Blocks, and warps between barriers, run in an order that the caller
+coroutine (`host_blocks`). Blocks, and sub-groups between barriers, run in an order that the caller
 chooses; no program may depend on it.
 
 A thread's context: i32 thread, i32 block, i64 address of the fault record; i32 state, i32 parity,
@@ -10,7 +10,7 @@ two i32 slots for exchanges, the addresses of shared memory (`host_blocks`) and 
 
 The entry is ``void entry(ptr arrays, ptr launch, ptr fault)``: addresses of the arrays; six i32
 (grid and block, x y z) and four i64: turn t runs block (t * first + second) modulo their count, and
-the other two order warps likewise; the fault record, see `FAULT_FIELDS`.
+the other two order sub-groups likewise; the fault record, see `FAULT_FIELDS`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xladev.codegen.simt.emulation.bounds import ALIGNED, CHECK, MISALIGNED, wit
 from xladev.codegen.simt.emulation.host_blocks import CONTEXT_NBYTES, START
 from xladev.codegen.simt.kernel import ThreadFunction
 from xladev.codegen.simt.primitives import THREAD, with_definitions
-from xladev.codegen.simt.target import Emulation, SimtTarget
+from xladev.codegen.simt.target import SimtTarget
 
 ENTRY = "xd_run_grid"
 
@@ -51,17 +51,18 @@ PRIMITIVES: Mapping[str, str] = MappingProxyType(
     {
         "xd.tid.x": _field("xd.tid.x", 0),
         "xd.ctaid.x": _field("xd.ctaid.x", 1),
-        **host_blocks.PRIMITIVES,
         **HOST_ATOMICS,
     }
 )
 """Definitions by name, of what all targets have."""
 
 
-def host_primitives(emulation: Emulation) -> Mapping[str, str]:
+def host_primitives(target: SimtTarget) -> Mapping[str, str]:
     """Definitions by name, with a target's own."""
-    approximations = host_definitions(emulation.approximations)
-    return MappingProxyType({**PRIMITIVES, **approximations, **emulation.primitives})
+    own = target.emulation
+    blocks = host_blocks.block_primitives(target.machine.subgroup)
+    approximations = host_definitions(own.approximations)
+    return MappingProxyType({**PRIMITIVES, **blocks, **approximations, **own.primitives})
 
 
 _CHECK_TEXT = f"""
@@ -138,7 +139,7 @@ def host_text(thread: ThreadFunction, target: SimtTarget) -> str:
     """
     own = target.emulation
     waits = any(map(thread.module.declares, ("xd.barrier", "xd.exchange")))
-    (_emit_waiting_entry if waits else _emit_entry)(thread)
+    (_emit_waiting_entry if waits else _emit_entry)(thread, target.machine.subgroup)
     names = [p.name for p in thread.parameters]
     text = with_bounds_checks(str(thread.module), names, thread.nbytes, thread.shared_nbytes)
     if waits:
@@ -147,20 +148,20 @@ def host_text(thread: ThreadFunction, target: SimtTarget) -> str:
             r"declare void @xd\.(?:barrier|exchange|offer\.x\d+|run_block)\(.*\n", "", text
         )
         text = re.sub(r"declare \S+ @(?:malloc|calloc|free|xd\.next\.epoch)\(.*\n", "", text)
-        text += host_blocks.SCHEDULER + races.TEXT
+        text += host_blocks.scheduler(target.machine.subgroup) + races.TEXT
         text += own.text if any(f"@{symbol}(" in text for symbol in own.primitives) else ""
     text = with_definitions(text, target.primitives, target.name)
     return text + _CHECK_TEXT + c_declarations(text)
 
 
-def _emit_entry(thread: ThreadFunction) -> None:
+def _emit_entry(thread: ThreadFunction, subgroup: int) -> None:
     """All threads of all blocks, one after the other."""
     b, bases = _begin(thread)
     context = b.alloca(I8, CONTEXT_NBYTES, align=64)
-    order = _warp_order(b)
+    order = _subgroup_order(b)
 
     def block(number: Value, threads: Value) -> None:
-        with _each_thread(b, threads, order) as tid:
+        with _each_thread(b, threads, subgroup, order) as tid:
             _set_context(b, context, tid, number)
             b.call_void(THREAD, context, *bases)
 
@@ -168,7 +169,7 @@ def _emit_entry(thread: ThreadFunction) -> None:
     b.ret()
 
 
-def _emit_waiting_entry(thread: ThreadFunction) -> None:
+def _emit_waiting_entry(thread: ThreadFunction, subgroup: int) -> None:
     """Blocks whose threads are coroutines, each block run by the scheduler."""
     b, bases = _begin(thread)
     for symbol, result, types in (
@@ -180,7 +181,7 @@ def _emit_waiting_entry(thread: ThreadFunction) -> None:
     ):
         b.module.declare(symbol, result, types)
     threads = _field_of(b, b.arguments[1], 12)
-    order = _warp_order(b)
+    order = _subgroup_order(b)
     contexts = b.call("malloc", PTR, b.mul(threads, CONTEXT_NBYTES))
     handles = b.call("malloc", PTR, b.mul(threads, 8))
     shared = b.call("malloc", PTR, b.const(I64, max(thread.shared_nbytes, 1)))
@@ -203,7 +204,7 @@ def _emit_waiting_entry(thread: ThreadFunction) -> None:
         is_checked = b.or_(b.icmp("ult", number, races.CHECKED), last)
         shadow = b.select(is_checked, whole, Value("null", PTR))
         b.call_void("xd.next.epoch", shadow)
-        with _each_thread(b, threads, order) as tid:
+        with _each_thread(b, threads, subgroup, order) as tid:
             start(tid, number, shadow)
         b.call_void("xd.run_block", contexts, handles, threads, *order)
 
@@ -213,19 +214,22 @@ def _emit_waiting_entry(thread: ThreadFunction) -> None:
     b.ret()
 
 
-def _warp_order(b: FunctionBuilder) -> tuple[Value, Value]:
-    """Step and first of the order of warps."""
+def _subgroup_order(b: FunctionBuilder) -> tuple[Value, Value]:
+    """Step and first of the order of sub-groups."""
     step, first = (b.load(I64, b.byte_address(b.arguments[1], at)) for at in (40, 48))
     return step, first
 
 
 @contextmanager
-def _each_thread(b: FunctionBuilder, threads: Value, order: tuple[Value, Value]) -> Iterator[Value]:
-    """Numbers of all threads of a block, warp by warp in their order."""
-    warps = b.lshr(b.add(threads, 31), 5)
-    with b.loop(0, warps) as turn:
-        first = b.shl(b.urem(b.add(b.mul(turn, order[0]), order[1]), warps), 5)
-        with b.loop(first, b.intrinsic("umin", b.add(first, 32), threads)) as tid:
+def _each_thread(
+    b: FunctionBuilder, threads: Value, subgroup: int, order: tuple[Value, Value]
+) -> Iterator[Value]:
+    """Numbers of all threads of a block, one sub-group after the other in their order."""
+    bits = subgroup.bit_length() - 1
+    count = b.lshr(b.add(threads, subgroup - 1), bits)
+    with b.loop(0, count) as turn:
+        first = b.shl(b.urem(b.add(b.mul(turn, order[0]), order[1]), count), bits)
+        with b.loop(first, b.intrinsic("umin", b.add(first, subgroup), threads)) as tid:
             yield tid
 
 

@@ -2,7 +2,7 @@
 
 The emulator keeps a shadow of each block's shared memory: the number of barriers so far, then for
 each byte its last writer, and the first and the last reader since a barrier. Two threads that touch
-a byte between two barriers, one of them writing, are a fault, even if they are of one warp: a
+a byte between two barriers, one of them writing, are a fault, even if they are of one sub-group: a
 shuffle orders no memory. Of a launch, the first and the last `CHECKED` blocks are looked at: all
 others do the same, and it takes time. They have no shadow.
 """

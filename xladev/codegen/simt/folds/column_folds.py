@@ -1,4 +1,4 @@
-"""Reductions of columns: lanes of a warp own neighbouring columns, a block several of their rows.
+"""Reductions of columns: threads of a sub-group have neighbouring columns, a block several rows.
 
 What the rows of a block have is folded in shared memory. Tall columns are cut into parts.
 """
@@ -21,6 +21,7 @@ from xladev.codegen.simt.folds.partial_folds import Parts
 from xladev.codegen.simt.folds.row_folds import store_others
 from xladev.codegen.simt.kernel_kind import KernelKind, Stage, ThreadBuild
 from xladev.codegen.simt.launch_plan import BLOCK
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.codegen.simt.primitives import (
     barrier,
     block_number,
@@ -31,7 +32,6 @@ from xladev.codegen.simt.primitives import (
 LEAST_COLUMN = 8
 """Elements below which one thread folds a column."""
 MOST_SHARED_NBYTES = 32 << 10
-_WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,19 @@ class ColumnFold:
         plan: what is folded.
         lanes: neighbouring columns of one thread.
         splits: parts of a column.
+        subgroup: threads of a sub-group.
     """
 
     plan: FoldPlan
     lanes: int
     splits: int
+    subgroup: int
 
     @property
     def across(self) -> int:
         """Threads of a block that have columns side by side; a power of two."""
         vectors = -(-self.plan.kept // self.lanes)
-        return min(_WARP, 1 << (vectors - 1).bit_length())
+        return min(self.subgroup, 1 << (vectors - 1).bit_length())
 
     @property
     def deep(self) -> int:
@@ -87,30 +89,32 @@ class ColumnFold:
         return min(16, self.lanes * max(1, fold.dtype.host_nbytes))
 
 
-def column_fold_kind(spec: KernelSpec) -> KernelKind | None:
+def column_fold_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     """The kind of kernels that fold columns."""
     plan = fold_plan(spec)
     if plan is None or plan.is_along_rows or plan.length < LEAST_COLUMN:
         return None
-    widest = _fitting(plan)[0]
+    widest = _fitting(plan, machine)[0]
     splits = splits_of(plan.length, widest.groups, widest.deep)
-    splits = -(-plan.length // ColumnFold(plan, 1, splits).chunk)
+    splits = -(-plan.length // ColumnFold(plan, 1, splits, machine.subgroup).chunk)
     parts = Parts(plan, splits)
     stages = Stage(partial(_emit, parts), widest.offsets[-1]), *parts.stages
     return KernelKind("column fold", stages, parts.workspace_nbytes)
 
 
-def _fitting(plan: FoldPlan, splits: int = 1) -> list[ColumnFold]:
+def _fitting(plan: FoldPlan, machine: SimtMachine, splits: int = 1) -> list[ColumnFold]:
     """With vectors of all lengths that shared memory has room for; the last of one element."""
-    found = [ColumnFold(plan, lanes, splits) for lanes in (*plan.lanes(), 1)]
-    fit = [c for c in found if c.offsets[-1] <= MOST_SHARED_NBYTES]
+    tried = (*plan.lanes(), 1)
+    found = [ColumnFold(plan, lanes, splits, machine.subgroup) for lanes in tried]
+    most = min(MOST_SHARED_NBYTES, machine.shared_nbytes)
+    fit = [c for c in found if c.offsets[-1] <= most]
     return fit or found[-1:]
 
 
 def _emit(parts: Parts, t: ThreadBuild) -> LaunchDimensions:
     """Writes the code of one thread, with the longest vectors that can be."""
     b, e = t.b, t.e
-    *wide, narrow = _fitting(parts.plan, parts.splits)
+    *wide, narrow = _fitting(parts.plan, t.machine, parts.splits)
     for columns in wide:
         mark, functions, held = b.mark(), b.module.mark(), e.scopes()
         try:

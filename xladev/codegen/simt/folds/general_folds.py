@@ -23,6 +23,7 @@ from xladev.codegen.scalar.storage import load_element, store_element
 from xladev.codegen.simt.grids import each_thread
 from xladev.codegen.simt.kernel_kind import KernelKind, Stage, ThreadBuild
 from xladev.codegen.simt.launch_plan import BLOCK
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.codegen.simt.primitives import (
     barrier,
     block_number,
@@ -41,7 +42,6 @@ ENOUGH_THREADS = 1 << 16
 """Threads that fold columns, if these are cut into parts for them."""
 LEAST_PART = 32
 """Elements of such a part."""
-MOST_SHARED_NBYTES = 48 << 10
 _ALIGNMENT = 64
 
 _ASSOCIATIVE = frozenset({
@@ -146,9 +146,9 @@ class GeneralFold:
             store_element(t.b, result.base, kept, result.shape.element_type, element)
 
 
-def general_fold_kind(spec: KernelSpec) -> KernelKind | None:
+def general_fold_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     """The kind of kernels that are one reduce, of what no other kind folds."""
-    fold = _general_fold(spec.computation.root)
+    fold = _general_fold(spec.computation.root, machine.shared_nbytes)
     if fold is None or not (fold.is_along_rows or fold.parts > 1):
         return None
     if not fold.is_along_rows:
@@ -168,7 +168,7 @@ def _workspace_nbytes(fold: GeneralFold) -> int:
     return fold.offsets(fold.kept * fold.parts)[-1]
 
 
-def _general_fold(root: HloInstruction) -> GeneralFold | None:
+def _general_fold(root: HloInstruction, shared_nbytes: int) -> GeneralFold | None:
     if root.opcode != "reduce":
         return None
     fold = GeneralFold(root)
@@ -177,7 +177,7 @@ def _general_fold(root: HloInstruction) -> GeneralFold | None:
     if not all(map(is_row_major, (*results, *arrays))) or not arrays[0].size:
         return None
     known = all(i.opcode in _ASSOCIATIVE for i in root["to_apply"].instructions)
-    fits = fold.offsets(BLOCK)[-1] <= MOST_SHARED_NBYTES
+    fits = fold.offsets(BLOCK)[-1] <= shared_nbytes
     return fold if known and fits and fold.length >= LEAST else None
 
 

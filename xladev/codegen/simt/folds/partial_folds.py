@@ -13,7 +13,7 @@ from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element
-from xladev.codegen.simt.exchanges import WARP, over_warp
+from xladev.codegen.simt.exchanges import over_subgroup
 from xladev.codegen.simt.folds.fold_plans import FoldPlan
 from xladev.codegen.simt.kernel_kind import Stage, ThreadBuild
 from xladev.codegen.simt.launch_plan import BLOCK
@@ -21,7 +21,7 @@ from xladev.codegen.simt.primitives import block_number, thread_in_block
 
 _ALIGNMENT = 64
 MOST_BY_ONE = 16
-"""Parts of an element above which a warp folds them."""
+"""Parts of an element above which a sub-group folds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class Parts:
             store_element(t.b, t.b.byte_address(t.scratch, offset), place, fold.dtype, total)
 
     def _fold(self, t: ThreadBuild) -> LaunchDimensions:
-        """A thread or a warp for each element."""
-        threads = 1 if self.splits <= MOST_BY_ONE else WARP
+        """A thread or a sub-group for each element."""
+        threads = 1 if self.splits <= MOST_BY_ONE else t.subgroup
         b, tid = t.b, thread_in_block(t.b)
         per_block = BLOCK // threads
         element = b.add(b.mul(block_number(b), per_block), b.udiv(tid, threads))
@@ -91,7 +91,7 @@ class Parts:
                 base = b.byte_address(t.scratch, offset)
                 held.append(fold.combine(b, total, load_element(b, base, place, fold.dtype)))
             loop.carry(*held)
-        return [over_warp(b, f, v, threads) for f, v in zip(folds, loop.values, strict=True)]
+        return [over_subgroup(b, f, v, threads) for f, v in zip(folds, loop.values, strict=True)]
 
 
 def _store_results(t: ThreadBuild, plan: FoldPlan, totals: Sequence[Value], kept: Value) -> None:

@@ -1,7 +1,7 @@
-"""Reductions along rows: a few threads, a warp or blocks fold each, reading side by side.
+"""Reductions along rows: a few threads, a sub-group or blocks fold each, reading side by side.
 
-Threads fold vectors of their own, then exchange what they have within the warp, and warps of a
-block through shared memory. Long rows of which there are few are cut into parts.
+Threads fold vectors of their own, then exchange what they have within the sub-group, and
+those of a block through shared memory. Long rows of which there are few are cut into parts.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import I64, Value
 from xladev.codegen.scalar.storage import store_element
-from xladev.codegen.simt.exchanges import WARP, over_block, over_warp, slots_nbytes
+from xladev.codegen.simt.exchanges import over_block, over_subgroup, slots_nbytes
 from xladev.codegen.simt.folds.fold_plans import FoldPlan, fold_plan, splits_of
 from xladev.codegen.simt.folds.partial_folds import Parts
 from xladev.codegen.simt.kernel_kind import KernelKind, Stage, ThreadBuild
 from xladev.codegen.simt.launch_plan import BLOCK
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.codegen.simt.primitives import block_number, thread_in_block
 
 LEAST_ROW = 8
 """Elements below which one thread folds a row."""
-MOST_OF_WARP = 2048
+MOST_OF_SUBGROUP = 2048
 """Elements above which a whole block folds a row, or part of one."""
 _WIDEST = 8
 _IN_TURN = 4
-"""Elements of each thread from which a warp is shared by several rows no more."""
+"""Elements of each thread from which a sub-group is shared by several rows no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +61,22 @@ class RowFold:
         )
 
 
-def row_fold_kind(spec: KernelSpec) -> KernelKind | None:
+def row_fold_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     """The kind of kernels that fold along rows."""
     plan = fold_plan(spec)
     if plan is None or not plan.is_along_rows or plan.length < LEAST_ROW:
         return None
-    rows = _spread(plan)
+    rows = _spread(plan, machine.subgroup)
     parts = Parts(plan, rows.splits)
-    shared = slots_nbytes(len(plan.folds), BLOCK) if rows.threads == BLOCK else 0
+    shared = slots_nbytes(len(plan.folds), BLOCK, machine.subgroup) if rows.threads == BLOCK else 0
     stages = Stage(partial(_emit, rows, parts), shared), *parts.stages
     return KernelKind("row fold", stages, parts.workspace_nbytes)
 
 
-def _spread(plan: FoldPlan) -> RowFold:
-    if plan.length <= MOST_OF_WARP:
+def _spread(plan: FoldPlan, subgroup: int) -> RowFold:
+    if plan.length <= MOST_OF_SUBGROUP:
         wanted = -(-plan.length // _IN_TURN)
-        return RowFold(plan, min(WARP, 1 << (wanted - 1).bit_length()), 1)
+        return RowFold(plan, min(subgroup, 1 << (wanted - 1).bit_length()), 1)
     splits = splits_of(plan.length, plan.kept, BLOCK)
     return RowFold(plan, BLOCK, -(-plan.length // RowFold(plan, BLOCK, splits).chunk))
 
@@ -89,12 +90,14 @@ def _emit(rows: RowFold, parts: Parts, t: ThreadBuild) -> LaunchDimensions:
     inside = b.icmp("ult", group, plan.kept * rows.splits)
     part = _Part.of(t, rows, group, inside)
     totals = _over_part(t, rows, part, lane)
-    if rows.threads > WARP:
-        whole = [over_warp(b, f, v) for f, v in zip(plan.folds, totals, strict=True)]
-        totals = over_block(b, plan.folds, whole, tid, BLOCK)
+    if rows.threads > t.subgroup:
+        whole = [
+            over_subgroup(b, f, v, t.subgroup) for f, v in zip(plan.folds, totals, strict=True)
+        ]
+        totals = over_block(b, plan.folds, whole, tid, BLOCK, t.subgroup)
     else:
         folded = zip(plan.folds, totals, strict=True)
-        totals = [over_warp(b, fold, value, rows.threads) for fold, value in folded]
+        totals = [over_subgroup(b, fold, value, rows.threads) for fold, value in folded]
     with b.when(b.and_(inside, b.icmp("eq", lane, 0))), t.e.scope():
         parts.store(t, totals, part.row, part.number)
     return rows.dimensions

@@ -1,7 +1,8 @@
-"""Softmaxes, normalisations and their like: a warp or a block folds each row and goes on with it.
+"""Softmaxes, normalisations and their like: threads fold a row together and go on with it.
 
-A thread has the same elements of its row in every pass. Up to `MOST_HELD` of them stay in its
-registers, so memory is read once and written once; of longer rows each pass reads anew.
+They are a sub-group, part of one, or a block. A thread has the same elements of its row in every
+pass. Up to `MOST_HELD` of them stay in its registers, so memory is read once and written once; of
+longer rows each pass reads anew.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.codegen.row_program import Phase, RowProgram, row_program
 from xladev.codegen.scalar.elements import Element, real_of
-from xladev.codegen.simt.exchanges import WARP, over_block, over_warp, slots_nbytes
+from xladev.codegen.simt.exchanges import over_block, over_subgroup, slots_nbytes
 from xladev.codegen.simt.kernel_kind import KernelKind, ThreadBuild, single
 from xladev.codegen.simt.launch_plan import BLOCK, widest_lanes
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.codegen.simt.primitives import block_number, thread_in_block
 from xladev.hlo.ir import HloInstruction
 
@@ -31,9 +33,8 @@ MOST_HELD = 32
 _HELD = 16
 """Elements of a thread where a block has a row: more threads wait less for memory."""
 _BLOCKS = (128, 256, 512)
-_PARTS = (1, 2, 4, 8, 16, 32)
 _LEAST_HELD = 8
-"""Elements that each thread has of a row for which a warp is too many."""
+"""Elements that each thread has of a row for which a sub-group is too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,15 @@ class RowPlan:
 
     Attributes:
         program: what is done with each row.
-        threads: that have one row; a warp, a part of one, or a block.
+        threads: that have one row; a sub-group, a part of one, or a block.
         lanes: neighbours that a thread should have.
+        subgroup: threads of a sub-group.
     """
 
     program: RowProgram
     threads: int
     lanes: int
+    subgroup: int
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -63,7 +66,7 @@ class RowPlan:
     @property
     def per_block(self) -> int:
         """Rows of a block."""
-        return BLOCK // self.threads if self.threads <= WARP else 1
+        return BLOCK // self.threads if self.threads <= self.subgroup else 1
 
     @property
     def dimensions(self) -> LaunchDimensions:
@@ -73,23 +76,28 @@ class RowPlan:
 
     @property
     def shared_nbytes(self) -> int:
-        """Slots for each fold, if warps fold together."""
+        """Slots for each fold, if sub-groups fold together."""
         folds = sum(len(phase.folds) for phase in self.program.phases)
-        return 0 if self.threads <= WARP else slots_nbytes(folds, self.threads)
+        if self.threads <= self.subgroup:
+            return 0
+        return slots_nbytes(folds, self.threads, self.subgroup)
 
 
-def row_program_kind(spec: KernelSpec) -> KernelKind | None:
+def row_program_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     """The kind of a kernel that folds rows and uses them again."""
     program = row_program(spec.computation)
     if program is None:
         return None
-    length = prod(program.space.row)
+    length, subgroup = prod(program.space.row), machine.subgroup
     wanted = -(-length // _HELD)
-    block = next((n for n in _BLOCKS if n >= wanted), _BLOCKS[-1])
+    # what sub-groups of a block have is folded by one
+    blocks = [n for n in _BLOCKS if n <= subgroup * subgroup]
+    block = next((n for n in blocks if n >= wanted), blocks[-1])
     # a short row has few threads, for what they tell each other costs each of them as much
-    few = next((n for n in _PARTS if n * _LEAST_HELD >= length), WARP)
-    threads = few if length <= WARP * MOST_HELD else block
-    plan = RowPlan(program, threads, widest_lanes(spec, prod(program.space.dims)))
+    parts = (1 << n for n in range(subgroup.bit_length()))
+    few = next((n for n in parts if n * _LEAST_HELD >= length), subgroup)
+    threads = few if length <= subgroup * MOST_HELD else block
+    plan = RowPlan(program, threads, widest_lanes(spec, prod(program.space.dims)), subgroup)
     return single("row program", lambda t: _emit(t, plan), plan.dimensions, plan.shared_nbytes)
 
 
@@ -140,7 +148,7 @@ class _Thread:
         self.lane = b.urem(self.tid, plan.threads)
         first = b.mul(block_number(b), plan.per_block)
         row = b.add(first, b.udiv(self.tid, plan.threads))
-        # Warps without a row of their own work on the last one too, and do not store.
+        # Sub-groups without a row of their own work on the last one too, and do not store.
         rows = prod(plan.kept)
         self.has_row = None if rows % plan.per_block == 0 else b.icmp("ult", row, rows)
         own = row if self.has_row is None else b.intrinsic("umin", row, rows - 1)
@@ -194,10 +202,11 @@ class _Thread:
         """One pass: what the row's threads fold together is known to each of them."""
         folds = [f for i in phase.folds if (f := fold_of(i)) is not None]
         parts = self._own(folds)
-        width = min(self.plan.threads, WARP)
-        totals = [over_warp(self.b, f, p, width) for f, p in zip(folds, parts, strict=True)]
-        if self.plan.threads > WARP:
-            totals = over_block(self.b, folds, totals, self.tid, self.plan.threads, slot)
+        width = min(self.plan.threads, self.plan.subgroup)
+        totals = [over_subgroup(self.b, f, p, width) for f, p in zip(folds, parts, strict=True)]
+        if self.plan.threads > self.plan.subgroup:
+            plan = self.plan
+            totals = over_block(self.b, folds, totals, self.tid, plan.threads, plan.subgroup, slot)
         for fold, total in zip(folds, totals, strict=True):
             start = self.single.element(fold.reduce.operands[1], ())
             folded = fold.rounded(self.b, fold.combine(self.b, start, total))

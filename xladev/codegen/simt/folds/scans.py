@@ -1,8 +1,9 @@
 """Accumulations along a dimension, which HLO spells as windows over all that comes before or after.
 
-A block goes along a row in tiles. Each thread accumulates neighbours, warps what their threads have
-by shuffles, the block what its warps have through shared memory. Long rows of which there are few
-are cut into parts: one launch folds each part, one accumulates what they have, one the elements.
+A block goes along a row in tiles. Each thread accumulates neighbours, sub-groups what their threads
+have by shuffles, the block what its sub-groups have through shared memory. Long rows of which there
+are few are cut into parts: one launch folds each part, one accumulates what they have, one the
+elements.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import I64, Value, vector
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element
-from xladev.codegen.simt.exchanges import over_block, over_warp, slots_nbytes
+from xladev.codegen.simt.exchanges import over_block, over_subgroup, slots_nbytes
 from xladev.codegen.simt.folds.block_scans import block_scan, block_scan_nbytes
 from xladev.codegen.simt.folds.fold_plans import BLOCKS_WANTED
 from xladev.codegen.simt.kernel_kind import KernelKind, Stage, ThreadBuild
 from xladev.codegen.simt.launch_plan import BLOCK
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.codegen.simt.primitives import block_number, thread_in_block
 from xladev.hlo.attributes import WindowDim
 from xladev.hlo.ir import HloInstruction
@@ -107,16 +109,16 @@ class RowScan:
         return (*outer[: self.axis], x, *outer[self.axis :])
 
 
-def scan_kind(spec: KernelSpec) -> KernelKind | None:
+def scan_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     """The kind of kernels that accumulate along rows."""
     scan = row_scan(spec.computation.root)
     if scan is None:
         return None
-    shared = block_scan_nbytes(scan.fold)
+    shared = block_scan_nbytes(scan.fold, machine.subgroup)
     if scan.parts == 1:
         return KernelKind("scan", (Stage(partial(_accumulate, scan), shared),))
     stages = (
-        Stage(partial(_fold_parts, scan), slots_nbytes(1, BLOCK)),
+        Stage(partial(_fold_parts, scan), slots_nbytes(1, BLOCK, machine.subgroup)),
         Stage(partial(_accumulate_totals, scan), shared),
         Stage(partial(_accumulate, scan), shared),
     )
@@ -258,7 +260,7 @@ def _along(
         own = load(first)
         for n in range(1, held):
             own[n] = fold.combine(b, own[n - 1], own[n])
-        earlier, whole = block_scan(b, fold, own[-1], tid)
+        earlier, whole = block_scan(b, fold, own[-1], tid, t.subgroup)
         known = fold.combine(b, loop.values[0], earlier)
         store(first, [fold.combine(b, known, value) for value in own])
         loop.carry(fold.combine(b, loop.values[0], whole))
@@ -280,7 +282,8 @@ def _fold_parts(scan: RowScan, t: ThreadBuild) -> LaunchDimensions:
         for element in load(loop.index):
             total = fold.combine(b, total, element)
         loop.carry(total)
-    (whole,) = over_block(b, (fold,), (over_warp(b, fold, loop.values[0]),), tid, BLOCK)
+    own = over_subgroup(b, fold, loop.values[0], t.subgroup)
+    (whole,) = over_block(b, (fold,), (own,), tid, BLOCK, t.subgroup)
     with b.when(b.icmp("eq", tid, 0)):
         store_element(b, t.scratch, block, fold.dtype, whole)
     return LaunchDimensions((scan.rows * scan.parts, 1, 1), (BLOCK, 1, 1))

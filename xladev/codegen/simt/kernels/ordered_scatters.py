@@ -35,6 +35,7 @@ from xladev.codegen.simt.grids import each_thread
 from xladev.codegen.simt.kernel_kind import KernelKind, Stage, ThreadBuild
 from xladev.codegen.simt.kernels.copies import copy_stages
 from xladev.codegen.simt.kernels.sorts import sort_kind
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.hlo import dtype as dt
 from xladev.hlo.builder import HloBuilder
 from xladev.hlo.ir import HloInstruction
@@ -98,11 +99,11 @@ def can_be_ordered(i: HloInstruction) -> bool:
     )
 
 
-def ordered_scatter(spec: KernelSpec) -> KernelKind:
+def ordered_scatter(spec: KernelSpec, machine: SimtMachine) -> KernelKind:
     """The launches of a scatter that `can_be_ordered`."""
     order = WindowOrder(spec.computation.root)
     inner = order.sort()
-    kind = sort_kind(inner)
+    kind = sort_kind(inner, machine)
     sorting = [] if kind is None else [
         Stage(partial(_sorted, order, inner, stage), stage.shared_nbytes) for stage in kind.stages
     ]  # fmt: skip
@@ -136,7 +137,7 @@ def _sorted(
     (numbers,) = inner.computation.parameters
     e = ElementalEmitter(t.b, ELEMENT_RULES, {numbers: (source,)})
     spare = order.numbers(t, 2).base
-    return stage.emit(ThreadBuild(inner, e, (source,), (order.numbers(t, 1),), spare))
+    return stage.emit(ThreadBuild(inner, t.machine, e, (source,), (order.numbers(t, 1),), spare))
 
 
 def _apply(order: WindowOrder, t: ThreadBuild) -> LaunchDimensions:

@@ -43,6 +43,7 @@ from xladev.codegen.simt.kernels.ordered_scatters import (
     ordered_scatter,
     starts_tell_apart,
 )
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.hlo.ir import HloInstruction
 
 MOST_LOOKED_AT = 1 << 18
@@ -51,7 +52,7 @@ MOST_LOOKED_AT = 1 << 18
 _Change = Callable[[Index, Index], None]
 
 
-def scatter_kind(spec: KernelSpec) -> KernelKind | None:
+def scatter_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     """The kind of kernels that end with a scatter."""
     i = spec.computation.root
     if i.opcode != "scatter":
@@ -61,7 +62,7 @@ def scatter_kind(spec: KernelSpec) -> KernelKind | None:
     if _operation(i):
         return KernelKind("scatter by atomics", (*copy_stages(spec), Stage(_each_atomic_update)))
     if i.operands[0].shape.size * prod(batch_sizes(i)) > MOST_LOOKED_AT and can_be_ordered(i):
-        return ordered_scatter(spec)
+        return ordered_scatter(spec, machine)
     return KernelKind("scatter by location", (Stage(_each_location),))
 
 

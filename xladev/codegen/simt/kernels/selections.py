@@ -15,10 +15,11 @@ from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import Value
 from xladev.codegen.simt.grids import each_thread, index_in_layout
 from xladev.codegen.simt.kernel_kind import KernelKind, Stage, ThreadBuild
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.hlo.ir import HloInstruction
 
 
-def selection_kind(spec: KernelSpec) -> KernelKind | None:
+def selection_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     """The kind of kernels that end with a select-and-scatter."""
     if spec.computation.root.opcode != "select-and-scatter":
         return None

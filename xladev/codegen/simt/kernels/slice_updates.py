@@ -16,12 +16,13 @@ from xladev.codegen.scalar.storage import store_element
 from xladev.codegen.simt.grids import each_thread
 from xladev.codegen.simt.kernel_kind import KernelKind, Stage, ThreadBuild
 from xladev.codegen.simt.kernels.copies import is_in_place
+from xladev.codegen.simt.machine import SimtMachine
 
 _ACCESS_NBYTES = 16
 _LANES = (8, 4, 2)
 
 
-def slice_update_kind(spec: KernelSpec) -> KernelKind | None:
+def slice_update_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     """The kind of kernels that end with a dynamic-update-slice in place."""
     root = spec.computation.root
     if root.opcode != "dynamic-update-slice" or not is_in_place(spec, 0):

@@ -19,6 +19,7 @@ from xladev.codegen.simt.grids import each_thread
 from xladev.codegen.simt.kernel_kind import KernelKind, Stage, ThreadBuild
 from xladev.codegen.simt.kernels.merges import Comparator, merged_place
 from xladev.codegen.simt.launch_plan import BLOCK
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.codegen.simt.primitives import (
     barrier,
     block_number,
@@ -28,8 +29,6 @@ from xladev.codegen.simt.primitives import (
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape, array
 
-MOST_SHARED_NBYTES = 48 << 10
-"""Static shared memory that a block may have on every device."""
 MOST_OF_TILE = 2048
 _ALIGNMENT = 64
 _PlaceBody = Callable[[Value, Value, Value], None]
@@ -41,9 +40,11 @@ class RowSort:
 
     Attributes:
         sort: the instruction.
+        shared_nbytes: shared memory of a block.
     """
 
     sort: HloInstruction
+    shared_nbytes: int
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -76,7 +77,7 @@ class RowSort:
     @property
     def tile(self) -> int:
         """Places of a tile in shared memory, which is held twice; a power of two."""
-        fit = MOST_SHARED_NBYTES // (2 * sum(_nbytes(s) for s in self.shapes))
+        fit = self.shared_nbytes // (2 * sum(_nbytes(s) for s in self.shapes))
         return int(min(MOST_OF_TILE, 1 << (fit.bit_length() - 1)))
 
     @property
@@ -115,11 +116,11 @@ def _nbytes(shape: Shape) -> int:
     return max(1, shape.element_type.host_nbytes)
 
 
-def sort_kind(spec: KernelSpec) -> KernelKind | None:
+def sort_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     """The kind of kernels that end with a sort."""
     if spec.computation.root.opcode != "sort":
         return None
-    rows = RowSort(spec.computation.root)
+    rows = RowSort(spec.computation.root, machine.shared_nbytes)
     widths = rows.widths if rows.rows else []
     tiles = Stage(partial(_sort_tiles, rows, len(widths)), _shared_nbytes(rows))
     merges = [Stage(partial(_merge, rows, w, len(widths) - n)) for n, w in enumerate(widths, 1)]

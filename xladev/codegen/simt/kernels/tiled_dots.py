@@ -24,6 +24,7 @@ from xladev.codegen.scalar.elementwise import emit_elementwise
 from xladev.codegen.scalar.storage import load_element, store_element
 from xladev.codegen.simt.kernel_kind import KernelKind, ThreadBuild, single
 from xladev.codegen.simt.launch_plan import BLOCK
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.codegen.simt.primitives import (
     barrier,
     block_number,
@@ -77,7 +78,7 @@ class TiledDot:
         return DEPTH * PITCH * max(1, self.total.host_nbytes)
 
 
-def tiled_dot_kind(spec: KernelSpec) -> KernelKind | None:
+def tiled_dot_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     """How a product of some size is computed."""
     dot = spec.computation.root
     if dot.opcode != "dot" or len(dot.operands) != 2:

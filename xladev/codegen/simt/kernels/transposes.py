@@ -23,9 +23,9 @@ from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import Value, vector
 from xladev.codegen.scalar.elements import ComplexValue, Element
 from xladev.codegen.scalar.storage import load_element, store_element
-from xladev.codegen.simt.exchanges import WARP
 from xladev.codegen.simt.kernel_kind import KernelKind, ThreadBuild, single
 from xladev.codegen.simt.launch_plan import ACCESS_NBYTES, BLOCK, MOST_LANES
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.codegen.simt.primitives import (
     barrier,
     block_number,
@@ -42,7 +42,8 @@ LEAST_BLOCKS = 264
 """Large tiles below which small ones keep more of a GPU busy: two for each multiprocessor."""
 MOST_TILES = 4
 """Arrays that are transposed by one kernel; of others, elements are read one by one."""
-MOST_SHARED_NBYTES = 48 << 10
+_BANKS = 32
+"""Words of shared memory that are read at once, unless two lie in one bank."""
 LEAST = 16
 """Elements of either dimension below which tiles are mostly empty."""
 
@@ -107,13 +108,13 @@ class TiledTranspose:
         """Neighbours of a thread that no tile has too few of."""
         return 4 if self.size == SMALL else MOST_LANES
 
-    def with_size(self) -> TiledTranspose:
+    def with_size(self, shared_nbytes: int) -> TiledTranspose:
         """In large tiles, if they fit, are many, or are what it takes to fill 16 bytes."""
         large = replace(self, size=LARGE)
         ends = (self.dims[self.across], self.dims[-1])
         is_whole = all(n % 4 == 0 and n > SMALL for n in ends)
         is_worth_it = min(self.widths) < 4 or prod(large.spaces) >= LEAST_BLOCKS
-        fits = large.offsets[-1] <= MOST_SHARED_NBYTES
+        fits = large.offsets[-1] <= shared_nbytes
         return large if is_whole and is_worth_it and fits else self
 
 
@@ -122,7 +123,7 @@ def pitch(size: int, width: int) -> int:
     return size + max(1, 4 // width)
 
 
-def tiled_transpose(root: HloInstruction) -> TiledTranspose | None:
+def tiled_transpose(root: HloInstruction, machine: SimtMachine) -> TiledTranspose | None:
     """How a kernel of this root goes in tiles; None if its rows stay rows, or are short.
 
     What follows the transposes must be elementwise, so that all of it has their dimensions.
@@ -134,8 +135,8 @@ def tiled_transpose(root: HloInstruction) -> TiledTranspose | None:
     alike = [i for i in found if i["dimensions"] == found[0]["dimensions"]]
     if not alike:
         return None
-    tiled = TiledTranspose(tuple(alike[:MOST_TILES]), roots).with_size()
-    return tiled if tiled.offsets[-1] <= MOST_SHARED_NBYTES else None
+    tiled = TiledTranspose(tuple(alike[:MOST_TILES]), roots).with_size(machine.shared_nbytes)
+    return tiled if tiled.offsets[-1] <= machine.shared_nbytes else None
 
 
 def _read_in_step(roots: Sequence[HloInstruction]) -> list[HloInstruction]:
@@ -162,9 +163,9 @@ def _moves_rows(i: HloInstruction) -> bool:
     return min(operand.dims[across], operand.dims[inner]) >= LEAST
 
 
-def transpose_kind(spec: KernelSpec) -> KernelKind | None:
+def transpose_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     """The kind of kernels that transpose, and compute with what they transposed."""
-    tiled = tiled_transpose(spec.computation.root)
+    tiled = tiled_transpose(spec.computation.root, machine)
     if tiled is None:
         return None
     return single(
@@ -237,9 +238,9 @@ class _Thread:
     def _steps(
         self, e: ElementalEmitter, along: int, lanes: int, body: Callable[[_Part], None]
     ) -> None:
-        """A warp goes along the dimension for 32 banks; then come other rows, then the rest."""
+        """Threads go along the dimension for all banks; then come other rows, then the rest."""
         b, size = self.b, self.tiled.size
-        beside = min(max(WARP // lanes, 8), size // lanes)
+        beside = min(max(_BANKS // lanes, 8), size // lanes)
         first = b.mul(b.urem(self.tid, beside), lanes)
         row = b.udiv(self.tid, beside)
         for below in range(0, size, BLOCK // beside):

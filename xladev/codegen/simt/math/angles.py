@@ -1,8 +1,8 @@
 """sin, cos and tan of f32 for this target: f32 all the way, large angles in a branch of their own.
 
 Angles below 2**16 lose a multiple of pi/2 in three parts by fused multiply-adds (Cody and Waite).
-Larger ones, which a warp only looks at if one of its threads has some, multiply their 24 bits by
-those 96 bits of 2/pi that matter to the result, in integers (Payne and Hanek).
+Larger ones, which a sub-group only looks at if one of its threads has some, multiply their 24 bits
+by those 96 bits of 2/pi that matter to the result, in integers (Payne and Hanek).
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ from xladev.codegen.simt.primitives import offer, offers
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
 
+WARP = 32
+"""Threads that multiply together."""
 ROWS, COLUMNS, DEPTH = 16, 8, 16
 SUMS = 4
 LEFT, RIGHT = 4, 2

@@ -27,7 +27,7 @@ from xladev.codegen.simt.target import Emulation, SimtTarget
 from xladev.errors import CompileError
 from xladev.platforms.cuda.codegen import mma_fragments, tensor_cores
 from xladev.platforms.cuda.codegen.approximations import APPROXIMATIONS, ptx_definitions
-from xladev.platforms.cuda.codegen.kinds import GENERAL, ON_TENSOR_CORES
+from xladev.platforms.cuda.codegen.kinds import GENERAL, MACHINE, ON_TENSOR_CORES
 from xladev.platforms.cuda.codegen.patches import CUDA_RULES, CUDA_VECTOR_RULES
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -111,6 +111,7 @@ TARGET = SimtTarget(
     name=TRIPLE,
     traits=TRAITS,
     primitives=PRIMITIVES,
+    machine=MACHINE,
     linkage="ptx_kernel",
     entry_attributes=_entry_attributes,
     kinds=ON_TENSOR_CORES,

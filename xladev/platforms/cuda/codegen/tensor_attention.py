@@ -26,7 +26,7 @@ from xladev.codegen.llvm import FLOAT, I16, I32, FunctionBuilder, Value, vector
 from xladev.codegen.matrices import Side
 from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.storage import encode_stored, round_to, store_element
-from xladev.codegen.simt.exchanges import WARP, over_warp
+from xladev.codegen.simt.exchanges import over_subgroup
 from xladev.codegen.simt.kernel_kind import KernelKind, ThreadBuild, single
 from xladev.codegen.simt.kernels.attention_parts import (
     divisor,
@@ -35,6 +35,7 @@ from xladev.codegen.simt.kernels.attention_parts import (
     score_of,
 )
 from xladev.codegen.simt.kernels.attention_shapes import attention_refusal
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.codegen.simt.math.functions import narrow_exp
 from xladev.codegen.simt.primitives import (
     barrier,
@@ -49,6 +50,7 @@ from xladev.platforms.cuda.codegen.mma_fragments import (
     ROWS,
     SUMS,
     TYPES,
+    WARP,
     multiply_fragments,
 )
 
@@ -67,10 +69,10 @@ _QUAD = 4
 """Threads that have parts of the same rows."""
 
 
-def tensor_attention_kind(spec: KernelSpec) -> KernelKind | None:
+def tensor_attention_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     """The kind of a kernel that computes an attention of narrow floats."""
     found = attention_in_kernel(spec.computation.root)
-    if found is None or not _fits(found):
+    if found is None or not _fits(found, machine):
         return None
     blocks = prod(found.batch) * -(-found.rows // QUERIES)
     dimensions = LaunchDimensions((blocks, 1, 1), (THREADS, 1, 1))
@@ -95,10 +97,10 @@ def value_pitch(a: Attention) -> int:
     return _WORD_NBYTES * a.width + 2 * _VECTOR_NBYTES
 
 
-def _fits(a: Attention) -> bool:
+def _fits(a: Attention, machine: SimtMachine) -> bool:
     """Operands whose rows lie at multiples of an access, in sizes of fragments."""
     types = {i.shape.element_type for i in (*a.operands, a.weights)}
-    if len(types) != 1 or not types <= set(TYPES) or attention_refusal(a):
+    if len(types) != 1 or not types <= set(TYPES) or attention_refusal(a, machine):
         return False
     rows = (
         (a.queries.step, a.queries.free, a.queries.batch),
@@ -145,7 +147,7 @@ class _Thread:
         zeros = [b.const(FLOAT, 0.0)] * (2 + SUMS * a.width // COLUMNS)
         with b.carried_loop(0, a.columns, self.keys, initial=[*lows, *zeros]) as loop:
             loop.carry(*self._tile(loop.index, queries, loop.values))
-        sums = (over_warp(b, a.softmax.total, x, _QUAD) for x in loop.values[2:4])
+        sums = (over_subgroup(b, a.softmax.total, x, _QUAD) for x in loop.values[2:4])
         totals = [divisor(b, a, total) for total in sums]
         self._store(totals, loop.values[4:])
 
@@ -295,7 +297,7 @@ class _Thread:
         most = scores[0]
         for score in scores[1:]:
             most = b.intrinsic("maximum", most, score)
-        top = b.intrinsic("maximum", before, over_warp(b, self.a.softmax.greatest, most, _QUAD))
+        top = b.intrinsic("maximum", before, over_subgroup(b, self.a.softmax.greatest, most, _QUAD))
         # where nothing but -inf was seen, differences would be NaN
         return top, b.select(b.fcmp("oeq", top, _LOWEST), 0.0, top)
 

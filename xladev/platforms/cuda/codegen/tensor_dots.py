@@ -18,6 +18,7 @@ from xladev.codegen.scalar.storage import store_element
 from xladev.codegen.simt.kernel_kind import KernelKind, ThreadBuild, single
 from xladev.codegen.simt.kernels.tiled_dots import TiledDot, operand_element, tiled_dot
 from xladev.codegen.simt.launch_plan import BLOCK
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.codegen.simt.primitives import (
     barrier,
     block_number,
@@ -44,7 +45,7 @@ TILE_NBYTES = TILE * PITCH * 2
 LEAST = 16
 
 
-def tensor_dot_kind(spec: KernelSpec) -> KernelKind | None:
+def tensor_dot_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     """How a product of bf16 of some size is computed."""
     dot = spec.computation.root
     if dot.opcode != "dot" or len(dot.operands) != 2:

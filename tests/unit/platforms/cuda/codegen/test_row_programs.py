@@ -9,7 +9,7 @@ from xladev.codegen.simt.kernel import emit_thread_function
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.codegen import nvptx
-from xladev.platforms.cuda.codegen.kinds import kind_of
+from xladev.platforms.cuda.codegen.kinds import MACHINE, kind_of
 from xladev.platforms.cuda.compiler import CudaCompiler
 from xladev.testing.differential import compare_with_evaluator
 from xladev.testing.random_inputs import random_arguments
@@ -129,7 +129,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_results(name, emulated):
     module = parse_module(CASES[name])
-    assert row_program_kind(KernelSpec("k", module.entry)) is not None
+    assert row_program_kind(KernelSpec("k", module.entry), MACHINE) is not None
     strict = CompileOptions(strict=True)
     arguments = random_arguments(module, 0)
     assert compare_with_evaluator(module, arguments, emulated, strict) is None
@@ -169,7 +169,7 @@ def test_a_fold_that_nothing_follows_is_no_row_program():
                    " ROOT r = {t}[{kept}] reduce(x, z), dimensions={{{folded}}}, to_apply=total }}",
                    (4, 128))  # fmt: skip
     spec = KernelSpec("k", parse_module(text).entry)
-    assert row_program_kind(spec) is None
+    assert row_program_kind(spec, MACHINE) is None
     assert kind_of(spec).name == "row fold"
 
 

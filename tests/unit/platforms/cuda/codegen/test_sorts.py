@@ -13,7 +13,7 @@ from xladev.codegen.simt.kernels.sorts import RowSort
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.codegen import nvptx
-from xladev.platforms.cuda.codegen.kinds import kind_of
+from xladev.platforms.cuda.codegen.kinds import MACHINE, kind_of
 from xladev.platforms.cuda.driver.emulated import EmulatedDriver
 from xladev.testing.differential import compare_with_evaluator, run_on_platform
 from xladev.testing.random_inputs import random_arguments
@@ -103,7 +103,8 @@ less {{ {" ".join(f"p{n} = c128[] parameter({n})" for n in range(80))}
 ENTRY e {{ {" ".join(f"{x} = {dims} parameter({n})" for n, x in enumerate(names))}
   ROOT s = ({", ".join([dims] * 40)}) sort({", ".join(names)}), dimensions={{0}},
     to_apply=less }}"""
-    rows = RowSort(parse_module(re.sub(r"(parameter\(\d+\)) ", r"\1\n", text)).entry.root)
+    root = parse_module(re.sub(r"(parameter\(\d+\)) ", r"\1\n", text)).entry.root
+    rows = RowSort(root, MACHINE.shared_nbytes)
     assert rows.tile == 32
     assert rows.tile * 2 * 40 * 16 <= 48 << 10
 

@@ -12,7 +12,7 @@ from xladev.codegen.simt.kernels import transposes
 from xladev.codegen.simt.kernels.transposes import tiled_transpose
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
-from xladev.platforms.cuda.codegen.kinds import kind_of
+from xladev.platforms.cuda.codegen.kinds import MACHINE, kind_of
 from xladev.platforms.cuda.compiler import CudaCompiler
 from xladev.testing.differential import compare_with_evaluator, run_on_platform
 from xladev.testing.random_inputs import random_arguments
@@ -33,7 +33,7 @@ ENTRY e {{
 @pytest.mark.parametrize("order", [o for o in itertools.permutations(range(3)) if o[-1] != 2])
 def test_permutations(order, emulated):
     module = parse_module(transpose((17, 33, 40), order))
-    assert tiled_transpose(module.entry.root) is not None
+    assert tiled_transpose(module.entry.root, MACHINE) is not None
     strict = CompileOptions(strict=True)
     arguments = random_arguments(module, 0)
     assert compare_with_evaluator(module, arguments, emulated, strict) is None
@@ -96,7 +96,7 @@ ENTRY e {
   ROOT r = s32[40,20,30] add(t, u)
 }"""
     module = parse_module(text)
-    tiled = tiled_transpose(module.entry.root)
+    tiled = tiled_transpose(module.entry.root, MACHINE)
     assert tiled is not None
     assert len(tiled.transposes) == 1
     arguments = random_arguments(module, 0)
@@ -105,11 +105,12 @@ ENTRY e {
 
 @pytest.mark.parametrize("dims", [(4, 40), (40, 4), (0, 40)])
 def test_thin_ones_are_loops(dims):
-    assert tiled_transpose(parse_module(transpose(dims, (1, 0))).entry.root) is None
+    assert tiled_transpose(parse_module(transpose(dims, (1, 0))).entry.root, MACHINE) is None
 
 
 def test_rows_that_stay_rows_are_loops():
-    assert tiled_transpose(parse_module(transpose((20, 20, 20), (1, 0, 2))).entry.root) is None
+    root = parse_module(transpose((20, 20, 20), (1, 0, 2))).entry.root
+    assert tiled_transpose(root, MACHINE) is None
 
 
 WIDE = {
@@ -134,7 +135,7 @@ def test_neighbours_go_together(name, emulated):
 
 def test_large_tiles_in_large_arrays(emulated, assembled):
     text = transpose((1032, 1056), (1, 0))
-    tiled = tiled_transpose(parse_module(text).entry.root)
+    tiled = tiled_transpose(parse_module(text).entry.root, MACHINE)
     assert tiled is not None
     assert tiled.size == 64
     module = parse_module(text)
