@@ -22,26 +22,26 @@ class TargetTraits:
     Attributes:
         triple: LLVM target triple; empty to leave it to whoever compiles the text.
         data_layout: LLVM data layout string; empty likewise.
-        has_half_conversion: half <-> float conversion is an instruction (x86 F16C, aarch64, PTX).
+        has_half_conversion: half <-> float conversion is an instruction (x86 F16C, aarch64, GPUs).
             Where it is not, LLVM would call a runtime library, so bit arithmetic is emitted.
-        has_bfloat_conversion: bfloat <-> float conversion is an instruction (PTX); where it is not,
-            bit arithmetic is emitted.
+        has_bfloat_conversion: bfloat <-> float conversion is an instruction (GPUs); where it is
+            not, bit arithmetic is emitted.
         has_indexed_vectors: a lane whose number is known at run time alone costs little. Where it
-            does not (PTX, whose registers have no index), loops over lanes are written out.
+            does not (GPUs, whose registers have no index), loops over lanes are written out.
         has_scaling: x86's AVX-512: ``x * 2**n`` is an instruction.
         has_byte_products: four products of bytes and their sum are an instruction (x86 VNNI), in
             vectors of 64 bytes.
         has_bfloat_products: two products of bf16 and their sum are an instruction (x86
             AVX512-BF16), in vectors of 64 bytes.
         has_extremes: the larger of two floats, NaN kept and -0 below 0, is an instruction
-            (aarch64, wasm32, PTX, not x86).
-        has_prefetch: memory can be asked for before it is read (not PTX, where other threads run
+            (aarch64, wasm32, GPUs, not x86).
+        has_prefetch: memory can be asked for before it is read (not GPUs, where other threads run
             meanwhile).
         missing: names of intrinsics for which LLVM would call the mathematical library; code that
             computes the same is emitted instead (`portable.py`).
         vector_nbytes: bytes of the widest vector register.
         array_alignment: bytes to which arrays are aligned, where vectors must be aligned too and
-            LLVM has to be told of it (PTX); 0 where it does not matter.
+            LLVM has to be told of it (GPUs); 0 where it does not matter.
         pointer_nbytes: bytes of an address in memory.
         function_attributes: attributes of every function defined.
         functions: the target's own mathematical functions.

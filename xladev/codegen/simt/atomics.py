@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xladev.codegen.llvm import VOID, FunctionBuilder, Value
+from xladev.codegen.simt.machine import SimtMachine
 from xladev.hlo.dtype import Kind, PrimitiveType
 from xladev.hlo.ir import HloComputation
 
 WIDTHS = (32, 64)
-"""Bits of the integers that a device updates at once."""
+"""Bits of the integers that there are definitions for."""
 
 _UNSIGNED: Mapping[str, str] = MappingProxyType(
     {"add": "add", "and": "and", "or": "or", "xor": "xor", "maximum": "umax", "minimum": "umin"}
@@ -22,11 +23,11 @@ OPERATIONS = ("add", "and", "or", "xor", "max", "min", "umax", "umin")
 _CHOICES = {"max": "sgt", "min": "slt", "umax": "ugt", "umin": "ult"}
 
 
-def atomic_operation(combiner: HloComputation, dtype: PrimitiveType) -> str:
-    """The operation that a computation of two scalars is; empty if there is none such."""
+def atomic_operation(combiner: HloComputation, dtype: PrimitiveType, machine: SimtMachine) -> str:
+    """The operation that a computation of two scalars is; empty if a device has none such."""
     root = combiner.root
     plain = len(combiner.instructions) == 3 and set(root.operands) == set(combiner.parameters)
-    integers = dtype.kind in (Kind.SINT, Kind.UINT) and dtype.bits in WIDTHS
+    integers = dtype.kind in (Kind.SINT, Kind.UINT) and dtype.bits in machine.atomic_bits
     if not plain or not integers or root.shape.element_type is not dtype:
         return ""
     return (_SIGNED if dtype.is_signed else _UNSIGNED).get(root.opcode, "")

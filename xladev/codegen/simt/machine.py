@@ -18,6 +18,7 @@ class SimtMachine:
         subgroup: threads that exchange values without shared memory, and wait for each other
             without barriers to do so: a warp, a wave, a SIMD group; one of `SUBGROUPS`.
         shared_nbytes: static shared memory that a block may have.
+        atomic_bits: widths of integers in memory that are combined in one step.
 
     Raises:
         ArgumentError: sub-groups of another size.
@@ -25,6 +26,7 @@ class SimtMachine:
 
     subgroup: int = 32
     shared_nbytes: int = 48 << 10
+    atomic_bits: tuple[int, ...] = (32, 64)
 
     def __post_init__(self) -> None:
         if self.subgroup not in SUBGROUPS:

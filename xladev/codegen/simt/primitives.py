@@ -36,7 +36,7 @@ def thread_number(b: FunctionBuilder, block: int, count: int) -> Value:
         count: threads that are numbered; where 32 bits hold them, 32 bits are computed with.
     """
     wide = I64 if count > 2**31 - 1 else I32
-    block_number = b.resize(_ask(b, "xd.ctaid.x"), wide, signed=False)
+    block_number = b.resize(_ask(b, "xd.block.x"), wide, signed=False)
     within = b.resize(_ask(b, "xd.tid.x"), wide, signed=False)
     number = b.binary("add nuw nsw", b.binary("mul nuw nsw", block_number, block), within)
     return b.resize(number, I64, signed=False)
@@ -105,7 +105,7 @@ def thread_in_block(b: FunctionBuilder) -> Value:
 
 def block_number(b: FunctionBuilder) -> Value:
     """The number of this block, as i64."""
-    return b.resize(_ask(b, "xd.ctaid.x"), I64, signed=False)
+    return b.resize(_ask(b, "xd.block.x"), I64, signed=False)
 
 
 def _resume(b: FunctionBuilder) -> None:

@@ -14,6 +14,12 @@ from xladev.codegen.simt.approximations import Approximation
 from xladev.codegen.simt.kernel_kind import KernelKind, Recogniser
 from xladev.codegen.simt.kinds import KINDS, PRODUCTS, kind_of
 from xladev.codegen.simt.machine import SimtMachine
+from xladev.errors import CompileError
+
+REQUIRED = frozenset(
+    {"xd.tid.x", "xd.block.x", "xd.barrier", "xd.exchange", "xd.shuffle", "xd.shared"}
+)
+"""Primitives that every target defines."""
 
 EntryAttributes = Callable[[int, int], str]
 """LLVM attributes of a kernel's entry, from the threads of a block and the blocks that should be
@@ -50,11 +56,15 @@ class SimtTarget:
         machine: how kernels are spread over it.
         primitives: definitions in LLVM's assembly, by symbol; see `primitives`.
         linkage: of a kernel's entry, such as a calling convention.
+        array_space: address space of the arrays that an entry is given; flat addresses reach it.
         entry_attributes: of a kernel's entry.
         kinds: of kernels, most particular first; what none of them knows is a loop.
         rules: code for opcodes that are not elementwise, by opcode.
         vector_rules: the same, of vectors.
         emulation: what the emulator has to know.
+
+    Raises:
+        CompileError: a primitive of `REQUIRED` is missing.
     """
 
     name: str
@@ -62,11 +72,21 @@ class SimtTarget:
     primitives: Mapping[str, str]
     machine: SimtMachine = SimtMachine()
     linkage: str = ""
+    array_space: int = 0
     entry_attributes: EntryAttributes = no_attributes
     kinds: Sequence[Recogniser] = (*KINDS, *PRODUCTS)
     rules: Mapping[str, ElementRule] = field(default_factory=lambda: ELEMENT_RULES)
     vector_rules: Mapping[str, ElementRule] = field(default_factory=lambda: VECTOR_RULES)
     emulation: Emulation = field(default_factory=Emulation)
+
+    def __post_init__(self) -> None:
+        missing = sorted(REQUIRED - set(self.primitives))
+        if missing:
+            raise CompileError(
+                f"target {self.name} does not define {', '.join(missing)}",
+                why="kernels of any kind may ask for them",
+                hint="docs/reference/simt.md says what each of them does",
+            )
 
     def kind_of(self, spec: KernelSpec) -> KernelKind:
         """How a kernel is computed."""

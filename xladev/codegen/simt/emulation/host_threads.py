@@ -50,8 +50,11 @@ def _field(symbol: str, index: int) -> str:
 PRIMITIVES: Mapping[str, str] = MappingProxyType(
     {
         "xd.tid.x": _field("xd.tid.x", 0),
-        "xd.ctaid.x": _field("xd.ctaid.x", 1),
+        "xd.block.x": _field("xd.block.x", 1),
         **HOST_ATOMICS,
+        # threads suspend there: their calls are rewritten before definitions are looked for
+        "xd.barrier": "",
+        "xd.exchange": "",
     }
 )
 """Definitions by name, of what all targets have."""

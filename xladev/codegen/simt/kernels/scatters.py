@@ -59,7 +59,7 @@ def scatter_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
         return None
     if _never_meet(i):
         return KernelKind("scatter of apart", (*copy_stages(spec), Stage(_each_update)))
-    if _operation(i):
+    if _operation(i, machine):
         return KernelKind("scatter by atomics", (*copy_stages(spec), Stage(_each_atomic_update)))
     if i.operands[0].shape.size * prod(batch_sizes(i)) > MOST_LOOKED_AT and can_be_ordered(i):
         return ordered_scatter(spec, machine)
@@ -71,10 +71,10 @@ def _never_meet(i: HloInstruction) -> bool:
     return prod(batch_sizes(i)) <= 1 or (i["unique_indices"] and starts_tell_apart(i))
 
 
-def _operation(i: HloInstruction) -> str:
+def _operation(i: HloInstruction, machine: SimtMachine) -> str:
     if operand_count(i) != 1:
         return ""
-    return atomic_operation(i["to_apply"], i.operands[0].shape.element_type)
+    return atomic_operation(i["to_apply"], i.operands[0].shape.element_type, machine)
 
 
 def _each_update(t: ThreadBuild) -> LaunchDimensions:
@@ -99,7 +99,9 @@ def _each_atomic_update(t: ThreadBuild) -> LaunchDimensions:
     def change(at: Index, full: Index) -> None:
         place = t.e.at.value(result.offset(t.b, at))
         value = real_of(t.e.element(i.operands[2], full), "an update")
-        atomic_update(t.b, _operation(i), t.b.element_address(result.base, place, stored), value)
+        atomic_update(
+            t.b, _operation(i, t.machine), t.b.element_address(result.base, place, stored), value
+        )
 
     return _each_target(t, change)
 

@@ -8,11 +8,12 @@ table here is computed by the polynomials that all targets share.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import e, log, log2
 from types import MappingProxyType
 
 from xladev.codegen.llvm import FLOAT, FunctionBuilder, Value
+from xladev.codegen.llvm.target import FunctionTable
 from xladev.codegen.math import coefficients as c
 from xladev.codegen.math.exponential import exp_single
 from xladev.codegen.math.logarithm import log1p_by, log_finite_single
@@ -168,45 +169,56 @@ def _narrow_divide(b: FunctionBuilder, args: _Args) -> Value:
     return _approximate(b, "div", *args)
 
 
-_SINGLE: Mapping[str, FloatEmitter] = MappingProxyType(
+_Choice = tuple[FloatEmitter, str]
+"""Code, and the approximations that it asks for."""
+_SINGLE: Mapping[str, _Choice] = MappingProxyType(
     {
-        "cosine": _only_single("cos", angles.cosine),
-        "erf": _only_single("erf", _erf),
-        "exponential": _only_single("exp", _exp),
-        "log-plus-one": _only_single("log1p", _log1p),
-        "logistic": _only_single("logistic", _logistic),
-        "rsqrt": _rsqrt,
-        "sine": _only_single("sin", angles.sine),
-        "tan": _only_single("tan", _tan),
-        "tanh": _only_single("tanh", _tanh),
+        "cosine": (_only_single("cos", angles.cosine), ""),
+        "erf": (_only_single("erf", _erf), "ex2"),
+        "exponential": (_only_single("exp", _exp), "ex2"),
+        "log-plus-one": (_only_single("log1p", _log1p), "rcp"),
+        "logistic": (_only_single("logistic", _logistic), "rcp"),
+        "rsqrt": (_rsqrt, "rsqrt"),
+        "sine": (_only_single("sin", angles.sine), ""),
+        "tan": (_only_single("tan", _tan), "rcp"),
+        "tanh": (_only_single("tanh", _tanh), "ex2 rcp"),
     }
 )
-_HALF: Mapping[str, FloatEmitter] = MappingProxyType(
+_NARROW: Mapping[str, _Choice] = MappingProxyType(
     {
-        **_SINGLE,
-        "divide": _narrow_divide,
-        "exponential": _narrow_exp,
-        "logistic": _half_logistic,
-        "sqrt": _narrow_sqrt,
+        "divide": (_narrow_divide, "div"),
+        "exponential": (_narrow_exp, "ex2"),
+        "logistic": (_half_logistic, "ex2 rcp"),
+        "sqrt": (_narrow_sqrt, "sqrt"),
     }
 )
-_TABLES: Mapping[str, Mapping[str, FloatEmitter]] = MappingProxyType(
+_BFLOAT: Mapping[str, _Choice] = MappingProxyType(
     {
-        "f32": _SINGLE,
-        "f16": _HALF,
-        "bf16": MappingProxyType(
-            {
-                **_HALF,
-                "log": _bfloat_log,
-                "logistic": _bfloat_logistic,
-                "tanh": _narrow_tanh,
-            }
-        ),
+        "log": (_bfloat_log, "lg2"),
+        "logistic": (_bfloat_logistic, "ex2 rcp"),
+        "tanh": (_narrow_tanh, "tanh"),
     }
 )
+_TABLES: Mapping[str, tuple[Mapping[str, _Choice], ...]] = MappingProxyType(
+    {"f32": (_SINGLE,), "f16": (_NARROW, _SINGLE), "bf16": (_BFLOAT, _NARROW, _SINGLE)}
+)
+"""By HLO type; what comes first is chosen, if the target has what it asks for."""
 
 
-def target_functions(opcode: str, dtype: str) -> FloatEmitter | None:
-    """This target's code for an opcode on an HLO float type; None for the shared code."""
-    table = _TABLES.get(dtype)
-    return None if table is None else table.get(opcode)
+def functions_with(primitives: Collection[str]) -> FunctionTable:
+    """A target's own code for opcodes on HLO float types; what is in no table is shared code.
+
+    Args:
+        primitives: approximations that the target defines, such as ``xd.ex2``. They may be as wrong
+            as docs/reference/simt.md says.
+    """
+    known = frozenset(primitives)
+
+    def function(opcode: str, dtype: str) -> FloatEmitter | None:
+        for table in _TABLES.get(dtype, ()):
+            emitter, needed = table.get(opcode, (None, ""))
+            if emitter and known.issuperset(f"xd.{name}" for name in needed.split()):
+                return emitter
+        return None
+
+    return function

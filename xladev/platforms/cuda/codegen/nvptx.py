@@ -19,9 +19,10 @@ from xladev import instrument
 from xladev.codegen.llvm import TargetTraits
 from xladev.codegen.simt import entry
 from xladev.codegen.simt.atomics import device_atomics
+from xladev.codegen.simt.definitions import NO_EXCHANGE, call_of, shared_memory_in
 from xladev.codegen.simt.emulation.host_code import emulated
 from xladev.codegen.simt.kernel import ThreadFunction
-from xladev.codegen.simt.math.functions import target_functions
+from xladev.codegen.simt.math.functions import functions_with
 from xladev.codegen.simt.primitives import ALIGNMENT
 from xladev.codegen.simt.target import Emulation, SimtTarget
 from xladev.errors import CompileError
@@ -40,36 +41,28 @@ TRAITS = TargetTraits(
     has_indexed_vectors=False,
     has_prefetch=False,
     array_alignment=ALIGNMENT,
-    functions=target_functions,
+    functions=functions_with(APPROXIMATIONS),
 )
 
 _INLINE_THRESHOLD = 100_000
 """Calls cost more than code: everything is inlined."""
 
 
-def _register(symbol: str, register: str) -> str:
-    return (
-        f"declare noundef i32 @llvm.nvvm.read.ptx.sreg.{register}()\n"
-        f"define internal i32 @{symbol}(ptr %simt) alwaysinline {{\n"
-        f"  %r = call i32 @llvm.nvvm.read.ptx.sreg.{register}()\n  ret i32 %r\n}}"
-    )
-
+_SHARED_SPACE = 3
+"""Address space of a block's shared memory."""
 
 PRIMITIVES: Mapping[str, str] = MappingProxyType(
     {
         **ptx_definitions(),
-        "xd.tid.x": _register("xd.tid.x", "tid.x"),
-        "xd.ctaid.x": _register("xd.ctaid.x", "ctaid.x"),
+        "xd.tid.x": call_of("xd.tid.x", "llvm.nvvm.read.ptx.sreg.tid.x"),
+        "xd.block.x": call_of("xd.block.x", "llvm.nvvm.read.ptx.sreg.ctaid.x"),
         "xd.barrier": """
 declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent
 define internal void @xd.barrier(ptr %simt) alwaysinline convergent {
   call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
   ret void
 }""",
-        "xd.exchange": """
-define internal void @xd.exchange(ptr %simt, i32 %bits) alwaysinline {
-  ret void
-}""",
+        "xd.exchange": NO_EXCHANGE,
         "xd.shuffle": """
 declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32) convergent
 define internal i32 @xd.shuffle(ptr %simt, i32 %bits, i32 %mask) alwaysinline convergent {
@@ -79,11 +72,7 @@ define internal i32 @xd.shuffle(ptr %simt, i32 %bits, i32 %mask) alwaysinline co
         **device_atomics("device"),
         tensor_cores.SYMBOL: tensor_cores.NVPTX,
         **mma_fragments.NVPTX,
-        "xd.shared": """
-@xd.shared.memory = internal addrspace(3) global [SHARED_NBYTES x i8] undef, align 16
-define internal ptr @xd.shared(ptr %simt) alwaysinline {
-  ret ptr addrspacecast (ptr addrspace(3) @xd.shared.memory to ptr)
-}""",
+        "xd.shared": shared_memory_in(_SHARED_SPACE),
     }
 )
 """Definitions by name."""
