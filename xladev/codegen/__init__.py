@@ -1,7 +1,8 @@
 """LLVM emission shared by backends.
 
 `codegen.llvm` builds LLVM assembly as text; `codegen.scalar` emits HLO elements; `codegen.math`
-emits mathematical functions. Nothing here imports LLVM: a platform compiles the text.
+emits mathematical functions; `codegen.simt` writes kernels for devices of blocks and threads. A
+platform compiles the text: nothing imports LLVM here but `codegen.simt.emulation`, which runs it.
 
 A kernel that adds one to n floats::
 
