@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.gpu.test_on_gpu import device, pytestmark  # noqa: F401
-from tests.unit.platforms.cuda.codegen.test_tiled_dots import DOTS as TILED
+from tests.unit.codegen.simt.kernels.test_tiled_dots import DOTS as TILED
 from tests.unit.platforms.cuda.libraries import test_convolutions as convolutions
 from tests.unit.platforms.cuda.libraries import test_cudnn_calls as cudnn
 from tests.unit.platforms.cuda.libraries import test_factorisations as factorisations

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.platforms.cuda.codegen.test_tiled_dots import PLAIN, dot
+from tests.unit.codegen.simt.kernels.test_tiled_dots import PLAIN, dot
 from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.options import CompileOptions

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.unit.platforms.cuda.codegen.test_row_folds import reduction
+from tests.unit.codegen.simt.folds.test_row_folds import reduction
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module

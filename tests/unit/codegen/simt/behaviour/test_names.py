@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-CODEGEN = Path(__file__).parents[4] / "xladev" / "codegen"
+CODEGEN = Path(__file__).parents[5] / "xladev" / "codegen"
 OWN = re.compile(r"nvvm|ptx|cuda|nvidia|amdgcn|spirv|\bsm_\d*", re.IGNORECASE)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.platforms.cuda.codegen.test_row_folds import reduction
+from tests.unit.codegen.simt.folds.test_row_folds import reduction
 from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.options import CompileOptions
