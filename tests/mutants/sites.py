@@ -25,6 +25,8 @@ TARGETS = (
     *(f"xladev/platforms/template_npu/{n}.py" for n in ("compiler", "emitter", "support")),
 )
 """The CPU's emitters and the template's compiler."""
+NOT_RUN = "xladev/codegen/simt/**/*.py"
+"""What neither of them runs."""
 
 FAMILIES = (("operator", "name"), ("constant",), ("comparison", "condition", "logic"))
 SEED = 20261121
@@ -92,7 +94,8 @@ def parsed(path: Path) -> ast.Module:
 
 def target_files() -> list[Path]:
     """Files that mutants are drawn from."""
-    return sorted({p for pattern in TARGETS for p in ROOT.glob(pattern)})
+    found = {p for pattern in TARGETS for p in ROOT.glob(pattern)}
+    return sorted(found.difference(ROOT.glob(NOT_RUN)))
 
 
 @cache

@@ -116,6 +116,12 @@ def test_every_file_has_sites_that_compile() -> None:
             assert mutated(site).co_filename == str(path)
 
 
+def test_no_mutant_is_drawn_where_no_server_would_run_it() -> None:
+    files = {path.relative_to(ROOT).as_posix() for path in target_files()}
+    assert "xladev/codegen/elemental/reduction.py" in files
+    assert not [name for name in files if "/simt/" in name]
+
+
 def test_a_mutant_on_record_whose_source_is_gone_fails() -> None:
     """Its test must not be skipped, and the worker is not asked for anything."""
     lost = Entry(replace(drawn()[0], scope="nowhere"), Verdict("caught", "a::case"))

@@ -203,7 +203,7 @@ def test_a_shuffle_across_subgroups_is_found(monkeypatch):
     wrong = replace(TARGETS["16 wide"], machine=WAVES.machine)
     device = emulated(TARGETS["16 wide"])
     monkeypatch.setattr(targets, "emulated", lambda target: replace(device, machine=wrong.machine))
-    with pytest.raises(AssertionError, match="another warp"):
+    with pytest.raises(AssertionError, match="another sub-group"):
         results_of(module, random_arguments(module, 0), wrong)
 
 

@@ -20,7 +20,7 @@ OFFERS_NBYTES = 4 * MOST_OFFERED
 DIVERGENCE = {
     -2: "a barrier that not all threads reach",
     -3: "a shuffle that not all threads reach",
-    -5: "a shuffle with threads of another warp",
+    -5: "a shuffle with threads of another sub-group",
 }
 """Array numbers of faults that are no accesses."""
 
@@ -214,7 +214,7 @@ entry:
   %shadow.place = getelementptr i8, ptr %contexts, i64 40
   %shadow = load ptr, ptr %shadow.place
   %threads.more = add i64 %threads, LAST_LANE
-  %warps = lshr i64 %threads.more, LANE_BITS
+  %subgroups = lshr i64 %threads.more, LANE_BITS
   br label %round
 round:
   %r = phi i64 [0, %entry], [%r1, %on]
@@ -222,32 +222,32 @@ round:
   %shift = add i64 %first, %r
   br label %turn
 turn:
-  %t = phi i64 [0, %round], [%t1, %warp.done]
+  %t = phi i64 [0, %round], [%t1, %subgroup.done]
   %stepped = mul i64 %t, %step
   %shifted = add i64 %stepped, %shift
-  %n = urem i64 %shifted, %warps
+  %n = urem i64 %shifted, %subgroups
   %w = shl i64 %n, LANE_BITS
   %w32 = add i64 %w, SUBGROUP
   %is.last = icmp slt i64 %threads, %w32
   %end = select i1 %is.last, i64 %threads, i64 %w32
   %size = sub i64 %end, %w
-  br i1 %started, label %warp, label %go
+  br i1 %started, label %subgroup, label %go
 go:
   call void @xd.resume(ptr %handles, i64 %w, i64 %end)
-  br label %warp
-warp:
+  br label %subgroup
+subgroup:
   %waiting = call i64 @xd.count(ptr %contexts, i64 %w, i64 %end, i32 2)
   %none = icmp eq i64 %waiting, 0
-  br i1 %none, label %warp.done, label %exchange
+  br i1 %none, label %subgroup.done, label %exchange
 exchange:
   %whole = icmp eq i64 %waiting, %size
-  br i1 %whole, label %exchanged, label %split.warp
+  br i1 %whole, label %exchanged, label %split.subgroup
 exchanged:
   call void @xd.resume(ptr %handles, i64 %w, i64 %end)
-  br label %warp
-warp.done:
+  br label %subgroup
+subgroup.done:
   %t1 = add i64 %t, 1
-  %more = icmp ult i64 %t1, %warps
+  %more = icmp ult i64 %t1, %subgroups
   br i1 %more, label %turn, label %all
 all:
   %done = call i64 @xd.count(ptr %contexts, i64 0, i64 %threads, i32 3)
@@ -261,7 +261,7 @@ on:
   call void @xd.next.epoch(ptr %shadow)
   %r1 = add i64 %r, 1
   br label %round
-split.warp:
+split.subgroup:
   call void @xd.forget.faults(ptr %contexts)
   call void @xd.fault(ptr %contexts, i64 -3, i64 %w, i64 %waiting)
   br label %leave

@@ -182,7 +182,7 @@ def test_a_wrong_shuffle_mask_is_caught():
 
 def test_a_shuffle_between_warps_is_reported():
     failure = run(lambda text: text.replace("i32 16)", "i32 48)"))[1]
-    assert "a shuffle with threads of another warp, in block" in failure
+    assert "a shuffle with threads of another sub-group, in block" in failure
 
 
 def test_a_barrier_that_some_threads_skip_is_reported():
