@@ -25,7 +25,7 @@ _COSTS: Mapping[str, int] = MappingProxyType(
     {
         **dict.fromkeys(
             ("exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic",
-             "erf", "power", "cosine", "sine", "tan", "atan2", "cbrt", "remainder", "expm1"),
+             "erf", "power", "cosine", "sine", "tan", "atan2", "cbrt", "remainder"),
             10,
         ),
         **dict.fromkeys(("divide", "sqrt", "rsqrt"), 4),
