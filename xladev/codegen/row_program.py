@@ -25,7 +25,8 @@ _COSTS: Mapping[str, int] = MappingProxyType(
     {
         **dict.fromkeys(
             ("exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic",
-             "erf", "power", "cosine", "sine", "tan", "atan2", "cbrt", "remainder"),
+             "erf", "power", "cosine", "sine", "tan", "atan2", "cbrt", "remainder", "exp2", "log2",
+             "acos", "asin", "acosh", "asinh", "atanh", "cosh", "sinh"),
             10,
         ),
         **dict.fromkeys(("divide", "sqrt", "rsqrt"), 4),

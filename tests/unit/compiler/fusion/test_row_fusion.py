@@ -8,6 +8,8 @@ from xladev.codegen.row_program import row_program
 from xladev.compiler.buffers.in_place import in_place_pairs
 from xladev.compiler.fusion.row_fusion import RowFusion
 from xladev.hlo.ir import HloInstruction, HloModule
+from xladev.hlo.opdef import Tolerance
+from xladev.hlo.opset import OPSET
 from xladev.hlo.text import parse_module
 
 HEAD = """HloModule rows
@@ -45,6 +47,19 @@ def test_a_softmax_is_one_kernel() -> None:
     assert [len(phase.folds) for phase in program.phases] == [1, 1]
     assert [[i.opcode for i in phase.stores] for phase in program.phases] == [[], ["exponential"]]
     assert in_place_pairs(kernel["calls"]) == {(0, 0)}
+
+
+FUNCTIONS = [n for n, op in OPSET.items() if op.elementwise and op.tolerance is Tolerance.FUNCTION]
+
+
+@pytest.mark.parametrize("opcode", ["remainder", *FUNCTIONS])
+def test_functions_are_kept_for_the_next_pass_over_the_row(opcode: str) -> None:
+    operands = ", ".join(["d"] * OPSET[opcode].arity_range[0])
+    (kernel,) = fusions(rows(SOFTMAX.replace("exponential(d)", f"{opcode}({operands})")))
+    program = row_program(kernel["calls"])
+    assert program is not None
+    kept = [] if opcode in ("sqrt", "rsqrt") else [opcode]
+    assert [[i.opcode for i in phase.stores] for phase in program.phases] == [[], kept]
 
 
 def test_values_that_others_read_are_left_out() -> None:

@@ -24,7 +24,8 @@ _ELEMENT_NS: Mapping[str, float] = MappingProxyType(
         **dict.fromkeys(("parameter", "constant", "tuple", "bitcast", "broadcast", "iota"), 0.0),
         **dict.fromkeys(("exponential", "log", "tanh", "logistic", "erf", "rsqrt", "sqrt", "cbrt",
                          "cosine", "sine", "tan", "power", "atan2", "exponential-minus-one",
-                         "log-plus-one", "divide", "remainder"), 0.5),
+                         "log-plus-one", "divide", "remainder", "exp2", "log2", "acos", "asin",
+                         "acosh", "asinh", "atanh", "cosh", "sinh"), 0.5),
         **dict.fromkeys(("gather", "dynamic-slice", "transpose", "pad", "concatenate"), _COPIED_NS),
     }
 )  # fmt: skip
