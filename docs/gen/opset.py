@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from types import MappingProxyType
 
+from xladev.hlo.expense import INSTRUCTION
 from xladev.hlo.opdef import VARIADIC, Attr, OpDef
 from xladev.hlo.opset import OPSET
 
@@ -16,9 +17,9 @@ HEAD = """\
 
 The {count} opcodes of HLO, as xladev reads, checks and evaluates them. An attribute in brackets may
 be left out; `instruction["NAME"]` is then what is named as absent. [Values of
-attributes](attributes.md) says what each kind is in Python. [Numerics](numerics.md) explains how
-closely backends must agree, and [Add an opcode](../how-to/add-an-opcode.md) where all of this comes
-from.
+attributes](attributes.md) says what each kind is in Python, [Numerics](numerics.md) how closely
+backends must agree, `xladev/hlo/expense.py` what an expense of 1 is, and [Add an
+opcode](../how-to/add-an-opcode.md) where all of this comes from.
 """
 
 _DOT, _INDICES = "dimension-numbers-of-dot", "dimension-numbers-of-gather-and-scatter"
@@ -73,6 +74,9 @@ def _section(op: OpDef) -> str:
         lines.append(f"- Attributes: {', '.join(map(_attr, op.attrs))}.")
     lines.extend(f"- Form: {form}" for form in op.forms)
     lines.append(f"- Backends agree: {op.tolerance.value}.")
+    if op.elementwise or op.expense != INSTRUCTION:
+        whose = "largest operand" if op.over_operands else "result"
+        lines.append(f"- Expense: {op.expense} for an element of the {whose}.")
     traits = [
         name
         for name, holds in (("elementwise", op.elementwise), ("has a side effect", op.side_effect))

@@ -11,14 +11,9 @@ from dataclasses import dataclass
 from xladev.codegen.matrices import Side
 from xladev.codegen.softmax import Softmax
 from xladev.hlo.dtype import PrimitiveType
+from xladev.hlo.expense import INSTRUCTION
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape
-
-_CHEAP = frozenset(
-    {"add", "and", "compare", "convert", "maximum", "minimum", "multiply", "negate", "not", "or",
-     "select", "subtract", "xor"}
-)  # fmt: skip
-"""What may be computed anew for each score though it has fewer elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +115,9 @@ class Attention:
         if i.opcode == "broadcast":
             order = i["dimensions"]
             return not self.is_score(i.operands[0]) or tuple(order) == tuple(sorted(order))
-        is_cheap = i.op.elementwise and (self.is_score(i) or i.opcode in _CHEAP)
-        return i.opcode == "iota" or is_cheap
+        if i.op.elementwise:  # with fewer elements, each score computes what another one does too
+            return self.is_score(i) or i.op.expense <= INSTRUCTION
+        return i.opcode == "iota"
 
 
 def _kept(shape: Shape) -> tuple[int, ...]:

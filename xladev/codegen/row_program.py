@@ -7,11 +7,10 @@ of row values. A value's level is the number of folds that must be done before i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from types import MappingProxyType
 
 from xladev.codegen.folds import fold_of
 from xladev.hlo.ir import HloComputation, HloInstruction
@@ -21,17 +20,6 @@ LEAST_ROW = 32
 MOST_NBYTES = 1 << 16
 """Bytes of a row in the widest of its types; longer ones would not stay in the cache."""
 
-_COSTS: Mapping[str, int] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            ("exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic",
-             "erf", "power", "cosine", "sine", "tan", "atan2", "cbrt", "remainder", "exp2", "log2",
-             "acos", "asin", "acosh", "asinh", "atanh", "cosh", "sinh"),
-            10,
-        ),
-        **dict.fromkeys(("divide", "sqrt", "rsqrt"), 4),
-    }
-)  # fmt: skip
 _STORE_FROM = 8
 """Cost of an element from which it is kept for a later pass over the row."""
 
@@ -195,10 +183,15 @@ class RowProgram:
     def _cost(self, i: HloInstruction) -> int:
         """Roughly, instructions for one element from what lies in memory."""
         if i not in self._costs:
-            own = 1 if i.op.elementwise or i.opcode == "parameter" else 0
-            own = _COSTS.get(i.opcode, own)
-            self._costs[i] = own + sum(self._cost(o) for o in self._operands(i))
+            self._costs[i] = _own_cost(i) + sum(self._cost(o) for o in self._operands(i))
         return self._costs[i]
+
+
+def _own_cost(i: HloInstruction) -> int:
+    """Its expense; 1 for what is not expensive, and for an element that is read."""
+    if not i.op.elementwise:
+        return int(i.opcode == "parameter")
+    return i.op.expense if i.op.is_expensive else 1
 
 
 def row_program(computation: HloComputation) -> RowProgram | None:

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, NoReturn, Protocol
 
 from xladev.errors import ShapeError
+from xladev.hlo.expense import DIVISION, INSTRUCTION
 from xladev.hlo.literal import Value
 from xladev.hlo.shape import Shape
 
@@ -191,6 +192,9 @@ class OpDef:
         evaluate: its meaning in NumPy; None where ``exempt`` says why.
         category: chapter of the reference page and of the conformance suite; it also says whether
             a result without elements needs no evaluation (`hlo/evaluator.py`).
+        expense: simple operations for one element of the result, about: a grade of
+            `hlo/expense.py`, which every cost model reads.
+        over_operands: True if that is for one element of the largest operand instead.
         elementwise: True if each result element depends on the same element of each operand.
         side_effect: True if it may not be removed, merged or reordered.
         tolerance: how closely a backend must agree with the evaluator.
@@ -210,6 +214,8 @@ class OpDef:
     infer: InferFn | None = None
     evaluate: EvaluateFn | None = None
     category: str = ""
+    expense: int = INSTRUCTION
+    over_operands: bool = False
     elementwise: bool = False
     side_effect: bool = False
     tolerance: Tolerance = Tolerance.EXACT
@@ -235,6 +241,15 @@ class OpDef:
             known = ", ".join(self.by_name) or "none"
             raise ShapeError(f"{self.name} has no attribute {name!r}", hint=f"it has: {known}")
         return found
+
+    @property
+    def is_expensive(self) -> bool:
+        """True if an element is better kept than computed again.
+
+        As `InstructionFusion::IsExpensive` in xla/service/instruction_fusion.cc, but that calls
+        sines, cosines and moves cheap, and divisions of integers by constants.
+        """
+        return self.expense >= DIVISION
 
     @property
     def arity_range(self) -> tuple[int, int]:

@@ -6,13 +6,8 @@ the value itself would: writing it would be the only difference.
 
 from __future__ import annotations
 
+from xladev.hlo.expense import PAIR
 from xladev.hlo.ir import HloInstruction
-
-_CHEAP = frozenset({
-    "abs", "add", "and", "broadcast", "ceil", "clamp", "compare", "convert", "floor", "maximum",
-    "minimum", "multiply", "negate", "not", "or", "select", "subtract", "xor",
-})  # fmt: skip
-"""Opcodes of one or two machine instructions for a vector."""
 
 
 def is_worth_copying(value: HloInstruction, least_nbytes: int) -> bool:
@@ -22,12 +17,17 @@ def is_worth_copying(value: HloInstruction, least_nbytes: int) -> bool:
         value: what several kernels read.
         least_nbytes: size from which writing it costs more than another step in each of them.
     """
-    if value.opcode not in _CHEAP or not value.shape.is_array:
+    if not _is_cheap(value) or not value.shape.is_array:
         return False
     if value.shape.nbytes < least_nbytes:
         return False
     large = {o for o in value.operands if o.shape.size == value.shape.size and not _is_spread(o)}
     return len(large) <= 1 and all(o.shape.nbytes <= value.shape.nbytes for o in large)
+
+
+def _is_cheap(value: HloInstruction) -> bool:
+    """True for one or two machine instructions for a vector."""
+    return value.opcode == "broadcast" or (value.op.elementwise and value.op.expense <= PAIR)
 
 
 def _is_spread(operand: HloInstruction) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from xladev.hlo import dtype as dt
+from xladev.hlo.expense import DIVISION, FUNCTION, INSTRUCTION, SEQUENCE
 from xladev.hlo.literal import Array
 from xladev.hlo.numerics import complexes, integers
 from xladev.hlo.numerics.precision import narrow, pointwise, raise_precision, widen
@@ -134,6 +135,7 @@ def _op(
     summary: str,
     kinds: rules.Kinds,
     function: Function,
+    expense: int,
     tolerance: Tolerance = Tolerance.EXACT,
     infer: InferFn | None = None,
     forms: tuple[str, ...] = (),
@@ -146,6 +148,7 @@ def _op(
         infer=infer or infer_binary(kinds),
         evaluate=rules.elementwise(function),
         category="elementwise",
+        expense=expense,
         elementwise=True,
         tolerance=tolerance,
         forms=forms,
@@ -158,15 +161,29 @@ _FUNCTION = Tolerance.FUNCTION
 _REAL = rules.INTEGER | rules.FLOAT
 
 OPS: tuple[OpDef, ...] = (
-    _op("add", "Sum; integers wrap, pred is logical or.", rules.ANY, add, _ROUNDED),
-    _op("subtract", "Difference; integers wrap.", rules.NUMBER, subtract, _ROUNDED),
-    _op("multiply", "Product; integers wrap, pred is logical and.", rules.ANY, multiply, _ROUNDED),
-    _op("mulhi", "High half of the integer product.", rules.INTEGER, integers.multiply_high),
+    _op("add", "Sum; integers wrap, pred is logical or.", rules.ANY, add, INSTRUCTION, _ROUNDED),
+    _op("subtract", "Difference; integers wrap.", rules.NUMBER, subtract, INSTRUCTION, _ROUNDED),
+    _op(
+        "multiply",
+        "Product; integers wrap, pred is logical and.",
+        rules.ANY,
+        multiply,
+        INSTRUCTION,
+        _ROUNDED,
+    ),
+    _op(
+        "mulhi",
+        "High half of the integer product.",
+        rules.INTEGER,
+        integers.multiply_high,
+        SEQUENCE,
+    ),
     _op(
         "divide",
         "Quotient; integers truncate, division by zero gives all ones.",
         rules.NUMBER,
         divide,
+        DIVISION,
         _ROUNDED,
     ),
     _op(
@@ -174,33 +191,44 @@ OPS: tuple[OpDef, ...] = (
         "Remainder with the sign of the dividend; by zero gives the dividend.",
         _REAL,
         remainder,
+        FUNCTION,
     ),
-    _op("maximum", "Larger operand; NaN propagates.", rules.ANY, maximum),
-    _op("minimum", "Smaller operand; NaN propagates.", rules.ANY, minimum),
+    _op("maximum", "Larger operand; NaN propagates.", rules.ANY, maximum, INSTRUCTION),
+    _op("minimum", "Smaller operand; NaN propagates.", rules.ANY, minimum, INSTRUCTION),
     _op(
         "and",
         "Bitwise or logical and.",
         rules.LOGICAL,
         _bitwise(np.logical_and, np.bitwise_and),
+        INSTRUCTION,
     ),
-    _op("or", "Bitwise or logical or.", rules.LOGICAL, _bitwise(np.logical_or, np.bitwise_or)),
+    _op(
+        "or",
+        "Bitwise or logical or.",
+        rules.LOGICAL,
+        _bitwise(np.logical_or, np.bitwise_or),
+        INSTRUCTION,
+    ),
     _op(
         "xor",
         "Bitwise exclusive or.",
         rules.LOGICAL,
         _bitwise(np.logical_xor, np.bitwise_xor),
+        INSTRUCTION,
     ),
     _op(
         "shift-left",
         "Shift; by the width or more gives zero.",
         rules.INTEGER,
         integers.shift_left,
+        SEQUENCE,
     ),
     _op(
         "shift-right-arithmetic",
         "Shift filling with the sign; by the width or more gives all sign.",
         rules.INTEGER,
         integers.shift_right_arithmetic,
+        SEQUENCE,
         forms=(
             "Unsigned types are shifted as the signed type of their width is: the top bit fills.",
         ),
@@ -210,12 +238,14 @@ OPS: tuple[OpDef, ...] = (
         "Shift filling with zeros; by the width or more gives zero.",
         rules.INTEGER,
         integers.shift_right_logical,
+        SEQUENCE,
     ),
     _op(
         "complex",
         "Complex number of real and imaginary parts.",
         rules.FLOAT,
         compose,
+        SEQUENCE,
         infer=_infer_complex,
     ),
     _op(
@@ -223,6 +253,7 @@ OPS: tuple[OpDef, ...] = (
         "First operand to the power of the second.",
         rules.NUMBER,
         power,
+        FUNCTION,
         _FUNCTION,
         differences=(
             "Integers are multiplied as often as the exponent says, wrapping; XLA:CPU looks at the "
@@ -230,5 +261,5 @@ OPS: tuple[OpDef, ...] = (
             "Where a complex base or exponent is infinite, XLA:CPU gives NaN more often.",
         ),
     ),
-    _op("atan2", "Angle of the point (second, first).", rules.FLOAT, atan2, _FUNCTION),
+    _op("atan2", "Angle of the point (second, first).", rules.FLOAT, atan2, FUNCTION, _FUNCTION),
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import Kind
+from xladev.hlo.expense import PAIR
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.numerics import reals
 from xladev.hlo.numerics.precision import widen
@@ -126,6 +127,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_clamp,
         evaluate=rules.elementwise(clamp),
         category="elementwise",
+        expense=PAIR,
         elementwise=True,
     ),
 )

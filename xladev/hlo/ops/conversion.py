@@ -6,6 +6,7 @@ import numpy as np
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import Kind
+from xladev.hlo.expense import SEQUENCE
 from xladev.hlo.literal import Value
 from xladev.hlo.numerics import bits, casts, quantize
 from xladev.hlo.opdef import Attr, AttrKind, Evaluation, InstructionView, OpCall, OpDef
@@ -138,6 +139,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_reduce_precision,
         evaluate=_evaluate_reduce_precision,
         category="elementwise",
+        expense=SEQUENCE,
         elementwise=True,
     ),
     OpDef(
@@ -147,6 +149,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_stochastic_convert,
         evaluate=_evaluate_stochastic_convert,
         category="elementwise",
+        expense=SEQUENCE,
         elementwise=True,
         differences=("XLA rounds to integers only; here also to floats.",),
     ),

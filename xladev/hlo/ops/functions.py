@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from xladev.hlo.expense import DIVISION, FUNCTION
 from xladev.hlo.literal import Array
 from xladev.hlo.numerics import complexes, reals
 from xladev.hlo.numerics.precision import narrow, raise_precision
@@ -47,6 +48,7 @@ def _op(
     of_reals: Function,
     of_complexes: Function | None = None,
     differences: tuple[str, ...] = (),
+    expense: int = FUNCTION,
 ) -> OpDef:
     kinds = rules.FLOAT if of_complexes is None else rules.FLOAT | rules.COMPLEX
     return OpDef(
@@ -57,6 +59,7 @@ def _op(
         infer=infer_unary(kinds),
         evaluate=rules.elementwise(rounded_once(of_reals, of_complexes or of_reals)),
         category="elementwise",
+        expense=expense,
         elementwise=True,
         tolerance=Tolerance.FUNCTION,
         differences=(*differences, *(() if of_complexes is None else (COMPLEX_SPECIALS,))),
@@ -84,6 +87,6 @@ OPS: tuple[OpDef, ...] = (
     _op("log2", "Logarithm to base two.", np.log2, complexes.log2),
     _op("log-plus-one", "log(1 + x), accurate near zero.", np.log1p, complexes.log1p, _LOG1P),
     _op("logistic", "1 / (1 + exp(-x)).", reals.logistic, complexes.logistic),
-    _op("sqrt", "Square root.", np.sqrt, np.sqrt),
-    _op("rsqrt", "Reciprocal square root.", reals.rsqrt, complexes.rsqrt),
+    _op("sqrt", "Square root.", np.sqrt, np.sqrt, expense=DIVISION),
+    _op("rsqrt", "Reciprocal square root.", reals.rsqrt, complexes.rsqrt, expense=DIVISION),
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from xladev.hlo.expense import MOVE
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.numerics.casts import as_indices
 from xladev.hlo.opdef import (
@@ -144,6 +145,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_dynamic_slice,
         evaluate=_evaluate_dynamic_slice,
         category="shape",
+        expense=MOVE,
     ),
     OpDef(
         "dynamic-update-slice",
@@ -166,6 +168,7 @@ OPS: tuple[OpDef, ...] = (
         infer=infer_gather,
         evaluate=evaluate_gather,
         category="shape",
+        expense=MOVE,
     ),
     OpDef(
         "scatter",
@@ -180,6 +183,8 @@ OPS: tuple[OpDef, ...] = (
         infer=infer_scatter,
         evaluate=evaluate_scatter,
         category="training",
+        expense=MOVE,
+        over_operands=True,
         tolerance=Tolerance.SUM,
         differences=(
             "A window that lies partly outside is dropped whole, as in XLA; StableHLO drops only "

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xladev.hlo.attributes import PadDim, SliceDim, dilated
+from xladev.hlo.expense import FREE, MOVE
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.numerics.casts import convert
 from xladev.hlo.opdef import VARIADIC, Attr, AttrKind, Evaluation, InstructionView, OpCall, OpDef
@@ -248,6 +249,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_broadcast,
         evaluate=_evaluate_broadcast,
         category="shape",
+        expense=FREE,
     ),
     OpDef(
         "reshape",
@@ -266,6 +268,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_transpose,
         evaluate=_evaluate_transpose,
         category="shape",
+        expense=MOVE,
     ),
     OpDef(
         "reverse",
@@ -293,6 +296,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_pad,
         evaluate=_evaluate_pad,
         category="shape",
+        expense=MOVE,
     ),
     OpDef(
         "concatenate",
@@ -302,6 +306,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_concatenate,
         evaluate=_evaluate_concatenate,
         category="shape",
+        expense=MOVE,
     ),
     OpDef(
         "iota",
@@ -311,5 +316,6 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_iota,
         evaluate=_evaluate_iota,
         category="shape",
+        expense=FREE,
     ),
 )

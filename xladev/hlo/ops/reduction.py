@@ -10,6 +10,7 @@ import numpy as np
 
 from xladev.hlo.attributes import Window
 from xladev.hlo.dtype import PrimitiveType
+from xladev.hlo.expense import COMPUTATION, PAIR
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.opdef import (
@@ -302,6 +303,8 @@ OPS: tuple[OpDef, ...] = (
         infer=infer_reduce,
         evaluate=evaluate_reduce,
         category="reduce",
+        expense=PAIR,
+        over_operands=True,
         tolerance=Tolerance.SUM,
         differences=(_ORDER, _IDENTITY),
         cost=reduce_cost,
@@ -314,6 +317,8 @@ OPS: tuple[OpDef, ...] = (
         infer=infer_map,
         evaluate=evaluate_map,
         category="reduce",
+        expense=COMPUTATION,
+        over_operands=True,
         cost=map_cost,
     ),
     OpDef(
@@ -340,6 +345,8 @@ OPS: tuple[OpDef, ...] = (
         infer=infer_select_and_scatter,
         evaluate=evaluate_select_and_scatter,
         category="training",
+        expense=COMPUTATION,
+        over_operands=True,
         tolerance=Tolerance.SUM,
         differences=(_ORDER, _MISSED),
         cost=select_and_scatter_cost,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xladev.hlo import dtype as dt
+from xladev.hlo.expense import ORDERING
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.numerics.precision import widen
@@ -96,6 +97,8 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_sort,
         evaluate=_evaluate_sort,
         category="shape",
+        expense=ORDERING,
+        over_operands=True,
         differences=(
             "Always stable. A comparator that is no strict weak order, such as LT on floats with "
             "NaN, gives some permutation, not necessarily XLA's.",

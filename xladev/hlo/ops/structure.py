@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from xladev.hlo import physical
+from xladev.hlo.expense import FREE
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.opdef import VARIADIC, Attr, AttrKind, Evaluation, InstructionView, OpCall, OpDef
 from xladev.hlo.ops import rules
@@ -133,6 +134,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_parameter,
         exempt="its value is the caller's argument",
         category="shape",
+        expense=FREE,
     ),
     OpDef(
         "constant",
@@ -142,6 +144,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_constant,
         evaluate=_evaluate_constant,
         category="shape",
+        expense=FREE,
     ),
     OpDef(
         "tuple",
@@ -150,6 +153,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_tuple,
         evaluate=_evaluate_tuple,
         category="shape",
+        expense=FREE,
     ),
     OpDef(
         "get-tuple-element",
@@ -184,6 +188,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_bitcast,
         evaluate=_evaluate_bitcast,
         category="shape",
+        expense=FREE,
     ),
     OpDef(
         "opt-barrier",

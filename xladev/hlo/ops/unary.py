@@ -8,6 +8,7 @@ import numpy as np
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import Kind, PrimitiveType
+from xladev.hlo.expense import INSTRUCTION, PAIR, SEQUENCE
 from xladev.hlo.literal import Array
 from xladev.hlo.numerics import complexes, integers, reals
 from xladev.hlo.numerics.precision import narrow, pointwise, raise_precision, widen
@@ -92,6 +93,7 @@ def _op(
     summary: str,
     kinds: rules.Kinds,
     function: Callable[[Array], Array],
+    expense: int,
     result: Callable[[PrimitiveType], PrimitiveType] = lambda t: t,
     tolerance: Tolerance = Tolerance.EXACT,
     differences: tuple[str, ...] = (),
@@ -103,6 +105,7 @@ def _op(
         infer=infer_unary(kinds, result),
         evaluate=rules.elementwise(function),
         category="elementwise",
+        expense=expense,
         elementwise=True,
         tolerance=tolerance,
         differences=differences,
@@ -118,23 +121,26 @@ OPS: tuple[OpDef, ...] = (
         "Magnitude; of complex numbers, a real.",
         SIGNED,
         absolute,
+        PAIR,
         _component,
         Tolerance.ROUNDED,
     ),
-    _op("negate", "Arithmetic negation; integers wrap.", rules.NUMBER, negate),
+    _op("negate", "Arithmetic negation; integers wrap.", rules.NUMBER, negate, INSTRUCTION),
     _op(
         "sign",
         "-1, 0 or 1, keeping NaN and signed zero; z/|z| for complex.",
         SIGNED,
         sign,
+        SEQUENCE,
         tolerance=Tolerance.ROUNDED,
     ),
-    _op("not", "Bitwise or logical complement.", rules.LOGICAL, complement),
+    _op("not", "Bitwise or logical complement.", rules.LOGICAL, complement, INSTRUCTION),
     _op(
         "is-finite",
         "Whether a float is neither infinite nor NaN.",
         rules.FLOAT,
         is_finite,
+        SEQUENCE,
         lambda _: dt.PRED,
     ),
     _op(
@@ -142,6 +148,7 @@ OPS: tuple[OpDef, ...] = (
         "Number of leading zero bits.",
         rules.INTEGER,
         integers.count_leading_zeros,
+        SEQUENCE,
         differences=(*_NARROW, "XLA folds constants that are negative to other counts."),
     ),
     _op(
@@ -149,22 +156,25 @@ OPS: tuple[OpDef, ...] = (
         "Number of set bits.",
         rules.INTEGER,
         integers.population_count,
+        SEQUENCE,
         differences=_NARROW,
     ),
-    _op("real", "Real part; the identity on floats.", _PARTS, real, _component),
-    _op("imag", "Imaginary part; zero for floats.", _PARTS, imag, _component),
-    _op("ceil", "Rounds toward plus infinity.", rules.FLOAT, _rounded(np.ceil)),
-    _op("floor", "Rounds toward minus infinity.", rules.FLOAT, _rounded(np.floor)),
+    _op("real", "Real part; the identity on floats.", _PARTS, real, SEQUENCE, _component),
+    _op("imag", "Imaginary part; zero for floats.", _PARTS, imag, SEQUENCE, _component),
+    _op("ceil", "Rounds toward plus infinity.", rules.FLOAT, _rounded(np.ceil), PAIR),
+    _op("floor", "Rounds toward minus infinity.", rules.FLOAT, _rounded(np.floor), PAIR),
     _op(
         "round-nearest-afz",
         "Rounds to the nearest integer, ties away from zero.",
         rules.FLOAT,
         _rounded(reals.round_half_away),
+        SEQUENCE,
     ),
     _op(
         "round-nearest-even",
         "Rounds to the nearest integer, ties to even.",
         rules.FLOAT,
         _rounded(np.rint),
+        SEQUENCE,
     ),
 )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.opdef import OpDef
 from xladev.hlo.shape import Shape
 
 NBYTES_PER_NS = 10.0
@@ -16,31 +14,14 @@ PRODUCTS_PER_NS = 30.0
 SIMPLE_NS = 0.05
 """One element of an opcode that is one instruction, in vectors."""
 
-_COPIED_NS = 0.5
-"""One element that is read in one place and written in another."""
-
-_ELEMENT_NS: Mapping[str, float] = MappingProxyType(
-    {
-        **dict.fromkeys(("parameter", "constant", "tuple", "bitcast", "broadcast", "iota"), 0.0),
-        **dict.fromkeys(("exponential", "log", "tanh", "logistic", "erf", "rsqrt", "sqrt", "cbrt",
-                         "cosine", "sine", "tan", "power", "atan2", "exponential-minus-one",
-                         "log-plus-one", "divide", "remainder", "exp2", "log2", "acos", "asin",
-                         "acosh", "asinh", "atanh", "cosh", "sinh"), 0.5),
-        **dict.fromkeys(("gather", "dynamic-slice", "transpose", "pad", "concatenate"), _COPIED_NS),
-    }
-)  # fmt: skip
-"""One element of the result of an opcode."""
-
-_OPERAND_NS: Mapping[str, float] = MappingProxyType(
-    {"reduce": 0.1, "map": 1.0, "sort": 50.0, "select-and-scatter": 1.0, "scatter": 0.5}
-)
-"""One element of the largest operand of an opcode."""
+EXPENSIVE_NS = 0.5
+"""One element of an opcode that is expensive, or far from the next one in memory."""
 
 
 def estimated_ns(spec: KernelSpec) -> float:
     """Nanoseconds of one kernel in one thread."""
     if spec.computation.root.opcode == "dynamic-update-slice" and spec.in_place:
-        return _size(spec.computation.root.operands[1].shape) * _COPIED_NS
+        return _size(spec.computation.root.operands[1].shape) * EXPENSIVE_NS
     memory = sum(shape.nbytes for shape in (*spec.operands, *spec.results)) / NBYTES_PER_NS
     return max(memory, sum(map(_instruction_ns, spec.computation.instructions)))
 
@@ -50,9 +31,17 @@ def _size(shape: Shape) -> int:
 
 
 def _instruction_ns(i: HloInstruction) -> float:
-    if i.opcode in _OPERAND_NS:
-        return max(_size(o.shape) for o in i.operands) * _OPERAND_NS[i.opcode]
-    if i.op.cost is not None and not i.op.elementwise:
-        work = i.op.cost(i.shape, tuple(o.shape for o in i.operands), i)
+    op = i.op
+    if op.over_operands:
+        return max(_size(o.shape) for o in i.operands) * (op.expense * SIMPLE_NS)
+    if op.cost is not None and not op.elementwise:
+        work = op.cost(i.shape, tuple(o.shape for o in i.operands), i)
         return work.flops / 2 / PRODUCTS_PER_NS
-    return _size(i.shape) * _ELEMENT_NS.get(i.opcode, SIMPLE_NS)
+    return _size(i.shape) * _element_ns(op)
+
+
+def _element_ns(op: OpDef) -> float:
+    """One element of the result, of three grades: memory hides what is between them."""
+    if op.is_expensive:
+        return EXPENSIVE_NS
+    return SIMPLE_NS if op.expense else 0.0
