@@ -175,6 +175,7 @@ class Cost:
 InferFn = Callable[[OpCall], Shape]
 EvaluateFn = Callable[[Evaluation, InstructionView, tuple[Value, ...]], Value]
 CostFn = Callable[[Shape, tuple[Shape, ...], InstructionView], Cost]
+MovedFn = Callable[[InstructionView], int]
 
 VARIADIC = -1
 
@@ -203,6 +204,7 @@ class OpDef:
         differences: known differences between xladev's meaning and XLA's CPU.
         exempt: why there is no evaluation (infeed, send...); empty otherwise.
         cost: flops and bytes; None for the default (one flop per element if elementwise).
+        moved: bytes that it reads and writes; None for each operand once, and the result.
         by_name: its attributes by name.
         calling: those that name computations.
     """
@@ -223,6 +225,7 @@ class OpDef:
     differences: tuple[str, ...] = ()
     exempt: str = ""
     cost: CostFn | None = None
+    moved: MovedFn | None = None
     by_name: Mapping[str, Attr] = field(init=False, repr=False)
     calling: tuple[Attr, ...] = field(init=False, repr=False)
 

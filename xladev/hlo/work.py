@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator
 
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.opdef import Cost, Tolerance
@@ -11,11 +10,7 @@ from xladev.hlo.shape import Shape
 from xladev.hlo.views import is_view
 
 _CONTROL = frozenset(("while", "conditional", "call", "fusion", "async-start"))
-_UNMOVED = frozenset({
-    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all",
-    "add-dependency", "opt-barrier", "domain", "partition-id", "replica-id", *_CONTROL,
-})  # fmt: skip
-"""Opcodes that read and write no memory themselves."""
+"""Opcodes whose computations are run as programs."""
 
 
 def floating_point_work(instructions: Iterable[HloInstruction]) -> int:
@@ -60,17 +55,15 @@ def own_cost(instruction: HloInstruction) -> Cost:
 
 def own_operations(instruction: HloInstruction) -> tuple[int, int]:
     """Floating-point operations and calls of transcendental functions, as of `own_cost`."""
-    if instruction.opcode in _UNMOVED:
+    op = instruction.op
+    if op.cost is None and not op.elementwise:
         return 0, 0
     operands = tuple(o.shape for o in instruction.operands)
     if not any(_has_floats(shape) for shape in (instruction.shape, *operands)):
         return 0, 0
-    op = instruction.op
     if op.cost is not None:
         cost = op.cost(instruction.shape, operands, instruction)
         return cost.flops, cost.transcendentals
-    if not op.elementwise:
-        return 0, 0
     size = instruction.shape.size
     return (0, size) if op.tolerance is Tolerance.FUNCTION else (size, 0)
 
@@ -81,41 +74,9 @@ def _has_floats(shape: Shape) -> bool:
 
 
 def _moved_nbytes(instruction: HloInstruction) -> int:
-    if instruction.opcode in _UNMOVED or is_view(instruction):
+    if is_view(instruction):
         return 0
-    partly = _PARTLY.get(instruction.opcode)
-    if partly is not None:
-        return partly(instruction)
+    if instruction.op.moved is not None:
+        return instruction.op.moved(instruction)
     read = sum(o.shape.nbytes for o in dict.fromkeys(instruction.operands))
     return read + instruction.shape.nbytes
-
-
-def _of_windows_read(instruction: HloInstruction) -> int:
-    """The windows, twice, and what says where they are."""
-    return 2 * instruction.shape.nbytes + sum(o.shape.nbytes for o in instruction.operands[1:])
-
-
-def _of_windows_written(instruction: HloInstruction) -> int:
-    """Windows replaced in place: the new ones are read and written."""
-    return instruction.operands[1].shape.nbytes + sum(
-        o.shape.nbytes for o in instruction.operands[1:]
-    )
-
-
-def _of_windows_combined(instruction: HloInstruction) -> int:
-    """Windows combined in place: updates and indices read, windows read and written."""
-    count = len(instruction.operands) // 2
-    updates = sum(o.shape.nbytes for o in instruction.operands[count + 1 :])
-    return 3 * updates + instruction.operands[count].shape.nbytes
-
-
-_PARTLY: Mapping[str, Callable[[HloInstruction], int]] = MappingProxyType(
-    {
-        "dynamic-slice": _of_windows_read,
-        "gather": _of_windows_read,
-        "slice": lambda i: 2 * i.shape.nbytes,
-        "dynamic-update-slice": _of_windows_written,
-        "scatter": _of_windows_combined,
-    }
-)
-"""Bytes that opcodes move which touch parts of their operands."""

@@ -24,7 +24,7 @@ from xladev.hlo.opdef import (
     OpDef,
     Tolerance,
 )
-from xladev.hlo.ops import collective, rules
+from xladev.hlo.ops import collective, moved, rules
 from xladev.hlo.ops.collective import GATHER, PERMUTE, REDUCE
 from xladev.hlo.ops.control import check_call
 from xladev.hlo.ops.structure import evaluate_first, infer_same
@@ -207,6 +207,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_async_start,
         evaluate=_evaluate_async_start,
         category="async",
+        moved=moved.nothing,
     ),
     OpDef(
         "async-update",

@@ -20,6 +20,7 @@ from xladev.hlo.opdef import (
     OpDef,
     Tolerance,
 )
+from xladev.hlo.ops import moved
 from xladev.hlo.ops.collective_rules import (
     infer_all_gather,
     infer_all_reduce,
@@ -361,6 +362,7 @@ OPS: tuple[OpDef, ...] = (
         infer=infer_id,
         evaluate=evaluate_replica_id,
         category="collective",
+        moved=moved.nothing,
     ),
     OpDef(
         "partition-id",
@@ -369,5 +371,6 @@ OPS: tuple[OpDef, ...] = (
         infer=infer_id,
         evaluate=evaluate_partition_id,
         category="collective",
+        moved=moved.nothing,
     ),
 )

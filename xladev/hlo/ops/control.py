@@ -10,7 +10,7 @@ from xladev.hlo.custom_calls.registry import evaluate_custom_call, infer_custom_
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.literal import Value
 from xladev.hlo.opdef import VARIADIC, Attr, AttrKind, Evaluation, InstructionView, OpCall, OpDef
-from xladev.hlo.ops import rules
+from xladev.hlo.ops import moved, rules
 from xladev.hlo.ops.index_dims import Attributes
 from xladev.hlo.shape import Shape, tuple_of
 from xladev.instrument.interruption import LoopWatch
@@ -161,6 +161,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_while,
         evaluate=_evaluate_while,
         category="control",
+        moved=moved.nothing,
     ),
     OpDef(
         "conditional",
@@ -174,6 +175,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_conditional,
         evaluate=_evaluate_conditional,
         category="control",
+        moved=moved.nothing,
     ),
     OpDef(
         "call",
@@ -192,6 +194,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_call,
         evaluate=_evaluate_call,
         category="control",
+        moved=moved.nothing,
     ),
     OpDef(
         "fusion",
@@ -210,6 +213,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_fusion,
         evaluate=_evaluate_fusion,
         category="fusion",
+        moved=moved.nothing,
     ),
     OpDef(
         "custom-call",

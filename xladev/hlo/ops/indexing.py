@@ -19,7 +19,7 @@ from xladev.hlo.opdef import (
     OpDef,
     Tolerance,
 )
-from xladev.hlo.ops import rules
+from xladev.hlo.ops import moved, rules
 from xladev.hlo.ops.gathering import evaluate_gather, infer_gather
 from xladev.hlo.ops.scattering import evaluate_scatter, infer_scatter
 from xladev.hlo.shape import UNBOUNDED, Shape
@@ -146,6 +146,7 @@ OPS: tuple[OpDef, ...] = (
         evaluate=_evaluate_dynamic_slice,
         category="shape",
         expense=MOVE,
+        moved=moved.windows_read,
     ),
     OpDef(
         "dynamic-update-slice",
@@ -155,6 +156,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_dynamic_update_slice,
         evaluate=_evaluate_dynamic_update_slice,
         category="shape",
+        moved=moved.window_written,
     ),
     OpDef(
         "gather",
@@ -169,6 +171,7 @@ OPS: tuple[OpDef, ...] = (
         evaluate=evaluate_gather,
         category="shape",
         expense=MOVE,
+        moved=moved.windows_read,
     ),
     OpDef(
         "scatter",
@@ -192,5 +195,6 @@ OPS: tuple[OpDef, ...] = (
             "Every update counts where index vectors have no components; XLA:CPU keeps one.",
             "XLA:CPU was seen to combine other elements where several operands share a combiner.",
         ),
+        moved=moved.windows_combined,
     ),
 )

@@ -15,7 +15,7 @@ from xladev.hlo.expense import FREE, MOVE
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.numerics.casts import convert
 from xladev.hlo.opdef import VARIADIC, Attr, AttrKind, Evaluation, InstructionView, OpCall, OpDef
-from xladev.hlo.ops import rules
+from xladev.hlo.ops import moved, rules
 from xladev.hlo.ops.reshaping import reshaped_dynamic
 from xladev.hlo.shape import UNBOUNDED, Shape
 
@@ -287,6 +287,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_slice,
         evaluate=_evaluate_slice,
         category="shape",
+        moved=moved.result_twice,
     ),
     OpDef(
         "pad",

@@ -8,7 +8,7 @@ from xladev.hlo import physical
 from xladev.hlo.expense import FREE
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.opdef import VARIADIC, Attr, AttrKind, Evaluation, InstructionView, OpCall, OpDef
-from xladev.hlo.ops import rules
+from xladev.hlo.ops import moved, rules
 from xladev.hlo.shape import TOKEN_SHAPE, Shape, tuple_of
 
 
@@ -135,6 +135,7 @@ OPS: tuple[OpDef, ...] = (
         exempt="its value is the caller's argument",
         category="shape",
         expense=FREE,
+        moved=moved.nothing,
     ),
     OpDef(
         "constant",
@@ -145,6 +146,7 @@ OPS: tuple[OpDef, ...] = (
         evaluate=_evaluate_constant,
         category="shape",
         expense=FREE,
+        moved=moved.nothing,
     ),
     OpDef(
         "tuple",
@@ -154,6 +156,7 @@ OPS: tuple[OpDef, ...] = (
         evaluate=_evaluate_tuple,
         category="shape",
         expense=FREE,
+        moved=moved.nothing,
     ),
     OpDef(
         "get-tuple-element",
@@ -163,6 +166,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_element,
         evaluate=_evaluate_element,
         category="shape",
+        moved=moved.nothing,
     ),
     OpDef(
         "copy",
@@ -189,6 +193,7 @@ OPS: tuple[OpDef, ...] = (
         evaluate=_evaluate_bitcast,
         category="shape",
         expense=FREE,
+        moved=moved.nothing,
     ),
     OpDef(
         "opt-barrier",
@@ -197,6 +202,7 @@ OPS: tuple[OpDef, ...] = (
         infer=infer_same,
         evaluate=evaluate_first,
         category="shape",
+        moved=moved.nothing,
     ),
     OpDef(
         "after-all",
@@ -205,6 +211,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_after_all,
         evaluate=evaluate_token,
         category="control",
+        moved=moved.nothing,
     ),
     OpDef(
         "add-dependency",
@@ -213,6 +220,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_infer_add_dependency,
         evaluate=evaluate_first,
         category="control",
+        moved=moved.nothing,
     ),
     OpDef(
         "domain",
@@ -222,5 +230,6 @@ OPS: tuple[OpDef, ...] = (
         infer=infer_same,
         evaluate=evaluate_first,
         category="control",
+        moved=moved.nothing,
     ),
 )
