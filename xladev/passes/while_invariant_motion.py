@@ -22,11 +22,15 @@ from xladev.passes.loops.state import (
 from xladev.passes.loops.trip_count import trip_count
 from xladev.passes.pass_ import HloModulePass
 
-_CHEAP = frozenset({
+_STAYS = frozenset({
     "constant", "broadcast", "iota", "reshape", "bitcast", "get-tuple-element", "tuple", "copy",
     "convert", "slice", "transpose", "reverse", "pad",
 })  # fmt: skip
-"""Opcodes that are not worth a part of the state of their own."""
+"""Opcodes that are not worth a part of the state of their own: each reader's kernel takes them in.
+
+Their expense does not say so: a convert stays, and a sum, which costs as much, is moved. XLA's list
+is `NotWorthHoistingIndividually` in while_loop_invariant_code_motion.cc.
+"""
 
 _NEVER = frozenset({
     "parameter", "opt-barrier", "after-all", "add-dependency", "domain", "custom-call", "while",
@@ -100,7 +104,7 @@ def _frontier(loop: Loop, constant: set[HloInstruction]) -> list[HloInstruction]
 
 
 def _is_worth_it(i: HloInstruction) -> bool:
-    if i.opcode in _CHEAP or not i.shape.is_array or not i.operands:
+    if i.opcode in _STAYS or not i.shape.is_array or not i.operands:
         return False
     return i.shape.nbytes <= max(sum(o.shape.nbytes for o in i.operands), _SMALL_NBYTES)
 
