@@ -13,6 +13,7 @@ from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.index_dims import IndexDims
 
 
 def signed_index(e: ElementalEmitter, element: Element, dtype: PrimitiveType) -> Value:
@@ -74,42 +75,29 @@ def _gather(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
 def gathered_from(e: ElementalEmitter, i: HloInstruction, index: Index) -> Index:
     """Where in its operand, which has elements, a gather finds the element at an index."""
     operand, indices = i.operands
-    offset_dims: tuple[int, ...] = i["offset_dims"]
-    batch = tuple(x for d, x in enumerate(index) if d not in offset_dims)
-    starts = _gather_starts(e, i, indices, batch)
-    batching = dict(zip(i["operand_batching_dims"], i["start_indices_batching_dims"], strict=True))
-    skipped = {*i["collapsed_slice_dims"], *i["operand_batching_dims"]}
-    offsets = iter(offset_dims)
+    dims = IndexDims.of_gather(i)
+    batch = tuple(x for d, x in enumerate(index) if d not in dims.window)
+    starts = index_vector(e, indices, batch, dims)
+    batching, hidden = dims.batch_numbers, dims.hidden
+    offsets = iter(dims.window)
     mapped: list[IndexValue] = []
     for d, (size, width) in enumerate(zip(operand.shape.dims, i["slice_sizes"], strict=True)):
-        within: IndexValue = 0 if d in skipped else index[next(offsets)]
+        within: IndexValue = 0 if d in hidden else index[next(offsets)]
         if d in batching:
-            axis = batching[d]
-            within = batch[axis - (1 if axis > i["index_vector_dim"] else 0)]
+            within = batch[batching[d]]
         start = starts.get(d)
         base: IndexValue = 0 if start is None else e.at.clamp(start, 0, size - width)
         mapped.append(e.at.add(base, within))
     return tuple(mapped)
 
 
-def _gather_starts(
-    e: ElementalEmitter, i: HloInstruction, indices: HloInstruction, batch: Index
-) -> dict[int, Value]:
-    """Start index by operand dimension, unclamped."""
-    return index_vector(e, indices, batch, i["index_vector_dim"], i["start_index_map"])
-
-
 def index_vector(
-    e: ElementalEmitter,
-    indices: HloInstruction,
-    batch: Index,
-    vector_dim: int,
-    targets: tuple[int, ...],
+    e: ElementalEmitter, indices: HloInstruction, batch: Index, dims: IndexDims
 ) -> dict[int, Value]:
-    """The index vector at ``batch``, as operand dimension -> i64."""
+    """The index vector at ``batch``, as operand dimension -> i64; not clamped."""
     found: dict[int, Value] = {}
-    for number, dimension in enumerate(targets):
-        at = (*batch[:vector_dim], number, *batch[vector_dim:])
+    for number, dimension in enumerate(dims.index_map):
+        at = (*batch[: dims.vector_dim], number, *batch[dims.vector_dim :])
         element = e.single(indices, at[: indices.shape.rank])
         found[dimension] = signed_index(e, element, indices.shape.element_type)
     return found

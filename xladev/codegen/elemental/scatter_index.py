@@ -9,6 +9,7 @@ from xladev.codegen.elemental.indexing import index_vector
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import Value
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.index_dims import IndexDims
 
 
 def update_shape(i: HloInstruction) -> tuple[int, ...]:
@@ -23,28 +24,27 @@ def operand_count(i: HloInstruction) -> int:
 
 def batch_sizes(i: HloInstruction) -> tuple[int, ...]:
     """Sizes of the dimensions of the updates that count windows."""
-    window_dims: tuple[int, ...] = i["update_window_dims"]
-    return tuple(size for d, size in enumerate(update_shape(i)) if d not in window_dims)
+    window = IndexDims.of_scatter(i).window
+    return tuple(size for d, size in enumerate(update_shape(i)) if d not in window)
 
 
 def update_window(i: HloInstruction) -> tuple[int, ...]:
     """Sizes of the dimensions of the updates that lie within a window."""
-    return tuple(update_shape(i)[d] for d in i["update_window_dims"])
+    return tuple(update_shape(i)[d] for d in IndexDims.of_scatter(i).window)
 
 
 def window_sizes(i: HloInstruction) -> dict[int, int]:
     """Size of the update window by operand dimension; 1 where the dimension is inserted."""
-    skipped = {*i["inserted_window_dims"], *i["input_batching_dims"]}
+    hidden = IndexDims.of_scatter(i).hidden
     window = iter(update_window(i))
     rank = i.operands[0].shape.rank
-    return {d: 1 if d in skipped else next(window) for d in range(rank)}
+    return {d: 1 if d in hidden else next(window) for d in range(rank)}
 
 
 def window_starts(e: ElementalEmitter, i: HloInstruction, batch: Index) -> dict[int, Value]:
     """Where the window of a batch begins, by operand dimension; i64, anything at all."""
-    targets: tuple[int, ...] = i["scatter_dims_to_operand_dims"]
     indices = i.operands[operand_count(i)]
-    return index_vector(e, indices, batch, i["index_vector_dim"], targets)
+    return index_vector(e, indices, batch, IndexDims.of_scatter(i))
 
 
 def window_fits(
@@ -57,8 +57,7 @@ def window_fits(
 
 def update_index(i: HloInstruction, batch: Index, inner: Index) -> Index:
     """Coordinates of an update from those of its window and of its batch."""
-    window_dims: tuple[int, ...] = i["update_window_dims"]
-    at_window = dict(zip(window_dims, inner, strict=True))
+    at_window = dict(zip(IndexDims.of_scatter(i).window, inner, strict=True))
     rest = iter(batch)
     return tuple(
         at_window[d] if d in at_window else next(rest) for d in range(len(update_shape(i)))
@@ -73,23 +72,17 @@ def target_index(
     inner: Index,
 ) -> Index:
     """Coordinates of the element of the operand that an update changes."""
-    batching = dict(zip(i["input_batching_dims"], i["scatter_indices_batching_dims"], strict=True))
-    inserted = {*i["inserted_window_dims"]}
-    window = iter(inner)
+    dims = IndexDims.of_scatter(i)
+    batching, window = dims.batch_numbers, iter(inner)
     at: list[IndexValue] = []
     for d in range(i.operands[0].shape.rank):
         if d in batching:
-            at.append(batch[_batch_axis(i, batching[d])])
+            at.append(batch[batching[d]])
             continue
-        offset: IndexValue = 0 if d in inserted else next(window)
+        offset: IndexValue = 0 if d in dims.dropped else next(window)
         start = starts.get(d)
         at.append(offset if start is None else e.at.add(start, offset))
     return tuple(at)
-
-
-def _batch_axis(i: HloInstruction, axis: int) -> int:
-    """Number of a batch dimension from that of the indices' dimension it stands for."""
-    return axis - (1 if axis > i["index_vector_dim"] else 0)
 
 
 def fixed_batch(i: HloInstruction, index: Index) -> dict[int, IndexValue]:
@@ -99,5 +92,4 @@ def fixed_batch(i: HloInstruction, index: Index) -> dict[int, IndexValue]:
         i: the scatter.
         index: of the element of the operand.
     """
-    pairs = zip(i["input_batching_dims"], i["scatter_indices_batching_dims"], strict=True)
-    return {_batch_axis(i, axis): index[d] for d, axis in pairs}
+    return {number: index[d] for d, number in IndexDims.of_scatter(i).batch_numbers.items()}

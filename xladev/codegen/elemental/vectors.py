@@ -26,6 +26,7 @@ from xladev.codegen.scalar.storage import from_bits, load_element, store_element
 from xladev.errors import UnsupportedError
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.index_dims import IndexDims
 from xladev.hlo.shape import Shape
 
 
@@ -315,7 +316,7 @@ def _flat_broadcast(e: ElementalEmitter, i: HloInstruction, index: Index) -> Ele
 def _gather(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
     """Asks for a row some rows ahead: the processor foresees none whose number is not read yet."""
     source = i.operands[0]
-    batch = [d for d in range(i.shape.rank) if d not in i["offset_dims"]]
+    batch = IndexDims.of_gather(i).batch_axes(i.shape.rank)
     is_far = source in e.arrays and source.shape.nbytes >= _FAR_NBYTES
     is_far = is_far and e.b.module.target.has_prefetch
     if isinstance(e, VectorEmitter) and is_far and batch:

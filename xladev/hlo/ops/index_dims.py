@@ -25,6 +25,10 @@ class Attributes(Protocol):
 class IndexDims:
     """How index vectors and windows map to the dimensions of the array they index.
 
+    In XLA's terms (``Gather`` and ``Scatter`` of its operation semantics), the windowed side has
+    offset dimensions (gather) or update window dimensions (scatter), where a window of the array,
+    whose collapsed or inserted dimensions have size 1, runs, and batch dimensions.
+
     Attributes:
         window: dimensions of the windowed side (gather's result, scatter's updates) that run over
             the window; the others run over the index vectors.
@@ -68,12 +72,23 @@ class IndexDims:
 
     def windowed(self, rank: int) -> tuple[int, ...]:
         """Dimensions of an array of that rank which the window shows, in order."""
-        hidden = {*self.dropped, *self.batching}
+        hidden = self.hidden
         return tuple(d for d in range(rank) if d not in hidden)
 
     def batch_axes(self, rank: int) -> tuple[int, ...]:
         """Dimensions of the windowed side, of that rank, which run over index vectors."""
         return tuple(d for d in range(rank) if d not in self.window)
+
+    @property
+    def hidden(self) -> frozenset[int]:
+        """Dimensions of the array that the window does not show."""
+        return frozenset((*self.dropped, *self.batching))
+
+    @property
+    def batch_numbers(self) -> dict[int, int]:
+        """For each batching dimension of the array the place of its pair in `batch_dims`."""
+        pairs = zip(self.batching, self.indices_batching, strict=True)
+        return {d: axis - (axis > self.vector_dim) for d, axis in pairs}
 
     def batch_dims(self, indices_rank: int) -> tuple[int, ...]:
         """Dimensions of the indices without the one that holds the vectors."""

@@ -12,7 +12,6 @@ from xladev.codegen.elemental.scatter_index import (
     operand_count,
     target_index,
     update_index,
-    update_shape,
     update_window,
     window_fits,
     window_sizes,
@@ -22,6 +21,7 @@ from xladev.codegen.elemental.selection import selected
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import Value
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.index_dims import IndexDims
 from xladev.platforms.cpu.codegen.build import Extent, KernelBuild
 from xladev.platforms.cpu.codegen.selected import select_and_scatter_in_vectors, windows_apart
 
@@ -78,8 +78,7 @@ def _copy_places(
 def emit_scatter(k: KernelBuild) -> None:
     """Applies updates one after another; those whose window does not fit are dropped."""
     i = k.root
-    window_dims: tuple[int, ...] = i["update_window_dims"]
-    count, update_dims, batches = operand_count(i), update_shape(i), batch_sizes(i)
+    count, batches = operand_count(i), batch_sizes(i)
     window: list[Extent] = list(update_window(i))
     limits: list[tuple[int, Value, Value]] = []
 
@@ -112,14 +111,14 @@ def emit_scatter(k: KernelBuild) -> None:
         window[free] = begin, end
         k.nest(batches, per_batch)
 
-    target, free = _target_of_rows(i), _free_window_dimension(i, update_dims)
+    target, free = _target_of_rows(i), _free_window_dimension(i)
     if k.is_shared and target >= 0:
         k.split(ROW_PARTS, rows)
         return
     for number in range(count):
         copy_unless_in_place(k, number)
     if k.is_shared and free >= 0:
-        k.split(update_dims[window_dims[free]], columns, least=LEAST_WINDOW)
+        k.split(update_window(i)[free], columns, least=LEAST_WINDOW)
     else:
         k.nest(batches, per_batch)
 
@@ -134,24 +133,22 @@ def _target_of_rows(i: HloInstruction) -> int:
     Each thread goes through all indices, which costs little where windows are large.
     """
     sizes, dims = window_sizes(i), i.operands[0].shape.dims
-    single = [d for d in i["scatter_dims_to_operand_dims"]
+    single = [d for d in IndexDims.of_scatter(i).index_map
               if sizes[d] == 1 and dims[d] >= ROW_PARTS]  # fmt: skip
     if prod(sizes.values()) < LEAST_WINDOW:
         return -1
     return max(single, key=lambda d: dims[d], default=-1)
 
 
-def _free_window_dimension(i: HloInstruction, update_dims: tuple[int, ...]) -> int:
+def _free_window_dimension(i: HloInstruction) -> int:
     """The longest dimension of windows, by number, that begin where their target does; or -1.
 
     Parts of windows along it never meet other parts.
     """
-    skipped = {*i["inserted_window_dims"], *i["input_batching_dims"]}
-    targets = [d for d in range(i.operands[0].shape.rank) if d not in skipped]
-    free = [
-        number for number, d in enumerate(targets) if d not in i["scatter_dims_to_operand_dims"]
-    ]
-    sizes = [update_dims[d] for d in i["update_window_dims"]]
+    dims = IndexDims.of_scatter(i)
+    targets = dims.windowed(i.operands[0].shape.rank)
+    free = [number for number, d in enumerate(targets) if d not in dims.index_map]
+    sizes = update_window(i)
     return max(free, key=lambda number: sizes[number], default=-1)
 
 

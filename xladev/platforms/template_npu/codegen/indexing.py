@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.index_dims import IndexDims
 from xladev.platforms.template_npu.codegen.access_map import AccessMap, Row, element_strides
 from xladev.platforms.template_npu.codegen.expression import S32, Expression
 from xladev.platforms.template_npu.codegen.nodes import Node
@@ -73,38 +74,45 @@ def read_gather(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
     """A gather: a load whose place is computed from the indices, clamped to the operand."""
     operand, indices = i.operands
     rows = at.by_dimension(i.shape.dims).rows
-    offset_dims: tuple[int, ...] = i["offset_dims"]
-    batch = [rows[d] for d in range(i.shape.rank) if d not in offset_dims]
-    sizes, dims = i["slice_sizes"], operand.shape.dims
-    strides = element_strides(dims)
+    dims, sizes = IndexDims.of_gather(i), i["slice_sizes"]
+    batch = [rows[d] for d in dims.batch_axes(i.shape.rank)]
+    whole = operand.shape.dims
+    strides = element_strides(whole)
     parts = [
-        scaled_index(e, index_component(e, indices, batch, i, n), dims[d] - sizes[d], strides[d])
-        for n, d in enumerate(i["start_index_map"])
+        scaled_index(
+            e, index_component(e, indices, batch, dims, n), whole[d] - sizes[d], strides[d]
+        )
+        for n, d in enumerate(dims.index_map)
     ]
-    place = _window_rows(e, i, rows, batch)
-    position, steps = AccessMap(e.extents, place).position(dims)
+    place = window_rows(e, dims, operand.shape.rank, rows, batch)
+    position, steps = AccessMap(e.extents, place).position(whole)
     index = added(e, parts)
     return e.load_at(e.memory.array(operand), i.shape.element_type, position, steps, index)
 
 
-def _window_rows(
-    e: Expression,
-    i: HloInstruction,
-    rows: Sequence[Row],
-    batch: Sequence[Row],
+def window_rows(
+    e: Expression, dims: IndexDims, rank: int, rows: Sequence[Row], batch: Sequence[Row]
 ) -> tuple[Row, ...]:
-    """Where in the gathered slice, and along batching dimensions, an element lies."""
+    """Where in its window, and along batching dimensions, an element of the windowed side lies.
+
+    Args:
+        e: whose loops coordinates depend on.
+        dims: of a gather or a scatter.
+        rank: of the array that is indexed.
+        rows: coordinates of the windowed side.
+        batch: those of them that run over the index vectors.
+
+    Returns:
+        Coordinates by dimension of the array; 0 where the window does not show it.
+    """
     zero = (0, (0,) * len(e.extents))
-    batching = dict(zip(i["operand_batching_dims"], i["start_indices_batching_dims"], strict=True))
-    skipped = {*i["collapsed_slice_dims"], *i["operand_batching_dims"]}
-    offsets = iter(i["offset_dims"])
-    made = []
-    for d in range(i.operands[0].shape.rank):
-        row = zero if d in skipped else rows[next(offsets)]
+    batching, hidden, shown = dims.batch_numbers, dims.hidden, iter(dims.window)
+    made: list[Row] = []
+    for d in range(rank):
         if d in batching:
-            axis = batching[d]
-            row = batch[axis - (1 if axis > i["index_vector_dim"] else 0)]
-        made.append(row)
+            made.append(batch[batching[d]])
+        else:
+            made.append(zero if d in hidden else rows[next(shown)])
     return tuple(made)
 
 
@@ -112,12 +120,11 @@ def index_component(
     e: Expression,
     indices: HloInstruction,
     batch: Sequence[Row],
-    i: HloInstruction,
+    dims: IndexDims,
     component: int,
 ) -> Node:
     """Component of the index vectors of gather or scatter, at the batch coordinates."""
-    at: int = i["index_vector_dim"]
     rows = [*batch]
-    if at < indices.shape.rank:
-        rows.insert(at, (component, (0,) * len(e.extents)))
+    if dims.vector_dim < indices.shape.rank:
+        rows.insert(dims.vector_dim, (component, (0,) * len(e.extents)))
     return e.node(indices, AccessMap(e.extents, tuple(rows)))

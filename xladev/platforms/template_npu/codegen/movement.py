@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.index_dims import IndexDims
 from xladev.platforms.template_npu.codegen.access_map import (
     AccessMap,
     Row,
@@ -20,7 +21,12 @@ from xladev.platforms.template_npu.codegen.expression import (
     S32,
     Expression,
 )
-from xladev.platforms.template_npu.codegen.indexing import added, dynamic_offset, index_component
+from xladev.platforms.template_npu.codegen.indexing import (
+    added,
+    dynamic_offset,
+    index_component,
+    window_rows,
+)
 from xladev.platforms.template_npu.codegen.loops import (
     Destination,
     Stage,
@@ -146,58 +152,34 @@ def _copy_unless_shared(stage: Stage, operand: HloInstruction, result: Array, nu
 
 def emit_scatter(stage: Stage, i: HloInstruction, results: Sequence[Array]) -> None:
     """The operand, then each update combined with what is there, unless its window sticks out."""
-    operand, indices, updates = i.operands
+    operand, _, updates = i.operands
     _copy_unless_shared(stage, operand, results[0], 0)
     extents = updates.shape.dims
     e = Expression(stage, extents)
     rows = identity(extents).rows
-    window_dims: tuple[int, ...] = i["update_window_dims"]
-    batch = [rows[d] for d in range(len(extents)) if d not in window_dims]
-    place, sizes = _window_place(i, rows, batch)
-    index = _checked_index(e, i, indices, batch, sizes)
+    dims = IndexDims.of_scatter(i)
+    batch = [rows[d] for d in dims.batch_axes(len(extents))]
+    place = window_rows(e, dims, operand.shape.rank, rows, batch)
+    index = _checked_index(e, i, dims, batch)
     position, steps = AccessMap(extents, place).position(operand.shape.dims)
     node = e.node(updates, identity(extents))
     function = scatter_function(i)
     emit_stores(stage, extents, [Store(node, results[0], position, steps, index, function)])
 
 
-def _window_place(
-    i: HloInstruction, rows: Sequence[Row], batch: Sequence[Row]
-) -> tuple[tuple[Row, ...], list[int]]:
-    """Coordinates within the window by operand dimension, and the window's sizes."""
-    zero = (0, (0,) * len(rows))
-    updates = i.operands[2].shape.dims
-    batching = dict(zip(i["input_batching_dims"], i["scatter_indices_batching_dims"], strict=True))
-    skipped = {*i["inserted_window_dims"], *i["input_batching_dims"]}
-    window = iter(i["update_window_dims"])
-    place: list[Row] = []
-    sizes: list[int] = []
-    for d in range(i.operands[0].shape.rank):
-        u = None if d in skipped else next(window)
-        row = zero if u is None else rows[u]
-        if d in batching:
-            axis = batching[d]
-            row = batch[axis - (1 if axis > i["index_vector_dim"] else 0)]
-        place.append(row)
-        sizes.append(1 if u is None else updates[u])
-    return tuple(place), sizes
-
-
-def _checked_index(
-    e: Expression,
-    i: HloInstruction,
-    indices: HloInstruction,
-    batch: Sequence[Row],
-    sizes: Sequence[int],
-) -> Node:
+def _checked_index(e: Expression, i: HloInstruction, dims: IndexDims, batch: Sequence[Row]) -> Node:
     """Where the window starts, in elements; -1 if it does not fit."""
-    dims = i.operands[0].shape.dims
-    strides = element_strides(dims)
+    operand, indices, updates = i.operands
+    whole = operand.shape.dims
+    sizes = dict.fromkeys(range(len(whole)), 1)
+    shown = dims.windowed(len(whole))
+    sizes |= {d: updates.shape.dims[u] for d, u in zip(shown, dims.window, strict=True)}
+    strides = element_strides(whole)
     parts: list[Node] = []
     fits: Node | None = None
-    for n, d in enumerate(i["scatter_dims_to_operand_dims"]):
-        index = index_component(e, indices, batch, i, n)
-        here = _within(e, index, dims[d] - sizes[d])
+    for n, d in enumerate(dims.index_map):
+        index = index_component(e, indices, batch, dims, n)
+        here = _within(e, index, whole[d] - sizes[d])
         fits = here if fits is None else e.operation("binary", "and", PRED, fits, here)
         stride = e.constant(strides[d], dt.S32)
         parts.append(e.operation("binary", "mul", S32, e.converted(index, S32), stride))
