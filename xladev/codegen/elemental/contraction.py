@@ -15,9 +15,10 @@ from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.elementwise import emit_elementwise
 from xladev.hlo import dtype as dt
-from xladev.hlo.attributes import ConvDims
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.contraction_rules import DotDims
+from xladev.hlo.ops.convolution_dims import ConvolutionDims
 
 
 def accumulation_type(result: PrimitiveType) -> PrimitiveType:
@@ -38,38 +39,33 @@ def multiply_add(
 
 def _dot(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
     lhs, rhs = i.operands[:2]
-    batch = len(i["lhs_batch_dims"])
-    lhs_free = _free(lhs, i["lhs_batch_dims"], i["lhs_contracting_dims"])
-    rhs_free = _free(rhs, i["rhs_batch_dims"], i["rhs_contracting_dims"])
+    d = DotDims.of(i)
+    batch = len(d.lhs_batch)
+    lhs_free, rhs_free = d.lhs_free(lhs.shape.rank), d.rhs_free(rhs.shape.rank)
     split = batch + len(lhs_free)
     total = accumulation_type(i.shape.element_type)
 
     def step(inner: Index, held: Elements) -> Elements:
         left = _gathered(
             lhs.shape.rank,
-            (i["lhs_batch_dims"], index[:batch]),
+            (d.lhs_batch, index[:batch]),
             (lhs_free, index[batch:split]),
-            (i["lhs_contracting_dims"], inner),
+            (d.lhs_contracting, inner),
         )
         right = _gathered(
             rhs.shape.rank,
-            (i["rhs_batch_dims"], index[:batch]),
+            (d.rhs_batch, index[:batch]),
             (rhs_free, index[split:]),
-            (i["rhs_contracting_dims"], inner),
+            (d.rhs_contracting, inner),
         )
         return (
             multiply_add(e, total, held[0], _as(e, lhs, left, total), _as(e, rhs, right, total)),
         )
 
-    extents = [lhs.shape.dims[d] for d in i["lhs_contracting_dims"]]
+    extents = [lhs.shape.dims[n] for n in d.lhs_contracting]
     zero = constant_element(total, 0)
     (element,) = fold_loop(e, extents, (zero,), step)
     return _converted(e, element, total, i.shape.element_type)
-
-
-def _free(operand: HloInstruction, *used: tuple[int, ...]) -> tuple[int, ...]:
-    taken = {d for dims in used for d in dims}
-    return tuple(d for d in range(operand.shape.rank) if d not in taken)
 
 
 def _gathered(rank: int, *groups: tuple[tuple[int, ...], Index]) -> Index:
@@ -95,13 +91,13 @@ def _converted(
 
 def _convolution(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
     lhs, rhs = i.operands[:2]
-    d: ConvDims = i["dim_labels"]
+    c = ConvolutionDims.of(i)
+    d, window = c.labels, c.window
     total = accumulation_type(i.shape.element_type)
     out_batch, out_feature = index[d.output_batch], index[d.output_feature]
     spatial = tuple(index[x] for x in d.output_spatial)
     group_inputs = rhs.shape.dims[d.kernel_input_feature]
-    feature_base, batch_base = _group_bases(e, i, d, out_feature)
-    window = i["window"]
+    feature_base, batch_base = _group_bases(e, i, c, out_feature)
     base_dims = [lhs.shape.dims[x] for x in d.input_spatial]
 
     def step(inner: Index, held: Elements) -> Elements:
@@ -132,12 +128,12 @@ def _convolution(e: ElementalEmitter, i: HloInstruction, index: Index) -> Elemen
 
 
 def _group_bases(
-    e: ElementalEmitter, i: HloInstruction, d: ConvDims, out_feature: IndexValue
+    e: ElementalEmitter, i: HloInstruction, c: ConvolutionDims, out_feature: IndexValue
 ) -> tuple[IndexValue, IndexValue]:
     """First input feature and first input batch that belong to an output feature's group."""
+    d, groups, batches = c.labels, c.feature_groups, c.batch_groups
     features = i.shape.dims[d.output_feature]
     inputs = i.operands[1].shape.dims[d.kernel_input_feature]
-    groups, batches = i["feature_group_count"], i["batch_group_count"]
     feature_group = e.at.div(out_feature, features // groups) if groups > 1 else 0
     batch_group = e.at.div(out_feature, features // batches) if batches > 1 else 0
     return e.at.mul(feature_group, inputs), e.at.mul(batch_group, i.shape.dims[d.output_batch])

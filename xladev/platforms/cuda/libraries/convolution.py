@@ -10,6 +10,7 @@ from __future__ import annotations
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.attributes import ConvDims
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.convolution_dims import ConvolutionDims
 from xladev.hlo.opset import opdef
 from xladev.hlo.shape import Shape, array
 from xladev.instrument import decision
@@ -30,22 +31,23 @@ def convolution_support(i: HloInstruction) -> Support:
     rule = RULES.get((names[0], names[1], names[2]))
     if len(i.operands) != 2 or rule is None or rule.multiple > 1:
         return no(f"cuBLASLt has no product of {', '.join(names)}")
-    if i["algorithm"] != "dot_unset" or i["batch_group_count"] > 1:
+    c = ConvolutionDims.of(i)
+    if i["algorithm"] != "dot_unset" or c.batch_groups > 1:
         return no("an algorithm, or batch groups")
     if not i.shape.size or not i.operands[1].shape.size or not i.operands[0].shape.size:
         return no("nothing is multiplied")
-    groups = i["feature_group_count"]
-    if groups > 1 and i.shape.dims[i["dim_labels"].output_feature] < groups * LEAST_FEATURES:
+    groups = c.feature_groups
+    if groups > 1 and i.shape.dims[c.labels.output_feature] < groups * LEAST_FEATURES:
         return no(f"groups of less than {LEAST_FEATURES} features")
-    nbytes = _patches_shape(i).nbytes
+    nbytes = _patches_shape(i, c).nbytes
     return YES if nbytes <= MOST_NBYTES else no(f"its patches take {nbytes} bytes")
 
 
-def _patches_shape(i: HloInstruction) -> Shape:
+def _patches_shape(i: HloInstruction, c: ConvolutionDims) -> Shape:
     """Group (if there are several), batch, spatial output dimensions, window, feature."""
-    lhs, d, groups = i.operands[0].shape, i["dim_labels"], i["feature_group_count"]
+    lhs, d, groups = i.operands[0].shape, c.labels, c.feature_groups
     spatial = [i.shape.dims[n] for n in d.output_spatial]
-    sizes = [w.size for w in i["window"]]
+    sizes = [w.size for w in c.window]
     features = lhs.dims[d.input_feature] // groups
     dims = [lhs.dims[d.input_batch], *spatial, *sizes, features]
     return array(lhs.element_type, [groups, *dims] if groups > 1 else dims)
@@ -53,9 +55,9 @@ def _patches_shape(i: HloInstruction) -> Shape:
 
 def as_product(r: Rewriter, i: HloInstruction, why: str = "") -> HloInstruction:
     """A supported convolution as a dot of patches and kernel; ``why`` is told of the patches."""
-    d: ConvDims = i["dim_labels"]
-    groups = i["feature_group_count"]
-    rows, kernel = _rows(r, i, why), _kernel(r, i, groups)
+    c = ConvolutionDims.of(i)
+    d, groups = c.labels, c.feature_groups
+    rows, kernel = _rows(r, i, c, why), _kernel(r, i.operands[1], d, groups)
     batch = (0,) if groups > 1 else ()
     kept, first = len(batch) + i.shape.rank - 1, len(batch)
     spatial = [i.shape.dims[n] for n in d.output_spatial]
@@ -69,37 +71,29 @@ def as_product(r: Rewriter, i: HloInstruction, why: str = "") -> HloInstruction:
         rhs_contracting_dims=tuple(range(first, kernel.shape.rank - 1)),
         operand_precision=i["operand_precision"],
     )  # fmt: skip
-    return _as_output(r, made, i, groups)
+    return _as_output(r, made, i, d, groups)
 
 
-def _rows(r: Rewriter, i: HloInstruction, why: str) -> HloInstruction:
+def _rows(r: Rewriter, i: HloInstruction, c: ConvolutionDims, why: str) -> HloInstruction:
     """The patches; the input itself, its dimensions in order, where each is one element."""
-    lhs, d = i.operands[0], i["dim_labels"]
-    shape = _patches_shape(i)
-    if i["feature_group_count"] == 1 and shape.size == lhs.shape.size and _is_pointwise(i):
+    lhs, d = i.operands[0], c.labels
+    shape = _patches_shape(i, c)
+    if c.feature_groups == 1 and shape.size == lhs.shape.size and c.is_pointwise:
         order = (d.input_batch, *d.input_spatial, d.input_feature)
         return r.reshape(r.transpose(lhs, order), shape.dims)
     attrs = {
         "custom_call_target": PATCHES,
-        "window": i["window"],
+        "window": c.window,
         "dim_labels": d,
-        "feature_group_count": i["feature_group_count"],
+        "feature_group_count": c.feature_groups,
     }
     made = r.append(HloInstruction(opdef("custom-call"), shape, (lhs,), attrs, "patches"))
     decision(STEP, made.name, f"cuBLASLt multiplies them for {i.name}: {why}")
     return made
 
 
-def _is_pointwise(i: HloInstruction) -> bool:
-    return all(
-        (w.size, w.stride, w.pad_low, w.pad_high, w.base_dilation) == (1, 1, 0, 0, 1)
-        for w in i["window"]
-    )
-
-
-def _kernel(r: Rewriter, i: HloInstruction, groups: int) -> HloInstruction:
+def _kernel(r: Rewriter, rhs: HloInstruction, d: ConvDims, groups: int) -> HloInstruction:
     """The kernel as group (if there are several), window, input feature, output feature."""
-    rhs, d = i.operands[1], i["dim_labels"]
     order = (*d.kernel_spatial, d.kernel_input_feature, d.kernel_output_feature)
     ordered = r.transpose(rhs, order)
     if groups == 1:
@@ -110,9 +104,10 @@ def _kernel(r: Rewriter, i: HloInstruction, groups: int) -> HloInstruction:
     return r.transpose(split, (rank - 2, *range(rank - 2), rank - 1))
 
 
-def _as_output(r: Rewriter, made: HloInstruction, i: HloInstruction, groups: int) -> HloInstruction:
+def _as_output(
+    r: Rewriter, made: HloInstruction, i: HloInstruction, d: ConvDims, groups: int
+) -> HloInstruction:
     """A product of dimensions (group,) batch, spatial, feature as the convolution's result."""
-    d = i["dim_labels"]
     count = i.shape.rank - 1
     if groups > 1:
         made = r.transpose(made, (*range(1, count + 1), 0, count + 1))

@@ -14,8 +14,8 @@ from itertools import pairwise
 from math import prod
 
 from xladev.compiler.support import YES, Support, no
-from xladev.hlo.attributes import ConvDims
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.convolution_dims import ConvolutionDims
 from xladev.platforms.cuda.libraries.calls import Convolution, Tensor
 from xladev.platforms.cuda.libraries.convolution_axes import AXES, Axis
 
@@ -56,8 +56,9 @@ def cudnn_support(i: HloInstruction) -> Support:
         return no(f"cuDNN is not asked for {', '.join(s.element_type.name for s in shapes)}")
     if i["algorithm"] != "dot_unset":
         return no(f"cuDNN is not asked for algorithm {i['algorithm']}")
-    if not 1 <= len(i["window"]) <= MOST_SPATIAL:
-        return no(f"{len(i['window'])} spatial dimensions")
+    spatial = len(ConvolutionDims.of(i).window)
+    if not 1 <= spatial <= MOST_SPATIAL:
+        return no(f"{spatial} spatial dimensions")
     if not all(s.size for s in shapes):
         return no("nothing is multiplied")
     if is_product(i):
@@ -67,25 +68,21 @@ def cudnn_support(i: HloInstruction) -> Support:
 
 def is_product(i: HloInstruction) -> bool:
     """Whether the input already is the matrix that a kernel of one element multiplies."""
-    d: ConvDims = i["dim_labels"]
-    plain = all(
-        (w.size, w.stride, w.pad_low, w.pad_high, w.base_dilation) == (1, 1, 0, 0, 1)
-        for w in i["window"]
-    )
-    order = (d.input_batch, *d.input_spatial, d.input_feature)
-    groups = i["feature_group_count"] * i["batch_group_count"]
-    return plain and groups == 1 and order == tuple(range(len(order)))
+    c = ConvolutionDims.of(i)
+    order = (c.labels.input_batch, *c.labels.input_spatial, c.labels.input_feature)
+    return c.is_pointwise and c.groups == 1 and order == tuple(range(len(order)))
 
 
 def kind_of(i: HloInstruction) -> str:
     """``FORWARD``, ``BACKWARD_INPUT`` or ``BACKWARD_KERNEL``."""
-    window, d = i["window"], i["dim_labels"]
-    if i["batch_group_count"] > 1:
+    c = ConvolutionDims.of(i)
+    window, d = c.window, c.labels
+    if c.batch_groups > 1:
         return "BACKWARD_KERNEL"
     if any(w.base_dilation > 1 for w in window):
         return "BACKWARD_INPUT"
     is_large = prod(w.size for w in window) > prod(i.shape.dims[n] for n in d.output_spatial)
-    if is_large and i["feature_group_count"] == 1 and d.input_feature < d.input_batch:
+    if is_large and c.feature_groups == 1 and d.input_feature < d.input_batch:
         return "BACKWARD_KERNEL"
     turned = [t for t, w in zip(_turned(i), window, strict=True) if w.size > 1]
     slow = any(w.stride > 1 for w in window)
@@ -95,8 +92,9 @@ def kind_of(i: HloInstruction) -> str:
 def _turned(i: HloInstruction) -> list[bool]:
     """For each spatial dimension, whether the kernel (without a reverse before it) is reversed."""
     before = reversed_before(i)
-    kernel = i["dim_labels"].kernel_spatial
-    return [w.reversal != (k in before) for w, k in zip(i["window"], kernel, strict=True)]
+    c = ConvolutionDims.of(i)
+    pairs = zip(c.window, c.labels.kernel_spatial, strict=True)
+    return [w.reversal != (k in before) for w, k in pairs]
 
 
 def reversed_before(i: HloInstruction) -> tuple[int, ...]:
@@ -105,15 +103,16 @@ def reversed_before(i: HloInstruction) -> tuple[int, ...]:
     if kernel.opcode != "reverse":
         return ()
     dims: tuple[int, ...] = kernel["dimensions"]
-    return dims if set(dims) <= set(i["dim_labels"].kernel_spatial) else ()
+    return dims if set(dims) <= set(ConvolutionDims.of(i).labels.kernel_spatial) else ()
 
 
 def _axes(i: HloInstruction, kind: str) -> tuple[Axis, ...]:
     """The spatial dimensions; empty if the kind of call cannot have one of them."""
-    d: ConvDims = i["dim_labels"]
+    c = ConvolutionDims.of(i)
+    d = c.labels
     found = [
         AXES[kind](w, i.operands[0].shape.dims[n], i.shape.dims[m])
-        for w, n, m in zip(i["window"], d.input_spatial, d.output_spatial, strict=True)
+        for w, n, m in zip(c.window, d.input_spatial, d.output_spatial, strict=True)
     ]
     good = tuple(axis for axis in found if axis is not None)
     return good if len(good) == len(found) else ()
@@ -165,10 +164,11 @@ def _tensor(name: str, dims: Sequence[int], order: Sequence[int]) -> Tensor:
 
 def _sizes(i: HloInstruction, kind: str, axes: Sequence[Axis]) -> tuple[list[int], ...]:
     """Dimensions of image, kernel and result of the forward convolution, in cuDNN's order."""
-    groups = i["feature_group_count"] * i["batch_group_count"]
+    c = ConvolutionDims.of(i)
+    groups = c.groups
     lhs, _, out = _dimensions(i, kind)
     read, made = i.operands[0].shape.dims, i.shape.dims
-    window = [w.size for w in i["window"]]
+    window = [w.size for w in c.window]
     left = [*(read[n] for n in lhs[:2])]
     left += [read[n] + sum(axis.edges) for n, axis in zip(lhs[2:], axes, strict=True)]
     written = [*(made[n] for n in out[:2]), *(axis.made for axis in axes)]
@@ -183,7 +183,7 @@ def _dimensions(
     i: HloInstruction, kind: str
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Dimensions of both operands and the result, in cuDNN's order."""
-    d: ConvDims = i["dim_labels"]
+    d = ConvolutionDims.of(i).labels
     by_output = (d.kernel_output_feature, d.kernel_input_feature, *d.kernel_spatial)
     by_input = (d.kernel_input_feature, d.kernel_output_feature, *d.kernel_spatial)
     if kind == "BACKWARD_KERNEL":
@@ -195,8 +195,8 @@ def _dimensions(
 
 
 def _to_reverse(i: HloInstruction, axes: Sequence[Axis]) -> tuple[int, ...]:
-    kernel = i["dim_labels"].kernel_spatial
-    parts = zip(kernel, i["window"], _turned(i), axes, strict=True)
+    c = ConvolutionDims.of(i)
+    parts = zip(c.labels.kernel_spatial, c.window, _turned(i), axes, strict=True)
     return tuple(n for n, w, turned, axis in parts if w.size > 1 and turned != axis.is_turned)
 
 

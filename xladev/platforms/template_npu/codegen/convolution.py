@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xladev.hlo.attributes import ConvDims, WindowDim
+from xladev.hlo.attributes import ConvDims, Window
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.convolution_dims import ConvolutionDims
 from xladev.platforms.template_npu.codegen.access_map import AccessMap, Row
 from xladev.platforms.template_npu.codegen.contraction import (
     MATRIX_TYPES,
@@ -34,13 +35,12 @@ def emit_convolution(
     stage: Stage, core: HloInstruction, results: Sequence[Array], root: HloInstruction
 ) -> None:
     """A convolution of any window and groups, and elementwise instructions on it."""
-    d: ConvDims = core["dim_labels"]
-    window: tuple[WindowDim, ...] = core["window"]
+    kind = ConvolutionDims.of(core)
     padding = [(0, 0, 0)] * core.operands[0].shape.rank
-    for axis, w in zip(d.input_spatial, window, strict=True):
+    for axis, w in zip(kind.labels.input_spatial, kind.window, strict=True):
         padding[axis] = (w.pad_low, w.pad_high, w.base_dilation - 1)
     array, dims = stage.padded(core, core.operands[0], None, padding)
-    c = _Convolution(core, d, window, array, dims).contraction()
+    c = _Convolution(core, kind, array, dims).contraction()
     emit_contraction(stage, c, core, results[0], root)
 
 
@@ -53,22 +53,24 @@ class _Convolution:
     """
 
     core: HloInstruction
-    d: ConvDims
-    window: tuple[WindowDim, ...]
+    kind: ConvolutionDims
     array: Array
     dims: tuple[int, ...]
 
     @property
-    def groups(self) -> int:
-        """Number of groups of either kind."""
-        count: int = self.core["feature_group_count"] * self.core["batch_group_count"]
-        return count
+    def d(self) -> ConvDims:
+        """Which dimension is what."""
+        return self.kind.labels
+
+    @property
+    def window(self) -> Window:
+        """How the kernel slides."""
+        return self.kind.window
 
     @property
     def batch(self) -> int:
         """Images of one group."""
-        count: int = self.core["batch_group_count"]
-        return self.dims[self.d.input_batch] // count
+        return self.dims[self.d.input_batch] // self.kind.batch_groups
 
     @property
     def inputs(self) -> int:
@@ -78,14 +80,14 @@ class _Convolution:
     @property
     def outputs(self) -> int:
         """Output features of one group."""
-        return self.core.operands[1].shape.dims[self.d.kernel_output_feature] // self.groups
+        return self.core.operands[1].shape.dims[self.d.kernel_output_feature] // self.kind.groups
 
     def contraction(self) -> Contraction:
         """The sum of products that this is."""
         spatial = tuple(self.core.shape.dims[s] for s in self.d.output_spatial)
         sizes = tuple(w.size for w in self.window)
         return Contraction(
-            batch=(self.groups,),
+            batch=(self.kind.groups,),
             rows=(self.batch, *spatial),
             columns=(self.outputs,),
             depth=(*sizes, self.inputs),
@@ -113,7 +115,7 @@ class _Convolution:
         Where the window slides, positions are those in the input and the window is 1.
         """
         rank = len(e.extents)
-        by_batch = self.core["batch_group_count"] > 1
+        by_batch = self.kind.batch_groups > 1
         rows = [_NO_ROW] * len(self.dims)
         rows[self.d.input_batch] = _sum(
             unit_row(1, rank), unit_row(0, rank, self.batch if by_batch else 0)

@@ -19,6 +19,7 @@ from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.elements import real_of
 from xladev.hlo.attributes import ConvDims
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.convolution_dims import ConvolutionDims
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.loops import emit_loops
 from xladev.platforms.cpu.codegen.products.convolution import emit_windows
@@ -40,20 +41,25 @@ class Convolution:
 
     Attributes:
         instruction: the convolution.
-        groups: number of groups of features.
+        kind: its attributes; it has no groups of batches.
         features: of the result, in one group.
         channels: of the base, in one group.
     """
 
     instruction: HloInstruction
-    groups: int
+    kind: ConvolutionDims
     features: int
     channels: int
 
     @property
+    def groups(self) -> int:
+        """Number of groups of features."""
+        return self.kind.feature_groups
+
+    @property
     def dims(self) -> ConvDims:
         """Which dimension is what."""
-        return self.instruction["dim_labels"]
+        return self.kind.labels
 
     @property
     def pixels(self) -> tuple[int, ...]:
@@ -64,7 +70,7 @@ class Convolution:
     @property
     def window(self) -> tuple[int, ...]:
         """Sizes of the window."""
-        return tuple(w.size for w in self.instruction["window"])
+        return tuple(w.size for w in self.kind.window)
 
     @property
     def sizes(self) -> TileSizes:
@@ -78,21 +84,21 @@ class Convolution:
 
 def convolution_of(i: HloInstruction) -> Convolution | None:
     """How a convolution is computed in tiles; None if it is not."""
-    d: ConvDims = i["dim_labels"]
+    kind = ConvolutionDims.of(i)
+    d = kind.labels
     total = accumulation_type(i.shape.element_type)
     shapes = (i.shape, *(o.shape for o in i.operands[:2]))
-    groups = i["feature_group_count"]
-    features = i.shape.dims[d.output_feature] // groups
+    features = i.shape.dims[d.output_feature] // kind.feature_groups
     channels = i.operands[1].shape.dims[d.kernel_input_feature]
     if (
         total not in SUM_TYPES
         or len(i.operands) > 2
-        or i["batch_group_count"] > 1
+        or kind.batch_groups > 1
         or features < LEAST_FEATURES
         or any(s.element_type.is_complex or not s.size for s in shapes)
     ):
         return None
-    return Convolution(i, groups, features, channels)
+    return Convolution(i, kind, features, channels)
 
 
 def convolution_way(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | Convolution | None:
@@ -156,7 +162,7 @@ class _Tiles(TileLoops):
         """All channels at one position of a pixel's window."""
         i, d = self.c.instruction, self.c.dims
         sizes = [i.operands[0].shape.dims[x] for x in d.input_spatial]
-        inside, base = base_index(self.k.e, i["window"], sizes, pixel[1:], at)
+        inside, base = base_index(self.k.e, self.c.kind.window, sizes, pixel[1:], at)
 
         def copy() -> None:
             with self.b.loop(0, self.c.channels) as channel, self.k.e.scope():
