@@ -17,6 +17,7 @@ from xladev.codegen.scalar.storage import round_to
 from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import WindowDim
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.reduction_parts import ReductionParts
 
 
 def fold_loop(
@@ -54,7 +55,8 @@ def accumulation(e: ElementalEmitter, i: HloInstruction) -> Combine:
     """How elements are combined with what is held: by the reducer, unless sums are kept wide."""
     opcode = _kept_wide(i)
     if not opcode:
-        return lambda held, new: emit_computation(e, i["to_apply"], held + new)
+        reducer = ReductionParts.of(i).reducer
+        return lambda held, new: emit_computation(e, reducer, held + new)
     wide = (dt.F32, dt.F32)
     return lambda held, new: (emit_elementwise(e.b, opcode, wide, dt.F32, (held[0], new[0])),)
 
@@ -64,7 +66,7 @@ def _kept_wide(i: HloInstruction) -> str:
 
     Such a result is accumulated in f32 and rounded once, as the evaluator does.
     """
-    computation = i["to_apply"]
+    computation = ReductionParts.of(i).reducer
     root, dtype = computation.root, computation.root.shape.element_type
     plain = (
         len(computation.instructions) == 3
@@ -77,7 +79,7 @@ def _kept_wide(i: HloInstruction) -> str:
 def _rounded(e: ElementalEmitter, i: HloInstruction, held: Elements) -> Elements:
     if not _kept_wide(i):
         return held
-    dtype = i["to_apply"].root.shape.element_type
+    dtype = ReductionParts.of(i).reducer.root.shape.element_type
     return (round_to(e.b, real_of(held[0], "a sum"), dtype),)
 
 
@@ -105,7 +107,7 @@ def reduce_together(
         The results of each reduce, one after another.
     """
     dims = reduces[0].operands[0].shape.dims
-    folded: tuple[int, ...] = reduces[0]["dimensions"]
+    folded = ReductionParts.of(reduces[0]).dims
     folds = [_Fold(e, i) for i in reduces]
 
     def step(inner: Index, held: Elements) -> Elements:
@@ -136,8 +138,8 @@ class _Fold:
     """One of the reduces of a loop: what it reads and how it combines."""
 
     def __init__(self, e: ElementalEmitter, i: HloInstruction) -> None:
-        count = len(i.operands) // 2
-        self.arrays, self.inits = i.operands[:count], i.operands[count:]
+        parts = ReductionParts.of(i)
+        self.arrays, self.inits = parts.arrays, parts.inits
         self.combine = accumulation(e, i)
 
 
@@ -153,8 +155,9 @@ _PART = 1024
 
 def _is_long_sum(i: HloInstruction, extents: Sequence[int]) -> bool:
     """True for a sum of so many floats that one accumulator would lose digits."""
-    root = i["to_apply"].root
-    plain = len(i["to_apply"].instructions) == 3 and root.opcode == "add"
+    reducer = ReductionParts.of(i).reducer
+    root = reducer.root
+    plain = len(reducer.instructions) == 3 and root.opcode == "add"
     return plain and root.shape.element_type.is_float and prod(extents) > _PART
 
 
@@ -253,9 +256,8 @@ def _always_inside(w: WindowDim, size: int) -> bool:
 
 def reduce_window_elements(e: ElementalEmitter, i: HloInstruction, index: Index) -> Elements:
     """One element of each result of a (variadic) reduce-window."""
-    count = len(i.operands) // 2
-    arrays, inits = i.operands[:count], i.operands[count:]
-    window: tuple[WindowDim, ...] = i["window"]
+    parts = ReductionParts.of(i)
+    arrays, inits, window = parts.arrays, parts.inits, parts.window
     initial = tuple(e.element(init, ()) for init in inits)
 
     def step(inner: Index, held: Elements) -> Elements:

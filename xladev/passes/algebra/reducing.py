@@ -15,6 +15,7 @@ from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.literal import Array
 from xladev.hlo.ops.reducers import monoid_of
+from xladev.hlo.ops.reduction_parts import ReductionParts
 from xladev.passes import pattern as m
 from xladev.passes.algebra.operands import (
     STANDARD_FLOATS,
@@ -53,11 +54,6 @@ def is_identity(value: Array, opcode: str, element_type: PrimitiveType) -> bool:
     return int(value) == wanted[opcode]
 
 
-def _halves(root: HloInstruction) -> tuple[tuple[HloInstruction, ...], tuple[HloInstruction, ...]]:
-    count = len(root.operands) // 2
-    return root.operands[:count], root.operands[count:]
-
-
 def _is_single(i: HloInstruction) -> bool:
     return len(i.operands) == 2
 
@@ -68,24 +64,19 @@ def _is_single(i: HloInstruction) -> bool:
 @rewrite(m.Opcode("reduce"))
 def reduce_ones(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
     """reduce over dimensions of size 1 = reducer(initial value, element)."""
-    values, inits = _halves(root)
-    if any(values[0].shape.dims[d] != 1 for d in root["dimensions"]):
+    parts = ReductionParts.of(root)
+    sizes = parts.arrays[0].shape.dims
+    if any(sizes[d] != 1 for d in parts.dims):
         return None
-    dims = tuple(
-        values[0].shape.dims[d] for d in other_dims(values[0].shape.rank, root["dimensions"])
-    )
-    return _applied(r, root, [r.reshape(v, dims) for v in values], inits, dims)
+    dims = tuple(sizes[d] for d in parts.kept)
+    return _applied(r, parts, [r.reshape(v, dims) for v in parts.arrays], dims)
 
 
 def _applied(
-    r: Rewriter,
-    root: HloInstruction,
-    values: Sequence[HloInstruction],
-    inits: Sequence[HloInstruction],
-    dims: tuple[int, ...],
+    r: Rewriter, parts: ReductionParts, values: Sequence[HloInstruction], dims: tuple[int, ...]
 ) -> HloInstruction | None:
     """The reducer on arrays of initial values and of elements; None where it is not elementwise."""
-    reducer: HloComputation = root["to_apply"]
+    reducer, inits = parts.reducer, parts.inits
     types = [o.shape.element_type for o in (*inits, *values)]
     if types != [p.shape.element_type for p in reducer.parameters] or not can_write_out(reducer):
         return None
@@ -98,8 +89,9 @@ def _applied(
 @rewrite(m.Opcode("reduce"))
 def reduce_nothing(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
     """A reduction of no elements gives the initial values."""
-    values, inits = _halves(root)
-    if values[0].shape.size or not root.shape.is_array or not root.shape.size:
+    parts = ReductionParts.of(root)
+    inits = parts.inits
+    if parts.arrays[0].shape.size or not root.shape.is_array or not root.shape.size:
         return None
     if inits[0].shape.element_type is not root.shape.element_type:
         return None
@@ -120,14 +112,14 @@ def reduce_reshape(
     """
     if not same_but_for_ones(x.shape.dims, moved.shape.dims):
         return None
-    back = dim_map(moved.shape.dims, x.shape.dims)
-    reduced = [back[d] for d in root["dimensions"] if moved.shape.dims[d] != 1]
+    parts, back = ReductionParts.of(root), dim_map(moved.shape.dims, x.shape.dims)
+    reduced = [back[d] for d in parts.dims if moved.shape.dims[d] != 1]
     if not reduced:
         return None
     kept = [x.shape.dims[d] for d in other_dims(x.shape.rank, reduced)]
     if not same_but_for_ones(kept, root.shape.dims):
         return None
-    made = r.op("reduce", x, init, dimensions=tuple(sorted(reduced)), to_apply=root["to_apply"])
+    made = r.op("reduce", x, init, dimensions=tuple(sorted(reduced)), to_apply=parts.reducer)
     return r.reshape(made, root.shape.dims)
 
 
@@ -140,14 +132,15 @@ def reduce_transpose(
     init: HloInstruction,
 ) -> HloInstruction | None:
     """A transpose before a reduction is not needed if it keeps the order of what remains."""
-    if not monoid_of(root["to_apply"]):
+    parts = ReductionParts.of(root)
+    if not monoid_of(parts.reducer):
         return None
     order: tuple[int, ...] = moved["dimensions"]
-    kept = [order[d] for d in other_dims(len(order), root["dimensions"])]
+    kept = [order[d] for d in parts.kept]
     if kept != sorted(kept):
         return None
-    dims = tuple(sorted(order[d] for d in root["dimensions"]))
-    return r.op("reduce", x, init, dimensions=dims, to_apply=root["to_apply"])
+    dims = tuple(sorted(order[d] for d in parts.dims))
+    return r.op("reduce", x, init, dimensions=dims, to_apply=parts.reducer)
 
 
 @rewrite(m.Reduce(m.Broadcast(m.Op("x"), capture="spread"), m.Op("init")))
@@ -159,16 +152,17 @@ def reduce_broadcast(
     init: HloInstruction,
 ) -> HloInstruction | None:
     """Greatest, least, all and any need to see repeated elements once."""
-    opcode, at = reducer_opcode(root["to_apply"]), spread["dimensions"]
+    parts, at = ReductionParts.of(root), spread["dimensions"]
+    opcode = reducer_opcode(parts.reducer)
     if opcode not in _IDEMPOTENT or not spread.shape.size or list(at) != sorted(at):
         return None
-    repeated = [d for d in root["dimensions"] if d not in at]
+    repeated = [d for d in parts.dims if d not in at]
     if not repeated:
         return None
     left = list(other_dims(spread.shape.rank, repeated))
     smaller = r.broadcast(x, [spread.shape.dims[d] for d in left], [left.index(d) for d in at])
-    dims = tuple(left.index(d) for d in root["dimensions"] if d in left)
-    return r.op("reduce", smaller, init, dimensions=dims, to_apply=root["to_apply"])
+    dims = tuple(left.index(d) for d in parts.dims if d in left)
+    return r.op("reduce", smaller, init, dimensions=dims, to_apply=parts.reducer)
 
 
 @rewrite(m.Reduce(m.Reduce(m.Op("x"), m.Op("first"), capture="inner").one_use(), m.Op("init")))
@@ -181,16 +175,16 @@ def reduce_twice(
     init: HloInstruction,
 ) -> HloInstruction | None:
     """A reduction of a reduction with the same opcode is one reduction."""
-    opcode, element_type = reducer_opcode(root["to_apply"]), x.shape.element_type
-    same = opcode and opcode == reducer_opcode(inner["to_apply"])
+    outer, before = ReductionParts.of(root), ReductionParts.of(inner)
+    opcode, element_type = reducer_opcode(outer.reducer), x.shape.element_type
+    same = opcode and opcode == reducer_opcode(before.reducer)
     value = splat_of(first)
     if not same or value is None or element_type is not root.shape.element_type:
         return None
     if not is_identity(value, opcode, element_type):
         return None
-    left = list(other_dims(x.shape.rank, inner["dimensions"]))
-    dims = (*inner["dimensions"], *(left[d] for d in root["dimensions"]))
-    return r.op("reduce", x, init, dimensions=tuple(sorted(dims)), to_apply=root["to_apply"])
+    dims = (*before.dims, *(before.kept[d] for d in outer.dims))
+    return r.op("reduce", x, init, dimensions=tuple(sorted(dims)), to_apply=outer.reducer)
 
 
 # Windows
@@ -199,22 +193,23 @@ def reduce_twice(
 @rewrite(m.Opcode("reduce-window"))
 def reduce_window_ones(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
     """Windows of one element: reducer(initial value, element)."""
-    values, inits = _halves(root)
+    parts = ReductionParts.of(root)
     plain = all(
         (w.size, w.stride, w.pad_low, w.pad_high, w.base_dilation) == (1, 1, 0, 0, 1)
-        for w in root["window"]
+        for w in parts.window
     )
-    return _applied(r, root, values, inits, values[0].shape.dims) if plain else None
+    return _applied(r, parts, parts.arrays, parts.arrays[0].shape.dims) if plain else None
 
 
 @rewrite(m.Opcode("reduce-window").where(_is_single, "of one array"))
 def reduce_whole_windows(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
     """A window that is the whole of some dimensions, and one element of the others, is a reduce."""
-    x, init = root.operands
-    if not monoid_of(root["to_apply"]) or not root.shape.size:
+    parts = ReductionParts.of(root)
+    (x,), (init,) = parts.arrays, parts.inits
+    if not monoid_of(parts.reducer) or not root.shape.size:
         return None
     reduced: list[int] = []
-    for d, (w, size) in enumerate(zip(root["window"], x.shape.dims, strict=True)):
+    for d, (w, size) in enumerate(zip(parts.window, x.shape.dims, strict=True)):
         if w.pad_low or w.pad_high or w.base_dilation != 1 or w.window_dilation != 1:
             return None
         if w.size == size and size > 1:
@@ -223,7 +218,7 @@ def reduce_whole_windows(r: Rewriter, root: HloInstruction) -> HloInstruction | 
             return None
     if not reduced:
         return None
-    made = r.op("reduce", x, init, dimensions=tuple(reduced), to_apply=root["to_apply"])
+    made = r.op("reduce", x, init, dimensions=tuple(reduced), to_apply=parts.reducer)
     return r.reshape(made, root.shape.dims)
 
 

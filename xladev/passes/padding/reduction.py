@@ -9,6 +9,7 @@ from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import Window, WindowDim
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.ops.reducers import monoid_of
+from xladev.hlo.ops.reduction_parts import ReductionParts
 from xladev.hlo.shape import array
 from xladev.passes.expansions.emit import Emitter
 from xladev.passes.padding import sizes as sz
@@ -40,30 +41,30 @@ def _neutral(opcode: str, x: HloInstruction) -> complex | None:
 
 
 def _reduce(e: Emitter, i: HloInstruction, values: Sequence[Value]) -> Value:
-    operands = arrays(values)
-    count, dims = len(operands) // 2, i["dimensions"]
-    body: HloComputation = i["to_apply"]
+    operands, parts = arrays(values), ReductionParts.of(i)
+    count, dims, body = len(parts.arrays), parts.dims, parts.reducer
     rank = operands[0].data.shape.rank
     sizes = merged_sizes(operands[:count], rank)
     kept = [sizes[d] for d in range(rank) if d not in dims]
     inits = [o.data for o in operands[count:]]
     inputs = [padded(o.data, sizes) for o in operands[:count]]
     if all(sizes[d] is None for d in dims):
-        return _reduced(e, i, [x.data for x in inputs], inits, kept)
+        return _reduced(e, i, parts, [x.data for x in inputs], inits, kept)
     neutral = _neutral(body.root.opcode, inputs[0].data) if monoid_of(body) else None
     if neutral is not None:
-        return _reduced(e, i, [masked(e, inputs[0], dims, neutral)], inits, kept)
-    return _flagged_reduce(e, i, inputs, inits, kept)
+        return _reduced(e, i, parts, [masked(e, inputs[0], dims, neutral)], inits, kept)
+    return _flagged_reduce(e, i, parts, inputs, inits, kept)
 
 
 def _reduced(
     e: Emitter,
     i: HloInstruction,
+    parts: ReductionParts,
     data: Sequence[HloInstruction],
     inits: Sequence[HloInstruction],
     kept: Sequence[Size],
 ) -> Value:
-    made = e.op("reduce", *data, *inits, dimensions=i["dimensions"], to_apply=i["to_apply"])
+    made = e.op("reduce", *data, *inits, dimensions=parts.dims, to_apply=parts.reducer)
     if not i.shape.is_tuple:
         return padded(made, kept)
     return tuple(padded(part, kept) for part in e.parts(made))
@@ -72,19 +73,20 @@ def _reduced(
 def _flagged_reduce(
     e: Emitter,
     i: HloInstruction,
+    parts: ReductionParts,
     inputs: Sequence[Padded],
     inits: Sequence[HloInstruction],
     kept: Sequence[Size],
 ) -> Value:
     """With one more operand that says what is live; the reducer skips the rest."""
-    live = is_live(e, inputs[0], i["dimensions"])
+    live = is_live(e, inputs[0], parts.dims)
     assert live is not None
     made = e.op(
         "reduce", *(x.data for x in inputs), live, *inits, e.scalar(True, dt.PRED),
-        dimensions=i["dimensions"], to_apply=_flagged(i["to_apply"]),
+        dimensions=parts.dims, to_apply=_flagged(parts.reducer),
     )  # fmt: skip
-    parts = [padded(part, kept) for part in e.parts(made)[:-1]]
-    return tuple(parts) if i.shape.is_tuple else parts[0]
+    results = [padded(part, kept) for part in e.parts(made)[:-1]]
+    return tuple(results) if i.shape.is_tuple else results[0]
 
 
 def _flagged(body: HloComputation) -> HloComputation:
@@ -107,8 +109,8 @@ def _flagged(body: HloComputation) -> HloComputation:
 
 def _reduce_window(e: Emitter, i: HloInstruction, values: Sequence[Value]) -> Value:
     """What is not live becomes the initial value, which is what windows see past the end."""
-    operands = arrays(values)
-    count, window = len(operands) // 2, i["window"]
+    operands, parts = arrays(values), ReductionParts.of(i)
+    count, window = len(parts.arrays), parts.window
     rank = operands[0].data.shape.rank
     sizes = merged_sizes(operands[:count], rank)
     data = [
@@ -117,7 +119,7 @@ def _reduce_window(e: Emitter, i: HloInstruction, values: Sequence[Value]) -> Va
     ]
     made = e.op(
         "reduce-window", *data, *(o.data for o in operands[count:]),
-        window=window, to_apply=i["to_apply"],
+        window=window, to_apply=parts.reducer,
     )  # fmt: skip
     after = _window_sizes(e, sizes, window)
     if not i.shape.is_tuple:

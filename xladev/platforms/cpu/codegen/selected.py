@@ -20,6 +20,7 @@ from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.hlo.attributes import WindowDim
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.selection_parts import SelectionParts
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.tiling import innermost
 from xladev.platforms.cpu.codegen.vectors import in_vectors_and_rest, lanes_for, store_at
@@ -34,25 +35,26 @@ class SelectedInVectors:
 
     Attributes:
         k: the kernel.
+        parts: what it computes.
         e: emits vectors along the innermost dimension.
     """
 
     k: KernelBuild
+    parts: SelectionParts
     e: VectorEmitter
 
     def window(self, index: Index, inner: Index) -> tuple[Value | bool, Index, Value]:
         """Whether an element of the windows is one, where it lies, and its number."""
-        i = self.k.root
-        sizes = [w.size for w in i["window"]]
-        inside, at = base_index(self.e, i["window"], i.operands[0].shape.dims, index, inner)
-        place = IndexMath(self.e.b).linear(inner, sizes)
+        parts = self.parts
+        inside, at = base_index(self.e, parts.window, parts.operand.shape.dims, index, inner)
+        place = IndexMath(self.e.b).linear(inner, parts.extents)
         number = self.e.b.resize(self.e.at.value(place), I32, signed=False)
         return inside, at, self.e.b.splat(number, self.e.lanes)
 
     def select(self, index: Index) -> tuple[Value, Value]:
         """Which lanes select any element, and the number of that."""
-        i, b, lanes = self.k.root, self.e.b, self.e.lanes
-        nothing = constant_element(i.operands[0].shape.element_type, 0, lanes)
+        parts, b, lanes = self.parts, self.e.b, self.e.lanes
+        nothing = constant_element(parts.operand.shape.element_type, 0, lanes)
         none = b.const(vector(I1, lanes), 0)
         state: Elements = (none, nothing, b.const(vector(I32, lanes), 0))
 
@@ -60,8 +62,8 @@ class SelectedInVectors:
             inside, at, number = self.window(index, inner)
 
             def consider() -> Elements:
-                candidate = self.e.element(i.operands[0], at)
-                (keep,) = emit_computation(self.e, i["select"], (held[1], candidate))
+                candidate = self.e.element(parts.operand, at)
+                (keep,) = emit_computation(self.e, parts.select, (held[1], candidate))
                 stays = b.and_(real_of(held[0], "found"), real_of(keep, "a selection"))
                 taken = (b.const(vector(I1, lanes), 1), candidate, number)
                 pairs = zip(flat(taken), flat(held), strict=True)
@@ -71,14 +73,14 @@ class SelectedInVectors:
 
             return choose_many(self.e, inside, consider, lambda: held)
 
-        found, _, number = fold_loop(self.e, [w.size for w in i["window"]], state, step)
+        found, _, number = fold_loop(self.e, parts.extents, state, step)
         return real_of(found, "found"), real_of(number, "a number")
 
     def scatter(self, index: Index) -> None:
         """Adds vectors of the source where their windows selected."""
-        i, result = self.k.root, self.k.results[0]
+        parts, result = self.parts, self.k.results[0]
         found, chosen = self.select(index)
-        new = self.e.element(i.operands[1], index)
+        new = self.e.element(parts.source, index)
 
         def step(inner: Index, held: Elements) -> Elements:
             inside, at, number = self.window(index, inner)
@@ -86,14 +88,14 @@ class SelectedInVectors:
             def change() -> Elements:
                 here = self.e.b.and_(found, self.e.b.icmp("eq", chosen, number))
                 before = self.e.load(result, at)
-                (after,) = emit_computation(self.e, i["scatter"], (before, new))
+                (after,) = emit_computation(self.e, parts.scatter, (before, new))
                 self._store(at, here, before, after)
                 return ()
 
             choose_many(self.e, inside, change, lambda: ())
             return held
 
-        fold_loop(self.e, [w.size for w in i["window"]], (), step)
+        fold_loop(self.e, parts.extents, (), step)
 
     def _store(self, at: Index, here: Value, before: Element, after: Element) -> None:
         old, new = real_of(before, "a result"), real_of(after, "a result")
@@ -112,9 +114,10 @@ def select_and_scatter_in_vectors(k: KernelBuild, single: SingleSource) -> bool:
     False, and nothing is emitted, where windows do not lie side by side.
     """
     i: HloInstruction = k.root
-    shape = i.operands[1].shape
+    parts = SelectionParts.of(i)
+    shape = parts.source.shape
     inner = innermost(shape)
-    if inner is None or not _is_plain(i, inner):
+    if inner is None or not _is_plain(i, parts, inner):
         return False
     lanes = lanes_for(k, shape.dims[inner])
     order = [d for d in reversed(shape.minor_to_major) if d != inner]
@@ -122,7 +125,7 @@ def select_and_scatter_in_vectors(k: KernelBuild, single: SingleSource) -> bool:
     def emit() -> None:
         if lanes == 1:
             raise NotInVectorsError("no vectors of such rows")
-        loops = SelectedInVectors(k, VectorEmitter(k.e, lanes))
+        loops = SelectedInVectors(k, parts, VectorEmitter(k.e, lanes))
 
         def row(outer: Index) -> None:
             at = dict(zip(order, outer, strict=True))
@@ -145,14 +148,16 @@ def select_and_scatter_in_vectors(k: KernelBuild, single: SingleSource) -> bool:
 
 def windows_apart(i: HloInstruction, order: Sequence[int]) -> int:
     """How many dimensions, of the first in an order, have windows that never meet."""
-    plain = WindowDim(1)
-    return next((n for n, d in enumerate(order) if i["window"][d] != plain), len(order))
+    plain, window = WindowDim(1), SelectionParts.of(i).window
+    return next((n for n, d in enumerate(order) if window[d] != plain), len(order))
 
 
-def _is_plain(i: HloInstruction, inner: int) -> bool:
+def _is_plain(i: HloInstruction, parts: SelectionParts, inner: int) -> bool:
     """True if windows have one element along rows, and both computations are of one opcode."""
-    if i.shape.element_type.is_complex or prod(w.size for w in i["window"]) >= 1 << 31:
+    if i.shape.element_type.is_complex or prod(parts.extents) >= 1 << 31:
         return False
-    w = i["window"][inner]
+    w = parts.window[inner]
     beside = (w.size, w.stride, w.pad_low, w.pad_high, w.base_dilation) == (1, 1, 0, 0, 1)
-    return beside and all(len(i[c].instructions) == SINGLE_OPCODE for c in ("select", "scatter"))
+    return beside and all(
+        len(c.instructions) == SINGLE_OPCODE for c in (parts.select, parts.scatter)
+    )
