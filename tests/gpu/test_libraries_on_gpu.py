@@ -5,10 +5,10 @@ import pytest
 
 from tests.gpu.test_on_gpu import device, pytestmark  # noqa: F401
 from tests.unit.codegen.simt.kernels.test_tiled_dots import DOTS as TILED
-from tests.unit.platforms.cuda.libraries import test_convolutions as convolutions
 from tests.unit.platforms.cuda.libraries import test_cudnn_calls as cudnn
 from tests.unit.platforms.cuda.libraries import test_factorisations as factorisations
-from tests.unit.platforms.cuda.libraries import test_library_programs as programs
+from tests.unit.platforms.cuda.libraries.behaviour import test_convolutions as convolutions
+from tests.unit.platforms.cuda.libraries.behaviour import test_library_programs as programs
 from xladev import client
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
