@@ -139,8 +139,8 @@ def _compare(name: str, options: argparse.Namespace, work: Path, runtime: Sequen
     model, folder = work / name, work / name / options.cpu
     folder.mkdir(parents=True, exist_ok=True)
     if not (model / "interface.json").is_file():
-        script = Path(__file__).with_name("aot_tensorflow.py")
-        _run([str(options.tensorflow / "bin" / "python"), str(script), str(work), name])
+        bytecode = Path(__file__).with_name("aot_tensorflow.py")
+        _run([str(options.tensorflow / "bin" / "python"), str(bytecode), str(work), name])
     facts = json.loads((model / "interface.json").read_text())
     bundle = _xladev(folder, facts, options.cpu)
     _write_arguments(folder, bundle.interface)

@@ -29,15 +29,15 @@ from xladev.runtime.array import DeviceArray
 from xladev.runtime.collectives.replicas import ReplicatedLaunchable
 from xladev.runtime.device import Device
 from xladev.runtime.device_name import parse_device_name
+from xladev.runtime.fast_call import FastCall
 from xladev.runtime.host.interruption import interruptible
-from xladev.runtime.launch.door import Door
 from xladev.runtime.launch.loaded_program import load_program
 from xladev.runtime.loaded_executable import NativeEntry
 from xladev.runtime.plugins.platform_options import check_platform_options
 from xladev.runtime.plugins.registered_platform import RegisteredPlatform
 from xladev.runtime.registry import Registry, current_registry
 
-CALLS_BEFORE_DOOR = 2
+CALLS_BEFORE_FAST_CALL = 2
 """A program that is called more often than this gets a way to its native code without Python."""
 
 LONG_WORK = 10**10
@@ -228,7 +228,7 @@ class CompiledModule:
         )
         self._is_long = sum(count for _, count in program.work_counts) >= LONG_WORK
         self._calls = itertools.count(1)
-        self._door: Door | None = None
+        self._fast_call: FastCall | None = None
         self._together: ReplicatedLaunchable | None = None
         if len(self.devices) > 1:
             platform = current_registry().platform(self.devices[0].platform).platform
@@ -275,8 +275,8 @@ class CompiledModule:
                 ends, or one of `LONG_WORK` or more, of which a kernel may go on behind; what was
                 donated to it is gone. What another signal's handler raises ends it likewise.
         """
-        if donate is False and self._door is not None:
-            made = self._door(*arguments)
+        if donate is False and self._fast_call is not None:
+            made = self._fast_call(*arguments)
             if made is not None:
                 return made
         return self._call(arguments, donate)
@@ -286,11 +286,11 @@ class CompiledModule:
         leaves = self._flatten(arguments)
         donated = self._donated(donate)
         rows = self._execute([leaves] * len(self.devices), donated)
-        if not donated and next(self._calls) == CALLS_BEFORE_DOOR:
-            self._door = self._open_door()
+        if not donated and next(self._calls) == CALLS_BEFORE_FAST_CALL:
+            self._fast_call = self._make_fast_call()
         return self._nest(rows[0])
 
-    def _open_door(self) -> Door | None:
+    def _make_fast_call(self) -> FastCall | None:
         """A shorter way for calls with plain arguments; None if the program has none."""
         signature = self.program.signature
         if self._together is not None or self._is_long:
@@ -298,7 +298,7 @@ class CompiledModule:
         result = signature.result
         if any(s.is_tuple for s in (*signature.parameters, *result.tuple_shapes)):
             return None
-        return self._launchables[0].open_door(is_bare=not result.is_tuple)
+        return self._launchables[0].make_fast_call(is_bare=not result.is_tuple)
 
     def _execute(
         self, rows: Sequence[Sequence[Any]], donate: tuple[int, ...]

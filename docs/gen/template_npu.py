@@ -202,8 +202,8 @@ def _text() -> str:
 
 
 def _fault_rows() -> Iterator[str]:
-    source = inspect.getsource(faults.Fault)
-    for fault in faults.Fault:
+    source = inspect.getsource(faults.FaultCode)
+    for fault in faults.FaultCode:
         line = next(li for li in source.splitlines() if li.strip().startswith(f"{fault.name} ="))
         _, _, when = line.partition("# ")
         yield f"| `{fault.name}` | {fault.value} | {when or 'no fault'} |"

@@ -20,7 +20,7 @@ from xladev.codegen.scalar import convert, elementwise, formats, integers
 from xladev.compiler.buffers import buffer_assignment, in_place
 from xladev.hlo import dtype as dt
 from xladev.platforms.cpu.codegen import build, updates
-from xladev.platforms.cpu.codegen.sorting import sort_procedure
+from xladev.platforms.cpu.codegen.sorting import sort_microkernel as sort_procedure
 from xladev.platforms.cpu.library import LIBRARY
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -12,7 +12,7 @@ from tests.fuzz.strange import FLOATS, TEXTS, WORDS, strange_integer
 from xladev.hlo.proto import wire
 from xladev.hlo.proto.decode import decode
 from xladev.hlo.proto.message import Message
-from xladev.hlo.proto.schema import ENUM_TYPES, MESSAGES, Field, Kind
+from xladev.hlo.proto.schema import ENUM_TYPES, MESSAGES, Field, FieldKind
 from xladev.hlo.proto.wrapping import unwrap
 
 _BITS64 = (1 << 64) - 1
@@ -61,9 +61,9 @@ def _payload(spec: Field, value: Any) -> bytes:
         return value.encode("utf-8")
     if isinstance(value, bytes):
         return value
-    if spec.kind is Kind.FLOAT:
+    if spec.kind is FieldKind.FLOAT:
         return wire.float_bytes(value)
-    if spec.kind is Kind.DOUBLE:
+    if spec.kind is FieldKind.DOUBLE:
         return wire.double_bytes(value)
     return wire.varint(int(value) & _BITS64)
 
@@ -156,7 +156,7 @@ def _changed(value: Any, spec: Field, draw: random.Random) -> Any:
         return value[: draw.randrange(len(value) + 1)]
     if isinstance(value, float):
         return draw.choice(FLOATS)
-    if spec.kind is Kind.ENUM:
+    if spec.kind is FieldKind.ENUM:
         return draw.choice((*ENUM_TYPES[spec.type_name].names, 99, -1))
     return strange_integer(int(value), draw)
 
@@ -168,12 +168,12 @@ def _set_absent(message: Message, draw: random.Random) -> None:
         return
     spec = draw.choice(absent)
     value: Any = strange_integer(1, draw)
-    if spec.kind is Kind.MESSAGE:
+    if spec.kind is FieldKind.MESSAGE:
         value = Message(MESSAGES[spec.type_name])
-    elif spec.kind is Kind.STRING:
+    elif spec.kind is FieldKind.STRING:
         value = draw.choice(TEXTS)
-    elif spec.kind is Kind.BYTES or spec.raw:
+    elif spec.kind is FieldKind.BYTES or spec.raw:
         value = b"\x01\x02\x03\x04"
-    elif spec.kind in (Kind.FLOAT, Kind.DOUBLE):
+    elif spec.kind in (FieldKind.FLOAT, FieldKind.DOUBLE):
         value = draw.choice(FLOATS)
     message.values[spec.name] = [value] if spec.repeated else value

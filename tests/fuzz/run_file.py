@@ -15,7 +15,7 @@ RUN_S = 2.0
 
 
 def sample() -> client.CompiledModule:
-    """A program of several procedures and executables; within `devices()` only."""
+    """A program of several microkernels and executables; within `devices()` only."""
     options = CompileOptions(optimization_level=0)
     return client.compile(parse_module(LOOP_AND_BRANCH), "subset", options)
 

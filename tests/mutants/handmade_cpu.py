@@ -17,7 +17,7 @@ from xladev.codegen.scalar import convert, elementwise, formats, integers, stora
 from xladev.compiler.plan import layout
 from xladev.hlo import dtype as dt
 from xladev.platforms.cpu.codegen import build, loops, table, updates, vectors
-from xladev.platforms.cpu.codegen.sorting import sort_procedure
+from xladev.platforms.cpu.codegen.sorting import sort_microkernel as sort_microkernel
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import _Steps
@@ -157,8 +157,8 @@ def _descending(sorter: Any, rows: Any, first: Any, second: Any) -> Any:
 
 
 def _descending_sorts(patch: pytest.MonkeyPatch) -> None:
-    """Sorts are procedures, which are kept: those with the bug in a table of their own."""
-    patch.setattr(sort_procedure._Sorter, "_precedes", _descending)
+    """Sorts are microkernels, which are kept: those with the bug in a table of their own."""
+    patch.setattr(sort_microkernel._Sorter, "_precedes", _descending)
     patch.setattr(LIBRARY, "_compiled", {})
 
 
@@ -170,7 +170,7 @@ def _in_bf16(e: Any, dtype: Any, total: Any, left: Any, right: Any) -> Any:
 _base_index, _reduce_elements = reduction.base_index, reduction.reduce_elements
 _group_bases, _gathered = contraction._group_bases, contraction._gathered
 _emit_computation = computation.emit_computation
-_precedes = sort_procedure._Sorter._precedes
+_precedes = sort_microkernel._Sorter._precedes
 _multiply_add = contraction.multiply_add
 _in_vectors_and_rest = vectors.in_vectors_and_rest
 

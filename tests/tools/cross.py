@@ -143,8 +143,8 @@ def run_all(
     frames = [p.frame(programs.index(p), inputs) for p, inputs in calls]
     (folder / "in.bin").write_bytes(b"".join(frames))
     files = [str(folder / "in.bin"), str(folder / "out.bin")]
-    script = [str(folder / "main.mjs")] if machine.is_wasm else []
-    _run([*machine.runner, *script, str(binary), *files], timeout_s)
+    bytecode = [str(folder / "main.mjs")] if machine.is_wasm else []
+    _run([*machine.runner, *bytecode, str(binary), *files], timeout_s)
     with (folder / "out.bin").open("rb") as stream:
         results = [program.split(stream) for program, _ in calls]
         assert stream.read() == b""

@@ -61,8 +61,8 @@ def make_environment(folder: Path, *paths: Path) -> Environment:
     (folder / "pip.conf").write_text(PIP)
     for name, target in SCRIPTS.items():
         module, function = target.split(":")
-        script = bin_folder / name
+        bytecode = bin_folder / name
         main = f"from {module} import {function} as main"
-        script.write_text(f"#!{python}\nimport sys\n{main}\nsys.exit(main())\n")
-        script.chmod(0o755)
+        bytecode.write_text(f"#!{python}\nimport sys\n{main}\nsys.exit(main())\n")
+        bytecode.chmod(0o755)
     return Environment(folder)

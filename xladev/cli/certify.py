@@ -8,7 +8,7 @@ from pathlib import Path
 from xladev.cli.output import check_least
 from xladev.errors import UsageError, printable
 from xladev.testing.certificate.certificate import Certificate
-from xladev.testing.certificate.issue import CERTIFICATE, Outcome, issue
+from xladev.testing.certificate.issue import CERTIFICATE, IssueOutcome, issue
 from xladev.testing.certificate.levels import LEVELS
 from xladev.testing.certificate.statement import STATEMENT
 from xladev.testing.certificate.verify import compare_installed, run_sample, verify_file
@@ -69,12 +69,12 @@ def _print_certificate(certificate: Certificate, folder: Path) -> None:
     print(f"{folder / CERTIFICATE}, {folder / STATEMENT} written")
 
 
-def _print_next(outcome: Outcome) -> None:
+def _print_next(outcome: IssueOutcome) -> None:
     for step in outcome.next_steps:
         print(printable(f"next: {step}"))
 
 
-def _print_objections(outcome: Outcome, arguments: argparse.Namespace) -> None:
+def _print_objections(outcome: IssueOutcome, arguments: argparse.Namespace) -> None:
     print(f"no certificate of level {outcome.level.number}, {outcome.level.name}:")
     for objection in outcome.objections:
         print(f"  {objection}")

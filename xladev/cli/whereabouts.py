@@ -8,14 +8,14 @@ from typing import Any
 
 from xladev.cli.output import print_line
 from xladev.compiler.partition.assignment import EVALUATOR, SDK
-from xladev.testing.debug.placement import CopiedValue, Placement
+from xladev.testing.debug.placement import CopiedValue, InstructionPlacement
 
 SHOWN = 20
 """Rows of a list, unless all are asked for."""
 _WHERE = {SDK: "by the SDK", EVALUATOR: "on the SDK's evaluator"}
 
 
-def placement_rows(places: Sequence[Placement]) -> list[dict[str, Any]]:
+def placement_rows(places: Sequence[InstructionPlacement]) -> list[dict[str, Any]]:
     """Plain data of each instruction."""
     return [
         {

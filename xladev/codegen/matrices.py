@@ -39,7 +39,7 @@ class Side:
     depth: int
 
 
-class Result(NamedTuple):
+class ResultStrides(NamedTuple):
     """Where the sums go; strides in elements.
 
     Attributes:
@@ -59,7 +59,7 @@ class Matrices(NamedTuple):
     total: PrimitiveType
     left: Side
     right: Side
-    result: Result
+    result: ResultStrides
 
 
 def matrices_of(i: HloInstruction) -> Matrices | None:
@@ -88,7 +88,7 @@ def matrices_by_shape(i: HloInstruction) -> Matrices | None:
     if row is None or column is None:
         return None
     along = element_strides(i.shape)[:count]
-    return Matrices(total, left, right, Result(along, row[0], column[0]))
+    return Matrices(total, left, right, ResultStrides(along, row[0], column[0]))
 
 
 def _is_read(dtype: PrimitiveType, total: PrimitiveType) -> bool:

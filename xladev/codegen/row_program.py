@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from xladev.codegen.folds import fold_of
+from xladev.codegen.reductions import reduction_of
 from xladev.hlo.ir import HloComputation, HloInstruction
 
 LEAST_ROW = 32
@@ -57,7 +57,9 @@ class RowSpace:
         if not self.is_row_value(i):
             return False
         if i.opcode == "reduce":
-            return self.is_full(i.operands[0]) and row_space(i) == self and fold_of(i) is not None
+            return (
+                self.is_full(i.operands[0]) and row_space(i) == self and reduction_of(i) is not None
+            )
         return i.op.elementwise or (i.opcode == "reshape" and self.is_row_value(i.operands[0]))
 
     def may_read(self, reader: HloInstruction, value: HloInstruction) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xladev.codegen.folds import Fold, fold_of
+from xladev.codegen.reductions import Reduction, reduction_of
 from xladev.hlo.ir import HloInstruction
 from xladev.passes import pattern as m
 from xladev.passes.splats import all_elements
@@ -20,7 +20,7 @@ _LOWEST = float("-inf")
 
 def _folds(opcode: str, start: float) -> m.Condition:
     def is_so(i: HloInstruction) -> bool:
-        fold = fold_of(i)
+        fold = reduction_of(i)
         starts = (0.0, -0.0) if start == 0 and i.shape.element_type.is_float else (start,)
         begins = any(all_elements(i.operands[1], each) for each in starts)
         return fold is not None and fold.opcode == opcode and begins
@@ -92,8 +92,8 @@ class Softmax:
     """
 
     scores: HloInstruction
-    greatest: Fold
-    total: Fold
+    greatest: Reduction
+    total: Reduction
     is_guarded: bool
     within: frozenset[HloInstruction]
 
@@ -105,7 +105,7 @@ def softmax_of(weights: HloInstruction) -> Softmax | None:
         if found is None:
             continue
         captures, within = found
-        greatest, total = fold_of(captures["greatest"]), fold_of(captures["total"])
+        greatest, total = reduction_of(captures["greatest"]), reduction_of(captures["total"])
         if greatest is None or total is None or not all(_keeps_floats(i) for i in within):
             return None
         is_guarded = pattern is not SOFTMAX

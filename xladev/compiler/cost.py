@@ -10,7 +10,7 @@ from xladev.compiler.description import DeviceDescription
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.opdef import Cost
 from xladev.hlo.work import own_cost, own_operations
-from xladev.passes.loops.loop import Loop
+from xladev.passes.loops.loop import KnownLoop
 from xladev.passes.loops.trip_count import trip_count
 
 
@@ -53,7 +53,7 @@ class ProgramCost:
 def loop_turns(module: HloModule) -> dict[str, int]:
     """How often each loop runs, by name of the `while`, where that is plain to see."""
     whiles = (i for c in module.computations for i in c.instructions if i.opcode == "while")
-    loops = ((i.name, Loop.of(i)) for i in whiles)
+    loops = ((i.name, KnownLoop.of(i)) for i in whiles)
     counts = ((name, trip_count(loop)) for name, loop in loops if loop is not None)
     return {name: count for name, count in counts if count is not None}
 

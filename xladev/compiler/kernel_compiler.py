@@ -30,7 +30,7 @@ from xladev.compiler.plan.layout import LayoutNormalization
 from xladev.compiler.plan.memory_plan import plan_memory
 from xladev.compiler.plan.plan_file import plan_executable
 from xladev.compiler.signature import Alias, Signature
-from xladev.compiler.streams.stream_choice import Spread
+from xladev.compiler.streams.stream_choice import StreamSpread
 from xladev.errors import UnsupportedError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloInstruction, HloModule
@@ -247,12 +247,12 @@ def _overrides(compiler: KernelCompiler, method: str) -> bool:
     return getattr(type(compiler), method) is not getattr(KernelCompiler, method)
 
 
-def spread_of(options: CompileOptions, device: DeviceDescription) -> Spread | None:
+def spread_of(options: CompileOptions, device: DeviceDescription) -> StreamSpread | None:
     """How a plan is spread over streams; None for one stream."""
     wanted = device.compute_streams if options.streams is None else options.streams
     if device.compute_streams == 1 or wanted == 1:
         return None
-    return Spread(wanted, options.streams is not None, device)
+    return StreamSpread(wanted, options.streams is not None, device)
 
 
 def honoured_aliases(module: HloModule) -> tuple[tuple[int, int], ...]:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from xladev.compiler.buffers.arena import arena_alignment
 from xladev.compiler.fusion.attention_fusion import AttentionFusion
+from xladev.compiler.fusion.broadcast_duplication import BroadcastDuplication
 from xladev.compiler.fusion.instruction_fusion import Defuser, Fusion
 from xladev.compiler.fusion.multi_output_fusion import MultiOutputFusion
-from xladev.compiler.fusion.own_broadcasts import OwnBroadcasts
 from xladev.compiler.fusion.row_fusion import RowFusion
 from xladev.compiler.isolation import plugin_call
 from xladev.compiler.kernel_compiler import PLAIN, KernelCompiler
@@ -38,7 +38,7 @@ _COMPILER_PASSES: tuple[type[HloModulePass], ...] = (
     Fusion,
     LayoutNormalization,
     MultiOutputFusion,
-    OwnBroadcasts,
+    BroadcastDuplication,
     Rematerialization,
     RowFusion,
     Schedule,

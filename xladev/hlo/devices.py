@@ -20,7 +20,7 @@ NOT_MET = "HLO_DEVICES"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Device:
+class LogicalDevice:
     """One of ``replica_count * num_partitions`` devices."""
 
     replica: int
@@ -35,15 +35,17 @@ class Topology:
     num_partitions: int = 1
 
     @property
-    def devices(self) -> tuple[Device, ...]:
+    def devices(self) -> tuple[LogicalDevice, ...]:
         """All devices, in the order of their flattened ids."""
         return tuple(
-            Device(r, p) for r in range(self.replica_count) for p in range(self.num_partitions)
+            LogicalDevice(r, p)
+            for r in range(self.replica_count)
+            for p in range(self.num_partitions)
         )
 
-    def device(self, flattened: int) -> Device:
+    def device(self, flattened: int) -> LogicalDevice:
         """The device with this flattened id."""
-        return Device(*divmod(flattened, self.num_partitions))
+        return LogicalDevice(*divmod(flattened, self.num_partitions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class MeshAxes:
         return found
 
 
-class Rendezvous:
+class EvaluatorRendezvous:
     """Where threads that evaluate one program each exchange values.
 
     An exchange is complete when all its participants came; a participant that has ended, failed
@@ -82,12 +84,16 @@ class Rendezvous:
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._given: dict[Hashable, dict[Device, Value]] = {}
+        self._given: dict[Hashable, dict[LogicalDevice, Value]] = {}
         self._taken: dict[Hashable, int] = {}
-        self._ended: set[Device] = set()
+        self._ended: set[LogicalDevice] = set()
 
     def exchange(
-        self, key: Hashable, device: Device, participants: Sequence[Device], value: Value
+        self,
+        key: Hashable,
+        device: LogicalDevice,
+        participants: Sequence[LogicalDevice],
+        value: Value,
     ) -> tuple[Value, ...]:
         """Gives this device's value and waits for those of all participants, in their order.
 
@@ -113,7 +119,9 @@ class Rendezvous:
             self._release(key, len(participants))
             return tuple(given[participant] for participant in participants)
 
-    def _settled(self, given: dict[Device, Value], participants: Sequence[Device]) -> bool:
+    def _settled(
+        self, given: dict[LogicalDevice, Value], participants: Sequence[LogicalDevice]
+    ) -> bool:
         missing = [p for p in participants if p not in given]
         return not missing or any(p in self._ended for p in missing)
 
@@ -123,7 +131,7 @@ class Rendezvous:
         if self._taken[key] == count:
             del self._given[key], self._taken[key]
 
-    def end(self, device: Device) -> None:
+    def end(self, device: LogicalDevice) -> None:
         """Says that a device has ended, so that nobody waits for it."""
         with self._changed:
             self._ended.add(device)
@@ -142,13 +150,13 @@ class DeviceLink:
     """
 
     topology: Topology
-    rendezvous: Rendezvous
-    device: Device
+    rendezvous: EvaluatorRendezvous
+    device: LogicalDevice
     meshes: dict[str, MeshAxes] = field(default_factory=dict)
     _counts: dict[Any, int] = field(default_factory=dict)
 
     def exchange(
-        self, instruction: Any, participants: Sequence[Device], value: Value
+        self, instruction: Any, participants: Sequence[LogicalDevice], value: Value
     ) -> tuple[Value, ...]:
         """Values that the participants give at their same execution of an instruction."""
         turn = self._counts.get(instruction, 0)
@@ -162,6 +170,6 @@ def link_of(evaluation: Evaluation) -> DeviceLink:
     found = evaluation.shared.get(LINK)
     if isinstance(found, DeviceLink):
         return found
-    link = DeviceLink(Topology(), Rendezvous(), Device(0, 0))
+    link = DeviceLink(Topology(), EvaluatorRendezvous(), LogicalDevice(0, 0))
     evaluation.shared[LINK] = link
     return link

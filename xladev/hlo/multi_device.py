@@ -12,7 +12,14 @@ from xladev.hlo.custom_calls.manual import (
     manual_device_count,
     module_meshes,
 )
-from xladev.hlo.devices import LINK, NOT_MET, Device, DeviceLink, Rendezvous, Topology
+from xladev.hlo.devices import (
+    LINK,
+    NOT_MET,
+    DeviceLink,
+    EvaluatorRendezvous,
+    LogicalDevice,
+    Topology,
+)
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Value
@@ -80,9 +87,9 @@ def evaluate_replicated(
         )
     if len(devices) > MAX_DEVICES:
         raise ArgumentError(f"{len(devices)} devices; at most {MAX_DEVICES} can be evaluated")
-    link = DeviceLink(topology, Rendezvous(), devices[0], module_meshes(module))
+    link = DeviceLink(topology, EvaluatorRendezvous(), devices[0], module_meshes(module))
 
-    def run(device: Device, values: Sequence[Value]) -> Value:
+    def run(device: LogicalDevice, values: Sequence[Value]) -> Value:
         own = replace(link, device=device, _counts={})
         numbers = {"replica": device.replica, "partition": device.partition}
         return replace(evaluator, seed=seed, shared={LINK: own}, **numbers).run(module, *values)
@@ -91,14 +98,14 @@ def evaluate_replicated(
 
 
 def _run_all(
-    run: Callable[[Device, Sequence[Value]], Value],
-    rendezvous: Rendezvous,
-    devices: Sequence[Device],
+    run: Callable[[LogicalDevice, Sequence[Value]], Value],
+    rendezvous: EvaluatorRendezvous,
+    devices: Sequence[LogicalDevice],
     arguments: Sequence[Sequence[Value]],
 ) -> tuple[Value, ...]:
     """Runs every device in a thread; raises the first error that is not the echo of another."""
 
-    def run_one(device: Device, values: Sequence[Value]) -> Value:
+    def run_one(device: LogicalDevice, values: Sequence[Value]) -> Value:
         try:
             return run(device, values)
         finally:

@@ -13,7 +13,7 @@ from math import prod
 
 from xladev.hlo.attributes import Sharding
 from xladev.hlo.custom_calls.manual import (
-    Parts,
+    ManualParts,
     border_parts,
     named_parts,
     named_shardings,
@@ -77,7 +77,7 @@ class Placement:
         )
 
 
-def placement_of(parts: Parts, count: int) -> Placement:
+def placement_of(parts: ManualParts, count: int) -> Placement:
     """How parts lie over ``count`` partitions."""
     return Placement(parts.counts, tuple(parts.part_of(p) for p in range(count)))
 
@@ -109,14 +109,14 @@ def given_placement(
     return None if parts is None else placement_of(parts, count)
 
 
-def _by_axes(meshes: Mapping[str, MeshAxes], text: str, rank: int) -> Parts | None:
+def _by_axes(meshes: Mapping[str, MeshAxes], text: str, rank: int) -> ManualParts | None:
     named = named_shardings(text)
     if len(named) != 1 or named[0].is_open or "unreduced=" in text:
         return None
     return named_parts(meshes, named[0], rank)
 
 
-def _by_tiles(instruction: HloInstruction) -> Parts | None:
+def _by_tiles(instruction: HloInstruction) -> ManualParts | None:
     sharding = instruction.note.sharding
     if sharding is None or sharding.kind not in ("tiled", "replicated"):
         return None

@@ -18,7 +18,7 @@ from xladev.hlo.builder import make_instruction
 from xladev.hlo.custom_calls.manual import (
     ENTER,
     LEAVE,
-    Parts,
+    ManualParts,
     border_groups,
     border_parts,
     has_manual_region,
@@ -93,7 +93,7 @@ class _Border:
         return _op(call, "tuple", *made) if call.shape.is_tuple else made[0]
 
     def _enter(
-        self, call: HloInstruction, whole: HloInstruction, shape: Shape, parts: Parts
+        self, call: HloInstruction, whole: HloInstruction, shape: Shape, parts: ManualParts
     ) -> HloInstruction:
         """The slice that starts where a table says for this partition."""
         if all(count == 1 for count in parts.counts):
@@ -115,7 +115,7 @@ class _Border:
                    dynamic_slice_sizes=shape.dims, shape=shape)  # fmt: skip
 
     def _leave(
-        self, call: HloInstruction, part: HloInstruction, shape: Shape, parts: Parts
+        self, call: HloInstruction, part: HloInstruction, shape: Shape, parts: ManualParts
     ) -> HloInstruction:
         """The parts of all devices of a group, gathered and put in their places."""
         dims = part.shape.dims
@@ -140,7 +140,7 @@ class _Border:
         return _op(call, "reshape", woven, shape=_array(shape, shape.dims))
 
 
-def _holders(parts: Parts, group: Sequence[int]) -> list[int]:
+def _holders(parts: ManualParts, group: Sequence[int]) -> list[int]:
     """For each part, in row-major order, the place in the group of the first that holds it."""
     held: dict[tuple[int, ...], int] = {}
     for place in reversed(range(len(group))):

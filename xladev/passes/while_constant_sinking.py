@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.rebuild import rebuild
-from xladev.passes.loops.change import Changes, Surroundings, change_loops
-from xladev.passes.loops.loop import Loop
+from xladev.passes.loops.change import Changes, LoopContext, change_loops
+from xladev.passes.loops.loop import KnownLoop
 from xladev.passes.loops.state import Parts
 from xladev.passes.pass_ import HloModulePass
 
@@ -29,7 +29,7 @@ class WhileConstantSinking(HloModulePass):
         return change_loops(module, _sunk)
 
 
-def _sunk(loop: Loop, around: Surroundings) -> Changes:
+def _sunk(loop: KnownLoop, around: LoopContext) -> Changes:
     held = ((number, loop.held(number)) for number in range(loop.size))
     constants = {n: first for n, first in held if first is not None and _is_constant(first)}
     body = _with_constants(loop.body, loop.body_parts, constants, kept=loop.body.root)

@@ -11,8 +11,8 @@ from xladev.hlo.rebuild import rebuild
 from xladev.hlo.shape import Shape, tuple_of
 from xladev.passes.dce import without_dead
 from xladev.passes.effects import acts, communicates
-from xladev.passes.loops.change import Changes, Surroundings, change_loops
-from xladev.passes.loops.loop import Loop
+from xladev.passes.loops.change import Changes, LoopContext, change_loops
+from xladev.passes.loops.loop import KnownLoop
 from xladev.passes.loops.state import (
     parameter_changes,
     part,
@@ -59,7 +59,7 @@ class WhileInvariantMotion(HloModulePass):
         return change_loops(module, _moved)
 
 
-def _moved(loop: Loop, around: Surroundings) -> Changes:
+def _moved(loop: KnownLoop, around: LoopContext) -> Changes:
     if loop.initial is None or trip_count(loop) in (0, 1):
         return {}
     constant = _invariants(loop, around.effects)
@@ -73,7 +73,7 @@ def _moved(loop: Loop, around: Surroundings) -> Changes:
     return _around(loop, body, condition, before, added)
 
 
-def _invariants(loop: Loop, effects: set[str]) -> set[HloInstruction]:
+def _invariants(loop: KnownLoop, effects: set[str]) -> set[HloInstruction]:
     """Instructions of the body that give the same in every turn."""
     parts = loop.body_parts
     found = {i for n, users in parts.items() if loop.held(n) is not None for i in users}
@@ -91,7 +91,7 @@ def _is_movable(i: HloInstruction, effects: set[str]) -> bool:
     return not acts(i, effects)
 
 
-def _frontier(loop: Loop, constant: set[HloInstruction]) -> list[HloInstruction]:
+def _frontier(loop: KnownLoop, constant: set[HloInstruction]) -> list[HloInstruction]:
     """Invariant values worth keeping that something which changes reads."""
     read = {
         o
@@ -110,7 +110,7 @@ def _is_worth_it(i: HloInstruction) -> bool:
 
 
 def _copied_out(
-    loop: Loop, constant: set[HloInstruction], wanted: Sequence[HloInstruction]
+    loop: KnownLoop, constant: set[HloInstruction], wanted: Sequence[HloInstruction]
 ) -> list[HloInstruction]:
     """The wanted values, computed before the loop, on the device that computed them in it."""
     device = loop.instruction.note.device
@@ -126,7 +126,9 @@ def _copied_out(
     return [made[w] for w in wanted]
 
 
-def _taking(loop: Loop, wanted: Sequence[HloInstruction], added: Sequence[Shape]) -> HloComputation:
+def _taking(
+    loop: KnownLoop, wanted: Sequence[HloInstruction], added: Sequence[Shape]
+) -> HloComputation:
     """The body with some of its values taken from further parts of the state."""
     body = loop.body
     parameter, changes = parameter_changes(body, loop.body_parts, range(loop.size), added)
@@ -143,7 +145,7 @@ def _taking(loop: Loop, wanted: Sequence[HloInstruction], added: Sequence[Shape]
 
 
 def _around(
-    loop: Loop,
+    loop: KnownLoop,
     body: HloComputation,
     condition: HloComputation,
     before: Sequence[HloInstruction],

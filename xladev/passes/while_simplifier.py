@@ -9,8 +9,8 @@ from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.opset import opdef
 from xladev.hlo.shape import tuple_of
 from xladev.passes.effects import acts
-from xladev.passes.loops.change import Changes, Surroundings, change_loops
-from xladev.passes.loops.loop import Loop
+from xladev.passes.loops.change import Changes, LoopContext, change_loops
+from xladev.passes.loops.loop import KnownLoop
 from xladev.passes.loops.state import (
     parameter_parts,
     some_parts,
@@ -39,7 +39,7 @@ class WhileSimplifier(HloModulePass):
         return change_loops(module, _simplified)
 
 
-def _simplified(loop: Loop, around: Surroundings) -> Changes:
+def _simplified(loop: KnownLoop, around: LoopContext) -> Changes:
     old = loop.instruction
     if loop.condition.name in around.effects:
         return {}
@@ -51,7 +51,7 @@ def _simplified(loop: Loop, around: Surroundings) -> Changes:
     return _passed_by(loop, around) or _narrowed(loop, around)
 
 
-def _passed_by(loop: Loop, around: Surroundings) -> Changes:
+def _passed_by(loop: KnownLoop, around: LoopContext) -> Changes:
     """Users of invariant parts, connected to what these are before the loop; but for tokens.
 
     Who takes a token from a loop waits for the loop.
@@ -66,7 +66,7 @@ def _passed_by(loop: Loop, around: Surroundings) -> Changes:
     return changes
 
 
-def _narrowed(loop: Loop, around: Surroundings) -> Changes:
+def _narrowed(loop: KnownLoop, around: LoopContext) -> Changes:
     """The loop without the parts that are not needed."""
     if around.parts is None:
         return {}
@@ -81,7 +81,7 @@ def _narrowed(loop: Loop, around: Surroundings) -> Changes:
     } | {loop.instruction: smaller}
 
 
-def _needed(loop: Loop, around: Surroundings) -> set[int]:
+def _needed(loop: KnownLoop, around: LoopContext) -> set[int]:
     """Parts that the result, the condition, an effect, or another needed part depends on."""
     assert around.parts is not None
     number_of = {i: n for n, users in loop.body_parts.items() for i in users}
@@ -103,7 +103,7 @@ def _needed(loop: Loop, around: Surroundings) -> set[int]:
     return found
 
 
-def _with_parts(loop: Loop, kept: Sequence[int], effects: set[str]) -> HloInstruction:
+def _with_parts(loop: KnownLoop, kept: Sequence[int], effects: set[str]) -> HloInstruction:
     """The loop with some parts of its state only."""
     old = loop.instruction
     body = with_results(loop.body, [loop.following[k] for k in kept], effects)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from xladev.hlo.ir import HloComputation, HloModule
 from xladev.hlo.opset import opdef
 from xladev.passes.effects import communicates
-from xladev.passes.loops.change import Changes, Surroundings, change_loops
-from xladev.passes.loops.loop import Loop
+from xladev.passes.loops.change import Changes, LoopContext, change_loops
+from xladev.passes.loops.loop import KnownLoop
 from xladev.passes.loops.trip_count import trip_count
 from xladev.passes.pass_ import HloModulePass
 
@@ -33,7 +33,7 @@ class WhileUnroller(HloModulePass):
         """See the class."""
         return change_loops(module, self._unrolled)
 
-    def _unrolled(self, loop: Loop, around: Surroundings) -> Changes:
+    def _unrolled(self, loop: KnownLoop, around: LoopContext) -> Changes:
         turns = trip_count(loop)
         if turns is None or turns > self.max_turns:
             return {}

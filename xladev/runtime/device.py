@@ -19,7 +19,7 @@ from xladev.instrument.trace import settle_traces
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.buffers.allocator import Allocator
 from xladev.runtime.executor import Executor
-from xladev.runtime.launch.definition_event import DefinitionEvent, Failure
+from xladev.runtime.launch.definition_event import DefinitionEvent, ExecutionFailure
 from xladev.runtime.launch.turn import Turn
 from xladev.runtime.memory import DeviceMemory, MemoryStats
 from xladev.runtime.stream import Stream
@@ -248,7 +248,7 @@ class Device:
                 hint="Device.reset() makes it usable again; its arrays are gone",
             ) from lost
 
-    def note(self, failure: Failure | None) -> None:
+    def note(self, failure: ExecutionFailure | None) -> None:
         """Remembers a failure if it means that this device is lost."""
         if failure is not None and failure.origin == self.name:
             self.note_error(failure.error)

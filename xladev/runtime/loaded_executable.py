@@ -11,7 +11,7 @@ from xladev.runtime.memory import DeviceMemory
 
 if TYPE_CHECKING:
     from xladev.runtime.collectives.launch_collectives import Collectives
-    from xladev.runtime.launch.door import Door, Doorway
+    from xladev.runtime.fast_call import FastCall, FastCallSpec
     from xladev.runtime.stream import Stream
 
 
@@ -85,10 +85,14 @@ class LoadedExecutable(ABC):
         """
         return ()
 
-    def open_door(self, doorway: Doorway) -> Door | None:
+    def make_fast_call(self, spec: FastCallSpec) -> FastCall | None:
         """A function that does ordinary launches in native code; None if there is none.
 
         Asked for when a program is called again and again, of one device whose stream is
-        synchronous. `runtime.door` says what an ordinary launch is.
+        synchronous. `runtime.fast_call` says what an ordinary launch is.
         """
+        return self.open_door(spec)
+
+    def open_door(self, spec: FastCallSpec) -> FastCall | None:
+        """The former name of `make_fast_call`; a backend that overrides it is still asked."""
         return None

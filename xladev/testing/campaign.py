@@ -34,7 +34,7 @@ Report = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Failure:
+class CampaignFailure:
     """What is wrong with a program, made small.
 
     Attributes:
@@ -77,7 +77,7 @@ class Campaign:
     programs: int = 0
     kinds: Counter[str] = field(default_factory=Counter[str])
     xla: Counter[str] = field(default_factory=Counter[str])
-    failures: dict[str, Failure] = field(default_factory=dict[str, Failure])
+    failures: dict[str, CampaignFailure] = field(default_factory=dict[str, CampaignFailure])
     coverage: Coverage = field(default_factory=Coverage)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -147,7 +147,7 @@ class Campaign:
                 known.seeds.append(seed)
                 return
             command = self._write(f"{signature}-{seed}", module, arguments, kind, seed)
-            failure = Failure(signature, detail, command, module.instruction_count, [seed])
+            failure = CampaignFailure(signature, detail, command, module.instruction_count, [seed])
             self.failures[signature] = failure
         self.report(f"seed {seed}: {detail[:400]}\n  {command}")
 

@@ -35,7 +35,7 @@ Interesting = Callable[[HloModule, Sequence[Value]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
+class ReducedProgram:
     """The result of a reduction.
 
     Attributes:
@@ -57,7 +57,7 @@ def reduce_module(
     interesting: Interesting,
     *,
     budget_s: float = 120.0,
-) -> Reduction:
+) -> ReducedProgram:
     """The smallest case found that is still interesting.
 
     Args:
@@ -77,14 +77,14 @@ def reduce_module(
         progress = False
         for candidate in _candidates(best):
             if time.monotonic() > deadline:
-                return Reduction(*best, tried, complete=False)
+                return ReducedProgram(*best, tried, complete=False)
             if candidate[0].instruction_count >= best[0].instruction_count:
                 continue
             tried += 1
             if interesting(*candidate):
                 best, progress = candidate, True
                 break
-    return Reduction(*best, tried, complete=True)
+    return ReducedProgram(*best, tried, complete=True)
 
 
 def _candidates(case: Case) -> Iterator[Case]:

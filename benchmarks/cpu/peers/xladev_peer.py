@@ -19,8 +19,8 @@ class Xladev:
     """Compiles the row's HLO; arguments are arrays of the device.
 
     The cache on disk begins empty: the first compilation of a row misses and writes it, the second
-    one is what another process would do. Procedures that come compiled are used where they are (see
-    docs/reference/caching.md). As JAX's, the device is started before.
+    one is what another process would do. Microkernels that come compiled are used where they are
+    (see docs/reference/caching.md). As JAX's, the device is started before.
     """
 
     def __init__(self) -> None:

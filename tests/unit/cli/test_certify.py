@@ -9,7 +9,7 @@ from tests.unit.testing.certificate import samples
 from xladev.cli.main import main
 from xladev.testing.certificate import issue, verify
 from xladev.testing.certificate.suite_run import Request, SuiteRun
-from xladev.testing.conformance.status import Status
+from xladev.testing.conformance.status import CaseStatus
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def test_a_level_that_is_not_reached_leaves_no_certificate(
 ) -> None:
     out = tmp_path / "out"
     assert main(["certify", "interpreter", "--level", "2", "--out", str(out)]) == 0
-    small_suite[samples.ADD.id] = samples.with_status(samples.ADD, Status.FAIL)
+    small_suite[samples.ADD.id] = samples.with_status(samples.ADD, CaseStatus.FAIL)
     assert main(["certify", "interpreter", "--level", "2", "--out", str(out)]) == 1
     shown = capsys.readouterr().out
     assert "1 case (elementwise::add-f32) fail" in shown
@@ -70,7 +70,7 @@ def test_a_sample_that_does_not_hold_is_exit_code_1(
 ) -> None:
     out = tmp_path / "out"
     assert main(["certify", "interpreter", "--out", str(out)]) == 0
-    small_suite[samples.CHECK.id] = samples.with_status(samples.CHECK, Status.FAIL)
+    small_suite[samples.CHECK.id] = samples.with_status(samples.CHECK, CaseStatus.FAIL)
     file = str(out / "CERTIFICATE.json")
     assert main(["certify", "--verify", file, "--sample", "9"]) == 1
     shown = capsys.readouterr().out

@@ -39,7 +39,7 @@ ENTRY e {
 }
 """
 FORMING = (
-    "own-broadcasts", "attention-fusion", "row-fusion", "fusion", "multi-output-fusion",
+    "broadcast-duplication", "attention-fusion", "row-fusion", "fusion", "multi-output-fusion",
     "layout-normalization", "defuser", "constant-panels", "schedule", "rematerialization",
     "expand-rejected",
 )  # fmt: skip

@@ -173,7 +173,9 @@ def test_answers_of_old_backends_become_options_of_passes() -> None:
         form_kernels = KernelCompiler.form_kernels
 
     passes = {each.name: each for each in Answers().fusion_pipeline(CompileOptions()).flat()}
-    assert {"own-broadcasts", "row-fusion", "fusion", "multi-output-fusion", "cse"} <= set(passes)
+    assert {"broadcast-duplication", "row-fusion", "fusion", "multi-output-fusion", "cse"} <= set(
+        passes
+    )
     fusion: Any = passes["fusion"]
     assert fusion.epilogues == {"dot"} and fusion.copied_from_nbytes == 1
     plain = {each.name for each in EvaluatingCompiler().fusion_pipeline(CompileOptions()).flat()}

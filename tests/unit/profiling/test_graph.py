@@ -16,8 +16,8 @@ from xladev.hlo.text import parse_module
 from xladev.profiling.graph import layout
 from xladev.profiling.graph.colours import with_times
 from xladev.profiling.graph.html import html_page
-from xladev.profiling.graph.layout import Layout, layered
-from xladev.profiling.graph.model import Colouring, Measured, graph_data
+from xladev.profiling.graph.layout import GraphLayout, layered
+from xladev.profiling.graph.model import Colouring, MeasuredNode, graph_data
 from xladev.profiling.graph.shades import COLOURS, shades
 from xladev.profiling.graph.svg import svg_picture
 
@@ -45,7 +45,7 @@ def _random_edges(count: int, seed: int) -> list[tuple[int, int]]:
     return sorted(pairs)
 
 
-def _check(count: int, edges: list[tuple[int, int]], found: Layout, *, bends: bool) -> None:
+def _check(count: int, edges: list[tuple[int, int]], found: GraphLayout, *, bends: bool) -> None:
     row = {item: at for at, items in enumerate(found.rows) for item, _ in items}
     assert set(range(count)) <= set(row)
     assert sum(len(items) for items in found.rows) == len(row)
@@ -155,7 +155,9 @@ def test_the_trace_of_another_program(document: dict[str, Any], why: str) -> Non
 
 def test_each_way_of_colouring_has_a_legend() -> None:
     known = Colouring(
-        {"p": Measured(2e-6, 1)}, devices={"p": "npu", "r": "cpu"}, fusions={"p": "k1", "s": "k2"}
+        {"p": MeasuredNode(2e-6, 1)},
+        devices={"p": "npu", "r": "cpu"},
+        fusions={"p": "k1", "s": "k2"},
     )
     data = graph_data(parse_module(PROGRAM), known)
     expected = {"device": {"npu", "cpu"}, "fusion": {"k1", "k2"}}

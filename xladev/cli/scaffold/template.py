@@ -20,7 +20,7 @@ _PLACES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ProjectForm:
     """One kind of project.
 
     Attributes:
@@ -32,11 +32,11 @@ class Form:
     project: str
 
 
-MINIMAL = Form("template_memory", "minimal")
-FULL = Form("template_npu", "full")
+MINIMAL = ProjectForm("template_memory", "minimal")
+FULL = ProjectForm("template_npu", "full")
 
 
-def project_files(form: Form, names: Names) -> dict[str, str]:
+def project_files(form: ProjectForm, names: Names) -> dict[str, str]:
     """Text by path, relative to the new project and in order.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xladev.codegen.llvm.emitter import Emitter
+from xladev.codegen.llvm.emitter import InstructionEmitter
 from xladev.codegen.llvm.instructions import Binary, Cast, Intrinsic
 from xladev.codegen.llvm.intrinsics import lookup
 from xladev.codegen.llvm.types import I1, I32, I64, IrType
@@ -10,7 +10,7 @@ from xladev.codegen.llvm.values import Operand, Value, constant, poison
 from xladev.errors import CompileError
 
 
-class Arithmetic(Emitter):
+class Arithmetic(InstructionEmitter):
     """Instructions without memory or control flow.
 
     Operands may be Python numbers where the other operand fixes the type. No fast-math flag is

@@ -17,7 +17,7 @@ Values = Sequence[Value]
 
 
 @dataclass(slots=True)
-class Loop:
+class LoopBuilder:
     """A counted loop being emitted.
 
     Attributes:
@@ -71,7 +71,7 @@ class Control(Arithmetic):
     @contextmanager
     def carried_loop(
         self, start: Value | int, stop: Value | int, step: int = 1, initial: Values = ()
-    ) -> Iterator[Loop]:
+    ) -> Iterator[LoopBuilder]:
         """Counts an i64 from ``start`` while below ``stop`` (signed), carrying ``initial``.
 
         The body calls ``loop.carry(...)`` with the next values; after the ``with`` statement
@@ -88,7 +88,7 @@ class Control(Arithmetic):
         self.start_block(body)
         index, close_index = self._phi(first, before)
         carried = [self._phi(value, before) for value in initial]
-        loop = Loop(index, tuple(value for value, _ in carried))
+        loop = LoopBuilder(index, tuple(value for value, _ in carried))
         yield loop
         following = self.binary("add nsw", index, step)
         last, latch = loop.latch_values(), self.block

@@ -48,7 +48,7 @@ _OF_FUNCTION = (
 """What an emitter knows of the function that it writes."""
 
 
-class Emitter:
+class InstructionEmitter:
     """Appends instructions to a function; the base of the builders' vocabularies.
 
     Text is all that it makes, unless `keep` asks for instructions as data too.
@@ -149,7 +149,7 @@ class Emitter:
         self.loops.leave(self._lines[first:])
 
     @contextmanager
-    def writing(self, other: Emitter) -> Iterator[None]:
+    def writing(self, other: InstructionEmitter) -> Iterator[None]:
         """What is emitted until the block ends goes to the other function, under fresh names."""
         self._exchange(other)
         try:
@@ -157,7 +157,7 @@ class Emitter:
         finally:
             self._exchange(other)
 
-    def _exchange(self, other: Emitter) -> None:
+    def _exchange(self, other: InstructionEmitter) -> None:
         for name in _OF_FUNCTION:
             own = getattr(self, name)
             setattr(self, name, getattr(other, name))

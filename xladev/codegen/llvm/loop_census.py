@@ -28,8 +28,8 @@ class LoopCensus:
     Attributes:
         scalar_trips: most iterations, of all around it together, of an innermost loop that is in
             no vectors.
-        busy_trips: the same of any innermost loop that calls no procedure.
-        leaves_work: whether a procedure is called beside which the loops take little time.
+        busy_trips: the same of any innermost loop that calls no microkernel.
+        leaves_work: whether a microkernel is called beside which the loops take little time.
     """
 
     scalar_trips: int = 0
@@ -45,7 +45,7 @@ class LoopCensus:
         self._open.append(_Nest(trips))
 
     def call(self, *, is_long: bool) -> None:
-        """A procedure is called here."""
+        """A microkernel is called here."""
         self.leaves_work |= is_long
         for nest in self._open:
             nest.has_call = True

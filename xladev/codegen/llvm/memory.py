@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from xladev.codegen.llvm.emitter import Emitter
+from xladev.codegen.llvm.emitter import InstructionEmitter
 from xladev.codegen.llvm.instructions import Address, Copy, Fence, Load, Store
 from xladev.codegen.llvm.types import I8, I64, PTR, VOID, IrType
 from xladev.codegen.llvm.values import Value
 
 
-class Memory(Emitter):
+class MemoryEmitter(InstructionEmitter):
     """Instructions that touch memory; alignment in bytes, metadata such as ``!noalias !3``."""
 
     def element_address(

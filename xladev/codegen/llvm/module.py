@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xladev.codegen.llvm.control import Control
 from xladev.codegen.llvm.instructions import Call
 from xladev.codegen.llvm.intrinsics import lookup
-from xladev.codegen.llvm.memory import Memory, natural_alignment
+from xladev.codegen.llvm.memory import MemoryEmitter, natural_alignment
 from xladev.codegen.llvm.portable import EMITTERS
 from xladev.codegen.llvm.target import TargetTraits
 from xladev.codegen.llvm.types import PTR, VOID, IrType
@@ -38,7 +38,7 @@ class ConstantTable:
     numbers: tuple[float | int, ...]
 
 
-class FunctionBuilder(Control, Memory):
+class FunctionBuilder(Control, MemoryEmitter):
     """Emits the body of one function; see the base classes for the vocabulary."""
 
     module: ModuleBuilder
@@ -80,11 +80,11 @@ class FunctionBuilder(Control, Memory):
         self.module.define_shared(symbol, result, [a.type for a in arguments], emit)
         return self.call(symbol, result, *arguments)
 
-    def call_procedure(
+    def call_microkernel(
         self,
         name: str,
         arguments: Sequence[Value],
-        emit: ProcedureEmitter,
+        emit: MicrokernelEmitter,
         *,
         is_long: bool = True,
     ) -> None:
@@ -95,7 +95,7 @@ class FunctionBuilder(Control, Memory):
         """
         symbol = f"xladev.{name}"
         self.loops.call(is_long=is_long)
-        self.module.define_procedure(symbol, [a.type for a in arguments], emit)
+        self.module.define_microkernel(symbol, [a.type for a in arguments], emit)
         self.call_void(symbol, *arguments)
 
     def call_shared_many(
@@ -122,7 +122,7 @@ class FunctionBuilder(Control, Memory):
 
 
 SharedEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], Value]
-ProcedureEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], None]
+MicrokernelEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], None]
 SharedManyEmitter = Callable[[FunctionBuilder, tuple[Value, ...]], Sequence[Value]]
 
 
@@ -144,7 +144,7 @@ class ModuleBuilder:
     Args:
         name: of the module.
         target: what code is for.
-        provided: procedures that whoever loads the code has; they are declared.
+        provided: microkernels that whoever loads the code has; they are declared.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class ModuleBuilder:
         self._internal: set[str] = set()
         self._shared: set[str] = set()
         self._provided = provided
-        self._procedures: dict[str, None] = {}
+        self._microkernels: dict[str, None] = {}
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
         self._tables: dict[str, ConstantTable] = {}
@@ -197,11 +197,11 @@ class ModuleBuilder:
         self._shared.add(symbol)
         builder.ret(emit(builder, builder.arguments))
 
-    def define_procedure(
-        self, symbol: str, types: Sequence[IrType], emit: ProcedureEmitter
+    def define_microkernel(
+        self, symbol: str, types: Sequence[IrType], emit: MicrokernelEmitter
     ) -> None:
         """Defines an internal function without a result, unless the module has it or gets it."""
-        self._procedures[symbol] = None
+        self._microkernels[symbol] = None
         if symbol in self._provided:
             self.declare(symbol, VOID, [t.text for t in types])
             return
@@ -311,7 +311,7 @@ class ModuleBuilder:
     def scalar_trips(self, names: Iterable[str]) -> dict[str, int]:
         """Of each function: most iterations of a loop over single elements, in what it uses too.
 
-        Functions that call long procedures leave the work to them: 0.
+        Functions that call long microkernels leave the work to them: 0.
         """
         mentions = self._mentions()
         loops = {name: b.loops.scalar_trips for name, (_, b) in self._functions.items()}
@@ -323,7 +323,7 @@ class ModuleBuilder:
         return trips
 
     def busy_trips(self, names: Iterable[str]) -> dict[str, int]:
-        """Of functions that call long procedures: most iterations of a loop that calls none."""
+        """Of functions that call long microkernels: most iterations of a loop that calls none."""
         mentions = self._mentions()
         trips: dict[str, int] = {}
         for name in names:
@@ -336,7 +336,7 @@ class ModuleBuilder:
     def part(self, names: Iterable[str], *, has_exports: bool = False) -> str:
         """Assembly of some functions and of the internal ones that they use; others are declared.
 
-        Procedures are such others, unless they are named themselves.
+        Microkernels are such others, unless they are named themselves.
 
         Args:
             names: of functions.
@@ -346,14 +346,14 @@ class ModuleBuilder:
         kept = {n for name in names for n in self._within(name, mentions)}
         return self._text(kept, mentions, has_exports=has_exports)
 
-    def procedures(self) -> tuple[str, ...]:
-        """The procedures that functions call which are none themselves."""
+    def microkernels(self) -> tuple[str, ...]:
+        """The microkernels that functions call which are none themselves."""
         mentions = self._mentions()
-        called = {s for name in mentions if name not in self._procedures for s in mentions[name]}
-        return tuple(symbol for symbol in self._procedures if symbol in called)
+        called = {s for name in mentions if name not in self._microkernels for s in mentions[name]}
+        return tuple(symbol for symbol in self._microkernels if symbol in called)
 
-    def procedure(self, symbol: str) -> str:
-        """Assembly of a module that exports one procedure, with all that it uses."""
+    def microkernel(self, symbol: str) -> str:
+        """Assembly of a module that exports one microkernel, with all that it uses."""
         mentions = self._mentions()
         found, pending = {symbol}, [symbol]
         while pending:
@@ -395,9 +395,9 @@ class ModuleBuilder:
         return {name: Counter(_SYMBOL.findall(body)) for name, body in bodies}
 
     def _within(self, name: str, mentions: Mapping[str, Counter[str]]) -> list[str]:
-        """A function, and all internal ones that it needs but procedures."""
+        """A function, and all internal ones that it needs but microkernels."""
         found, pending = {name: None}, [name]
-        inside = self._internal.difference(self._procedures)
+        inside = self._internal.difference(self._microkernels)
         while pending:
             for symbol in mentions[pending.pop()]:
                 if symbol in inside and symbol in mentions and symbol not in found:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xladev.codegen.llvm import FunctionBuilder, Value, integer
 from xladev.codegen.scalar.elements import ComplexValue, Element, real_of
-from xladev.codegen.scalar.operation import Operation
+from xladev.codegen.scalar.operation import ScalarOperation
 from xladev.errors import UnsupportedError
 
 # Direction -> (float predicate, signed predicate, unsigned predicate). NE holds for NaN.
@@ -20,7 +20,7 @@ _PREDICATES = {
 }
 
 
-def emit_compare(b: FunctionBuilder, operation: Operation, args: Sequence[Element]) -> Value:
+def emit_compare(b: FunctionBuilder, operation: ScalarOperation, args: Sequence[Element]) -> Value:
     """pred of ``compare``: attribute ``direction``, and ``type`` (TOTALORDER for floats)."""
     direction = str(operation.attributes["direction"])
     ordered, signed, unsigned = _PREDICATES[direction]

@@ -18,7 +18,7 @@ from xladev.codegen.scalar.elements import (
 )
 from xladev.codegen.scalar.floats import EXACT, ROUNDED
 from xladev.codegen.scalar.integers import INTEGER_EMITTERS, PRED_EMITTERS
-from xladev.codegen.scalar.operation import FloatEmitter, GeneralEmitter, Operation
+from xladev.codegen.scalar.operation import FloatEmitter, GeneralEmitter, ScalarOperation
 from xladev.codegen.scalar.precision import emit_reduce_precision
 from xladev.codegen.scalar.stochastic import emit_stochastic_convert
 from xladev.codegen.scalar.storage import from_bits, round_to, to_bits
@@ -58,7 +58,7 @@ def emit_elementwise(
     Raises:
         UnsupportedError: the opcode is not elementwise, or not defined on these types.
     """
-    operation = Operation(opcode, tuple(operand_types), result_type, attributes or {})
+    operation = ScalarOperation(opcode, tuple(operand_types), result_type, attributes or {})
     general = GENERAL_EMITTERS.get(opcode)
     if general is not None:
         return general(b, operation, operands)
@@ -76,7 +76,7 @@ def is_elementwise(opcode: str) -> bool:
     return any(opcode in table for table in _TABLES)
 
 
-def _emit_float(b: FunctionBuilder, operation: Operation, values: Sequence[Value]) -> Value:
+def _emit_float(b: FunctionBuilder, operation: ScalarOperation, values: Sequence[Value]) -> Value:
     own = b.module.target.functions(operation.opcode, operation.dtype.name)
     emitter = own or FLOAT_EMITTERS.get(operation.opcode)
     if emitter is None:
@@ -89,7 +89,7 @@ def _emit_float(b: FunctionBuilder, operation: Operation, values: Sequence[Value
     return round_to(b, result, operation.dtype)
 
 
-def _emit_integer(b: FunctionBuilder, operation: Operation, values: Sequence[Value]) -> Value:
+def _emit_integer(b: FunctionBuilder, operation: ScalarOperation, values: Sequence[Value]) -> Value:
     table = PRED_EMITTERS if operation.dtype.kind is Kind.PRED else INTEGER_EMITTERS
     emitter = table.get(operation.opcode)
     if emitter is None:
@@ -97,21 +97,21 @@ def _emit_integer(b: FunctionBuilder, operation: Operation, values: Sequence[Val
     return emitter(b, operation.dtype, values)
 
 
-def _emit_complex(b: FunctionBuilder, operation: Operation, operands: _Args) -> Element:
+def _emit_complex(b: FunctionBuilder, operation: ScalarOperation, operands: _Args) -> Element:
     emitter = COMPLEX_EMITTERS.get(operation.opcode)
     if emitter is None:
         raise _unsupported(operation)
     return emitter(b, [complex_of(x, operation.opcode) for x in operands])
 
 
-def _unsupported(operation: Operation) -> UnsupportedError:
+def _unsupported(operation: ScalarOperation) -> UnsupportedError:
     return UnsupportedError(
         f"no elementwise code for {operation}",
         why=f"{operation.opcode} is not defined on {operation.dtype}",
     )
 
 
-def _select(b: FunctionBuilder, operation: Operation, args: _Args) -> Element:
+def _select(b: FunctionBuilder, operation: ScalarOperation, args: _Args) -> Element:
     condition, true, false = real_of(args[0], "a select condition"), args[1], args[2]
     if isinstance(true, ComplexValue) and isinstance(false, ComplexValue):
         return ComplexValue(
@@ -120,18 +120,18 @@ def _select(b: FunctionBuilder, operation: Operation, args: _Args) -> Element:
     return b.select(condition, real_of(true, "select"), real_of(false, "select"))
 
 
-def _clamp(b: FunctionBuilder, operation: Operation, args: _Args) -> Element:
+def _clamp(b: FunctionBuilder, operation: ScalarOperation, args: _Args) -> Element:
     """min(max(x, low), high); a NaN among the operands wins."""
     types = operation.operands[1:]
     raised = emit_elementwise(b, "maximum", types, operation.result, (args[1], args[0]))
     return emit_elementwise(b, "minimum", types, operation.result, (raised, args[2]))
 
 
-def _convert(b: FunctionBuilder, operation: Operation, args: _Args) -> Element:
+def _convert(b: FunctionBuilder, operation: ScalarOperation, args: _Args) -> Element:
     return emit_convert(b, args[0], operation.dtype, operation.result)
 
 
-def _bitcast_convert(b: FunctionBuilder, operation: Operation, args: _Args) -> Element:
+def _bitcast_convert(b: FunctionBuilder, operation: ScalarOperation, args: _Args) -> Element:
     if operation.dtype.bits != operation.result.bits:
         raise UnsupportedError(
             f"{operation} changes the width of elements",
@@ -140,26 +140,26 @@ def _bitcast_convert(b: FunctionBuilder, operation: Operation, args: _Args) -> E
     return from_bits(b, to_bits(b, args[0], operation.dtype), operation.result)
 
 
-def _is_finite(b: FunctionBuilder, operation: Operation, args: _Args) -> Element:
+def _is_finite(b: FunctionBuilder, operation: ScalarOperation, args: _Args) -> Element:
     magnitude = b.fabs(real_of(args[0], "is-finite"))
     return b.fcmp("olt", magnitude, float("inf"))
 
 
-def _complex(b: FunctionBuilder, operation: Operation, args: _Args) -> Element:
+def _complex(b: FunctionBuilder, operation: ScalarOperation, args: _Args) -> Element:
     return ComplexValue(real_of(args[0], "complex"), real_of(args[1], "complex"))
 
 
-def _real(b: FunctionBuilder, operation: Operation, args: _Args) -> Element:
+def _real(b: FunctionBuilder, operation: ScalarOperation, args: _Args) -> Element:
     return args[0].real if isinstance(args[0], ComplexValue) else args[0]
 
 
-def _imag(b: FunctionBuilder, operation: Operation, args: _Args) -> Element:
+def _imag(b: FunctionBuilder, operation: ScalarOperation, args: _Args) -> Element:
     if isinstance(args[0], ComplexValue):
         return args[0].imag
     return constant(args[0].type, 0.0 if operation.dtype.is_float else 0)
 
 
-def _copy(b: FunctionBuilder, operation: Operation, args: _Args) -> Element:
+def _copy(b: FunctionBuilder, operation: ScalarOperation, args: _Args) -> Element:
     return args[0]
 
 

@@ -11,7 +11,7 @@ from xladev.hlo.dtype import PrimitiveType
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ScalarOperation:
     """What an elementwise HLO instruction does to one element.
 
     Attributes:
@@ -38,4 +38,4 @@ class Operation:
 
 IntegerEmitter = Callable[[FunctionBuilder, PrimitiveType, Sequence[Value]], Value]
 FloatEmitter = Callable[[FunctionBuilder, Sequence[Value]], Value]
-GeneralEmitter = Callable[[FunctionBuilder, Operation, Sequence[Element]], Element]
+GeneralEmitter = Callable[[FunctionBuilder, ScalarOperation, Sequence[Element]], Element]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xladev.codegen.llvm import FunctionBuilder, Value, integer
 from xladev.codegen.scalar.elements import Element, real_of
-from xladev.codegen.scalar.operation import Operation
+from xladev.codegen.scalar.operation import ScalarOperation
 from xladev.codegen.scalar.storage import from_bits, round_to, to_bits
 from xladev.errors import CompileError
 from xladev.hlo.dtype import F8E5M2, F8E5M2FNUZ, F16
@@ -19,7 +19,7 @@ _AS_HALF = frozenset({F16, F8E5M2, F8E5M2FNUZ})
 
 
 def emit_reduce_precision(
-    b: FunctionBuilder, operation: Operation, args: Sequence[Element]
+    b: FunctionBuilder, operation: ScalarOperation, args: Sequence[Element]
 ) -> Value:
     """Rounds to ``mantissa_bits`` (ties to even), then fits the exponent into ``exponent_bits``.
 
@@ -36,7 +36,7 @@ def emit_reduce_precision(
     return round_to(b, kept, operation.result)
 
 
-def _reduce(b: FunctionBuilder, bits: Value, operation: Operation) -> Value:
+def _reduce(b: FunctionBuilder, bits: Value, operation: ScalarOperation) -> Value:
     """The pattern of a float, reduced; meaningless for NaN."""
     exponent = _attribute(operation, "exponent_bits")
     mantissa = _attribute(operation, "mantissa_bits")
@@ -48,7 +48,7 @@ def _reduce(b: FunctionBuilder, bits: Value, operation: Operation) -> Value:
     return bits
 
 
-def _attribute(operation: Operation, name: str) -> int:
+def _attribute(operation: ScalarOperation, name: str) -> int:
     value = operation.attributes.get(name)
     if not isinstance(value, int):
         raise CompileError(f"{operation.opcode} needs the integer attribute {name}")

@@ -8,7 +8,7 @@ from xladev.codegen.llvm import FunctionBuilder, Value, constant, integer
 from xladev.codegen.scalar.convert import emit_convert, float_to_integer
 from xladev.codegen.scalar.elements import Element, compute_type, real_of
 from xladev.codegen.scalar.formats import FORMATS
-from xladev.codegen.scalar.operation import Operation
+from xladev.codegen.scalar.operation import ScalarOperation
 from xladev.codegen.scalar.storage import from_bits, to_bits
 from xladev.errors import UnsupportedError
 from xladev.hlo.dtype import F8E8M0FNU, F32, F64, PrimitiveType
@@ -18,7 +18,7 @@ _LARGEST = {F32: 0x7F7FFFFF, F64: 0x7FEFFFFFFFFFFFFF, F8E8M0FNU: 0xFE}
 
 
 def emit_stochastic_convert(
-    b: FunctionBuilder, operation: Operation, args: Sequence[Element]
+    b: FunctionBuilder, operation: ScalarOperation, args: Sequence[Element]
 ) -> Value:
     """Float to integer or float: the neighbour farther from zero, if the random bits say so.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xladev.codegen.folds import Fold
 from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value, integer
+from xladev.codegen.reductions import Reduction
 from xladev.codegen.simt.primitives import barrier, shared_memory, shuffle_xor
 
 _SLOT_NBYTES = 8
@@ -16,7 +16,7 @@ def slots_nbytes(folds: int, threads: int, subgroup: int) -> int:
     return folds * (threads // subgroup) * _SLOT_NBYTES
 
 
-def over_subgroup(b: FunctionBuilder, fold: Fold, value: Value, width: int) -> Value:
+def over_subgroup(b: FunctionBuilder, fold: Reduction, value: Value, width: int) -> Value:
     """What all threads of a sub-group, or of each group of ``width`` in it, have."""
     mask = width // 2
     while mask:
@@ -27,7 +27,7 @@ def over_subgroup(b: FunctionBuilder, fold: Fold, value: Value, width: int) -> V
 
 def over_block(
     b: FunctionBuilder,
-    folds: Sequence[Fold],
+    folds: Sequence[Reduction],
     values: Sequence[Value],
     tid: Value,
     threads: int,

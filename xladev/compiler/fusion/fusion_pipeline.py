@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xladev.compiler.contract import Compiler
+from xladev.compiler.fusion.broadcast_duplication import BroadcastDuplication
 from xladev.compiler.fusion.instruction_fusion import Fusion
 from xladev.compiler.fusion.multi_output_fusion import MultiOutputFusion
-from xladev.compiler.fusion.own_broadcasts import OwnBroadcasts
 from xladev.compiler.fusion.row_fusion import RowFusion
 from xladev.compiler.isolation import expect, plugin_call
 from xladev.compiler.support import Support
@@ -71,7 +71,7 @@ def fusion_passes(
     if copied_from_nbytes is None:
         return HloPassPipeline(PIPELINE, (*forming, *last))
     tidy = (CommonSubexpressionElimination(),)
-    apart = HloPassPipeline("own-values", (OwnBroadcasts(), *forming), tidied_by=tidy)
+    apart = HloPassPipeline("own-values", (BroadcastDuplication(), *forming), tidied_by=tidy)
     return HloPassPipeline(PIPELINE, (apart, *last))
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from xladev import instrument
-from xladev.compiler.fusion.copied import is_worth_copying
+from xladev.compiler.fusion.producer_recomputation import is_worth_copying
 from xladev.compiler.support import YES, Support
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.names import UniqueNames

@@ -17,7 +17,7 @@ from xladev.compiler.plan.kernel_table import ProgramKernels
 from xladev.compiler.schedule.rematerialization import Rematerialization
 from xladev.compiler.schedule.schedule import Schedule
 from xladev.compiler.streams.concurrency import Concurrency
-from xladev.compiler.streams.stream_choice import STREAMS_STEP, Spread
+from xladev.compiler.streams.stream_choice import STREAMS_STEP, StreamSpread
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import print_module
 from xladev.passes.pipeline import run_pass
@@ -41,7 +41,7 @@ def plan_memory(
     *,
     schedule: bool = True,
     limit_nbytes: int | None = None,
-    spread: Spread | None = None,
+    spread: StreamSpread | None = None,
     apart: Callable[[], HloModule] | None = None,
     alignment: int = ALIGNMENT,
 ) -> KernelPlan:
@@ -100,7 +100,7 @@ def _on_streams(
     name: str,
     plan: KernelPlan,
     assign: Callable[[Concurrency], KernelPlan],
-    spread: Spread,
+    spread: StreamSpread,
     limit_nbytes: int | None,
 ) -> KernelPlan:
     """The plan on several streams, if the memory for that is there."""

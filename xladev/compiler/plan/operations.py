@@ -25,7 +25,7 @@ _FASTEST = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class TracedOperation:
     """One instruction that became a kernel.
 
     Attributes:
@@ -71,7 +71,7 @@ def pack_operations(plan: KernelPlan) -> bytes:
     return zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), _FASTEST)
 
 
-def unpack_operations(data: bytes) -> tuple[Operation, ...]:
+def unpack_operations(data: bytes) -> tuple[TracedOperation, ...]:
     """What `pack_operations` packed.
 
     Raises:
@@ -112,9 +112,9 @@ def _fused(i: HloInstruction) -> list[str]:
     return [name for name, _ in zip(inside, range(MOST_NAMES), strict=False)]
 
 
-def _operation(row: Any) -> Operation:
+def _operation(row: Any) -> TracedOperation:
     name, opcode, op_name, source, flops, transcendentals, nbytes, fused = row
-    return Operation(
+    return TracedOperation(
         text(name), text(opcode), text(op_name), text(source),
         number(flops), number(transcendentals), number(nbytes), tuple(map(text, fused)),
     )  # fmt: skip

@@ -18,7 +18,7 @@ from xladev.compiler.plan.kernel_plan import (
     map_buffers,
     own_buffers,
 )
-from xladev.compiler.streams.stream_hazards import Access, Place, needs_of
+from xladev.compiler.streams.stream_hazards import MemoryAccess, MemoryRange, needs_of
 from xladev.compiler.streams.stream_waits import fewest_waits
 
 
@@ -44,8 +44,8 @@ StraightStep = RunKernel[BufferUse] | Copy[BufferUse]
 
 
 def access_of(
-    step: StraightStep, place_of: Callable[[VirtualBuffer], Place], shares: Sequence[str]
-) -> Access:
+    step: StraightStep, place_of: Callable[[VirtualBuffer], MemoryRange], shares: Sequence[str]
+) -> MemoryAccess:
     """The memory that a step touches, and what else it shares with others.
 
     Args:
@@ -57,7 +57,7 @@ def access_of(
     read = tuple(place_of(use.buffer) for use in uses if not use.is_written)
     written = tuple(place_of(use.buffer) for use in uses if use.is_written)
     shared = shares[step.kernel] if isinstance(step, RunKernel) else ""
-    return Access(read, (*written, Place(shared, 0, 1)) if shared else written)
+    return MemoryAccess(read, (*written, MemoryRange(shared, 0, 1)) if shared else written)
 
 
 def placed(
@@ -73,9 +73,9 @@ def placed(
         shares: as in `access_of`.
     """
 
-    def place_of(buffer: VirtualBuffer) -> Place:
+    def place_of(buffer: VirtualBuffer) -> MemoryRange:
         s = slice_of(buffer)
-        return Place((s.space, s.index), s.offset, s.offset + s.nbytes)
+        return MemoryRange((s.space, s.index), s.offset, s.offset + s.nbytes)
 
     def ordered(steps: Iterable[UnplacedStep]) -> tuple[UnplacedStep, ...]:
         return tuple(map(with_waits, steps))

@@ -49,7 +49,7 @@ _MOST_READERS = 3
 """Readers of a value that are told by name."""
 
 
-class Surroundings(Protocol):
+class ProgramContext(Protocol):
     """What a procedure needs from the program that is being built."""
 
     def platform_index(self, device: str) -> int:
@@ -101,7 +101,7 @@ class ProcedureBuilder:
 
     def __init__(
         self,
-        around: Surroundings,
+        around: ProgramContext,
         computation: HloComputation,
         steps: tuple[Step, ...],
         home: int,

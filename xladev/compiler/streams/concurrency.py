@@ -26,8 +26,8 @@ from xladev.compiler.plan.kernel_plan import (
 )
 from xladev.compiler.plan.unplaced_steps import StraightStep, UnplacedStep, access_of
 from xladev.compiler.schedule.work_graph import keeps_order
-from xladev.compiler.streams.stream_choice import STREAMS_STEP, Spread, StepCost
-from xladev.compiler.streams.stream_hazards import Needs, Place, needs_of
+from xladev.compiler.streams.stream_choice import STREAMS_STEP, StepCost, StreamSpread
+from xladev.compiler.streams.stream_hazards import MemoryRange, Needs, needs_of
 from xladev.compiler.streams.stream_waits import clocks_of, fewest_waits
 from xladev.hlo.ir import HloInstruction
 
@@ -42,7 +42,7 @@ class Concurrency:
             order its uses.
     """
 
-    spread: Spread
+    spread: StreamSpread
     keeps_memory: bool = True
 
     def apply(
@@ -136,8 +136,8 @@ class _Runs:
             buffer.touch(_time(run[int(beside[-1])]))
 
 
-def _whole(buffer: VirtualBuffer) -> Place:
-    return Place(buffer, 0, 1)
+def _whole(buffer: VirtualBuffer) -> MemoryRange:
+    return MemoryRange(buffer, 0, 1)
 
 
 def _time(step: StraightStep) -> int:

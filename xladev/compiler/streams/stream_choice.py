@@ -37,7 +37,7 @@ STREAMS_STEP = "concurrency"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class StreamChoice:
     """Where the steps of a run go.
 
     Attributes:
@@ -63,7 +63,7 @@ class StepCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class StreamSpread:
     """How a backend wants independent steps spread over streams.
 
     Attributes:
@@ -97,7 +97,7 @@ class Spread:
 
     def choice(
         self, needs: Sequence[Sequence[int]], costs: Sequence[StepCost], *, is_recorded: bool
-    ) -> Choice:
+    ) -> StreamChoice:
         """The stream of each step; all on the main one where several are not worth it.
 
         Args:
@@ -111,19 +111,19 @@ class Spread:
         count = len(set(together.streams))
         if self.is_forced:
             why = f"streams: {count}, because the option `streams` says so" if count > 1 else ""
-            return Choice(together.streams, why)
+            return StreamChoice(together.streams, why)
         busy = sum(c.seconds * c.share for c in costs)
         gain = alone.seconds - max(together.seconds, busy)
         least = max(LEAST_GAIN_S, LEAST_GAIN * alone.seconds)
         told = f"{_us(max(gain, 0.0))} of {_us(alone.seconds)}"
         if gain >= least:
             why = f"streams: {count}, because they are estimated to save {told}"
-            return Choice(together.streams, why)
+            return StreamChoice(together.streams, why)
         why = f"streams: 1, because {self.most} are estimated to save {told}"
         why += f", and {_us(least)} are wanted"
         if busy > together.seconds:
             why += f": the steps fill the device for {_us(busy)}"
-        return Choice(alone.streams, why if self._could_gain(needs) else "")
+        return StreamChoice(alone.streams, why if self._could_gain(needs) else "")
 
     def _could_gain(self, needs: Sequence[Sequence[int]]) -> bool:
         """True if some steps are independent: on free streams, more than one is used."""

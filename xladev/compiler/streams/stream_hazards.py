@@ -15,7 +15,7 @@ Needs = tuple[int, ...]
 """Numbers of earlier steps, ascending."""
 
 
-class Place(NamedTuple):
+class MemoryRange(NamedTuple):
     """Bytes of one allocation.
 
     Attributes:
@@ -28,14 +28,14 @@ class Place(NamedTuple):
     start: int
     end: int
 
-    def meets(self, other: Place) -> bool:
+    def meets(self, other: MemoryRange) -> bool:
         """True if they have a byte in common."""
         common = max(self.start, other.start) < min(self.end, other.end)
         return common and self.allocation == other.allocation
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class MemoryAccess:
     """The memory that one step touches.
 
     Attributes:
@@ -43,10 +43,10 @@ class Access:
         writes: what it writes, or writes and reads.
     """
 
-    reads: tuple[Place, ...]
-    writes: tuple[Place, ...]
+    reads: tuple[MemoryRange, ...]
+    writes: tuple[MemoryRange, ...]
 
-    def must_follow(self, earlier: Access) -> bool:
+    def must_follow(self, earlier: MemoryAccess) -> bool:
         """True if this step and an earlier one may not change places, nor run at once."""
         return any(
             mine.meets(theirs)
@@ -60,7 +60,7 @@ class Access:
         )
 
 
-def needs_of(accesses: Sequence[Access]) -> tuple[Needs, ...]:
+def needs_of(accesses: Sequence[MemoryAccess]) -> tuple[Needs, ...]:
     """For each step, the earlier ones that it must follow, without most of those implied."""
     parts = _Parts(accesses)
     writers: dict[int, int] = {}
@@ -84,7 +84,7 @@ def needs_of(accesses: Sequence[Access]) -> tuple[Needs, ...]:
 class _Parts:
     """Numbers for the smallest parts of memory that any access begins or ends at."""
 
-    def __init__(self, accesses: Sequence[Access]) -> None:
+    def __init__(self, accesses: Sequence[MemoryAccess]) -> None:
         cuts: dict[Hashable, set[int]] = {}
         for access in accesses:
             for place in (*access.reads, *access.writes):
@@ -96,7 +96,7 @@ class _Parts:
             self._first[allocation] = count
             count += len(found)
 
-    def of(self, places: Sequence[Place]) -> Iterator[int]:
+    def of(self, places: Sequence[MemoryRange]) -> Iterator[int]:
         """The parts of some places."""
         for place in places:
             cuts, first = self._cuts[place.allocation], self._first[place.allocation]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xladev.compiler.streams.stream_hazards import Access
+from xladev.compiler.streams.stream_hazards import MemoryAccess
 from xladev.errors import CompileError
 
 MAIN = 0
@@ -65,7 +65,7 @@ def clocks_of(streams: Sequence[int], waits: Waits) -> list[Clock]:
     return clocks.begun
 
 
-def check_order(accesses: Sequence[Access], streams: Sequence[int], waits: Waits) -> None:
+def check_order(accesses: Sequence[MemoryAccess], streams: Sequence[int], waits: Waits) -> None:
     """Checks that steps which touch the same memory are ordered; quadratic, for tests.
 
     Raises:

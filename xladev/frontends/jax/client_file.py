@@ -17,7 +17,7 @@ from xladev.compiler.json_values import DAMAGE, number_rows, numbers, parse_json
 from xladev.compiler.program.program_file import program_from_bytes, program_pieces
 from xladev.errors import FormatError, UnsupportedError
 from xladev.frontends.jax.conversion import ShownProgram
-from xladev.frontends.jax.entry_interface import EntryInterface, Place
+from xladev.frontends.jax.entry_interface import BufferPlacement, EntryInterface
 from xladev.frontends.jax.platform_client import PlatformClient
 from xladev.frontends.jax.program import JaxProgram
 from xladev.frontends.jax.shardings import Shardings
@@ -73,12 +73,12 @@ def read(client: PlatformClient, data: bytes) -> JaxProgram:
     return JaxProgram(compiled, shown_program, options, rows, interface, shardings=shardings)
 
 
-def _told(given: Sequence[Place]) -> list[list[int]]:
+def _told(given: Sequence[BufferPlacement]) -> list[list[int]]:
     return [[place.kind, *place.order] for place in given]
 
 
-def _places(rows: Any) -> tuple[Place, ...]:
-    return tuple(Place(tuple(order), kind) for kind, *order in number_rows(rows))
+def _places(rows: Any) -> tuple[BufferPlacement, ...]:
+    return tuple(BufferPlacement(tuple(order), kind) for kind, *order in number_rows(rows))
 
 
 def _told_shardings(given: Shardings | None) -> list[list[str]] | None:

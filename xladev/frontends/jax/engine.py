@@ -35,7 +35,7 @@ from xladev.runtime.array import DeviceArray, put, to_device
 from xladev.runtime.launch.definition_event import DefinitionEvent
 
 if TYPE_CHECKING:
-    from xladev.frontends.jax.profiler import Session
+    from xladev.frontends.jax.profiler import ProfilerSession
     from xladev.frontends.jax.program import JaxProgram
 
 _CANCELLED, _INVALID_ARGUMENT, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED = 1, 3, 8, 12
@@ -221,14 +221,14 @@ def _set_event(event: int, error: XladevError | None) -> None:
 # Profiles
 
 
-def start_profile(options: bytes) -> Session:
+def start_profile(options: bytes) -> ProfilerSession:
     """Begins to record, for a client's profiler; options are a serialized ProfileOptions."""
-    from xladev.frontends.jax.profiler import Session
+    from xladev.frontends.jax.profiler import ProfilerSession
 
-    return Session(options)
+    return ProfilerSession(options)
 
 
-def stop_profile(session: Session) -> bytes:
+def stop_profile(session: ProfilerSession) -> bytes:
     """Ends that; a serialized XSpace."""
     return session.stop()
 

@@ -29,7 +29,7 @@ Order = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BufferPlacement:
     """Where an argument or result lies.
 
     Attributes:
@@ -45,8 +45,8 @@ class Place:
 class EntryInterface:
     """The places of all arguments and results; empty: all lie as usual."""
 
-    parameters: tuple[Place, ...] = ()
-    results: tuple[Place, ...] = ()
+    parameters: tuple[BufferPlacement, ...] = ()
+    results: tuple[BufferPlacement, ...] = ()
 
     @property
     def has_orders(self) -> bool:
@@ -54,7 +54,7 @@ class EntryInterface:
         return any(place.order for place in (*self.parameters, *self.results))
 
 
-def read_place(attributes: Mapping[str, str]) -> Place:
+def read_place(attributes: Mapping[str, str]) -> BufferPlacement:
     """What the attributes of an argument or result say.
 
     Raises:
@@ -63,7 +63,7 @@ def read_place(attributes: Mapping[str, str]) -> Place:
     kind = attributes.get(KIND, KINDS[0])
     if kind not in KINDS:
         raise UnsupportedError(f"there is no memory of kind {kind!r}", why=f"kinds: {KINDS}")
-    return Place(_read_order(attributes.get(LAYOUT, "default")), KINDS.index(kind))
+    return BufferPlacement(_read_order(attributes.get(LAYOUT, "default")), KINDS.index(kind))
 
 
 def _read_order(text: str) -> Order:
@@ -79,9 +79,9 @@ def _read_order(text: str) -> Order:
     return () if order == tuple(range(len(order))) else order
 
 
-def places(given: Sequence[Place], count: int) -> tuple[Place, ...]:
+def places(given: Sequence[BufferPlacement], count: int) -> tuple[BufferPlacement, ...]:
     """As many places as asked for; the usual ones where none are given."""
-    return tuple(given) if len(given) == count else (Place(),) * count
+    return tuple(given) if len(given) == count else (BufferPlacement(),) * count
 
 
 def logical_dims(dims: Sequence[int], order: Order) -> tuple[int, ...]:
@@ -116,7 +116,7 @@ def with_entry_layout(module: HloModule, interface: EntryInterface) -> HloModule
     return replace(module, header=replace(module.header, entry_layout=layout))
 
 
-def _laid_out(shapes: Sequence[Shape], given: Sequence[Place]) -> list[Shape]:
+def _laid_out(shapes: Sequence[Shape], given: Sequence[BufferPlacement]) -> list[Shape]:
     pairs = zip(shapes, places(given, len(shapes)), strict=True)
     return [
         s.with_layout(Layout(minor_to_major(p.order, s.rank))) if s.is_array else s
@@ -136,7 +136,7 @@ def _from_memory(parameter: HloInstruction, order: Order) -> HloInstruction:
     return _transpose(given, inside, f"{parameter.name}.logical")
 
 
-def _with_results(entry: HloComputation, results: Sequence[Place]) -> HloComputation:
+def _with_results(entry: HloComputation, results: Sequence[BufferPlacement]) -> HloComputation:
     if not any(place.order for place in results):
         return entry
     root = entry.root

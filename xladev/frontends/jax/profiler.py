@@ -26,7 +26,7 @@ class _Running:
     with_devices: bool
 
 
-class Session:
+class ProfilerSession:
     """One session of a client's profiler.
 
     Every name under which the library is registered has one. They see the same process, so one at
@@ -53,7 +53,7 @@ class Session:
 
 
 _lock = threading.Lock()
-_recording: Session | None = None
+_recording: ProfilerSession | None = None
 
 
 def _start(options: bytes) -> _Running:

@@ -58,7 +58,7 @@ def module_meshes(module: HloModule) -> dict[str, MeshAxes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ManualParts:
     """How one array is cut over devices.
 
     Attributes:
@@ -88,7 +88,7 @@ class Parts:
 
 def _named_parts(
     mesh: MeshAxes, dimensions: Sequence[str], manual: frozenset[str], rank: int
-) -> Parts:
+) -> ManualParts:
     """Parts by axes of a mesh: each dimension names the axes that cut it, first one outermost."""
     cuts = [
         [ref for ref in _AXIS_REF.findall(text) if ref[0] in manual] for text in dimensions
@@ -106,7 +106,7 @@ def _named_parts(
             found.append(at)
         return tuple(found)
 
-    return Parts(counts, part_of)
+    return ManualParts(counts, part_of)
 
 
 def _axis_cut(mesh: MeshAxes, ref: tuple[str, str, str]) -> tuple[int, int]:
@@ -118,7 +118,7 @@ def _axis_cut(mesh: MeshAxes, ref: tuple[str, str, str]) -> tuple[int, int]:
     return size, whole // (int(ref[1]) * size)
 
 
-def tiled_parts(sharding: Sharding | None, rank: int) -> Parts:
+def tiled_parts(sharding: Sharding | None, rank: int) -> ManualParts:
     """Parts by a tile assignment; whole arrays where there is none.
 
     Args:
@@ -126,15 +126,17 @@ def tiled_parts(sharding: Sharding | None, rank: int) -> Parts:
         rank: of the array.
     """
     if sharding is None or sharding.kind != "tiled":
-        return Parts((1,) * rank, lambda _: (0,) * rank)
+        return ManualParts((1,) * rank, lambda _: (0,) * rank)
     ids = sharding.devices
     flat = np.asarray(ids if isinstance(ids, tuple) else ids.device_ids()).reshape(-1)
     counts = sharding.tile_dims[:rank]
     places = np.unravel_index(np.argsort(flat), sharding.tile_dims)
-    return Parts(counts, lambda partition: tuple(int(axis[partition]) for axis in places[:rank]))
+    return ManualParts(
+        counts, lambda partition: tuple(int(axis[partition]) for axis in places[:rank])
+    )
 
 
-def border_parts(meshes: Mapping[str, MeshAxes], instruction: InstructionView) -> list[Parts]:
+def border_parts(meshes: Mapping[str, MeshAxes], instruction: InstructionView) -> list[ManualParts]:
     """How the whole arrays on the outer side of a border are cut.
 
     Args:
@@ -155,7 +157,7 @@ def _parts(
     instruction: InstructionView,
     attribute: str,
     wholes: Sequence[Shape],
-) -> list[Parts]:
+) -> list[ManualParts]:
     attributes: Mapping[str, str] = dict(instruction.note.frontend_attributes)
     if attribute not in attributes:
         return [
@@ -237,7 +239,7 @@ def named_parts(
     named: NamedSharding,
     rank: int,
     manual: frozenset[str] | None = None,
-) -> Parts:
+) -> ManualParts:
     """Parts by the axes of a mesh.
 
     Args:
@@ -299,7 +301,7 @@ def _evaluate_leave(
     return joined if instruction.shape.is_tuple else joined[0]
 
 
-def _check_devices(link: DeviceLink, parts: Sequence[Parts]) -> None:
+def _check_devices(link: DeviceLink, parts: Sequence[ManualParts]) -> None:
     needed = max((prod(part.counts) for part in parts), default=1)
     found = len(link.topology.devices)
     if found < needed:

@@ -14,11 +14,11 @@ from types import MappingProxyType
 
 from xladev.errors import EvaluationError, ShapeError
 from xladev.hlo.attributes import ReplicaGroups
-from xladev.hlo.devices import Device, DeviceLink, Topology, link_of
+from xladev.hlo.devices import DeviceLink, LogicalDevice, Topology, link_of
 from xladev.hlo.opdef import Evaluation, InstructionView, OpCall
 from xladev.hlo.ops.dimension_rules import parts_of
 
-Groups = tuple[tuple[Device, ...], ...]
+Groups = tuple[tuple[LogicalDevice, ...], ...]
 
 
 class GroupMode(Enum):
@@ -146,7 +146,7 @@ _FITS: Mapping[str, Callable[[InstructionView, int], str]] = MappingProxyType(
 """By opcode: the rule that a result breaks in a group of some size; empty if it keeps all."""
 
 
-def group_of(evaluation: Evaluation, instruction: InstructionView) -> tuple[Device, ...]:
+def group_of(evaluation: Evaluation, instruction: InstructionView) -> tuple[LogicalDevice, ...]:
     """The devices that this device joins, in group order; only itself if it is in no group.
 
     Raises:
@@ -162,7 +162,7 @@ def group_of(evaluation: Evaluation, instruction: InstructionView) -> tuple[Devi
     return ()
 
 
-def check_present(group: Sequence[Device], link: DeviceLink) -> None:
+def check_present(group: Sequence[LogicalDevice], link: DeviceLink) -> None:
     """Raises an EvaluationError if the evaluation lacks a device: waiting for it would not end."""
     missing = [device for device in group if device not in link.topology.devices]
     if missing:
@@ -175,23 +175,23 @@ def check_present(group: Sequence[Device], link: DeviceLink) -> None:
 
 
 def _resolved(
-    rows: Sequence[Sequence[int]], mode: GroupMode, topology: Topology, device: Device
+    rows: Sequence[Sequence[int]], mode: GroupMode, topology: Topology, device: LogicalDevice
 ) -> Groups:
     if mode is GroupMode.FLATTENED:
         whole = rows or [range(len(topology.devices))]
         return tuple(tuple(topology.device(i) for i in row) for row in whole)
     if mode is GroupMode.CROSS_PARTITION:
         whole = rows or [range(topology.num_partitions)]
-        return tuple(tuple(Device(device.replica, p) for p in row) for row in whole)
+        return tuple(tuple(LogicalDevice(device.replica, p) for p in row) for row in whole)
     whole = rows or [range(topology.replica_count)]
     if mode is GroupMode.CROSS_REPLICA:
-        return tuple(tuple(Device(r, device.partition) for r in row) for row in whole)
+        return tuple(tuple(LogicalDevice(r, device.partition) for r in row) for row in whole)
     partitions = range(topology.num_partitions)
-    return tuple(tuple(Device(r, p) for r in row for p in partitions) for row in whole)
+    return tuple(tuple(LogicalDevice(r, p) for r in row for p in partitions) for row in whole)
 
 
-def pair_device(instruction: InstructionView, link: DeviceLink, number: int) -> Device:
+def pair_device(instruction: InstructionView, link: DeviceLink, number: int) -> LogicalDevice:
     """The device that an id of source-target pairs means to this device."""
     if group_mode(instruction.opcode, instruction) is GroupMode.CROSS_PARTITION:
-        return Device(link.device.replica, number)
-    return Device(number, link.device.partition)
+        return LogicalDevice(link.device.replica, number)
+    return LogicalDevice(number, link.device.partition)

@@ -22,9 +22,9 @@ from xladev.hlo.proto import values as structured
 from xladev.hlo.proto.literals import read_literal, write_literal
 from xladev.hlo.proto.message import Message
 from xladev.hlo.proto.path import Path, path_of
-from xladev.hlo.proto.schema import Kind
+from xladev.hlo.proto.schema import FieldKind
 from xladev.hlo.proto.shapes import read_shape, write_shape
-from xladev.hlo.proto.special import SPECIAL, Codec
+from xladev.hlo.proto.special import SPECIAL, ProtoCodec
 from xladev.hlo.proto.words import to_name, to_word
 
 TEXT_ONLY: Final = frozenset({("bitcast", "result_layout")})
@@ -61,25 +61,25 @@ def _get_float(message: Message, path: Path, attr: Attr) -> float:
 
 
 def _get_string(message: Message, path: Path, attr: Attr) -> str:
-    if path.field.kind is Kind.BYTES:
+    if path.field.kind is FieldKind.BYTES:
         return message.data(path.field.name).decode("utf-8", "surrogateescape")
     return message.text(path.field.name)
 
 
 def _put_string(value: str, path: Path) -> Any:
-    if path.field.kind is Kind.BYTES:
+    if path.field.kind is FieldKind.BYTES:
         return value.encode("utf-8", "surrogateescape")
     return value
 
 
 def _get_word(message: Message, path: Path, attr: Attr) -> str | None:
-    if path.field.kind is Kind.STRING:
+    if path.field.kind is FieldKind.STRING:
         return message.text(path.field.name) or None
     return to_word(path.field.type_name, message.enum(path.field.name))
 
 
 def _put_word(value: str, path: Path) -> Any:
-    return value if path.field.kind is Kind.STRING else to_name(path.field.type_name, value)
+    return value if path.field.kind is FieldKind.STRING else to_name(path.field.type_name, value)
 
 
 def _get_words(message: Message, path: Path, attr: Attr) -> tuple[str, ...] | None:
@@ -156,7 +156,7 @@ _CODECS: Final[Mapping[AttrKind, tuple[_Get, _Put]]] = MappingProxyType(
 )
 
 
-def _codec(attr: Attr, path: Path) -> Codec:
+def _codec(attr: Attr, path: Path) -> ProtoCodec:
     """The codec of an attribute's kind, bound to its field."""
     get, put = _CODECS[attr.kind]
 
@@ -167,29 +167,29 @@ def _codec(attr: Attr, path: Path) -> Codec:
     def write(value: Any, instruction: HloInstruction) -> dict[str, Any]:
         return {path.dotted: put(value, path)}
 
-    return Codec(read, write)
+    return ProtoCodec(read, write)
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class AttributeBinding:
     """One attribute of one opcode and its codec."""
 
     attr: Attr
-    codec: Codec
+    codec: ProtoCodec
 
 
 @cache
-def bindings(opcode: str) -> tuple[Binding, ...]:
+def bindings(opcode: str) -> tuple[AttributeBinding, ...]:
     """Attributes of an opcode, those that name computations excepted."""
     attrs = OPSET[opcode].attrs
     return tuple(
-        Binding(attr, _bound(opcode, attr))
+        AttributeBinding(attr, _bound(opcode, attr))
         for attr in attrs
         if attr.kind not in COMPUTATION_KINDS and (opcode, attr.name) not in TEXT_ONLY
     )
 
 
-def _bound(opcode: str, attr: Attr) -> Codec:
+def _bound(opcode: str, attr: Attr) -> ProtoCodec:
     special = SPECIAL.get((opcode, attr.name)) or SPECIAL.get(("", attr.name))
     if special is not None:
         return special

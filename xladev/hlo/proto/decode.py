@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from xladev.errors import ProtoError
 from xladev.hlo.proto import wire
 from xladev.hlo.proto.message import Message
-from xladev.hlo.proto.schema import MESSAGES, Descriptor, Field, Kind, WireType
+from xladev.hlo.proto.schema import MESSAGES, Descriptor, Field, FieldKind, WireType
 
 MAX_DEPTH: Final = 100
 """Deepest nesting of messages, as protobuf's own parsers have it."""
@@ -22,16 +22,16 @@ _SHARED: Final = "ShapeProto"
 _LONGEST_SHARED: Final = 256
 
 _Read = Callable[[bytes, int], tuple[Any, int]]
-_READERS: Final[Mapping[Kind, _Read]] = MappingProxyType(
+_READERS: Final[Mapping[FieldKind, _Read]] = MappingProxyType(
     {
-        Kind.INT32: wire.read_int32,
-        Kind.INT64: wire.read_int64,
-        Kind.UINT32: wire.read_uint32,
-        Kind.UINT64: wire.read_uint64,
-        Kind.BOOL: wire.read_bool,
-        Kind.ENUM: wire.read_int32,
-        Kind.FLOAT: wire.read_float,
-        Kind.DOUBLE: wire.read_double,
+        FieldKind.INT32: wire.read_int32,
+        FieldKind.INT64: wire.read_int64,
+        FieldKind.UINT32: wire.read_uint32,
+        FieldKind.UINT64: wire.read_uint64,
+        FieldKind.BOOL: wire.read_bool,
+        FieldKind.ENUM: wire.read_int32,
+        FieldKind.FLOAT: wire.read_float,
+        FieldKind.DOUBLE: wire.read_double,
     }
 )
 
@@ -57,8 +57,8 @@ class _Slot(NamedTuple):
     child: str
 
 
-_LENGTH_FORMS: Final[Mapping[Kind, _Form]] = MappingProxyType(
-    {Kind.STRING: _Form.TEXT, Kind.BYTES: _Form.BYTES, Kind.MESSAGE: _Form.MESSAGE}
+_LENGTH_FORMS: Final[Mapping[FieldKind, _Form]] = MappingProxyType(
+    {FieldKind.STRING: _Form.TEXT, FieldKind.BYTES: _Form.BYTES, FieldKind.MESSAGE: _Form.MESSAGE}
 )
 
 

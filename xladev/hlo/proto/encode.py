@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from xladev.errors import ProtoError
 from xladev.hlo.proto import wire
-from xladev.hlo.proto.schema import ENUM_TYPES, MESSAGES, Field, Kind
+from xladev.hlo.proto.schema import ENUM_TYPES, MESSAGES, Field, FieldKind
 
 Values = Mapping[str, Any]
 """Values by field name: numbers, text, bytes (encoded messages too), lists of these, or None."""
@@ -33,19 +33,19 @@ def _text(value: str) -> bytes:
         raise ProtoError(f"{value!r} is not text that UTF-8 can hold") from failure
 
 
-_PAYLOADS: Final[Mapping[Kind, Callable[[Any], bytes]]] = MappingProxyType(
-    dict.fromkeys(Kind, _int)
+_PAYLOADS: Final[Mapping[FieldKind, Callable[[Any], bytes]]] = MappingProxyType(
+    dict.fromkeys(FieldKind, _int)
     | {
-        Kind.FLOAT: wire.float_bytes,
-        Kind.DOUBLE: wire.double_bytes,
-        Kind.STRING: _text,
-        Kind.BYTES: _sized,
-        Kind.MESSAGE: _sized,
+        FieldKind.FLOAT: wire.float_bytes,
+        FieldKind.DOUBLE: wire.double_bytes,
+        FieldKind.STRING: _text,
+        FieldKind.BYTES: _sized,
+        FieldKind.MESSAGE: _sized,
     }
 )
 _PLAIN: Final = frozenset({int, bool, str, bytes, tuple, list})
 """Types whose empty or zero value is the default of a field, repeated or not."""
-_SIZED: Final = frozenset({Kind.STRING, Kind.BYTES, Kind.MESSAGE})
+_SIZED: Final = frozenset({FieldKind.STRING, FieldKind.BYTES, FieldKind.MESSAGE})
 
 
 class _Slot(NamedTuple):
@@ -116,9 +116,9 @@ def _slot(spec: Field) -> _Slot:
         wire.varint(spec.packed_tag if packed else spec.tag),
         _write_of(spec),
         _PAYLOADS[spec.kind],
-        keeps_zero := spec.presence or spec.kind is Kind.MESSAGE,
-        not keeps_zero and spec.kind is not Kind.ENUM,
-        ENUM_TYPES[spec.type_name].numbers if spec.kind is Kind.ENUM else None,
+        keeps_zero := spec.presence or spec.kind is FieldKind.MESSAGE,
+        not keeps_zero and spec.kind is not FieldKind.ENUM,
+        ENUM_TYPES[spec.type_name].numbers if spec.kind is FieldKind.ENUM else None,
     )
 
 

@@ -20,7 +20,7 @@ from xladev.hlo.literal import Array, Literal
 from xladev.hlo.proto.encode import encode
 from xladev.hlo.proto.message import Message
 from xladev.hlo.proto.packed import pack_varints, unpack_varints
-from xladev.hlo.proto.schema import MESSAGES, Kind
+from xladev.hlo.proto.schema import MESSAGES, FieldKind
 from xladev.hlo.proto.shapes import read_shape, write_shape
 from xladev.hlo.shape import Shape
 
@@ -28,7 +28,7 @@ _FIELDS: Final[Mapping[PrimitiveType, str]] = MappingProxyType(
     {t: f"{t.name}s" for t in dt.ARRAY_TYPES} | {dt.PRED: "preds"}
 )
 _VARINTS: Final = frozenset(
-    {Kind.BOOL, Kind.INT32, Kind.INT64, Kind.UINT32, Kind.UINT64},
+    {FieldKind.BOOL, FieldKind.INT32, FieldKind.INT64, FieldKind.UINT32, FieldKind.UINT64},
 )
 
 

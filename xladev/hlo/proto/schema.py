@@ -31,7 +31,7 @@ class WireType(Enum):
     FIXED32 = 5
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """Type of a field's values; the value is its spelling in the tables."""
 
     INT32 = "int32"
@@ -47,12 +47,14 @@ class Kind(Enum):
     MESSAGE = "message"
 
 
-WIRE_TYPES: Final[Mapping[Kind, WireType]] = MappingProxyType(
-    dict.fromkeys(Kind, WireType.VARINT)
-    | {Kind.FLOAT: WireType.FIXED32, Kind.DOUBLE: WireType.FIXED64}
-    | dict.fromkeys((Kind.STRING, Kind.BYTES, Kind.MESSAGE), WireType.LENGTH)
+WIRE_TYPES: Final[Mapping[FieldKind, WireType]] = MappingProxyType(
+    dict.fromkeys(FieldKind, WireType.VARINT)
+    | {FieldKind.FLOAT: WireType.FIXED32, FieldKind.DOUBLE: WireType.FIXED64}
+    | dict.fromkeys((FieldKind.STRING, FieldKind.BYTES, FieldKind.MESSAGE), WireType.LENGTH)
 )
-_SCALAR_KINDS: Final = {k.value: k for k in Kind if k not in (Kind.ENUM, Kind.MESSAGE)}
+_SCALAR_KINDS: Final = {
+    k.value: k for k in FieldKind if k not in (FieldKind.ENUM, FieldKind.MESSAGE)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Field:
 
     number: int
     name: str
-    kind: Kind
+    kind: FieldKind
     repeated: bool = False
     presence: bool = False
     raw: bool = False
@@ -143,7 +145,9 @@ def parse_message(name: str, table: str) -> Descriptor:
 def _parse_field(row: list[str]) -> Field:
     number, name, spelled = row
     type_name = spelled.rpartition("-")[2].rstrip("*?")
-    kind = _SCALAR_KINDS.get(type_name) or (Kind.ENUM if type_name in ENUMS else Kind.MESSAGE)
+    kind = _SCALAR_KINDS.get(type_name) or (
+        FieldKind.ENUM if type_name in ENUMS else FieldKind.MESSAGE
+    )
     return Field(
         int(number),
         name,

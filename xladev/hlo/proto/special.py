@@ -29,7 +29,7 @@ Operands = Sequence[HloInstruction]
 
 
 @dataclass(frozen=True, slots=True)
-class Codec:
+class ProtoCodec:
     """How one attribute is read and written.
 
     Attributes:
@@ -184,30 +184,32 @@ def _write_window(value: Window, instruction: HloInstruction) -> dict[str, Any]:
 
 def _config(
     field: str, read: Callable[[Message], str | None], write: Callable[[str], bytes]
-) -> Codec:
+) -> ProtoCodec:
     """Codec of a configuration that the IR keeps as text."""
 
     def read_field(message: Message, operands: Operands) -> str | None:
         found = message.child(field)
         return None if found is None else read(found)
 
-    return Codec(read_field, lambda value, instruction: {field: write(value)})
+    return ProtoCodec(read_field, lambda value, instruction: {field: write(value)})
 
 
-SPECIAL: Final[Mapping[tuple[str, str], Codec]] = MappingProxyType(
+SPECIAL: Final[Mapping[tuple[str, str], ProtoCodec]] = MappingProxyType(
     {
-        ("", "channel_id"): Codec(_read_channel, _write_channel),
-        ("", "replica_groups"): Codec(_read_replica_groups, _write_replica_groups),
-        ("compare", "type"): Codec(_read_comparison, _write_comparison, writes_none=True),
-        ("", "operand_layout_constraints"): Codec(
+        ("", "channel_id"): ProtoCodec(_read_channel, _write_channel),
+        ("", "replica_groups"): ProtoCodec(_read_replica_groups, _write_replica_groups),
+        ("compare", "type"): ProtoCodec(_read_comparison, _write_comparison, writes_none=True),
+        ("", "operand_layout_constraints"): ProtoCodec(
             _read_layout_constraints, _write_layout_constraints
         ),
-        ("collective-permute", "slice_sizes"): Codec(_read_slice_sizes, _write_slice_sizes),
-        ("collective-permute-start", "slice_sizes"): Codec(_read_slice_sizes, _write_slice_sizes),
-        ("convolution", "window"): Codec(_read_window, _write_window),
-        ("domain", "domain"): Codec(_read_domain, _write_domain),
-        ("shuffle", "mode"): Codec(_read_mode, _write_mode),
-        ("shuffle", "shifts"): Codec(_read_shifts, _write_shifts),
+        ("collective-permute", "slice_sizes"): ProtoCodec(_read_slice_sizes, _write_slice_sizes),
+        ("collective-permute-start", "slice_sizes"): ProtoCodec(
+            _read_slice_sizes, _write_slice_sizes
+        ),
+        ("convolution", "window"): ProtoCodec(_read_window, _write_window),
+        ("domain", "domain"): ProtoCodec(_read_domain, _write_domain),
+        ("shuffle", "mode"): ProtoCodec(_read_mode, _write_mode),
+        ("shuffle", "shifts"): ProtoCodec(_read_shifts, _write_shifts),
         ("", "sparsity_config"): _config("sparsity_config", read_sparsity, write_sparsity),
         ("", "block_scaling_config"): _config(
             "block_scaling_config", read_block_scaling, write_block_scaling

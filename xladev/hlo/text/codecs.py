@@ -46,7 +46,7 @@ from xladev.hlo.text.windows import (
 
 
 @dataclass(frozen=True, slots=True)
-class Codec:
+class TextCodec:
     """How values of one kind are read and written.
 
     Attributes:
@@ -121,31 +121,31 @@ def _words_text(words: tuple[str, ...]) -> str:
     return "{" + ",".join(words) + "}"
 
 
-CODECS: Mapping[AttrKind, Codec] = MappingProxyType(
+CODECS: Mapping[AttrKind, TextCodec] = MappingProxyType(
     {
-        AttrKind.INT: Codec(Cursor.signed, str),
-        AttrKind.NUMBER: Codec(Cursor.signed, str),
-        AttrKind.BOOL: Codec(Cursor.boolean, _bool_text),
-        AttrKind.FLOAT: Codec(parse_float, format_float),
-        AttrKind.STRING: Codec(Cursor.string, quoted),
-        AttrKind.WORD: Codec(parse_word, str),
-        AttrKind.INTS: Codec(parse_ints, index_text),
-        AttrKind.BOOLS: Codec(parse_bools, _bools_text),
-        AttrKind.WORDS: Codec(parse_words, _words_text),
-        AttrKind.INT_LISTS: Codec(parse_int_lists, _lists_text),
-        AttrKind.PAIRS: Codec(parse_pairs, _lists_text),
-        AttrKind.WINDOW: Codec(parse_window, window_text),
-        AttrKind.CONV_DIMS: Codec(parse_conv_dims, conv_dims_text),
-        AttrKind.SLICE: Codec(parse_slice, slice_text),
-        AttrKind.PADDING: Codec(parse_padding, padding_text),
-        AttrKind.LITERAL: Codec(_parse_typed_literal, _typed_literal_text),
-        AttrKind.GROUPS: Codec(parse_groups, groups_text),
-        AttrKind.SHAPE: Codec(parse_shape_at, str),
-        AttrKind.SHAPES: Codec(_parse_shapes, _shapes_text),
-        AttrKind.ALIASING: Codec(parse_aliasing, aliasing_text),
-        AttrKind.ACCURACY: Codec(parse_accuracy, accuracy_text),
-        AttrKind.SHARDINGS: Codec(_parse_domain, _domain_text),
-        AttrKind.SPARSITY: Codec(parse_settings, str),
+        AttrKind.INT: TextCodec(Cursor.signed, str),
+        AttrKind.NUMBER: TextCodec(Cursor.signed, str),
+        AttrKind.BOOL: TextCodec(Cursor.boolean, _bool_text),
+        AttrKind.FLOAT: TextCodec(parse_float, format_float),
+        AttrKind.STRING: TextCodec(Cursor.string, quoted),
+        AttrKind.WORD: TextCodec(parse_word, str),
+        AttrKind.INTS: TextCodec(parse_ints, index_text),
+        AttrKind.BOOLS: TextCodec(parse_bools, _bools_text),
+        AttrKind.WORDS: TextCodec(parse_words, _words_text),
+        AttrKind.INT_LISTS: TextCodec(parse_int_lists, _lists_text),
+        AttrKind.PAIRS: TextCodec(parse_pairs, _lists_text),
+        AttrKind.WINDOW: TextCodec(parse_window, window_text),
+        AttrKind.CONV_DIMS: TextCodec(parse_conv_dims, conv_dims_text),
+        AttrKind.SLICE: TextCodec(parse_slice, slice_text),
+        AttrKind.PADDING: TextCodec(parse_padding, padding_text),
+        AttrKind.LITERAL: TextCodec(_parse_typed_literal, _typed_literal_text),
+        AttrKind.GROUPS: TextCodec(parse_groups, groups_text),
+        AttrKind.SHAPE: TextCodec(parse_shape_at, str),
+        AttrKind.SHAPES: TextCodec(_parse_shapes, _shapes_text),
+        AttrKind.ALIASING: TextCodec(parse_aliasing, aliasing_text),
+        AttrKind.ACCURACY: TextCodec(parse_accuracy, accuracy_text),
+        AttrKind.SHARDINGS: TextCodec(_parse_domain, _domain_text),
+        AttrKind.SPARSITY: TextCodec(parse_settings, str),
     }
 )
 """Codec of every kind but those of computations, whose names the parser resolves."""

@@ -10,7 +10,7 @@ from xladev.hlo.names import with_unique_names
 from xladev.hlo.rebuild import Users, map_computations, rebuild, users_of
 from xladev.passes.dce import without_dead
 from xladev.passes.effects import computations_with_effects
-from xladev.passes.loops.loop import Loop
+from xladev.passes.loops.loop import KnownLoop
 from xladev.passes.loops.state import Parts, parts_among
 
 Changes = dict[HloInstruction, HloInstruction]
@@ -19,7 +19,7 @@ MOST_ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class LoopContext:
     """The computation that a loop is in.
 
     Attributes:
@@ -31,7 +31,7 @@ class Surroundings:
     effects: set[str]
 
 
-LoopChange = Callable[[Loop, Surroundings], Changes]
+LoopChange = Callable[[KnownLoop, LoopContext], Changes]
 """Gives replacements for a loop, the parts of its result, or other instructions around it."""
 
 
@@ -61,7 +61,7 @@ def _changed_once(module: HloModule, change: LoopChange) -> HloModule:
 
 
 def _changes(computation: HloComputation, change: LoopChange, effects: set[str]) -> Changes:
-    loops = [loop for i in computation.instructions if (loop := Loop.of(i)) is not None]
+    loops = [loop for i in computation.instructions if (loop := KnownLoop.of(i)) is not None]
     if not loops:
         return {}
     users, ordered = users_of(computation), ordered_instructions(computation)
@@ -70,7 +70,7 @@ def _changes(computation: HloComputation, change: LoopChange, effects: set[str])
         if not is_ordered(loop.instruction, users, ordered):
             whole = computation.root is loop.instruction
             parts = None if whole else parts_among(users[loop.instruction])
-            changes.update(change(loop, Surroundings(parts, effects)))
+            changes.update(change(loop, LoopContext(parts, effects)))
     return changes
 
 

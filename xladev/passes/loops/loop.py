@@ -9,7 +9,7 @@ from xladev.passes.loops.state import Parts, has_tuple_sharding, parameter_parts
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class KnownLoop:
     """A loop that passes can see through.
 
     Attributes:
@@ -27,7 +27,7 @@ class Loop:
     initial: tuple[HloInstruction, ...] | None
 
     @staticmethod
-    def of(instruction: HloInstruction) -> Loop | None:
+    def of(instruction: HloInstruction) -> KnownLoop | None:
         """The loop that an instruction is; None if it is no `while` of that form."""
         if instruction.opcode != "while" or not instruction.shape.is_tuple:
             return None
@@ -40,7 +40,7 @@ class Loop:
             return None
         (state,) = instruction.operands
         initial = state.operands if state.opcode == "tuple" else None
-        return Loop(instruction, body_parts, condition_parts, body.root.operands, initial)
+        return KnownLoop(instruction, body_parts, condition_parts, body.root.operands, initial)
 
     @property
     def body(self) -> HloComputation:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
-from xladev.passes.loops.loop import Loop
+from xladev.passes.loops.loop import KnownLoop
 
 _SWAPPED: Mapping[str, str] = MappingProxyType(
     {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
@@ -83,7 +83,7 @@ _TURNS: Mapping[str, Callable[[int, int], int | None]] = MappingProxyType(
 """Number of turns from (limit - first, step), by direction."""
 
 
-def counter_of(loop: Loop) -> Counter | None:
+def counter_of(loop: KnownLoop) -> Counter | None:
     """What the loop counts; None if its condition is no comparison of a counter with a constant."""
     test = loop.condition.root
     if test.opcode != "compare" or not test.operands[0].shape.element_type.is_integral:
@@ -93,14 +93,14 @@ def counter_of(loop: Loop) -> Counter | None:
     return found or _counter(loop, right, left, _SWAPPED[test["direction"]])
 
 
-def trip_count(loop: Loop) -> int | None:
+def trip_count(loop: KnownLoop) -> int | None:
     """How often the body runs; None if that is not plain to see."""
     counter = counter_of(loop)
     return None if counter is None else counter.turns
 
 
 def _counter(
-    loop: Loop, counted: HloInstruction, limit: HloInstruction, direction: str
+    loop: KnownLoop, counted: HloInstruction, limit: HloInstruction, direction: str
 ) -> Counter | None:
     part = _state_part(counted, loop.condition.parameters[0])
     if part is None:
@@ -122,7 +122,7 @@ def _state_part(i: HloInstruction, parameter: HloInstruction) -> int | None:
     return index
 
 
-def _value(loop: Loop, i: HloInstruction, parameter: HloInstruction) -> int | None:
+def _value(loop: KnownLoop, i: HloInstruction, parameter: HloInstruction) -> int | None:
     """A constant, or a part of the state that is one in every turn."""
     if i.opcode == "constant":
         return _integer(i)
@@ -130,7 +130,7 @@ def _value(loop: Loop, i: HloInstruction, parameter: HloInstruction) -> int | No
     return None if part is None else _integer(loop.held(part))
 
 
-def _step(loop: Loop, part: int) -> int | None:
+def _step(loop: KnownLoop, part: int) -> int | None:
     """What a turn adds to a part."""
     following, parameter = loop.following[part], loop.body.parameters[0]
     if following.opcode not in ("add", "subtract"):

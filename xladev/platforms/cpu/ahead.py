@@ -1,6 +1,6 @@
 """Code for another machine: one relocatable object that holds all it needs and exports one symbol.
 
-Constants and shared procedures are part of it. Where LLVM calls functions that a compiler's own
+Constants and shared microkernels are part of it. Where LLVM calls functions that a compiler's own
 library has (64-bit division on 32-bit ARM), they are part of it too; from C's library it wants
 nothing but memcpy, memmove and memset, and nothing at all on WebAssembly. Code for several threads
 also wants `PARALLEL`, which the program that links it has from elsewhere.
@@ -16,9 +16,9 @@ from xladev.compiler.plan.kernel_plan import KernelPlan
 from xladev.errors import CompileError
 from xladev.platforms.cpu.builtins import builtin_text
 from xladev.platforms.cpu.codegen.sharing import PARALLEL
-from xladev.platforms.cpu.effort import kernels_worth_passes
 from xladev.platforms.cpu.engine import object_code, parsed, run_passes, target_machine
 from xladev.platforms.cpu.object_symbols import undefined_symbols
+from xladev.platforms.cpu.optimization_levels import kernels_worth_passes
 from xladev.platforms.cpu.targets import CpuTarget
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def _linked(
     code = _part(plan.name, module.part(short, has_exports=True), machine, level, is_short=True)
     if long:
         code.link_in(_part(plan.name, module.part(long), machine, level))
-    for symbol in module.procedures():
-        code.link_in(_part(symbol, module.procedure(symbol), machine, level))
+    for symbol in module.microkernels():
+        code.link_in(_part(symbol, module.microkernel(symbol), machine, level))
     return code
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from xladev.runtime.buffers.ledger import Account
+from xladev.runtime.buffers.native_accounting import Account
 from xladev.runtime.executor import Executor
-from xladev.runtime.launch.door import Doorway
+from xladev.runtime.fast_call import FastCallSpec
 
 KEPT_NBYTES = 1 << 27
 """Most bytes that a pool keeps; when more become free, it lets go of all it has."""
@@ -30,7 +30,7 @@ class _Bucket(ctypes.Structure):
 
 
 class BlockPool:
-    """Free blocks by size. Every block in use keeps it alive, through its ledger.
+    """Free blocks by size. Every block in use keeps it alive, through its accounting.
 
     Attributes:
         executor: whose memory blocks are.
@@ -81,16 +81,17 @@ class BlockPool:
 
 @dataclass(slots=True, eq=False)
 class BlockHome:
-    """What blocks of one program need for as long as they are in use: `Ledger.owner` of them.
+    """What blocks of one program need for as long as they are in use: the `owner` of their
+    `NativeAccounting`.
 
     Attributes:
         pool: where they go.
-        doorway: shapes and dtypes of what they hold.
+        spec: shapes and dtypes of what they hold.
         records: memory that native code refers to.
     """
 
     pool: BlockPool
-    doorway: Doorway
+    spec: FastCallSpec
     records: tuple[Any, ...] = ()
 
 

@@ -102,11 +102,11 @@ define internal void @enter(ptr %taken, ptr %result, ptr %plan) {
   %live = load ptr, ptr %live.at
   %own.result = getelementptr %Block, ptr %taken, i64 0, i32 6
   store ptr %result, ptr %own.result
-  %ledger.at = getelementptr %Plan, ptr %plan, i64 0, i32 8
-  %ledger = load ptr, ptr %ledger.at
-  %own.ledger = getelementptr %Block, ptr %taken, i64 0, i32 4
-  store ptr %ledger, ptr %own.ledger
-  call void @Py_IncRef(ptr %ledger)
+  %accounting.at = getelementptr %Plan, ptr %plan, i64 0, i32 8
+  %accounting = load ptr, ptr %accounting.at
+  %own.accounting = getelementptr %Block, ptr %taken, i64 0, i32 4
+  store ptr %accounting, ptr %own.accounting
+  call void @Py_IncRef(ptr %accounting)
   %generation = call i64 @generation(ptr %plan)
   %own.generation = getelementptr %Block, ptr %taken, i64 0, i32 7
   store i64 %generation, ptr %own.generation
@@ -156,9 +156,9 @@ uncount:
   br label %forget
 
 forget:
-  %ledger.at = getelementptr %Block, ptr %block, i64 0, i32 4
-  %ledger = load ptr, ptr %ledger.at
-  store ptr null, ptr %ledger.at
+  %accounting.at = getelementptr %Block, ptr %block, i64 0, i32 4
+  %accounting = load ptr, ptr %accounting.at
+  store ptr null, ptr %accounting.at
   %memory.at = getelementptr %Block, ptr %block, i64 0, i32 8
   %memory = load ptr, ptr %memory.at
   store ptr null, ptr %memory.at
@@ -196,7 +196,7 @@ push:
 
 done:                                        ; last: this may run anything, and free the pool
   call void @Py_DecRef(ptr %memory)
-  call void @Py_DecRef(ptr %ledger)
+  call void @Py_DecRef(ptr %accounting)
   ret void
 }
 

@@ -9,9 +9,9 @@ from functools import cache
 
 from xladev import instrument
 from xladev.codegen.attention import Attention
-from xladev.codegen.folds import fold_of
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import ModuleBuilder
+from xladev.codegen.reductions import reduction_of
 from xladev.compiler.contract import ExportedObject
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
@@ -34,6 +34,8 @@ from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
 from xladev.platforms.cpu.ahead import compile_ahead, entry_symbol
+from xladev.platforms.cpu.bytecode import KERNELS
+from xladev.platforms.cpu.bytecode_writer import bytecode_of
 from xladev.platforms.cpu.codegen.attention import attention_refusal
 from xladev.platforms.cpu.codegen.products.dot import is_fast_as_it_is
 from xladev.platforms.cpu.codegen.scan import is_row_scan
@@ -41,7 +43,6 @@ from xladev.platforms.cpu.codegen.sharing import PARALLEL
 from xladev.platforms.cpu.codegen.table import workspace_nbytes
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.constant_panels import ConstantPanels
-from xladev.platforms.cpu.effort import has_loops, kernels_worth_passes, light_kernels
 from xladev.platforms.cpu.engine import (
     ENTRY,
     compile_module,
@@ -53,11 +54,10 @@ from xladev.platforms.cpu.engine import (
 from xladev.platforms.cpu.interruption import POLL
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import add_entry, kernels_module, program_module
+from xladev.platforms.cpu.optimization_levels import has_loops, kernels_worth_passes, light_kernels
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import threads_wanted
 from xladev.platforms.cpu.rates import with_rates
-from xladev.platforms.cpu.script import KERNELS
-from xladev.platforms.cpu.script_writer import script_of
 from xladev.platforms.cpu.support import cpu_supports
 from xladev.platforms.cpu.targets import CpuTarget, target_of
 from xladev.platforms.cpu.trials import trial_plan, trial_signature
@@ -178,7 +178,7 @@ class CpuCompiler(KernelCompiler):
     def fusion_pipeline(self, options: CompileOptions) -> HloPassPipeline:
         """Attention first: its parts are kernels of other kinds too.
 
-        Rows that were folded are still in the nearest cache, and values of `LEAST_COPIED_NBYTES`
+        Rows that were folded are still in the L1 cache, and values of `LEAST_COPIED_NBYTES`
         would not stay there. At the end, constants that products would pack in each run are packed
         for the target.
         """
@@ -246,7 +246,7 @@ class CpuCompiler(KernelCompiler):
         signature: Signature,
         options: CompileOptions,
     ) -> Executable:
-        """One object file with all kernels and the entry, and the procedures that they share.
+        """One object file with all kernels and the entry, and the microkernels that they share.
 
         For another target, one that holds all it needs: see `export`.
         """
@@ -261,33 +261,33 @@ class CpuCompiler(KernelCompiler):
             tactics = [c.tactic if isinstance(c, CpuKernelCode) else DEFAULT for c in codes]
             module = kernels_module(plan, threads, known, tactics=tactics)
             light = light_kernels(module, plan)
-            script = _script(plan, module, light, level)
-        files = script or _object_files(plan, module, light, level)
-        procedures = LIBRARY.procedures_of(module, level)
+            bytecode = _bytecode(plan, module, light, level)
+        files = bytecode or _object_files(plan, module, light, level)
+        microkernels = LIBRARY.microkernels_of(module, level)
         constants = tuple(literal.view() for literal in plan.constants)
         is_parallel, has_loops = map(module.declares, (PARALLEL, POLL))
         operations = pack_operations(plan)
-        payload = CpuPayload(constants, files, is_parallel, procedures, operations, has_loops)
+        payload = CpuPayload(constants, files, is_parallel, microkernels, operations, has_loops)
         return Executable(signature, payload.to_bytes())
 
 
-def _script(
+def _bytecode(
     plan: KernelPlan, module: ModuleBuilder, light: Sequence[str], level: int
 ) -> tuple[bytes, ...]:
-    """A script and the object files of what it calls; empty where code is looked at."""
+    """Bytecode and the object files of what it calls; empty where code is looked at."""
     if not level or instrument.dumping() or has_loops(plan):
         return ()
-    found = script_of(plan, module, set(light))
+    found = bytecode_of(plan, module, set(light))
     if found is None:
         return ()
-    script, kernels = found
+    bytecode, kernels = found
     if not kernels:
-        return (script.to_bytes(),)
+        return (bytecode.to_bytes(),)
     module.function_array(KERNELS, kernels)
     optimized = [name for name in kernels_worth_passes(module, plan) if name in kernels]
     least = [name for name in light if name in kernels]
     return (
-        script.to_bytes(),
+        bytecode.to_bytes(),
         *compile_module(plan.name, module, optimized, level, least, kernels),
     )
 
@@ -358,4 +358,4 @@ def _linked_ahead(
 def _is_folded_in_vectors(kernel: HloInstruction) -> bool:
     """False for a reduction whose elements are folded one by one."""
     root = kernel["calls"].root if kernel.opcode == "fusion" else kernel
-    return root.opcode != "reduce" or fold_of(root) is not None
+    return root.opcode != "reduce" or reduction_of(root) is not None

@@ -11,16 +11,16 @@ from xladev.compiler.executable import Executable
 from xladev.errors import ExecutionError, FormatError
 from xladev.instrument.interruption import INTERRUPTED, rethrow
 from xladev.platforms.cpu.block_pool import BlockPool, Flush
-from xladev.platforms.cpu.door import open_door
 from xladev.platforms.cpu.engine import target_name
+from xladev.platforms.cpu.fast_call import make_fast_call
 from xladev.platforms.cpu.free_memory import FreeMemory
 from xladev.platforms.cpu.loaded_code import load_code
-from xladev.platforms.cpu.native_door import native_door
+from xladev.platforms.cpu.native_fast_call import native_fast_call
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.recorder import RECORDER, TracedProgram
-from xladev.runtime.buffers.ledger import Account
+from xladev.runtime.buffers.native_accounting import Account
+from xladev.runtime.fast_call import FastCall, FastCallSpec
 from xladev.runtime.host_executor import HostExecutor, host_address
-from xladev.runtime.launch.door import Door, Doorway
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable, NativeEntry
 from xladev.runtime.memory import DeviceMemory
 from xladev.runtime.stream import Stream
@@ -132,13 +132,13 @@ class CpuLoadedExecutable(LoadedExecutable):
         """The entry that `launch` calls."""
         return NativeEntry(self._code.entry, self)
 
-    def open_door(self, doorway: Doorway) -> Door | None:
-        """A door, unless this Python or this NumPy is one that native code does not know."""
-        native = native_door()
+    def make_fast_call(self, spec: FastCallSpec) -> FastCall | None:
+        """A fast call, unless this Python or this NumPy is one that native code does not know."""
+        native = native_fast_call()
         if native is None:
             return None
-        pool = self._executor.block_pool(doorway.account, native.flush)
-        return open_door(native, pool, doorway, self._code.entry, self)
+        pool = self._executor.block_pool(spec.account, native.flush)
+        return make_fast_call(native, pool, spec, self._code.entry, self)
 
 
 def _table(buffers: Sequence[DeviceMemory]) -> ctypes.Array[ctypes.c_void_p]:

@@ -32,10 +32,10 @@ from xladev.compiler.plan.kernel_plan import (
 from xladev.instrument.interruption import INTERRUPTED
 from xladev.platforms.cpu.codegen.table import emit_kernel
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
-from xladev.platforms.cpu.effort import loops
 from xladev.platforms.cpu.engine import ENTRY, target_traits
 from xladev.platforms.cpu.interruption import ENDED, Watch, own_ns
-from xladev.platforms.cpu.marks import BEGIN, COPY, END, define_marks, emit_mark, load_record
+from xladev.platforms.cpu.optimization_levels import loops
+from xladev.platforms.cpu.trace_points import BEGIN, COPY, END, define_marks, emit_mark, load_record
 
 CONSTANTS = "xladev_constants"
 """Array of pointers to the constants, filled when the code is loaded."""
@@ -62,7 +62,7 @@ def program_module(
         plan: what to run.
         threads: most threads that work on it; 0 for as many as the process wants, None for
             code that asks for none.
-        provided: procedures that whoever loads the code has.
+        provided: microkernels that whoever loads the code has.
         target: what the code is for; None for this machine.
         exported: name of the entry of code that nobody loads: it has its constants within, and
             neither marks to trace it by (`marks.py`) nor looks for interruptions.

@@ -1,4 +1,4 @@
-"""The code of an executable in this process: machine code that was linked, or a script."""
+"""The code of an executable in this process: machine code that was linked, or bytecode."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import ctypes
 from typing import Protocol
 
 from xladev.platforms.cpu.aligned import address_of, aligned
+from xladev.platforms.cpu.bytecode import KERNELS, Bytecode, is_bytecode
+from xladev.platforms.cpu.bytecode_runner import LoadedScript
 from xladev.platforms.cpu.engine import ENTRY, LoadedObject
 from xladev.platforms.cpu.interruption import poll_symbols
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import CONSTANTS
-from xladev.platforms.cpu.marks import TRACE
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import pool_symbols
 from xladev.platforms.cpu.recorder import RECORDER
-from xladev.platforms.cpu.script import KERNELS, Script, is_script
-from xladev.platforms.cpu.script_runner import LoadedScript
+from xladev.platforms.cpu.trace_points import TRACE
 
 
 class LoadedCode(Protocol):
@@ -36,10 +36,10 @@ def load_code(payload: CpuPayload) -> LoadedCode:
     """Links or loads the code.
 
     Raises:
-        FormatError: a damaged script.
+        FormatError: a damaged bytecode.
     """
-    if is_script(payload.codes[0]):
-        return _Scripted(payload)
+    if is_bytecode(payload.codes[0]):
+        return _Interpreted(payload)
     return _Linked(payload)
 
 
@@ -58,23 +58,25 @@ class _Linked:
         self.address = self._object.address(CONSTANTS)
 
 
-class _Scripted:
-    """A script, and the kernels that it calls."""
+class _Interpreted:
+    """Bytecode, and the kernels that it calls."""
 
     def __init__(self, payload: CpuPayload) -> None:
-        script = Script.from_bytes(payload.codes[0])
-        procedures = LIBRARY.addresses(payload.procedures)
+        bytecode = Bytecode.from_bytes(payload.codes[0])
+        microkernels = LIBRARY.addresses(payload.microkernels)
         kernels: tuple[int, ...] = ()
         if len(payload.codes) > 1:
             _, code, *more = payload.codes
             self._object = LoadedObject("program", code, (KERNELS,), _imports(payload), more)
-            kernels = _words_at(self._object.address(KERNELS), script.kernels)
-        self._script = LoadedScript(script, tuple(procedures.values()), payload.constants, kernels)
-        self.entry, self.address = self._script.entry, self._script.address
+            kernels = _words_at(self._object.address(KERNELS), bytecode.kernels)
+        self._bytecode = LoadedScript(
+            bytecode, tuple(microkernels.values()), payload.constants, kernels
+        )
+        self.entry, self.address = self._bytecode.entry, self._bytecode.address
 
 
 def _imports(payload: CpuPayload) -> dict[str, int]:
-    imports = LIBRARY.addresses(payload.procedures)
+    imports = LIBRARY.addresses(payload.microkernels)
     if payload.is_parallel:
         imports |= pool_symbols()
     if payload.has_loops:

@@ -1,7 +1,7 @@
 """NativeBlock: a Buffer whose memory lies behind the object itself; native code makes and frees it.
 
 Its type is made through the C API, since native code must be what frees it: the layout is `%Block`
-of `door.ll`. A free block goes back to the pool with its memory, so that the next launch finds
+of `fast_call.ll`. A free block goes back to the pool with its memory, so that the next launch finds
 both in three loads.
 """
 
@@ -14,13 +14,13 @@ import numpy as np
 
 from xladev.platforms.cpu.object_layouts import UnknownLayout
 from xladev.runtime.buffer import Buffer
-from xladev.runtime.buffers.ledger import GENERATION
+from xladev.runtime.buffers.native_accounting import GENERATION
 from xladev.runtime.host_executor import HostMemory
 from xladev.runtime.memory import DeviceMemory
 
 if TYPE_CHECKING:
     from xladev.platforms.cpu.block_pool import BlockPool
-    from xladev.runtime.buffers.ledger import Ledger
+    from xladev.runtime.buffers.native_accounting import NativeAccounting
 
 HEADER_NBYTES = 128
 """Bytes of a block before its memory, which begins at a multiple of 64 like the block."""
@@ -35,7 +35,7 @@ class NativeBlock(Buffer):
     __slots__ = ()
 
     if TYPE_CHECKING:
-        _ledger: Ledger
+        _accounting: NativeAccounting
         _kind: int
         _generation: int
         _memory: DeviceMemory | None
@@ -49,7 +49,7 @@ class NativeBlock(Buffer):
     @property
     def label(self) -> str:
         """See `Buffer.label`."""
-        return self._ledger.labels[self._kind]
+        return self._accounting.labels[self._kind]
 
     @property
     def host_owner(self) -> None:
@@ -62,12 +62,12 @@ class NativeBlock(Buffer):
 
     @property
     def _pool(self) -> BlockPool:
-        home: Any = self._ledger.owner
+        home: Any = self._accounting.owner
         pool: BlockPool = home.pool
         return pool
 
     def _make_memory(self) -> DeviceMemory:
-        nbytes = self._ledger.sizes[self._kind]
+        nbytes = self._accounting.sizes[self._kind]
         handle = HostMemory(np.asarray(_Range(self._address, nbytes)))
         memory = DeviceMemory(self._pool.executor, handle, 0, nbytes)
         own: Any = self  # its type has the field, though this class has not
@@ -108,7 +108,7 @@ _DEALLOC, _TRAVERSE, _MEMBERS = 52, 71, 72  # Py_tp_... of typeslots.h
 _COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC
 _FLAGS = (1 << 18) | (1 << 7)  # Py_TPFLAGS_DEFAULT, and DISALLOW_INSTANTIATION
 _FIELDS = (
-    (b"_ledger", _OBJECT, 32, _READ_ONLY),
+    (b"_accounting", _OBJECT, 32, _READ_ONLY),
     (b"_kind", _INTEGER, 40, _READ_ONLY),
     (b"_generation", _INTEGER, 56, _READ_ONLY),
     (b"_memory", _OBJECT, 64, 0),

@@ -1,7 +1,7 @@
 """Where CPython, NumPy and the runtime keep what native code reads; looked up, never assumed.
 
 Every offset is checked against objects made for that purpose, so that an interpreter or a NumPy
-that lays them out otherwise is noticed before anything is read. `door.py` then opens no doors, and
+that lays them out otherwise is noticed before anything is read. There is no fast call then, and
 calls go through Python.
 """
 
@@ -44,7 +44,7 @@ _SLOTS: Mapping[type[Any], Mapping[str, str]] = {
     DeviceMemory: {"memory_handle": "handle", "memory_offset": "offset"},
     HostMemory: {"host_address": "address"},
 }
-"""What `door.ll` calls the slots of the runtime's own objects."""
+"""What `fast_call.ll` calls the slots of the runtime's own objects."""
 
 
 class UnknownLayout(Exception):
@@ -52,7 +52,7 @@ class UnknownLayout(Exception):
 
 
 def field_offsets() -> dict[str, int]:
-    """The offset of every field that `door.ll` reads or writes, by the name it has there.
+    """The offset of every field that `fast_call.ll` reads or writes, by the name it has there.
 
     Raises:
         UnknownLayout: this interpreter or this NumPy is another one.

@@ -1,4 +1,4 @@
-"""The payload of a CPU executable: constants, procedures that programs share, object code."""
+"""The payload of a CPU executable: constants, microkernels that programs share, object code."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from xladev.errors import FormatError
 _LENGTH = struct.Struct("<Q")
 ALIGNMENT = 64
 _PARALLEL, _LOOPS = 1, 2
-"""What code imports besides procedures."""
+"""What code imports besides microkernels."""
 
 
 @dataclass(frozen=True, slots=True)
-class Procedure:
+class MicrokernelCode:
     """A function that programs share; an executable brings it for processes without.
 
     Attributes:
@@ -32,10 +32,10 @@ class Procedure:
         return self.symbol.encode() + b"\0" + self.code
 
     @staticmethod
-    def from_bytes(data: bytes) -> Procedure:
+    def from_bytes(data: bytes) -> MicrokernelCode:
         """What `to_bytes` wrote; UnicodeDecodeError if it is damaged."""
         symbol, _, code = data.partition(b"\0")
-        return Procedure(symbol.decode(), code)
+        return MicrokernelCode(symbol.decode(), code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,30 +44,30 @@ class CpuPayload:
 
     Attributes:
         constants: bytes of each constant array.
-        codes: object files, at least one; the first may be a `Script`.
+        codes: object files, at least one; the first may be a `Bytecode`.
         is_parallel: whether they import the pool of threads.
         has_loops: whether they import what loops look for interruptions with.
-        procedures: what else they import.
+        microkernels: what else they import.
         operations: what their kernels stand for, packed.
     """
 
     constants: tuple[bytes | memoryview, ...]
     codes: tuple[bytes, ...]
     is_parallel: bool = False
-    procedures: tuple[Procedure, ...] = ()
+    microkernels: tuple[MicrokernelCode, ...] = ()
     operations: bytes = b""
     has_loops: bool = False
 
     def to_bytes(self) -> bytes:
-        """Length of the numbers; numbers (JSON); procedures; code; operations; constants.
+        """Length of the numbers; numbers (JSON); microkernels; code; operations; constants.
 
-        The numbers: 1 if parallel, plus 2 if there are loops; how many procedures, how many files,
-        sizes of all.
+        The numbers: 1 if parallel, plus 2 if there are loops; how many microkernels and files, and
+        the sizes of all.
         """
-        procedures = (p.to_bytes() for p in self.procedures)
-        blocks = [*procedures, *self.codes, self.operations, *self.constants]
+        microkernels = (p.to_bytes() for p in self.microkernels)
+        blocks = [*microkernels, *self.codes, self.operations, *self.constants]
         imports = _PARALLEL * self.is_parallel | _LOOPS * self.has_loops
-        counts = [imports, len(self.procedures), len(self.codes)]
+        counts = [imports, len(self.microkernels), len(self.codes)]
         sizes = json.dumps([*counts, *map(len, blocks)]).encode()
         return b"".join([_LENGTH.pack(len(sizes)), sizes, *blocks])
 
@@ -83,7 +83,7 @@ class CpuPayload:
             for nbytes in sizes:
                 blocks.append(view[at : at + nbytes])
                 at += nbytes
-            procedures = tuple(Procedure.from_bytes(bytes(b)) for b in blocks[:count])
+            microkernels = tuple(MicrokernelCode.from_bytes(bytes(b)) for b in blocks[:count])
             codes = tuple(map(bytes, blocks[count : count + files]))
             operations, *constants = blocks[count + files :]
         except (struct.error, *DAMAGE) as e:
@@ -94,4 +94,4 @@ class CpuPayload:
             raise FormatError("damaged CPU executable", why="it has no code")
         work = bytes(operations)
         is_parallel, has_loops = bool(imports & _PARALLEL), bool(imports & _LOOPS)
-        return CpuPayload(tuple(constants), codes, is_parallel, procedures, work, has_loops)
+        return CpuPayload(tuple(constants), codes, is_parallel, microkernels, work, has_loops)

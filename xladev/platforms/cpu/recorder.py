@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from xladev.compiler.plan.operations import Operation, unpack_operations
+from xladev.compiler.plan.operations import TracedOperation, unpack_operations
 from xladev.instrument import TraceEvent, add_trace_source
 from xladev.platforms.cpu.native_block import keep_forever
 from xladev.platforms.cpu.object_cache import load_cached
-from xladev.platforms.cpu.rows import Program, Rows, events_of, in_nanoseconds
+from xladev.platforms.cpu.rows import RecordedProgram, Rows, events_of, in_nanoseconds
 
 MOST_ROWS = 1 << 20
 """Rows of one session; 32 bytes each, of memory that is taken when it is written."""
@@ -65,7 +65,7 @@ class TracedProgram:
     packed: bytes
 
     @cached_property
-    def operations(self) -> tuple[Operation, ...]:
+    def operations(self) -> tuple[TracedOperation, ...]:
         """What its kernels stand for."""
         return unpack_operations(self.packed)
 
@@ -82,7 +82,7 @@ class Recorder:
         self._both: Callable[[object], None] = _no_clock
         self._begin = (0, 0)
         self._rows: Rows = np.empty((0, 4), np.int64)
-        self._programs: dict[int, list[tuple[int, Program]]] = {}
+        self._programs: dict[int, list[tuple[int, RecordedProgram]]] = {}
         self._accounts: dict[int, str] = {}
         self._lock = threading.RLock()
         keep_forever(self._word)
@@ -97,7 +97,7 @@ class Recorder:
         """Whether it knows this system's clock and threads."""
         return sys.platform == "linux"
 
-    def add_program(self, address: int, program: Program) -> None:
+    def add_program(self, address: int, program: RecordedProgram) -> None:
         """Says whose marks come from an address, from now on."""
         with self._lock:
             self._programs.setdefault(address, []).append((time.perf_counter_ns(), program))

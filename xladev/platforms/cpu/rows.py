@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from xladev.compiler.plan.operations import Operation
+from xladev.compiler.plan.operations import TracedOperation
 from xladev.instrument import TraceEvent
 from xladev.instrument.trace import COUNTER, thread_tracks
-from xladev.platforms.cpu.helpers import help_events
-from xladev.platforms.cpu.marks import BEGIN, COPY, END, HELP
+from xladev.platforms.cpu.trace_points import BEGIN, COPY, END, HELP
+from xladev.platforms.cpu.worker_slices import help_events
 
 Rows = npt.NDArray[np.int64]
 """A row for each mark: program, step, time, thread."""
@@ -22,7 +22,7 @@ FIRST_MEMORY = -16
 """This and lower steps say how many bytes are in use: none, one, two ..., by an account."""
 
 
-class Program(Protocol):
+class RecordedProgram(Protocol):
     """What is known of a program."""
 
     @property
@@ -36,12 +36,12 @@ class Program(Protocol):
         ...
 
     @property
-    def operations(self) -> tuple[Operation, ...]:
+    def operations(self) -> tuple[TracedOperation, ...]:
         """What its kernels stand for."""
         ...
 
 
-History = Sequence[tuple[int, Program]]
+History = Sequence[tuple[int, RecordedProgram]]
 """The programs that were at one address, with the times since when."""
 
 
@@ -94,7 +94,7 @@ def _by_threads(
 class _Run:
     """A program that has begun."""
 
-    def __init__(self, address: int, program: Program, start: int) -> None:
+    def __init__(self, address: int, program: RecordedProgram, start: int) -> None:
         self.address = address
         self.program = program
         self.start = self.last = start
@@ -149,13 +149,13 @@ class _Thread:
         return self._known[key]
 
 
-def _described(program: Program, step: int) -> Mapping[str, Any]:
+def _described(program: RecordedProgram, step: int) -> Mapping[str, Any]:
     if not 0 <= step < len(program.operations):
         return {"hlo_op": "copy", "hlo_module": program.name}
     return program.operations[step].to_args(program.name)
 
 
-def _at(history: History, now: int) -> Program | None:
+def _at(history: History, now: int) -> RecordedProgram | None:
     """The program that was at an address at a time."""
     index = bisect_right([since for since, _ in history], now)
     return history[index - 1][1] if index else None

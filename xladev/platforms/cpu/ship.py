@@ -1,4 +1,4 @@
-"""Compiles the procedures that come with xladev: ``python -m xladev.platforms.cpu.ship``.
+"""Compiles the microkernels that come with xladev: ``python -m xladev.platforms.cpu.ship``.
 
 A build of a wheel does the same (`hatch_build.py`).
 """
@@ -19,6 +19,7 @@ from xladev.compiler.partition.assignment import CompileTarget
 from xladev.compiler.plan.kernel_plan import KernelPlan
 from xladev.compiler.signature import Signature
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.bytecode_runner import RUNNER_LEVEL, runner_text
 from xladev.platforms.cpu.codegen.products.catalogue import call_all_products
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.engine import (
@@ -30,9 +31,8 @@ from xladev.platforms.cpu.engine import (
 )
 from xladev.platforms.cpu.interruption import INTERRUPTION_LEVEL, interruption_text
 from xladev.platforms.cpu.linker import program_module
-from xladev.platforms.cpu.native_door import DOOR_LEVEL, door_text
+from xladev.platforms.cpu.native_fast_call import FAST_CALL_LEVEL, fast_call_text
 from xladev.platforms.cpu.pool import POOL_LEVEL, pool_text
-from xladev.platforms.cpu.script_runner import RUNNER_LEVEL, runner_text
 from xladev.platforms.cpu.shipped import FOLDER, LEVELS, OPTIMIZATION_LEVEL, packed, text_symbol
 from xladev.platforms.cpu.targets import CpuTarget
 
@@ -53,7 +53,7 @@ _OF_INTEGERS = """c {{ {more}a = {t}[] parameter(0)  b = {t}[] parameter(1)
 
 
 def ship(folder: Path = FOLDER) -> list[Path]:
-    """Compiles all procedures for all levels, a minute's work; the files that it wrote.
+    """Compiles all microkernels for all levels, a minute's work; the files that it wrote.
 
     Raises:
         CompileError: LLVM rejects one.
@@ -69,7 +69,7 @@ def ship(folder: Path = FOLDER) -> list[Path]:
 
 
 def programs() -> Iterator[str]:
-    """Programs, as HLO, whose procedures are shipped besides those of all products.
+    """Programs, as HLO, whose microkernels are shipped besides those of all products.
 
     Comparators are spelled as JAX spells them.
     """
@@ -125,10 +125,10 @@ def _compiled(target: CpuTarget) -> dict[str, bytes]:
     machine = target_machine(OPTIMIZATION_LEVEL, target)
     found: dict[str, bytes] = {}
     for module in _modules(target):
-        for symbol in module.procedures():
+        for symbol in module.microkernels():
             if symbol in found:
                 continue
-            code = parsed(symbol, module.procedure(symbol))
+            code = parsed(symbol, module.microkernel(symbol))
             code.data_layout = str(machine.target_data)
             run_passes(machine, code, OPTIMIZATION_LEVEL)
             found[symbol] = object_code(symbol, machine, code)
@@ -136,11 +136,11 @@ def _compiled(target: CpuTarget) -> dict[str, bytes]:
 
 
 def _compiled_texts(target: CpuTarget) -> dict[str, bytes]:
-    """What every process needs beside procedures: its threads, and calls from NumPy."""
+    """What every process needs beside microkernels: its threads, and calls from NumPy."""
     texts = (
         ("pool", pool_text(target.traits.triple), POOL_LEVEL),
-        ("door", door_text(), DOOR_LEVEL),
-        ("script", runner_text(), RUNNER_LEVEL),
+        ("fast_call", fast_call_text(), FAST_CALL_LEVEL),
+        ("bytecode", runner_text(), RUNNER_LEVEL),
         ("interruption", interruption_text(), INTERRUPTION_LEVEL),
     )
     return {

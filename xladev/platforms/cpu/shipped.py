@@ -1,7 +1,7 @@
-"""Procedures that came compiled with xladev: for processor levels, in files beside this module.
+"""Microkernels that came compiled with xladev: for processor levels, in files beside this module.
 
 A process on a processor of that level has them without compiling anything. `ship.py` makes the
-files; without them, procedures are compiled where they are wanted first.
+files; without them, microkernels are compiled where they are wanted first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xladev.compiler.cache.code_stamp import code_stamp
 from xladev.compiler.json_values import DAMAGE, parse_json, shown
 from xladev.instrument import logger
 from xladev.platforms.cpu.engine import host_cpu, target_traits
-from xladev.platforms.cpu.payload import Procedure
+from xladev.platforms.cpu.payload import MicrokernelCode
 from xladev.platforms.cpu.targets import CpuTarget, target_of
 
 FOLDER = Path(__file__).parent / "procedures"
@@ -74,9 +74,9 @@ LEVELS = (
 """The best ones first."""
 
 
-def shipped_procedures(
+def shipped_microkernels(
     target: TargetTraits, optimization_level: int, folder: Path | None = None
-) -> dict[str, Procedure]:
+) -> dict[str, MicrokernelCode]:
     """Those for this machine, by symbol; none if nothing is shipped for it, or for other code."""
     level = next((each for each in LEVELS if _fits(each, target)), None)
     if level is None or optimization_level != OPTIMIZATION_LEVEL:
@@ -86,7 +86,7 @@ def shipped_procedures(
 
 def shipped_object(name: str, text: str, optimization_level: int) -> bytes | None:
     """The object code of a text that is the same in every process, if it came compiled."""
-    found = shipped_procedures(target_traits(), OPTIMIZATION_LEVEL).get(
+    found = shipped_microkernels(target_traits(), OPTIMIZATION_LEVEL).get(
         text_symbol(name, text, optimization_level)
     )
     return None if found is None else found.code
@@ -98,7 +98,7 @@ def text_symbol(name: str, text: str, optimization_level: int) -> str:
 
 
 @cache
-def _read(path: Path, level: str) -> Mapping[str, Procedure]:
+def _read(path: Path, level: str) -> Mapping[str, MicrokernelCode]:
     """What a level's file has; nothing if it is absent, damaged or of other code."""
     try:
         with instrument.trace_scope("shipped procedures", "codegen"):
@@ -121,16 +121,16 @@ def _fits(level: ShippedLevel, target: TargetTraits) -> bool:
 # The file: SHA-256 of all that follows, length of the facts, facts (JSON), object files
 
 
-def packed(procedures: Mapping[str, bytes], level: str) -> bytes:
+def packed(microkernels: Mapping[str, bytes], level: str) -> bytes:
     """A level's file of object code by symbol."""
     facts = {
         "version": __version__,
         "stamp": code_stamp(ModuleBuilder.__module__),
         "level": level,
-        "sizes": {symbol: len(code) for symbol, code in procedures.items()},
+        "sizes": {symbol: len(code) for symbol, code in microkernels.items()},
     }
     text = json.dumps(facts).encode()
-    return sealed(b"".join([_LENGTH.pack(len(text)), text, *procedures.values()]))
+    return sealed(b"".join([_LENGTH.pack(len(text)), text, *microkernels.values()]))
 
 
 def sealed(content: bytes) -> bytes:
@@ -138,7 +138,7 @@ def sealed(content: bytes) -> bytes:
     return sha256(content).digest() + content
 
 
-def _unpacked(data: bytes, level: str) -> dict[str, Procedure]:
+def _unpacked(data: bytes, level: str) -> dict[str, MicrokernelCode]:
     content = memoryview(data)[DIGEST_NBYTES:]
     if sha256(content).digest() != data[:DIGEST_NBYTES]:
         raise ValueError("its checksum does not match")
@@ -149,9 +149,9 @@ def _unpacked(data: bytes, level: str) -> dict[str, Procedure]:
         raise ValueError(f"it is for {shown(facts['level'])}")
     if not _is_of_this_code(facts):
         return {}
-    found: dict[str, Procedure] = {}
+    found: dict[str, MicrokernelCode] = {}
     for symbol, nbytes in facts["sizes"].items():
-        found[symbol] = Procedure(symbol, bytes(content[at : at + nbytes]))
+        found[symbol] = MicrokernelCode(symbol, bytes(content[at : at + nbytes]))
         at += nbytes
     if at != len(content):
         raise ValueError(f"{len(content)} bytes, not {at}")
@@ -159,7 +159,7 @@ def _unpacked(data: bytes, level: str) -> dict[str, Procedure]:
 
 
 def _is_of_this_code(facts: Mapping[str, str]) -> bool:
-    """True if the code that would compile the same procedures is the code that did.
+    """True if the code that would compile the same microkernels is the code that did.
 
     Of installed packages the version says so, of code that is worked on the stamp.
     """

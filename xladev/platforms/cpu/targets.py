@@ -52,7 +52,7 @@ class CpuTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ProcessorLevel:
     """One processor level: what LLVM is told, and the traits that follow; see `TargetTraits`.
 
     Four bytes for a vector say that there are none.
@@ -78,7 +78,7 @@ class Architecture:
         abi: see `CpuTarget`.
     """
 
-    levels: Mapping[str, Level]
+    levels: Mapping[str, ProcessorLevel]
     systems: Mapping[str, str]
     pointer_nbytes: int = 8
     relocation: str = "pic"
@@ -107,32 +107,32 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
     {
         "x86_64": Architecture(
             {
-                "x86-64": Level("x86-64", missing=_FMA | ROUNDINGS),
-                "x86-64-v2": Level("x86-64-v2", missing=_FMA),
-                "x86-64-v3": Level("x86-64-v3", "", 32, has_half=True),
-                "x86-64-v4": Level("x86-64-v4", "", 64, has_half=True, has_scaling=True),
+                "x86-64": ProcessorLevel("x86-64", missing=_FMA | ROUNDINGS),
+                "x86-64-v2": ProcessorLevel("x86-64-v2", missing=_FMA),
+                "x86-64-v3": ProcessorLevel("x86-64-v3", "", 32, has_half=True),
+                "x86-64-v4": ProcessorLevel("x86-64-v4", "", 64, has_half=True, has_scaling=True),
             },
             {**_LINUX, **_ANDROID},
         ),
-        "aarch64": Architecture({"armv8-a": Level(has_half=True)}, {**_LINUX, **_ANDROID}),
+        "aarch64": Architecture({"armv8-a": ProcessorLevel(has_half=True)}, {**_LINUX, **_ANDROID}),
         # No NEON: on 32-bit ARM it takes denormals for zero, and much here depends on them.
         "armv7": Architecture(
             {
-                "vfpv3-d16": Level("generic", "+vfp3d16,-neon,-d32", 4, _FMA | _ARM),
-                "vfpv4": Level("generic", "+vfp4,-neon", 4, _ARM, has_half=True),
+                "vfpv3-d16": ProcessorLevel("generic", "+vfp3d16,-neon,-d32", 4, _FMA | _ARM),
+                "vfpv4": ProcessorLevel("generic", "+vfp4,-neon", 4, _ARM, has_half=True),
             },
             _HARD_FLOAT,
             pointer_nbytes=4,
         ),
         "riscv64": Architecture(
-            {"rv64gc": Level("generic-rv64", "+m,+a,+f,+d,+c", 4)},
+            {"rv64gc": ProcessorLevel("generic-rv64", "+m,+a,+f,+d,+c", 4)},
             _LINUX,
             abi="lp64d",
         ),
         "wasm32": Architecture(
             {
-                "generic": Level("generic", "", 4, _WASM),
-                "simd128": Level("generic", "+simd128", 16, _WASM),
+                "generic": ProcessorLevel("generic", "", 4, _WASM),
+                "simd128": ProcessorLevel("generic", "+simd128", 16, _WASM),
             },
             _BROWSER,
             pointer_nbytes=4,

@@ -17,7 +17,7 @@ from xladev.hlo.physical import physical_nbytes
 from xladev.hlo.shape import Shape
 from xladev.platforms.cuda.driver.interface import DriverGroup, Share
 from xladev.platforms.cuda.faults import driver_errors
-from xladev.platforms.cuda.libraries.collectives import BYTES, SUMS, Collective
+from xladev.platforms.cuda.libraries.collectives import BYTES, SUMS, LibraryCollective
 from xladev.platforms.cuda.stream import CudaStream, device_address
 from xladev.runtime.collectives.collective_table import CollectiveCall
 from xladev.runtime.collectives.host_communicator import HostCommunicator
@@ -59,7 +59,7 @@ class CudaCommunicator(HostCommunicator):
         who: Participant,
         operand: DeviceMemory,
         result: DeviceMemory,
-        collective: Collective,
+        collective: LibraryCollective,
     ) -> None:
         """Meets the other ranks; the last one enqueues for all.
 
@@ -86,45 +86,45 @@ class CudaCommunicator(HostCommunicator):
 # What NCCL has: each gives None for what goes through the host, which says what is wrong
 
 
-def _all_reduce(call: CollectiveCall, size: int) -> Collective | None:
+def _all_reduce(call: CollectiveCall, size: int) -> LibraryCollective | None:
     return _reduction(call, call.shape.size)
 
 
-def _reduce_scatter(call: CollectiveCall, size: int) -> Collective | None:
+def _reduce_scatter(call: CollectiveCall, size: int) -> LibraryCollective | None:
     return _reduction(call, call.shape.size // size) if _divides(call, size) else None
 
 
-def _all_gather(call: CollectiveCall, size: int) -> Collective | None:
+def _all_gather(call: CollectiveCall, size: int) -> LibraryCollective | None:
     nbytes = _whole_nbytes(call.shape)
     (dimension,) = call.dimensions
     if not nbytes or not _is_outermost(call.shape, dimension):
         return None
-    return Collective(call.opcode, BYTES, nbytes)
+    return LibraryCollective(call.opcode, BYTES, nbytes)
 
 
-def _all_to_all(call: CollectiveCall, size: int) -> Collective | None:
+def _all_to_all(call: CollectiveCall, size: int) -> LibraryCollective | None:
     nbytes = _whole_nbytes(call.shape)
     split, concat = call.dimensions
     if not nbytes or split != concat or not _divides(call, size):
         return None
-    return Collective(call.opcode, BYTES, nbytes // size)
+    return LibraryCollective(call.opcode, BYTES, nbytes // size)
 
 
-def _permute(call: CollectiveCall, size: int) -> Collective | None:
+def _permute(call: CollectiveCall, size: int) -> LibraryCollective | None:
     nbytes = _whole_nbytes(call.shape)
     if not nbytes or not _are_pairs(call.pairs, size):
         return None
-    return Collective(call.opcode, BYTES, nbytes, pairs=call.pairs)
+    return LibraryCollective(call.opcode, BYTES, nbytes, pairs=call.pairs)
 
 
-def _broadcast(call: CollectiveCall, size: int) -> Collective | None:
+def _broadcast(call: CollectiveCall, size: int) -> LibraryCollective | None:
     nbytes = _whole_nbytes(call.shape)
     if not nbytes or not 0 <= call.root < size:
         return None
-    return Collective(call.opcode, BYTES, nbytes, root=call.root)
+    return LibraryCollective(call.opcode, BYTES, nbytes, root=call.root)
 
 
-_BY_LIBRARY: Mapping[str, Callable[[CollectiveCall, int], Collective | None]] = {
+_BY_LIBRARY: Mapping[str, Callable[[CollectiveCall, int], LibraryCollective | None]] = {
     "all-reduce": _all_reduce,
     "reduce-scatter": _reduce_scatter,
     "all-gather": _all_gather,
@@ -134,18 +134,18 @@ _BY_LIBRARY: Mapping[str, Callable[[CollectiveCall, int], Collective | None]] = 
 }
 
 
-def _reduction(call: CollectiveCall, count: int) -> Collective | None:
+def _reduction(call: CollectiveCall, count: int) -> LibraryCollective | None:
     """A reduction by NCCL; None if it has not that one."""
     dtype, reduction = call.shape.element_type, call.reduction
     if not isinstance(reduction, str) or not count:
         return None
     if dtype.name == "pred":
         found = _OF_PREDICATES.get(reduction)
-        return Collective(call.opcode, BYTES, count, found) if found else None
+        return LibraryCollective(call.opcode, BYTES, count, found) if found else None
     known = _OF_FLOATS if dtype.is_float else _OF_INTEGERS
     if dtype.name not in SUMS or reduction not in known:
         return None
-    return Collective(call.opcode, dtype.name, count, reduction)
+    return LibraryCollective(call.opcode, dtype.name, count, reduction)
 
 
 def _are_pairs(pairs: Sequence[tuple[int, int]], size: int) -> bool:

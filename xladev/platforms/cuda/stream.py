@@ -101,7 +101,7 @@ class CudaStream(Stream):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class CaptureOrigin:
     """A moment that device and host both know.
 
     Attributes:
@@ -118,15 +118,15 @@ class Clock:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._origin: Origin | None = None
+        self._origin: CaptureOrigin | None = None
 
-    def origin(self, stream: DriverStream) -> Origin:
+    def origin(self, stream: DriverStream) -> CaptureOrigin:
         """The first moment that anybody asked for."""
         with self._lock:
             if self._origin is None:
                 first = stream.stamp()
                 first.synchronize()
-                self._origin = Origin(first, time.perf_counter_ns())
+                self._origin = CaptureOrigin(first, time.perf_counter_ns())
             return self._origin
 
 
@@ -139,7 +139,7 @@ class CudaStamp(Stamp):
         event: the moment.
     """
 
-    origin: Origin
+    origin: CaptureOrigin
     event: DriverEvent
 
     def read(self) -> Reading | None:

@@ -24,9 +24,9 @@ from xladev.platforms.template_npu.codegen import (
     movement,
     reduction,
 )
-from xladev.platforms.template_npu.codegen.command_list import Buffer, CommandList
+from xladev.platforms.template_npu.codegen.command_list import CommandList, TrackedBytes
 from xladev.platforms.template_npu.codegen.expression import Rule
-from xladev.platforms.template_npu.codegen.loops import Destination, Stage
+from xladev.platforms.template_npu.codegen.loops import Destination, LoopStage
 from xladev.platforms.template_npu.codegen.nodes import Array
 from xladev.platforms.template_npu.codegen.rules import RULES
 from xladev.platforms.template_npu.codegen.tiles import DOUBLE
@@ -67,7 +67,7 @@ class KernelEmitter:
     Attributes:
         commands: the list.
         spec: the kernel.
-        buffering: see `Stage.buffering`.
+        buffering: see `LoopStage.buffering`.
     """
 
     def __init__(self, spec: KernelSpec, buffering: int) -> None:
@@ -77,7 +77,7 @@ class KernelEmitter:
         count = len(spec.operands) + len(spec.results)
         if count >= MAX_WINDOWS:
             raise CompileError(f"a kernel of {count} buffers", where=spec.name)
-        self._windows = [Buffer(n) for n in range(count + 1)]
+        self._windows = [TrackedBytes(n) for n in range(count + 1)]
         self._arrays = {
             p: Array(w) for p, w in zip(spec.computation.parameters, self._windows, strict=False)
         }
@@ -177,13 +177,15 @@ class KernelEmitter:
         return operand in parameters and (result, parameters.index(operand)) in self.spec.in_place
 
 
-STAGES: Mapping[str, Callable[[Stage, HloInstruction, Sequence[Array]], None]] = MappingProxyType(
-    {
-        "pad": movement.emit_pad,
-        "concatenate": movement.emit_concatenate,
-        "dynamic-update-slice": movement.emit_dynamic_update_slice,
-        "scatter": movement.emit_scatter,
-    }
+STAGES: Mapping[str, Callable[[LoopStage, HloInstruction, Sequence[Array]], None]] = (
+    MappingProxyType(
+        {
+            "pad": movement.emit_pad,
+            "concatenate": movement.emit_concatenate,
+            "dynamic-update-slice": movement.emit_dynamic_update_slice,
+            "scatter": movement.emit_scatter,
+        }
+    )
 )
 """Opcodes that are a stage of their own, and nothing more."""
 

@@ -12,7 +12,7 @@ from weakref import finalize
 
 from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
 from xladev.errors import DeviceError, ExecutionError, OutOfMemoryError, XladevError
-from xladev.platforms.template_npu.device.faults import Fault
+from xladev.platforms.template_npu.device.faults import FaultCode
 from xladev.platforms.template_npu.device.timing import Counters
 from xladev.platforms.template_npu.driver import library as npu
 from xladev.platforms.template_npu.stream import NpuStream, device_range
@@ -137,6 +137,6 @@ def driver_errors(where: str) -> Iterator[None]:
 
 def _translated(e: npu.NpuError, where: str) -> XladevError:
     kind: Callable[..., XladevError] = (
-        OutOfMemoryError if e.code is Fault.OUT_OF_MEMORY else DeviceError
+        OutOfMemoryError if e.code is FaultCode.OUT_OF_MEMORY else DeviceError
     )
     return kind("the template NPU's driver refused a call", where=where, why=str(e))

@@ -8,7 +8,7 @@ from typing import Any
 
 from xladev.errors import ArgumentError
 from xladev.hlo.ir import HloModule
-from xladev.profiling.graph.model import Colouring, Measured
+from xladev.profiling.graph.model import Colouring, MeasuredNode
 
 _KERNEL = "kernel"
 
@@ -28,7 +28,7 @@ def with_times(known: Colouring, document: Mapping[str, Any], module: HloModule)
         ArgumentError: no slice is of an instruction of the module.
     """
     names = {i.name for c in module.computations for i in c.instructions}
-    times: dict[str, Measured] = {}
+    times: dict[str, MeasuredNode] = {}
     fusions = dict(known.fusions)
     within: dict[str, list[str]] = {}
     for name, kernel in fusions.items():
@@ -41,7 +41,7 @@ def with_times(known: Colouring, document: Mapping[str, Any], module: HloModule)
         computed = dict.fromkeys((*each.parts, *within.get(each.name, ())))
         parts = [part for part in computed if part in names]
         for name in [each.name] if each.name in names else parts:
-            times[name] = times.get(name, Measured()).plus(each.seconds)
+            times[name] = times.get(name, MeasuredNode()).plus(each.seconds)
             if name != each.name:
                 fusions.setdefault(name, each.name)
     if not times:

@@ -21,7 +21,7 @@ Edge = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class GraphLayout:
     """Where nodes and the bends of edges are.
 
     Attributes:
@@ -34,7 +34,7 @@ class Layout:
     routes: tuple[tuple[int, ...], ...]
 
 
-def layered(count: int, edges: Sequence[Edge]) -> Layout:
+def layered(count: int, edges: Sequence[Edge]) -> GraphLayout:
     """The layout of a graph without circles.
 
     Args:
@@ -45,11 +45,11 @@ def layered(count: int, edges: Sequence[Edge]) -> Layout:
     for ranking, step in _TRIES if library is not None else ():
         placed = _placed(library, count, edges[::step], ranking)
         if _leads_down(placed, edges[::step]):
-            return Layout(placed.rows, placed.routes[::step])
+            return GraphLayout(placed.rows, placed.routes[::step])
     return _in_order(count, edges)
 
 
-def _leads_down(layout: Layout, edges: Sequence[Edge]) -> bool:
+def _leads_down(layout: GraphLayout, edges: Sequence[Edge]) -> bool:
     """True if each edge does; the library turns some of a few graphs around."""
     row = {item: at for at, items in enumerate(layout.rows) for item, _ in items}
     ways = (
@@ -66,7 +66,7 @@ def _library() -> Any:
         return None
 
 
-def _in_order(count: int, edges: Sequence[Edge]) -> Layout:
+def _in_order(count: int, edges: Sequence[Edge]) -> GraphLayout:
     """Rows by the longest way from a source; edges are straight."""
     depth = [0] * count
     for above, below in sorted(edges, key=lambda e: e[1]):
@@ -78,10 +78,10 @@ def _in_order(count: int, edges: Sequence[Edge]) -> Layout:
         tuple((node, at - (len(rows[d]) - 1) / 2) for at, node in enumerate(rows[d]))
         for d in sorted(rows)
     )
-    return Layout(tuple(placed), tuple(() for _ in edges))
+    return GraphLayout(tuple(placed), tuple(() for _ in edges))
 
 
-def _placed(library: Any, count: int, edges: Sequence[Edge], ranking: str) -> Layout:
+def _placed(library: Any, count: int, edges: Sequence[Edge], ranking: str) -> GraphLayout:
     """The library's layouts of all parts that hang together, side by side."""
     joined = sorted({node for edge in edges for node in edge})
     rank = {node: at for at, node in enumerate(joined)}
@@ -112,7 +112,7 @@ def _placed(library: Any, count: int, edges: Sequence[Edge], ranking: str) -> La
     lonely = sorted(set(range(count)) - rank.keys())
     rows[0].extend((node, left + at) for at, node in enumerate(lonely))
     ordered = tuple(tuple(sorted(rows[r], key=lambda item: item[1])) for r in sorted(rows))
-    return Layout(ordered, tuple(tuple(follows.get(e, ())) for e in edges))
+    return GraphLayout(ordered, tuple(tuple(follows.get(e, ())) for e in edges))
 
 
 def _add_routes(follows: dict[Edge, list[int]], chains: Sequence[Edge], count: int) -> None:

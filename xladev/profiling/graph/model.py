@@ -24,7 +24,7 @@ Words = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredNode:
     """What a trace says of an instruction or kernel.
 
     Attributes:
@@ -35,9 +35,9 @@ class Measured:
     seconds: float = 0.0
     count: int = 0
 
-    def plus(self, seconds: float) -> Measured:
+    def plus(self, seconds: float) -> MeasuredNode:
         """With one more run."""
-        return Measured(self.seconds + seconds, self.count + 1)
+        return MeasuredNode(self.seconds + seconds, self.count + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Colouring:
         fusions: the kernel that each becomes; default: the `fusion` that it is a part of.
     """
 
-    times: Mapping[str, Measured] = field(default_factory=dict[str, Measured])
+    times: Mapping[str, MeasuredNode] = field(default_factory=dict[str, MeasuredNode])
     marks: Marks = field(default_factory=dict[HloInstruction, str])
     devices: Words = field(default_factory=dict[str, str])
     fusions: Words = field(default_factory=dict[str, str])

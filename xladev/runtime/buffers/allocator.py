@@ -16,7 +16,15 @@ from xladev.compiler.isolation import as_error, expect, is_contained, plugin_cal
 from xladev.errors import OutOfMemoryError, XladevError
 from xladev.instrument import logger, trace_counter
 from xladev.runtime.buffer import Buffer
-from xladev.runtime.buffers.ledger import COUNT, ELSEWHERE, IN_USE, PEAK, TOTAL, Account, Ledger
+from xladev.runtime.buffers.native_accounting import (
+    COUNT,
+    ELSEWHERE,
+    IN_USE,
+    PEAK,
+    TOTAL,
+    Account,
+    NativeAccounting,
+)
 from xladev.runtime.buffers.poison import is_poisoning, poison
 from xladev.runtime.executor import Executor
 from xladev.runtime.memory import DeviceMemory, MemoryStats
@@ -78,7 +86,7 @@ class Allocator:
         self._in_use = self._peak = self._count = self._total = 0
         self.generation = 0
         self.account = Account()
-        self._ledgers: WeakSet[Ledger] = WeakSet()
+        self._accounting: WeakSet[NativeAccounting] = WeakSet()
 
     def allocate(self, nbytes: int, label: str, *, alignment: int, memory_space: int) -> Buffer:
         """Memory of ``nbytes`` bytes.
@@ -111,10 +119,10 @@ class Allocator:
             self._add(memory, label)
         return AllocatedBuffer(self, memory, label)
 
-    def register(self, ledger: Ledger) -> None:
-        """Counts what native code hands out and writes down in a ledger and in `account`."""
+    def register(self, accounting: NativeAccounting) -> None:
+        """Counts what native code hands out and writes down in a accounting and in `account`."""
         with self._lock:
-            self._ledgers.add(ledger)
+            self._accounting.add(accounting)
 
     def drop(self, memory: DeviceMemory, label: str) -> None:
         """Queues memory to be given back; takes no lock and calls no plugin."""
@@ -155,8 +163,8 @@ class Allocator:
         with self._lock:
             for (label, nbytes), count in self._live.items():
                 sums[label] += nbytes * count
-            for ledger in self._ledgers:
-                sums.update(dict(ledger.live()))
+            for accounting in self._accounting:
+                sums.update(dict(accounting.live()))
         return dict(sums.most_common())
 
     def forget_all(self) -> None:
@@ -168,8 +176,8 @@ class Allocator:
             self._in_use = self._count = 0
             self.account.forget_all(self.generation)
             self.account.words[ELSEWHERE] = 0
-            for ledger in self._ledgers:
-                ledger.forget_all()
+            for accounting in self._accounting:
+                accounting.forget_all()
 
     def _try(self, nbytes: int, label: str, alignment: int, memory_space: int) -> Buffer:
         self.give_back()

@@ -25,7 +25,7 @@ PEER_FAILED = "PEER_FAILED"
 """Code of the error that a participant gets when another one failed."""
 
 
-class Failure:
+class ExecutionFailure:
     """An error, and whether anybody has read it; shared by all events that it poisons.
 
     Attributes:
@@ -75,7 +75,7 @@ def _copy_of(error: XladevError) -> XladevError:
     return copied
 
 
-def _root(failures: Sequence[Failure]) -> Failure:
+def _root(failures: Sequence[ExecutionFailure]) -> ExecutionFailure:
     """The first failure that is not the mere consequence of a peer's."""
     roots = [f for f in failures if f.error.code != PEER_FAILED] or failures
     for failure in failures:
@@ -102,7 +102,7 @@ class DefinitionEvent(Event):
         origin: str = "",
         event: Event | None = None,
         upstream: Iterable[DefinitionEvent] = (),
-        failure: Failure | None = None,
+        failure: ExecutionFailure | None = None,
         *,
         explain: Callable[[XladevError], XladevError] | None = None,
         is_read: bool = False,
@@ -110,7 +110,7 @@ class DefinitionEvent(Event):
         self.origin = origin
         self._lock = threading.Lock()
         self._failure = failure
-        self._hidden: tuple[Failure, ...] = ()
+        self._hidden: tuple[ExecutionFailure, ...] = ()
         self._explain = explain
         self._is_read = is_read
         self._event = READY if event is None else event
@@ -165,7 +165,7 @@ class DefinitionEvent(Event):
         if failure is not None:
             failure.read()
 
-    def failure(self) -> Failure | None:
+    def failure(self) -> ExecutionFailure | None:
         """The failure, without reading it; None if there is none or it is not ready."""
         return self._failure if self._settle_if_ready() else None
 
@@ -237,7 +237,7 @@ class DefinitionEvent(Event):
         self._settle([f for u in self._upstream if (f := u.failure()) is not None], own)
         return True
 
-    def _own_failure(self) -> Failure | None:
+    def _own_failure(self) -> ExecutionFailure | None:
         """What the platform says of this execution."""
         try:
             error = self._event.error()
@@ -250,13 +250,15 @@ class DefinitionEvent(Event):
             error = as_error(e, self.origin, "Event.error")
         return self._failed(error.at(self.origin))
 
-    def _failed(self, error: XladevError) -> Failure:
-        failure = Failure(error if self._explain is None else self._explain(error), self.origin)
+    def _failed(self, error: XladevError) -> ExecutionFailure:
+        failure = ExecutionFailure(
+            error if self._explain is None else self._explain(error), self.origin
+        )
         if self._is_read:
             failure.read()
         return failure
 
-    def _settle(self, upstream: Sequence[Failure], own: Failure | None) -> None:
+    def _settle(self, upstream: Sequence[ExecutionFailure], own: ExecutionFailure | None) -> None:
         """Remembers the outcome and lets go of everything it came from.
 
         What failed here after something upstream has failed is its consequence, if anything: it is

@@ -134,7 +134,7 @@ class Parameters:
         if argument.hlo_shape is not shape:
             if argument.hlo_shape != shape:
                 return self._converted(argument, shape, label)
-            argument.hlo_shape = shape  # by this object a door knows it the next time
+            argument.hlo_shape = shape  # by this object a fast call knows it the next time
         return argument
 
     def _converted(self, argument: DeviceArray, shape: Shape, label: str) -> DeviceArray:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xladev.compiler.isolation import plugin_call
-from xladev.compiler.plan.operations import Operation
+from xladev.compiler.plan.operations import TracedOperation
 from xladev.errors import XladevError
 from xladev.instrument import TraceEvent, is_tracing, logger, next_flow, trace_later, trace_scope
 from xladev.runtime.loaded_executable import LoadedExecutable
@@ -60,7 +60,7 @@ class LaunchTrace:
         stream: Stream,
         device: str,
         module: str,
-        operations: Callable[[], Sequence[Operation]] = tuple,
+        operations: Callable[[], Sequence[TracedOperation]] = tuple,
     ) -> None:
         self._stream = stream
         self._device = device

@@ -25,8 +25,8 @@ from xladev.runtime.buffer import Buffer
 from xladev.runtime.collectives.launch_collectives import Collectives
 from xladev.runtime.device import Device, memory_space
 from xladev.runtime.event import READY, Event
-from xladev.runtime.launch.definition_event import DEFINED, DefinitionEvent, Failure
-from xladev.runtime.launch.door import Allocation, Door, Doorway
+from xladev.runtime.fast_call import FastCall, FastCallSpec, TemporaryAllocation
+from xladev.runtime.launch.definition_event import DEFINED, DefinitionEvent, ExecutionFailure
 from xladev.runtime.launch.launch_arguments import Donated, LaunchArguments, Parameters
 from xladev.runtime.launch.launch_error import in_program, launch_error
 from xladev.runtime.launch.launch_trace import observed, program_trace, tells_times
@@ -110,39 +110,39 @@ class Launchable:
         with trace_scope(self.signature.name, "launch", device=self.device.name, run_id=run):
             return self._execute(given, run, collectives)
 
-    def open_door(self, *, is_bare: bool) -> Door | None:
+    def make_fast_call(self, *, is_bare: bool) -> FastCall | None:
         """What does ordinary launches in native code; None if there is nothing of the kind.
 
         Args:
-            is_bare: see `Doorway`.
+            is_bare: see `FastCallSpec`.
         """
         shapes = (*self._parameters.shapes, *self._results)
         if not all(s.is_array and not s.is_dynamic and not memory_space(s) for s in shapes):
             return None
         if not self.device.stream.is_synchronous:
             return None
-        function = "LoadedExecutable.open_door"
+        function = "LoadedExecutable.make_fast_call"
         try:
-            return self.loaded.open_door(self._doorway(is_bare))
+            return self.loaded.make_fast_call(self._fast_call_spec(is_bare))
         except BaseException as e:
             if not is_contained(e):
                 raise
             _log.error("%s", as_error(e, self.device.name, function))
             return None
 
-    def _doorway(self, is_bare: bool) -> Doorway:
+    def _fast_call_spec(self, is_bare: bool) -> FastCallSpec:
         scratch = self.signature.scratch_nbytes
         shapes = self.signature.argument_shapes, self.signature.result_shapes
         sizes = [[physical_nbytes(shape) for shape in row] for row in shapes]
-        return Doorway(
+        return FastCallSpec(
             self.device,
             self.device.clear,
             self.device.allocator.account,
             self.device.allocator.register,
             self._parameters.shapes,
             self._results,
-            tuple(Allocation(max(n, 1), label) for n, label, _ in self._result_buffers),
-            Allocation(scratch, self._scratch_label) if scratch else None,
+            tuple(TemporaryAllocation(max(n, 1), label) for n, label, _ in self._result_buffers),
+            TemporaryAllocation(scratch, self._scratch_label) if scratch else None,
             tuple(
                 (a.result, a.parameter, min(sizes[0][a.parameter], sizes[1][a.result]))
                 for a in self.signature.aliases
@@ -183,7 +183,7 @@ class Launchable:
 
     def _enqueue(
         self, given: LaunchArguments, run_id: int, collectives: Collectives | None
-    ) -> tuple[_Prepared, Failure | None, Event | None]:
+    ) -> tuple[_Prepared, ExecutionFailure | None, Event | None]:
         """Allocates, copies and launches, with the device's turn.
 
         With other participants it is only taken to record: a launch may wait for theirs.
@@ -253,7 +253,7 @@ class Launchable:
         run_id: int,
         collectives: Collectives | None,
         turn: Turn | None,
-    ) -> tuple[Failure | None, Event | None]:
+    ) -> tuple[ExecutionFailure | None, Event | None]:
         """Launches; returns why that failed, and the event after which buffers are free."""
         context = LaunchContext(
             prepared.arguments,
@@ -289,10 +289,10 @@ class Launchable:
         with contextlib.suppress(Exception):
             self.device.stream.synchronize()
 
-    def _failure(self, raised: BaseException, function: str) -> Failure:
+    def _failure(self, raised: BaseException, function: str) -> ExecutionFailure:
         """Why the results are not there; also tells the device, which may be lost."""
         error = launch_error(raised, self.device.name, function, self.signature.name)
-        failure = Failure(error, self.device.name)
+        failure = ExecutionFailure(error, self.device.name)
         self.device.note(failure)
         return failure
 
@@ -306,7 +306,7 @@ class Launchable:
     # Results
 
     def _failed(
-        self, failure: Failure, run_id: int, collectives: Collectives | None
+        self, failure: ExecutionFailure, run_id: int, collectives: Collectives | None
     ) -> tuple[DeviceArray, ...]:
         if collectives is not None:
             collectives.pool.abort(run_id, failure.error)

@@ -25,7 +25,7 @@ from xladev.compiler.plan.kernel_plan import (
     all_buffers,
     inner_steps,
 )
-from xladev.compiler.plan.operations import Operation, unpack_operations
+from xladev.compiler.plan.operations import TracedOperation, unpack_operations
 from xladev.compiler.plan.plan_file import is_plan, read_plan
 from xladev.compiler.streams.stream_waits import MAIN
 from xladev.errors import FormatError, XladevError
@@ -293,7 +293,7 @@ def _wait(stream: Stream) -> None:
         raise error
 
 
-def _origin(operation: Operation) -> str:
+def _origin(operation: TracedOperation) -> str:
     """A kernel by its instruction, with what the user's program calls it."""
     about = ", ".join(filter(None, (operation.op_name, operation.source)))
     return f"{operation.name} ({about})" if about else operation.name

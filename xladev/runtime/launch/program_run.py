@@ -51,7 +51,7 @@ from xladev.runtime.stream import finish
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SlotValue:
     """What a slot holds.
 
     Attributes:
@@ -63,7 +63,7 @@ class Value:
     owner: object = None
 
 
-Values = list[Value]
+Values = list[SlotValue]
 
 
 class ProgramRun:
@@ -86,8 +86,8 @@ class ProgramRun:
             XladevError: a step failed.
         """
         entry = self._program.entry
-        destinations = dict(zip(entry.results, map(Value, self._context.results), strict=True))
-        arguments = [Value(memory) for memory in self._context.arguments]
+        destinations = dict(zip(entry.results, map(SlotValue, self._context.results), strict=True))
+        arguments = [SlotValue(memory) for memory in self._context.arguments]
         try:
             self._procedure(len(self._program.procedures) - 1, arguments, destinations)
         except BaseException:
@@ -96,7 +96,7 @@ class ProgramRun:
         self._settle()
 
     def _procedure(
-        self, number: int, arguments: Values, destinations: dict[int, Value] | None = None
+        self, number: int, arguments: Values, destinations: dict[int, SlotValue] | None = None
     ) -> Values:
         loaded = self._loaded.procedures[number]
         frame = _Frame(loaded.procedure, arguments, destinations or {})
@@ -242,12 +242,12 @@ class ProgramRun:
 
     # Values
 
-    def _constant(self, frame: _Frame, thunk: Constant) -> Value:
+    def _constant(self, frame: _Frame, thunk: Constant) -> SlotValue:
         slot = frame.procedure.slots[thunk.result]
         buffer = self._loaded.constant(thunk.constant, slot.shape, slot.platform)
-        return Value(buffer.memory, buffer)
+        return SlotValue(buffer.memory, buffer)
 
-    def _allocate(self, frame: _Frame, number: int) -> Value:
+    def _allocate(self, frame: _Frame, number: int) -> SlotValue:
         """Memory for a slot: the caller's, if the slot is a result of the program."""
         given = frame.destinations.get(number)
         if given is not None:
@@ -255,7 +255,7 @@ class ProgramRun:
         slot = frame.procedure.slots[number]
         label = f"value {number} of {frame.procedure.name}"
         buffer = self._devices[slot.platform].allocate(slot.shape, label)
-        return Value(buffer.memory, buffer)
+        return SlotValue(buffer.memory, buffer)
 
     def _give(self, frame: _Frame, slots: Sequence[int], values: Values) -> None:
         """Stores what a callee returned; copied where the program's result is wanted."""
@@ -267,7 +267,7 @@ class ProgramRun:
                 self._keep(platform, value)
             frame.values[number] = value if given is None else given
 
-    def _transfer(self, frame: _Frame, thunk: Transfer) -> Value:
+    def _transfer(self, frame: _Frame, thunk: Transfer) -> SlotValue:
         source, target = (frame.procedure.slots[s] for s in (thunk.source, thunk.result))
         value = frame.values[thunk.source]
         if source == target:
@@ -282,7 +282,7 @@ class ProgramRun:
         self._keep(target.platform, value)  # or its memory is given to others before it was read
         return frame.values[thunk.result]
 
-    def _shared(self, value: Value, source: Slot, target: Slot) -> Value | None:
+    def _shared(self, value: SlotValue, source: Slot, target: Slot) -> SlotValue | None:
         """The same memory as the other platform sees it, where the host addresses both."""
         device = self._devices[target.platform]
         space = device.description.memory_spaces[0]
@@ -296,12 +296,12 @@ class ProgramRun:
         self._wait(source.platform)
         with device.call("Executor.wrap_host"):
             memory = device.executor.wrap_host(data)
-        return None if memory is None else Value(memory, (value, data))
+        return None if memory is None else SlotValue(memory, (value, data))
 
     def _read(self, frame: _Frame, number: int) -> HostArray | None:
         return self._to_host(frame.values[number], frame.procedure.slots[number])
 
-    def _to_host(self, value: Value, slot: Slot) -> HostArray | None:
+    def _to_host(self, value: SlotValue, slot: Slot) -> HostArray | None:
         """The array that a slot holds; only to be read."""
         if not slot.shape.is_array:
             return None
@@ -432,7 +432,7 @@ class _Frame:
     """The slots of one procedure that runs."""
 
     def __init__(
-        self, procedure: Procedure, arguments: Values, destinations: dict[int, Value]
+        self, procedure: Procedure, arguments: Values, destinations: dict[int, SlotValue]
     ) -> None:
         self.procedure = procedure
         self.destinations = destinations
@@ -442,7 +442,7 @@ class _Frame:
         """What the slots hold."""
         return [self.values[slot] for slot in slots]
 
-    def pairs(self, slots: Sequence[int]) -> list[tuple[Value, int]]:
+    def pairs(self, slots: Sequence[int]) -> list[tuple[SlotValue, int]]:
         """What the slots hold, with their numbers."""
         return [(self.values[slot], slot) for slot in slots]
 

@@ -25,7 +25,7 @@ from xladev.testing.accuracy.measure import (
     worst_of,
     wrongly_rounded,
 )
-from xladev.testing.accuracy.page import Measured, page
+from xladev.testing.accuracy.page import MeasuredFunction, page
 from xladev.testing.accuracy.truth import BY_OPCODE, PROMISES, Promise
 
 _SEED = 20
@@ -66,21 +66,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _read(path: Path | None) -> dict[str, Measured]:
+def _read(path: Path | None) -> dict[str, MeasuredFunction]:
     if path is None or not path.is_file():
         return {}
     rows = json.loads(path.read_text("utf-8"))
-    return {name: Measured.of(row) for name, row in rows.items()}
+    return {name: MeasuredFunction.of(row) for name, row in rows.items()}
 
 
-def _measured(promise: Promise, chosen: argparse.Namespace) -> Measured:
+def _measured(promise: Promise, chosen: argparse.Namespace) -> MeasuredFunction:
     platform = chosen.platform
     single = every_f32(chosen.stride) if promise.arity == 1 else pairs(promise, chosen.pairs, _SEED)
     wide = None
     if promise.has_wide_truth:
         inputs = doubles(promise, chosen.doubles, _SEED)
         wide = _last(worst_of(promise, dt.F64, platform, inputs))
-    return Measured(
+    return MeasuredFunction(
         _last(worst_of(promise, dt.F32, platform, single)),
         wide,
         wrongly_rounded(promise, dt.BF16, platform),

@@ -13,7 +13,7 @@ NEVER = np.inf
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class FloatSpacing:
     """What a float type's last place is.
 
     Attributes:
@@ -27,11 +27,11 @@ class Format:
     most: int
 
 
-F32 = Format(24, -126, 128)
-F64 = Format(53, -1022, 1024)
+F32 = FloatSpacing(24, -126, 128)
+F64 = FloatSpacing(53, -1022, 1024)
 
 
-def errors_in_ulps(got: Array, true: Array, form: Format) -> Array:
+def errors_in_ulps(got: Array, true: Array, form: FloatSpacing) -> Array:
     """How far results lie from the truth.
 
     Infinity counts as the power of two that it stands for, so that whoever rounds up the last
@@ -59,7 +59,7 @@ def errors_in_ulps(got: Array, true: Array, form: Format) -> Array:
     return found
 
 
-def _per_place(true: Array, form: Format) -> Array:
+def _per_place(true: Array, form: FloatSpacing) -> Array:
     """The reciprocal of what one unit in the last place is worth at each number."""
     if true.dtype == np.float64:
         exponent = (true.view(np.int64) >> 52 & 0x7FF) - 1023

@@ -27,7 +27,7 @@ that all results are the nearest ones.
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredFunction:
     """What was measured of one function.
 
     Attributes:
@@ -43,10 +43,10 @@ class Measured:
     f16: int
 
     @staticmethod
-    def of(row: Mapping[str, Any]) -> Measured:
+    def of(row: Mapping[str, Any]) -> MeasuredFunction:
         """Out of its JSON."""
         wide = row["wide"]
-        return Measured(
+        return MeasuredFunction(
             _worst(row["single"]), None if wide is None else _worst(wide), row["bf16"], row["f16"]
         )
 
@@ -76,7 +76,7 @@ class Measured:
         return f"| {' | '.join(cells)} |"
 
 
-def page(platform: str, known: Mapping[str, Measured]) -> str:
+def page(platform: str, known: Mapping[str, MeasuredFunction]) -> str:
     """The page of all functions that were measured."""
     rows = [known[p.opcode].row(p) for p in PROMISES if p.opcode in known]
     return _HEAD.format(platform=platform) + "\n".join(rows) + "\n"

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping
 
 from xladev.runtime.plugins.tiers import TIERS, Tier
 from xladev.testing.certificate.installation import Backend
-from xladev.testing.certificate.levels import LEVELS, Level
+from xladev.testing.certificate.levels import LEVELS, CertificateLevel
 from xladev.testing.certificate.verdict import Coverage, floors
-from xladev.testing.conformance.status import Result
+from xladev.testing.conformance.status import CaseResult
 
 _REASONS = 3
 
 
 def next_steps(
     backend: Backend,
-    reached: Level | None,
-    ran: Level,
-    results: Mapping[str, Result],
+    reached: CertificateLevel | None,
+    ran: CertificateLevel,
+    results: Mapping[str, CaseResult],
     found: Coverage,
 ) -> Iterator[str]:
     """What the level above the reached one asks for; nothing above the highest.
@@ -53,7 +53,7 @@ def _functions(tier: Tier) -> str:
     return f"write {asked}{more}"
 
 
-def _reasons(results: Mapping[str, Result]) -> Iterator[str]:
+def _reasons(results: Mapping[str, CaseResult]) -> Iterator[str]:
     """Why most programs did not run on the device alone."""
     counts = Counter(
         reason

@@ -11,9 +11,9 @@ from typing import Any
 
 from xladev.errors import FormatError
 from xladev.testing.certificate.installation import Backend
-from xladev.testing.certificate.levels import LEVELS, Level
+from xladev.testing.certificate.levels import LEVELS, CertificateLevel
 from xladev.testing.certificate.verdict import Coverage
-from xladev.testing.conformance.status import Status
+from xladev.testing.conformance.status import CaseStatus
 
 FORMAT = 3
 """Version of CERTIFICATE.json."""
@@ -67,7 +67,7 @@ class Certificate:
         return json.dumps(data | {"sha256": digest(data)}, indent=1) + "\n"
 
 
-def statement(level: Level, name: str, found: Coverage) -> str:
+def statement(level: CertificateLevel, name: str, found: Coverage) -> str:
     """The sentence on the first line; from level 2 it states device coverage."""
     head = f"{name} reaches level {level.number}, {level.name}, of the xladev conformance suite"
     if level.number == 1:
@@ -145,7 +145,7 @@ def _check_fields(path: Path, data: Mapping[str, Any]) -> None:
 
 def _check_agreement(path: Path, found: Certificate) -> None:
     """Raises unless the fields say one thing: what is quoted must follow from what was counted."""
-    statuses = {status.value for status in Status}
+    statuses = {status.value for status in CaseStatus}
     counted = {s: sum(r == s for r in found.results.values()) for s in statuses}
     level = next((x for x in LEVELS if x.number == found.level), None)
     if level is None or level.name != found.level_name:
@@ -154,7 +154,7 @@ def _check_agreement(path: Path, found: Certificate) -> None:
         raise _bad(path, "its counts are not those of its results", "both are in the file")
     if not set(found.cut) <= set(found.results) or not all(found.cut.values()):
         raise _bad(path, "it says of cases that they were cut, and not that they ran", "`cut`")
-    good = sum(counted[s.value] for s in (Status.PASS, Status.FALLBACK, Status.WAIVED))
+    good = sum(counted[s.value] for s in (CaseStatus.PASS, CaseStatus.FALLBACK, CaseStatus.WAIVED))
     covered = found.coverage.checks + found.coverage.idle + found.coverage.programs
     if covered != good or found.coverage.programs_on_device > found.coverage.programs:
         why = f"{covered} cases in it, {good} with a right result"

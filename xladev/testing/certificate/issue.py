@@ -12,20 +12,20 @@ from xladev.errors import FormatError
 from xladev.testing.certificate.advice import next_steps
 from xladev.testing.certificate.certificate import FORMAT, Certificate, statement
 from xladev.testing.certificate.installation import Backend, inspect_apart, refuse_bent
-from xladev.testing.certificate.levels import Level, level_of
+from xladev.testing.certificate.levels import CertificateLevel, level_of
 from xladev.testing.certificate.must_pass import MustPass, read_must_pass
 from xladev.testing.certificate.statement import STATEMENT, statement_text
 from xladev.testing.certificate.suite_run import Request, SuiteRun, check_jobs, run_suite
 from xladev.testing.certificate.verdict import coverage, cut_of, level_reached, objections
 from xladev.testing.conformance.location import suite_folder
-from xladev.testing.conformance.status import Status
+from xladev.testing.conformance.status import CaseStatus
 
 CERTIFICATE = "CERTIFICATE.json"
 _HINT = "name another folder with --out"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class IssueOutcome:
     """What became of it.
 
     Attributes:
@@ -36,10 +36,10 @@ class Outcome:
         next_steps: what the level above the reached one asks for.
     """
 
-    level: Level
+    level: CertificateLevel
     certificate: Certificate | None
     objections: tuple[str, ...]
-    reached: Level | None
+    reached: CertificateLevel | None
     next_steps: tuple[str, ...] = ()
 
 
@@ -53,7 +53,7 @@ def issue(
     waivers: Path | None = None,
     quiet: bool = False,
     jobs: int = 1,
-) -> Outcome:
+) -> IssueOutcome:
     """Certifies a backend.
 
     Args:
@@ -85,14 +85,14 @@ def issue(
     reached = level_reached(run.results, must_pass, found)
     steps = tuple(next_steps(backend, reached, wanted, run.results, found))
     if against:
-        return Outcome(wanted, None, against, reached, steps)
+        return IssueOutcome(wanted, None, against, reached, steps)
     certificate = _certificate(wanted, backend, must_pass, run, request)
     _write(folder, certificate)
-    return Outcome(wanted, certificate, (), wanted, steps)
+    return IssueOutcome(wanted, certificate, (), wanted, steps)
 
 
 def _certificate(
-    level: Level, backend: Backend, must_pass: MustPass, run: SuiteRun, request: Request
+    level: CertificateLevel, backend: Backend, must_pass: MustPass, run: SuiteRun, request: Request
 ) -> Certificate:
     results = {case: result.status.value for case, result in sorted(run.results.items())}
     found = coverage(list(run.results.values()))
@@ -110,7 +110,7 @@ def _certificate(
         seed=request.seed,
         tighten=request.tighten,
         declarations=declarations,
-        counts={s.value: sum(r == s.value for r in results.values()) for s in Status},
+        counts={s.value: sum(r == s.value for r in results.values()) for s in CaseStatus},
         coverage=found,
         results=results,
         cut=cut_of(run.results),

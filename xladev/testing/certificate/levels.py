@@ -12,7 +12,7 @@ _FLOORS = {1: (0.0, 0.0), 2: (0.01, 0.01), 3: (0.05, 0.10), 4: (0.10, 0.25), 5: 
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class CertificateLevel:
     """One level: every case of its tier and of those below must pass.
 
     Attributes:
@@ -28,15 +28,15 @@ class Level:
     least_work: float
 
 
-def _level(number: int, name: str) -> Level:
-    return Level(number, name, *_FLOORS[min(number, max(_FLOORS))])
+def _level(number: int, name: str) -> CertificateLevel:
+    return CertificateLevel(number, name, *_FLOORS[min(number, max(_FLOORS))])
 
 
-LEVELS: tuple[Level, ...] = tuple(_level(t.number, t.name) for t in TIERS)
+LEVELS: tuple[CertificateLevel, ...] = tuple(_level(t.number, t.name) for t in TIERS)
 """All levels, lowest first."""
 
 
-def level_of(number: int) -> Level:
+def level_of(number: int) -> CertificateLevel:
     """The level of a number.
 
     Raises:

@@ -9,7 +9,7 @@ from xladev.runtime.plugins.tiers import TIERS
 from xladev.testing.certificate.certificate import Certificate
 from xladev.testing.certificate.levels import level_of
 from xladev.testing.certificate.verdict import Coverage
-from xladev.testing.conformance.status import Status
+from xladev.testing.conformance.status import CaseStatus
 
 STATEMENT = "STATEMENT.md"
 
@@ -93,7 +93,7 @@ def _programs(found: Coverage) -> Iterator[str]:
 
 def _unsupported(c: Certificate) -> Iterator[str]:
     """Cases that want more devices than there are; nothing where there are enough."""
-    cases = [case for case, status in c.results.items() if status == Status.UNSUPPORTED.value]
+    cases = [case for case, status in c.results.items() if status == CaseStatus.UNSUPPORTED.value]
     if not cases:
         return
     yield from ("", "## Not asked for at this level", "")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xladev.errors import ExecutionError, UsageError
-from xladev.testing.conformance.status import Result
+from xladev.testing.conformance.status import CaseResult
 
 REPORT = "conformance.json"
 _TAIL = 15
@@ -28,7 +28,7 @@ class SuiteRun:
         report: path of conformance.json.
     """
 
-    results: dict[str, Result]
+    results: dict[str, CaseResult]
     declarations: dict[str, Any]
     report: Path
 
@@ -113,7 +113,7 @@ def read_report(report: Path) -> SuiteRun:
         OSError, ValueError, KeyError, TypeError: it is none.
     """
     data = json.loads(report.read_text("utf-8"))
-    results = [Result.from_json(case) for case in data["cases"]]
+    results = [CaseResult.from_json(case) for case in data["cases"]]
     return SuiteRun({r.id: r for r in results}, data["declarations"], report)
 
 

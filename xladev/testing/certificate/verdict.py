@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xladev.testing.certificate.levels import LEVELS, Level
+from xladev.testing.certificate.levels import LEVELS, CertificateLevel
 from xladev.testing.certificate.must_pass import MustPass
-from xladev.testing.conformance.status import Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus
 
-_PASSED = frozenset((Status.PASS, Status.FALLBACK, Status.WAIVED))
+_PASSED = frozenset((CaseStatus.PASS, CaseStatus.FALLBACK, CaseStatus.WAIVED))
 _SHOWN = 3
 
 
@@ -53,7 +53,7 @@ class Coverage:
         )
 
 
-def coverage(results: Sequence[Result]) -> Coverage:
+def coverage(results: Sequence[CaseResult]) -> Coverage:
     """Coverage of a run; checks of the contract itself are no programs.
 
     A program that fell back in part is none on the device, and its work counts where it was done.
@@ -71,13 +71,13 @@ def coverage(results: Sequence[Result]) -> Coverage:
     )
 
 
-def cut_of(results: Mapping[str, Result]) -> dict[str, str]:
+def cut_of(results: Mapping[str, CaseResult]) -> dict[str, str]:
     """What was run smaller for want of memory, by case."""
     return {case: result.cut for case, result in sorted(results.items()) if result.cut}
 
 
 def objections(
-    level: Level, results: Mapping[str, Result], must_pass: MustPass, found: Coverage
+    level: CertificateLevel, results: Mapping[str, CaseResult], must_pass: MustPass, found: Coverage
 ) -> Iterator[str]:
     """What stands against a level, worst first; nothing if it is reached."""
     if level.number not in must_pass.levels.values():
@@ -92,7 +92,7 @@ def objections(
     yield from floors(level, found)
 
 
-def floors(level: Level, found: Coverage) -> Iterator[str]:
+def floors(level: CertificateLevel, found: Coverage) -> Iterator[str]:
     """What a level asks for more of on the device; nothing if the coverage is enough."""
     if found.share_of_programs < level.least_programs:
         yield _floor("programs", found.share_of_programs, level.least_programs)
@@ -100,9 +100,9 @@ def floors(level: Level, found: Coverage) -> Iterator[str]:
         yield _floor("floating-point work", found.share_of_work, level.least_work)
 
 
-def _is_good(result: Result) -> bool:
+def _is_good(result: CaseResult) -> bool:
     """True if it passed, or wants more devices than there are, which only level 6 asks for."""
-    few_devices = result.status is Status.UNSUPPORTED and result.declared
+    few_devices = result.status is CaseStatus.UNSUPPORTED and result.declared
     return result.status in _PASSED or (few_devices and result.tier < LEVELS[-1].number)
 
 
@@ -118,8 +118,8 @@ def _cases(ids: Sequence[str], count: int | None = None) -> str:
 
 
 def level_reached(
-    results: Mapping[str, Result], must_pass: MustPass, found: Coverage
-) -> Level | None:
+    results: Mapping[str, CaseResult], must_pass: MustPass, found: Coverage
+) -> CertificateLevel | None:
     """The highest level that nothing stands against, those below it included; None: not even 1."""
     reached = None
     for level in LEVELS:

@@ -12,7 +12,7 @@ import pytest
 from xladev.errors import OptionError
 from xladev.testing.conformance.case import AnyCase, Case, load_cases
 from xladev.testing.conformance.judge import Judge
-from xladev.testing.conformance.status import Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus
 
 RESULT = "xladev"
 """Key of a case's result among the properties of pytest's report."""
@@ -54,9 +54,9 @@ class ConformanceItem(pytest.Item):
         """Judges the case; the result travels with pytest's report."""
         result = self.config.stash[JUDGE].judge(self.case, self.case_id)
         self.user_properties.append((RESULT, result.to_json()))
-        if result.status is Status.UNSUPPORTED:
+        if result.status is CaseStatus.UNSUPPORTED:
             pytest.skip(f"unsupported: {result.detail}")
-        if result.status is Status.EXPECTED_FAILURE:
+        if result.status is CaseStatus.EXPECTED_FAILURE:
             pytest.xfail(result.detail)
         if not result.status.is_good:
             raise ConformanceFailure(failure_text(result))
@@ -78,7 +78,7 @@ class ConformanceItem(pytest.Item):
         return print_module(self.case.module()) if isinstance(self.case, Case) else ""
 
 
-def failure_text(result: Result) -> str:
+def failure_text(result: CaseResult) -> str:
     """What the terminal shows of a failed case."""
     program = f", {result.program}" if result.program else ""
     lines = [f"{result.id}{program}: {result.status.value}", result.detail]

@@ -19,7 +19,7 @@ from xladev.testing.conformance.patterns import pattern_of
 from xladev.testing.conformance.saving import save_failure
 from xladev.testing.conformance.settings import Settings
 from xladev.testing.conformance.sizes import fitted, types_of
-from xladev.testing.conformance.status import Difference, Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus, Difference
 from xladev.testing.conformance.waivers import Entry
 from xladev.testing.differential import equal_elements
 from xladev.testing.limits import allowed_differences
@@ -60,15 +60,15 @@ class Judge:
     settings: Settings
     memory: list[int | None] = field(default_factory=list[int | None])
 
-    def judge(self, case: AnyCase, case_id: str) -> Result:
+    def judge(self, case: AnyCase, case_id: str) -> CaseResult:
         """The verdict on one case; never raises for what the backend does."""
-        blank = Result(case_id, Status.PASS, case.opcode, case.dtype, case.tier, case.tags)
+        blank = CaseResult(case_id, CaseStatus.PASS, case.opcode, case.dtype, case.tier, case.tags)
         verdict = self._check(case, blank) if isinstance(case, Check) else self._run(case, blank)
         return self._declared(verdict)
 
     # Checks of the contract
 
-    def _check(self, check: Check, blank: Result) -> Result:
+    def _check(self, check: Check, blank: CaseResult) -> CaseResult:
         head = {"check": check.function, "backend": self.settings.backend}
         answer = _answer(self.worker.call(pack(head), self._seconds(check)), ())
         seconds, cut = answer.facts.get("seconds", 0.0), answer.facts.get("cut", "")
@@ -77,7 +77,7 @@ class Judge:
 
     # Programs
 
-    def _run(self, case: Case, blank: Result) -> Result:
+    def _run(self, case: Case, blank: CaseResult) -> CaseResult:
         try:
             ready = fitted(case, self._memory() if case.cut else None)
             case, module, blank = ready.case, ready.module, replace(blank, cut=ready.cut)
@@ -86,7 +86,7 @@ class Judge:
             wanted = [evaluated(module, row) for row in rows]
         except Exception as error:  # noqa: BLE001 - a fault of the suite is reported as one
             what = str(error) if isinstance(error, XladevError) else repr(error)
-            return replace(blank, status=Status.ERROR, detail=f"the suite's own fault: {what}")
+            return replace(blank, status=CaseStatus.ERROR, detail=f"the suite's own fault: {what}")
         answer = self._ask(case, module, rows)
         blank = replace(
             blank,
@@ -136,17 +136,17 @@ class Judge:
     def _compared(
         self,
         case: Case,
-        blank: Result,
+        blank: CaseResult,
         module: HloModule,
         rows: Sequence[Row],
         wanted: Sequence[Sequence[Array]],
         found: Sequence[Sequence[Array]],
-    ) -> Result:
+    ) -> CaseResult:
         for run, (row, want, got) in enumerate(zip(rows, wanted, found, strict=True)):
             known = want if case.expected is None else [np.asarray(x) for x in case.expected]
             problem = _type_problem(got, known, run)
             if problem:
-                return replace(blank, status=Status.FAIL, detail=problem)
+                return replace(blank, status=CaseStatus.FAIL, detail=problem)
             limits = _limits(module, row, want, known, got)
             difference = _first_difference(got, known, limits, run, self.settings.tighten)
             if difference is not None:
@@ -158,11 +158,11 @@ class Judge:
                 blank = replace(blank, difference=difference, detail=str(difference))
             waiver = self._waiver(blank.id)
             if waiver is None or _first_difference(got, known, limits, run, waiver.tolerance):
-                return replace(blank, status=Status.FAIL)
+                return replace(blank, status=CaseStatus.FAIL)
             blank = replace(blank, detail=f"{waiver.reason} ({blank.detail})")
         if blank.difference is not None:
-            return replace(blank, status=Status.WAIVED)
-        return replace(blank, status=Status.FALLBACK if blank.fallbacks else Status.PASS)
+            return replace(blank, status=CaseStatus.WAIVED)
+        return replace(blank, status=CaseStatus.FALLBACK if blank.fallbacks else CaseStatus.PASS)
 
     def _waiver(self, case_id: str) -> Entry | None:
         declared = self.settings.declarations
@@ -170,11 +170,11 @@ class Judge:
 
     def _saved(
         self,
-        verdict: Result,
+        verdict: CaseResult,
         module: HloModule,
         rows: Sequence[Row],
         wanted: Sequence[Sequence[Array]],
-    ) -> Result:
+    ) -> CaseResult:
         run = 0 if verdict.difference is None else verdict.difference.run
         folder, backend = self.settings.report, self.settings.backend
         if folder is None:
@@ -186,28 +186,28 @@ class Judge:
 
     # What the backend says about itself
 
-    def _declared(self, result: Result) -> Result:
+    def _declared(self, result: CaseResult) -> CaseResult:
         """The verdict in the light of what the backend declares."""
         declared = self.settings.declarations
         expected = declared.find(declared.expected_failures, result.id)
-        if result.status is Status.UNSUPPORTED and not result.declared:
+        if result.status is CaseStatus.UNSUPPORTED and not result.declared:
             entry = declared.find(declared.unsupported, result.id)
             if entry is None:
                 return replace(
                     result,
-                    status=Status.FAIL,
+                    status=CaseStatus.FAIL,
                     detail=f"unsupported, and nothing declares it: {result.detail}",
                 )
             return replace(result, detail=f"{entry.reason} ({result.detail})")
         if expected is None:
             return result
-        if result.status is Status.FAIL:
+        if result.status is CaseStatus.FAIL:
             detail = f"{expected.reason} ({result.detail})"
-            return replace(result, status=Status.EXPECTED_FAILURE, detail=detail)
-        if result.status is Status.ERROR:
+            return replace(result, status=CaseStatus.EXPECTED_FAILURE, detail=detail)
+        if result.status is CaseStatus.ERROR:
             return result
         detail = f"expected to fail ({expected.reason}), and passed: remove the entry {expected.id}"
-        return replace(result, status=Status.FAIL, detail=detail)
+        return replace(result, status=CaseStatus.FAIL, detail=detail)
 
 
 def _device_options(module: HloModule) -> list[str]:
@@ -232,24 +232,24 @@ def _answer(outcome: Outcome, rows: Sequence[Row]) -> Answer:
     return Answer(facts, [[next(remaining) for _ in range(count)] for count in counts])
 
 
-def _refused(blank: Result, answer: Answer) -> Result:
+def _refused(blank: CaseResult, answer: Answer) -> CaseResult:
     kinds = {
-        "unsupported": Status.UNSUPPORTED,
-        "not-offered": Status.UNSUPPORTED,
-        "suite": Status.ERROR,
+        "unsupported": CaseStatus.UNSUPPORTED,
+        "not-offered": CaseStatus.UNSUPPORTED,
+        "suite": CaseStatus.ERROR,
     }
     kind, what = answer.facts["kind"], answer.facts["problem"]
-    status = kinds.get(kind, Status.FAIL)
+    status = kinds.get(kind, CaseStatus.FAIL)
     return replace(blank, status=status, detail=what, declared=kind == "not-offered")
 
 
-def _tidy(verdict: Result, answer: Answer) -> Result:
+def _tidy(verdict: CaseResult, answer: Answer) -> CaseResult:
     """The verdict, if all memory was given back; a leak is a failure."""
     leaked = answer.facts.get("leaked_nbytes", 0)
     if not leaked or not verdict.status.is_good:
         return verdict
     what = f"leaked {leaked} bytes of device memory: they are still allocated after the case"
-    return replace(verdict, status=Status.FAIL, detail=what)
+    return replace(verdict, status=CaseStatus.FAIL, detail=what)
 
 
 def _type_of(value: Array) -> str:

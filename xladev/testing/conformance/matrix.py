@@ -11,25 +11,25 @@ from xladev.hlo.dtype import ARRAY_TYPES
 from xladev.hlo.opset import OPSET
 from xladev.testing.conformance.case import load_cases
 from xladev.testing.conformance.location import is_case_file, suite_folder
-from xladev.testing.conformance.status import Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus
 
 Cell = tuple[str, str]
 """Opcode and element type."""
 
 _WORST_FIRST = (
-    Status.FAIL,
-    Status.ERROR,
-    Status.EXPECTED_FAILURE,
-    Status.UNSUPPORTED,
-    Status.WAIVED,
-    Status.FALLBACK,
-    Status.PASS,
+    CaseStatus.FAIL,
+    CaseStatus.ERROR,
+    CaseStatus.EXPECTED_FAILURE,
+    CaseStatus.UNSUPPORTED,
+    CaseStatus.WAIVED,
+    CaseStatus.FALLBACK,
+    CaseStatus.PASS,
 )
 COLUMNS: tuple[str, ...] = tuple(t.name for t in ARRAY_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class CoverageMatrix:
     """All cells of one run.
 
     Attributes:
@@ -41,8 +41,8 @@ class Matrix:
     """
 
     rows: tuple[str, ...]
-    verdicts: Mapping[Cell, Status]
-    counts: Mapping[Cell, Counter[Status]]
+    verdicts: Mapping[Cell, CaseStatus]
+    counts: Mapping[Cell, Counter[CaseStatus]]
     wanted: frozenset[Cell]
     exempt: Mapping[str, str]
 
@@ -58,13 +58,13 @@ class Matrix:
         return tuple(r for r in self.rows if r not in covered and r not in self.exempt)
 
 
-def matrix_of(results: Iterable[Result]) -> Matrix:
+def matrix_of(results: Iterable[CaseResult]) -> CoverageMatrix:
     """The matrix of a run."""
-    found: dict[Cell, list[Status]] = {}
+    found: dict[Cell, list[CaseStatus]] = {}
     for result in results:
         if result.opcode and result.dtype:
             found.setdefault((result.opcode, result.dtype), []).append(result.status)
-    return Matrix(
+    return CoverageMatrix(
         tuple(OPSET),
         {cell: worst(statuses) for cell, statuses in found.items()},
         {cell: Counter(statuses) for cell, statuses in found.items()},
@@ -73,7 +73,7 @@ def matrix_of(results: Iterable[Result]) -> Matrix:
     )
 
 
-def worst(statuses: Sequence[Status]) -> Status:
+def worst(statuses: Sequence[CaseStatus]) -> CaseStatus:
     """The verdict that matters most."""
     return min(statuses, key=_WORST_FIRST.index)
 

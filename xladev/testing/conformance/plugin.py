@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     os.environ["XLADEV_CACHE"] = "off"
     os.environ.setdefault("XLADEV_POISON", "1")
-    from xladev.testing.conformance.session import Session
+    from xladev.testing.conformance.session import SuiteSession
 
     config.args = suite_paths(config.args, config.invocation_params.dir)
-    config.pluginmanager.register(Session(config), "xladev-conformance-session")
+    config.pluginmanager.register(SuiteSession(config), "xladev-conformance-session")

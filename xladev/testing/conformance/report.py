@@ -18,14 +18,14 @@ from xladev.testing.conformance.report_html import html_page
 from xladev.testing.conformance.report_markdown import markdown
 from xladev.testing.conformance.settings import Settings
 from xladev.testing.conformance.single_op import read_single_op, share_of
-from xladev.testing.conformance.status import Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus
 from xladev.testing.conformance.summary import coverage_text, next_step, succeeded
 
 FORMAT = 2
 """Version of conformance.json."""
 
 
-def report_data(results: Sequence[Result], settings: Settings) -> dict[str, Any]:
+def report_data(results: Sequence[CaseResult], settings: Settings) -> dict[str, Any]:
     """What `conformance.json` holds.
 
     Raises:
@@ -47,7 +47,7 @@ def report_data(results: Sequence[Result], settings: Settings) -> dict[str, Any]
         "case_seed": settings.seed,
         "tighten": settings.tighten,
         "declarations": settings.declarations.to_json(),
-        "counts": {s.value: counts[s] for s in Status},
+        "counts": {s.value: counts[s] for s in CaseStatus},
         "coverage": coverage_text(ordered),
         "single_op": share_of(ordered, read_single_op(suite_folder())).to_json(),
         "next": next_step(ordered, settings),
@@ -55,7 +55,7 @@ def report_data(results: Sequence[Result], settings: Settings) -> dict[str, Any]
     }
 
 
-def write_report(folder: Path, results: Sequence[Result], settings: Settings) -> list[Path]:
+def write_report(folder: Path, results: Sequence[CaseResult], settings: Settings) -> list[Path]:
     """Writes the report in each format; their paths.
 
     Raises:

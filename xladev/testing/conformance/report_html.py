@@ -9,10 +9,10 @@ from typing import Any
 
 from xladev.errors import printable
 from xladev.runtime.plugins.tiers import TIERS
-from xladev.testing.conformance.matrix import COLUMNS, Matrix
+from xladev.testing.conformance.matrix import COLUMNS, CoverageMatrix
 from xladev.testing.conformance.report_markdown import fallback_reasons
 from xladev.testing.conformance.single_op import share_text
-from xladev.testing.conformance.status import Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus
 
 _SLOWEST = 20
 _SHOWN_FAILURES = 20
@@ -45,10 +45,10 @@ table.matrix td.missing { outline: 2px solid var(--fail); outline-offset: -2px; 
 table.matrix td.none { background: var(--soft); border-color: transparent; }
 table.matrix tr.family th { text-align: left; padding-top: .6rem; }
 .key span { display: inline-block; padding: 0 .5rem; margin-right: .4rem; color: #fff; }
-""" + "".join(f".{s.value} {{ background: var(--{s.value}); }}\n" for s in Status)
+""" + "".join(f".{s.value} {{ background: var(--{s.value}); }}\n" for s in CaseStatus)
 
 
-def html_page(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> str:
+def html_page(data: dict[str, Any], results: Sequence[CaseResult], matrix: CoverageMatrix) -> str:
     """The whole page."""
     title = f"Conformance of {data['backend']}"
     body = "\n".join(_body(data, results, matrix))
@@ -58,7 +58,9 @@ def html_page(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -
     )
 
 
-def _body(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> Iterator[str]:
+def _body(
+    data: dict[str, Any], results: Sequence[CaseResult], matrix: CoverageMatrix
+) -> Iterator[str]:
     kind, word = ("good", "passed") if data["succeeded"] else ("bad", "failed")
     heading = f"Conformance of {escape(data['backend'])}: <b class={kind}>{word}</b>"
     yield f"<h1>{heading}{_reach(results) if data['succeeded'] else ''}</h1>"
@@ -79,33 +81,35 @@ def _body(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> It
     yield from _declared(data["declarations"])
 
 
-def _reach(results: Sequence[Result]) -> str:
+def _reach(results: Sequence[CaseResult]) -> str:
     """How much ran on the device alone: a success on the host says little of a device."""
-    single = [r.status is Status.PASS for r in results if r.opcode]
+    single = [r.status is CaseStatus.PASS for r in results if r.opcode]
     return f", {100 * sum(single) / len(single):.0f}% on the device alone" if single else ""
 
 
-def _work(results: Sequence[Result]) -> str:
+def _work(results: Sequence[CaseResult]) -> str:
     device, host = sum(r.device_work for r in results), sum(r.host_work for r in results)
     share = f"{100 * device / (device + host):.1f}%" if device + host else "none"
     return f"Floating-point work on the device: {share}."
 
 
-def _tiers(results: Sequence[Result]) -> Iterator[str]:
+def _tiers(results: Sequence[CaseResult]) -> Iterator[str]:
     rows = []
     for tier in TIERS:
         counts = Counter(r.status for r in results if r.tier == tier.number)
         if counts:
-            rows.append([f"{tier.number} {tier.name}", *(counts[s] or "" for s in Status)])
-    yield _table(["tier", *(s.value for s in Status)], rows, numbers=range(1, len(Status) + 1))
+            rows.append([f"{tier.number} {tier.name}", *(counts[s] or "" for s in CaseStatus)])
+    yield _table(
+        ["tier", *(s.value for s in CaseStatus)], rows, numbers=range(1, len(CaseStatus) + 1)
+    )
 
 
-def _failures(results: Sequence[Result]) -> Iterator[str]:
+def _failures(results: Sequence[CaseResult]) -> Iterator[str]:
     failed = [r for r in results if not r.status.is_good]
     if not failed:
         return
     yield f"<h2>{len(failed)} failures</h2>"
-    groups: dict[str, list[Result]] = {}
+    groups: dict[str, list[CaseResult]] = {}
     for r in failed:
         groups.setdefault(r.opcode or r.file, []).append(r)
     shown = 0
@@ -117,7 +121,7 @@ def _failures(results: Sequence[Result]) -> Iterator[str]:
         yield "</details>"
 
 
-def _failure(result: Result) -> str:
+def _failure(result: CaseResult) -> str:
     first, pattern = _difference(result)
     pattern = f" &mdash; <b>{escape(pattern)}</b>" if pattern else ""
     again = f"<pre>{escape(result.reproduce)}</pre>" if result.reproduce else ""
@@ -126,10 +130,10 @@ def _failure(result: Result) -> str:
     return f"<article>{head}<br>{first}{again}</article>"
 
 
-def _difference(result: Result) -> tuple[str, str]:
+def _difference(result: CaseResult) -> tuple[str, str]:
     found = result.difference
     if found is None:
-        pattern = result.status.value if result.status is Status.ERROR else ""
+        pattern = result.status.value if result.status is CaseStatus.ERROR else ""
         return f"<pre>{escape(result.detail)}</pre>", pattern
     text = (
         f"{found.bad} of {found.size} elements of result {found.result} "
@@ -140,10 +144,10 @@ def _difference(result: Result) -> tuple[str, str]:
     return text, found.pattern
 
 
-def _matrix(matrix: Matrix) -> Iterator[str]:
+def _matrix(matrix: CoverageMatrix) -> Iterator[str]:
     done, wanted = len(matrix.verdicts.keys() & matrix.wanted), len(matrix.wanted)
     yield f"<h2>Opcode &times; element type: {done} of {wanted} cells were run</h2><p class=key>"
-    yield from (f"<span class={s.value}>{s.value}</span>" for s in Status)
+    yield from (f"<span class={s.value}>{s.value}</span>" for s in CaseStatus)
     yield (
         "A number counts the cases; 2/9: two of nine have the verdict of the colour, the worst "
         "one, and the others are better. A red frame is an empty cell: the suite has cases, none "
@@ -161,7 +165,7 @@ def _matrix(matrix: Matrix) -> Iterator[str]:
     yield "</table></div>"
 
 
-def _cell(matrix: Matrix, opcode: str, dtype: str) -> str:
+def _cell(matrix: CoverageMatrix, opcode: str, dtype: str) -> str:
     status = matrix.verdicts.get((opcode, dtype))
     title = f"{opcode} {dtype}"
     if status is not None:
@@ -176,7 +180,7 @@ def _cell(matrix: Matrix, opcode: str, dtype: str) -> str:
     return f'<td class="c none" title="{title}: not taken">'
 
 
-def _host(results: Sequence[Result]) -> Iterator[str]:
+def _host(results: Sequence[CaseResult]) -> Iterator[str]:
     device = sum(r.device_instructions for r in results)
     host = sum(r.host_instructions for r in results)
     yield "<h2>Device and host</h2>"
@@ -189,14 +193,14 @@ def _host(results: Sequence[Result]) -> Iterator[str]:
         )
 
 
-def _cut(results: Sequence[Result]) -> Iterator[str]:
+def _cut(results: Sequence[CaseResult]) -> Iterator[str]:
     rows = [(r.id, r.cut) for r in results if r.cut]
     if rows:
         yield "<h2>Cut to the device's memory</h2>"
         yield _table(["case", "what was run"], rows)
 
 
-def _slowest(results: Sequence[Result]) -> Iterator[str]:
+def _slowest(results: Sequence[CaseResult]) -> Iterator[str]:
     slow = sorted(results, key=lambda r: -r.seconds)[:_SLOWEST]
     yield f"<h2>Slowest {len(slow)}</h2>"
     rows = [(r.id, f"{1e3 * r.seconds:.0f}") for r in slow]

@@ -8,28 +8,30 @@ from typing import Any
 
 from xladev.errors import printable
 from xladev.runtime.plugins.tiers import TIERS
-from xladev.testing.conformance.matrix import COLUMNS, Matrix
+from xladev.testing.conformance.matrix import COLUMNS, CoverageMatrix
 from xladev.testing.conformance.single_op import share_text
-from xladev.testing.conformance.status import Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus
 
 _MOST_FAILURES = 50
 _SIGNS = {
-    Status.PASS: "ok",
-    Status.FALLBACK: "host",
-    Status.UNSUPPORTED: "no",
-    Status.EXPECTED_FAILURE: "xfail",
-    Status.WAIVED: "waived",
-    Status.FAIL: "**FAIL**",
-    Status.ERROR: "**error**",
+    CaseStatus.PASS: "ok",
+    CaseStatus.FALLBACK: "host",
+    CaseStatus.UNSUPPORTED: "no",
+    CaseStatus.EXPECTED_FAILURE: "xfail",
+    CaseStatus.WAIVED: "waived",
+    CaseStatus.FAIL: "**FAIL**",
+    CaseStatus.ERROR: "**error**",
 }
 
 
-def markdown(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> str:
+def markdown(data: dict[str, Any], results: Sequence[CaseResult], matrix: CoverageMatrix) -> str:
     """The whole report."""
     return printable("\n".join(_lines(data, results, matrix)) + "\n")
 
 
-def _lines(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> Iterator[str]:
+def _lines(
+    data: dict[str, Any], results: Sequence[CaseResult], matrix: CoverageMatrix
+) -> Iterator[str]:
     verdict = "passed" if data["succeeded"] else "FAILED"
     yield f"# Conformance of {data['backend']}: {verdict}"
     yield ""
@@ -47,18 +49,18 @@ def _lines(data: dict[str, Any], results: Sequence[Result], matrix: Matrix) -> I
     yield from _matrix(matrix)
 
 
-def _tiers(results: Sequence[Result]) -> Iterator[str]:
-    yield "| tier | " + " | ".join(s.value for s in Status) + " |"
-    yield "|---|" + "--:|" * len(Status)
+def _tiers(results: Sequence[CaseResult]) -> Iterator[str]:
+    yield "| tier | " + " | ".join(s.value for s in CaseStatus) + " |"
+    yield "|---|" + "--:|" * len(CaseStatus)
     for tier in TIERS:
         counts = Counter(r.status for r in results if r.tier == tier.number)
         if counts:
-            cells = " | ".join(str(counts[s]) for s in Status)
+            cells = " | ".join(str(counts[s]) for s in CaseStatus)
             yield f"| {tier.number} {tier.name} | {cells} |"
     yield ""
 
 
-def _failures(results: Sequence[Result]) -> Iterator[str]:
+def _failures(results: Sequence[CaseResult]) -> Iterator[str]:
     failed = [r for r in results if not r.status.is_good]
     if not failed:
         return
@@ -73,7 +75,7 @@ def _failures(results: Sequence[Result]) -> Iterator[str]:
     yield ""
 
 
-def _fallbacks(results: Sequence[Result]) -> Iterator[str]:
+def _fallbacks(results: Sequence[CaseResult]) -> Iterator[str]:
     reasons = fallback_reasons(results)
     if not reasons:
         return
@@ -86,7 +88,7 @@ def _fallbacks(results: Sequence[Result]) -> Iterator[str]:
     yield ""
 
 
-def _cut(results: Sequence[Result]) -> Iterator[str]:
+def _cut(results: Sequence[CaseResult]) -> Iterator[str]:
     cut = [r for r in results if r.cut]
     if not cut:
         return
@@ -96,7 +98,7 @@ def _cut(results: Sequence[Result]) -> Iterator[str]:
     yield ""
 
 
-def fallback_reasons(results: Sequence[Result]) -> Counter[str]:
+def fallback_reasons(results: Sequence[CaseResult]) -> Counter[str]:
     """Cases by the reason for which some of them ran on the host."""
     return Counter(
         reason for r in results for reason in {f.partition(": ")[2] or f for f in r.fallbacks}
@@ -116,7 +118,7 @@ def _declarations(declared: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     yield ""
 
 
-def _matrix(matrix: Matrix) -> Iterator[str]:
+def _matrix(matrix: CoverageMatrix) -> Iterator[str]:
     yield "## Opcode x element type"
     yield ""
     yield f"{len(matrix.verdicts)} of {len(matrix.wanted)} cells were run. An empty field is no "
@@ -129,7 +131,7 @@ def _matrix(matrix: Matrix) -> Iterator[str]:
             yield f"| {opcode} | " + " | ".join(_cell(matrix, opcode, t) for t in COLUMNS) + " |"
 
 
-def _cell(matrix: Matrix, opcode: str, dtype: str) -> str:
+def _cell(matrix: CoverageMatrix, opcode: str, dtype: str) -> str:
     status = matrix.verdicts.get((opcode, dtype))
     if status is not None:
         return _SIGNS[status]

@@ -19,13 +19,13 @@ from xladev.testing.conformance.judge import SERVE, Judge
 from xladev.testing.conformance.location import is_case_file
 from xladev.testing.conformance.report import write_report
 from xladev.testing.conformance.settings import Settings
-from xladev.testing.conformance.status import Result
+from xladev.testing.conformance.status import CaseResult
 from xladev.testing.conformance.summary import succeeded, summary_lines
 from xladev.testing.conformance.waivers import NOTHING, read_declarations
 from xladev.testing.worker import Worker
 
 
-class Session:
+class SuiteSession:
     """The plugin's hooks for a run that names the suite.
 
     Attributes:
@@ -36,7 +36,7 @@ class Session:
         self._config = config
         self._settings = _settings(config)
         self._worker = Worker(SERVE)
-        self.results: list[Result] = []
+        self.results: list[CaseResult] = []
         config.stash[JUDGE] = Judge(self._worker, self._settings)
 
     # Collection
@@ -70,7 +70,7 @@ class Session:
             properties: dict[str, Any] = dict(report.user_properties)
             found = properties.get(RESULT)
             if found is not None:
-                self.results.append(Result.from_json(found))
+                self.results.append(CaseResult.from_json(found))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Iterator[None]:

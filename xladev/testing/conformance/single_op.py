@@ -15,7 +15,7 @@ from typing import Any
 
 from xladev.errors import FormatError
 from xladev.testing.conformance.case import AnyCase
-from xladev.testing.conformance.status import Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus
 
 FILE = "single_op.txt"
 TYPES = ("f32", "bf16", "s32", "s8", "pred")
@@ -105,7 +105,7 @@ def list_text(version: str, cases: Mapping[str, AnyCase]) -> str:
     return "\n".join([f"single-op {version}", *chosen]) + "\n"
 
 
-def share_of(results: Iterable[Result], listed: SingleOpList) -> DeviceShare:
+def share_of(results: Iterable[CaseResult], listed: SingleOpList) -> DeviceShare:
     """The share that a run shows."""
-    found: Sequence[Result] = [r for r in results if r.id in listed.cases]
-    return DeviceShare(listed, len(found), sum(r.status is Status.PASS for r in found))
+    found: Sequence[CaseResult] = [r for r in results if r.id in listed.cases]
+    return DeviceShare(listed, len(found), sum(r.status is CaseStatus.PASS for r in found))

@@ -10,7 +10,7 @@ from typing import Any
 from xladev.errors import one_line
 
 
-class Status(Enum):
+class CaseStatus(Enum):
     """The verdict on one case."""
 
     PASS = "pass"  # right, and all of it ran on the device
@@ -24,7 +24,7 @@ class Status(Enum):
     @property
     def is_good(self) -> bool:
         """False if the run must not succeed."""
-        return self not in (Status.FAIL, Status.ERROR)
+        return self not in (CaseStatus.FAIL, CaseStatus.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CaseResult:
     """One case's outcome.
 
     Attributes:
@@ -92,7 +92,7 @@ class Result:
     """
 
     id: str
-    status: Status
+    status: CaseStatus
     opcode: str = ""
     dtype: str = ""
     tier: int = 2
@@ -129,13 +129,13 @@ class Result:
         return {k: v for k, v in data.items() if v != defaults[k]}
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Result:
+    def from_json(data: Mapping[str, Any]) -> CaseResult:
         """The result that `to_json` wrote."""
         known = dict(data)
-        known["status"] = Status(known["status"])
+        known["status"] = CaseStatus(known["status"])
         for key in ("tags", "fallbacks"):
             known[key] = tuple(known.get(key, ()))
         found = known.get("difference")
         if found is not None:
             known["difference"] = Difference(**{**found, "first": tuple(found["first"])})
-        return Result(**known)
+        return CaseResult(**known)

@@ -9,19 +9,19 @@ from xladev.runtime.plugins.tiers import TIERS
 from xladev.testing.conformance.location import suite_folder
 from xladev.testing.conformance.settings import Settings
 from xladev.testing.conformance.single_op import read_single_op, share_of, share_text
-from xladev.testing.conformance.status import Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus
 
-_COLUMNS = tuple(Status)
+_COLUMNS = tuple(CaseStatus)
 
 
-def succeeded(results: Sequence[Result]) -> bool:
+def succeeded(results: Sequence[CaseResult]) -> bool:
     """True if nothing failed and something was computed: skipping everything proves nothing."""
-    computed = (Status.PASS, Status.FALLBACK, Status.WAIVED)
+    computed = (CaseStatus.PASS, CaseStatus.FALLBACK, CaseStatus.WAIVED)
     good = all(r.status.is_good for r in results)
     return good and any(r.status in computed for r in results)
 
 
-def summary_lines(results: Sequence[Result], settings: Settings) -> Iterator[str]:
+def summary_lines(results: Sequence[CaseResult], settings: Settings) -> Iterator[str]:
     """The lines of the summary."""
     yield _row("tier", [s.value for s in _COLUMNS])
     for tier in TIERS:
@@ -46,25 +46,27 @@ def _row(name: str, cells: Sequence[str]) -> str:
     return f"{name:16}" + "  ".join(c.rjust(w) for c, w in zip(cells, widths, strict=True))
 
 
-def coverage_text(results: Sequence[Result]) -> str:
+def coverage_text(results: Sequence[CaseResult]) -> str:
     """How many programs ran on the device alone."""
     programs = [r for r in results if r.opcode]
-    whole = sum(r.status is Status.PASS for r in programs)
+    whole = sum(r.status is CaseStatus.PASS for r in programs)
     share = f" ({100 * whole / len(programs):.1f}%)" if programs else ""
     return f"device coverage: {whole} of {len(programs)} single-opcode cases{share}"
 
 
-def next_step(results: Sequence[Result], settings: Settings) -> str:
+def next_step(results: Sequence[CaseResult], settings: Settings) -> str:
     """The one thing to do next."""
-    errors = [r for r in results if r.status is Status.ERROR]
+    errors = [r for r in results if r.status is CaseStatus.ERROR]
     if errors:
         return f"{errors[0].id} is a fault of the suite itself; report it: {errors[0].headline}"
-    failed = sorted((r for r in results if r.status is Status.FAIL), key=lambda r: (r.tier, r.id))
+    failed = sorted(
+        (r for r in results if r.status is CaseStatus.FAIL), key=lambda r: (r.tier, r.id)
+    )
     if failed:
         return _mend(failed, settings)
     if not succeeded(results):
         return "nothing was computed: declare less as unsupported, and run again"
-    refused = Counter(_reason(r) for r in results if r.status is Status.FALLBACK)
+    refused = Counter(_reason(r) for r in results if r.status is CaseStatus.FALLBACK)
     if refused:
         reason, count = refused.most_common(1)[0]
         cases = "1 case" if count == 1 else f"{count} cases"
@@ -72,7 +74,7 @@ def next_step(results: Sequence[Result], settings: Settings) -> str:
     return "nothing is left; keep it so: run the suite on each change"
 
 
-def _mend(failed: Sequence[Result], settings: Settings) -> str:
+def _mend(failed: Sequence[CaseResult], settings: Settings) -> str:
     first = failed[0]
     alike = sum(r.opcode == first.opcode for r in failed) if first.opcode else 1
     about = f" and {alike - 1} more of opcode {first.opcode}" if alike > 1 else ""
@@ -82,7 +84,7 @@ def _mend(failed: Sequence[Result], settings: Settings) -> str:
     return f"mend {first.id}{about}: {first.headline}{hint}"
 
 
-def _reason(result: Result) -> str:
+def _reason(result: CaseResult) -> str:
     """A fallback's reason without the instruction's name."""
     _, _, text = result.fallbacks[0].partition(": ")
     return text or result.fallbacks[0]

@@ -16,7 +16,7 @@ from xladev.hlo.literal import Value
 from xladev.testing.debug.forms import forms_of
 from xladev.testing.debug.steps import wrong_step
 from xladev.testing.debug.suspect import Suspect
-from xladev.testing.reduce import Reduction, reduce_module
+from xladev.testing.reduce import ReducedProgram, reduce_module
 from xladev.testing.verdict import Verdict
 
 
@@ -33,7 +33,7 @@ class Bisection:
     """
 
     verdict: Verdict
-    reduction: Reduction | None = None
+    reduction: ReducedProgram | None = None
     last: Verdict = Verdict()
     step: str = ""
     finding: str = ""
@@ -73,7 +73,9 @@ def bisect(
     return Bisection(whole, reduction, last, step, finding)
 
 
-def _step(reduction: Reduction, target: CompileTarget, options: CompileOptions) -> tuple[str, str]:
+def _step(
+    reduction: ReducedProgram, target: CompileTarget, options: CompileOptions
+) -> tuple[str, str]:
     """The pass that is at fault, and what it does; empty if passes are right, or one fails."""
     try:
         found = wrong_step(forms_of(reduction.module, target, options), reduction.arguments)

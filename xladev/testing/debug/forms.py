@@ -16,7 +16,7 @@ from xladev.testing.debug.assembly import Split, assembled, split
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ProgramForm:
     """A program after a step of its way.
 
     Attributes:
@@ -32,7 +32,7 @@ class Form:
 
 def forms_of(
     module: HloModule, target: CompileTarget, options: CompileOptions, hosts: Hosts = tuple
-) -> tuple[Form, ...]:
+) -> tuple[ProgramForm, ...]:
     """The program as given, and after each pass that changed it.
 
     The last passes are those that form kernels, if the platform leaves that to the SDK: in the
@@ -47,11 +47,11 @@ def forms_of(
     Raises:
         XladevError: a step failed, or nobody runs an instruction.
     """
-    forms = [Form("", module)]
+    forms = [ProgramForm("", module)]
 
     def watch(name: str, before: HloModule, after: HloModule) -> None:
         if after is not before:
-            forms.append(Form(name, after))
+            forms.append(ProgramForm(name, after))
 
     with instrumented(Instrumentation(watch=watch)):
         ready = prepare(module, target, options)
@@ -61,14 +61,16 @@ def forms_of(
     return (*forms, *_forms_by_pass(found, target, options))
 
 
-def _region_forms(region: HloModule, target: CompileTarget, options: CompileOptions) -> list[Form]:
+def _region_forms(
+    region: HloModule, target: CompileTarget, options: CompileOptions
+) -> list[ProgramForm]:
     """What one region becomes, by the backend's passes and those that form kernels."""
-    forms: list[Form] = []
+    forms: list[ProgramForm] = []
     is_forming = False
 
     def watch(name: str, before: HloModule, after: HloModule) -> None:
         if after is not before:
-            forms.append(Form(name, after, is_forming))
+            forms.append(ProgramForm(name, after, is_forming))
 
     compiler = target.compiler
     with instrumented(Instrumentation(watch=watch)), instrumented_by(options):
@@ -82,9 +84,11 @@ def _region_forms(region: HloModule, target: CompileTarget, options: CompileOpti
     return forms
 
 
-def _forms_by_pass(found: Split, target: CompileTarget, options: CompileOptions) -> Iterator[Form]:
+def _forms_by_pass(
+    found: Split, target: CompileTarget, options: CompileOptions
+) -> Iterator[ProgramForm]:
     """The whole program after each pass went through all regions of the platform."""
-    regions: list[list[Form]] = []
+    regions: list[list[ProgramForm]] = []
 
     def note(where: str, module: HloModule) -> HloModule:
         if where == target.name:
@@ -98,13 +102,15 @@ def _forms_by_pass(found: Split, target: CompileTarget, options: CompileOptions)
         done.add(name)
         now = iter([_latest(forms, done) for forms in regions])
 
-        def change(where: str, module: HloModule, now: Iterator[Form | None] = now) -> HloModule:
+        def change(
+            where: str, module: HloModule, now: Iterator[ProgramForm | None] = now
+        ) -> HloModule:
             form = next(now) if where == target.name else None
             return module if form is None else form.module
 
-        yield Form(name, assembled(found, change), has_kernels)
+        yield ProgramForm(name, assembled(found, change), has_kernels)
 
 
-def _latest(forms: Sequence[Form], done: set[str]) -> Form | None:
+def _latest(forms: Sequence[ProgramForm], done: set[str]) -> ProgramForm | None:
     """The last form by one of these passes; None if none of them changed anything."""
     return next((form for form in reversed(forms) if form.step in done), None)

@@ -19,7 +19,7 @@ from xladev.testing.debug.assembly import Split
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class InstructionPlacement:
     """Where one instruction runs.
 
     Attributes:
@@ -69,12 +69,12 @@ class CopiedValue:
     platform: str = ""
 
 
-def placements(record: CompileRecord | Split) -> tuple[Placement, ...]:
+def placements(record: CompileRecord | Split) -> tuple[InstructionPlacement, ...]:
     """Each instruction that runs and is no structure, in the order of the program."""
     return tuple(_places(record))
 
 
-def _places(record: CompileRecord | Split) -> Iterator[Placement]:
+def _places(record: CompileRecord | Split) -> Iterator[InstructionPlacement]:
     assignment = record.assignment
     homes = _homes(record)
     for computation in record.module.computations:
@@ -83,12 +83,12 @@ def _places(record: CompileRecord | Split) -> Iterator[Placement]:
             live = {i for step in steps for i in _instructions(step)}
             for i in filter(live.__contains__, computation.instructions):
                 why = assignment.reasons.get(i, "")
-                yield Placement(i, computation, assignment.devices[i], why)
+                yield InstructionPlacement(i, computation, assignment.devices[i], why)
         elif caller is not None:
             device = assignment.devices[caller]
             for i in computation.instructions:
                 if i.opcode not in STRUCTURAL_OPCODES:
-                    yield Placement(i, computation, device, f"with {caller.name}")
+                    yield InstructionPlacement(i, computation, device, f"with {caller.name}")
 
 
 def _instructions(step: Step) -> tuple[HloInstruction, ...]:

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from xladev.errors import XladevError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Array, Value
-from xladev.testing.debug.forms import Form
+from xladev.testing.debug.forms import ProgramForm
 from xladev.testing.differential import Finding, compare_results
 from xladev.testing.noise import evaluated
 
 
-def wrong_step(forms: Sequence[Form], arguments: Sequence[Value]) -> tuple[Form, Finding] | None:
+def wrong_step(
+    forms: Sequence[ProgramForm], arguments: Sequence[Value]
+) -> tuple[ProgramForm, Finding] | None:
     """The first form that means something else than the program as given; by bisection."""
     first = forms[0].module
     if any(shape.is_dynamic for p in first.entry.parameters for _, shape in p.shape.leaves()):

@@ -20,7 +20,7 @@ from xladev.compiler.plan.unplaced_steps import (
     access_of,
     placed,
 )
-from xladev.compiler.streams.stream_hazards import Access, Place
+from xladev.compiler.streams.stream_hazards import MemoryAccess, MemoryRange
 
 A, B, C = (VirtualBuffer(Space.SCRATCH, n, 8) for n in range(3))
 EMPTY = VirtualBuffer(Space.SCRATCH, 3, 0)
@@ -49,8 +49,8 @@ def together(buffer: VirtualBuffer) -> Slice:
     return Slice(Space.SCRATCH, 0, 64 * (buffer.index % 2), buffer.nbytes)
 
 
-def whole(buffer: VirtualBuffer) -> Place:
-    return Place(buffer, 0, 1)
+def whole(buffer: VirtualBuffer) -> MemoryRange:
+    return MemoryRange(buffer, 0, 1)
 
 
 def test_each_kind_of_step_is_placed() -> None:
@@ -91,11 +91,11 @@ def test_kernels_that_share_something_are_ordered() -> None:
 
 def test_an_access_has_what_is_read_and_written_and_shared() -> None:
     step: StraightStep = RunKernel(1, (read(A), read(EMPTY), written(A), written(B)), 0)
-    shared = Place("queue", 0, 1)
-    expected = Access((whole(A),), (whole(A), whole(B), shared))
+    shared = MemoryRange("queue", 0, 1)
+    expected = MemoryAccess((whole(A),), (whole(A), whole(B), shared))
     assert access_of(step, whole, SHARES) == expected
     copy: StraightStep = Copy(read(A), written(C))
-    assert access_of(copy, whole, SHARES) == Access((whole(A),), (whole(C),))
+    assert access_of(copy, whole, SHARES) == MemoryAccess((whole(A),), (whole(C),))
 
 
 def test_all_buffers_are_those_of_inner_steps_too() -> None:

@@ -13,14 +13,14 @@ from xladev.compiler.plan.kernel_plan import Copy, Loop, Parallel
 from xladev.compiler.plan.kernel_table import ProgramKernels, no_code
 from xladev.compiler.plan.memory_plan import plan_memory, total_nbytes
 from xladev.compiler.streams.concurrency import Concurrency
-from xladev.compiler.streams.stream_choice import Spread
-from xladev.compiler.streams.stream_hazards import Access, Place
+from xladev.compiler.streams.stream_choice import StreamSpread
+from xladev.compiler.streams.stream_hazards import MemoryAccess, MemoryRange
 from xladev.compiler.streams.stream_waits import Waits, check_order
 from xladev.errors import CompileError
 from xladev.hlo.text import parse_module
 from xladev.instrument import collect_decisions
 
-FORCED = Spread(4, is_forced=True, device=GPU)
+FORCED = StreamSpread(4, is_forced=True, device=GPU)
 CHAINS = """
 ENTRY e {
   x = f32[1000] parameter(0)
@@ -68,13 +68,13 @@ def check(plan, step, waits=None):
 
     def access(inner):
         if isinstance(inner, Copy):
-            return Access((place(inner.source),), (place(inner.destination),))
+            return MemoryAccess((place(inner.source),), (place(inner.destination),))
         read = len(plan.kernels[inner.kernel].operands)
         places = list(map(place, inner.buffers))
-        return Access(tuple(places[:read]), tuple(places[read:]))
+        return MemoryAccess(tuple(places[:read]), tuple(places[read:]))
 
     def place(s):
-        return Place((s.space, s.index), s.offset, s.offset + s.nbytes)
+        return MemoryRange((s.space, s.index), s.offset, s.offset + s.nbytes)
 
     found = Waits(step.waits, step.joins) if waits is None else waits
     check_order(list(map(access, step.steps)), step.streams, found)
@@ -135,7 +135,7 @@ def test_launches_that_share_a_librarys_memory_never_run_at_once():
     def lower(spec: KernelSpec) -> KernelCode:
         return KernelCode(spec.name, b"", shares="library")
 
-    shared = [Access((), (Place("library", 0, 1),))] * 8
+    shared = [MemoryAccess((), (MemoryRange("library", 0, 1),))] * 8
     assert not any(isinstance(s, Parallel) for s in spread(CHAINS, lower=lower).steps)
     (step,) = spread(CHAINS).steps
     with pytest.raises(CompileError, match="does not wait"):
@@ -151,7 +151,7 @@ def test_without_room_uses_of_memory_are_ordered():
 
 
 def test_nothing_changes_where_it_is_not_worth_it():
-    spread = Spread(4, is_forced=False, device=GPU)
+    spread = StreamSpread(4, is_forced=False, device=GPU)
     plan = plan_memory(parse_module(CHAINS), ProgramKernels(), spread=spread)
     alone = plan_memory(parse_module(CHAINS), ProgramKernels())
     assert (plan.steps, plan.scratch_nbytes) == (alone.steps, alone.scratch_nbytes)
@@ -159,7 +159,7 @@ def test_nothing_changes_where_it_is_not_worth_it():
 
 def test_decisions_say_why_one_stream_was_kept():
     with collect_decisions() as decisions:
-        plan = spread(CHAINS, Concurrency(Spread(4, is_forced=False, device=GPU)))
+        plan = spread(CHAINS, Concurrency(StreamSpread(4, is_forced=False, device=GPU)))
     assert not any(isinstance(step, Parallel) for step in plan.steps)
     ((step, name, why),) = decisions
     assert (step, name) == ("concurrency", "a")
@@ -167,7 +167,7 @@ def test_decisions_say_why_one_stream_was_kept():
 
 
 def test_decisions_say_how_much_memory_several_streams_would_take():
-    roomy = Spread(4, is_forced=False, device=replace(GPU, cores=10**6))
+    roomy = StreamSpread(4, is_forced=False, device=replace(GPU, cores=10**6))
     lines = ["x = f32[4000000] parameter(0)"]
     for chain in "abcd":
         lines.append(f"{chain}0 = f32[4000000] exponential(x)")

@@ -7,7 +7,7 @@ import pytest
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.kernel_compiler import spread_of
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.streams.stream_choice import LEAST_STEP_S, Spread, StepCost
+from xladev.compiler.streams.stream_choice import LEAST_STEP_S, StepCost, StreamSpread
 from xladev.errors import ArgumentError, OptionError
 from xladev.hlo.text import parse_module
 
@@ -19,8 +19,8 @@ GPU = DeviceDescription(
     compute_streams=4,
     replays_launches=True,
 )
-BESIDE = Spread(4, is_forced=False, device=GPU)
-FORCED = Spread(4, is_forced=True, device=GPU)
+BESIDE = StreamSpread(4, is_forced=False, device=GPU)
+FORCED = StreamSpread(4, is_forced=True, device=GPU)
 CHAINS = [(), (), (0,), (1,), (2,), (3,), (4, 5)]
 """Two chains of three steps, and one that needs both."""
 
@@ -103,8 +103,8 @@ ENTRY e {
 }""")
     _, product, _, moved, _ = module.entry.instructions
     device = replace(GPU, cores=2, compute_streams=2, peak_flops={"f32": 1e9})
-    shared = Spread(2, is_forced=False, device=device)
-    apart = Spread(2, is_forced=False, device=replace(device, streams_share_cores=False))
+    shared = StreamSpread(2, is_forced=False, device=device)
+    apart = StreamSpread(2, is_forced=False, device=replace(device, streams_share_cores=False))
     for spread, instruction, gains in (
         (shared, product, False),
         (apart, product, True),
@@ -119,7 +119,7 @@ def test_the_option_forces_streams_on_devices_that_have_them():
     assert spread_of(CompileOptions(streams=3), one) is None
     assert spread_of(CompileOptions(streams=1), GPU) is None
     assert spread_of(CompileOptions(), GPU) == BESIDE
-    assert spread_of(CompileOptions(streams=3), GPU) == Spread(3, True, GPU)
+    assert spread_of(CompileOptions(streams=3), GPU) == StreamSpread(3, True, GPU)
 
 
 def test_numbers_of_streams_are_checked():

@@ -4,17 +4,17 @@ import random
 
 import pytest
 
-from xladev.compiler.streams.stream_hazards import Access, Place, needs_of
+from xladev.compiler.streams.stream_hazards import MemoryAccess, MemoryRange, needs_of
 
-X, Y = Place("x", 0, 8), Place("y", 0, 8)
+X, Y = MemoryRange("x", 0, 8), MemoryRange("y", 0, 8)
 
 
 def reads(*places):
-    return Access(places, ())
+    return MemoryAccess(places, ())
 
 
 def writes(*places):
-    return Access((), places)
+    return MemoryAccess((), places)
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,15 @@ def writes(*places):
         ([writes(X), writes(X)], [(), (0,)]),
         ([reads(X), reads(X)], [(), ()]),
         ([writes(X), writes(Y)], [(), ()]),
-        ([writes(X), Access((X,), (X,)), reads(X)], [(), (0,), (1,)]),
-        ([writes(Place("x", 0, 4)), reads(Place("x", 4, 8))], [(), ()]),
-        ([writes(Place("x", 0, 5)), reads(Place("x", 4, 8))], [(), (0,)]),
-        ([writes(Place("x", 0, 4)), writes(Place("x", 4, 8)), reads(X)], [(), (), (0, 1)]),
+        ([writes(X), MemoryAccess((X,), (X,)), reads(X)], [(), (0,), (1,)]),
+        ([writes(MemoryRange("x", 0, 4)), reads(MemoryRange("x", 4, 8))], [(), ()]),
+        ([writes(MemoryRange("x", 0, 5)), reads(MemoryRange("x", 4, 8))], [(), (0,)]),
+        (
+            [writes(MemoryRange("x", 0, 4)), writes(MemoryRange("x", 4, 8)), reads(X)],
+            [(), (), (0, 1)],
+        ),
         ([writes(X), reads(X), reads(X), writes(X)], [(), (0,), (0,), (0, 1, 2)]),
-        ([writes(Place("x", 3, 3)), reads(X)], [(), ()]),
+        ([writes(MemoryRange("x", 3, 3)), reads(X)], [(), ()]),
     ],
 )
 def test_only_memory_in_common_orders(steps, needs):
@@ -40,9 +43,9 @@ def test_only_memory_in_common_orders(steps, needs):
 def random_access(rng):
     def place():
         start = rng.randrange(12)
-        return Place(rng.choice("ab"), start, start + rng.randrange(5))
+        return MemoryRange(rng.choice("ab"), start, start + rng.randrange(5))
 
-    return Access(
+    return MemoryAccess(
         tuple(place() for _ in range(rng.randrange(3))),
         tuple(place() for _ in range(rng.randrange(3))),
     )

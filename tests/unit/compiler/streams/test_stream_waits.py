@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.compiler.streams.test_stream_hazards import random_access, reads, writes
-from xladev.compiler.streams.stream_hazards import Place, needs_of
+from xladev.compiler.streams.stream_hazards import MemoryRange, needs_of
 from xladev.compiler.streams.stream_waits import START, Waits, check_order, fewest_waits
 from xladev.errors import CompileError
 
-X, Y = Place("x", 0, 8), Place("y", 0, 8)
+X, Y = MemoryRange("x", 0, 8), MemoryRange("y", 0, 8)
 
 
 def test_one_stream_waits_for_nothing():

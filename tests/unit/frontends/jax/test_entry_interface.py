@@ -6,8 +6,8 @@ import pytest
 from tests.tools.jax_child import run_jax
 from xladev.errors import UnsupportedError
 from xladev.frontends.jax.entry_interface import (
+    BufferPlacement,
     EntryInterface,
-    Place,
     logical_dims,
     minor_to_major,
     read_place,
@@ -27,14 +27,16 @@ ENTRY e {
   ROOT r = (f32[2,3], f32[2,3]) tuple(sum, x)
 }
 """
-TURNED = Place(order=(1, 0))
+TURNED = BufferPlacement(order=(1, 0))
 
 
 def test_attributes_say_where_things_lie() -> None:
-    assert read_place({}) == Place()
-    assert read_place({"mhlo.layout_mode": "{1,0}", "mhlo.memory_kind": "device"}) == Place()
-    assert read_place({"mhlo.layout_mode": "auto"}) == Place()
-    assert read_place({"mhlo.layout_mode": "{0,2,1}"}) == Place(order=(1, 2, 0))
+    assert read_place({}) == BufferPlacement()
+    assert (
+        read_place({"mhlo.layout_mode": "{1,0}", "mhlo.memory_kind": "device"}) == BufferPlacement()
+    )
+    assert read_place({"mhlo.layout_mode": "auto"}) == BufferPlacement()
+    assert read_place({"mhlo.layout_mode": "{0,2,1}"}) == BufferPlacement(order=(1, 2, 0))
     assert read_place({"mhlo.memory_kind": "pinned_host"}).kind == 1
     for wrong in ({"mhlo.layout_mode": "{1,0:T(8,128)}"}, {"mhlo.memory_kind": "drum"}):
         with pytest.raises(UnsupportedError):
@@ -49,7 +51,7 @@ def test_dims_in_memory_and_seen() -> None:
 
 def test_module_takes_and_gives_what_lies_in_memory() -> None:
     module = parse_module(TEXT)
-    interface = EntryInterface((TURNED, Place()), (Place(), TURNED))
+    interface = EntryInterface((TURNED, BufferPlacement()), (BufferPlacement(), TURNED))
     changed = with_places(module, interface)
     verify(changed)
     x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3), np.float32)

@@ -9,7 +9,7 @@ import pytest
 
 import xladev
 from tests.tools.jax_child import run_jax
-from xladev.frontends.jax.profiler import Session
+from xladev.frontends.jax.profiler import ProfilerSession
 from xladev.profiling.timeline.xspace import DEVICE_PLANE, HOST_PLANE
 
 pytestmark = pytest.mark.long
@@ -100,7 +100,7 @@ HOST_ONLY, DEVICES_ONLY, FULL = b"\x10\x02", b"\x18\x01", b"\x10\x02\x18\x01\x52
 def test_levels_choose_planes(options: bytes, host: bool, devices: bool) -> None:
     text = "HloModule m\nENTRY e { x = f32[] parameter(0)  ROOT y = f32[] add(x, x) }"
     program = xladev.compile(text.encode(), "cpu")
-    session, other = Session(options), Session(options)
+    session, other = ProfilerSession(options), ProfilerSession(options)
     program(np.float32(1)).numpy()
     assert other.stop() == b"", "one of them has it all"
     data = session.stop()

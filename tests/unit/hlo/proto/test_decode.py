@@ -12,7 +12,7 @@ from xladev.errors import ProtoError
 from xladev.hlo.proto.decode import MAX_DEPTH, decode
 from xladev.hlo.proto.encode import encode
 from xladev.hlo.proto.message import Message
-from xladev.hlo.proto.schema import ENUM_TYPES, MESSAGES, Kind
+from xladev.hlo.proto.schema import ENUM_TYPES, MESSAGES, FieldKind
 from xladev.hlo.proto.wire import varint
 
 MODULE = MESSAGES["HloModuleProto"]
@@ -39,9 +39,9 @@ def test_every_field_names_a_known_message_or_enum() -> None:
         assert len({f.number for f in message.fields.values()}) == len(message.fields)
         assert not {f.number for f in message.fields.values()} & message.ignored
         for field in message.fields.values():
-            if field.kind is Kind.MESSAGE:
+            if field.kind is FieldKind.MESSAGE:
                 assert field.type_name in MESSAGES
-            elif field.kind is Kind.ENUM:
+            elif field.kind is FieldKind.ENUM:
                 assert field.type_name in ENUM_TYPES
 
 

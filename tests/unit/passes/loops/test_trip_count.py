@@ -7,15 +7,15 @@ import pytest
 from tests.unit.passes.loops.sample_loops import counting
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.text import parse_module
-from xladev.passes.loops.loop import Loop
+from xladev.passes.loops.loop import KnownLoop
 from xladev.passes.loops.trip_count import trip_count
 
 MOST = 300
 
 
-def loop_of(text: str) -> Loop:
+def loop_of(text: str) -> KnownLoop:
     (found,) = (i for i in parse_module(text).entry.instructions if i.opcode == "while")
-    loop = Loop.of(found)
+    loop = KnownLoop.of(found)
     assert loop is not None
     return loop
 
@@ -84,7 +84,7 @@ def test_a_state_used_as_a_whole_is_not_seen_through() -> None:
         "ROOT u = (s32[], f32[2], f32[2], f32[2]) tuple(k, same, more_sum, changed)",
         "ROOT u = (s32[], f32[2], f32[2], f32[2]) opt-barrier(t)",
     )
-    assert Loop.of(_while(whole)) is None
+    assert KnownLoop.of(_while(whole)) is None
 
 
 def _while(text: str) -> HloInstruction:

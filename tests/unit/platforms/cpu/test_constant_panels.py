@@ -208,8 +208,8 @@ def test_all_ways_that_tuning_tries_read_panels(
 
 def calls_panels(compiled: Any) -> bool:
     (executable,) = compiled.program.executables
-    procedures = CpuPayload.from_bytes(executable.payload).procedures
-    return any("block.panels" in p.symbol for p in procedures)
+    microkernels = CpuPayload.from_bytes(executable.payload).microkernels
+    return any("block.panels" in p.symbol for p in microkernels)
 
 
 # What becomes of the constant

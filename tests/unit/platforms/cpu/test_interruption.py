@@ -14,7 +14,7 @@ from xladev.errors import InterruptionError
 from xladev.instrument.interruption import INTERRUPTED
 from xladev.platforms.cpu import interruption
 from xladev.platforms.cpu.interruption import POLL
-from xladev.platforms.cpu.native_door import door_text
+from xladev.platforms.cpu.native_fast_call import fast_call_text
 from xladev.platforms.cpu.payload import CpuPayload
 
 ENDLESS = 10**11
@@ -101,8 +101,8 @@ argument = text("ENTRY e { n = s64[] parameter(0)  x = f32[] parameter(1)"
 run = xladev.compile(argument.encode(), "cpu")
 last = np.array(10**11 - 3)
 expected = [float(run(last, x)) for _ in range(4)]
-assert run._door is not None
-print("through the door", *interrupt(run, np.array(0), x), flush=True)
+assert run._fast_call is not None
+print("by the fast call", *interrupt(run, np.array(0), x), flush=True)
 assert float(run(last, x)) == expected[0]
 before = xladev.devices("cpu")[0].memory_stats().nbytes_in_use
 y = xladev.compile(b"ENTRY e { p = f32[] parameter(0)  ROOT r = f32[] add(p, p) }", "cpu")(x)
@@ -124,7 +124,7 @@ def test_a_handler_that_raises_ends_loops_and_others_do_not() -> None:
         [sys.executable, "-c", ALARMS], capture_output=True, text=True, timeout=150, check=False,
         cwd=Path(__file__).parents[4],
     )  # fmt: skip
-    names = [*PROGRAMS, "through the door", "donated"]
+    names = [*PROGRAMS, "by the fast call", "donated"]
     expected = [f"{name} the third 3" for name in names] + ["ARGUMENT True"]
     assert done.stdout.splitlines() == expected, done.stderr
     assert done.returncode == 0
@@ -181,5 +181,5 @@ def test_values_are_those_of_loops_that_never_look() -> None:
     assert made.tobytes() == expected.tobytes()
 
 
-def test_the_door_knows_the_status() -> None:
-    assert f"i32 {INTERRUPTED}, label %interrupted" in door_text()
+def test_the_fast_call_knows_the_status() -> None:
+    assert f"i32 {INTERRUPTED}, label %interrupted" in fast_call_text()

@@ -1,4 +1,4 @@
-"""Procedures are compiled and linked once, and executables bring them where they are missing."""
+"""Microkernels are compiled and linked once, and executables bring them where they are missing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import compiler, engine, loaded_code, object_cache
 from xladev.platforms.cpu import library as library_module
 from xladev.platforms.cpu.library import Library
-from xladev.platforms.cpu.payload import CpuPayload, Procedure
+from xladev.platforms.cpu.payload import CpuPayload, MicrokernelCode
 
 
 @pytest.fixture(autouse=True)
 def nothing_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever lies beside the sources."""
-    monkeypatch.setattr(library_module, "shipped_procedures", lambda *_: {})
+    monkeypatch.setattr(library_module, "shipped_microkernels", lambda *_: {})
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Symbols of the procedures that LLVM compiled."""
+    """Symbols of the microkernels that LLVM compiled."""
     names: list[str] = []
 
     def compile_text(name: str, text: str, level: int) -> bytes:
@@ -69,11 +69,11 @@ def check(rows: int, options: CompileOptions | None = None) -> bytes:
 
 
 def test_products_of_all_sizes_share_one(library: Library, compiled: list[str]) -> None:
-    first = CpuPayload.from_bytes(check(48)).procedures
+    first = CpuPayload.from_bytes(check(48)).microkernels
     for rows in (50, 64, 33):
-        assert CpuPayload.from_bytes(check(rows)).procedures == first
-    procedures = [name for name in compiled if name != "script"]
-    assert procedures == [p.symbol for p in first] and len(first) == PROCEDURES
+        assert CpuPayload.from_bytes(check(rows)).microkernels == first
+    microkernels = [name for name in compiled if name != "bytecode"]
+    assert microkernels == [p.symbol for p in first] and len(first) == PROCEDURES
 
 
 def test_levels_of_optimization_have_their_own(library: Library, compiled: list[str]) -> None:
@@ -116,7 +116,7 @@ def test_a_full_disk_changes_nothing(
     check(48)
 
 
-def test_dumps_show_procedures_each_time(library: Library, tmp_path: Path) -> None:
+def test_dumps_show_microkernels_each_time(library: Library, tmp_path: Path) -> None:
     for number in range(2):
         check(48, CompileOptions(dump_to=str(tmp_path / str(number))))
         texts = [p.read_text() for p in (tmp_path / str(number)).glob("*.ll")]
@@ -124,7 +124,7 @@ def test_dumps_show_procedures_each_time(library: Library, tmp_path: Path) -> No
 
 
 def test_payloads_are_read_as_written() -> None:
-    payload = CpuPayload((b"ab", b""), (b"code", b"more"), True, (Procedure("p.q", b"\0x"),))
+    payload = CpuPayload((b"ab", b""), (b"code", b"more"), True, (MicrokernelCode("p.q", b"\0x"),))
     data = payload.to_bytes()
     assert CpuPayload.from_bytes(data) == payload
     for bad in (data[:12], data.replace(b"p.q", b"\xff\xff\xff")):
@@ -140,13 +140,13 @@ def test_modules_declare_what_they_are_given() -> None:
     for provided in ((), ("xladev.one",)):
         module = ModuleBuilder("m", provided=provided)
         b = module.function("f", VOID, [Parameter(PTR, "p")])
-        b.call_procedure("one", b.arguments, _store)
+        b.call_microkernel("one", b.arguments, _store)
         b.ret()
-        assert module.procedures() == ("xladev.one",)
+        assert module.microkernels() == ("xladev.one",)
         assert "declare void @xladev.one(ptr)" in module.part(["f"])
         assert ("define internal void @xladev.one(ptr" in str(module)) == (not provided)
     alone = ModuleBuilder("m").function("g", VOID, [Parameter(PTR, "p")])
-    alone.call_procedure("one", alone.arguments, _store)
+    alone.call_microkernel("one", alone.arguments, _store)
     alone.ret()
-    text = alone.module.procedure("xladev.one")
+    text = alone.module.microkernel("xladev.one")
     assert "define void @xladev.one(ptr" in text and "@g" not in text

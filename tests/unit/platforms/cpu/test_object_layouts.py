@@ -1,4 +1,4 @@
-"""Layouts are looked at: what is laid out otherwise is noticed, and then no door opens."""
+"""Layouts are looked at: what is laid out otherwise is noticed, and then no fast call is made."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sysconfig
 import numpy as np
 import pytest
 
-from tests.unit.platforms.cpu.door.samples import ADD, X, Y, opened, went_through
-from xladev.platforms.cpu import native_door, object_layouts
+from tests.unit.platforms.cpu.fast_call.samples import ADD, X, Y, opened, went_through
+from xladev.platforms.cpu import native_fast_call, object_layouts
 from xladev.platforms.cpu.object_layouts import UnknownLayout, field_offsets
 from xladev.runtime.array import DeviceArray
 
@@ -64,7 +64,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_other_interpreters_open_no_door(name, monkeypatch):
+def test_other_interpreters_open_no_fast_call(name, monkeypatch):
     monkeypatch.setattr(*OTHERS[name])
     with pytest.raises(UnknownLayout):
         field_offsets()
@@ -74,8 +74,8 @@ def test_calls_go_on_through_python_and_the_log_says_why(monkeypatch, caplog):
     def unknown() -> dict[str, int]:
         raise UnknownLayout("NumPy 9")
 
-    monkeypatch.setattr(native_door, "field_offsets", unknown)
-    monkeypatch.setattr(native_door, "_make", native_door._make.__wrapped__)
+    monkeypatch.setattr(native_fast_call, "field_offsets", unknown)
+    monkeypatch.setattr(native_fast_call, "_make", native_fast_call._make.__wrapped__)
     with caplog.at_level("INFO", "xladev.runtime"):
         result = opened(ADD, X, Y)(X, Y)
     assert not went_through(result)

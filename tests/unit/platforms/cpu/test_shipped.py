@@ -1,4 +1,4 @@
-"""Procedures that came compiled are used where they fit processor and code, and only there."""
+"""Microkernels that came compiled are used where they fit processor and code, and only there."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from xladev.platforms.cpu import ship as shipping
 from xladev.platforms.cpu.codegen.products import catalogue
 from xladev.platforms.cpu.engine import LoadedObject, target_traits
 from xladev.platforms.cpu.library import Library
-from xladev.platforms.cpu.native_door import DOOR_LEVEL, door_text
+from xladev.platforms.cpu.native_fast_call import FAST_CALL_LEVEL, fast_call_text
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import POOL_LEVEL, pool_text
 from xladev.platforms.cpu.ship import ship
-from xladev.platforms.cpu.shipped import LEVELS, OPTIMIZATION_LEVEL, shipped_procedures
+from xladev.platforms.cpu.shipped import LEVELS, OPTIMIZATION_LEVEL, shipped_microkernels
 
 PRODUCT = """HloModule m
 ENTRY e { a = f32[48,24] parameter(0)  b = f32[24,40] parameter(1)
@@ -48,9 +48,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 def test_what_was_shipped_is_not_compiled(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    found = shipped_procedures(target_traits(), OPTIMIZATION_LEVEL, folder)
+    found = shipped_microkernels(target_traits(), OPTIMIZATION_LEVEL, folder)
     fresh = Library()
-    monkeypatch.setattr(library, "shipped_procedures", lambda *_: dict(found))
+    monkeypatch.setattr(library, "shipped_microkernels", lambda *_: dict(found))
     monkeypatch.setattr(shipped, "FOLDER", folder)
     monkeypatch.setattr(object_cache, "compile_text", None)  # a call would be an error
     for where in (compiler, loaded_code):
@@ -70,17 +70,20 @@ def test_threads_and_calls_come_compiled(monkeypatch: pytest.MonkeyPatch, folder
     code = object_cache.cached_object("pool", text, POOL_LEVEL)
     assert code in path.read_bytes()
     assert LoadedObject("pool", code, ("xladev_parallel",)).address("xladev_parallel")
-    assert object_cache.cached_object("door", door_text(), DOOR_LEVEL) in path.read_bytes()
+    assert (
+        object_cache.cached_object("fast_call", fast_call_text(), FAST_CALL_LEVEL)
+        in path.read_bytes()
+    )
     assert shipped.shipped_object("pool", f"{text};", POOL_LEVEL) is None
     assert shipped.shipped_object("pool", text, POOL_LEVEL + 1) is None
 
 
 def test_nothing_is_shipped_for_other_levels_or_processors(folder: Path) -> None:
     traits = target_traits()
-    assert shipped_procedures(traits, OPTIMIZATION_LEVEL, folder)
-    assert not shipped_procedures(traits, OPTIMIZATION_LEVEL + 1, folder)
-    assert not shipped_procedures(replace(traits, vector_nbytes=8), OPTIMIZATION_LEVEL, folder)
-    assert not shipped_procedures(traits, OPTIMIZATION_LEVEL, folder / "absent")
+    assert shipped_microkernels(traits, OPTIMIZATION_LEVEL, folder)
+    assert not shipped_microkernels(traits, OPTIMIZATION_LEVEL + 1, folder)
+    assert not shipped_microkernels(replace(traits, vector_nbytes=8), OPTIMIZATION_LEVEL, folder)
+    assert not shipped_microkernels(traits, OPTIMIZATION_LEVEL, folder / "absent")
 
 
 @pytest.mark.parametrize("key", ["version", "stamp"])
@@ -93,14 +96,14 @@ def test_what_other_code_shipped_is_not_used(key: str, folder: Path, tmp_path: P
     text = json.dumps(facts).encode()
     changed = shipped._LENGTH.pack(len(text)) + text + data[8 + length :]
     (tmp_path / path.name).write_bytes(shipped.sealed(changed))
-    assert not shipped_procedures(target_traits(), OPTIMIZATION_LEVEL, tmp_path)
+    assert not shipped_microkernels(target_traits(), OPTIMIZATION_LEVEL, tmp_path)
 
 
 @pytest.mark.parametrize("kept", [0, 4, 40, -1])
 def test_a_damaged_file_counts_as_absent(kept: int, folder: Path, tmp_path: Path) -> None:
     (path,) = folder.iterdir()
     (tmp_path / path.name).write_bytes(path.read_bytes()[:kept])
-    assert not shipped_procedures(target_traits(), OPTIMIZATION_LEVEL, tmp_path)
+    assert not shipped_microkernels(target_traits(), OPTIMIZATION_LEVEL, tmp_path)
 
 
 def test_a_file_of_another_level_counts_as_absent(folder: Path, tmp_path: Path) -> None:
@@ -109,7 +112,7 @@ def test_a_file_of_another_level_counts_as_absent(folder: Path, tmp_path: Path) 
     data = shipped.packed({"f": b"code"}, other)
     assert shipped._unpacked(data, other)
     (tmp_path / path.name).write_bytes(data)
-    assert not shipped_procedures(target_traits(), OPTIMIZATION_LEVEL, tmp_path)
+    assert not shipped_microkernels(target_traits(), OPTIMIZATION_LEVEL, tmp_path)
 
 
 def test_features_of_each_level_are_those_of_what_it_is_compiled_for() -> None:
@@ -150,9 +153,9 @@ def test_the_catalogue_has_what_programs_want(result: str, operand: str, text: s
 ENTRY e {{ a = {operand} parameter(0)  b = {operand} parameter(1)
   c = f32[3,3,8,64] parameter(2)  ROOT r = {result} {text} }}""")
     payload = compile_for(program, "cpu").program.executables[0].payload
-    wanted = {p.symbol for p in CpuPayload.from_bytes(payload).procedures}
+    wanted = {p.symbol for p in CpuPayload.from_bytes(payload).microkernels}
     assert wanted
-    assert wanted <= set(module.procedures())
+    assert wanted <= set(module.microkernels())
 
 
 JAX_SORTS = [
@@ -185,8 +188,8 @@ region_0.1 {{
 ENTRY e {{ x = {dtype}[{size}] parameter(0)  i = s32[{size}] iota(), iota_dimension=0
   ROOT s = {results} sort({operands}), dimensions={{0}}, is_stable=true, to_apply=region_0.1 }}""")
     payload = compile_for(program, "cpu").program.executables[0].payload
-    wanted = {p.symbol for p in CpuPayload.from_bytes(payload).procedures}
+    wanted = {p.symbol for p in CpuPayload.from_bytes(payload).microkernels}
     kept = [text for text in shipping.programs() if f"{dtype}[" in text and "sort" in text]
     monkeypatch.setattr(shipping, "programs", lambda: iter(kept))
     modules = shipping._modules(LEVELS[0].compiled_for())
-    assert wanted <= {symbol for module in modules for symbol in module.procedures()}
+    assert wanted <= {symbol for module in modules for symbol in module.microkernels()}

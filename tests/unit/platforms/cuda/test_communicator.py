@@ -14,7 +14,7 @@ from xladev.platforms.cuda.communicator import CudaCommunicator
 from xladev.platforms.cuda.driver.emulated import EmulatedDriver, EmulatedStream
 from xladev.platforms.cuda.driver.interface import LibraryError, Share
 from xladev.platforms.cuda.executor import CudaExecutor
-from xladev.platforms.cuda.libraries.collectives import Collective
+from xladev.platforms.cuda.libraries.collectives import LibraryCollective
 from xladev.runtime.collectives.host_communicator import HostCommunicator
 from xladev.runtime.communicator import Participant
 
@@ -130,9 +130,9 @@ def test_ranks_that_disagree_are_told():
 @pytest.mark.parametrize(
     "wrong",
     [
-        Collective("all-reduce", "f8e4m3fn", 4),
-        Collective("all-reduce", "f32", 4, "xor"),
-        Collective("collective-broadcast", "u8", 4, root=SIZE),
+        LibraryCollective("all-reduce", "f8e4m3fn", 4),
+        LibraryCollective("all-reduce", "f32", 4, "xor"),
+        LibraryCollective("collective-broadcast", "u8", 4, root=SIZE),
     ],
 )
 def test_what_nccl_refuses(wrong):
@@ -147,7 +147,7 @@ def test_memory_is_checked():
     streams = [e.device.create_stream() for e in g.executors]
     memory = [e.device.allocate(8) for e in g.executors]
     shares = [Share(s, m.address, m.address) for s, m in zip(streams, memory, strict=True)]
-    g.group.enqueue(Collective("all-gather", "u8", 8), shares)
+    g.group.enqueue(LibraryCollective("all-gather", "u8", 8), shares)
     event = streams[0].record()
     event.synchronize()
     assert "no live allocation" in str(event.failure())

@@ -11,11 +11,11 @@ from tests.unit.runtime.null_device import NullEvent
 from xladev.errors import ExecutionError, PluginError
 from xladev.runtime.event import READY, CompletedEvent, Event
 from xladev.runtime.launch import definition_event
-from xladev.runtime.launch.definition_event import PEER_FAILED, DefinitionEvent, Failure
+from xladev.runtime.launch.definition_event import PEER_FAILED, DefinitionEvent, ExecutionFailure
 
 
 def failed(what="it broke"):
-    return Failure(ExecutionError(what), "null:0")
+    return ExecutionFailure(ExecutionError(what), "null:0")
 
 
 def reach(event, error=None):
@@ -92,7 +92,7 @@ def test_a_long_chain_is_no_deep_recursion(ask):
 
 
 def test_root_cause_is_preferred_to_a_peers_echo():
-    echo = Failure(ExecutionError("given up", code=PEER_FAILED), "null:0")
+    echo = ExecutionFailure(ExecutionError("given up", code=PEER_FAILED), "null:0")
     root = failed("root cause")
     events = [DefinitionEvent("null:0", failure=f) for f in (echo, root)]
     assert DefinitionEvent(upstream=events).error().what == "root cause"
@@ -243,7 +243,7 @@ def test_the_traceback_of_a_failure_is_kept_as_text():
     try:
         raise ExecutionError("it broke") from ValueError("driver bug")
     except ExecutionError as e:
-        event = DefinitionEvent("null:0", failure=Failure(e, "null:0"))
+        event = DefinitionEvent("null:0", failure=ExecutionFailure(e, "null:0"))
     with pytest.raises(ExecutionError) as info:
         event.check()
     (note,) = info.value.__notes__
@@ -257,7 +257,7 @@ def test_a_failure_that_ctrl_c_ended_on_its_way_says_nothing(log, monkeypatch):
     monkeypatch.setattr(definition_event, "_keep_traceback_as_text", _interrupted)
     with pytest.raises(KeyboardInterrupt):
         failed()
-    Failure.__new__(Failure)
+    ExecutionFailure.__new__(ExecutionFailure)
     gc.collect()
     assert told == []
     assert log.records == []

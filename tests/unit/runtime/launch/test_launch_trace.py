@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from tests.unit.runtime.null_device import Driver, NullStream, add_executable, null_device
-from xladev.compiler.plan.operations import Operation
+from xladev.compiler.plan.operations import TracedOperation
 from xladev.instrument import Trace, tracing
 from xladev.runtime.launch.launch_trace import COPY, LaunchTrace
 from xladev.runtime.launch.launchable import Launchable
 from xladev.runtime.stream import Reading, Stamp, SynchronousStream
 
 A = np.arange(4, dtype=np.float32)
-OPERATION = Operation("dot.1", "dot", "model/dot", "model.py:3", 8, 0, 96, ())
+OPERATION = TracedOperation("dot.1", "dot", "model/dot", "model.py:3", 8, 0, 96, ())
 
 
 class NullStamp(Stamp):

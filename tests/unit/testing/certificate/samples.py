@@ -9,14 +9,14 @@ from xladev.testing.certificate.installation import Backend
 from xladev.testing.certificate.levels import level_of
 from xladev.testing.certificate.must_pass import FILE, MustPass, list_text, read_must_pass
 from xladev.testing.certificate.verdict import coverage, cut_of
-from xladev.testing.conformance.status import Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus
 
-CHECK = Result("memory::copies", Status.PASS, tier=1, is_check=True)
-ADD = Result(
-    "elementwise::add-f32", Status.PASS, "add", "f32", 2, device_instructions=1, device_work=8
+CHECK = CaseResult("memory::copies", CaseStatus.PASS, tier=1, is_check=True)
+ADD = CaseResult(
+    "elementwise::add-f32", CaseStatus.PASS, "add", "f32", 2, device_instructions=1, device_work=8
 )
-DOT = Result(
-    "dot::dot-f32", Status.FALLBACK, "dot", "f32", 2,
+DOT = CaseResult(
+    "dot::dot-f32", CaseStatus.FALLBACK, "dot", "f32", 2,
     host_instructions=1, host_work=24, fallbacks=("d (dot) runs on cpu: no dot",),
 )  # fmt: skip
 RESULTS = (CHECK, ADD, DOT)
@@ -29,15 +29,15 @@ BACKEND = Backend(
 )  # fmt: skip
 
 
-def by_id(results: Iterable[Result]) -> dict[str, Result]:
+def by_id(results: Iterable[CaseResult]) -> dict[str, CaseResult]:
     return {r.id: r for r in results}
 
 
-def with_status(result: Result, status: Status) -> Result:
+def with_status(result: CaseResult, status: CaseStatus) -> CaseResult:
     return replace(result, status=status)
 
 
-def suite(folder: Path, results: Iterable[Result] = RESULTS) -> MustPass:
+def suite(folder: Path, results: Iterable[CaseResult] = RESULTS) -> MustPass:
     """A folder that holds one file of cases and the list of these."""
     folder.mkdir(exist_ok=True)
     (folder / "elementwise.py").write_text('"""Cases."""\nCASES = ()\n')
@@ -61,7 +61,7 @@ def certificate(must_pass: MustPass, level: int = 2, report_sha256: str = "0") -
         seed=0,
         tighten=1.0,
         declarations={"unsupported": [], "expected_failure": [], "waiver": []},
-        counts={s.value: sum(r.status is s for r in chosen) for s in Status},
+        counts={s.value: sum(r.status is s for r in chosen) for s in CaseStatus},
         coverage=found,
         results={r.id: r.status.value for r in chosen},
         cut=cut_of(by_id(chosen)),

@@ -6,16 +6,18 @@ from tests.unit.testing.certificate.samples import ADD, BACKEND, CHECK, DOT, RES
 from xladev.testing.certificate.advice import next_steps
 from xladev.testing.certificate.levels import LEVELS, level_of
 from xladev.testing.certificate.verdict import coverage
-from xladev.testing.conformance.status import Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus
 
 
-def steps(reached: int, *, tier: int, results: tuple[Result, ...] = RESULTS, ran: int = 0) -> list:
+def steps(
+    reached: int, *, tier: int, results: tuple[CaseResult, ...] = RESULTS, ran: int = 0
+) -> list:
     backend = replace(BACKEND, tier=tier)
     level, last = level_of(reached), level_of(ran or reached)
     return list(next_steps(backend, level, last, by_id(results), coverage(results)))
 
 
-def many_on_the_host(count: int) -> tuple[Result, ...]:
+def many_on_the_host(count: int) -> tuple[CaseResult, ...]:
     return (CHECK, ADD, *(replace(DOT, id=f"dot::{n}", host_work=0) for n in range(count)))
 
 
@@ -54,7 +56,7 @@ def test_a_run_of_level_1_says_nothing_of_coverage() -> None:
 
 
 def test_a_level_that_failed_is_not_recommended_again() -> None:
-    failed = (CHECK, ADD, replace(DOT, status=Status.FAIL))
+    failed = (CHECK, ADD, replace(DOT, status=CaseStatus.FAIL))
     assert steps(2, tier=4, results=failed, ran=3) == []
 
 

@@ -17,10 +17,10 @@ from tests.unit.testing.certificate.samples import (
 from xladev.errors import UsageError
 from xladev.testing.certificate.levels import level_of
 from xladev.testing.certificate.verdict import coverage, level_reached, objections
-from xladev.testing.conformance.status import Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus
 
 
-def against(level: int, results: tuple[Result, ...], folder: Path) -> list[str]:
+def against(level: int, results: tuple[CaseResult, ...], folder: Path) -> list[str]:
     must_pass = suite(folder)
     return list(objections(level_of(level), by_id(results), must_pass, coverage(results)))
 
@@ -33,15 +33,15 @@ def test_coverage_counts_programs_and_work_but_no_checks() -> None:
 
 
 def test_every_case_with_a_right_result_is_counted_once() -> None:
-    idle = Result("first_steps::constant", Status.PASS, tier=1)
-    waived = replace(ADD, id="a::waived", status=Status.WAIVED)
-    wrong = (with_status(CHECK, Status.FAIL), with_status(DOT, Status.UNSUPPORTED))
+    idle = CaseResult("first_steps::constant", CaseStatus.PASS, tier=1)
+    waived = replace(ADD, id="a::waived", status=CaseStatus.WAIVED)
+    wrong = (with_status(CHECK, CaseStatus.FAIL), with_status(DOT, CaseStatus.UNSUPPORTED))
     found = coverage([*RESULTS, idle, waived, *wrong])
     assert (found.checks, found.idle, found.programs_on_device, found.programs) == (1, 1, 2, 3)
 
 
 def test_a_wrong_program_covers_nothing() -> None:
-    found = coverage([with_status(ADD, Status.FAIL), DOT])
+    found = coverage([with_status(ADD, CaseStatus.FAIL), DOT])
     assert (found.programs_on_device, found.work_on_device) == (0, 0)
 
 
@@ -52,7 +52,7 @@ def test_fallbacks_pass_where_something_ran_on_the_device(tmp_path: Path) -> Non
 
 
 def test_a_run_of_fallbacks_alone_is_level_1(tmp_path: Path) -> None:
-    add = Result(ADD.id, Status.FALLBACK, "add", "f32", 2, host_instructions=1, host_work=8,
+    add = CaseResult(ADD.id, CaseStatus.FALLBACK, "add", "f32", 2, host_instructions=1, host_work=8,
                  fallbacks=("a (add) runs on cpu: no compiler",))  # fmt: skip
     results = (CHECK, add, DOT)
     assert against(2, results, tmp_path) == [
@@ -63,15 +63,16 @@ def test_a_run_of_fallbacks_alone_is_level_1(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "status", [Status.FAIL, Status.ERROR, Status.UNSUPPORTED, Status.EXPECTED_FAILURE]
+    "status",
+    [CaseStatus.FAIL, CaseStatus.ERROR, CaseStatus.UNSUPPORTED, CaseStatus.EXPECTED_FAILURE],
 )
-def test_a_case_that_does_not_pass_is_named(status: Status, tmp_path: Path) -> None:
+def test_a_case_that_does_not_pass_is_named(status: CaseStatus, tmp_path: Path) -> None:
     found = against(1, (with_status(CHECK, status), ADD, DOT), tmp_path)
     assert found == [f"1 case (memory::copies) {status.value}"]
 
 
 def test_too_few_devices_stand_against_level_6_alone(tmp_path: Path) -> None:
-    few = replace(CHECK, status=Status.UNSUPPORTED, declared=True)
+    few = replace(CHECK, status=CaseStatus.UNSUPPORTED, declared=True)
     assert against(1, (few, ADD, DOT), tmp_path) == []
     found = against(6, (replace(few, tier=6),), tmp_path)
     assert "1 case (memory::copies) unsupported" in found

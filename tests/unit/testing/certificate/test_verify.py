@@ -17,7 +17,7 @@ from xladev.testing.certificate.levels import level_of
 from xladev.testing.certificate.plugin_files import PluginFiles
 from xladev.testing.certificate.statement import statement_text
 from xladev.testing.certificate.suite_run import Request, SuiteRun
-from xladev.testing.conformance.status import Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_coverage_below_the_floor_is_refused(made: Certificate, tmp_path: Path) 
         verify.verify_file(written(nothing, tmp_path))
 
 
-def with_report(made: Certificate, folder: Path, *results: Result) -> Certificate:
+def with_report(made: Certificate, folder: Path, *results: CaseResult) -> Certificate:
     """The certificate with a report beside it, whose hash it knows."""
     found = {"cases": [r.to_json() for r in results], "declarations": {}}
     report = folder / "conformance.json"
@@ -98,13 +98,13 @@ def test_the_report_beside_it_must_be_its_own(made: Certificate, tmp_path: Path)
     "results",
     [
         (samples.CHECK, samples.ADD),
-        (samples.CHECK, samples.ADD, samples.with_status(samples.DOT, Status.FAIL)),
+        (samples.CHECK, samples.ADD, samples.with_status(samples.DOT, CaseStatus.FAIL)),
         (samples.CHECK, replace(samples.ADD, device_work=9), samples.DOT),
         (),
     ],
 )
 def test_a_report_that_says_otherwise_is_noticed_behind_a_fitting_hash(
-    results: tuple[Result, ...], made: Certificate, tmp_path: Path
+    results: tuple[CaseResult, ...], made: Certificate, tmp_path: Path
 ) -> None:
     other = with_report(made, tmp_path, *results)
     with pytest.raises(FormatError, match="other results or another coverage"):
@@ -148,8 +148,8 @@ def test_a_sample_finds_what_does_not_hold(
     def run(request: Request) -> SuiteRun:
         asked.append(request)
         found = samples.by_id(samples.RESULTS)
-        found["memory::copies"] = samples.with_status(samples.CHECK, Status.FAIL)
-        found["dot::dot-f32"] = samples.with_status(samples.DOT, Status.PASS)
+        found["memory::copies"] = samples.with_status(samples.CHECK, CaseStatus.FAIL)
+        found["dot::dot-f32"] = samples.with_status(samples.DOT, CaseStatus.PASS)
         del found["elementwise::add-f32"]
         return SuiteRun({c: r for c, r in found.items() if c in request.cases}, {}, Path())
 

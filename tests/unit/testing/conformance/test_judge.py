@@ -16,7 +16,7 @@ from xladev.testing.conformance.collection import failure_text
 from xladev.testing.conformance.judge import Judge
 from xladev.testing.conformance.report import report_data, write_report
 from xladev.testing.conformance.settings import Settings
-from xladev.testing.conformance.status import Difference, Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus, Difference
 from xladev.testing.conformance.summary import next_step, succeeded, summary_lines
 from xladev.testing.conformance.waivers import Declarations, Entry
 from xladev.testing.wire import pack
@@ -50,7 +50,7 @@ def problem(kind: str) -> Outcome:
     return Outcome(Ending.OK, pack({"problem": "what happened", "kind": kind}))
 
 
-def verdict(outcome: Outcome, case: Case = CASE, **settings: object) -> Result:
+def verdict(outcome: Outcome, case: Case = CASE, **settings: object) -> CaseResult:
     judge = Judge(Backend(outcome), Settings("npu", **settings))  # type: ignore[arg-type]
     return judge.judge(case, NAME)
 
@@ -67,44 +67,44 @@ FAR = answer(np.exp(X) * np.float32(1 + 1e-5))
 @pytest.mark.parametrize(
     ("outcome", "settings", "status"),
     [
-        (RIGHT, {}, Status.PASS),
-        (answer(-X, ("negate.1 (negate) runs on cpu: not yet",)), {}, Status.FALLBACK),
-        (WRONG, {}, Status.FAIL),
-        (answer(-X.astype(np.float64)), {}, Status.FAIL),
-        (answer(-X[:2]), {}, Status.FAIL),
-        (Outcome(Ending.CRASH, detail="killed by SIGSEGV"), {}, Status.FAIL),
-        (Outcome(Ending.TIMEOUT), {}, Status.FAIL),
-        (Outcome(Ending.ERROR, detail="cannot import"), {}, Status.ERROR),
-        (problem("error"), {}, Status.FAIL),
-        (problem("unsupported"), {}, Status.FAIL),
-        (problem("not-offered"), {}, Status.UNSUPPORTED),
-        (problem("unsupported"), declared("unsupported"), Status.UNSUPPORTED),
-        (WRONG, declared("expected_failures"), Status.EXPECTED_FAILURE),
-        (RIGHT, declared("expected_failures"), Status.FAIL),
-        (WRONG, declared("waivers", float("inf")), Status.WAIVED),
-        (WRONG, declared("waivers", 2.0), Status.FAIL),
-        (RIGHT, declared("unsupported"), Status.PASS),
+        (RIGHT, {}, CaseStatus.PASS),
+        (answer(-X, ("negate.1 (negate) runs on cpu: not yet",)), {}, CaseStatus.FALLBACK),
+        (WRONG, {}, CaseStatus.FAIL),
+        (answer(-X.astype(np.float64)), {}, CaseStatus.FAIL),
+        (answer(-X[:2]), {}, CaseStatus.FAIL),
+        (Outcome(Ending.CRASH, detail="killed by SIGSEGV"), {}, CaseStatus.FAIL),
+        (Outcome(Ending.TIMEOUT), {}, CaseStatus.FAIL),
+        (Outcome(Ending.ERROR, detail="cannot import"), {}, CaseStatus.ERROR),
+        (problem("error"), {}, CaseStatus.FAIL),
+        (problem("unsupported"), {}, CaseStatus.FAIL),
+        (problem("not-offered"), {}, CaseStatus.UNSUPPORTED),
+        (problem("unsupported"), declared("unsupported"), CaseStatus.UNSUPPORTED),
+        (WRONG, declared("expected_failures"), CaseStatus.EXPECTED_FAILURE),
+        (RIGHT, declared("expected_failures"), CaseStatus.FAIL),
+        (WRONG, declared("waivers", float("inf")), CaseStatus.WAIVED),
+        (WRONG, declared("waivers", 2.0), CaseStatus.FAIL),
+        (RIGHT, declared("unsupported"), CaseStatus.PASS),
     ],
 )
-def test_verdict(outcome: Outcome, settings: dict[str, object], status: Status) -> None:
+def test_verdict(outcome: Outcome, settings: dict[str, object], status: CaseStatus) -> None:
     assert verdict(outcome, **settings).status is status
 
 
 def test_tolerance_comes_from_the_opcode_and_can_be_tightened_or_waived() -> None:
-    assert verdict(ONE_ULP, EXP).status is Status.PASS
-    assert verdict(ONE_ULP, EXP, tighten=1e-3).status is Status.FAIL
-    assert verdict(FAR, EXP).status is Status.FAIL
-    assert verdict(FAR, EXP, **declared("waivers", 100.0)).status is Status.WAIVED
+    assert verdict(ONE_ULP, EXP).status is CaseStatus.PASS
+    assert verdict(ONE_ULP, EXP, tighten=1e-3).status is CaseStatus.FAIL
+    assert verdict(FAR, EXP).status is CaseStatus.FAIL
+    assert verdict(FAR, EXP, **declared("waivers", 100.0)).status is CaseStatus.WAIVED
 
 
 def test_written_results_count_whatever_the_evaluator_says() -> None:
     other = replace(CASE, expected=(X,))
-    assert verdict(answer(X), other).status is Status.PASS
-    assert verdict(RIGHT, other).status is Status.FAIL
+    assert verdict(answer(X), other).status is CaseStatus.PASS
+    assert verdict(RIGHT, other).status is CaseStatus.FAIL
 
 
 def test_a_fault_of_the_suite_is_an_error() -> None:
-    assert verdict(RIGHT, replace(CASE, program="no HLO")).status is Status.ERROR
+    assert verdict(RIGHT, replace(CASE, program="no HLO")).status is CaseStatus.ERROR
 
 
 def test_a_failure_is_saved_with_a_command(tmp_path: Path) -> None:
@@ -138,15 +138,17 @@ def test_the_line_of_an_error_has_its_reason(tmp_path: Path) -> None:
     assert line in write_report(tmp_path, [found], Settings("npu"))[1].read_text()
 
 
-def results() -> list[Result]:
+def results() -> list[CaseResult]:
     difference = Difference(0, 1, 3, 9, (0, 2), "0", "<1>", 1e-6, "zero where wrong")
     return [
-        Result("a::pass", Status.PASS, "negate", "f32"),
-        Result(
-            "a::host", Status.FALLBACK, "abs", "f32", fallbacks=("x (abs) runs on cpu: no abs",)
+        CaseResult("a::pass", CaseStatus.PASS, "negate", "f32"),
+        CaseResult(
+            "a::host", CaseStatus.FALLBACK, "abs", "f32", fallbacks=("x (abs) runs on cpu: no abs",)
         ),
-        Result("a::fail", Status.FAIL, "add", "f32", detail=str(difference), difference=difference),
-        Result("m::copy", Status.UNSUPPORTED, tier=1, detail="no memory"),
+        CaseResult(
+            "a::fail", CaseStatus.FAIL, "add", "f32", detail=str(difference), difference=difference
+        ),
+        CaseResult("m::copy", CaseStatus.UNSUPPORTED, tier=1, detail="no memory"),
     ]
 
 
@@ -161,7 +163,7 @@ def test_a_run_succeeds_only_if_something_was_computed() -> None:
 
 def test_results_survive_json() -> None:
     for result in results():
-        assert Result.from_json(json.loads(json.dumps(result.to_json()))) == result
+        assert CaseResult.from_json(json.loads(json.dumps(result.to_json()))) == result
 
 
 def test_the_summary_says_what_to_do_next() -> None:
@@ -209,7 +211,7 @@ def test_reports_show_everything(tmp_path: Path) -> None:
 
 def test_a_success_says_how_much_of_it_was_the_devices(tmp_path: Path) -> None:
     good = [r for r in results() if r.status.is_good]
-    extra = Result("a::other", Status.PASS, "abs", "f32")
+    extra = CaseResult("a::other", CaseStatus.PASS, "abs", "f32")
     page = Page(write_report(tmp_path, [*good, extra], Settings("npu"))[2].read_text())
     assert "passed, 67% on the device alone" in page.text
     assert "1/2" in page.text, "one of two cases of the cell ran on the host"

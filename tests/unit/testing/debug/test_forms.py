@@ -17,14 +17,14 @@ from xladev.compiler.partition.assignment import CompileTarget
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
 from xladev.hlo.verifier import verify
-from xladev.testing.debug.forms import Form, forms_of
+from xladev.testing.debug.forms import ProgramForm, forms_of
 from xladev.testing.debug.placement import kernels
 
 CLOSE = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)
 """A product may sum in another order after passes."""
 
 
-def forms_for(module: HloModule, seed: int, options: CompileOptions) -> tuple[Form, ...]:
+def forms_for(module: HloModule, seed: int, options: CompileOptions) -> tuple[ProgramForm, ...]:
     compiler = Partial(seed)
     return forms_of(module, CompileTarget("partial", compiler, compiler.describe()), options)
 

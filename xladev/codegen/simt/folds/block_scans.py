@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xladev.codegen.folds import Fold
 from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.reductions import Reduction
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element
 from xladev.codegen.simt.exchanges import shuffled
@@ -11,13 +11,13 @@ from xladev.codegen.simt.launch_plan import BLOCK
 from xladev.codegen.simt.primitives import barrier, shared_memory
 
 
-def block_scan_nbytes(fold: Fold, subgroup: int) -> int:
+def block_scan_nbytes(fold: Reduction, subgroup: int) -> int:
     """Shared memory of `block_scan`."""
     return BLOCK // subgroup * max(1, fold.dtype.host_nbytes)
 
 
 def block_scan(
-    b: FunctionBuilder, fold: Fold, value: Value, tid: Value, subgroup: int
+    b: FunctionBuilder, fold: Reduction, value: Value, tid: Value, subgroup: int
 ) -> tuple[Value, Value]:
     """What all threads before this one have, and what all of the block have.
 
@@ -45,7 +45,7 @@ def block_scan(
 
 
 def _subgroup_scan(
-    b: FunctionBuilder, fold: Fold, value: Value, tid: Value, subgroup: int
+    b: FunctionBuilder, fold: Reduction, value: Value, tid: Value, subgroup: int
 ) -> tuple[Value, Value]:
     """As `block_scan`, of a sub-group: neighbours, then pairs of neighbours, and so on.
 

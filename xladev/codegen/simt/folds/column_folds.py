@@ -10,10 +10,10 @@ from functools import partial
 
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter
-from xladev.codegen.folds import Fold
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import Value
+from xladev.codegen.reductions import Reduction
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element
 from xladev.codegen.simt.folds.fold_plans import FoldPlan, fold_plan, splits_of
@@ -84,7 +84,7 @@ class ColumnFold:
             found.append(found[-1] + BLOCK * self.lanes * max(1, fold.dtype.host_nbytes))
         return tuple(found)
 
-    def alignment(self, fold: Fold) -> int:
+    def alignment(self, fold: Reduction) -> int:
         """Of what a thread keeps in shared memory, in bytes."""
         return min(16, self.lanes * max(1, fold.dtype.host_nbytes))
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import prod
 
 from xladev.codegen.elemental.vectors import is_row_major
-from xladev.codegen.folds import Fold, fold_of
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.reductions import Reduction, reduction_of
 from xladev.hlo.ir import HloInstruction
 
 BLOCKS_WANTED = 528
@@ -33,7 +33,7 @@ class FoldPlan:
         folded: dimensions that are folded.
     """
 
-    folds: tuple[Fold, ...]
+    folds: tuple[Reduction, ...]
     numbers: tuple[int, ...]
     stores: tuple[tuple[HloInstruction, int], ...]
     dims: tuple[int, ...]
@@ -93,7 +93,7 @@ def fold_plan(spec: KernelSpec) -> FoldPlan | None:
     if not reduces or not reduces[0].shape.is_array or not reduces[0].operands[0].shape.size:
         return None
     dims, folded = reduces[0].operands[0].shape.dims, tuple(sorted(reduces[0]["dimensions"]))
-    folds = [fold_of(i) for i in reduces]
+    folds = [reduction_of(i) for i in reduces]
     if not all(is_foldable(i, dims, folded) for i in reduces):
         return None
     stores = tuple((i, n) for n, i in enumerate(roots) if i.opcode != "reduce")
@@ -105,7 +105,7 @@ def fold_plan(spec: KernelSpec) -> FoldPlan | None:
 
 def is_foldable(i: HloInstruction, dims: Sequence[int], folded: Sequence[int]) -> bool:
     """True for a reduce of such an array over such dimensions that may go in any order."""
-    if fold_of(i) is None or not i.shape.is_array:
+    if reduction_of(i) is None or not i.shape.is_array:
         return False
     operand = i.operands[0].shape
     same = operand.dims == tuple(dims) and tuple(sorted(i["dimensions"])) == tuple(folded)

@@ -14,11 +14,11 @@ from math import prod
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter
-from xladev.codegen.folds import Fold, fold_of
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.reductions import Reduction, reduction_of
 from xladev.codegen.row_program import Phase, RowProgram, row_program
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.codegen.simt.exchanges import over_block, over_subgroup, slots_nbytes
@@ -200,7 +200,7 @@ class _Thread:
 
     def _fold(self, phase: Phase, slot: int) -> None:
         """One pass: what the row's threads fold together is known to each of them."""
-        folds = [f for i in phase.folds if (f := fold_of(i)) is not None]
+        folds = [f for i in phase.folds if (f := reduction_of(i)) is not None]
         parts = self._own(folds)
         width = min(self.plan.threads, self.plan.subgroup)
         totals = [over_subgroup(self.b, f, p, width) for f, p in zip(folds, parts, strict=True)]
@@ -212,7 +212,7 @@ class _Thread:
             folded = fold.rounded(self.b, fold.combine(self.b, start, total))
             self.scalars[fold.reduce] = (folded,)
 
-    def _own(self, folds: Sequence[Fold]) -> list[Value]:
+    def _own(self, folds: Sequence[Reduction]) -> list[Value]:
         """What this thread folds of its own elements."""
         held = [fold.start(self.lanes) for fold in folds]
         if self.is_held:
@@ -229,7 +229,9 @@ class _Thread:
             held = list(loop.values)
         return [self._over_lanes(f, v) for f, v in zip(folds, held, strict=True)]
 
-    def _combined(self, folds: Sequence[Fold], held: Sequence[Value], place: _Place) -> list[Value]:
+    def _combined(
+        self, folds: Sequence[Reduction], held: Sequence[Value], place: _Place
+    ) -> list[Value]:
         after: list[Value] = []
         for fold, value in zip(folds, held, strict=True):
             new = real_of(self.e.element(fold.reduce.operands[0], place.index), "a fold")
@@ -238,7 +240,7 @@ class _Thread:
             after.append(fold.combine(self.b, value, new))
         return after
 
-    def _over_lanes(self, fold: Fold, value: Value) -> Value:
+    def _over_lanes(self, fold: Reduction, value: Value) -> Value:
         if self.lanes == 1:
             return value
         parts = [self.b.extract(value, n) for n in range(self.lanes)]

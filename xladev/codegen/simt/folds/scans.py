@@ -14,11 +14,11 @@ from functools import partial
 from math import prod
 
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, is_row_major
-from xladev.codegen.folds import Fold, fold_of
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import I64, Value, vector
+from xladev.codegen.reductions import Reduction, reduction_of
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element
 from xladev.codegen.simt.exchanges import over_block, over_subgroup, slots_nbytes
@@ -50,7 +50,7 @@ class RowScan:
         backwards: whether from the last element to the first.
     """
 
-    fold: Fold
+    fold: Reduction
     axis: int
     backwards: bool
 
@@ -125,7 +125,7 @@ def scan_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     return KernelKind("scan in parts", stages, scan.rows * scan.parts * _nbytes(scan.fold))
 
 
-def _nbytes(fold: Fold) -> int:
+def _nbytes(fold: Reduction) -> int:
     return max(1, fold.dtype.host_nbytes)
 
 
@@ -134,7 +134,7 @@ def row_scan(i: HloInstruction) -> RowScan | None:
 
     What it starts with, which stands for elements outside of the row, must change none.
     """
-    fold = fold_of(i) if i.opcode == "reduce-window" else None
+    fold = reduction_of(i) if i.opcode == "reduce-window" else None
     if fold is None or i.operands[1].opcode != "constant" or not i.shape.size:
         return None
     if i.operands[1]["literal"].value != fold.identity or i.shape.is_dynamic:
@@ -245,7 +245,7 @@ def _guarded(t: ThreadBuild, scan: RowScan, row: Value, place: Value, end: Value
 
 def _along(
     t: ThreadBuild,
-    fold: Fold,
+    fold: Reduction,
     held: int,
     load: Load,
     store: Store,

@@ -18,8 +18,8 @@ from xladev.passes.expansions.linalg.qr import reflector
 from xladev.passes.expansions.linalg.schur import (
     EXCEPTIONAL,
     MAX_SWEEPS_PER_ROW,
+    Rotation,
     Schur,
-    Turn,
     Window,
     columns_turned,
     hessenberg_q,
@@ -216,7 +216,7 @@ def _block(e: Emitter, t: Value, k: Value) -> tuple[Value, Value, Value, Value]:
     return a, b, c, d
 
 
-def _standard_turn(e: Emitter, t: Value, k: Value) -> tuple[Turn, Value]:
+def _standard_turn(e: Emitter, t: Value, k: Value) -> tuple[Rotation, Value]:
     """The rotation for the block at row k, and whether its eigenvalues are real."""
     a, b, c, d = _block(e, t, k)
     half = e.multiply(e.subtract(a, d), 0.5)
@@ -228,7 +228,7 @@ def _standard_turn(e: Emitter, t: Value, k: Value) -> tuple[Turn, Value]:
     level = _turn_of(e, *_levelling(e, half, e.add(b, c)))
     turn = [e.select(real, x, y) for x, y in zip(split, level, strict=True)]
     idle = e.compare("EQ", c, 0)
-    return Turn(e.select(idle, 1, turn[0]), e.select(idle, 0, turn[1])), real
+    return Rotation(e.select(idle, 1, turn[0]), e.select(idle, 0, turn[1])), real
 
 
 def _levelling(e: Emitter, half: Value, sum_: Value) -> tuple[Value, Value]:
@@ -245,14 +245,14 @@ def _levelling(e: Emitter, half: Value, sum_: Value) -> tuple[Value, Value]:
     return e.select(level, 1, cosine), e.select(level, 0, turned)
 
 
-def _turn_of(e: Emitter, x: Value, y: Value) -> Turn:
+def _turn_of(e: Emitter, x: Value, y: Value) -> Rotation:
     """The rotation along (x, y); none if both are zero."""
     scale = mx.power_of_two_near(e, e.op("maximum", mx.magnitude(e, x), mx.magnitude(e, y)))
     x, y = e.divide(x, scale), e.divide(y, scale)
     length = e.op("sqrt", e.add(e.multiply(x, x), e.multiply(y, y)))
     idle = e.compare("EQ", length, 0)
     safe = e.select(idle, 1, length)
-    return Turn(e.select(idle, 1, e.divide(x, safe)), e.divide(y, safe))
+    return Rotation(e.select(idle, 1, e.divide(x, safe)), e.divide(y, safe))
 
 
 def _exact_block(e: Emitter, t: Value, real: Value, k: Value) -> Value:

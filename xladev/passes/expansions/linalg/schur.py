@@ -166,14 +166,14 @@ def _sweep(e: Emitter, t: Value, qh: Value, shift: Value, window: Window) -> tup
     return t, qh
 
 
-class Turn(NamedTuple):
+class Rotation(NamedTuple):
     """[[c, s], [-conj(s), c]], both of the matrices' type, ``[batch]``; c is real."""
 
     c: Value
     s: Value
 
 
-def _chase(e: Emitter, t: Value, shift: Value, window: Window, k: Value) -> Turn:
+def _chase(e: Emitter, t: Value, shift: Value, window: Window, k: Value) -> Rotation:
     """The rotation of rows k and k + 1: makes the bulge, chases it, or does nothing outside."""
     batch = t.shape.dims[0]
     left = e.elementwise("maximum", e.subtract(k, 1), 0)
@@ -191,7 +191,7 @@ def _pair(e: Emitter, t: Value, row: Value, column: Value) -> Value:
     return e.reshape(e.dynamic_slice(t, (0, row, column), (batch, 2, 1)), (batch, 2))
 
 
-def _turn(e: Emitter, x: Value, y: Value) -> Turn:
+def _turn(e: Emitter, x: Value, y: Value) -> Rotation:
     """The rotation that turns (x, y) into (r, 0); the identity if y is zero."""
     sizes = mx.magnitude(e, x), mx.magnitude(e, y)
     scale = mx.power_of_two_near(e, e.op("maximum", *sizes))
@@ -204,10 +204,10 @@ def _turn(e: Emitter, x: Value, y: Value) -> Turn:
     phase = e.divide(x, mx.as_type_of(e, e.select(flat, 1, sizes[0]), x))
     phase = e.select(flat, 1, phase)
     near = e.divide(e.conjugate(y), mx.as_type_of(e, e.multiply(scale, norm), y))
-    return Turn(mx.as_type_of(e, c, x), e.multiply(phase, near))
+    return Rotation(mx.as_type_of(e, c, x), e.multiply(phase, near))
 
 
-def rows_turned(e: Emitter, a: Value, turn: Turn, k: Value) -> Value:
+def rows_turned(e: Emitter, a: Value, turn: Rotation, k: Value) -> Value:
     """G A, for the rotation G of rows k and k + 1."""
     batch, _, n = a.shape.dims
     pair = e.dynamic_slice(a, (0, k, 0), (batch, 2, n))
@@ -219,7 +219,7 @@ def rows_turned(e: Emitter, a: Value, turn: Turn, k: Value) -> Value:
     return e.dynamic_update_slice(a, e.concatenate(rows, 1), (0, k, 0))
 
 
-def columns_turned(e: Emitter, a: Value, turn: Turn, k: Value) -> Value:
+def columns_turned(e: Emitter, a: Value, turn: Rotation, k: Value) -> Value:
     """A G*, for the rotation G of columns k and k + 1."""
     batch, n, _ = a.shape.dims
     pair = e.dynamic_slice(a, (0, 0, k), (batch, n, 2))

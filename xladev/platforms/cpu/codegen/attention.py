@@ -1,7 +1,7 @@
 """Attention, some queries at a time: their scores stay in the cache, and never lie in memory.
 
 A block's scores are a product into the kernel's own memory; there they are scaled, masked and made
-exponentials, which are multiplied by the values into the result. All of it is done by procedures
+exponentials, which are multiplied by the values into the result. All of it is done by microkernels
 that programs share, but for what programs do to scores besides scaling them.
 """
 
@@ -53,7 +53,7 @@ LEAST_WIDTH = 8
 ROWS_STEP = 24
 """What tiles of 8 rows and of 6 divide."""
 MOST_ROWS = 48
-"""Queries of a block: enough to use what was packed while it is in the nearest cache."""
+"""Queries of a block: enough to use what was packed while it is in the L1 cache."""
 MOST_NBYTES = 256 << 10
 """Bytes of the scores of a block: they share the second cache with keys and values."""
 MOST_PACKED_NBYTES = 256 << 10
@@ -67,7 +67,7 @@ _TAIL = 16
 """Scores between two rows, so that rows do not share the same sets of the cache."""
 
 
-class Way(Enum):
+class OperandReading(Enum):
     """How the right operand of a product is read."""
 
     STREAMED = 0
@@ -141,8 +141,8 @@ def attention_sizes(found: Attention) -> AttentionSizes:
     """How queries are cut into blocks, where this kernel takes an attention."""
     row, most = _row_nbytes(found), _block_rows(found)
     rights = found.keys, found.values.matrix
-    keys, values = (_packed_nbytes(r) if _way(r) is Way.PACKED else 0 for r in rights)
-    has_panel = any(_way(r) is Way.BY_BLOCK for r in rights)
+    keys, values = (_packed_nbytes(r) if _way(r) is OperandReading.PACKED else 0 for r in rights)
+    has_panel = any(_way(r) is OperandReading.BY_BLOCK for r in rights)
     rows = cut(found.rows, 1, ROWS_STEP, ROWS_STEP, most)
     return AttentionSizes(rows, row, keys, values, PANEL_NBYTES if has_panel else 0)
 
@@ -174,11 +174,15 @@ def _packed_nbytes(right: Side) -> int:
     return -(-right.extent // _WIDEST) * _WIDEST * right.depth * _SIZE
 
 
-def _way(right: Side) -> Way:
+def _way(right: Side) -> OperandReading:
     is_near = right.depth * right.step * _SIZE <= NEAR_NBYTES
     if _order(right) is Order.ROWS and is_near and right.extent % _WIDEST == 0:
-        return Way.STREAMED
-    return Way.PACKED if _packed_nbytes(right) <= MOST_PACKED_NBYTES else Way.BY_BLOCK
+        return OperandReading.STREAMED
+    return (
+        OperandReading.PACKED
+        if _packed_nbytes(right) <= MOST_PACKED_NBYTES
+        else OperandReading.BY_BLOCK
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +260,7 @@ class _Blocks:
             for o, side, place in zip(operands, sides, places, strict=True)
         ]
         for right in rights:
-            if _way(right.side) is Way.PACKED:
+            if _way(right.side) is OperandReading.PACKED:
                 self._pack(right)
         with b.loop(first, last, self.sizes.rows) as row, self.k.e.scope():
             rows = b.intrinsic("smin", b.sub(last, row), self.sizes.rows)
@@ -328,9 +332,9 @@ class _Blocks:
             panel=self.k.scratch,
             most_lines=b.const(I64, self.kind.depth),
         )
-        if way is Way.STREAMED:
+        if way is OperandReading.STREAMED:
             call_stream(b, self.kind, arguments)
-        elif way is Way.BY_BLOCK:
+        elif way is OperandReading.BY_BLOCK:
             call_block(b, self.kind, _order(side), arguments)
         else:
             packed = arguments._replace(

@@ -25,7 +25,7 @@ from xladev.platforms.cpu.codegen.sharing import (
     sharing_of,
 )
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
-from xladev.platforms.cpu.codegen.tiling import Tile
+from xladev.platforms.cpu.codegen.tiling import LoopTile
 
 Extent = int | tuple[IndexValue, IndexValue]
 """How many indices a loop goes over, from 0 on; or the first, and the one after the last."""
@@ -153,7 +153,7 @@ class KernelBuild:
 
         self.split_nest([array.shape.dims[d] for d in order], logical)
 
-    def nest_in_tiles(self, array: IrArray, tile: Tile, body: Callable[[Index], None]) -> None:
+    def nest_in_tiles(self, array: IrArray, tile: LoopTile, body: Callable[[Index], None]) -> None:
         """As `nest_in_layout`, but in tiles of two dimensions."""
         order = tuple(reversed(array.shape.minor_to_major))
         dims = array.shape.dims

@@ -15,7 +15,7 @@ from xladev.codegen.elemental.vectors import is_row_major
 from xladev.codegen.index import Index
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
-from xladev.platforms.cpu.codegen.folds.reduction import emit_folds
+from xladev.platforms.cpu.codegen.reductions.reduction import emit_folds
 from xladev.platforms.cpu.codegen.scan import emit_row_scan, is_row_scan
 from xladev.platforms.cpu.codegen.tactics import Crossing
 from xladev.platforms.cpu.codegen.tiling import tile_of

@@ -14,17 +14,17 @@ from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.reduction import reduce_together
 from xladev.codegen.elemental.rules import ELEMENT_RULES
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter
-from xladev.codegen.folds import fold_of
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import Value
+from xladev.codegen.reductions import reduction_of
 from xladev.codegen.row_program import Phase, RowProgram
 from xladev.codegen.scalar.elements import Element
 from xladev.codegen.scalar.storage import storage_type
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import array
 from xladev.platforms.cpu.codegen.build import KernelBuild
-from xladev.platforms.cpu.codegen.folds.fold_space import fold_space
-from xladev.platforms.cpu.codegen.folds.row_folds import RowFolds
+from xladev.platforms.cpu.codegen.reductions.reduction_space import fold_space
+from xladev.platforms.cpu.codegen.reductions.row_reductions import RowFolds
 from xladev.platforms.cpu.codegen.vectors import Member, in_vectors_and_rest, lanes_for, store_at
 
 
@@ -107,7 +107,7 @@ class _InVectors(_Rows):
 
     def __init__(self, k: KernelBuild, program: RowProgram) -> None:
         super().__init__(k, program)
-        folds = [f for i in program.phases[0].folds if (f := fold_of(i)) is not None]
+        folds = [f for i in program.phases[0].folds if (f := reduction_of(i)) is not None]
         self.folds = fold_space(self.k, folds, flat=False)
         self.lanes = lanes_for(self.k, self.space.row[-1])
         if self.lanes == 1 or self.folds.axes[-1].dims != (len(self.space.dims) - 1,):
@@ -116,7 +116,7 @@ class _InVectors(_Rows):
 
     def totals(self, outer: Index, phase: Phase, stored: Sequence[Member]) -> Sequence[Element]:
         """One pass: the result of each fold."""
-        folds = [f for i in phase.folds if (f := fold_of(i)) is not None]
+        folds = [f for i in phase.folds if (f := reduction_of(i)) is not None]
         places = tuple(
             outer[axis.dims[0]] for axis in self.folds.axes if axis.dims[0] < self.space.kept
         )

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xladev.codegen.elemental.vectors import VectorEmitter
-from xladev.codegen.folds import Fold, fold_of
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import Value
+from xladev.codegen.reductions import Reduction, reduction_of
 from xladev.codegen.scalar.elements import Element, real_of
 from xladev.hlo.attributes import WindowDim
 from xladev.hlo.ir import HloInstruction
@@ -32,7 +32,7 @@ def is_row_scan(i: HloInstruction) -> bool:
 
     What it starts with, which stands for elements before the first, must be known to change none.
     """
-    fold = fold_of(i) if i.opcode == "reduce-window" else None
+    fold = reduction_of(i) if i.opcode == "reduce-window" else None
     if fold is None or i.operands[1].opcode != "constant":
         return False
     if i.operands[1]["literal"].value != fold.identity:
@@ -47,12 +47,12 @@ def is_row_scan(i: HloInstruction) -> bool:
 
 def emit_row_scan(k: KernelBuild) -> None:
     """The kernel of what `is_row_scan` accepts."""
-    fold = fold_of(k.root)
+    fold = reduction_of(k.root)
     if fold is not None and not k.attempt(lambda: _Scan(k, fold, VectorEmitter(k.e, LANES)).emit()):
         _each(k, fold)
 
 
-def _each(k: KernelBuild, fold: Fold) -> None:
+def _each(k: KernelBuild, fold: Reduction) -> None:
     """One element after the other."""
     *outer, extent = k.root.shape.dims
 
@@ -72,7 +72,7 @@ class _Scan:
     """The loops of one kernel, in vectors."""
 
     k: KernelBuild
-    fold: Fold
+    fold: Reduction
     e: VectorEmitter
 
     def emit(self) -> None:

@@ -37,7 +37,7 @@ class Tactic:
 
     Attributes:
         in_tiles: true for sums of products in tiles written for the kernel (`tiles.py`), where
-            they would be left to procedures that are given addresses of rows (`products/`).
+            they would be left to microkernels that are given addresses of rows (`products/`).
         tile: rows and vectors of a register tile.
         block_rows: most rows of a block, a multiple of 48.
         block_columns: most columns of one, a multiple of 128.

@@ -74,7 +74,7 @@ class TileSizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PanelOffsets:
     """Where the tiles of one panel lie.
 
     Attributes:
@@ -129,7 +129,7 @@ class TileLoops(ABC):
     def has_vectors(self) -> bool:
         """True if columns of the result are neighbours in memory."""
 
-    def left(self, place: Place, row: Value, depth: Value) -> Value:
+    def left(self, place: PanelOffsets, row: Value, depth: Value) -> Value:
         """An element of a row, counted from the block's first."""
         at = self.b.add(self.b.mul(row, self.sizes.line), depth)
         return self.b.load(self.element, self.at(self.packed, at))
@@ -210,14 +210,14 @@ class TileLoops(ABC):
                 self.store_column(d, c, width, zero)
         base, count = rows
         whole = count // self.most_rows * self.most_rows
-        place = Place(outer, base, first, columns)
+        place = PanelOffsets(outer, base, first, columns)
         if whole:
             with self.b.loop(0, whole, self.most_rows) as row, self.k.e.scope():
                 self._tile(place, row, self.most_rows, vectors)
         if whole < count:
             self._tile(place, self.b.const(I64, whole), count - whole, vectors)
 
-    def _tile(self, place: Place, row: Value, rows: int, vectors: int) -> None:
+    def _tile(self, place: PanelOffsets, row: Value, rows: int, vectors: int) -> None:
         """Sums one tile in registers and stores it; ``row`` counts from the block's first."""
         type_ = vector(self.element, self.lanes)
         zeros = [self.b.const(type_, 0)] * (rows * vectors)
@@ -241,7 +241,7 @@ class TileLoops(ABC):
             return self.b.multiply_add(left, right, total)
         return self.b.add(total, self.b.mul(left, right))
 
-    def _store(self, place: Place, rows: Sequence[Value], sums: Sequence[Value]) -> None:
+    def _store(self, place: PanelOffsets, rows: Sequence[Value], sums: Sequence[Value]) -> None:
         """Stores a tile: whole vectors where the result has them, else element by element."""
         vectors = len(sums) // len(rows)
         is_whole = place.columns == vectors * self.lanes
@@ -256,7 +256,9 @@ class TileLoops(ABC):
                 at = self.b.add(c, r * vectors * self.lanes)
                 self._store_element(place, row, c, at)
 
-    def _store_vectors(self, place: Place, rows: Sequence[Value], sums: Sequence[Value]) -> None:
+    def _store_vectors(
+        self, place: PanelOffsets, rows: Sequence[Value], sums: Sequence[Value]
+    ) -> None:
         result, vectors = self.k.results[0], len(sums) // len(rows)
         for n, value in enumerate(sums):
             column = self.b.add(place.first, n % vectors * self.lanes)
@@ -264,7 +266,7 @@ class TileLoops(ABC):
             offset = self.k.e.at.value(result.offset(self.b, index))
             self.b.store(value, self.b.element_address(result.base, offset, self.element))
 
-    def _store_element(self, place: Place, row: Value, c: Value, at: Value) -> None:
+    def _store_element(self, place: PanelOffsets, row: Value, c: Value, at: Value) -> None:
         """Converts and stores one element of the tile in memory."""
         element: Element = self.b.load(self.element, self.at(self.tile, at))
         dtype = self.k.root.shape.element_type

@@ -19,7 +19,7 @@ LINE_NBYTES = 64
 """Bytes of a cache line of all processors that code is made for."""
 
 CACHE_SETS, CACHE_WAYS = 64, 8
-"""What the nearest cache has at least: a line can lie in one set alone, which holds 8 of them."""
+"""What the L1 cache has at least: a line can lie in one set alone, which holds 8 of them."""
 
 ROWS = 8
 """Lines of an operand that are open at once in a tile: those of one set. Measured best of 4 to 16.
@@ -35,7 +35,7 @@ _KEEPING = frozenset({"reverse", "slice", "pad", "dynamic-slice"})
 """Opcodes, besides elementwise ones, whose first operand has the dimensions of their result."""
 
 
-class Tile(NamedTuple):
+class LoopTile(NamedTuple):
     """Two dimensions of a result, and how many elements a tile has along each.
 
     Attributes:
@@ -49,7 +49,9 @@ class Tile(NamedTuple):
     inner_size: int
 
 
-def tile_of(roots: Sequence[HloInstruction], result: Shape, *, always: bool = False) -> Tile | None:
+def tile_of(
+    roots: Sequence[HloInstruction], result: Shape, *, always: bool = False
+) -> LoopTile | None:
     """The tile for a loop nest that computes ``roots``, which have all dimensions of ``result``.
 
     None if every operand is read along its lines, or stays in the cache, unless ``always``.
@@ -68,7 +70,7 @@ def tile_of(roots: Sequence[HloInstruction], result: Shape, *, always: bool = Fa
     if not crossed:
         return None
     line = max(LINE_NBYTES // result.element_type.host_nbytes, ROWS)
-    return Tile(max(crossed, key=crossed.__getitem__), inner, line, ROWS)
+    return LoopTile(max(crossed, key=crossed.__getitem__), inner, line, ROWS)
 
 
 def _leaves_cache(shape: Shape, dimension: int) -> bool:

@@ -11,7 +11,7 @@ from xladev.codegen.llvm import FunctionBuilder, TargetTraits, Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
-from xladev.platforms.cpu.codegen.tiling import LINE_NBYTES, Tile
+from xladev.platforms.cpu.codegen.tiling import LINE_NBYTES, LoopTile
 from xladev.platforms.cpu.codegen.vectors import store_at
 
 SIDE = 16
@@ -21,7 +21,7 @@ TILES = 4
 """Tiles side by side in an operand, whose lines memory fetches together."""
 
 
-def emit_transposed(k: KernelBuild, root: HloInstruction, result: IrArray, tile: Tile) -> bool:
+def emit_transposed(k: KernelBuild, root: HloInstruction, result: IrArray, tile: LoopTile) -> bool:
     """Computes a result from operands that lie across it; False if something lies along it."""
     return k.attempt(lambda: _Transposed(k, root, result, tile).emit())
 
@@ -43,7 +43,9 @@ def _fits_registers(result: IrArray, target: TargetTraits) -> bool:
 class _Transposed:
     """The loops of one kernel. The last tiles overlap those before where sizes do not fit."""
 
-    def __init__(self, k: KernelBuild, root: HloInstruction, result: IrArray, tile: Tile) -> None:
+    def __init__(
+        self, k: KernelBuild, root: HloInstruction, result: IrArray, tile: LoopTile
+    ) -> None:
         self.k, self.root, self.result, self.tile = k, root, result, tile
         self.dims = result.shape.dims
         self.order = tuple(reversed(result.shape.minor_to_major))

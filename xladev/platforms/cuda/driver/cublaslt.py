@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from xladev.platforms.cuda.driver.found import loaded
 from xladev.platforms.cuda.driver.interface import LibraryError
-from xladev.platforms.cuda.libraries.calls import Matmul, Matrix
+from xladev.platforms.cuda.libraries.calls import Matmul, MatrixOperand
 
 _STATUS: Mapping[int, str] = MappingProxyType(
     {
@@ -107,7 +107,7 @@ class CublasLt:
             raise LibraryError(function, f"CUBLAS_STATUS_{_STATUS.get(status, status)}")
 
 
-class Product:
+class MatmulDescriptors:
     """The descriptors of one matrix product; destroyed with the last reference.
 
     Args:
@@ -154,7 +154,7 @@ class Product:
             ctypes.c_size_t(ctypes.sizeof(value)),
         )
 
-    def _layout(self, matrix: Matrix) -> _Handle:
+    def _layout(self, matrix: MatrixOperand) -> _Handle:
         made = self._made(
             "MatrixLayout",
             ctypes.c_int(TYPES[matrix.dtype]),

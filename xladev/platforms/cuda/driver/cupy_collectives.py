@@ -8,7 +8,7 @@ from typing import Any
 from xladev.hlo.dtype import by_name
 from xladev.platforms.cuda.driver.found import missing
 from xladev.platforms.cuda.driver.interface import DriverError, LibraryError, Share
-from xladev.platforms.cuda.libraries.collectives import OPERATIONS, SUMS, Collective
+from xladev.platforms.cuda.libraries.collectives import OPERATIONS, SUMS, LibraryCollective
 
 
 class CupyGroup:
@@ -31,7 +31,7 @@ class CupyGroup:
         self._cupy, self._nccl, self._ordinals = cupy, nccl, list(ordinals)
         self._ranks = nccl.NcclCommunicator.initAll(self._ordinals)
 
-    def enqueue(self, collective: Collective, shares: Sequence[Share]) -> None:
+    def enqueue(self, collective: LibraryCollective, shares: Sequence[Share]) -> None:
         """See `DriverGroup.enqueue`."""
         nccl = self._nccl
         try:
@@ -45,7 +45,7 @@ class CupyGroup:
         except nccl.NcclError as e:
             raise DriverError(f"NCCL: {e}") from e
 
-    def _call(self, c: Collective, rank: int, share: Share) -> None:
+    def _call(self, c: LibraryCollective, rank: int, share: Share) -> None:
         comm, stream = self._ranks[rank], _pointer(share)
         dtype, operation = SUMS[c.dtype], OPERATIONS[c.operation]
         a, b, n = share.operand, share.result, c.count
@@ -63,7 +63,7 @@ class CupyGroup:
             case _:
                 self._exchange(c, rank, share)
 
-    def _exchange(self, c: Collective, rank: int, share: Share) -> None:
+    def _exchange(self, c: LibraryCollective, rank: int, share: Share) -> None:
         """Sends and receives; a target of nobody gets zeros."""
         comm, stream, dtype = self._ranks[rank], _pointer(share), SUMS[c.dtype]
         nbytes = c.count * by_name(c.dtype).np.itemsize

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from xladev.compiler.cache.store import entry_key, store_of_environment
 from xladev.platforms.cuda.driver import cudnn
-from xladev.platforms.cuda.driver.cublaslt import Algorithm, CublasLt, Product
+from xladev.platforms.cuda.driver.cublaslt import Algorithm, CublasLt, MatmulDescriptors
 from xladev.platforms.cuda.driver.cufft import Transform
 from xladev.platforms.cuda.driver.cupy_solvers import (
     LargerWorkspaces,
@@ -129,7 +129,7 @@ class CupyLibraries:
 
     def _matmul(self, call: Matmul) -> Enqueue:
         library, handle = self._lt
-        product = Product(library, call)
+        product = MatmulDescriptors(library, call)
         try:
             algorithm = self._algorithm(product)
         except LibraryError:
@@ -138,7 +138,7 @@ class CupyLibraries:
             return self._gemm(call)
         return lambda addresses, stream: product.enqueue(handle, algorithm, addresses, stream)
 
-    def _algorithm(self, product: Product) -> Algorithm:
+    def _algorithm(self, product: MatmulDescriptors) -> Algorithm:
         """The fastest proposal, by one measurement; the first if that may not decide."""
         library, handle = self._lt
         if product.call.deterministic:

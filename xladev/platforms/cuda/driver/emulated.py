@@ -29,10 +29,10 @@ from xladev.platforms.cuda.driver.emulated_capture import (
 from xladev.platforms.cuda.driver.emulated_collectives import EmulatedGroup
 from xladev.platforms.cuda.driver.emulated_libraries import EmulatedLibraries
 from xladev.platforms.cuda.driver.emulated_queue import (
+    EmulatedQueue,
+    ExecutionOrder,
     Failures,
-    Queue,
     QueuedEvent,
-    Schedule,
 )
 from xladev.platforms.cuda.driver.interface import (
     Allocation,
@@ -153,7 +153,7 @@ class EmulatedStream:
     def __init__(
         self,
         memory: EmulatedMemory,
-        schedule: Schedule,
+        schedule: ExecutionOrder,
         captures: Captures,
         failures: Failures | None = None,
     ) -> None:
@@ -161,7 +161,7 @@ class EmulatedStream:
         self._schedule = schedule
         self._captures = captures
         self._line: Line | None = None
-        self._queue = Queue(failures=failures or Failures())
+        self._queue = EmulatedQueue(failures=failures or Failures())
 
     @property
     def _captured(self) -> Line | None:
@@ -295,7 +295,7 @@ class EmulatedDevice:
     """One device."""
 
     def __init__(
-        self, ordinal: int, memory: EmulatedMemory, schedule: Schedule, captures: Captures
+        self, ordinal: int, memory: EmulatedMemory, schedule: ExecutionOrder, captures: Captures
     ) -> None:
         self._memory = memory
         self._captures = captures
@@ -362,7 +362,7 @@ class EmulatedDriver:
 
     def __init__(self, seed: int | None = None) -> None:
         self.seed = _seed() if seed is None else seed
-        self._schedule = Schedule(self.seed)
+        self._schedule = ExecutionOrder(self.seed)
         self._memory = EmulatedMemory(MEMORY_NBYTES)
         self._captures = Captures()
         self._count = 0

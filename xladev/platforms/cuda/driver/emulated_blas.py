@@ -14,7 +14,7 @@ import numpy as np
 from xladev.platforms.cuda.driver.emulated_calls import Array, Buffers, Emulation
 from xladev.platforms.cuda.driver.interface import LibraryError
 from xladev.platforms.cuda.driver.tf32 import cut_to_tf32
-from xladev.platforms.cuda.libraries.calls import Matmul, Matrix, TriangularSolve
+from xladev.platforms.cuda.libraries.calls import Matmul, MatrixOperand, TriangularSolve
 
 INVALID = "CUBLAS_STATUS_INVALID_VALUE"
 NOT_SUPPORTED = "CUBLAS_STATUS_NOT_SUPPORTED"
@@ -54,7 +54,7 @@ def _check(call: Matmul) -> None:
     _check_types(call, (m, n, k))
 
 
-def _check_layout(which: str, matrix: Matrix, batch: int) -> None:
+def _check_layout(which: str, matrix: MatrixOperand, batch: int) -> None:
     if min(matrix.rows, matrix.columns, batch) < 1:
         raise LibraryError(_HEURISTIC, INVALID, f"{which} has no elements")
     if matrix.leading < matrix.rows:
@@ -106,12 +106,14 @@ def _run(call: Matmul, buffers: Buffers) -> None:
     d[...] = _ACTIVATIONS[call.epilogue.removesuffix("_BIAS")](found).astype(d.dtype)
 
 
-def _operand(buffers: Buffers, number: int, matrix: Matrix, transpose: str, batch: int) -> Array:
+def _operand(
+    buffers: Buffers, number: int, matrix: MatrixOperand, transpose: str, batch: int
+) -> Array:
     found = _matrices(buffers, number, matrix, batch)
     return found if transpose == "N" else found.swapaxes(1, 2)
 
 
-def _matrices(buffers: Buffers, number: int, m: Matrix, batch: int) -> Array:
+def _matrices(buffers: Buffers, number: int, m: MatrixOperand, batch: int) -> Array:
     return buffers.matrices(number, m.dtype, batch, m.rows, m.columns, m.leading, m.stride)
 
 

@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 """Of emulated memory: writing to it writes there."""
 
 
-class Memory(Protocol):
+class CallMemory(Protocol):
     """Emulated memory, as `driver.emulated` has it."""
 
     def bytes_at(self, address: int, nbytes: int) -> HostBytes:
@@ -43,7 +43,7 @@ class Buffers:
         invalid: the status of a wrong argument.
     """
 
-    memory: Memory
+    memory: CallMemory
     addresses: Sequence[int]
     function: str
     invalid: str
@@ -132,7 +132,7 @@ class EmulatedCall:
         """How many addresses a launch has."""
         return self.emulation.buffers(self.call) + bool(self.call.workspace_nbytes)
 
-    def run(self, memory: Memory, addresses: Sequence[int]) -> None:
+    def run(self, memory: CallMemory, addresses: Sequence[int]) -> None:
         """Computes, or raises what the library would return."""
         found = self.emulation
         buffers = Buffers(memory, addresses, found.function, found.invalid)

@@ -19,7 +19,7 @@ Choose = Callable[[int], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class CapturedNode:
     """Recorded work.
 
     Attributes:
@@ -40,7 +40,7 @@ class EmulatedGraph:
         choose: what runs first, of what may.
     """
 
-    works: tuple[Node, ...]
+    works: tuple[CapturedNode, ...]
     choose: Choose
 
     @property
@@ -78,7 +78,7 @@ class Capture:
     """
 
     thread: int
-    nodes: list[Node] = field(default_factory=list[Node])
+    nodes: list[CapturedNode] = field(default_factory=list[CapturedNode])
     lines: list[Line] = field(default_factory=list["Line"])
     broken: str = ""
     is_open: bool = True
@@ -127,7 +127,7 @@ class Line:
 
     def add(self, work: Work) -> None:
         """Records work."""
-        self.capture.nodes.append(Node(work, self.tail))
+        self.capture.nodes.append(CapturedNode(work, self.tail))
         self.tail = frozenset({len(self.capture.nodes) - 1})
 
     def mark(self) -> CapturedMark:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from xladev.hlo.dtype import by_name
 from xladev.hlo.shape import array
-from xladev.platforms.cuda.driver.emulated_calls import Memory
+from xladev.platforms.cuda.driver.emulated_calls import CallMemory
 from xladev.platforms.cuda.driver.interface import DriverError, DriverStream, LibraryError, Share
-from xladev.platforms.cuda.libraries.collectives import OPERATIONS, SUMS, Collective
+from xladev.platforms.cuda.libraries.collectives import OPERATIONS, SUMS, LibraryCollective
 from xladev.runtime.collectives.collective_table import CollectiveCall, RankResults, rank_results
 
 Array = npt.NDArray[Any]
@@ -38,11 +38,11 @@ class EmulatedGroup:
         size: how many there are.
     """
 
-    def __init__(self, memory: Memory, size: int) -> None:
+    def __init__(self, memory: CallMemory, size: int) -> None:
         self._memory = memory
         self._size = size
 
-    def enqueue(self, collective: Collective, shares: Sequence[Share]) -> None:
+    def enqueue(self, collective: LibraryCollective, shares: Sequence[Share]) -> None:
         """See `DriverGroup.enqueue`."""
         if collective.dtype not in SUMS or collective.operation not in OPERATIONS:
             raise LibraryError("ncclGroupEnd", _INVALID, f"{collective}")
@@ -57,22 +57,22 @@ class EmulatedGroup:
         for stream in streams[1:]:
             stream.wait(done)
 
-    def _run(self, c: Collective, shares: Sequence[Share]) -> None:
+    def _run(self, c: LibraryCollective, shares: Sequence[Share]) -> None:
         given = [self._at(s.operand, c, c.count * self._parts(c)) for s in shares]
         results = self._results(c, [np.array(g) for g in given])
         for share, result in zip(shares, results, strict=True):
             if result is not None:
                 self._at(share.result, c, result.size)[:] = result
 
-    def _parts(self, c: Collective) -> int:
+    def _parts(self, c: LibraryCollective) -> int:
         """Pieces of ``count`` elements in an operand."""
         return self._size if c.opcode in ("reduce-scatter", "all-to-all") else 1
 
-    def _at(self, address: int, c: Collective, count: int) -> Array:
+    def _at(self, address: int, c: LibraryCollective, count: int) -> Array:
         dtype = by_name(c.dtype).np
         return self._memory.bytes_at(address, count * dtype.itemsize).view(dtype)
 
-    def _results(self, c: Collective, given: list[Array]) -> RankResults:
+    def _results(self, c: LibraryCollective, given: list[Array]) -> RankResults:
         """What each rank receives; None for those that receive nothing."""
         call = CollectiveCall(
             c.opcode,

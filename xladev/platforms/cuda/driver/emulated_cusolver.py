@@ -17,7 +17,7 @@ import numpy as np
 
 from xladev.codegen.simt.emulation.host_threads import PATTERN
 from xladev.hlo.custom_calls import factor, spectral
-from xladev.platforms.cuda.driver.emulated_calls import Array, Buffers, Memory
+from xladev.platforms.cuda.driver.emulated_calls import Array, Buffers, CallMemory
 from xladev.platforms.cuda.driver.interface import LibraryError
 
 HANDLE = 0xC0501
@@ -40,7 +40,7 @@ class _Routine:
         real: of singular values and eigenvalues.
     """
 
-    memory: Memory
+    memory: CallMemory
     name: str
     dtype: str
     real: str
@@ -332,7 +332,7 @@ class EmulatedCusolver:
         memory: what addresses point to.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: CallMemory) -> None:
         self._memory = memory
 
     def __getattr__(self, name: str) -> Function:

@@ -31,7 +31,7 @@ class QueuedEvent:
         is_stamp: it leaves failures to the next event.
     """
 
-    schedule: Schedule
+    schedule: ExecutionOrder
     is_done: bool = False
     error: DriverError | None = None
     done_at_s: float = 0.0
@@ -74,7 +74,7 @@ class Failures:
 
 
 @dataclass(slots=True, eq=False)
-class Queue:
+class EmulatedQueue:
     """The pending work of one stream: functions, events to reach, and events to wait for.
 
     Attributes:
@@ -93,7 +93,7 @@ class Queue:
         return not isinstance(first, tuple) or first[0].is_done
 
 
-class Schedule:
+class ExecutionOrder:
     """Runs the work of all queues of one driver. Thread-safe.
 
     Args:
@@ -103,9 +103,9 @@ class Schedule:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._lock = threading.RLock()
-        self._pending: list[Queue] = []
+        self._pending: list[EmulatedQueue] = []
 
-    def enqueue(self, queue: Queue, item: Work | QueuedEvent | tuple[QueuedEvent]) -> None:
+    def enqueue(self, queue: EmulatedQueue, item: Work | QueuedEvent | tuple[QueuedEvent]) -> None:
         """Puts an item at the end of a queue."""
         with self._lock:
             queue.items.append(item)
@@ -165,7 +165,7 @@ class Schedule:
             _run(queue, item)
 
 
-def _run(queue: Queue, work: Work) -> None:
+def _run(queue: EmulatedQueue, work: Work) -> None:
     try:
         work()
     except DriverError as e:

@@ -16,7 +16,7 @@ from xladev.platforms.cuda.libraries.calls import Cholesky
 from xladev.platforms.cuda.libraries.solver_calls import (
     ITEM_NBYTES,
     Eigenvectors,
-    LuFactors,
+    LuFactorsCall,
     QMatrix,
     QProduct,
     QrFactors,
@@ -66,7 +66,7 @@ def _factored(lower: Array) -> tuple[Array, Array]:
 CHOLESKY = Emulation("cusolverDnXpotrf", INVALID, lambda call: 3, _check, _run)
 
 _BUFFERS: Mapping[type[SolverCall], int] = MappingProxyType(
-    {LuFactors: 4, QrFactors: 3, QMatrix: 3, QProduct: 4, Eigenvectors: 4, SingularValues: 5}
+    {LuFactorsCall: 4, QrFactors: 3, QMatrix: 3, QProduct: 4, Eigenvectors: 4, SingularValues: 5}
 )
 
 

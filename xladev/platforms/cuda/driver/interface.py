@@ -13,7 +13,7 @@ from typing import Protocol
 
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.platforms.cuda.libraries.calls import LibraryCall
-from xladev.platforms.cuda.libraries.collectives import Collective
+from xladev.platforms.cuda.libraries.collectives import LibraryCollective
 from xladev.runtime.memory import HostBytes
 
 
@@ -296,7 +296,7 @@ class Share:
 class DriverGroup(Protocol):
     """Devices that can compute collectives, in rank order."""
 
-    def enqueue(self, collective: Collective, shares: Sequence[Share]) -> None:
+    def enqueue(self, collective: LibraryCollective, shares: Sequence[Share]) -> None:
         """Enqueues a collective on the streams of all ranks.
 
         Raises:

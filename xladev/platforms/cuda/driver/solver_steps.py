@@ -16,7 +16,7 @@ from xladev.platforms.cuda.libraries.solver_calls import (
     ITEM_NBYTES,
     REAL_NBYTES,
     Eigenvectors,
-    LuFactors,
+    LuFactorsCall,
     QMatrix,
     QProduct,
     QrFactors,
@@ -62,7 +62,7 @@ class Solver:
         return self.room(workspace + held, there, length * ITEM_NBYTES[call.dtype])
 
 
-def _lu(solver: Solver, call: LuFactors, addresses: Sequence[int]) -> None:
+def _lu(solver: Solver, call: LuFactorsCall, addresses: Sequence[int]) -> None:
     source, target, pivots, info, workspace = addresses
     run, size = solver.of("getrf", call.dtype)
     m, n, handle = call.rows, call.columns, solver.handle
@@ -222,7 +222,7 @@ def _jacobi_batch(
 
 _STEPS: Mapping[type[SolverCall], Callable[[Solver, Any, Sequence[int]], None]] = MappingProxyType(
     {
-        LuFactors: _lu,
+        LuFactorsCall: _lu,
         QrFactors: _qr,
         QMatrix: _q,
         QProduct: _product,

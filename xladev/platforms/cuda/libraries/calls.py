@@ -27,7 +27,7 @@ CONVOLUTION_WORKSPACE_LIMIT = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class MatrixOperand:
     """A column-major matrix in memory, or several of them.
 
     Attributes:
@@ -60,9 +60,9 @@ class Matmul:
         deterministic: the algorithm must not depend on a measurement.
     """
 
-    a: Matrix
-    b: Matrix
-    d: Matrix
+    a: MatrixOperand
+    b: MatrixOperand
+    d: MatrixOperand
     transpose_a: str
     transpose_b: str
     batch: int
@@ -307,6 +307,6 @@ def read_call(data: bytes | str) -> LibraryCall:
 
 def _value(found: Any) -> Any:
     if isinstance(found, dict):
-        part = Tensor if "dims" in found else Matrix
+        part = Tensor if "dims" in found else MatrixOperand
         return part(**{name: _value(value) for name, value in found.items()})
     return tuple(found) if isinstance(found, list) else found

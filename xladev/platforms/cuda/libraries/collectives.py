@@ -22,7 +22,7 @@ OPERATIONS: Mapping[str, int] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
+class LibraryCollective:
     """What all ranks do together.
 
     Attributes:

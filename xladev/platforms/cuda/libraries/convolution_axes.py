@@ -19,7 +19,7 @@ NONE: Edges = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class ConvolutionAxis:
     """One dimension, as cuDNN has it.
 
     Attributes:
@@ -44,19 +44,19 @@ def result_size(image: int, kernel: int, stride: int, padding: int, dilation: in
     return (image + 2 * padding - dilated(kernel, dilation)) // stride + 1
 
 
-def _forward(w: WindowDim, image: int, result: int) -> Axis | None:
+def _forward(w: WindowDim, image: int, result: int) -> ConvolutionAxis | None:
     """HLO's convolution of an input that is not dilated."""
     if w.base_dilation != 1:
         return None
     low, high = w.pad_low, w.pad_high
     stride, dilation = w.stride, w.window_dilation
     if low >= 0 and result_size(image, w.size, stride, low, dilation) == result:
-        return Axis(stride, low, dilation, result)
+        return ConvolutionAxis(stride, low, dilation, result)
     both = max(0, min(low, high))
-    return Axis(stride, both, dilation, result, edges=(low - both, high - both))
+    return ConvolutionAxis(stride, both, dilation, result, edges=(low - both, high - both))
 
 
-def _backward_input(w: WindowDim, loss: int, image: int) -> Axis | None:
+def _backward_input(w: WindowDim, loss: int, image: int) -> ConvolutionAxis | None:
     """HLO's convolution of the result, dilated by the stride."""
     if w.stride != 1:
         return None
@@ -64,26 +64,28 @@ def _backward_input(w: WindowDim, loss: int, image: int) -> Axis | None:
     extent = dilated(w.size, dilation)
     low, high = extent - 1 - w.pad_low, extent - 1 - w.pad_high
     if low >= 0 and result_size(image, w.size, stride, low, dilation) == loss:
-        return Axis(stride, low, dilation, image, is_turned=True)
+        return ConvolutionAxis(stride, low, dilation, image, is_turned=True)
     both = max(0, min(low, high))
     made = (loss - 1) * stride + extent - 2 * both
-    return Axis(stride, both, dilation, made, trim=(both - low, both - high), is_turned=True)
+    return ConvolutionAxis(
+        stride, both, dilation, made, trim=(both - low, both - high), is_turned=True
+    )
 
 
-def _backward_kernel(w: WindowDim, image: int, kernel: int) -> Axis | None:
+def _backward_kernel(w: WindowDim, image: int, kernel: int) -> ConvolutionAxis | None:
     """HLO's convolution of the image with a window as large as the result."""
     if w.base_dilation != 1:
         return None
     stride, dilation, low = w.window_dilation, w.stride, w.pad_low
     if low >= 0 and result_size(image, kernel, stride, low, dilation) == w.size:
-        return Axis(stride, low, dilation, kernel)
+        return ConvolutionAxis(stride, low, dilation, kernel)
     wanted = (w.size - 1) * stride + dilated(kernel, dilation)
     high = wanted - image - low
     both = max(0, min(low, high))
-    return Axis(stride, both, dilation, kernel, edges=(low - both, high - both))
+    return ConvolutionAxis(stride, both, dilation, kernel, edges=(low - both, high - both))
 
 
-AXES: Mapping[str, Callable[[WindowDim, int, int], Axis | None]] = MappingProxyType(
+AXES: Mapping[str, Callable[[WindowDim, int, int], ConvolutionAxis | None]] = MappingProxyType(
     {
         "FORWARD": _forward,
         "BACKWARD_INPUT": _backward_input,

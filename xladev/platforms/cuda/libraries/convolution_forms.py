@@ -17,7 +17,7 @@ from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.convolution_dims import ConvolutionDims
 from xladev.platforms.cuda.libraries.calls import Convolution, Tensor
-from xladev.platforms.cuda.libraries.convolution_axes import AXES, Axis
+from xladev.platforms.cuda.libraries.convolution_axes import AXES, ConvolutionAxis
 
 TYPES = frozenset({"f32", "bf16", "f16"})
 MOST_SPATIAL = 3
@@ -28,7 +28,7 @@ FEATURE_MULTIPLE = {"f32": 4, "bf16": 8, "f16": 8}
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ConvolutionForm:
     """How an HLO convolution is one of cuDNN's.
 
     Attributes:
@@ -40,7 +40,7 @@ class Form:
     """
 
     call: Convolution
-    axes: tuple[Axis, ...]
+    axes: tuple[ConvolutionAxis, ...]
     lhs: tuple[int, ...]
     rhs: tuple[int, ...]
     result: tuple[int, ...]
@@ -106,7 +106,7 @@ def reversed_before(i: HloInstruction) -> tuple[int, ...]:
     return dims if set(dims) <= set(ConvolutionDims.of(i).labels.kernel_spatial) else ()
 
 
-def _axes(i: HloInstruction, kind: str) -> tuple[Axis, ...]:
+def _axes(i: HloInstruction, kind: str) -> tuple[ConvolutionAxis, ...]:
     """The spatial dimensions; empty if the kind of call cannot have one of them."""
     c = ConvolutionDims.of(i)
     d = c.labels
@@ -118,7 +118,9 @@ def _axes(i: HloInstruction, kind: str) -> tuple[Axis, ...]:
     return good if len(good) == len(found) else ()
 
 
-def form_of(i: HloInstruction, *, allow_tf32: bool = False, deterministic: bool = False) -> Form:
+def form_of(
+    i: HloInstruction, *, allow_tf32: bool = False, deterministic: bool = False
+) -> ConvolutionForm:
     """The call that computes a convolution of `cudnn_support`, and how its arrays have to lie.
 
     Args:
@@ -143,7 +145,7 @@ def form_of(i: HloInstruction, *, allow_tf32: bool = False, deterministic: bool 
         "32F_FAST_TF32" if fast else "32F",
         deterministic=deterministic,
     )
-    return Form(call, axes, *_dimensions(i, kind), order, _to_reverse(i, axes))
+    return ConvolutionForm(call, axes, *_dimensions(i, kind), order, _to_reverse(i, axes))
 
 
 def _two(values: Sequence[int], neutral: int) -> tuple[int, ...]:
@@ -162,7 +164,7 @@ def _tensor(name: str, dims: Sequence[int], order: Sequence[int]) -> Tensor:
     return Tensor(name, (*dims[:2], 1, dims[2]), (*strides[:2], row, strides[2]))
 
 
-def _sizes(i: HloInstruction, kind: str, axes: Sequence[Axis]) -> tuple[list[int], ...]:
+def _sizes(i: HloInstruction, kind: str, axes: Sequence[ConvolutionAxis]) -> tuple[list[int], ...]:
     """Dimensions of image, kernel and result of the forward convolution, in cuDNN's order."""
     c = ConvolutionDims.of(i)
     groups = c.groups
@@ -194,13 +196,13 @@ def _dimensions(
     return lhs, by_output if kind == "FORWARD" else by_input, out
 
 
-def _to_reverse(i: HloInstruction, axes: Sequence[Axis]) -> tuple[int, ...]:
+def _to_reverse(i: HloInstruction, axes: Sequence[ConvolutionAxis]) -> tuple[int, ...]:
     c = ConvolutionDims.of(i)
     parts = zip(c.labels.kernel_spatial, c.window, _turned(i), axes, strict=True)
     return tuple(n for n, w, turned, axis in parts if w.size > 1 and turned != axis.is_turned)
 
 
-def with_epilogue(form: Form, epilogue: str) -> Convolution | None:
+def with_epilogue(form: ConvolutionForm, epilogue: str) -> Convolution | None:
     """The call with a bias or an activation; None where cuDNN may have no plan for that."""
     call = form.call
     multiple = FEATURE_MULTIPLE[call.image.dtype]

@@ -15,7 +15,7 @@ from xladev.passes import pattern as m
 from xladev.passes.rewrite import Rewriter, RewriteRule, rewrite
 from xladev.platforms.cuda.libraries.calls import Convolution, LibraryCall
 from xladev.platforms.cuda.libraries.convolution_forms import (
-    Form,
+    ConvolutionForm,
     cudnn_support,
     form_of,
     reversed_before,
@@ -61,7 +61,7 @@ class CudnnCalls:
         """Why a convolution is left to others."""
         return cudnn_support(i).reason or self.refusal(self._form(i).call)
 
-    def _form(self, i: HloInstruction) -> Form:
+    def _form(self, i: HloInstruction) -> ConvolutionForm:
         return form_of(i, allow_tf32=self.allow_tf32, deterministic=self.deterministic)
 
     def _plain(self) -> RewriteRule:
@@ -125,7 +125,7 @@ class CudnnCalls:
 def _called(
     r: Rewriter,
     i: HloInstruction,
-    form: Form,
+    form: ConvolutionForm,
     call: Convolution,
     more: Sequence[HloInstruction] = (),
 ) -> HloInstruction:
@@ -143,12 +143,12 @@ def _called(
     return r.pad(turned, _padding(form.result, [axis.trim for axis in form.axes]))
 
 
-def _first(r: Rewriter, i: HloInstruction, form: Form) -> HloInstruction:
+def _first(r: Rewriter, i: HloInstruction, form: ConvolutionForm) -> HloInstruction:
     padding = _padding(form.lhs, [axis.edges for axis in form.axes])
     return r.transpose(r.pad(i.operands[0], padding), [form.lhs[n] for n in form.order])
 
 
-def _second(r: Rewriter, i: HloInstruction, form: Form) -> HloInstruction:
+def _second(r: Rewriter, i: HloInstruction, form: ConvolutionForm) -> HloInstruction:
     kernel = i.operands[1]
     kernel = kernel.operands[0] if reversed_before(i) else kernel
     kernel = r.reverse(kernel, *form.reversed_dims) if form.reversed_dims else kernel

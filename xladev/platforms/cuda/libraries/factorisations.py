@@ -28,7 +28,7 @@ from xladev.platforms.cuda.libraries.custom_calls import library_call
 from xladev.platforms.cuda.libraries.solver_calls import (
     ITEM_NBYTES,
     Eigenvectors,
-    LuFactors,
+    LuFactorsCall,
     QMatrix,
     QProduct,
     QrFactors,
@@ -92,7 +92,7 @@ def _lu_factors(r: Rewriter, a: Value) -> tuple[Value, Value, Value]:
     """Packed factors, pivots from 1, and info."""
     t, (*batch, m, n) = a.shape.element_type, a.shape.dims
     packed, pivots, info = _called(
-        r, LuFactors(t.name, m, n, prod(batch)), [_columns(r, a)],
+        r, LuFactorsCall(t.name, m, n, prod(batch)), [_columns(r, a)],
         (t, (*batch, n, m)), (dt.S32, (*batch, min(m, n))), (dt.S32, batch),
     )  # fmt: skip
     return r.swap_last(packed), pivots, info

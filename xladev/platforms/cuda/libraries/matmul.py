@@ -17,7 +17,7 @@ from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.contraction_rules import DotDims
 from xladev.hlo.shape import Shape
-from xladev.platforms.cuda.libraries.calls import Matmul, Matrix
+from xladev.platforms.cuda.libraries.calls import Matmul, MatrixOperand
 
 Types = tuple[str, str, str]
 
@@ -106,7 +106,7 @@ def as_matmul(
         return None
     wants_tf32 = allow_tf32 or dot["algorithm"] in _TF32_ALGORITHMS
     fast = "_FAST_TF32" if wants_tf32 and _types(dot)[0] == "f32" else ""
-    d = Matrix(_types(dot)[2], n, m, n, m * n)
+    d = MatrixOperand(_types(dot)[2], n, m, n, m * n)
     return Matmul(
         right[0], left[0], d, right[1], left[1], batch, rule.compute + fast, "DEFAULT",
         deterministic,
@@ -140,7 +140,7 @@ def _stored(
     rows: Sequence[int],
     columns: Sequence[int],
     sizes: tuple[int, int, int],
-) -> tuple[Matrix, str] | None:
+) -> tuple[MatrixOperand, str] | None:
     """A row-major array as stored matrices of ``rows x columns``, and whether to transpose them."""
     steps = _strides(shape)
     found = [_together(shape.dims, steps, which) for which in (batch, rows, columns)]
@@ -151,9 +151,9 @@ def _stored(
     stride = stride if count > 1 else 0
     name = shape.element_type.name
     if (down == 1 or step_down == 1) and _fits(step_across, down, across):
-        return Matrix(name, down, across, step_across if across > 1 else down, stride), "N"
+        return MatrixOperand(name, down, across, step_across if across > 1 else down, stride), "N"
     if (across == 1 or step_across == 1) and _fits(step_down, across, down):
-        return Matrix(name, across, down, step_down if down > 1 else across, stride), "T"
+        return MatrixOperand(name, across, down, step_down if down > 1 else across, stride), "T"
     return None
 
 

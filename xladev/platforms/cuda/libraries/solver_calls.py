@@ -50,7 +50,7 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
-class LuFactors(_Call):
+class LuFactorsCall(_Call):
     """LU factors with partial pivoting (getrf).
 
     Buffers: input, output, pivots (s32, from 1), info (s32 for each matrix: the first pivot that is
@@ -244,9 +244,9 @@ class SingularValues(_Call):
         return self.copied * (2 * m * n + m * m + n * n) + 64 * (m + n) + 1024
 
 
-SolverCall = LuFactors | QrFactors | QMatrix | QProduct | Eigenvectors | SingularValues
+SolverCall = LuFactorsCall | QrFactors | QMatrix | QProduct | Eigenvectors | SingularValues
 SOLVER_KINDS: tuple[type[SolverCall], ...] = (
-    LuFactors, QrFactors, QMatrix, QProduct, Eigenvectors, SingularValues,
+    LuFactorsCall, QrFactors, QMatrix, QProduct, Eigenvectors, SingularValues,
 )  # fmt: skip
 WAITING = (Eigenvectors, SingularValues)
 """Calls that may wait for their own results on the host, so that no graph can record them."""

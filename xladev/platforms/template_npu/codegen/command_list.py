@@ -25,7 +25,7 @@ def _none_done() -> list[int]:
 
 
 @dataclass(slots=True, eq=False)
-class Buffer:
+class TrackedBytes:
     """Bytes of the scratchpad, or one DRAM window, and who used them last.
 
     Attributes:
@@ -64,9 +64,9 @@ class CommandList:
     def __len__(self) -> int:
         return len(self._words)
 
-    def scratchpad_buffer(self, address: int) -> Buffer:
+    def scratchpad_buffer(self, address: int) -> TrackedBytes:
         """A buffer whose bytes may have been used before by anything issued so far."""
-        return Buffer(address, list(self.issued), list(self.issued))
+        return TrackedBytes(address, list(self.issued), list(self.issued))
 
     def emit(
         self,
@@ -76,8 +76,8 @@ class CommandList:
         counts: Sequence[int],
         operands: Sequence[Reference],
         scalars: Sequence[int],
-        reads: Iterable[Buffer],
-        writes: Iterable[Buffer],
+        reads: Iterable[TrackedBytes],
+        writes: Iterable[TrackedBytes],
     ) -> None:
         """Appends an instruction.
 
@@ -100,7 +100,7 @@ class CommandList:
         self._words.append(isa.FORMATS[opcode.format].layout.pack(*fields, *scalars))
         self._done(engine, reads, writes)
 
-    def _needed(self, reads: Iterable[Buffer], writes: Iterable[Buffer]) -> list[int]:
+    def _needed(self, reads: Iterable[TrackedBytes], writes: Iterable[TrackedBytes]) -> list[int]:
         needed = _none_done()
         for buffer in reads:
             needed = list(map(max, needed, buffer.written))
@@ -121,7 +121,9 @@ class CommandList:
                 at += 1
         return semaphores, values
 
-    def _done(self, engine: int, reads: Iterable[Buffer], writes: Iterable[Buffer]) -> None:
+    def _done(
+        self, engine: int, reads: Iterable[TrackedBytes], writes: Iterable[TrackedBytes]
+    ) -> None:
         self.issued[engine] = count = self.issued[engine] + 1
         for buffer in reads:
             buffer.touched[engine] = count

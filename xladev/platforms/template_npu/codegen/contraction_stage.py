@@ -13,7 +13,7 @@ from operator import add
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.template_npu.codegen.access_map import AccessMap, element_strides
 from xladev.platforms.template_npu.codegen.blocking import Blocks, best_blocks
-from xladev.platforms.template_npu.codegen.command_list import Buffer
+from xladev.platforms.template_npu.codegen.command_list import TrackedBytes
 from xladev.platforms.template_npu.codegen.contraction import MATRIX_TYPES, Contraction
 from xladev.platforms.template_npu.codegen.expression import (
     F32,
@@ -24,8 +24,8 @@ from xladev.platforms.template_npu.codegen.expression import (
     number_of,
 )
 from xladev.platforms.template_npu.codegen.loops import (
-    Stage,
-    Store,
+    LoopStage,
+    StoredValue,
     emit_store,
     slot_count,
     store_of,
@@ -33,7 +33,7 @@ from xladev.platforms.template_npu.codegen.loops import (
 )
 from xladev.platforms.template_npu.codegen.nodes import Array, Node, reachable
 from xladev.platforms.template_npu.codegen.products import (
-    Product,
+    BlockProduct,
     emit_on_matrix,
     emit_on_vector,
 )
@@ -41,14 +41,14 @@ from xladev.platforms.template_npu.codegen.tiles import (
     Box,
     Slots,
     TileEmitter,
-    Value,
+    TileValue,
     box_sizes,
     boxes,
 )
 
 
 def emit_contraction(
-    stage: Stage, c: Contraction, core: HloInstruction, result: Array, root: HloInstruction
+    stage: LoopStage, c: Contraction, core: HloInstruction, result: Array, root: HloInstruction
 ) -> None:
     """The loops over blocks."""
     if 0 in (*c.batch, *c.rows, *c.columns):
@@ -64,8 +64,8 @@ def emit_contraction(
 
 
 def _epilogue(
-    stage: Stage, c: Contraction, core: HloInstruction, result: Array, root: HloInstruction
-) -> Store:
+    stage: LoopStage, c: Contraction, core: HloInstruction, result: Array, root: HloInstruction
+) -> StoredValue:
     """What is done with a block of sums."""
     out = Expression(stage, (*c.batch, *c.rows, *c.columns))
     at = AccessMap(out.extents, c.result)
@@ -84,7 +84,7 @@ def _epilogue(
 class _Blocks:
     """Runs over blocks of results; each is summed up in place, then stored in strips."""
 
-    def __init__(self, c: Contraction, left: Node, right: Node, store: Store) -> None:
+    def __init__(self, c: Contraction, left: Node, right: Node, store: StoredValue) -> None:
         self.c = c
         self.left, self.right, self.store = left, right, store
         self.left_order, self.right_order = reachable([left]), reachable([right])
@@ -94,7 +94,7 @@ class _Blocks:
         """One block of one element."""
         ones = tuple(tuple(1 for _ in part) for part in (self.c.rows, self.c.columns, self.c.depth))
         block = Box((0,) * self._rank, (1,) * self._rank)
-        total = Value(Buffer(0), 0, (0,) * self._rank)
+        total = TileValue(TrackedBytes(0), 0, (0,) * self._rank)
         self._sum(tiles, total, block, list(boxes(ones[2], ones[2])))
         self._store(tiles, total, block)
 
@@ -115,11 +115,11 @@ class _Blocks:
             self._sum(tiles, total, box, depths)
             self._store(tiles, total, box)
 
-    def _store(self, tiles: TileEmitter, total: Value, box: Box) -> None:
+    def _store(self, tiles: TileEmitter, total: TileValue, box: Box) -> None:
         """The epilogue, on as much at a time as a slot holds."""
         for strip in boxes(box.sizes, box_sizes(box.sizes, tiles.slots.elements)):
             origin = tuple(map(add, box.origin, strip.origin))
-            part = Value(
+            part = TileValue(
                 total.buffer, total.address + _dot(total.strides, strip.origin), total.strides
             )
             at = Box(origin, strip.sizes)
@@ -127,14 +127,14 @@ class _Blocks:
             emit_store(tiles, self.store, value, None, at.origin, at.sizes)
             tiles.release(self.store.node)
 
-    def _sum(self, tiles: TileEmitter, total: Value, box: Box, depths: Sequence[Box]) -> None:
+    def _sum(self, tiles: TileEmitter, total: TileValue, box: Box, depths: Sequence[Box]) -> None:
         c = self.c
         g, m = len(c.batch), len(c.rows)
         batch = box.origin[:g]
         rows = Box(box.origin[g : g + m], box.sizes[g : g + m])
         columns = Box(box.origin[g + m :], box.sizes[g + m :])
         if not depths:
-            flat = Value(total.buffer, total.address, (4,))
+            flat = TileValue(total.buffer, total.address, (4,))
             size = (prod(rows.sizes) * prod(columns.sizes),)
             tiles.vector("fill", "", (F32, F32), size, flat, ())
         for number, k in enumerate(depths):
@@ -146,7 +146,7 @@ class _Blocks:
             )
             (a,) = tiles.run(self.left_order, [self.left], left, {})
             (b,) = tiles.run(self.right_order, [self.right], right, {})
-            product = Product(
+            product = BlockProduct(
                 c.type, c.total_type, rows.sizes, columns.sizes, k.sizes,
                 replace(total, strides=total.strides[g:]),
                 replace(a, strides=c.left_strides(a.strides[g:])),
@@ -159,10 +159,10 @@ class _Blocks:
             tiles.release(self.right)
 
 
-def _dense(buffer: Buffer, sizes: Sequence[int]) -> Value:
+def _dense(buffer: TrackedBytes, sizes: Sequence[int]) -> TileValue:
     """A row-major array of four-byte elements."""
     strides = zip(element_strides(sizes), sizes, strict=True)
-    return Value(buffer, buffer.address, tuple(4 * s if n > 1 else 0 for s, n in strides))
+    return TileValue(buffer, buffer.address, tuple(4 * s if n > 1 else 0 for s, n in strides))
 
 
 def _dot(a: Sequence[int], b: Sequence[int]) -> int:

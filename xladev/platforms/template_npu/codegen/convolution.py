@@ -25,14 +25,14 @@ from xladev.platforms.template_npu.codegen.contraction import (
 from xladev.platforms.template_npu.codegen.contraction_stage import emit_contraction
 from xladev.platforms.template_npu.codegen.dot import product_type
 from xladev.platforms.template_npu.codegen.expression import Expression
-from xladev.platforms.template_npu.codegen.loops import Stage
+from xladev.platforms.template_npu.codegen.loops import LoopStage
 from xladev.platforms.template_npu.codegen.nodes import Array, Node
 
 _NO_ROW: Row = (0, ())
 
 
 def emit_convolution(
-    stage: Stage, core: HloInstruction, results: Sequence[Array], root: HloInstruction
+    stage: LoopStage, core: HloInstruction, results: Sequence[Array], root: HloInstruction
 ) -> None:
     """A convolution of any window and groups, and elementwise instructions on it."""
     kind = ConvolutionDims.of(core)

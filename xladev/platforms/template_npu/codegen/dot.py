@@ -12,7 +12,7 @@ from xladev.platforms.template_npu.codegen.access_map import AccessMap
 from xladev.platforms.template_npu.codegen.contraction import Contraction, Operand, unit_row
 from xladev.platforms.template_npu.codegen.contraction_stage import emit_contraction
 from xladev.platforms.template_npu.codegen.expression import F32, S32, Expression, number_of
-from xladev.platforms.template_npu.codegen.loops import Stage
+from xladev.platforms.template_npu.codegen.loops import LoopStage
 from xladev.platforms.template_npu.codegen.nodes import Array, Node
 from xladev.platforms.template_npu.device import isa
 
@@ -20,7 +20,7 @@ _U8, _S8, _BF16 = (isa.TYPE_NUMBERS[n] for n in ("u8", "s8", "bf16"))
 
 
 def emit_dot(
-    stage: Stage, core: HloInstruction, results: Sequence[Array], root: HloInstruction
+    stage: LoopStage, core: HloInstruction, results: Sequence[Array], root: HloInstruction
 ) -> None:
     """A dot of any dimension numbers, and elementwise instructions on it."""
     lhs, rhs = core.operands[:2]

@@ -1,6 +1,7 @@
 """From HLO instructions to the nodes of a stage: inlines what is elementwise or only moves data.
 
-What cannot be read through strides is put in memory first, by a stage of its own (`Memory.array`).
+What cannot be read through strides is put in memory first, by a stage of its own: see
+`ArrayReads.array`.
 
 What a vendor replaces: nothing; `codegen/rules.py` says what gets nodes here.
 """
@@ -18,12 +19,12 @@ from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.platforms.template_npu.codegen.access_map import AccessMap, NotAffineError
 from xladev.platforms.template_npu.codegen.nodes import (
     Array,
-    Constant,
+    ConstantNode,
     Input,
     Iota,
     Load,
     Node,
-    Operation,
+    OperationNode,
     union,
 )
 from xladev.platforms.template_npu.codegen.opcodes import instruction_of, type_number
@@ -32,7 +33,7 @@ from xladev.platforms.template_npu.device import isa
 S32, PRED, F32 = (isa.TYPE_NUMBERS[n] for n in ("s32", "pred", "f32"))
 
 
-class Memory(Protocol):
+class ArrayReads(Protocol):
     """Where arrays lie, and how they are read."""
 
     @property
@@ -61,7 +62,7 @@ class Expression:
         inputs: instructions whose value is in the scratchpad, under the map given.
     """
 
-    def __init__(self, memory: Memory, extents: tuple[int, ...]) -> None:
+    def __init__(self, memory: ArrayReads, extents: tuple[int, ...]) -> None:
         self.extents = extents
         self.memory = memory
         self.inputs: dict[HloInstruction, tuple[AccessMap, Node]] = {}
@@ -116,7 +117,7 @@ class Expression:
         bits = constant_bits(value, dtype)
         key = (bits, number_of(dtype))
         if key not in self._constants:
-            self._constants[key] = Constant(key[1], self._everywhere, (), bits)
+            self._constants[key] = ConstantNode(key[1], self._everywhere, (), bits)
         return self._constants[key]
 
     def operation(
@@ -124,7 +125,7 @@ class Expression:
     ) -> Node:
         """A vector instruction."""
         depends = union([o.depends for o in operands], len(self.extents))
-        return Operation(type_, depends, operands, opcode, function, imm)
+        return OperationNode(type_, depends, operands, opcode, function, imm)
 
     def converted(self, node: Node, type_: int) -> Node:
         """A value in another type."""

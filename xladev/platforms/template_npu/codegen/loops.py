@@ -13,19 +13,19 @@ from typing import Protocol
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.template_npu.codegen.access_map import AccessMap, identity
 from xladev.platforms.template_npu.codegen.command_list import CommandList
-from xladev.platforms.template_npu.codegen.expression import Expression, Memory
-from xladev.platforms.template_npu.codegen.nodes import Array, Input, Node, Operation, reachable
+from xladev.platforms.template_npu.codegen.expression import ArrayReads, Expression
+from xladev.platforms.template_npu.codegen.nodes import Array, Input, Node, OperationNode, reachable
 from xladev.platforms.template_npu.codegen.opcodes import instruction_of
 from xladev.platforms.template_npu.codegen.tiles import (
     Slots,
     TileEmitter,
-    Value,
+    TileValue,
     box_sizes,
     boxes,
 )
 
 
-class Stage(Memory, Protocol):
+class LoopStage(ArrayReads, Protocol):
     """The part of the kernel emitter that stages use."""
 
     commands: CommandList
@@ -64,7 +64,7 @@ class Destination:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class StoredValue:
     """A value to be stored.
 
     Attributes:
@@ -83,7 +83,7 @@ class Store:
     function: str = ""
 
 
-def emit_loop(stage: Stage, destinations: Sequence[Destination]) -> None:
+def emit_loop(stage: LoopStage, destinations: Sequence[Destination]) -> None:
     """Computes results of equal dimensions, each element on its own."""
     dims = destinations[0].root.shape.dims
     at = identity(dims)
@@ -92,13 +92,13 @@ def emit_loop(stage: Stage, destinations: Sequence[Destination]) -> None:
     emit_stores(stage, dims, stores)
 
 
-def store_of(e: Expression, root: HloInstruction, at: AccessMap, array: Array) -> Store:
+def store_of(e: Expression, root: HloInstruction, at: AccessMap, array: Array) -> StoredValue:
     """An instruction stored in row-major order."""
     position, steps = at.position(root.shape.dims)
-    return Store(spread(e, e.node(root, at)), array, position, steps)
+    return StoredValue(spread(e, e.node(root, at)), array, position, steps)
 
 
-def emit_stores(stage: Stage, extents: tuple[int, ...], stores: Sequence[Store]) -> None:
+def emit_stores(stage: LoopStage, extents: tuple[int, ...], stores: Sequence[StoredValue]) -> None:
     """Runs a loop over tiles: nodes of all stores, then the stores."""
     if 0 in extents:
         return
@@ -122,9 +122,9 @@ def emit_stores(stage: Stage, extents: tuple[int, ...], stores: Sequence[Store])
 
 def emit_store(
     tiles: TileEmitter,
-    s: Store,
-    value: Value,
-    index: Value | None,
+    s: StoredValue,
+    value: TileValue,
+    index: TileValue | None,
     origin: tuple[int, ...],
     sizes: tuple[int, ...],
 ) -> None:
@@ -134,7 +134,7 @@ def emit_store(
     tiles.dma(opcode, function, s.node.type, sizes, value, s.array, position, s.steps, index)
 
 
-def planned_slots(stage: Stage, dry_run: Callable[[TileEmitter], None]) -> Slots:
+def planned_slots(stage: LoopStage, dry_run: Callable[[TileEmitter], None]) -> Slots:
     """As many slots as a stage takes on a tile of a few elements, times its buffering.
 
     Args:
@@ -156,7 +156,7 @@ def whole(e: Expression, node: Node) -> Node:
     depends = tuple(n > 1 for n in e.extents)
     if node.depends == depends and not isinstance(node, Input):
         return node
-    return Operation(node.type, depends, (node,), "unary", "copy")
+    return OperationNode(node.type, depends, (node,), "unary", "copy")
 
 
 def spread(e: Expression, node: Node) -> Node:

@@ -29,8 +29,8 @@ from xladev.platforms.template_npu.codegen.indexing import (
 )
 from xladev.platforms.template_npu.codegen.loops import (
     Destination,
-    Stage,
-    Store,
+    LoopStage,
+    StoredValue,
     emit_loop,
     emit_stores,
     spread,
@@ -51,7 +51,7 @@ def padded_dims(dims: tuple[int, ...], padding: Padding) -> tuple[int, ...]:
     )
 
 
-def emit_pad(stage: Stage, i: HloInstruction, results: Sequence[Array]) -> None:
+def emit_pad(stage: LoopStage, i: HloInstruction, results: Sequence[Array]) -> None:
     """The padding value around the operand, or everywhere before it if it is also within."""
     operand, value = i.operands
     padding = [(p.low, p.high, p.interior) for p in i["padding"]]
@@ -59,7 +59,7 @@ def emit_pad(stage: Stage, i: HloInstruction, results: Sequence[Array]) -> None:
 
 
 def emit_padded(
-    stage: Stage,
+    stage: LoopStage,
     operand: HloInstruction,
     value: HloInstruction | None,
     padding: Padding,
@@ -72,14 +72,14 @@ def emit_padded(
         e = Expression(stage, sizes)
         filler = e.constant(0, dtype) if value is None else e.node(value, AccessMap(sizes, ()))
         place = identity(sizes).scaled(corner, [1] * len(corner), sizes)
-        emit_stores(stage, sizes, [Store(spread(e, filler), result, *place.position(dims))])
+        emit_stores(stage, sizes, [StoredValue(spread(e, filler), result, *place.position(dims))])
     first, extents = _kept(operand.shape.dims, dims, padding)
     inside = Expression(stage, extents)
     at = identity(extents)
     node = inside.node(operand, at.scaled(first, [1] * len(first), extents))
     starts = [low + f * (step + 1) for (low, _, step), f in zip(padding, first, strict=True)]
     placed = at.scaled(starts, [step + 1 for _, _, step in padding], extents)
-    emit_stores(stage, extents, [Store(node, result, *placed.position(dims))])
+    emit_stores(stage, extents, [StoredValue(node, result, *placed.position(dims))])
 
 
 def _margins(
@@ -118,7 +118,7 @@ def window_padding(i: HloInstruction) -> list[tuple[int, int, int]]:
     return [(w.pad_low, w.pad_high, w.base_dilation - 1) for w in i["window"]]
 
 
-def emit_concatenate(stage: Stage, i: HloInstruction, results: Sequence[Array]) -> None:
+def emit_concatenate(stage: LoopStage, i: HloInstruction, results: Sequence[Array]) -> None:
     """One operand after the other, each to its place."""
     (axis,) = i["dimensions"]
     start = 0
@@ -128,12 +128,14 @@ def emit_concatenate(stage: Stage, i: HloInstruction, results: Sequence[Array]) 
         at = identity(extents)
         starts = [start if d == axis else 0 for d in range(len(extents))]
         placed = at.scaled(starts, [1] * len(extents), extents)
-        store = Store(e.node(operand, at), results[0], *placed.position(i.shape.dims))
+        store = StoredValue(e.node(operand, at), results[0], *placed.position(i.shape.dims))
         emit_stores(stage, extents, [store])
         start += extents[axis]
 
 
-def emit_dynamic_update_slice(stage: Stage, i: HloInstruction, results: Sequence[Array]) -> None:
+def emit_dynamic_update_slice(
+    stage: LoopStage, i: HloInstruction, results: Sequence[Array]
+) -> None:
     """The operand, unless it lies there already, then the update at its clamped place."""
     operand, update, *starts = i.operands
     _copy_unless_shared(stage, operand, results[0], 0)
@@ -142,15 +144,19 @@ def emit_dynamic_update_slice(stage: Stage, i: HloInstruction, results: Sequence
     at = identity(extents)
     index = dynamic_offset(e, starts, dims, extents)
     position, steps = at.position(dims)
-    emit_stores(stage, extents, [Store(e.node(update, at), results[0], position, steps, index)])
+    emit_stores(
+        stage, extents, [StoredValue(e.node(update, at), results[0], position, steps, index)]
+    )
 
 
-def _copy_unless_shared(stage: Stage, operand: HloInstruction, result: Array, number: int) -> None:
+def _copy_unless_shared(
+    stage: LoopStage, operand: HloInstruction, result: Array, number: int
+) -> None:
     if not stage.shares(number, operand):
         emit_loop(stage, [Destination(operand, result)])
 
 
-def emit_scatter(stage: Stage, i: HloInstruction, results: Sequence[Array]) -> None:
+def emit_scatter(stage: LoopStage, i: HloInstruction, results: Sequence[Array]) -> None:
     """The operand, then each update combined with what is there, unless its window sticks out."""
     operand, _, updates = i.operands
     _copy_unless_shared(stage, operand, results[0], 0)
@@ -164,7 +170,7 @@ def emit_scatter(stage: Stage, i: HloInstruction, results: Sequence[Array]) -> N
     position, steps = AccessMap(extents, place).position(operand.shape.dims)
     node = e.node(updates, identity(extents))
     function = scatter_function(i)
-    emit_stores(stage, extents, [Store(node, results[0], position, steps, index, function)])
+    emit_stores(stage, extents, [StoredValue(node, results[0], position, steps, index, function)])
 
 
 def _checked_index(e: Expression, i: HloInstruction, dims: IndexDims, batch: Sequence[Row]) -> Node:

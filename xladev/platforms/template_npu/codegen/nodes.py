@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xladev.platforms.template_npu.codegen.command_list import Buffer
+from xladev.platforms.template_npu.codegen.command_list import TrackedBytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Array:
         offset: of its first byte in the window.
     """
 
-    window: Buffer
+    window: TrackedBytes
     offset: int = 0
 
 
@@ -43,7 +43,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Constant(Node):
+class ConstantNode(Node):
     """A number, given by its bits."""
 
     bits: int = 0
@@ -64,13 +64,13 @@ class Load(Node):
     With an operand (s32), that is added to the position of each element; negative gives zero.
     """
 
-    array: Array = Array(Buffer(0))
+    array: Array = Array(TrackedBytes(0))
     position: int = 0
     steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Operation(Node):
+class OperationNode(Node):
     """A vector instruction on the operands, with a number in the word."""
 
     opcode: str = ""

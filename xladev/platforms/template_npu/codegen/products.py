@@ -11,14 +11,14 @@ from itertools import product
 from math import prod
 
 from xladev.platforms.template_npu.codegen.access_map import merged
-from xladev.platforms.template_npu.codegen.tiles import TileEmitter, Value
+from xladev.platforms.template_npu.codegen.tiles import TileEmitter, TileValue
 from xladev.platforms.template_npu.device import isa
 
 Extents = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class BlockProduct:
     """A block to be multiplied, all of it in the scratchpad.
 
     Attributes:
@@ -36,9 +36,9 @@ class Product:
     rows: Extents
     columns: Extents
     depth: Extents
-    total: Value
-    left: Value
-    right: Value
+    total: TileValue
+    left: TileValue
+    right: TileValue
     accumulate: bool
 
 
@@ -46,7 +46,7 @@ Loop = tuple[int, int, int]
 """Size, and the strides of two operands in bytes."""
 
 
-def emit_on_matrix(tiles: TileEmitter, p: Product) -> None:
+def emit_on_matrix(tiles: TileEmitter, p: BlockProduct) -> None:
     """Matrix instructions for whole tiles and for edges, once for each turn of the outer loops.
 
     Rows, columns and depth are one loop each, where strides allow; a window that slides over the
@@ -93,7 +93,7 @@ def _segments(size: int) -> list[tuple[int, int, int]]:
 
 def _matmul(
     tiles: TileEmitter,
-    p: Product,
+    p: BlockProduct,
     starts: tuple[int, int, int],
     loops: tuple[Loop, Loop, Loop],
     accumulate: bool,
@@ -120,7 +120,7 @@ def _matmul(
         )  # fmt: skip
 
 
-def emit_on_vector(tiles: TileEmitter, p: Product) -> None:
+def emit_on_vector(tiles: TileEmitter, p: BlockProduct) -> None:
     """All products of some rows of the block at once, then a sum over lanes.
 
     A row's products fit into a slot, for the right side of the block is as large.
@@ -130,13 +130,13 @@ def emit_on_vector(tiles: TileEmitter, p: Product) -> None:
     rows = max(1, min(m, tiles.slots.elements // (n * k)))
     for at in range(0, m, rows):
         part = (min(rows, m - at), n, k)
-        left = Value(p.left.buffer, p.left.address + at * k * 4, (k * 4, 0, 4))
-        right = Value(p.right.buffer, p.right.address, (0, 4, n * 4))
-        out = Value(p.total.buffer, p.total.address + at * n * 4, (n * 4, 4))
+        left = TileValue(p.left.buffer, p.left.address + at * k * 4, (k * 4, 0, 4))
+        right = TileValue(p.right.buffer, p.right.address, (0, 4, n * 4))
+        out = TileValue(p.total.buffer, p.total.address + at * n * 4, (n * 4, 4))
         products = tiles.dense(part, (True,) * 3, 4)
         sums = tiles.dense(part[:2], (True,) * 2, 4)
         tiles.vector("binary", "mul", types, part, products, (left, right))
-        flat = Value(products.buffer, products.address, (n * k * 4, k * 4, 4))
+        flat = TileValue(products.buffer, products.address, (n * k * 4, k * 4, 4))
         tiles.reduce("add", p.type, part, sums if p.accumulate else out, flat)
         if p.accumulate:
             tiles.vector("binary", "add", types, part[:2], out, (out, sums))

@@ -24,8 +24,8 @@ from xladev.platforms.template_npu.codegen.expression import (
 )
 from xladev.platforms.template_npu.codegen.folding import accumulates_in_f32, combine
 from xladev.platforms.template_npu.codegen.loops import (
-    Stage,
-    Store,
+    LoopStage,
+    StoredValue,
     emit_store,
     planned_slots,
     store_of,
@@ -36,14 +36,14 @@ from xladev.platforms.template_npu.codegen.nodes import (
     Input,
     Load,
     Node,
-    Operation,
+    OperationNode,
     reachable,
 )
 from xladev.platforms.template_npu.codegen.opcodes import REDUCERS
 from xladev.platforms.template_npu.codegen.tiles import (
     Box,
     TileEmitter,
-    Value,
+    TileValue,
     box_sizes,
     boxes,
 )
@@ -54,7 +54,7 @@ _DRY_EXTENT = 3
 
 
 def emit_reduce(
-    stage: Stage, core: HloInstruction, results: Sequence[Array], root: HloInstruction
+    stage: LoopStage, core: HloInstruction, results: Sequence[Array], root: HloInstruction
 ) -> None:
     """A reduce of one or more arrays, and elementwise instructions on its one result."""
     count = len(core.operands) // 2
@@ -83,13 +83,13 @@ def emit_reduce(
 
 
 def _epilogue(
-    stage: Stage,
+    stage: LoopStage,
     core: HloInstruction,
     results: Sequence[Array],
     root: HloInstruction,
     kept: tuple[int, ...],
     types: Sequence[int],
-) -> list[Store]:
+) -> list[StoredValue]:
     """The initial values folded in, and what is done with the results."""
     out = Expression(stage, kept)
     rank = len(kept)
@@ -111,7 +111,7 @@ def _epilogue(
         out.inputs[core] = (at, final[0])
         return [store_of(out, root, at, results[0])]
     position, steps = at.position(kept)
-    return [Store(n, a, position, steps) for n, a in zip(final, results, strict=True)]
+    return [StoredValue(n, a, position, steps) for n, a in zip(final, results, strict=True)]
 
 
 class _Fold:
@@ -119,7 +119,7 @@ class _Fold:
         self,
         reducer: HloComputation,
         operands: list[Node],
-        stores: list[Store],
+        stores: list[StoredValue],
         extents: tuple[tuple[int, ...], tuple[int, ...]],
     ) -> None:
         self.reducer = reducer
@@ -156,13 +156,13 @@ class _Fold:
         if lanes == 1:
             inner_boxes *= 2
         for box in boxes(kept, outer):
-            totals: list[Value] = []
+            totals: list[TileValue] = []
             for part in inner_boxes:
                 partial = self._tile(tiles, box, part, lanes)
                 totals = self._added(tiles, totals, partial, prod(box.sizes))
             self._store(tiles, box, totals)
 
-    def _tile(self, tiles: TileEmitter, box: Box, part: Box, lanes: int) -> list[Value]:
+    def _tile(self, tiles: TileEmitter, box: Box, part: Box, lanes: int) -> list[TileValue]:
         """The operands of one tile, folded to one element for each kept one."""
         whole_box = Box((*box.origin, *part.origin), (*box.sizes, *part.sizes))
         first, rank = len(box.sizes), len(whole_box.sizes)
@@ -195,28 +195,28 @@ class _Fold:
             return copies
         return flat
 
-    def _flat(self, value: Value, rows: int, columns: int, nbytes: int) -> Value:
+    def _flat(self, value: TileValue, rows: int, columns: int, nbytes: int) -> TileValue:
         """A tile as rows and columns."""
         if not self.kept_inside:
             return _matrix(value, columns, nbytes)
-        return Value(value.buffer, value.address, (nbytes, rows * nbytes))
+        return TileValue(value.buffer, value.address, (nbytes, rows * nbytes))
 
-    def _copy(self, tiles: TileEmitter, v: Value, rows: int, number: int) -> Value:
+    def _copy(self, tiles: TileEmitter, v: TileValue, rows: int, number: int) -> TileValue:
         type_ = self.operands[number].type
         made = tiles.dense((rows, 1), (True, True), isa.TYPES[type_].nbytes)
         tiles.vector("unary", "copy", (type_, type_), (rows, 1), made, (v,))
         return _matrix(made, 1, isa.TYPES[type_].nbytes)
 
     def _halved(
-        self, tiles: TileEmitter, values: list[Value], rows: int, columns: int
-    ) -> list[Value]:
+        self, tiles: TileEmitter, values: list[TileValue], rows: int, columns: int
+    ) -> list[TileValue]:
         """The upper half of the columns folded onto the lower half; a middle one is copied."""
         half = columns // 2
         left = columns - half
         combined = self._combined(tiles, values, rows, columns, half)
         if half == left:
             return combined
-        made: list[Value] = []
+        made: list[TileValue] = []
         for value, low, operand in zip(values, combined, self.operands, strict=True):
             nbytes = isa.TYPES[operand.type].nbytes
             new = tiles.dense((rows * left,), (True,), nbytes)
@@ -230,28 +230,33 @@ class _Fold:
         return made
 
     def _copied_into(
-        self, tiles: TileEmitter, type_: int, out: Value, source: Value, sizes: tuple[int, int]
+        self,
+        tiles: TileEmitter,
+        type_: int,
+        out: TileValue,
+        source: TileValue,
+        sizes: tuple[int, int],
     ) -> None:
         values = self._turned(out), self._turned(source)
         turned = sizes[::-1] if self.kept_inside else sizes
         tiles.vector("unary", "copy", (type_, type_), turned, values[0], (values[1],))
 
-    def _turned(self, value: Value) -> Value:
+    def _turned(self, value: TileValue) -> TileValue:
         """Rows and columns as the vector unit goes over them, what is contiguous innermost."""
         return replace(value, strides=value.strides[::-1]) if self.kept_inside else value
 
     def _combined(
-        self, tiles: TileEmitter, values: list[Value], rows: int, columns: int, half: int
-    ) -> list[Value]:
-        inputs: dict[object, Value] = {}
+        self, tiles: TileEmitter, values: list[TileValue], rows: int, columns: int, half: int
+    ) -> list[TileValue]:
+        inputs: dict[object, TileValue] = {}
         for n, value in enumerate(values):
             inputs[0, n] = value
             inputs[1, n] = _moved(value, (columns - half) * value.strides[1])
         return self._pair(tiles, inputs, rows, half)
 
     def _pair(
-        self, tiles: TileEmitter, inputs: dict[object, Value], rows: int, columns: int
-    ) -> list[Value]:
+        self, tiles: TileEmitter, inputs: dict[object, TileValue], rows: int, columns: int
+    ) -> list[TileValue]:
         """The reducer on two sets of values; in slots of their own."""
         sizes = (columns, rows) if self.kept_inside else (rows, columns)
         given = {name: self._turned(value) for name, value in inputs.items()}
@@ -263,21 +268,21 @@ class _Fold:
             for v, r in zip(made, self.pair_roots, strict=True)
         ]
 
-    def _lanes(self, tiles: TileEmitter, value: Value, rows: int, columns: int) -> Value:
+    def _lanes(self, tiles: TileEmitter, value: TileValue, rows: int, columns: int) -> TileValue:
         """All columns folded by the vector unit."""
         type_ = self.operands[0].type
         nbytes = isa.TYPES[type_].nbytes
         made = tiles.dense((rows, 1), (True, True), nbytes)
-        out = Value(made.buffer, made.address, (nbytes,))
+        out = TileValue(made.buffer, made.address, (nbytes,))
         tiles.reduce(self.function, type_, (rows, columns), out, value)
         return _matrix(made, 1, nbytes)
 
     def _added(
-        self, tiles: TileEmitter, totals: list[Value], partial: list[Value], rows: int
-    ) -> list[Value]:
+        self, tiles: TileEmitter, totals: list[TileValue], partial: list[TileValue], rows: int
+    ) -> list[TileValue]:
         if not totals:
             return partial
-        inputs: dict[object, Value] = {}
+        inputs: dict[object, TileValue] = {}
         for n, (total, part) in enumerate(zip(totals, partial, strict=True)):
             inputs[0, n], inputs[1, n] = total, part
         made = self._pair(tiles, inputs, rows, 1)
@@ -285,15 +290,15 @@ class _Fold:
             tiles.slots.give(value.buffer)
         return made
 
-    def _store(self, tiles: TileEmitter, box: Box, totals: list[Value]) -> None:
-        inputs: dict[object, Value] = {}
+    def _store(self, tiles: TileEmitter, box: Box, totals: list[TileValue]) -> None:
+        inputs: dict[object, TileValue] = {}
         for n, (total, operand) in enumerate(zip(totals, self.operands, strict=bool(totals))):
             nbytes = isa.TYPES[operand.type].nbytes
             strides = tuple(
                 s * nbytes if size > 1 else 0
                 for s, size in zip(element_strides(box.sizes), box.sizes, strict=True)
             )
-            inputs[n] = Value(total.buffer, total.address, strides)
+            inputs[n] = TileValue(total.buffer, total.address, strides)
         values = tiles.run(self.store_order, self.store_roots, box, inputs)
         for s, value in zip(self.stores, values, strict=True):
             emit_store(tiles, s, value, None, box.origin, box.sizes)
@@ -311,19 +316,19 @@ def _runs_along_kept(nodes: Sequence[Node], kept: int) -> bool:
     return False
 
 
-def _matrix(value: Value, columns: int, nbytes: int) -> Value:
+def _matrix(value: TileValue, columns: int, nbytes: int) -> TileValue:
     """A dense value as rows and columns."""
-    return Value(value.buffer, value.address, (columns * nbytes, nbytes))
+    return TileValue(value.buffer, value.address, (columns * nbytes, nbytes))
 
 
-def _moved(value: Value, by: int) -> Value:
-    return Value(value.buffer, value.address + by, value.strides)
+def _moved(value: TileValue, by: int) -> TileValue:
+    return TileValue(value.buffer, value.address + by, value.strides)
 
 
 def _copied(node: Node) -> Node:
     if not isinstance(node, Input):
         return node
-    return Operation(node.type, node.depends, (node,), "unary", "copy")
+    return OperationNode(node.type, node.depends, (node,), "unary", "copy")
 
 
 def _known_function(reducer: HloComputation) -> str:

@@ -17,15 +17,15 @@ from itertools import product
 
 from xladev.errors import CompileError
 from xladev.platforms.template_npu.codegen.access_map import element_strides, merged
-from xladev.platforms.template_npu.codegen.command_list import NOWHERE, Buffer, CommandList
+from xladev.platforms.template_npu.codegen.command_list import NOWHERE, CommandList, TrackedBytes
 from xladev.platforms.template_npu.codegen.nodes import (
     Array,
-    Constant,
+    ConstantNode,
     Input,
     Iota,
     Load,
     Node,
-    Operation,
+    OperationNode,
 )
 from xladev.platforms.template_npu.device import isa
 
@@ -40,7 +40,7 @@ SINGLE, DOUBLE = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class TileValue:
     """A value in the scratchpad.
 
     Attributes:
@@ -49,7 +49,7 @@ class Value:
         strides: bytes, one per iteration variable.
     """
 
-    buffer: Buffer
+    buffer: TrackedBytes
     address: int
     strides: tuple[int, ...]
 
@@ -107,31 +107,33 @@ class Slots:
         first = CELL_COUNT * CELL_NBYTES
         self._free = deque(self._buffer(first + n * nbytes) for n in range(count))
 
-    def _buffer(self, address: int) -> Buffer:
+    def _buffer(self, address: int) -> TrackedBytes:
         return (
-            Buffer(address) if self._commands is None else self._commands.scratchpad_buffer(address)
+            TrackedBytes(address)
+            if self._commands is None
+            else self._commands.scratchpad_buffer(address)
         )
 
-    def take(self) -> Buffer:
+    def take(self) -> TrackedBytes:
         """A free slot, the one freed longest ago."""
         self._taken += 1
         self.peak = max(self.peak, self._taken)
         if self._free:
             return self._free.popleft()
         if self._commands is None:
-            return Buffer(0)
+            return TrackedBytes(0)
         raise CompileError("a tile needs more scratchpad than was planned")
 
-    def reserved(self, offset: int) -> Buffer:
+    def reserved(self, offset: int) -> TrackedBytes:
         """The reserved bytes from ``offset`` on, counted from the end of the scratchpad."""
         return self._buffer(isa.SCRATCHPAD_NBYTES - offset)
 
-    def give(self, buffer: Buffer) -> None:
+    def give(self, buffer: TrackedBytes) -> None:
         """Frees a slot."""
         self._taken -= 1
         self._free.append(buffer)
 
-    def cell(self) -> Buffer:
+    def cell(self) -> TrackedBytes:
         """64 bytes for the rest of the stage."""
         if self._cells == CELL_COUNT:
             raise CompileError(f"a kernel has more than {CELL_COUNT} scalars")
@@ -228,8 +230,8 @@ class TileEmitter:
         self.commands = commands
         self.slots = slots
         self.order: tuple[int, ...] = ()
-        self._kept: dict[Node, Value] = {}
-        self.taken: dict[Node, Buffer] = {}
+        self._kept: dict[Node, TileValue] = {}
+        self.taken: dict[Node, TrackedBytes] = {}
 
     # Nodes
 
@@ -238,8 +240,8 @@ class TileEmitter:
         order: Sequence[Node],
         roots: Sequence[Node],
         box: Box,
-        inputs: Mapping[object, Value],
-    ) -> list[Value]:
+        inputs: Mapping[object, TileValue],
+    ) -> list[TileValue]:
         """The values of roots on a box; slots of all others are free again.
 
         Args:
@@ -251,7 +253,7 @@ class TileEmitter:
         uses: dict[Node, int] = {}
         for node in (*(o for n in order for o in n.operands), *roots):
             uses[node] = uses.get(node, 0) + 1
-        values: dict[Node, Value] = {}
+        values: dict[Node, TileValue] = {}
         for node in order:
             values[node] = self._value(node, values, box, inputs)
             for operand in node.operands:
@@ -267,27 +269,31 @@ class TileEmitter:
             self.slots.give(buffer)
 
     def _value(
-        self, node: Node, values: Mapping[Node, Value], box: Box, inputs: Mapping[object, Value]
-    ) -> Value:
+        self,
+        node: Node,
+        values: Mapping[Node, TileValue],
+        box: Box,
+        inputs: Mapping[object, TileValue],
+    ) -> TileValue:
         if isinstance(node, Input):
             return inputs[node.name]
         kept = self._kept.get(node)
         if kept is not None:
             return kept
         if not any(node.depends):
-            made = self._kept[node] = Value(*self._in_cell(), (0,) * len(box.sizes))
+            made = self._kept[node] = TileValue(*self._in_cell(), (0,) * len(box.sizes))
         else:
             made = self.dense(box.sizes, node.depends, isa.TYPES[node.type].nbytes, node)
         self._fill(node, made, [values[o] for o in node.operands], box)
         return made
 
-    def _in_cell(self) -> tuple[Buffer, int]:
+    def _in_cell(self) -> tuple[TrackedBytes, int]:
         buffer = self.slots.cell()
         return buffer, buffer.address
 
     def dense(
         self, sizes: Sequence[int], depends: Sequence[bool], nbytes: int, owner: Node | None = None
-    ) -> Value:
+    ) -> TileValue:
         """A slot for a value over the loops that it depends on; owned by a node if given."""
         buffer = self.slots.take()
         if owner is not None:
@@ -296,19 +302,19 @@ class TileEmitter:
         order = self.order or range(len(own))
         steps = dict(zip(order, element_strides(tuple(own[j] for j in order)), strict=True))
         strides = tuple(steps[j] * nbytes if n > 1 else 0 for j, n in enumerate(own))
-        return Value(buffer, buffer.address, strides)
+        return TileValue(buffer, buffer.address, strides)
 
-    def _fill(self, node: Node, made: Value, operands: list[Value], box: Box) -> None:
+    def _fill(self, node: Node, made: TileValue, operands: list[TileValue], box: Box) -> None:
         sizes = tuple(n if d else 1 for n, d in zip(box.sizes, node.depends, strict=True))
         match node:
-            case Constant():
+            case ConstantNode():
                 self.vector("fill", "", (node.type, node.type), sizes, made, (), node.bits)
             case Iota():
                 start = node.start + _dot(node.steps, box.origin)
                 self.iota(node, sizes, made, start)
             case Load():
                 self._load(node, made, operands, box.origin, sizes)
-            case Operation():
+            case OperationNode():
                 source = node.operands[-1].type
                 types = (source, node.type)
                 if node.function == "copy":  # of bits, whatever they mean
@@ -325,8 +331,8 @@ class TileEmitter:
         function: str,
         types: tuple[int, int],
         sizes: tuple[int, ...],
-        made: Value,
-        operands: Sequence[Value],
+        made: TileValue,
+        operands: Sequence[TileValue],
         imm: int = 0,
     ) -> None:
         """A vector instruction over a box."""
@@ -349,7 +355,7 @@ class TileEmitter:
             self.commands.emit(row, number, types, counts, references, (imm,), reads, writes)
 
     def reduce(
-        self, function: str, type_: int, sizes: tuple[int, ...], made: Value, value: Value
+        self, function: str, type_: int, sizes: tuple[int, ...], made: TileValue, value: TileValue
     ) -> None:
         """The innermost loop of a value, of at most `isa.MAX_LANES`, folded by the vector unit."""
         if self.commands is None:
@@ -363,7 +369,7 @@ class TileEmitter:
                 row, number, (type_, type_), counts, operands, (0,), (value.buffer,), (made.buffer,)
             )
 
-    def iota(self, node: Iota, sizes: tuple[int, ...], made: Value, start: int) -> None:
+    def iota(self, node: Iota, sizes: tuple[int, ...], made: TileValue, start: int) -> None:
         """Numbers that grow along each loop."""
         if self.commands is None:
             return
@@ -377,7 +383,7 @@ class TileEmitter:
             )
 
     def _load(
-        self, node: Load, made: Value, operands: list[Value], origin: tuple[int, ...],
+        self, node: Load, made: TileValue, operands: list[TileValue], origin: tuple[int, ...],
         sizes: tuple[int, ...],
     ) -> None:  # fmt: skip
         index = operands[0] if operands else None
@@ -393,11 +399,11 @@ class TileEmitter:
         function: str,
         type_: int,
         sizes: tuple[int, ...],
-        value: Value,
+        value: TileValue,
         array: Array,
         position: int,
         steps: Sequence[int],
-        index: Value | None = None,
+        index: TileValue | None = None,
     ) -> None:
         """A transfer between the scratchpad and an array.
 

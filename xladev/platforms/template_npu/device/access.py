@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xladev.platforms.template_npu.device import isa
-from xladev.platforms.template_npu.device.faults import DeviceFault, Fault
+from xladev.platforms.template_npu.device.faults import DeviceFault, FaultCode
 from xladev.platforms.template_npu.device.isa import Instruction, Operand
 
 Bytes = npt.NDArray[np.uint8]
@@ -85,11 +85,11 @@ def access(operand: Operand, shape: tuple[int, ...], nbytes: int) -> Access:
     high += nbytes
     if low < 0 or high > isa.SCRATCHPAD_NBYTES:
         raise DeviceFault(
-            Fault.SCRATCHPAD_BOUNDS, f"bytes {low} to {high} of {isa.SCRATCHPAD_NBYTES}"
+            FaultCode.SCRATCHPAD_BOUNDS, f"bytes {low} to {high} of {isa.SCRATCHPAD_NBYTES}"
         )
     if misaligned & (nbytes - 1):
         raise DeviceFault(
-            Fault.MISALIGNED, f"address {operand.address:#x} or a stride for {nbytes} bytes"
+            FaultCode.MISALIGNED, f"address {operand.address:#x} or a stride for {nbytes} bytes"
         )
     return Access(operand.address, shape, operand.strides, nbytes, low, high)
 

@@ -16,8 +16,8 @@ from xladev.platforms.template_npu.device import isa
 from xladev.platforms.template_npu.device.access import Bytes
 from xladev.platforms.template_npu.device.assembler import instruction_text
 from xladev.platforms.template_npu.device.execute import Run, translate
-from xladev.platforms.template_npu.device.faults import DeviceFault, Fault, FaultRecord
-from xladev.platforms.template_npu.device.sequencer import Schedule, schedule
+from xladev.platforms.template_npu.device.faults import DeviceFault, FaultCode, FaultRecord
+from xladev.platforms.template_npu.device.sequencer import SequencerSchedule, schedule
 from xladev.platforms.template_npu.device.timing import Counters
 
 DRAM_NBYTES = 1 << 30
@@ -91,7 +91,7 @@ class Dram:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedProgram:
+class CoreProgram:
     """A command list on one device.
 
     Attributes:
@@ -99,7 +99,7 @@ class LoadedProgram:
         runs: the code of each step.
     """
 
-    schedule: Schedule
+    schedule: SequencerSchedule
     runs: tuple[Run, ...]
 
 
@@ -112,15 +112,13 @@ class Core:
         self.counters = Counters()
         self.lock = threading.Lock()
 
-    def load(self, code: bytes, *, batched: bool = True) -> LoadedProgram:
+    def load(self, code: bytes, *, batched: bool = True) -> CoreProgram:
         """Checks and translates a command list; what is wrong with it shows when it runs."""
         planned = schedule(code)
         runs = tuple(translate(s, self.scratchpad, batched=batched) for s in planned.steps)
-        return LoadedProgram(planned, runs)
+        return CoreProgram(planned, runs)
 
-    def run(
-        self, program: LoadedProgram, bindings: Sequence[tuple[int, int]]
-    ) -> FaultRecord | None:
+    def run(self, program: CoreProgram, bindings: Sequence[tuple[int, int]]) -> FaultRecord | None:
         """Runs a list to its end or to a fault, which is returned.
 
         Args:
@@ -130,7 +128,7 @@ class Core:
         for address, nbytes in bindings:
             if not self.dram.covers(address, nbytes):
                 return FaultRecord(
-                    Fault.DRAM_BOUNDS, -1, f"a window of {nbytes} bytes at {address:#x}"
+                    FaultCode.DRAM_BOUNDS, -1, f"a window of {nbytes} bytes at {address:#x}"
                 )
         windows = [self.dram.data[address : address + nbytes] for address, nbytes in bindings]
         with self.lock, np.errstate(all="ignore"):
@@ -142,7 +140,7 @@ class Core:
             self.counters += program.schedule.counters
         return program.schedule.fault
 
-    def _dynamic_fault(self, program: LoadedProgram, at: int, e: DeviceFault) -> FaultRecord:
+    def _dynamic_fault(self, program: CoreProgram, at: int, e: DeviceFault) -> FaultRecord:
         step = program.schedule.steps[at]
         self.counters += replace(Counters(), instructions=at)
         return FaultRecord(e.code, step.index, e.text, instruction_text(step.instruction))

@@ -17,7 +17,7 @@ import numpy as np
 
 from xladev.platforms.template_npu.device import isa
 from xladev.platforms.template_npu.device.access import Access, Bytes
-from xladev.platforms.template_npu.device.faults import DeviceFault, Fault
+from xladev.platforms.template_npu.device.faults import DeviceFault, FaultCode
 from xladev.platforms.template_npu.device.functions import (
     binary_function,
     quantizer,
@@ -26,7 +26,7 @@ from xladev.platforms.template_npu.device.functions import (
 )
 from xladev.platforms.template_npu.device.isa import Instruction
 from xladev.platforms.template_npu.device.numerics import Array, bf16_to_f32, f32_to_bf16
-from xladev.platforms.template_npu.device.sequencer import Step
+from xladev.platforms.template_npu.device.sequencer import SequencerStep
 
 Windows = Sequence[Bytes]
 """The DRAM that a list sees, by binding number."""
@@ -35,7 +35,7 @@ Run = Callable[[Windows], None]
 """One instruction, ready to run."""
 
 
-def translate(step: Step, scratchpad: Bytes, *, batched: bool = True) -> Run:
+def translate(step: SequencerStep, scratchpad: Bytes, *, batched: bool = True) -> Run:
     """The code of an instruction on one device's scratchpad.
 
     Args:
@@ -52,7 +52,7 @@ def translate(step: Step, scratchpad: Bytes, *, batched: bool = True) -> Run:
     return _vector(step, scratchpad, batched)
 
 
-def is_batchable(step: Step) -> bool:
+def is_batchable(step: SequencerStep) -> bool:
     """Whether all repeats of an instruction may run at once.
 
     That is so if no byte is written twice, and every source is either apart from what is written
@@ -88,7 +88,7 @@ def _moved(a: Access, by: int) -> Access:
 # Vector
 
 
-def _vector(step: Step, scratchpad: Bytes, batched: bool) -> Run:
+def _vector(step: SequencerStep, scratchpad: Bytes, batched: bool) -> Run:
     i = step.instruction
     out = step.accesses.writes["dst"].view(scratchpad, isa.TYPES[i.result].bits)
     if i.opcode.name == "fill":
@@ -144,7 +144,7 @@ def _repeated(run: Callable[..., object], out: Array, sources: list[Array], batc
 # Matrix
 
 
-def _matmul(step: Step, scratchpad: Bytes, batched: bool) -> Run:
+def _matmul(step: SequencerStep, scratchpad: Bytes, batched: bool) -> Run:
     i = step.instruction
     type_ = isa.TYPES[i.type]
     a = step.accesses.reads["a"].view(scratchpad, type_.bits)
@@ -192,7 +192,7 @@ def _add_product(c: Array, part: Array, accumulate: bool) -> None:
 # DMA
 
 
-def _dma(step: Step, scratchpad: Bytes) -> Run:
+def _dma(step: SequencerStep, scratchpad: Bytes) -> Run:
     i = step.instruction
     bits = isa.TYPES[i.type].bits
     held = (step.accesses.writes or step.accesses.reads)["sp"].view(scratchpad, bits)
@@ -210,7 +210,7 @@ def _dma(step: Step, scratchpad: Bytes) -> Run:
 def _window(i: Instruction, windows: Windows) -> Bytes:
     binding = i.scalar("binding")
     if binding >= len(windows):
-        raise DeviceFault(Fault.DRAM_BOUNDS, f"no window is bound as {binding}")
+        raise DeviceFault(FaultCode.DRAM_BOUNDS, f"no window is bound as {binding}")
     return windows[binding]
 
 
@@ -224,7 +224,7 @@ def _window_view(i: Instruction, windows: Windows, bits: str) -> Array:
             high += stride * (count - 1)
     if low < 0 or high + isa.TYPES[i.type].nbytes > window.nbytes:
         raise DeviceFault(
-            Fault.DRAM_BOUNDS,
+            FaultCode.DRAM_BOUNDS,
             f"bytes {low} to {high + isa.TYPES[i.type].nbytes} of a window of {window.nbytes}",
         )
     return np.ndarray(i.counts, bits, window.data, dram.address, dram.strides)
@@ -243,7 +243,7 @@ def _positions(i: Instruction, window: Bytes, index: Array) -> tuple[Array, Arra
     if bad.any():
         worst = int(offsets[bad][0])
         raise DeviceFault(
-            Fault.DRAM_BOUNDS, f"an index leads to byte {worst} of a window of {window.nbytes}"
+            FaultCode.DRAM_BOUNDS, f"an index leads to byte {worst} of a window of {window.nbytes}"
         )
     return offsets // nbytes, taken
 
@@ -274,7 +274,7 @@ def _scatter(i: Instruction, windows: Windows, held: Array, index: Array) -> Non
         return
     function = binary_function(i.function_name, type_)
     if function is None:
-        raise DeviceFault(Fault.ILLEGAL_INSTRUCTION, f"no {i.function_name} of {type_.name}")
+        raise DeviceFault(FaultCode.ILLEGAL_INSTRUCTION, f"no {i.function_name} of {type_.name}")
     if isinstance(function, np.ufunc) and type_.name not in ("bf16", "pred"):
         function.at(elements, where, values)
         return

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 
-class Fault(IntEnum):
+class FaultCode(IntEnum):
     """Why a command list stopped, or a driver call failed."""
 
     OK = 0
@@ -37,7 +37,7 @@ class FaultRecord:
         disassembly: the instruction.
     """
 
-    code: Fault
+    code: FaultCode
     index: int
     text: str
     disassembly: str = ""
@@ -50,7 +50,7 @@ class FaultRecord:
 class DeviceFault(Exception):
     """Raised within the device where an instruction faults; becomes a `FaultRecord`."""
 
-    def __init__(self, code: Fault, text: str) -> None:
+    def __init__(self, code: FaultCode, text: str) -> None:
         super().__init__(text)
         self.code = code
         self.text = text

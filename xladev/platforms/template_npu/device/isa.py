@@ -91,7 +91,7 @@ SLOW_FUNCTIONS = frozenset(UNARY[UNARY.index("sqrt") : UNARY.index("is_finite")]
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class InstructionFormat:
     """How the words of some opcodes are laid out after the common head.
 
     Attributes:
@@ -110,18 +110,18 @@ class Format:
 _HEAD = "<BBBB BBBB III IIII"
 """opcode, function, type, result type; signal, 3 semaphores to wait for; their values; counts."""
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
+FORMATS: Mapping[str, InstructionFormat] = MappingProxyType(
     {
-        "vector": Format(
+        "vector": InstructionFormat(
             struct.Struct(_HEAD + "I4i" * 4 + "I8x"), ("dst", "src0", "src1", "src2"), 4, ("imm",)
         ),
-        "dma": Format(
+        "dma": InstructionFormat(
             struct.Struct(_HEAD + "I4i" * 2 + "q4q" + "IB7x"),
             ("sp", "index", "dram"),
             4,
             ("unit", "binding"),
         ),
-        "matrix": Format(
+        "matrix": InstructionFormat(
             struct.Struct(_HEAD + "I5i" * 3 + "4B16x"),
             ("dst", "a", "b"),
             5,

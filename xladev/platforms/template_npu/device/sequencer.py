@@ -17,7 +17,7 @@ import numpy as np
 from xladev.platforms.template_npu.device import isa
 from xladev.platforms.template_npu.device.access import Access, Accesses, accesses_of
 from xladev.platforms.template_npu.device.assembler import disassemble_word
-from xladev.platforms.template_npu.device.faults import DeviceFault, Fault, FaultRecord
+from xladev.platforms.template_npu.device.faults import DeviceFault, FaultCode, FaultRecord
 from xladev.platforms.template_npu.device.functions import binary_function, vector_function
 from xladev.platforms.template_npu.device.isa import Instruction
 from xladev.platforms.template_npu.device.timing import Counters, cycles_of, element_count
@@ -26,7 +26,7 @@ MAX_COUNT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SequencerStep:
     """An instruction that may run.
 
     Attributes:
@@ -41,7 +41,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class SequencerSchedule:
     """A list in the order in which it runs.
 
     Attributes:
@@ -50,16 +50,16 @@ class Schedule:
         counters: figures of the steps.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[SequencerStep, ...]
     fault: FaultRecord | None
     counters: Counters
 
 
-def schedule(code: bytes) -> Schedule:
+def schedule(code: bytes) -> SequencerSchedule:
     """The schedule of a command list; never raises."""
     if len(code) % isa.WORD_NBYTES:
-        fault = FaultRecord(Fault.BAD_SIZE, -1, f"{len(code)} bytes are no whole words")
-        return Schedule((), fault, Counters())
+        fault = FaultRecord(FaultCode.BAD_SIZE, -1, f"{len(code)} bytes are no whole words")
+        return SequencerSchedule((), fault, Counters())
     return _Sequencer(isa.words_of(code)).run()
 
 
@@ -71,7 +71,7 @@ def check_legal(i: Instruction) -> None:
     """
     problem = _problem(i)
     if problem:
-        raise DeviceFault(Fault.ILLEGAL_INSTRUCTION, problem)
+        raise DeviceFault(FaultCode.ILLEGAL_INSTRUCTION, problem)
 
 
 def _problem(i: Instruction) -> str:
@@ -127,7 +127,7 @@ class _Sequencer:
     def __init__(self, words: list[bytes]) -> None:
         self.words = words
         self.decoded = [isa.decode(word) for word in words]
-        self.steps: list[Step] = []
+        self.steps: list[SequencerStep] = []
         self.free_at = [0, 0, 0, 0]
         self.busy = [0, 0, 0, 0]
         self.clocks = [[0, 0, 0, 0] for _ in isa.ENGINES]
@@ -138,7 +138,7 @@ class _Sequencer:
         self.moved = [0, 0]
         self.multiply_adds = 0
 
-    def run(self) -> Schedule:
+    def run(self) -> SequencerSchedule:
         queues = self._queues()
         at = -1
         fault = None
@@ -148,7 +148,7 @@ class _Sequencer:
                 self._take(at)
                 queues[self._engine(at)].popleft()
         except DeviceFault as e:
-            at = max(at, 0) if e.code is not Fault.DEADLOCK else min(q[0] for q in queues if q)
+            at = max(at, 0) if e.code is not FaultCode.DEADLOCK else min(q[0] for q in queues if q)
             fault = FaultRecord(e.code, at, e.text, disassemble_word(self.words[at]))
         loaded, stored = self.moved
         counters = Counters(
@@ -159,7 +159,7 @@ class _Sequencer:
             stored,
             self.multiply_adds,
         )
-        return Schedule(tuple(self.steps), fault, counters)
+        return SequencerSchedule(tuple(self.steps), fault, counters)
 
     def _engine(self, at: int) -> int:
         """The engine of a word; the first one meets what is no instruction."""
@@ -179,7 +179,7 @@ class _Sequencer:
             instruction = self.decoded[at]
             if instruction is None or all(self._reached(s, v) for s, v in instruction.waits):
                 return at
-        raise DeviceFault(Fault.DEADLOCK, "it waits for a semaphore that nobody raises so far")
+        raise DeviceFault(FaultCode.DEADLOCK, "it waits for a semaphore that nobody raises so far")
 
     def _reached(self, semaphore: int, value: int) -> bool:
         if semaphore >= isa.SEMAPHORE_COUNT:
@@ -189,7 +189,7 @@ class _Sequencer:
     def _take(self, at: int) -> None:
         instruction = self.decoded[at]
         if instruction is None:
-            raise DeviceFault(Fault.ILLEGAL_INSTRUCTION, "unknown opcode")
+            raise DeviceFault(FaultCode.ILLEGAL_INSTRUCTION, "unknown opcode")
         check_legal(instruction)
         accesses = accesses_of(instruction)
         self._check_initialized(accesses)
@@ -203,7 +203,7 @@ class _Sequencer:
         clock[engine] += 1
         self._signal(instruction, engine, clock)
         self._count(instruction)
-        self.steps.append(Step(at, instruction, accesses))
+        self.steps.append(SequencerStep(at, instruction, accesses))
 
     def _wait(self, i: Instruction) -> tuple[list[int], int]:
         """What has happened before the instruction, by engine, and when it starts."""
@@ -220,14 +220,16 @@ class _Sequencer:
         if i.signal == isa.NO_SEMAPHORE:
             return
         if self.owners.setdefault(i.signal, engine) != engine:
-            raise DeviceFault(Fault.ILLEGAL_INSTRUCTION, f"two engines raise semaphore {i.signal}")
+            raise DeviceFault(
+                FaultCode.ILLEGAL_INSTRUCTION, f"two engines raise semaphore {i.signal}"
+            )
         self.signals[i.signal].append(_Signal(self.free_at[engine], list(clock)))
 
     def _check_initialized(self, accesses: Accesses) -> None:
         for name, read in accesses.reads.items():
             if not read.flags(self.written).all():
                 raise DeviceFault(
-                    Fault.UNINITIALIZED,
+                    FaultCode.UNINITIALIZED,
                     f"{name} reads bytes {read.low} to {read.high}, not all of them written",
                 )
         for write in accesses.writes.values():
@@ -241,7 +243,7 @@ class _Sequencer:
                 clash = _clash(accesses, earlier)
                 if clash:
                     raise DeviceFault(
-                        Fault.HAZARD,
+                        FaultCode.HAZARD,
                         f"{clash} is not ordered after the {isa.ENGINES[other]} engine",
                     )
 

@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xladev.platforms.template_npu.device.core import Core, LoadedProgram
-from xladev.platforms.template_npu.device.faults import Fault, FaultRecord
+from xladev.platforms.template_npu.device.core import Core, CoreProgram
+from xladev.platforms.template_npu.device.faults import FaultCode, FaultRecord
 from xladev.platforms.template_npu.device.timing import Counters
-from xladev.platforms.template_npu.driver.queue import Fence, Queue
+from xladev.platforms.template_npu.driver.queue import CommandQueue, Fence
 
 HostBytes = npt.NDArray[np.uint8]
 DEFAULT_DEVICE_COUNT = 2
@@ -46,7 +46,7 @@ class NpuError(Exception):
         code: the status that the C function would have returned.
     """
 
-    def __init__(self, code: Fault, text: str) -> None:
+    def __init__(self, code: FaultCode, text: str) -> None:
         super().__init__(f"{code.name}: {text}")
         self.code = code
 
@@ -54,8 +54,8 @@ class NpuError(Exception):
 @dataclass(slots=True)
 class _Device:
     core: Core
-    programs: dict[int, LoadedProgram] = field(default_factory=dict)
-    queues: dict[int, Queue] = field(default_factory=dict)
+    programs: dict[int, CoreProgram] = field(default_factory=dict)
+    queues: dict[int, CommandQueue] = field(default_factory=dict)
 
 
 _simulated = list(range(DEFAULT_DEVICE_COUNT))
@@ -72,7 +72,7 @@ def _device(device: int) -> _Device:
 def _known(table: dict[int, Any], handle: int, kind: str) -> Any:
     found = table.get(handle)
     if found is None:
-        raise NpuError(Fault.BAD_HANDLE, f"no {kind} {handle}")
+        raise NpuError(FaultCode.BAD_HANDLE, f"no {kind} {handle}")
     return found
 
 
@@ -93,7 +93,7 @@ def npu_simulate_devices(count: int) -> int:
 def npu_open(ordinal: int) -> int:
     """Opens a device; its handle. BAD_HANDLE if there is none of that number."""
     if not 0 <= ordinal < len(_simulated):
-        raise NpuError(Fault.BAD_HANDLE, f"no device number {ordinal}")
+        raise NpuError(FaultCode.BAD_HANDLE, f"no device number {ordinal}")
     handle = next(_handles)
     _devices[handle] = _Device(Core())
     return handle
@@ -115,7 +115,7 @@ def npu_alloc(device: int, nbytes: int, alignment: int) -> int:
     address = dram.allocate(nbytes, alignment)
     if not address:
         free = dram.data.nbytes - dram.in_use
-        raise NpuError(Fault.OUT_OF_MEMORY, f"{nbytes} bytes do not fit, {free} are free")
+        raise NpuError(FaultCode.OUT_OF_MEMORY, f"{nbytes} bytes do not fit, {free} are free")
     return int(address)
 
 
@@ -123,7 +123,7 @@ def npu_free(device: int, address: int) -> None:
     """Frees what `npu_alloc` gave; BAD_HANDLE for anything else."""
     dram = _device(device).core.dram
     if not dram.free(address):
-        raise NpuError(Fault.BAD_HANDLE, f"nothing is allocated at {address:#x}")
+        raise NpuError(FaultCode.BAD_HANDLE, f"nothing is allocated at {address:#x}")
 
 
 def npu_memory_info(device: int) -> tuple[int, int, int, int]:
@@ -135,7 +135,7 @@ def npu_memory_info(device: int) -> tuple[int, int, int, int]:
 def _memory(device: int, address: int, nbytes: int) -> HostBytes:
     dram = _device(device).core.dram
     if not dram.covers(address, nbytes):
-        raise NpuError(Fault.DRAM_BOUNDS, f"{nbytes} bytes at {address:#x}")
+        raise NpuError(FaultCode.DRAM_BOUNDS, f"{nbytes} bytes at {address:#x}")
     return dram.data[address : address + nbytes]
 
 
@@ -169,7 +169,7 @@ def npu_unload(device: int, program: int) -> None:
 
 def npu_program_counters(device: int, program: int) -> Counters:
     """What one run of a command list costs, known without running it."""
-    loaded: LoadedProgram = _known(_device(device).programs, program, "program")
+    loaded: CoreProgram = _known(_device(device).programs, program, "program")
     return loaded.schedule.counters
 
 
@@ -180,27 +180,27 @@ def npu_queue_create(device: int) -> int:
     """A new queue: what it is given runs in order, apart from other queues."""
     found = _device(device)
     handle = next(_handles)
-    found.queues[handle] = Queue()
+    found.queues[handle] = CommandQueue()
     return handle
 
 
 def npu_queue_destroy(device: int, queue: int) -> None:
     """Ends a queue after what it holds."""
     queues = _device(device).queues
-    found: Queue = _known(queues, queue, "queue")
+    found: CommandQueue = _known(queues, queue, "queue")
     del queues[queue]
     found.close()
 
 
-def _queue(device: int, queue: int) -> Queue:
-    found: Queue = _known(_device(device).queues, queue, "queue")
+def _queue(device: int, queue: int) -> CommandQueue:
+    found: CommandQueue = _known(_device(device).queues, queue, "queue")
     return found
 
 
 def npu_submit(device: int, queue: int, program: int, bindings: Sequence[tuple[int, int]]) -> None:
     """Enqueues a run of a command list on DRAM windows, (address, bytes) each."""
     found = _device(device)
-    loaded: LoadedProgram = _known(found.programs, program, "program")
+    loaded: CoreProgram = _known(found.programs, program, "program")
     held = tuple(bindings)
     _queue(device, queue).put(lambda: found.core.run(loaded, held))
 
@@ -219,7 +219,9 @@ def npu_copy(
 ) -> None:
     """Enqueues a copy of equally many bytes between devices and host; else BAD_SIZE."""
     if destination.nbytes != source.nbytes:
-        raise NpuError(Fault.BAD_SIZE, f"copy of {source.nbytes} into {destination.nbytes} bytes")
+        raise NpuError(
+            FaultCode.BAD_SIZE, f"copy of {source.nbytes} into {destination.nbytes} bytes"
+        )
 
     def run() -> FaultRecord | None:
         try:

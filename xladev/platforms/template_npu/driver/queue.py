@@ -28,7 +28,7 @@ class Fence:
     fault: FaultRecord | None = None
 
 
-class Queue:
+class CommandQueue:
     """Runs operations one after the other; a fault does not stop the later ones."""
 
     def __init__(self) -> None:

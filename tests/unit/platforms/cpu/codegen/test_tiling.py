@@ -7,10 +7,10 @@ import pytest
 
 from xladev.client import compile as compile_for
 from xladev.hlo.text import parse_module
-from xladev.platforms.cpu.codegen.tiling import Tile, tile_of
+from xladev.platforms.cpu.codegen.tiling import LoopTile, tile_of
 
 
-def tile(text: str) -> Tile | None:
+def tile(text: str) -> LoopTile | None:
     root = parse_module(f"HloModule m\nENTRY e {{ {text} }}").entry.root
     return tile_of([root], root.shape)
 
@@ -20,10 +20,10 @@ def transpose(operand: str, result: str, order: str) -> str:
 
 
 def test_a_large_transpose_goes_in_tiles_of_a_line() -> None:
-    assert tile(transpose("f32[512,512]", "f32[512,512]", "1,0")) == Tile(0, 1, 16, 8)
-    assert tile(transpose("s8[2048,2048]", "s8[2048,2048]", "1,0")) == Tile(0, 1, 64, 8)
+    assert tile(transpose("f32[512,512]", "f32[512,512]", "1,0")) == LoopTile(0, 1, 16, 8)
+    assert tile(transpose("s8[2048,2048]", "s8[2048,2048]", "1,0")) == LoopTile(0, 1, 64, 8)
     batched = transpose("f64[4,512,8,256]", "f64[4,256,8,512]", "0,3,2,1")
-    assert tile(batched) == Tile(1, 3, 8, 8)
+    assert tile(batched) == LoopTile(1, 3, 8, 8)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_the_transpose_may_lie_behind_other_instructions() -> None:
       n = f32[512,512] negate(p)  t = f32[512,512] transpose(n), dimensions={1,0}
       b = f32[512,512] broadcast(q), dimensions={1}
       s = f32[512,512] add(t, b)  ROOT r = f32[500,512] slice(s), slice={[4:504], [0:512]}"""
-    assert tile(text) == Tile(0, 1, 16, 8)
+    assert tile(text) == LoopTile(0, 1, 16, 8)
 
 
 SHAPES = [

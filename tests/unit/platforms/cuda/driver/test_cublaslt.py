@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 
 from xladev.platforms.cuda.driver import found
-from xladev.platforms.cuda.driver.cublaslt import CublasLt, Product
+from xladev.platforms.cuda.driver.cublaslt import CublasLt, MatmulDescriptors
 from xladev.platforms.cuda.driver.cupy_libraries import buffer_nbytes
 from xladev.platforms.cuda.driver.interface import LibraryError
-from xladev.platforms.cuda.libraries.calls import Matmul, Matrix
+from xladev.platforms.cuda.libraries.calls import Matmul, MatrixOperand
 
 PRODUCT = Matmul(
-    Matrix("f32", 10, 7, 11, 77),
-    Matrix("f32", 10, 6, 10, 60),
-    Matrix("f32", 7, 6, 7, 42),
+    MatrixOperand("f32", 10, 7, 11, 77),
+    MatrixOperand("f32", 10, 6, 10, 60),
+    MatrixOperand("f32", 7, 6, 7, 42),
     "T",
     "N",
     3,
@@ -29,7 +29,7 @@ needs_library = pytest.mark.skipif(
 @needs_library
 def test_descriptors_hold_what_was_asked():
     library = CublasLt()
-    product = Product(library, PRODUCT)
+    product = MatmulDescriptors(library, PRODUCT)
 
     def read(kind, handle, attribute, type_):
         value, written = type_(0), ctypes.c_size_t()
@@ -58,12 +58,12 @@ def test_descriptors_hold_what_was_asked():
 @pytest.mark.parametrize(
     "call",
     [
-        replace(PRODUCT, compute="64F", epilogue="DEFAULT", d=Matrix("c128", 7, 6, 7, 42)),
-        replace(PRODUCT, compute="32I", epilogue="DEFAULT", d=Matrix("s32", 7, 6, 7, 42)),
+        replace(PRODUCT, compute="64F", epilogue="DEFAULT", d=MatrixOperand("c128", 7, 6, 7, 42)),
+        replace(PRODUCT, compute="32I", epilogue="DEFAULT", d=MatrixOperand("s32", 7, 6, 7, 42)),
     ],
 )
 def test_scales_of_other_types_are_accepted(call):
-    Product(CublasLt(), call)
+    MatmulDescriptors(CublasLt(), call)
 
 
 def test_a_missing_library_is_said_with_its_package(monkeypatch):

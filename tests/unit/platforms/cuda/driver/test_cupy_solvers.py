@@ -18,7 +18,7 @@ from xladev.platforms.cuda.driver.emulated_cusolver import HANDLE, NAMES, Emulat
 from xladev.platforms.cuda.driver.interface import DriverError, LibraryError
 from xladev.platforms.cuda.libraries.solver_calls import (
     Eigenvectors,
-    LuFactors,
+    LuFactorsCall,
     QrFactors,
     SingularValues,
     SolverCall,
@@ -172,7 +172,7 @@ def test_refusals_of_the_library_are_errors_of_the_interface(library):
     class CUSOLVERError(RuntimeError):
         pass
 
-    call = LuFactors("f32", 2, 2, 1)
+    call = LuFactorsCall("f32", 2, 2, 1)
     for refused in (CUSOLVERError("CUSOLVER_STATUS_INTERNAL_ERROR"), NotImplementedError("no")):
         library.refused = refused
         with pytest.raises(LibraryError, match=str(refused)):

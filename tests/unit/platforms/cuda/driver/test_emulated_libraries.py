@@ -13,14 +13,14 @@ from xladev.platforms.cuda.libraries.calls import (
     Cholesky,
     Fourier,
     Matmul,
-    Matrix,
+    MatrixOperand,
     TriangularSolve,
     read_call,
     write_call,
 )
 from xladev.platforms.cuda.libraries.solver_calls import (
     Eigenvectors,
-    LuFactors,
+    LuFactorsCall,
     QMatrix,
     QProduct,
     QrFactors,
@@ -28,14 +28,20 @@ from xladev.platforms.cuda.libraries.solver_calls import (
 )
 
 PRODUCT = Matmul(
-    Matrix("f32", 7, 10, 7), Matrix("f32", 10, 6, 10), Matrix("f32", 7, 6, 7), "N", "N", 1, "32F"
+    MatrixOperand("f32", 7, 10, 7),
+    MatrixOperand("f32", 10, 6, 10),
+    MatrixOperand("f32", 7, 6, 7),
+    "N",
+    "N",
+    1,
+    "32F",
 )
 CALLS = (
     replace(PRODUCT, epilogue="GELU_BIAS"),
     Fourier("C2R", forward=False, lengths=(4, 6), batch=2),
     Cholesky("f32", 4, 2, upper=True),
     TriangularSolve("f64", 3, 4, left=True, upper=False, transpose="C", unit=True, batch=2),
-    LuFactors("f32", 4, 3, 2),
+    LuFactorsCall("f32", 4, 3, 2),
     QrFactors("c64", 4, 3, 2),
     QMatrix("c128", 4, 3, 2, 2),
     QProduct("f64", 4, 3, 4, 2, left=True, adjoint=True, batch=2),
@@ -65,14 +71,14 @@ def test_damaged_calls_are_refused(text):
 @pytest.mark.parametrize(
     ("changed", "status"),
     [
-        (replace(PRODUCT, a=Matrix("f32", 7, 10, 6)), "INVALID_VALUE"),
+        (replace(PRODUCT, a=MatrixOperand("f32", 7, 10, 6)), "INVALID_VALUE"),
         (replace(PRODUCT, transpose_a="T"), "INVALID_VALUE"),
-        (replace(PRODUCT, b=Matrix("f32", 9, 6, 10)), "INVALID_VALUE"),
+        (replace(PRODUCT, b=MatrixOperand("f32", 9, 6, 10)), "INVALID_VALUE"),
         (replace(PRODUCT, batch=2), "INVALID_VALUE"),
         (replace(PRODUCT, epilogue="SWISH"), "INVALID_VALUE"),
         (replace(PRODUCT, compute="64F"), "NOT_SUPPORTED"),
-        (replace(PRODUCT, d=Matrix("bf16", 7, 6, 7)), "NOT_SUPPORTED"),
-        (replace(PRODUCT, b=Matrix("f64", 10, 6, 10)), "NOT_SUPPORTED"),
+        (replace(PRODUCT, d=MatrixOperand("bf16", 7, 6, 7)), "NOT_SUPPORTED"),
+        (replace(PRODUCT, b=MatrixOperand("f64", 10, 6, 10)), "NOT_SUPPORTED"),
     ],
 )
 def test_products_that_cublaslt_refuses(changed, status, device):
@@ -84,8 +90,8 @@ def test_products_that_cublaslt_refuses(changed, status, device):
 def narrow(dtype, m, k, n):
     out = "s32" if dtype == "s8" else "f32"
     return Matmul(
-        Matrix(dtype, k, n, k), Matrix(dtype, k, m, k), Matrix(out, n, m, n), "T", "N", 1,
-        "32I" if dtype == "s8" else "32F",
+        MatrixOperand(dtype, k, n, k), MatrixOperand(dtype, k, m, k),
+        MatrixOperand(out, n, m, n), "T", "N", 1, "32I" if dtype == "s8" else "32F",
     )  # fmt: skip
 
 
@@ -94,7 +100,7 @@ def test_narrow_types_want_whole_groups_and_one_order(dtype, device):
     device.libraries.prepare(narrow(dtype, 16, 32, 16), "k")
     for wrong in (
         narrow(dtype, 16, 34, 16),
-        replace(narrow(dtype, 16, 32, 16), a=Matrix(dtype, 16, 32, 16), transpose_a="N"),
+        replace(narrow(dtype, 16, 32, 16), a=MatrixOperand(dtype, 16, 32, 16), transpose_a="N"),
     ):
         with pytest.raises(LibraryError, match="NOT_SUPPORTED"):
             device.libraries.prepare(wrong, "k")
@@ -127,7 +133,7 @@ def test_a_buffer_that_is_too_small_is_found(place, device):
 
 
 def test_a_wrong_leading_dimension_is_found(device):
-    wrong = replace(PRODUCT, a=Matrix("f32", 7, 10, 8))
+    wrong = replace(PRODUCT, a=MatrixOperand("f32", 7, 10, 8))
     assert "no live allocation" in str(launched(device, wrong, SIZES))
 
 
@@ -152,7 +158,7 @@ def test_calls_wait_in_their_stream(device):
 
     def right(seed, waits):
         device = EmulatedDriver(seed).open(0)
-        square = Matrix("f32", 4, 4, 4)
+        square = MatrixOperand("f32", 4, 4, 4)
         n, call = 64, replace(PRODUCT, a=square, b=square, d=square)
         x, y, z, w = (device.allocate(m) for m in (n, n, n, call.workspace_nbytes))
         eye = np.eye(4, dtype=np.float32).view(np.uint8).reshape(-1)
@@ -195,7 +201,7 @@ def test_a_workspace_is_overwritten(device):
         (Fourier("C2C", forward=True, lengths=(4,), batch=0), "CUFFT_INVALID_SIZE"),
         (Cholesky("bf16", 4, 1, upper=False), "CUSOLVER_STATUS_NOT_SUPPORTED"),
         (Cholesky("f32", 0, 1, upper=False), "CUSOLVER_STATUS_INVALID_VALUE"),
-        (LuFactors("bf16", 4, 4, 1), "CUSOLVER_STATUS_NOT_SUPPORTED"),
+        (LuFactorsCall("bf16", 4, 4, 1), "CUSOLVER_STATUS_NOT_SUPPORTED"),
         (QrFactors("f32", 4, 0, 1), "CUSOLVER_STATUS_INVALID_VALUE"),
         (Eigenvectors("f32", 4, 0, upper=True, method="syevd"), "CUSOLVER_STATUS_INVALID_VALUE"),
     ],
@@ -221,7 +227,7 @@ def test_complex_to_real_overwrites_its_copy_and_not_its_input(device):
     assert np.array_equal(found, data)
 
 
-FACTORS = LuFactors("f64", 4, 3, 2)
+FACTORS = LuFactorsCall("f64", 4, 3, 2)
 FACTOR_SIZES = [192, 192, 24, 8, FACTORS.workspace_nbytes]
 
 

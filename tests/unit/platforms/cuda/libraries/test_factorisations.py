@@ -28,7 +28,7 @@ from xladev.platforms.cuda.libraries.calls import Cholesky, TriangularSolve
 from xladev.platforms.cuda.libraries.rules import LibraryCalls
 from xladev.platforms.cuda.libraries.solver_calls import (
     Eigenvectors,
-    LuFactors,
+    LuFactorsCall,
     QMatrix,
     QProduct,
     QrFactors,
@@ -106,7 +106,7 @@ def test_factors(letter, batch, dims, emulated):
     a = draw(t, *batch, m, n)
     lu_shape = tuple_of(shape_of(a), array(dt.S32, (*batch, k)), info(batch))
     for target in (f"lapack_{letter}getrf_ffi", "cusolver_getrf_ffi"):
-        assert kinds(target, lu_shape, a) == [LuFactors]
+        assert kinds(target, lu_shape, a) == [LuFactorsCall]
     packed, pivots, _ = values(emulated, target, lu_shape, a, free=FACTORS[:1])
     assert_lu(a, packed, pivots)
     qr_shape = tuple_of(shape_of(a), array(t, (*batch, k)))

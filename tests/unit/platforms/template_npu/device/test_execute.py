@@ -9,7 +9,7 @@ from xladev.platforms.template_npu.device import isa
 from xladev.platforms.template_npu.device.assembler import assemble
 from xladev.platforms.template_npu.device.core import Core
 from xladev.platforms.template_npu.device.execute import is_batchable
-from xladev.platforms.template_npu.device.faults import Fault
+from xladev.platforms.template_npu.device.faults import FaultCode
 from xladev.platforms.template_npu.device.isa import Instruction, Operand
 
 NAMES = [t.name for t in isa.TYPES]
@@ -159,7 +159,7 @@ def test_gather_gives_zero_for_negative_indices():
 )
 def test_dma_outside_of_its_window_is_a_fault_with_its_instruction(line):
     fault, _ = run(f"fill.f32 (1,1,1,1) dst=0x800:[0,0,0,0]\n{line}", [np.zeros(4, np.float32)])
-    assert (fault.code, fault.index) == (Fault.DRAM_BOUNDS, 1)
+    assert (fault.code, fault.index) == (FaultCode.DRAM_BOUNDS, 1)
     assert assemble(fault.disassembly) == assemble(line)
 
 
@@ -169,7 +169,7 @@ def test_an_index_outside_of_the_window_is_a_fault():
         gather.f32 (1, 1, 1, 1) sp=0:[0,0,0,0] index=64:[0,0,0,0] unit=4 wait=2>=1
     """
     fault, _ = run(text, [np.zeros(4, np.float32)])
-    assert fault.code is Fault.DRAM_BOUNDS
+    assert fault.code is FaultCode.DRAM_BOUNDS
 
 
 @pytest.mark.parametrize("name", ["f32", "bf16", "s8", "u8"])

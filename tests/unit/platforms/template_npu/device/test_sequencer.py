@@ -4,7 +4,7 @@ import pytest
 
 from xladev.platforms.template_npu.device import isa
 from xladev.platforms.template_npu.device.assembler import assemble
-from xladev.platforms.template_npu.device.faults import Fault
+from xladev.platforms.template_npu.device.faults import FaultCode
 from xladev.platforms.template_npu.device.sequencer import schedule
 
 LOAD = "load.f32 (1, 1, 1, 8) sp={sp}:[0,0,0,4] dram=0:[0,0,0,4] signal=0"
@@ -12,31 +12,31 @@ STORE = "store.f32 (1, 1, 1, 8) sp={sp}:[0,0,0,4] dram=0:[0,0,0,4] binding=1"
 FILL = "fill.f32 (1, 1, 1, 8) dst={sp}:[0,0,0,4] signal=2"
 
 
-def fault_of(*lines: str) -> tuple[Fault, int]:
+def fault_of(*lines: str) -> tuple[FaultCode, int]:
     fault = schedule(assemble("\n".join(lines))).fault
-    return (Fault.OK, -1) if fault is None else (fault.code, fault.index)
+    return (FaultCode.OK, -1) if fault is None else (fault.code, fault.index)
 
 
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("fill.f32 (1, 1, 1, 1025) dst=0:[0,0,0,4]", Fault.ILLEGAL_INSTRUCTION),
-        ("fill.f32 (1, 1, 0, 1) dst=0:[0,0,0,4]", Fault.ILLEGAL_INSTRUCTION),
-        ("fill.f32>s32 (1, 1, 1, 1) dst=0:[0,0,0,4]", Fault.ILLEGAL_INSTRUCTION),
-        ("fill.12 (1, 1, 1, 1)", Fault.ILLEGAL_INSTRUCTION),
-        ("unary.exp.s32 (1, 1, 1, 1)", Fault.ILLEGAL_INSTRUCTION),
-        ("unary.99.f32 (1, 1, 1, 1)", Fault.ILLEGAL_INSTRUCTION),
-        ("reduce.and.f32 (1, 1, 1, 8)", Fault.ILLEGAL_INSTRUCTION),
-        ("iota.f32 (1, 1, 1, 8)", Fault.ILLEGAL_INSTRUCTION),
-        ("fill.f32 (1, 1, 1, 1) signal=16", Fault.ILLEGAL_INSTRUCTION),
-        ("matmul.f32 (1, 1, 1, 1) m=17 n=1 k=1", Fault.ILLEGAL_INSTRUCTION),
-        ("matmul.s8>f32 (1, 1, 1, 1) m=1 n=1 k=1", Fault.ILLEGAL_INSTRUCTION),
-        ("fill.f32 (1, 1, 1, 2) dst=0x3fffc:[0,0,0,4]", Fault.SCRATCHPAD_BOUNDS),
-        ("fill.f32 (1, 1, 1, 2) dst=0:[0,0,0,-4]", Fault.SCRATCHPAD_BOUNDS),
-        ("fill.f32 (1, 1, 1, 1) dst=2:[0,0,0,4]", Fault.MISALIGNED),
-        ("fill.f32 (1, 1, 1, 2) dst=0:[0,0,0,6]", Fault.MISALIGNED),
-        ("unary.neg.f32 (1, 1, 1, 1) dst=0:[0,0,0,4]", Fault.UNINITIALIZED),
-        ("fill.f32 (1, 1, 1, 1) wait=1>=1", Fault.DEADLOCK),
+        ("fill.f32 (1, 1, 1, 1025) dst=0:[0,0,0,4]", FaultCode.ILLEGAL_INSTRUCTION),
+        ("fill.f32 (1, 1, 0, 1) dst=0:[0,0,0,4]", FaultCode.ILLEGAL_INSTRUCTION),
+        ("fill.f32>s32 (1, 1, 1, 1) dst=0:[0,0,0,4]", FaultCode.ILLEGAL_INSTRUCTION),
+        ("fill.12 (1, 1, 1, 1)", FaultCode.ILLEGAL_INSTRUCTION),
+        ("unary.exp.s32 (1, 1, 1, 1)", FaultCode.ILLEGAL_INSTRUCTION),
+        ("unary.99.f32 (1, 1, 1, 1)", FaultCode.ILLEGAL_INSTRUCTION),
+        ("reduce.and.f32 (1, 1, 1, 8)", FaultCode.ILLEGAL_INSTRUCTION),
+        ("iota.f32 (1, 1, 1, 8)", FaultCode.ILLEGAL_INSTRUCTION),
+        ("fill.f32 (1, 1, 1, 1) signal=16", FaultCode.ILLEGAL_INSTRUCTION),
+        ("matmul.f32 (1, 1, 1, 1) m=17 n=1 k=1", FaultCode.ILLEGAL_INSTRUCTION),
+        ("matmul.s8>f32 (1, 1, 1, 1) m=1 n=1 k=1", FaultCode.ILLEGAL_INSTRUCTION),
+        ("fill.f32 (1, 1, 1, 2) dst=0x3fffc:[0,0,0,4]", FaultCode.SCRATCHPAD_BOUNDS),
+        ("fill.f32 (1, 1, 1, 2) dst=0:[0,0,0,-4]", FaultCode.SCRATCHPAD_BOUNDS),
+        ("fill.f32 (1, 1, 1, 1) dst=2:[0,0,0,4]", FaultCode.MISALIGNED),
+        ("fill.f32 (1, 1, 1, 2) dst=0:[0,0,0,6]", FaultCode.MISALIGNED),
+        ("unary.neg.f32 (1, 1, 1, 1) dst=0:[0,0,0,4]", FaultCode.UNINITIALIZED),
+        ("fill.f32 (1, 1, 1, 1) wait=1>=1", FaultCode.DEADLOCK),
     ],
 )
 def test_fault(line, code):
@@ -44,12 +44,12 @@ def test_fault(line, code):
 
 
 def test_an_unknown_opcode_is_illegal():
-    assert schedule(bytes([77]) + bytes(127)).fault.code is Fault.ILLEGAL_INSTRUCTION
+    assert schedule(bytes([77]) + bytes(127)).fault.code is FaultCode.ILLEGAL_INSTRUCTION
 
 
 def test_a_list_of_broken_words_has_no_index():
     fault = schedule(bytes(100)).fault
-    assert (fault.code, fault.index) == (Fault.BAD_SIZE, -1)
+    assert (fault.code, fault.index) == (FaultCode.BAD_SIZE, -1)
 
 
 def test_what_comes_before_a_fault_still_runs():
@@ -60,21 +60,21 @@ def test_what_comes_before_a_fault_still_runs():
 
 def test_part_of_an_operand_uninitialized():
     lines = ("fill.u8 (1, 1, 1, 7) dst=0:[0,0,0,1]", "unary.neg.f32 (1,1,1,2) src0=0:[0,0,0,4]")
-    assert fault_of(*lines) == (Fault.UNINITIALIZED, 1)
+    assert fault_of(*lines) == (FaultCode.UNINITIALIZED, 1)
 
 
 @pytest.mark.parametrize(
     ("lines", "code"),
     [
         ((LOAD.format(sp=0), "unary.neg.f32 (1,1,1,8) dst=64:[0,0,0,4] src0=0:[0,0,0,4]"),
-         Fault.HAZARD),  # read after write
+         FaultCode.HAZARD),  # read after write
         ((LOAD.format(sp=0), "unary.neg.f32 (1,1,1,8) dst=64:[0,0,0,4] src0=0:[0,0,0,4] wait=0>=1"),
-         Fault.OK),
+         FaultCode.OK),
         ((FILL.format(sp=0), STORE.format(sp=0) + " wait=2>=1", FILL.format(sp=0)),
-         Fault.HAZARD),  # write after read
-        ((FILL.format(sp=0), STORE.format(sp=0) + " wait=2>=1", FILL.format(sp=64)), Fault.OK),
-        ((FILL.format(sp=0), LOAD.format(sp=0)), Fault.HAZARD),  # write after write
-        ((FILL.format(sp=0), LOAD.format(sp=0) + " wait=2>=1"), Fault.OK),
+         FaultCode.HAZARD),  # write after read
+        ((FILL.format(sp=0), STORE.format(sp=0) + " wait=2>=1", FILL.format(sp=64)), FaultCode.OK),
+        ((FILL.format(sp=0), LOAD.format(sp=0)), FaultCode.HAZARD),  # write after write
+        ((FILL.format(sp=0), LOAD.format(sp=0) + " wait=2>=1"), FaultCode.OK),
     ],
 )  # fmt: skip
 def test_engines_must_be_ordered(lines, code):
@@ -85,7 +85,7 @@ def test_engines_must_be_ordered(lines, code):
 def test_order_is_passed_on_through_a_third_engine():
     copy = "unary.copy.f32 (1,1,1,8) dst=64:[0,0,0,4] src0=0:[0,0,0,4] wait=0>=1 signal=2"
     store = "store.f32 (1,1,1,8) sp=0:[0,0,0,4] dram=0:[0,0,0,4] binding=1 wait=2>=1"
-    assert fault_of(LOAD.format(sp=0), copy, store)[0] is Fault.OK
+    assert fault_of(LOAD.format(sp=0), copy, store)[0] is FaultCode.OK
 
 
 def test_a_wait_for_a_later_instruction_of_another_engine_is_no_deadlock():
@@ -98,12 +98,12 @@ def test_a_wait_for_a_later_instruction_of_another_engine_is_no_deadlock():
 def test_engines_that_wait_for_each_other_are_a_deadlock():
     load = LOAD.format(sp=0).replace("signal=0", "wait=2>=1 signal=0")
     fill = FILL.format(sp=64).replace("signal=2", "wait=0>=1 signal=2")
-    assert fault_of(load, fill) == (Fault.DEADLOCK, 0)
+    assert fault_of(load, fill) == (FaultCode.DEADLOCK, 0)
 
 
 def test_a_semaphore_belongs_to_one_engine():
     fill = FILL.format(sp=64).replace("signal=2", "signal=0")
-    assert fault_of(LOAD.format(sp=0), fill) == (Fault.ILLEGAL_INSTRUCTION, 1)
+    assert fault_of(LOAD.format(sp=0), fill) == (FaultCode.ILLEGAL_INSTRUCTION, 1)
 
 
 def test_engines_overlap_in_time():

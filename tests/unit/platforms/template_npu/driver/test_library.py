@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xladev.platforms.template_npu.device.assembler import assemble
-from xladev.platforms.template_npu.device.faults import Fault
+from xladev.platforms.template_npu.device.faults import FaultCode
 from xladev.platforms.template_npu.driver import library as npu
 
 DOUBLE = assemble("""
@@ -24,7 +24,7 @@ def device():
     npu.npu_close(handle)
 
 
-def status(call, *arguments) -> Fault:
+def status(call, *arguments) -> FaultCode:
     with pytest.raises(npu.NpuError) as caught:
         call(*arguments)
     return caught.value.code
@@ -51,7 +51,7 @@ def test_a_fault_is_held_by_the_next_fence_only(device):
     first, second = npu.npu_fence(device, queue), npu.npu_fence(device, queue)
     assert npu.npu_wait(second, 10)
     fault = npu.npu_fault(first)
-    assert (fault.code, fault.index) == (Fault.UNINITIALIZED, 1)
+    assert (fault.code, fault.index) == (FaultCode.UNINITIALIZED, 1)
     assert "unary.neg.f32" in str(fault)
     assert npu.npu_fault(second) is None
 
@@ -65,21 +65,21 @@ def test_memory_is_aligned_counted_and_reused(device):
     in_use, peak, count, total = npu.npu_memory_info(device)
     assert (in_use, peak, count) == (0, 3 * 128, 0)
     everything = npu.npu_alloc(device, total - 64, 64)
-    assert status(npu.npu_alloc, device, 1, 64) is Fault.OUT_OF_MEMORY
+    assert status(npu.npu_alloc, device, 1, 64) is FaultCode.OUT_OF_MEMORY
     npu.npu_free(device, everything)
 
 
 def test_bad_handles_and_sizes_have_their_codes(device):
     queue = npu.npu_queue_create(device)
-    assert status(npu.npu_open, 99) is Fault.BAD_HANDLE
-    assert status(npu.npu_alloc, 10**9, 1, 1) is Fault.BAD_HANDLE
-    assert status(npu.npu_free, device, 12345) is Fault.BAD_HANDLE
-    assert status(npu.npu_submit, device, queue, 10**9, []) is Fault.BAD_HANDLE
-    assert status(npu.npu_unload, device, 10**9) is Fault.BAD_HANDLE
-    assert status(npu.npu_wait, 10**9) is Fault.BAD_HANDLE
-    assert status(npu.npu_read, device, 1 << 40, np.empty(4, np.uint8)) is Fault.DRAM_BOUNDS
+    assert status(npu.npu_open, 99) is FaultCode.BAD_HANDLE
+    assert status(npu.npu_alloc, 10**9, 1, 1) is FaultCode.BAD_HANDLE
+    assert status(npu.npu_free, device, 12345) is FaultCode.BAD_HANDLE
+    assert status(npu.npu_submit, device, queue, 10**9, []) is FaultCode.BAD_HANDLE
+    assert status(npu.npu_unload, device, 10**9) is FaultCode.BAD_HANDLE
+    assert status(npu.npu_wait, 10**9) is FaultCode.BAD_HANDLE
+    assert status(npu.npu_read, device, 1 << 40, np.empty(4, np.uint8)) is FaultCode.DRAM_BOUNDS
     ends = np.empty(4, np.uint8), np.empty(5, np.uint8)
-    assert status(npu.npu_copy, device, queue, *ends) is Fault.BAD_SIZE
+    assert status(npu.npu_copy, device, queue, *ends) is FaultCode.BAD_SIZE
 
 
 def test_a_window_outside_of_memory_is_a_fault(device):
@@ -87,7 +87,7 @@ def test_a_window_outside_of_memory_is_a_fault(device):
     npu.npu_submit(device, queue, program, [(1 << 40, 16), (64, 16)])
     fence = npu.npu_fence(device, queue)
     assert npu.npu_wait(fence, 10)
-    assert npu.npu_fault(fence).code is Fault.DRAM_BOUNDS
+    assert npu.npu_fault(fence).code is FaultCode.DRAM_BOUNDS
 
 
 def test_queues_wait_for_fences_of_others(device):
@@ -114,4 +114,4 @@ def test_devices_have_memories_of_their_own():
     assert found.tolist() == [0] * 4
     for h in handles:
         npu.npu_close(h)
-    assert status(npu.npu_alloc, handles[0], 1, 1) is Fault.BAD_HANDLE
+    assert status(npu.npu_alloc, handles[0], 1, 1) is FaultCode.BAD_HANDLE

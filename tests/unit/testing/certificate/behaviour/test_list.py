@@ -6,7 +6,7 @@ from tests.tools.must_pass import LISTS
 from xladev.errors import FormatError
 from xladev.testing.conformance.location import suite_folder
 from xladev.testing.conformance.single_op import read_single_op, share_of
-from xladev.testing.conformance.status import Result, Status
+from xladev.testing.conformance.status import CaseResult, CaseStatus
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -21,9 +21,9 @@ def test_the_lists_are_up_to_date(name: str) -> None:
 def test_the_share_counts_what_was_run_of_the_list() -> None:
     listed = read_single_op(suite_folder())
     ids = sorted(listed.cases)[:4]
-    statuses = (Status.PASS, Status.FALLBACK, Status.FAIL, Status.PASS)
-    results = [Result(i, s) for i, s in zip(ids, statuses, strict=True)]
-    share = share_of([*results, Result("other::case", Status.PASS)], listed)
+    statuses = (CaseStatus.PASS, CaseStatus.FALLBACK, CaseStatus.FAIL, CaseStatus.PASS)
+    results = [CaseResult(i, s) for i, s in zip(ids, statuses, strict=True)]
+    share = share_of([*results, CaseResult("other::case", CaseStatus.PASS)], listed)
     assert (share.run, share.on_device, share.share) == (4, 2, 0.5)
     assert share.to_json()["sha256"] == listed.sha256
 

@@ -1,6 +1,6 @@
 """Packing of all columns of an operand that several blocks use: panels as `Order.PANELS` has them.
 
-`panel.py` packs one panel, within procedures that go through the operand themselves.
+`panel.py` packs one panel, within microkernels that go through the operand themselves.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def call_pack_all(
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         _emit(inner, kind, order, AllPanelsArguments(*values))
 
-    b.call_procedure(kind.packed_name(f"pack_all.{order.value}"), arguments, emit)
+    b.call_microkernel(kind.packed_name(f"pack_all.{order.value}"), arguments, emit)
 
 
 def _emit(b: FunctionBuilder, kind: ProductKind, order: Order, a: AllPanelsArguments) -> None:

@@ -1,4 +1,4 @@
-"""All procedures of products that are worth compiling before anybody asks for them."""
+"""All microkernels of products that are worth compiling before anybody asks for them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NULL = Value("null", PTR)
 
 
 def call_all_products(module: ModuleBuilder) -> None:
-    """Adds a function that calls each procedure; nobody is meant to run it."""
+    """Adds a function that calls each microkernel; nobody is meant to run it."""
     b = module.function("products", VOID)
     kinds = [ProductKind.of(module.target, *types) for types in TYPES]
     for kind in kinds:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from xladev.codegen.llvm import I64, PTR, FunctionBuilder, Value
 from xladev.hlo.dtype import PrimitiveType
-from xladev.platforms.cpu.codegen.products.far import store_far_or_near
 from xladev.platforms.cpu.codegen.products.kinds import VECTORS, ProductKind
+from xladev.platforms.cpu.codegen.products.non_temporal import store_non_temporal_or_cached
 
 
 class ChannelsArguments(NamedTuple):
@@ -26,7 +26,7 @@ class ChannelsArguments(NamedTuple):
         result: first row of the result.
         result_row: from one row to the next.
         columns: number of channels, at least those of one vector.
-        is_far: not zero to write the result past the caches; its vectors then lie aligned.
+        is_non_temporal: not zero to write the result past the caches; its vectors then lie aligned.
     """
 
     table: Value
@@ -37,7 +37,7 @@ class ChannelsArguments(NamedTuple):
     result: Value
     result_row: Value
     columns: Value
-    is_far: Value
+    is_non_temporal: Value
 
 
 def call_channels(b: FunctionBuilder, kind: ProductKind, arguments: ChannelsArguments) -> None:
@@ -46,7 +46,7 @@ def call_channels(b: FunctionBuilder, kind: ProductKind, arguments: ChannelsArgu
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         _Channels(inner, kind, ChannelsArguments(*values)).emit()
 
-    b.call_procedure(kind.name("channels"), arguments, emit)
+    b.call_microkernel(kind.name("channels"), arguments, emit)
 
 
 class _Channels:
@@ -106,4 +106,4 @@ class _Channels:
             place = b.byte_address(a.result, b.mul(number, a.result_row))
             place = b.byte_address(place, b.mul(column, kind.size))
             places += [b.byte_address(place, v * kind.nbytes) for v in range(vectors)]
-        store_far_or_near(b, a.is_far, sums, places)
+        store_non_temporal_or_cached(b, a.is_non_temporal, sums, places)

@@ -16,8 +16,8 @@ from xladev.platforms.cpu.codegen.products.dot import (
     cut,
 )
 from xladev.platforms.cpu.codegen.products.driver import BlockArguments, call_block
-from xladev.platforms.cpu.codegen.products.far import NEAR, finish_far
 from xladev.platforms.cpu.codegen.products.kinds import WIDEST_NBYTES
+from xladev.platforms.cpu.codegen.products.non_temporal import CACHED, fence_non_temporal
 from xladev.platforms.cpu.codegen.products.tables import WindowKind, WindowsArguments, call_windows
 from xladev.platforms.cpu.codegen.products.windows import WindowPlan
 
@@ -52,8 +52,8 @@ class _Blocks:
             with b.loop(at.value(begin), at.value(end)) as number, self.k.e.scope():
                 group, row, column = at.delinear(number, extents)
                 self._block(group, at.mul(row, self.rows), at.mul(column, self.columns))
-            if p.is_far:
-                finish_far(b)
+            if p.is_non_temporal:
+                fence_non_temporal(b)
 
         self.k.split(prod(extents), part, private_nbytes=p.workspace_nbytes)
 
@@ -128,10 +128,10 @@ class _Blocks:
         offset = at.add(at.mul(row, p.groups * p.features), column)
         return self.b.byte_address(self.k.results[0].base, at.value(at.mul(offset, self.kind.size)))
 
-    def _is_far(self) -> Value:
+    def _is_non_temporal(self) -> Value:
         """Whether the result goes past the caches: not if it does not lie aligned."""
-        if not self.plan.is_far:
-            return NEAR
+        if not self.plan.is_non_temporal:
+            return CACHED
         b = self.b
         offset = b.and_(b.cast("ptrtoint", self.k.results[0].base, I64), WIDEST_NBYTES - 1)
         return b.resize(b.icmp("eq", offset, 0), I64, signed=False)
@@ -147,7 +147,7 @@ class _Blocks:
             result=self._result(row, 0),
             result_row=b.const(I64, p.groups * self.kind.size),
             columns=b.const(I64, p.groups),
-            is_far=self._is_far(),
+            is_non_temporal=self._is_non_temporal(),
         )
         call_channels(b, self.kind, arguments)
 
@@ -175,7 +175,7 @@ class _Blocks:
             runs=self._runs,
             panel=self.k.scratch if p.panels is None else Value("null", PTR),
             most_lines=b.const(I64, self.kind.depth),
-            is_far=self._is_far() if count == p.positions else NEAR,
+            is_non_temporal=self._is_non_temporal() if count == p.positions else CACHED,
         )
         call_block(b, self.kind, p.order, arguments)
 

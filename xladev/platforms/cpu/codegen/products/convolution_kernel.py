@@ -36,7 +36,7 @@ LEAST_FEATURES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Convolution:
+class TiledConvolution:
     """A convolution as a product of matrices for each group of features.
 
     Attributes:
@@ -82,7 +82,7 @@ class Convolution:
         return TileSizes(total, rows, self.features, depth, block)
 
 
-def convolution_of(i: HloInstruction) -> Convolution | None:
+def convolution_of(i: HloInstruction) -> TiledConvolution | None:
     """How a convolution is computed in tiles; None if it is not."""
     kind = ConvolutionDims.of(i)
     d = kind.labels
@@ -98,10 +98,12 @@ def convolution_of(i: HloInstruction) -> Convolution | None:
         or any(s.element_type.is_complex or not s.size for s in shapes)
     ):
         return None
-    return Convolution(i, kind, features, channels)
+    return TiledConvolution(i, kind, features, channels)
 
 
-def convolution_way(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | Convolution | None:
+def convolution_way(
+    i: HloInstruction, tactic: Tactic = DEFAULT
+) -> WindowPlan | TiledConvolution | None:
     """Blocks or else tiles, or the other way round by the tactic; None for loops."""
     plan, tiles = window_plan(i, tactic), convolution_of(i)
     return tiles or plan if tactic.in_tiles else plan or tiles
@@ -130,7 +132,7 @@ def emit_convolution(k: KernelBuild) -> None:
 class _Tiles(TileLoops):
     """Packs pixels and filters; the outer index is the number of the group."""
 
-    def __init__(self, k: KernelBuild, convolution: Convolution) -> None:
+    def __init__(self, k: KernelBuild, convolution: TiledConvolution) -> None:
         super().__init__(k, convolution.sizes)
         self.c = convolution
 

@@ -41,7 +41,7 @@ def call_least_exponent(b: FunctionBuilder, kind: ProductKind, arguments: LeastA
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         _emit_least(inner, LeastArguments(*values))
 
-    b.call_procedure(f"least_exponent.bf16.{kind.nbytes}", arguments, emit)
+    b.call_microkernel(f"least_exponent.bf16.{kind.nbytes}", arguments, emit)
 
 
 def has_no_denormals(b: FunctionBuilder, left: Value, right: Value) -> Value:

@@ -27,7 +27,7 @@ from xladev.platforms.cpu.codegen.products.kinds import (
     PANEL_NBYTES,
     WIDEST_NBYTES,
     ProductKind,
-    Step,
+    ReductionStep,
 )
 from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
 from xladev.platforms.cpu.codegen.products.orders import Order
@@ -117,7 +117,7 @@ class DotPlan:
 
     def lines(self, kind: ProductKind) -> int:
         """Most lines of a panel in one part of the depth."""
-        if self.tactic.panel_nbytes or kind.step is not Step.ELEMENT:
+        if self.tactic.panel_nbytes or kind.step is not ReductionStep.ELEMENT:
             return kind.depth
         return max(kind.depth, min(LONG_LINES, self.part_nbytes // (kind.width * kind.size)))
 

@@ -12,8 +12,8 @@ from functools import partial
 from typing import NamedTuple
 
 from xladev.codegen.llvm import I1, I64, PTR, FunctionBuilder, Value
-from xladev.platforms.cpu.codegen.products.far import NEAR
-from xladev.platforms.cpu.codegen.products.kinds import ProductKind, Step
+from xladev.platforms.cpu.codegen.products.kinds import ProductKind, ReductionStep
+from xladev.platforms.cpu.codegen.products.non_temporal import CACHED
 from xladev.platforms.cpu.codegen.products.orders import Order, PanelArguments
 from xladev.platforms.cpu.codegen.products.panel import call_pack
 from xladev.platforms.cpu.codegen.products.tile import (
@@ -60,8 +60,8 @@ class BlockArguments(NamedTuple):
             the table has the first one's addresses alone. Null for tables that have all.
         panel: memory for one packed panel; null if they lie packed.
         most_lines: of a panel in one part of the depth: as many as that memory holds.
-        is_far: not zero to write the result past the caches if all of the depth is one part; its
-            vectors then lie aligned.
+        is_non_temporal: not zero to write the result past the caches if all of the depth is one
+            part; its vectors then lie aligned.
     """
 
     table: Value
@@ -80,7 +80,7 @@ class BlockArguments(NamedTuple):
     runs: Value
     panel: Value
     most_lines: Value
-    is_far: Value = NEAR
+    is_non_temporal: Value = CACHED
 
 
 def call_block(
@@ -91,7 +91,7 @@ def call_block(
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         _Block(inner, kind, order, BlockArguments(*values)).emit()
 
-    b.call_procedure(kind.name(f"block.{order.value}"), arguments, emit)
+    b.call_microkernel(kind.name(f"block.{order.value}"), arguments, emit)
 
 
 def call_stream(b: FunctionBuilder, kind: ProductKind, arguments: BlockArguments) -> None:
@@ -104,7 +104,7 @@ def call_stream(b: FunctionBuilder, kind: ProductKind, arguments: BlockArguments
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         _Block(inner, kind, Order.ROWS, BlockArguments(*values)).emit_stream()
 
-    b.call_procedure(kind.name("stream"), arguments, emit)
+    b.call_microkernel(kind.name("stream"), arguments, emit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class _Part:
     steps: Value
     right: Value
     goes_on: Value
-    is_far: Value
+    is_non_temporal: Value
 
 
 class _Block:
@@ -134,7 +134,7 @@ class _Block:
         most_steps = self._quotient(a.steps, parts)
         group = b.intrinsic("smax", b.udiv(most, a.steps), 1)
         groups = self._quotient(a.positions, group)
-        is_far = b.select(b.icmp("eq", b.mul(groups, parts), 1), a.is_far, NEAR)
+        is_non_temporal = b.select(b.icmp("eq", b.mul(groups, parts), 1), a.is_non_temporal, CACHED)
         with b.loop(0, groups) as n, b.loop(0, parts) as part:
             position, step = b.mul(n, group), b.mul(part, most_steps)
             offset = b.add(b.mul(position, a.right_position), b.mul(step, a.right_step))
@@ -146,7 +146,7 @@ class _Block:
                     steps=b.intrinsic("smin", most_steps, b.sub(a.steps, step)),
                     right=b.byte_address(a.right, offset),
                     goes_on=b.or_(a.goes_on, b.or_(position, step)),
-                    is_far=is_far,
+                    is_non_temporal=is_non_temporal,
                 )
             )
 
@@ -244,7 +244,7 @@ class _Block:
                 following=b.byte_address(place, b.mul(a.result_row, kind.rows)),
                 fetched=b.byte_address(following, b.and_(b.mul(row, 64 // kind.rows), 64)),
                 fetched_step=a.right_step,
-                is_far=b.select(is_whole, part.is_far, NEAR),
+                is_non_temporal=b.select(is_whole, part.is_non_temporal, CACHED),
             )
             packs = packs_first and b.and_(packs_first, b.icmp("eq", row, 0))
             if packs is not None:
@@ -257,7 +257,7 @@ class _Block:
     def _packs_first(self, part: _Part, vectors: int, is_whole: Value) -> Value | None:
         """Whether the first tile packs, if it ever does: it needs whole vectors in equal steps."""
         b, a, kind = self.b, self.a, self.kind
-        is_plain = kind.step is Step.ELEMENT and not kind.has_edges
+        is_plain = kind.step is ReductionStep.ELEMENT and not kind.has_edges
         if self.order is not Order.ROWS or not is_plain or vectors < kind.vectors:
             return None
         is_even = b.icmp("eq", a.right_position, b.mul(part.steps, a.right_step))

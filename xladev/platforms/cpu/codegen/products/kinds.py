@@ -25,7 +25,7 @@ CACHE_LINE_NBYTES = 64
 VECTORS = 2
 """Vectors of columns in a tile."""
 PANEL_NBYTES = 32 << 10
-"""Bytes of a panel of packed columns: as much as stays in the nearest cache, or comes from the next
+"""Bytes of a panel of packed columns: as much as stays in the L1 cache, or comes from the next
 one faster than it is used."""
 EDGED_PANEL_NBYTES = 64 << 10
 """Likewise for windows that see padding, whose tiles take longer to begin and to end."""
@@ -36,7 +36,7 @@ def vector_length(nbytes: int, total: PrimitiveType) -> int:
     return max(min(nbytes, WIDEST_NBYTES), total.host_nbytes)
 
 
-class Step(Enum):
+class ReductionStep(Enum):
     """What of a row is multiplied at once: neighbours in memory, summed in one lane."""
 
     ELEMENT = 1
@@ -77,7 +77,7 @@ class ProductKind:
     right: PrimitiveType
     total: PrimitiveType
     nbytes: int
-    step: Step = Step.ELEMENT
+    step: ReductionStep = ReductionStep.ELEMENT
     tile: tuple[int, int] | None = None
     panel_nbytes: int = PANEL_NBYTES
     has_edges: bool = False
@@ -94,14 +94,14 @@ class ProductKind:
         types = (self.left, self.right, self.total)
         if types != (dt.S8, dt.S8, dt.S32) or not target.has_byte_products:
             return None
-        return replace(self, step=Step.QUAD) if self.nbytes == WIDEST_NBYTES else None
+        return replace(self, step=ReductionStep.QUAD) if self.nbytes == WIDEST_NBYTES else None
 
     def in_pairs(self, target: TargetTraits) -> ProductKind | None:
         """The same with two bf16 a step; None if there is no instruction for that."""
         types = (self.left, self.right, self.total)
         if types != (dt.BF16, dt.BF16, dt.F32) or not target.has_bfloat_products:
             return None
-        return replace(self, step=Step.PAIR) if self.nbytes == WIDEST_NBYTES else None
+        return replace(self, step=ReductionStep.PAIR) if self.nbytes == WIDEST_NBYTES else None
 
     def by(self, tactic: Tactic) -> ProductKind:
         """The same with the tile and the panel that a tactic wants."""
@@ -117,21 +117,21 @@ class ProductKind:
     @property
     def exact(self) -> ProductKind:
         """For pairs, the kind whose functions keep denormals."""
-        return replace(self, step=Step.EXACT_PAIR)
+        return replace(self, step=ReductionStep.EXACT_PAIR)
 
     @property
     def has_quads(self) -> bool:
         """True if a step is four bytes."""
-        return self.step is Step.QUAD
+        return self.step is ReductionStep.QUAD
 
     @property
     def has_pairs(self) -> bool:
         """True if a step is two bf16."""
-        return self.step.elements == Step.PAIR.elements
+        return self.step.elements == ReductionStep.PAIR.elements
 
     def name(self, what: str) -> str:
         """Name of a function of this kind."""
-        exact = ".exact" if self.step is Step.EXACT_PAIR else ""
+        exact = ".exact" if self.step is ReductionStep.EXACT_PAIR else ""
         edges = ".edges" if self.has_edges else ""
         return f"{self.packed_name(what)}{exact}{edges}{self._chosen_name}"
 
@@ -223,7 +223,7 @@ class ProductKind:
 
 
 _MULTIPLY_ADD = {
-    Step.PAIR: multiply_add_pairs,
-    Step.EXACT_PAIR: multiply_add_exact_pairs,
-    Step.QUAD: multiply_add_quads,
+    ReductionStep.PAIR: multiply_add_pairs,
+    ReductionStep.EXACT_PAIR: multiply_add_exact_pairs,
+    ReductionStep.QUAD: multiply_add_quads,
 }

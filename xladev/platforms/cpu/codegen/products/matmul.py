@@ -17,7 +17,13 @@ from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.dot import DotPlan, dot_plan
 from xladev.platforms.cpu.codegen.products.row_sums import row_sums_plan
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
-from xladev.platforms.cpu.codegen.tiles import SUM_TYPES, WIDEST_NBYTES, Place, TileLoops, TileSizes
+from xladev.platforms.cpu.codegen.tiles import (
+    SUM_TYPES,
+    WIDEST_NBYTES,
+    PanelOffsets,
+    TileLoops,
+    TileSizes,
+)
 
 LEAST_PRODUCTS = 2048
 """Multiplications below which a plain loop is as fast."""
@@ -57,7 +63,7 @@ class _Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class TiledProduct:
     """A product of two matrices for each batch index.
 
     Attributes:
@@ -82,7 +88,7 @@ class Product:
         return TileSizes(self.total, rows.free, self.columns.free, rows.depth, block)
 
 
-def product_of(i: HloInstruction) -> Product | None:
+def product_of(i: HloInstruction) -> TiledProduct | None:
     """How a dot is computed in tiles; None if it is not."""
     batch = tuple(range(len(i["lhs_batch_dims"])))
     sides = [_side(o, len(batch), i[f"{name}_contracting_dims"])
@@ -101,7 +107,7 @@ def product_of(i: HloInstruction) -> Product | None:
     lhs, rhs = (side for side in sides if side is not None)
     swapped = rhs.free < WIDEST_NBYTES // 8 and lhs.free > rhs.free
     rows, columns = (rhs, lhs) if swapped else (lhs, rhs)
-    product = Product(rows, columns, swapped, total)
+    product = TiledProduct(rows, columns, swapped, total)
     return product if _is_worth_it(product, i) else None
 
 
@@ -111,14 +117,14 @@ def _side(operand: HloInstruction, batch: int, contracting: tuple[int, ...]) -> 
     return _Side(operand, batch, contracting[0] == batch)
 
 
-def _is_worth_it(p: Product, i: HloInstruction) -> bool:
+def _is_worth_it(p: TiledProduct, i: HloInstruction) -> bool:
     if p.rows.free * p.columns.free * p.rows.depth < LEAST_PRODUCTS:
         return False
     plain = all(o.shape.element_type is p.total for o in (i, *i.operands))
     return p.rows.free >= (LEAST_REUSE if plain and not p.is_swapped else 1)
 
 
-def dot_way(i: HloInstruction, tactic: Tactic = DEFAULT) -> DotPlan | Product | None:
+def dot_way(i: HloInstruction, tactic: Tactic = DEFAULT) -> DotPlan | TiledProduct | None:
     """Blocks or else tiles, or the other way round by the tactic; None for loops."""
     plan, product = dot_plan(i, tactic), product_of(i)
     return product or plan if tactic.in_tiles else plan or product
@@ -134,7 +140,7 @@ def dot_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     return way.workspace_nbytes if isinstance(way, DotPlan) else way.sizes.workspace_nbytes
 
 
-def emit_tiled_dot(k: KernelBuild, product: Product) -> None:
+def emit_tiled_dot(k: KernelBuild, product: TiledProduct) -> None:
     """Writes the kernel of a dot that `product_of` accepts."""
     _Tiles(k, product).emit(k.root.shape.dims[: product.rows.batch])
 
@@ -142,7 +148,7 @@ def emit_tiled_dot(k: KernelBuild, product: Product) -> None:
 class _Tiles(TileLoops):
     """Packs matrices."""
 
-    def __init__(self, k: KernelBuild, product: Product) -> None:
+    def __init__(self, k: KernelBuild, product: TiledProduct) -> None:
         super().__init__(k, product.sizes)
         self.p = product
 
@@ -163,7 +169,7 @@ class _Tiles(TileLoops):
             d, r = (x, y) if side.depth_first else (y, x)
             self.store_row(r, d, self._element(side, outer, self.b.add(base, r), d))
 
-    def left(self, place: Place, row: Value, depth: Value) -> Value:
+    def left(self, place: PanelOffsets, row: Value, depth: Value) -> Value:
         """From memory where rows are not packed."""
         if self.sizes.block:
             return super().left(place, row, depth)

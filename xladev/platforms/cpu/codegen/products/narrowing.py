@@ -41,7 +41,7 @@ def call_narrowing(
         _Narrowing(inner, kind, result, NarrowingArguments(*values)).emit()
 
     name = f"narrow.{kind.total.name}.{result.name}.{kind.nbytes}"
-    b.call_procedure(name, arguments, emit)
+    b.call_microkernel(name, arguments, emit)
 
 
 class _Narrowing:

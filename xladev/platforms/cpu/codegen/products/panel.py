@@ -32,7 +32,7 @@ def call_pack(
         else:
             _Packing(inner, kind, vectors, a).emit(order)
 
-    b.call_procedure(kind.packed_name(f"pack.{order.value}.{vectors}"), arguments, emit)
+    b.call_microkernel(kind.packed_name(f"pack.{order.value}.{vectors}"), arguments, emit)
 
 
 class _Packing:

@@ -50,7 +50,7 @@ def call_row_sums(b: FunctionBuilder, kind: ProductKind, arguments: RowSumsArgum
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         _RowSums(inner, kind, RowSumsArguments(*values)).emit()
 
-    b.call_procedure(kind.name("row_sums"), arguments, emit)
+    b.call_microkernel(kind.name("row_sums"), arguments, emit)
 
 
 class _RowSums:

@@ -1,4 +1,4 @@
-"""Tables of the rows of products: addresses, tile by tile; filled by procedures."""
+"""Tables of the rows of products: addresses, tile by tile; filled by microkernels."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class AxisFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WindowKind:
-    """Which procedure fills a table of windows.
+    """Which microkernel fills a table of windows.
 
     Attributes:
         tile: rows of a tile.
@@ -105,7 +105,7 @@ class WindowKind:
 
     @property
     def name(self) -> str:
-        """Of the procedure."""
+        """Of the microkernel."""
         dilated = ".dilated" if self.is_dilated else ""
         edges = ".edges" if self.has_edges else ""
         return f"windows.{self.tile}.{self.axes}{dilated}{edges}"
@@ -114,7 +114,7 @@ class WindowKind:
 def window_facts(
     pixels: Sequence[PixelFacts], axes: Sequence[AxisFacts], most_unbroken: int
 ) -> tuple[int, ...]:
-    """What does not change from block to block, as the procedure reads it.
+    """What does not change from block to block, as the microkernel reads it.
 
     Args:
         pixels: dimensions of the result as they lie in memory, outermost first.
@@ -135,7 +135,7 @@ def call_lines(b: FunctionBuilder, tile: int, arguments: LinesArguments) -> None
             row = inner.byte_address(a.base, inner.mul(number, a.stride))
             inner.store(row, inner.element_address(a.table, r, I64))
 
-    b.call_procedure(f"lines.{tile}", arguments, emit, is_long=False)
+    b.call_microkernel(f"lines.{tile}", arguments, emit, is_long=False)
 
 
 def call_windows(b: FunctionBuilder, kind: WindowKind, arguments: WindowsArguments) -> None:
@@ -144,7 +144,7 @@ def call_windows(b: FunctionBuilder, kind: WindowKind, arguments: WindowsArgumen
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         _Windows(inner, kind, WindowsArguments(*values)).emit()
 
-    b.call_procedure(kind.name, arguments, emit, is_long=False)
+    b.call_microkernel(kind.name, arguments, emit, is_long=False)
 
 
 def _whole(b: FunctionBuilder, rows: Value, tile: int) -> Value:

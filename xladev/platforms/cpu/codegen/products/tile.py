@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from xladev.codegen.llvm import I64, PTR, FunctionBuilder, Value
-from xladev.platforms.cpu.codegen.products.far import NEAR, store_far_or_near
 from xladev.platforms.cpu.codegen.products.kinds import CACHE_LINE_NBYTES, ProductKind
+from xladev.platforms.cpu.codegen.products.non_temporal import CACHED, store_non_temporal_or_cached
 
 FETCHED_LINES = 2
 """Cache lines fetched at each step: as many as a step uses up with the longest vectors."""
@@ -40,7 +40,7 @@ class TileArguments(NamedTuple):
         following: first element of the next tile.
         fetched: memory that will be needed next.
         fetched_step: from one step to the next there.
-        is_far: not zero to write the result past the caches; its vectors then lie aligned.
+        is_non_temporal: not zero to write the result past the caches; its vectors then lie aligned.
     """
 
     table: Value
@@ -57,7 +57,7 @@ class TileArguments(NamedTuple):
     following: Value
     fetched: Value
     fetched_step: Value
-    is_far: Value = NEAR
+    is_non_temporal: Value = CACHED
 
 
 def call_tile(
@@ -68,7 +68,7 @@ def call_tile(
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         _Tile(inner, kind, rows, vectors, TileArguments(*values)).emit()
 
-    b.call_procedure(kind.name(f"tile.{rows}x{vectors}"), arguments, emit)
+    b.call_microkernel(kind.name(f"tile.{rows}x{vectors}"), arguments, emit)
 
 
 def call_packing_tile(
@@ -80,7 +80,7 @@ def call_packing_tile(
         packed, *rest = values
         _PackingTile(inner, kind, packed, TileArguments(*rest)).emit()
 
-    b.call_procedure(kind.name(f"packing.{kind.rows}x{kind.vectors}"), (panel, *arguments), emit)
+    b.call_microkernel(kind.name(f"packing.{kind.rows}x{kind.vectors}"), (panel, *arguments), emit)
 
 
 class _Tile:
@@ -107,14 +107,14 @@ class _Tile:
         with b.carried_loop(0, a.positions, initial=initial) as position:
             at = self._at_edges if self.kind.has_edges else self._at_all
             position.carry(*at(self._entries(position.index), position.values))
-        store_far_or_near(b, a.is_far, position.values[:count], places)
+        store_non_temporal_or_cached(b, a.is_non_temporal, position.values[:count], places)
 
     def _fetch_following(self) -> None:
         """The next tile's lines of the result, which this one gives time to come."""
         b, a, nbytes = self.b, self.a, self.kind.nbytes
         if self.kind.has_edges:
             return
-        with b.when(b.icmp("eq", a.is_far, 0)):
+        with b.when(b.icmp("eq", a.is_non_temporal, 0)):
             for r in range(self.rows):
                 row = b.byte_address(a.following, b.mul(a.result_row, r))
                 for n in (*range(0, self.vectors * nbytes, nbytes), self.vectors * nbytes - 1):
@@ -150,7 +150,7 @@ class _Tile:
         """Sums that begin. Meanwhile the lines are fetched that a convolution stores them to."""
         b = self.b
         if self.kind.has_edges:
-            with b.when(b.icmp("eq", self.a.is_far, 0)):
+            with b.when(b.icmp("eq", self.a.is_non_temporal, 0)):
                 for place in places:
                     b.prefetch(place, is_written=True)
         return [b.const(self.kind.vector, 0)] * len(places)

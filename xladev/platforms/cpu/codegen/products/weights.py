@@ -1,4 +1,4 @@
-"""Weights of attention: exponentials of scores and their sums, row by row, by shared procedures.
+"""Weights of attention: exponentials of scores and their sums, row by row, by shared microkernels.
 
 Rows lie padded to whole vectors, and have accumulators of as many lanes on all machines, so that
 results are the same bits everywhere. Weights are divided by their sum last, in the result, which
@@ -71,7 +71,7 @@ def call_weights(b: FunctionBuilder, arguments: WeightsArguments) -> None:
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         _Weights(inner, WeightsArguments(*values)).emit()
 
-    b.call_procedure("weights.f32", arguments, emit)
+    b.call_microkernel("weights.f32", arguments, emit)
 
 
 def call_division(b: FunctionBuilder, arguments: DivisionArguments) -> None:
@@ -80,7 +80,7 @@ def call_division(b: FunctionBuilder, arguments: DivisionArguments) -> None:
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         _divide(inner, DivisionArguments(*values))
 
-    b.call_procedure("divided.f32", arguments, emit)
+    b.call_microkernel("divided.f32", arguments, emit)
 
 
 class _Weights:

@@ -18,7 +18,6 @@ from xladev.hlo.attributes import ConvDims, WindowDim
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape
-from xladev.platforms.cpu.codegen.products.far import FAR_NBYTES
 from xladev.platforms.cpu.codegen.products.kinds import (
     EDGED_PANEL_NBYTES,
     PANEL_NBYTES,
@@ -27,6 +26,7 @@ from xladev.platforms.cpu.codegen.products.kinds import (
     ProductKind,
     vector_length,
 )
+from xladev.platforms.cpu.codegen.products.non_temporal import NON_TEMPORAL_NBYTES
 from xladev.platforms.cpu.codegen.products.orders import Order
 from xladev.platforms.cpu.codegen.products.panels import Panels, panels_of
 from xladev.platforms.cpu.codegen.products.tables import AxisFacts, PixelFacts, window_facts
@@ -52,7 +52,7 @@ _EVERYTHING = (1 << 62) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class WindowAxis:
     """A spatial dimension; strides in elements.
 
     Attributes:
@@ -103,7 +103,7 @@ class WindowPlan:
     features: int
     pixels: tuple[int, ...]
     batch: tuple[int, int]
-    axes: tuple[Axis, ...]
+    axes: tuple[WindowAxis, ...]
     places: tuple[int, ...]
     channel: int
     right: tuple[int, int, int]
@@ -216,14 +216,14 @@ class WindowPlan:
         return self.tactic.panel_nbytes or default
 
     @property
-    def is_far(self) -> bool:
+    def is_non_temporal(self) -> bool:
         """True if what is read and written exceeds caches, and rows of each group lie aligned."""
         size, row = self.total.host_nbytes, self.groups * self.features
         unbroken = row if self.is_depthwise else self.features
         read = prod(a.size for a in self.axes) * self.groups * self.channels
         batch = self.pixels[self.batch[0]]
         nbytes = (prod(self.pixels) * row + batch * read) * size
-        return nbytes >= FAR_NBYTES and unbroken * size % WIDEST_NBYTES == 0
+        return nbytes >= NON_TEMPORAL_NBYTES and unbroken * size % WIDEST_NBYTES == 0
 
     @property
     def workspace_nbytes(self) -> int:
@@ -233,7 +233,7 @@ class WindowPlan:
 
     @property
     def facts(self) -> tuple[int, ...]:
-        """What the procedure that fills tables must know; see `window_facts`."""
+        """What the microkernel that fills tables must know; see `window_facts`."""
         size = self.sides[0].host_nbytes
         pixels = [PixelFacts(n, 1, 0, self.batch[1] * size) for n in self.pixels]
         axes = list[AxisFacts]()
@@ -315,7 +315,7 @@ def window_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | Non
         pixels=tuple(result.dims[x] for x in at),
         batch=(at.index(d.output_batch), strides[d.input_batch]),
         axes=tuple(
-            Axis(i["window"][n], base.dims[d.input_spatial[n]], strides[d.input_spatial[n]])
+            WindowAxis(i["window"][n], base.dims[d.input_spatial[n]], strides[d.input_spatial[n]])
             for n in axes
         ),
         places=tuple(at.index(d.output_spatial[n]) for n in axes),

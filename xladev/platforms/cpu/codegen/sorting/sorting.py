@@ -1,4 +1,4 @@
-"""Sort of each row, stable: rows go to the workspace, a procedure sorts them there, and back."""
+"""Sort of each row, stable: rows go to the workspace, a microkernel sorts them there, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xladev.hlo.dtype import S32, U32
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape, array
 from xladev.platforms.cpu.codegen.build import KernelBuild
-from xladev.platforms.cpu.codegen.sorting.sort_procedure import Rows, RowSort, call_row_sort
+from xladev.platforms.cpu.codegen.sorting.sort_microkernel import Rows, SortedRows, call_row_sort
 from xladev.platforms.cpu.codegen.sorting.sorting_network import network_nbytes
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 
@@ -32,11 +32,11 @@ def _rounded(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def row_sort(spec: KernelSpec, tactic: Tactic = DEFAULT) -> RowSort:
+def row_sort(spec: KernelSpec, tactic: Tactic = DEFAULT) -> SortedRows:
     """What sorts the rows of a kernel."""
     rows = _row_shapes(spec)
     dtypes = [row.element_type for row in rows]
-    return RowSort.of(spec.computation.root["to_apply"], dtypes, rows[0].size, tactic.sort_way)
+    return SortedRows.of(spec.computation.root["to_apply"], dtypes, rows[0].size, tactic.sort_way)
 
 
 def _rows_nbytes(spec: KernelSpec) -> int:
@@ -161,4 +161,4 @@ def _call_count(b: FunctionBuilder, row: Value, size: Value) -> None:
             number = inner.resize(x, I32, signed=False)
             inner.store(number, inner.element_address(values[0], x, I32))
 
-    b.call_procedure("count.32", (row, size), emit, is_long=False)
+    b.call_microkernel("count.32", (row, size), emit, is_long=False)

@@ -1,4 +1,4 @@
-"""topk of each row: a procedure finds the first elements as it reads the row."""
+"""topk of each row: a microkernel finds the first elements as it reads the row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xladev.hlo.dtype import BF16, F16, F32, S8, S16, S32, U8, U16, U32
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape, array
 from xladev.platforms.cpu.codegen.build import KernelBuild
-from xladev.platforms.cpu.codegen.sorting.top_k_procedure import TopK, top_k_nbytes
+from xladev.platforms.cpu.codegen.sorting.top_k_microkernel import TopK, top_k_nbytes
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 
 MOST_K = 512
@@ -31,7 +31,7 @@ def has_top_k(i: HloInstruction) -> bool:
 
 
 def top_k_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
-    """The procedure's memory, and a row if it is computed."""
+    """The microkernel's memory, and a row if it is computed."""
     del tactic
     root = spec.computation.root
     return _row_nbytes(root) + top_k_nbytes(root["k"])

@@ -239,10 +239,10 @@ def test_results_past_the_caches_have_the_same_bits(
     shapes = [p.shape for p in module.entry.parameters]
     arguments = [rng.standard_normal(s.dims).astype(s.element_type.np) for s in shapes]
     near = np.asarray(xladev.compile(module, "cpu")(*arguments))
-    monkeypatch.setattr(windows, "FAR_NBYTES", 0)
+    monkeypatch.setattr(windows, "NON_TEMPORAL_NBYTES", 0)
     plan = window_plan(module.entry.root)
     assert plan is not None
-    assert plan.is_far
+    assert plan.is_non_temporal
     assert (near == np.asarray(xladev.compile(module, "cpu")(*arguments))).all()
 
 
@@ -251,18 +251,20 @@ def test_results_whose_rows_lie_unaligned_stay_near() -> None:
     plans = [
         window_plan(parse_module(hlo).entry.root) for hlo in (images, images.replace("40", "48"))
     ]
-    assert [plan is not None and plan.is_far for plan in plans] == [False, True]
+    assert [plan is not None and plan.is_non_temporal for plan in plans] == [False, True]
 
 
-@pytest.mark.parametrize(("groups", "is_far"), [(1, True), (2, False), (5, True), (80, True)])
-def test_results_whose_groups_begin_unaligned_stay_near(groups: int, is_far: bool) -> None:
+@pytest.mark.parametrize(
+    ("groups", "is_non_temporal"), [(1, True), (2, False), (5, True), (80, True)]
+)
+def test_results_whose_groups_begin_unaligned_stay_near(groups: int, is_non_temporal: bool) -> None:
     """Of 80 features, 40 begin in the middle of a vector, 16 do not; 1 each are one vector."""
     channels = 80 // groups
     extra = f", feature_group_count={groups}"
     hlo = text("64,60,60,80", f"1,1,{channels},80", "64,60,60,80", "size=1x1", NHWC, extra)
     plan = window_plan(parse_module(hlo).entry.root)
     assert plan is not None
-    assert plan.is_far == is_far
+    assert plan.is_non_temporal == is_non_temporal
 
 
 def test_blocks_are_tall_where_tables_have_few_of_the_positions() -> None:

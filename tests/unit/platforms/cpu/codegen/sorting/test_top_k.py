@@ -1,4 +1,4 @@
-"""topk by a procedure: values, places and their order as numbers in total order have them."""
+"""topk by a microkernel: values, places and their order as numbers in total order have them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Array
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.codegen.sorting.top_k import MOST_K, has_top_k
-from xladev.platforms.cpu.codegen.sorting.top_k_procedure import LEAST_CAPACITY
+from xladev.platforms.cpu.codegen.sorting.top_k_microkernel import LEAST_CAPACITY
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.object_symbols import undefined_symbols
 from xladev.platforms.cpu.targets import target_names

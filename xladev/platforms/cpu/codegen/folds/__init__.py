@@ -1,1 +1,0 @@
-"""Kernels that fold: rows, columns and all elements."""
