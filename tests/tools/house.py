@@ -116,6 +116,7 @@ def ways() -> dict[str, int]:
         ("array to array", _array_to_array()),
         ("error to message", _error_to_message),
     ):
+        way()  # so that nothing is imported on the way that counts
         with reached() as files:
             way()
         found[name] = len(files)

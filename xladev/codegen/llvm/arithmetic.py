@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xladev.codegen.llvm.emitter import InstructionEmitter
-from xladev.codegen.llvm.instructions import Binary, Cast, Intrinsic
+from xladev.codegen.llvm.instructions import BinaryOperator, CastInst, IntrinsicInst
 from xladev.codegen.llvm.intrinsics import lookup
 from xladev.codegen.llvm.types import I1, I32, I64, IrType
 from xladev.codegen.llvm.values import Operand, Value, constant, poison
@@ -33,7 +33,7 @@ class Arithmetic(InstructionEmitter):
             )
         made = self.emit(left.type, f"{instruction} {left.type.text} {left.text}, {right.text}")
         if self._keeps:
-            self._note(Binary(instruction, left, right, made.text))
+            self._note(BinaryOperator(instruction, left, right, made.text))
         return made
 
     def fadd(self, left: Operand, right: Operand, flags: str = "") -> Value:
@@ -149,7 +149,7 @@ class Arithmetic(InstructionEmitter):
         target = value.type.of(element)
         made = self.emit(target, f"{instruction} {value} to {target.text}")
         if self._keeps:
-            self._note(Cast(instruction, value, target, made.text))
+            self._note(CastInst(instruction, value, target, made.text))
         return made
 
     def bitcast(self, value: Value, element: IrType) -> Value:
@@ -203,7 +203,7 @@ class Arithmetic(InstructionEmitter):
         self.module.declare_intrinsic(symbol, returned, kinds)
         made = self.emit(returned, f"call {returned.text} @{symbol}({arguments})")
         if self._keeps:
-            self._note(Intrinsic(name, tuple(values), made.text))
+            self._note(IntrinsicInst(name, tuple(values), made.text))
         return made
 
     def fma(self, x: Operand, y: Operand, z: Operand) -> Value:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from xladev.codegen.llvm.arithmetic import Arithmetic
-from xladev.codegen.llvm.instructions import Jump, Phi, Split
+from xladev.codegen.llvm.instructions import ConditionalBranch, PhiNode, UnconditionalBranch
 from xladev.codegen.llvm.loop_census import UNKNOWN_TRIPS
 from xladev.codegen.llvm.types import I64, IrType
 from xladev.codegen.llvm.values import Value
@@ -49,13 +49,13 @@ class Control(Arithmetic):
         """Branches always."""
         self.terminate(f"br label %{label}")
         if self._keeps:
-            self._note(Jump(label))
+            self._note(UnconditionalBranch(label))
 
     def split(self, condition: Value, then: str, otherwise: str) -> None:
         """Branches on a scalar i1."""
         self.terminate(f"br {condition}, label %{then}, label %{otherwise}")
         if self._keeps:
-            self._note(Split(condition, then, otherwise))
+            self._note(ConditionalBranch(condition, then, otherwise))
 
     def _phi(self, initial: Value, from_block: str) -> tuple[Value, Callable[[Value, str], None]]:
         """A phi of two edges, and the function that supplies its second."""
@@ -63,7 +63,7 @@ class Control(Arithmetic):
 
         def close(value: Value, block: str) -> None:
             edges = f"[{initial.text}, %{from_block}], [{value.text}, %{block}]"
-            phi = Phi(type_, ((initial, from_block), (value, block)), name)
+            phi = PhiNode(type_, ((initial, from_block), (value, block)), name)
             self.fill(line, f"{name} = phi {type_.text} {edges}", phi)
 
         return Value(name, type_), close
@@ -109,7 +109,7 @@ class Control(Arithmetic):
             edges = f"[{a.text}, %{left_block}], [{b.text}, %{right_block}]"
             made = self.emit(a.type, f"phi {a.type} {edges}")
             if self._keeps:
-                self._note(Phi(a.type, ((a, left_block), (b, right_block)), made.text))
+                self._note(PhiNode(a.type, ((a, left_block), (b, right_block)), made.text))
             return made
 
         return tuple(either(a, b) for a, b in zip(left, right, strict=True))

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
-from xladev.codegen.llvm.instructions import Alloca, Instruction, Label, Other, Phi, Return
+from xladev.codegen.llvm.instructions import (
+    AllocaInst,
+    Instruction,
+    Label,
+    Other,
+    PhiNode,
+    ReturnInst,
+)
 from xladev.codegen.llvm.loop_census import LoopCensus
 from xladev.codegen.llvm.target import TargetTraits
 from xladev.codegen.llvm.types import PTR, VOID, IrType
@@ -109,7 +116,7 @@ class InstructionEmitter:
             )
         self.terminate(f"ret {value}" if value else "ret void")
         if self._keeps and value is None:
-            self._note(Return())
+            self._note(ReturnInst())
 
     def keep(self) -> None:
         """Asks for `instructions`, before the first one is appended."""
@@ -170,7 +177,7 @@ class InstructionEmitter:
             self._note(Other())
         return len(self._lines) - 1
 
-    def fill(self, line: int, instruction: str, phi: Phi) -> None:
+    def fill(self, line: int, instruction: str, phi: PhiNode) -> None:
         """Writes a line reserved before, and says what it is."""
         self._lines[line] = f"  {instruction}"
         if line < len(self._kept):
@@ -180,7 +187,7 @@ class InstructionEmitter:
         """Stack space for ``count`` elements of ``type_``, taken in the entry block."""
         name = f"%{self.fresh('stack')}"
         self._allocas.append(f"  {name} = alloca [{count} x {type_}], align {align}")
-        self._kept_allocas.append(Alloca(type_, count, align, name))
+        self._kept_allocas.append(AllocaInst(type_, count, align, name))
         return Value(name, PTR)
 
     def const(self, type_: IrType, number: float | int) -> Value:

@@ -18,7 +18,7 @@ class Label(NamedTuple):
     name: str
 
 
-class Alloca(NamedTuple):
+class AllocaInst(NamedTuple):
     """Stack space for ``size`` elements at a multiple of ``align`` bytes."""
 
     type: IrType
@@ -27,7 +27,7 @@ class Alloca(NamedTuple):
     result: str
 
 
-class Binary(NamedTuple):
+class BinaryOperator(NamedTuple):
     """``result = opcode left, right``; ``icmp slt`` and ``add nsw`` are opcodes too."""
 
     opcode: str
@@ -36,7 +36,7 @@ class Binary(NamedTuple):
     result: str
 
 
-class Cast(NamedTuple):
+class CastInst(NamedTuple):
     """``result = opcode value to type``."""
 
     opcode: str
@@ -45,7 +45,7 @@ class Cast(NamedTuple):
     result: str
 
 
-class Address(NamedTuple):
+class GetElementPtrInst(NamedTuple):
     """The address ``offset`` elements after ``base``."""
 
     element: IrType
@@ -54,7 +54,7 @@ class Address(NamedTuple):
     result: str
 
 
-class Load(NamedTuple):
+class LoadInst(NamedTuple):
     """Reads a value of ``type``."""
 
     type: IrType
@@ -62,14 +62,14 @@ class Load(NamedTuple):
     result: str
 
 
-class Store(NamedTuple):
+class StoreInst(NamedTuple):
     """Writes a value."""
 
     value: Value
     address: Value
 
 
-class Copy(NamedTuple):
+class MemCpyInst(NamedTuple):
     """Copies ``nbytes`` bytes."""
 
     destination: Value
@@ -77,11 +77,11 @@ class Copy(NamedTuple):
     nbytes: int
 
 
-class Fence(NamedTuple):
+class FenceInst(NamedTuple):
     """What was stored before is seen before what is stored after."""
 
 
-class Intrinsic(NamedTuple):
+class IntrinsicInst(NamedTuple):
     """A call of ``llvm.<name>`` for the type of its operands."""
 
     name: str
@@ -89,20 +89,20 @@ class Intrinsic(NamedTuple):
     result: str
 
 
-class Call(NamedTuple):
+class CallInst(NamedTuple):
     """A call of a function that returns nothing."""
 
     symbol: str
     arguments: tuple[Value, ...]
 
 
-class Jump(NamedTuple):
+class UnconditionalBranch(NamedTuple):
     """Goes on at a block."""
 
     target: str
 
 
-class Split(NamedTuple):
+class ConditionalBranch(NamedTuple):
     """Goes on at one of two blocks."""
 
     condition: Value
@@ -110,7 +110,7 @@ class Split(NamedTuple):
     otherwise: str
 
 
-class Phi(NamedTuple):
+class PhiNode(NamedTuple):
     """The value of the edge by which its block was entered; ``edges`` are values and blocks."""
 
     type: IrType
@@ -118,7 +118,7 @@ class Phi(NamedTuple):
     result: str
 
 
-class Return(NamedTuple):
+class ReturnInst(NamedTuple):
     """Returns nothing."""
 
 
@@ -127,6 +127,7 @@ class Other(NamedTuple):
 
 
 Instruction = (
-    Label | Alloca | Binary | Cast | Address | Load | Store | Copy | Fence | Intrinsic | Call | Jump
-    | Split | Phi | Return | Other
+    Label | AllocaInst | BinaryOperator | CastInst | GetElementPtrInst | LoadInst | StoreInst
+    | MemCpyInst | FenceInst | IntrinsicInst | CallInst | UnconditionalBranch | ConditionalBranch
+    | PhiNode | ReturnInst | Other
 )  # fmt: skip

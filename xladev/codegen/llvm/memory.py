@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from xladev.codegen.llvm.emitter import InstructionEmitter
-from xladev.codegen.llvm.instructions import Address, Copy, Fence, Load, Store
+from xladev.codegen.llvm.instructions import (
+    FenceInst,
+    GetElementPtrInst,
+    LoadInst,
+    MemCpyInst,
+    StoreInst,
+)
 from xladev.codegen.llvm.types import I8, I64, PTR, VOID, IrType
 from xladev.codegen.llvm.values import Value
 
@@ -19,7 +25,7 @@ class MemoryEmitter(InstructionEmitter):
         place = index if isinstance(index, Value) else self.const(I64, index)
         made = self.emit(PTR, f"getelementptr{flag} {element}, ptr {base.text}, {place}")
         if self._keeps:
-            self._note(Address(element, base, place, made.text))
+            self._note(GetElementPtrInst(element, base, place, made.text))
         return made
 
     def byte_address(self, base: Value, offset: Value | int) -> Value:
@@ -27,7 +33,7 @@ class MemoryEmitter(InstructionEmitter):
         place = offset if isinstance(offset, Value) else self.const(I64, offset)
         made = self.emit(PTR, f"getelementptr inbounds i8, ptr {base.text}, {place}")
         if self._keeps:
-            self._note(Address(I8, base, place, made.text))
+            self._note(GetElementPtrInst(I8, base, place, made.text))
         return made
 
     def load(
@@ -45,7 +51,7 @@ class MemoryEmitter(InstructionEmitter):
         place = f"ptr {address.text}, align {align or self.alignment(type_)}"
         made = self.emit(type_, f"{word} {type_.text}, {place}{extra}")
         if self._keeps and not volatile:
-            self._note(Load(type_, address, made.text))
+            self._note(LoadInst(type_, address, made.text))
         return made
 
     def store(
@@ -56,13 +62,13 @@ class MemoryEmitter(InstructionEmitter):
         place = f"ptr {address.text}, align {align or self.alignment(value.type)}"
         self.do(f"store {value}, {place}{extra}")
         if self._keeps:
-            self._note(Store(value, address))
+            self._note(StoreInst(value, address))
 
     def fence(self) -> None:
         """Makes what was stored before visible before what is stored after."""
         self.do("fence seq_cst")
         if self._keeps:
-            self._note(Fence())
+            self._note(FenceInst())
 
     def alignment(self, type_: IrType) -> int:
         """Bytes to which one element lies aligned in memory."""
@@ -76,7 +82,7 @@ class MemoryEmitter(InstructionEmitter):
         pointers = f"ptr {destination.text}, ptr {source.text}"
         self.do(f"call void @llvm.memcpy.p0.p0.i64({pointers}, i64 {nbytes}, i1 false)")
         if self._keeps:
-            self._note(Copy(destination, source, nbytes))
+            self._note(MemCpyInst(destination, source, nbytes))
 
     def prefetch(self, address: Value, *, is_near: bool = True, is_written: bool = False) -> None:
         """Asks for the cache line of an address, which need not be one of the process.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xladev.codegen.llvm.control import Control
-from xladev.codegen.llvm.instructions import Call
+from xladev.codegen.llvm.instructions import CallInst
 from xladev.codegen.llvm.intrinsics import lookup
 from xladev.codegen.llvm.memory import MemoryEmitter, natural_alignment
 from xladev.codegen.llvm.portable import EMITTERS
@@ -67,7 +67,7 @@ class FunctionBuilder(Control, MemoryEmitter):
         """Calls a function that returns nothing."""
         self.do(f"call void @{symbol}({', '.join(str(a) for a in arguments)})")
         if self._keeps:
-            self._note(Call(symbol, arguments))
+            self._note(CallInst(symbol, arguments))
 
     def call_shared(
         self, name: str, result: IrType, arguments: Sequence[Value], emit: SharedEmitter

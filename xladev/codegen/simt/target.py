@@ -32,7 +32,7 @@ def no_attributes(block: int, resident: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Emulation:
+class TargetEmulation:
     """What the emulator of blocks has to know of a target's own primitives.
 
     Attributes:
@@ -77,7 +77,7 @@ class SimtTarget:
     kinds: Sequence[Recogniser] = (*KINDS, *PRODUCTS)
     rules: Mapping[str, ElementRule] = field(default_factory=lambda: ELEMENT_RULES)
     vector_rules: Mapping[str, ElementRule] = field(default_factory=lambda: VECTOR_RULES)
-    emulation: Emulation = field(default_factory=Emulation)
+    emulation: TargetEmulation = field(default_factory=TargetEmulation)
 
     def __post_init__(self) -> None:
         missing = sorted(REQUIRED - set(self.primitives))

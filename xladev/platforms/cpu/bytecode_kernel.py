@@ -10,22 +10,22 @@ from types import MappingProxyType
 
 from xladev.codegen.llvm import I1, I8, I64, PTR, IrType, Value, constant, vector
 from xladev.codegen.llvm.instructions import (
-    Address,
-    Alloca,
-    Binary,
-    Call,
-    Cast,
-    Copy,
-    Fence,
+    AllocaInst,
+    BinaryOperator,
+    CallInst,
+    CastInst,
+    ConditionalBranch,
+    FenceInst,
+    GetElementPtrInst,
     Instruction,
-    Intrinsic,
-    Jump,
+    IntrinsicInst,
     Label,
-    Load,
-    Phi,
-    Return,
-    Split,
-    Store,
+    LoadInst,
+    MemCpyInst,
+    PhiNode,
+    ReturnInst,
+    StoreInst,
+    UnconditionalBranch,
 )
 from xladev.platforms.cpu.bytecode import BINARY, SCRATCH, BytecodeOperation
 from xladev.platforms.cpu.bytecode_code import BytecodeCode, Held, NoBytecodeError, Place
@@ -97,17 +97,17 @@ class _Kernel:
             case Label(name):
                 self._block = name
                 self._begin(name)
-            case Binary():
+            case BinaryOperator():
                 self._binary(instruction)
-            case Address():
+            case GetElementPtrInst():
                 self._address(instruction)
-            case Call(symbol, arguments):
+            case CallInst(symbol, arguments):
                 self._call(symbol, arguments)
-            case Intrinsic(name, operands, result):
+            case IntrinsicInst(name, operands, result):
                 self._intrinsic(name, operands, result)
-            case Cast():
+            case CastInst():
                 self._cast(instruction)
-            case Phi():
+            case PhiNode():
                 pass  # those who enter its block give it its value
             case _:
                 self._effect(instruction)
@@ -116,22 +116,22 @@ class _Kernel:
         """An instruction on memory, or one that ends its block."""
         bytecode = self._bytecode
         match instruction:
-            case Jump(target):
+            case UnconditionalBranch(target):
                 self._enter(target)
-            case Split():
+            case ConditionalBranch():
                 self._split(instruction)
-            case Return():
+            case ReturnInst():
                 self._jump("")
-            case Load():
+            case LoadInst():
                 self._load(instruction)
-            case Store(value, address) if value == _CLEARED:
+            case StoreInst(value, address) if value == _CLEARED:
                 bytecode.do(BytecodeOperation.CLEAR, self._register(address))
-            case Copy(destination, source, nbytes):
+            case MemCpyInst(destination, source, nbytes):
                 places = self._register(destination), self._register(source)
                 bytecode.do(BytecodeOperation.COPY, *places, bytecode.number(nbytes))
-            case Fence():
+            case FenceInst():
                 bytecode.do(BytecodeOperation.FENCE)
-            case Alloca():
+            case AllocaInst():
                 self._alloca(instruction)
             case _:
                 raise NoBytecodeError
@@ -173,7 +173,7 @@ class _Kernel:
 
     # Instructions
 
-    def _binary(self, i: Binary) -> None:
+    def _binary(self, i: BinaryOperator) -> None:
         if i.left.type not in (I64, I1, PTR):
             raise NoBytecodeError
         self._compute(i.opcode.removesuffix(" nsw"), i.result, i.left, i.right)
@@ -188,7 +188,7 @@ class _Kernel:
         operands = self._register(left), self._register(right)
         self._bytecode.do(BINARY[operation], *operands, self._result(result))
 
-    def _address(self, i: Address) -> None:
+    def _address(self, i: GetElementPtrInst) -> None:
         nbytes = _NBYTES.get(i.element)
         place, by = self._value(i.base), self._value(i.offset)
         if nbytes is None or isinstance(place, int):
@@ -200,7 +200,7 @@ class _Kernel:
         else:
             raise NoBytecodeError
 
-    def _load(self, i: Load) -> None:
+    def _load(self, i: LoadInst) -> None:
         if i.type not in _WORDS:
             raise NoBytecodeError
         place = self._value(i.address)
@@ -208,7 +208,7 @@ class _Kernel:
             raise NoBytecodeError
         self._bytecode.do(BytecodeOperation.LOAD, place.base, place.offset, self._result(i.result))
 
-    def _alloca(self, i: Alloca) -> None:
+    def _alloca(self, i: AllocaInst) -> None:
         if i.type not in _WORDS or i.align > 64:
             raise NoBytecodeError
         first, made = self._bytecode.fresh_line(i.size), self._bytecode.fresh()
@@ -226,7 +226,7 @@ class _Kernel:
             raise NoBytecodeError
         self._compute(name, result, *operands)
 
-    def _cast(self, i: Cast) -> None:
+    def _cast(self, i: CastInst) -> None:
         is_same = i.opcode in ("zext", "ptrtoint") and i.value.type in (I1, PTR)
         if not is_same or i.type != I64:
             raise NoBytecodeError
@@ -236,7 +236,7 @@ class _Kernel:
         self._jumps.append((len(self._bytecode.code) + 1, target))
         self._bytecode.do(BytecodeOperation.JUMP)
 
-    def _split(self, i: Split) -> None:
+    def _split(self, i: ConditionalBranch) -> None:
         condition = self._register(i.condition)
         at = len(self._bytecode.code)
         self._bytecode.do(BytecodeOperation.BRANCH, condition)
@@ -265,21 +265,21 @@ class _Kernel:
         return self._registers_of_phis[name]
 
 
-def _phis_of(instructions: Sequence[Instruction]) -> dict[str, list[Phi]]:
+def _phis_of(instructions: Sequence[Instruction]) -> dict[str, list[PhiNode]]:
     """The phis of each block."""
-    found: dict[str, list[Phi]] = {}
+    found: dict[str, list[PhiNode]] = {}
     block = ""
     for instruction in instructions:
         if isinstance(instruction, Label):
             block = instruction.name
-        elif isinstance(instruction, Phi):
+        elif isinstance(instruction, PhiNode):
             if instruction.type not in _WORDS:
                 raise NoBytecodeError
             found.setdefault(block, []).append(instruction)
     return found
 
 
-def _by_edge(phi: Phi, block: str) -> Value:
+def _by_edge(phi: PhiNode, block: str) -> Value:
     """What a phi takes from one of its predecessors."""
     return next(value for value, predecessor in phi.edges if predecessor == block)
 

@@ -20,23 +20,23 @@ from xladev.codegen.llvm import (
     constant,
 )
 from xladev.codegen.llvm.instructions import (
-    Address,
-    Alloca,
-    Binary,
-    Call,
-    Cast,
-    Copy,
-    Fence,
+    AllocaInst,
+    BinaryOperator,
+    CallInst,
+    CastInst,
+    ConditionalBranch,
+    FenceInst,
+    GetElementPtrInst,
     Instruction,
-    Intrinsic,
-    Jump,
+    IntrinsicInst,
     Label,
-    Load,
+    LoadInst,
+    MemCpyInst,
     Other,
-    Phi,
-    Return,
-    Split,
-    Store,
+    PhiNode,
+    ReturnInst,
+    StoreInst,
+    UnconditionalBranch,
 )
 
 
@@ -53,36 +53,36 @@ def spelled(instruction: Instruction) -> str:
     match instruction:
         case Label(name):
             return f"{name}:"
-        case Alloca(type_, size, align, result):
+        case AllocaInst(type_, size, align, result):
             return f"  {result} = alloca [{size} x {type_}], align {align}"
-        case Binary(opcode, left, right, result):
+        case BinaryOperator(opcode, left, right, result):
             return f"  {result} = {opcode} {left}, {right.text}"
-        case Cast(opcode, value, type_, result):
+        case CastInst(opcode, value, type_, result):
             return f"  {result} = {opcode} {value} to {type_}"
-        case Address(element, base, offset, result):
+        case GetElementPtrInst(element, base, offset, result):
             return f"  {result} = getelementptr inbounds {element}, {base}, {offset}"
-        case Load(type_, address, result):
+        case LoadInst(type_, address, result):
             return f"  {result} = load {type_}, {address}, align "
-        case Store(value, address):
+        case StoreInst(value, address):
             return f"  store {value}, {address}, align "
-        case Copy(destination, source, nbytes):
+        case MemCpyInst(destination, source, nbytes):
             return f"  call void @llvm.memcpy.p0.p0.i64({destination}, {source}, i64 {nbytes}, "
-        case Fence():
+        case FenceInst():
             return "  fence seq_cst"
-        case Intrinsic(name, operands, result):
+        case IntrinsicInst(name, operands, result):
             kind = operands[0].type
             listed = ", ".join(map(str, operands))
             return f"  {result} = call {kind} @llvm.{name}.{kind.mangled}({listed}"
-        case Call(symbol, arguments):
+        case CallInst(symbol, arguments):
             return f"  call void @{symbol}({', '.join(map(str, arguments))})"
-        case Jump(target):
+        case UnconditionalBranch(target):
             return f"  br label %{target}"
-        case Split(condition, then, otherwise):
+        case ConditionalBranch(condition, then, otherwise):
             return f"  br {condition}, label %{then}, label %{otherwise}"
-        case Phi(type_, edges, result):
+        case PhiNode(type_, edges, result):
             listed = ", ".join(f"[{value.text}, %{block}]" for value, block in edges)
             return f"  {result} = phi {type_} {listed}"
-        case Return():
+        case ReturnInst():
             return "  ret void"
         case Other():
             raise AssertionError("an instruction was not kept")
@@ -126,7 +126,9 @@ def test_keeping_changes_no_text() -> None:
         write_all(b)
     assert str(kept.module) == str(plain.module)
     assert plain.instructions()[-1] == Other()
-    assert not any(isinstance(i, Binary | Call | Label) for i in plain.instructions()[1:])
+    assert not any(
+        isinstance(i, BinaryOperator | CallInst | Label) for i in plain.instructions()[1:]
+    )
 
 
 def test_operands_keep_their_types() -> None:
@@ -137,11 +139,11 @@ def test_operands_keep_their_types() -> None:
     b.load(FLOAT, p)
     b.ret()
     _, compared, extended, address, loaded, _ = agree(b)
-    assert compared == Binary("icmp slt", n, constant(I64, 9), "%v1")
-    assert isinstance(extended, Cast)
+    assert compared == BinaryOperator("icmp slt", n, constant(I64, 9), "%v1")
+    assert isinstance(extended, CastInst)
     assert extended.value.type == I1
-    assert address == Address(I64, p, n, "%v3")
-    assert loaded == Load(FLOAT, p, "%v4")
+    assert address == GetElementPtrInst(I64, p, n, "%v3")
+    assert loaded == LoadInst(FLOAT, p, "%v4")
 
 
 @pytest.mark.parametrize(
@@ -166,8 +168,8 @@ def test_nothing_is_kept_behind_another_instruction(
     found = b.instructions()
     assert found.count(Other()) == 1
     assert found[-1] == Other()
-    assert found[1] == Load(I64, b.arguments[0], "%v1")
-    assert not any(isinstance(i, Store | Return) for i in found)
+    assert found[1] == LoadInst(I64, b.arguments[0], "%v1")
+    assert not any(isinstance(i, StoreInst | ReturnInst) for i in found)
 
 
 def test_an_attempt_that_is_forgotten_leaves_nothing() -> None:
@@ -182,7 +184,7 @@ def test_an_attempt_that_is_forgotten_leaves_nothing() -> None:
     b.reset(mark)
     b.store(n, p)
     b.ret()
-    assert [type(i) for i in agree(b)] == [Label, Load, Store, Return]
+    assert [type(i) for i in agree(b)] == [Label, LoadInst, StoreInst, ReturnInst]
 
 
 def test_an_attempt_behind_another_instruction_keeps_nothing() -> None:
@@ -194,7 +196,7 @@ def test_an_attempt_behind_another_instruction_keeps_nothing() -> None:
     b.reset(mark)
     b.store(n, p)
     b.ret()
-    assert [type(i) for i in b.instructions()] == [Label, Binary, Other]
+    assert [type(i) for i in b.instructions()] == [Label, BinaryOperator, Other]
 
 
 def test_a_function_written_meanwhile_is_another_one() -> None:
@@ -208,5 +210,5 @@ def test_a_function_written_meanwhile_is_another_one() -> None:
         b.ret()
     b.store(n, p)
     b.ret()
-    assert [type(i) for i in agree(b)] == [Label, Load, Store, Return]
+    assert [type(i) for i in agree(b)] == [Label, LoadInst, StoreInst, ReturnInst]
     assert inner.instructions()[-1] == Other()

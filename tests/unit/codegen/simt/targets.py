@@ -14,7 +14,7 @@ from xladev.codegen.simt.emulation.host_threads import PATTERN, host_text
 from xladev.codegen.simt.kernel import emit_stages
 from xladev.codegen.simt.machine import SimtMachine
 from xladev.codegen.simt.math.functions import functions_with
-from xladev.codegen.simt.target import Emulation, SimtTarget
+from xladev.codegen.simt.target import SimtTarget, TargetEmulation
 from xladev.hlo.ir import HloModule
 
 APPROXIMATIONS = {
@@ -82,7 +82,7 @@ WAVES = SimtTarget(
     linkage="amdgpu_kernel",
     array_space=1,
     entry_attributes=lambda block, resident: f'"amdgpu-flat-work-group-size"="{block},{block}"',
-    emulation=Emulation(APPROXIMATIONS),
+    emulation=TargetEmulation(APPROXIMATIONS),
 )
 NARROW = replace(
     WAVES, name="sub-groups of 16", machine=SimtMachine(subgroup=16, shared_nbytes=16 << 10)

@@ -24,7 +24,7 @@ from xladev.codegen.simt.emulation.host_code import emulated
 from xladev.codegen.simt.kernel import ThreadFunction
 from xladev.codegen.simt.math.functions import functions_with
 from xladev.codegen.simt.primitives import ALIGNMENT
-from xladev.codegen.simt.target import Emulation, SimtTarget
+from xladev.codegen.simt.target import SimtTarget, TargetEmulation
 from xladev.errors import CompileError
 from xladev.platforms.cuda.codegen import mma_fragments, tensor_cores
 from xladev.platforms.cuda.codegen.approximations import APPROXIMATIONS, ptx_definitions
@@ -106,7 +106,7 @@ TARGET = SimtTarget(
     kinds=ON_TENSOR_CORES,
     rules=CUDA_RULES,
     vector_rules=CUDA_VECTOR_RULES,
-    emulation=Emulation(
+    emulation=TargetEmulation(
         APPROXIMATIONS,
         MappingProxyType({tensor_cores.SYMBOL: tensor_cores.HOST, **mma_fragments.HOST}),
         mma_fragments.PAIRS,
