@@ -283,17 +283,17 @@ class _ProgramBuilder:
     # What procedures ask
 
     def platform_index(self, device: str) -> int:
-        """See `Surroundings.platform_index`."""
+        """See `ProgramContext.platform_index`."""
         if device not in self._platforms:
             self._platforms.append(device)
         return self._platforms.index(device)
 
     def platform_name(self, index: int) -> str:
-        """See `Surroundings.platform_name`."""
+        """See `ProgramContext.platform_name`."""
         return self._platforms[index]
 
     def boundary_shape(self, shape: Shape, platform: int) -> Shape:
-        """See `Surroundings.boundary_shape`."""
+        """See `ProgramContext.boundary_shape`."""
         if not shape.is_array:
             return shape
         key = shape, platform
@@ -304,7 +304,7 @@ class _ProgramBuilder:
         return self._boundary_shapes[key]
 
     def executable(self, device: str, module: HloModule) -> tuple[int, Signature]:
-        """See `Surroundings.executable`."""
+        """See `ProgramContext.executable`."""
         target = self._targets.get(device)
         if self._is_recorded:
             with recorded_region() as region:
@@ -317,7 +317,7 @@ class _ProgramBuilder:
         return len(self._executables) - 1, made.signature
 
     def constant(self, leaf: RegionValue) -> int:
-        """See `Surroundings.constant`."""
+        """See `ProgramContext.constant`."""
         key = leaf.producer, leaf.part
         if key not in self._constant_numbers:
             literal = leaf.producer["literal"]
@@ -329,22 +329,22 @@ class _ProgramBuilder:
         return self._constant_numbers[key]
 
     def procedure(self, computation: HloComputation, home: int) -> int:
-        """See `Surroundings.procedure`."""
+        """See `ProgramContext.procedure`."""
         return self._procedure_numbers[computation, home]
 
     def home(self, instruction: HloInstruction) -> int:
-        """See `Surroundings.home`: the one platform that runs all of it, or the target."""
+        """See `ProgramContext.home`: the one platform that runs all of it, or the target."""
         found = frozenset().union(*(self._devices_within[c] for c in instruction.called))
         if len(found) != 1 or found & {SDK, EVALUATOR}:
             return 0
         return self.platform_index(next(iter(found)))
 
     def random_seed(self) -> int:
-        """See `Surroundings.random_seed`."""
+        """See `ProgramContext.random_seed`."""
         return self._options.rng_seed
 
     def collective_plan(self, instruction: HloInstruction) -> CollectivePlan:
-        """See `Surroundings.collective_plan`."""
+        """See `ProgramContext.collective_plan`."""
         groups = device_groups(instruction, self._replicas, self._partitions)
         if not instruction.called:
             return CollectivePlan(groups)

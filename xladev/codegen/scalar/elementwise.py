@@ -107,7 +107,7 @@ def _emit_complex(b: FunctionBuilder, operation: ScalarOperation, operands: _Arg
 def _unsupported(operation: ScalarOperation) -> UnsupportedError:
     return UnsupportedError(
         f"no elementwise code for {operation}",
-        why=f"{operation.opcode} is not defined on {operation.dtype}",
+        why=f"{operation.opcode} has no code for {operation.dtype}",
     )
 
 

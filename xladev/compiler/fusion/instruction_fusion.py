@@ -3,9 +3,9 @@
 A producer joins the kernel of its users if all of them are in one kernel and each of its elements
 is then computed once, or at a few indices; producers that cost nothing (scalar constants and their
 broadcasts, iota) are copied into every kernel that reads them, and so are large ones that cost less
-than to write and read them (`copied.py`). The backend is asked about all of them but scalar
-constants. Since no value leaves a group but its root's, groups can never wait for each other in a
-circle.
+than to write and read them (`producer_recomputation.py`). The backend is asked about all of them
+but scalar constants. Since no value leaves a group but its root's, groups can never wait for each
+other in a circle.
 """
 
 from __future__ import annotations

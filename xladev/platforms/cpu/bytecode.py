@@ -77,7 +77,7 @@ class OperandKind(IntEnum):
     """What a register that is known beforehand holds."""
 
     NUMBER = 0
-    PROCEDURE = 1
+    MICROKERNEL = 1
     """Address of a microkernel, by its number in the payload."""
     CONSTANT = 2
     """Address of a constant, by its number in the payload."""

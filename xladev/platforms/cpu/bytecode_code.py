@@ -112,7 +112,7 @@ class BytecodeCode:
         """The register of a microkernel's address."""
         if symbol not in self._microkernels:
             raise NoBytecodeError
-        return self.held(OperandKind.PROCEDURE, self._microkernels[symbol])
+        return self.held(OperandKind.MICROKERNEL, self._microkernels[symbol])
 
     def table_of(self, symbol: str) -> int:
         """The register of a table's address."""

@@ -277,7 +277,7 @@ class LoadedScript:
         self._table = aligned(bytecode.table)
         self._constants = [aligned(data) for data in constants]
         addresses = {
-            OperandKind.PROCEDURE: microkernels,
+            OperandKind.MICROKERNEL: microkernels,
             OperandKind.CONSTANT: tuple(map(address_of, self._constants)),
             OperandKind.KERNEL: kernels,
         }

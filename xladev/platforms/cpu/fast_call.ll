@@ -28,7 +28,7 @@
 @watchers = global ptr null
 @poison = global ptr null                    ; the word that says to fill blocks: see poison.py
 @rethrow = global ptr null                   ; raises what a signal's handler raised in a loop
-@trace = global ptr null                     ; the word that marks go by: see marks.py
+@trace = global ptr null                     ; the word that marks go by: see trace_points.py
 @ndarray = global ptr null                   ; types, compared by identity
 @int = global ptr null
 @device_array = global ptr null

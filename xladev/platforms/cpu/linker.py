@@ -65,7 +65,7 @@ def program_module(
         provided: microkernels that whoever loads the code has.
         target: what the code is for; None for this machine.
         exported: name of the entry of code that nobody loads: it has its constants within, and
-            neither marks to trace it by (`marks.py`) nor looks for interruptions.
+            neither marks to trace it by (`trace_points.py`) nor looks for interruptions.
         tactics: how each kernel is computed; none leave it to them.
     """
     module = kernels_module(plan, threads, provided, target, tactics)

@@ -17,7 +17,7 @@
 %Own = type { ptr, i64 }                     ; memory of a thread, its bytes
 
 @current = internal global ptr null          ; the pool of this process or of one that forked it
-@trace = global ptr null                     ; the word that marks go by, or null: see marks.py
+@trace = global ptr null                     ; the word that marks go by, or null: see trace_points.py
 @threads = global i64 1                      ; how many work on a job that does not say
 
 declare i32 @getpid()

@@ -1,8 +1,8 @@
 """The recorder of native code: switched on while anybody traces, read when a trace ends.
 
-Programs write rows of step, time and thread into one buffer of the process (`marks.py`), so calls
-that never see Python are traced like all others. The buffer lives as long as the process, since
-a program may be on its way when tracing ends.
+Programs write rows of step, time and thread into one buffer of the process (`trace_points.py`), so
+calls that never see Python are traced like all others. The buffer lives as long as the process,
+since a program may be on its way when tracing ends.
 """
 
 from __future__ import annotations

@@ -118,15 +118,15 @@ class KernelEmitter:
 
     @property
     def rules(self) -> Mapping[str, Rule]:
-        """See `Memory.rules`."""
+        """See `ArrayReads.rules`."""
         return RULES
 
     def find(self, instruction: HloInstruction) -> Array | None:
-        """See `Memory.find`."""
+        """See `ArrayReads.find`."""
         return self._arrays.get(instruction)
 
     def array(self, instruction: HloInstruction) -> Array:
-        """See `Memory.array`."""
+        """See `ArrayReads.array`."""
         found = self._arrays.get(instruction)
         if found is None:
             found = self.workspace(instruction.shape.nbytes)
@@ -135,7 +135,7 @@ class KernelEmitter:
         return found
 
     def window_array(self, instruction: HloInstruction) -> tuple[Array, tuple[int, ...]]:
-        """See `Memory.window_array`."""
+        """See `ArrayReads.window_array`."""
         operand, init = instruction.operands
         return self.padded(instruction, operand, init, movement.window_padding(instruction))
 

@@ -251,7 +251,7 @@ def test_calls_pass_all_arguments_in_order(count: int) -> None:
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * count)
     function = kind(lambda *arguments: seen.append(arguments))
     address = ctypes.cast(function, ctypes.c_void_p).value
-    known = [(OperandKind.PROCEDURE, 0), *((OperandKind.NUMBER, 100 + n) for n in range(count))]
+    known = [(OperandKind.MICROKERNEL, 0), *((OperandKind.NUMBER, 100 + n) for n in range(count))]
     arguments = [-2 - n for n in range(count)] + [0] * (-count % 4)
     code = [CALL + count, -1, 0, 0, *arguments, BytecodeOperation.MOVE, -1, 0, _X]
     assert run(code, known, microkernels=(address,), constants=()) == address
@@ -271,7 +271,7 @@ def test_a_bytecode_that_names_what_is_not_there_is_refused() -> None:
     made = compile_for(parse_module(PROGRAMS["product"]), "cpu", ALONE)
     bytecode = Bytecode.from_bytes(code_of(made))
     for kind, number in (
-        (OperandKind.PROCEDURE, 99),
+        (OperandKind.MICROKERNEL, 99),
         (OperandKind.CONSTANT, 7),
         (OperandKind.KERNEL, 0),
         (9, 0),

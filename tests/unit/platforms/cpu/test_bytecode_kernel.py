@@ -60,7 +60,7 @@ def test_a_call_is_one_instruction_and_its_arguments() -> None:
     bytecode = bytecode_with(lambda b: call_microkernel(b, _P, constant(I64, 7)))
     operation, function, *_, first, second, _, _ = bytecode.code
     assert (operation, first) == (CALL + 2, BASE)
-    assert known(bytecode)[function] == (OperandKind.PROCEDURE, 0)
+    assert known(bytecode)[function] == (OperandKind.MICROKERNEL, 0)
     assert known(bytecode)[second] == (OperandKind.NUMBER, 7)
 
 

@@ -14,7 +14,7 @@ from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape
 from xladev.platforms.cpu.codegen.build import KernelBuild
-from xladev.platforms.cpu.codegen.products.dot import DotPlan, dot_plan
+from xladev.platforms.cpu.codegen.products.dot import LEAST_PRODUCTS, DotPlan, dot_plan
 from xladev.platforms.cpu.codegen.products.row_sums import row_sums_plan
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.codegen.tiles import (
@@ -25,8 +25,6 @@ from xladev.platforms.cpu.codegen.tiles import (
     TileSizes,
 )
 
-LEAST_PRODUCTS = 2048
-"""Multiplications below which a plain loop is as fast."""
 ROW_BLOCK = 256
 """Rows that are packed at once, where they are; columns are packed anew for each such block."""
 LEAST_REUSE = 4

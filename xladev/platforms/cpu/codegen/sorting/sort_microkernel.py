@@ -99,7 +99,7 @@ def call_row_sort(
         spare: memory for as many more.
         memory: of a network, if it has one.
         size: elements of a row.
-        is_long: see `FunctionBuilder.call_procedure`.
+        is_long: see `FunctionBuilder.call_microkernel`.
     """
     count = len(rows)
     places = b.alloca(PTR, count)
