@@ -209,9 +209,9 @@ def _swapped_groups(e: Any, i: Any, d: Any, out_feature: Any) -> Any:
 _group_bases = contraction._group_bases
 
 
-def _unbatched_gather(e: Any, indices: Any, batch: Any, vector_dim: int, targets: Any) -> Any:
+def _backwards_vector(e: Any, indices: Any, batch: Any, dims: Any) -> Any:
     """Reads the components of an index vector in the opposite order."""
-    return _index_vector(e, indices, batch, vector_dim, tuple(reversed(targets)))
+    return _index_vector(e, indices, batch, replace(dims, index_map=dims.index_map[::-1]))
 
 
 _index_vector = indexing.index_vector
@@ -283,7 +283,7 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("scatter keeps windows that hang over the edge", ("scatter",),
                function(updates, "window_fits", _everything_fits)),
     PlantedBug("index vectors are read backwards", ("gather",),
-               function(indexing, "index_vector", _unbatched_gather)),
+               function(indexing, "index_vector", _backwards_vector)),
     PlantedBug("sort is not stable", ("sort",),
                _unstable_sorts),
     PlantedBug("subtract swaps its operands", ("subtract",),

@@ -10,13 +10,13 @@ import pytest
 
 from tests.differential.planted import entry, function
 from tests.mutants.wrong import Plant, WrongBackend, everywhere, method
-from xladev.codegen.elemental import computation, contraction, reduction
+from xladev.codegen.elemental import computation, contraction, reduction, selection
 from xladev.codegen.index import IndexMath
 from xladev.codegen.llvm import FLOAT, I32, I64
 from xladev.codegen.scalar import convert, elementwise, formats, integers, storage
 from xladev.compiler.plan import layout
 from xladev.hlo import dtype as dt
-from xladev.platforms.cpu.codegen import build, loops, table, updates, vectors
+from xladev.platforms.cpu.codegen import build, loops, table, vectors
 from xladev.platforms.cpu.codegen.sorting import sort_microkernel as sort_microkernel
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.library import LIBRARY
@@ -281,7 +281,7 @@ MUTANTS = (
     _cpu("scatter replaces instead of combining",
          everywhere(_emit_computation, _replaced_not_combined), "scatter"),
     _cpu("select-and-scatter selects the other way round",
-         function(updates, "emit_computation", _compared_backwards), "select-and-scatter"),
+         function(selection, "emit_computation", _compared_backwards), "select-and-scatter"),
     _cpu("sort runs its comparator backwards", _descending_sorts, "sort"),
     _cpu("a bitcast between layouts is taken for a reshape",
          function(layout, "_is_reshape", _same_type), "bitcast"),
