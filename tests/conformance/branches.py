@@ -23,14 +23,12 @@ from xladev.runtime.memory import DeviceMemory
 from xladev.runtime.stream import Stream
 from xladev.testing.conformance.case import AnyCase, Build, Case, Row, checks_of
 from xladev.testing.conformance.probe import Probe, ended
-from xladev.testing.conformance.waits import hand_on, pass_on
+from xladev.testing.conformance.waits import LARGE_NBYTES, hand_on, pass_on
 
 Node = HloInstruction
 SIZE = 96
 STREAMS = ("streams=4",)
 """Programs ask for several streams wherever steps are independent, worth it or not."""
-
-LARGE = 1 << 22
 
 
 # Programs
@@ -190,7 +188,7 @@ def check_launches_follow_each_other_on_all_streams(probe: Probe) -> None:
 def check_branches_begin_after_what_was_enqueued_before(probe: Probe) -> None:
     """The arguments of a launch are filled on its stream, which is busy for long before."""
     steps, stream = compiled_steps(probe), probe.device.stream
-    size = probe.at_most(LARGE)
+    size = probe.at_most(LARGE_NBYTES)
     held = probe.device.allocate_nbytes(size, "busy")
     memory, zeros = held.memory.slice(0, size), np.zeros(size, np.uint8)
     rng = np.random.default_rng(2)

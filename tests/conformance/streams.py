@@ -11,13 +11,12 @@ from xladev.runtime.array import put
 from xladev.runtime.stream import Stream
 from xladev.testing.conformance.case import checks_of
 from xladev.testing.conformance.probe import Probe, ended
-from xladev.testing.conformance.waits import hand_on, pass_on
+from xladev.testing.conformance.waits import LARGE_NBYTES, hand_on, pass_on
 
 _ABANDONED: list[object] = []
 """What a device may use for ever, because an event that says otherwise never came."""
 
 ROWS = 4096
-LARGE = 1 << 22
 CHAIN = """HloModule chain
 turn { s = (s32[], f32[64,64]{1,0}) parameter(0)
   i = s32[] get-tuple-element(s), index=0
@@ -168,7 +167,7 @@ def check_events_outlive_their_stream(probe: Probe) -> None:
 
 
 def check_waiting_no_time_at_all_does_not_block(probe: Probe) -> None:
-    size = probe.at_most(LARGE)
+    size = probe.at_most(LARGE_NBYTES)
     held = probe.device.allocate_nbytes(size, "poll")
     memory = held.memory
     sent = np.zeros(size, np.uint8)
@@ -187,7 +186,7 @@ def check_streams_work_independently(probe: Probe) -> None:
     busy, other = own_stream(probe), own_stream(probe)
     if busy.is_synchronous:
         return  # none is ever busy
-    device, size = probe.device, probe.at_most(LARGE)
+    device, size = probe.device, probe.at_most(LARGE_NBYTES)
     busy_held = device.allocate_nbytes(size, "busy")
     large = busy_held.memory.slice(0, size)
     short_held = device.allocate_nbytes(64, "short")

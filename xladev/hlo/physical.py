@@ -111,10 +111,6 @@ def tiles_of(shape: Shape) -> tuple[tuple[int, ...], ...]:
     return tiles
 
 
-def _tiled_dims(shape: Shape) -> tuple[int, ...]:
-    return dims_by_tile(shape)[-1]
-
-
 def dims_by_tile(shape: Shape) -> list[tuple[int, ...]]:
     """Physical dimensions, major first, before and after each tile."""
     dims = tuple(shape.dims[i] for i in major_to_minor(shape))

@@ -12,7 +12,8 @@ from xladev.testing.conformance.probe import Probe, ended
 
 TURNS = 128
 _BUSY_NBYTES = 1 << 19
-_LARGE_NBYTES = 1 << 22
+LARGE_NBYTES = 1 << 22
+"""Bytes of a copy that takes long; a check takes `Probe.at_most` of them."""
 _COPIES = 20
 """So many that a stream that does not wait reads before the last of them."""
 
@@ -66,7 +67,7 @@ def pass_on(
     Raises:
         CheckFailure: something was read before it was written.
     """
-    size = probe.at_most(_LARGE_NBYTES)
+    size = probe.at_most(LARGE_NBYTES)
     held = probe.device.allocate_nbytes(size, "passed on")
     memory = held.memory.slice(0, size)
     zeros, sent, found = (np.full(size, n, np.uint8) for n in (0, 7, 0))

@@ -23,7 +23,7 @@ total {{ a = {t}[] parameter(0)
   ROOT r = {t}[] add(a, b) }}
 """
 
-SOFTMAX = (
+EXPONENTIALS = (
     FOLDS
     + """
 ENTRY e {{
@@ -34,7 +34,13 @@ ENTRY e {{
   mb = {t}[{full}] broadcast(m), dimensions={{{outer}}}
   s = {t}[{full}] subtract(x, mb)
   p = {t}[{full}] exponential(s)
-  n = {t}[{kept}] reduce(p, zero), dimensions={{{folded}}}, to_apply=total
+  n = {t}[{kept}] reduce(p, zero), dimensions={{{folded}}}, to_apply=total"""
+)
+"""Exponentials of what rows are below their largest element, and the sums of these."""
+
+SOFTMAX = (
+    EXPONENTIALS
+    + """
   nb = {t}[{full}] broadcast(n), dimensions={{{outer}}}
   ROOT r = {t}[{full}] divide(p, nb)
 }}"""
@@ -71,17 +77,8 @@ ENTRY e {{
 )
 
 LOG_SUM = (
-    FOLDS
+    EXPONENTIALS
     + """
-ENTRY e {{
-  x = {t}[{full}] parameter(0)
-  low = {t}[] constant(-inf)
-  zero = {t}[] constant(0)
-  m = {t}[{kept}] reduce(x, low), dimensions={{{folded}}}, to_apply=greatest
-  mb = {t}[{full}] broadcast(m), dimensions={{{outer}}}
-  s = {t}[{full}] subtract(x, mb)
-  p = {t}[{full}] exponential(s)
-  n = {t}[{kept}] reduce(p, zero), dimensions={{{folded}}}, to_apply=total
   l = {t}[{kept}] log(n)
   ROOT r = {t}[{kept}] add(l, m)
 }}"""
