@@ -1,4 +1,4 @@
-"""Compiles the procedures that programs share when a wheel is built; see docs/reference/caching.md.
+"""Compiles the microkernels that programs share when a wheel is built: docs/reference/caching.md.
 
 Without llvmlite, NumPy and ml_dtypes where the wheel is built, it has none, and they are compiled
 where they are wanted first.
@@ -14,7 +14,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PLACE = "xladev/platforms/cpu/procedures"
+PLACE = "xladev/platforms/cpu/microkernels"
 NEEDED = ("llvmlite>=0.50", "numpy>=2.0", "ml_dtypes>=0.5")
 
 
@@ -35,7 +35,7 @@ class SharedProcedures(BuildHookInterface[Any]):
         try:
             from xladev.platforms.cpu.ship import ship
         except ImportError as e:
-            self.app.display_warning(f"no procedures are compiled for the wheel: {e}")
+            self.app.display_warning(f"no microkernels are compiled for the wheel: {e}")
             return
         self._folder = tempfile.mkdtemp()
         for path in ship(Path(self._folder)):

@@ -131,7 +131,7 @@ class XladevPeer:
         self.version = self._adapter.version
 
     def prepare(self, w: Workload) -> Call:
-        """A call of the row; arguments lie on the device beforehand."""
+        """A call of the row; arguments are on the device beforehand."""
         from xladev import client
         from xladev.hlo.proto import read_module
         from xladev.runtime.array import put

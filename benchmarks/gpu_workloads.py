@@ -23,7 +23,7 @@ class Argument:
     Attributes:
         dims: of the array.
         dtype: such as ``bfloat16``.
-        scale: numbers lie between minus and plus this.
+        scale: numbers are between minus and plus this.
     """
 
     dims: tuple[int, ...]

@@ -62,8 +62,8 @@ def loops(count: int) -> HloModule:
     x, selector = b.parameter(VECTOR), b.parameter(array(dt.PRED))
     for number in range(max(count // 31, 1)):
         start = b.op("tuple", b.constant(0, dt.S32), x, x)
-        turns = 3 + number % 5
-        made = b.op("while", start, condition=_until(turns), body=_body(number))
+        iterations = 3 + number % 5
+        made = b.op("while", start, condition=_until(iterations), body=_body(number))
         x = b.op("get-tuple-element", made, index=1)
         branch, other = _branch("sine"), _branch("cosine")
         argument = b.op("tuple", x, b.op("get-tuple-element", made, index=2))
@@ -159,10 +159,10 @@ def _callee(name: str) -> HloComputation:
     return b.build(b.op("add", b.op("multiply", x, y), y))
 
 
-def _until(turns: int) -> HloComputation:
+def _until(iterations: int) -> HloComputation:
     b = HloBuilder("until")
     at = b.op("get-tuple-element", b.parameter(tuple_of(COUNTER, VECTOR, VECTOR)), index=0)
-    return b.build(b.op("compare", at, b.constant(turns, dt.S32), direction="LT"))
+    return b.build(b.op("compare", at, b.constant(iterations, dt.S32), direction="LT"))
 
 
 def _body(number: int) -> HloComputation:

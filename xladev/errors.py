@@ -232,7 +232,7 @@ class OutOfMemoryError(DeviceError):
     """An allocation that does not fit; names the live buffers."""
 
     code = "OUT_OF_MEMORY"
-    rule = "all buffers of a program lie in the device's memory at once"
+    rule = "all buffers of a program are in the device's memory at once"
     advice = "drop or donate arrays, or use a smaller batch"
 
 

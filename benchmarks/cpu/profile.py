@@ -107,7 +107,7 @@ PAGE = """\
 
 <!-- Written by `python -m benchmarks.cpu.profile --write PAGE NAME.pb...`. -->
 
-Percent of CPU time by what runs: kernels by what their names say, and what lies between them: the
+Percent of CPU time by what runs: kernels by what their names say, and what is between them: the
 [fast call](platform-cpu.md), copies, fresh memory and, where there is no fast call, Python.
 The time is that of one call, arguments on the device, results not read.
 

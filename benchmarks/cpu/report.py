@@ -43,7 +43,7 @@ PAGE = """\
 Ratios say how many times as long as xladev a peer takes: above 1, xladev is faster. Behind each
 stands its 95% interval (bootstrap over rounds). Every peer runs in a process of its own, all take
 turns within one run, everyone allocates its results, waits for them and reads them. In means a
-ratio counts {cap:.0f} at most. **Behind** are rows whose whole interval lies below 1.
+ratio counts {cap:.0f} at most. **Behind** are rows whose whole interval is below 1.
 
 Measured on {machine}. {clock} Load average while measuring: {load}.
 

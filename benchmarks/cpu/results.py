@@ -13,6 +13,8 @@ from benchmarks.cpu.statistics import Ratio, ratio
 
 OURS = "xladev"
 XLA = "XLA:CPU"
+BEFORE = "xladev before"
+"""Another checkout, as `--before` names it."""
 CLOCKS = ("cpu", "wall")
 
 

@@ -28,7 +28,7 @@ CLASSES: tuple[type[Any], ...] = (
     WindowDim, ConvDims, SliceDim, PadDim, ReplicaGroups, OutputAlias, ResultAccuracy,
 )  # fmt: skip
 
-FOLD = "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }\n"
+REDUCTION = "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ SAMPLES: Mapping[AttrKind, Sample] = MappingProxyType(
             "dimensions", "{1,0}", _main("f32[3,2] transpose(p0), dimensions={1,0}", "f32[2,3]")
         ),
         AttrKind.COMPUTATION: Sample(
-            "to_apply", "add", FOLD + _main(
+            "to_apply", "add", REDUCTION + _main(
                 "f32[] reduce(p0, p1), dimensions={0}, to_apply=add", "f32[4]", "f32[]"
             ), "an `HloComputation`",
         ),
@@ -123,7 +123,7 @@ SAMPLES: Mapping[AttrKind, Sample] = MappingProxyType(
             "a `Literal` of `xladev.hlo.literal`: `.array` is a NumPy array, `.shape` its shape",
         ),
         AttrKind.GROUPS: Sample(
-            "replica_groups", "{{0,1}}", FOLD + _main(
+            "replica_groups", "{{0,1}}", REDUCTION + _main(
                 "f32[4] all-reduce(p0), replica_groups={{0,1}}, to_apply=add", "f32[4]"
             ),
         ),

@@ -59,9 +59,9 @@ NOTES = {
 Tables and columns are in [Timelines](timeline.md#tables).
 """,
     "cost": """\
-Rows are sorted by what they take at least. A loop's instructions count once per turn, where the
-number of turns is plain to see. Bytes are counted as if nothing stayed in a cache; a fusion reads
-its operands and writes its results once.
+Rows are sorted by what they take at least. A loop's instructions count once per iteration, where
+the number of iterations is plain to see. Bytes are counted as if nothing stayed in a cache; a
+fusion reads its operands and writes its results once.
 """,
     "explain": """\
 Compiles the program and shows the kernels that came out, in the order in which they run, what each

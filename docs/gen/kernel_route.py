@@ -57,12 +57,12 @@ A program becomes launches in this order:
 
 Each is a `DeviceMemory` of this executor. Its address, `offset` included, is a multiple of the
 `MemorySpace.alignment` of the first memory; only an array of the host's that is used without a copy
-may lie at a multiple of `spec.alignment` alone. No two of them overlap, but for the pairs of
+may be at a multiple of `spec.alignment` alone. No two of them overlap, but for the pairs of
 `spec.in_place`: such a result *is* that operand's memory, so each element must be read before it is
 overwritten. Operands that are in no pair must not be written. All launches of `KernelCode.launches`
 get the same buffers.
 
-Elements lie row-major ([Layouts](#layouts)). An array of rank 0 has one element. An operand of zero
+Elements are row-major ([Layouts](#layouts)). An array of rank 0 has one element. An operand of zero
 elements has a buffer, and nothing in it.
 
 A scalar constant can be an instruction of the kernel's computation (`i["literal"].array`, of rank
@@ -77,7 +77,7 @@ row-major before it forms kernels: operands, results and all that is within `spe
 `lower_` function needs a case for other layouts, tiles or packed elements.
 
 `supports` is asked before, with the layouts that the program says (`f32[2,3]{0,1}`). They are no
-reason to refuse an instruction, because memory will not lie so. The exception is `bitcast`, whose
+reason to refuse an instruction, because memory will not be so. The exception is `bitcast`, whose
 meaning is in its layouts:
 
 | `bitcast` | what it becomes, if `supports` accepts it |
@@ -95,9 +95,9 @@ do not fill their bytes. What is refused, [an expander](passes.md) writes out wh
 Other layouts than these are seen only by those who ask for them:
 
 - `Compiler.compile` of the whole-graph route gets the module with its layouts.
-- `Compiler.device_layout` says how arrays lie that pass between a platform's whole-graph programs
-  and others. A per-kernel backend leaves it alone: its kernels take row-major arrays all the same,
-  and the SDK would have to convert.
+- `Compiler.device_layout` gives the layout of arrays that pass between a platform's whole-graph
+  programs and others. A per-kernel backend leaves it alone: its kernels take row-major arrays all
+  the same, and the SDK would have to convert.
 - `KernelCompiler.arrange` may give kernels of a constant another constant in another order, which
   is again a row-major array.
 

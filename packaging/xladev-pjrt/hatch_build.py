@@ -52,7 +52,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compiles, and tags the wheel for any Python of this machine.
 
-        The library lies among the sources only where these are installed as they are (editable).
+        The library is among the sources only where these are installed as they are (editable).
         """
         root = Path(self.root)
         folder = root / "xladev_pjrt" if version == "editable" else Path(tempfile.mkdtemp())

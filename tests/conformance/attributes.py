@@ -267,7 +267,7 @@ def begun_call(start: dict[str, Any], update: dict[str, Any], thread: str = "") 
 
 
 def aliased(operand: tuple[int, ...]) -> dict[str, Any]:
-    """The result lies where an operand does, or a part of it."""
+    """The result is where an operand does, or a part of it."""
     return {"output_to_operand_aliasing": (OutputAlias((1,), 0, operand),)}
 
 

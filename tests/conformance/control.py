@@ -19,13 +19,13 @@ from xladev.testing.conformance.cells import Node, Template, cells, of_type, sca
 SIZES = (5, 9)
 
 
-def counts_to(state: Shape, turns: int) -> HloComputation:
+def counts_to(state: Shape, iterations: int) -> HloComputation:
     b = HloBuilder("condition")
     at = b.op("get-tuple-element", b.parameter(state), index=0)
-    return b.build(b.op("compare", at, b.constant(turns, dt.S32), direction="LT"))
+    return b.build(b.op("compare", at, b.constant(iterations, dt.S32), direction="LT"))
 
 
-def loop(turns: int) -> Template:
+def loop(iterations: int) -> Template:
     """(i, x, y) becomes (i + 1, y, x reversed) so often."""
 
     def template(b: HloBuilder, dtype: PrimitiveType) -> Node:
@@ -38,7 +38,7 @@ def loop(turns: int) -> Template:
         turned = body.op("reverse", x, dimensions=(1,))
         made = body.build(body.op("tuple", following, y, turned))
         start = b.op("tuple", b.constant(0, dt.S32), b.parameter(shape), b.parameter(shape))
-        return b.op("while", start, condition=counts_to(state, turns), body=made)
+        return b.op("while", start, condition=counts_to(state, iterations), body=made)
 
     return template
 
@@ -102,7 +102,7 @@ def selections() -> Iterator[Case]:
     yield from cells("conditional", by_index(17), types=(dt.F32,), suffix="-seventeen-branches")
 
 
-def turns() -> Iterator[Case]:
+def iterations() -> Iterator[Case]:
     for count in (0, 1, 2, 7, 100):
         yield from cells("while", loop(count), types=(dt.F32, dt.S32), suffix=f"-{count}-turns")
 
@@ -356,7 +356,7 @@ def choices_of_reducers() -> Iterator[Case]:
 
 CASES = (
     *cells("while", loop(3)),
-    *turns(),
+    *iterations(),
     *limited_turns(),
     *cells("conditional", by_truth),
     *cells("conditional", by_index(3), suffix="-of-three", types=(dt.F32, dt.S8, dt.PRED)),

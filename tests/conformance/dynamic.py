@@ -30,7 +30,7 @@ def reshaped(b: HloBuilder, dtype: PrimitiveType) -> Node:
 
 
 def summed(b: HloBuilder) -> Node:
-    """What lies beyond the live part takes no part in the sum."""
+    """What is beyond the live part takes no part in the sum."""
     x = b.parameter(array(dt.F32, (9, 5)))
     size = b.parameter(array(dt.S32))
     part = b.op("set-dimension-size", x, size, dimensions=(0,))

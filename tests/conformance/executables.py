@@ -272,7 +272,7 @@ def check_threads_copy(probe: Probe) -> None:
 
 
 def check_each_device_runs_programs(probe: Probe) -> None:
-    """Results on each device are the same, and lie on that device."""
+    """Results on each device are the same, and are on that device."""
     devices = probe.some_devices(2)
     x = np.ones(4099, np.int32)
     compiled = probe.compile(COUNT)

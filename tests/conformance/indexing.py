@@ -1,7 +1,7 @@
 """dynamic-slice, dynamic-update-slice, gather and scatter: types, index types, every attribute.
 
-Indices lie in and out of bounds. Starts of slices are clamped so that the slice fits; a scattered
-element that lies out of bounds is dropped.
+Indices are in and out of bounds. Starts of slices are clamped so that the slice fits; a scattered
+element that is out of bounds is dropped.
 """
 
 from collections.abc import Iterator

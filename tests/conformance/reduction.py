@@ -175,7 +175,7 @@ def windows() -> Iterator[Case]:
 
 
 def chosen(direction: str, window: Window, sizes: Dims) -> Template:
-    """Where a window's chosen element lies, the source's element is added."""
+    """Where a window's chosen element is, the source's element is added."""
 
     def template(b: HloBuilder, dtype: PrimitiveType) -> Node:
         x = b.parameter(array(dtype, sizes))

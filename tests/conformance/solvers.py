@@ -155,7 +155,7 @@ def bits(algorithm: str, words: int, dims: Dims) -> Template:
 
 
 def within(distribution: str, low: float, high: float, dims: Dims) -> Template:
-    """Whether all numbers lie where they should: none is determined."""
+    """Whether all numbers are where they should: none is determined."""
 
     def template(b: HloBuilder, dtype: PrimitiveType) -> Node:
         first, second = (b.constant(np.asarray(x).astype(dtype.np)) for x in (low, high))

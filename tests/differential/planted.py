@@ -20,7 +20,7 @@ from xladev.codegen.scalar import convert, elementwise, formats, integers
 from xladev.compiler.buffers import buffer_assignment, in_place
 from xladev.hlo import dtype as dt
 from xladev.platforms.cpu.codegen import build, updates
-from xladev.platforms.cpu.codegen.sorting import sort_microkernel as sort_procedure
+from xladev.platforms.cpu.codegen.sorting import sort_microkernel
 from xladev.platforms.cpu.library import LIBRARY
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -105,12 +105,12 @@ def _clamp_one_more(self: IndexMath, x: Any, low: int, high: int) -> Any:
 
 
 def _no_init(e: Any, extents: Any, initial: Any, step: Any) -> Any:
-    """Starts a fold from the second element of its first dimension."""
+    """Starts a reduction from the second element of its first dimension."""
     shorter = [max(n - 1, 0) if at == 0 else n for at, n in enumerate(extents)]
-    return _fold_loop(e, shorter, initial, step)
+    return _reduction_loop(e, shorter, initial, step)
 
 
-_fold_loop = reduction.fold_loop
+_reduction_loop = reduction.reduction_loop
 _float_to_integer = convert.float_to_integer
 _window_position = reduction.window_position
 _in_place_pairs = in_place.in_place_pairs
@@ -161,12 +161,12 @@ def _unstable(k: Any, rows: Any, first: Any, second: Any) -> Any:
     return k.b.not_(before)
 
 
-_precedes = sort_procedure._Sorter._precedes
+_precedes = sort_microkernel._Sorter._precedes
 
 
 def _unstable_sorts(patch: pytest.MonkeyPatch) -> None:
-    """Sorts are procedures, which are kept: those with the bug in a table of their own."""
-    patch.setattr(sort_procedure._Sorter, "_precedes", _unstable)
+    """Sorts are microkernels, which are kept: those with the bug in a table of their own."""
+    patch.setattr(sort_microkernel._Sorter, "_precedes", _unstable)
     patch.setattr(LIBRARY, "_compiled", {})
 
 
@@ -255,7 +255,7 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("clamped starts end one too early", ("dynamic-slice", "gather"),
                function(IndexMath, "clamp", _clamp_one_more)),
     PlantedBug("reduce leaves out an element", ("reduce",),
-               function(reduction, "fold_loop", _no_init)),
+               function(reduction, "reduction_loop", _no_init)),
     PlantedBug("iota counts along another dimension", ("iota",), rule("iota", _iota)),
     PlantedBug("reverse does nothing", ("reverse",), rule("reverse", _reverse)),
     PlantedBug("transpose applies the inverse permutation", ("transpose",),

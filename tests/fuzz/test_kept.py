@@ -9,7 +9,7 @@ from tests.fuzz.kept import Kept, flipped, kept_files, serialized
 
 FLIPS, CUTS = 60, 10
 HEAD = 60
-"""Magic, version, lengths and checksum lie in these bytes; each of their bits is flipped."""
+"""Magic, version, lengths and checksum are in these bytes; each of their bits is flipped."""
 
 
 @pytest.fixture(scope="module")

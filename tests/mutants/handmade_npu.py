@@ -78,7 +78,7 @@ def _not_clamped(e: Any, index: Any, most: int) -> Any:
 
 
 def _padded_late(stage: Any, operand: Any, value: Any, padding: Any, result: Any) -> None:
-    """Everything lies one further where there is room on both sides."""
+    """Everything is one further where there is room on both sides."""
     moved = [
         (low + 1, high - 1, inner) if low > 0 and high > 0 else (low, high, inner)
         for low, high, inner in padding
@@ -166,7 +166,7 @@ MUTANTS = (
          cases=("reduce_variants::*",)),
     _npu("indices out of bounds fault", function(indexing, "clamped_index", _not_clamped),
          "dynamic-slice", "gather", "dynamic-update-slice"),
-    _npu("padding lies one further", everywhere(_emit_padded, _padded_late),
+    _npu("padding is one further", everywhere(_emit_padded, _padded_late),
          "pad", "reduce-window", "convolution"),
     _npu("an event is ready before its work is", _event_without_waiting,
          cases=("streams::*", "executables::*", "memory::*")),

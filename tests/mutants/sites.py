@@ -39,7 +39,7 @@ class Site:
 
     Attributes:
         file: path from the root of the repository.
-        scope: function that it lies in.
+        scope: function that it is in.
         kind: as in `Change`.
         number: among those of its scope and kind.
         before: what the source says.
@@ -79,7 +79,7 @@ class Site:
 
 @cache
 def body_lines(path: Path) -> frozenset[int]:
-    """Lines of a file that lie in the body of a function."""
+    """Lines of a file that are in the body of a function."""
     functions = (n for n in ast.walk(parsed(path)) if isinstance(n, ast.FunctionDef))
     return frozenset(
         line for f in functions for line in range(f.body[0].lineno, (f.end_lineno or 0) + 1)

@@ -14,7 +14,7 @@ from xladev.platforms.cpu.shipped import LEVELS
 
 ROOT = Path(__file__).parents[2]
 DEMO = Path(__file__).parent / "xladev-demo"
-PROCEDURES = "xladev/platforms/cpu/procedures"
+MICROKERNELS = "xladev/platforms/cpu/microkernels"
 CUDA = ROOT / "xladev" / "platforms" / "cuda"  # the distribution xladev-cuda
 
 PROBE = """
@@ -92,7 +92,7 @@ def test_wheel_holds_every_file(wheels: dict[Path, Path]) -> None:
     }
     shipped = {name for name in packed if name.endswith(".objects")}
     assert packed - shipped == source
-    assert shipped == {f"{PROCEDURES}/{level.name}.objects" for level in LEVELS}
+    assert shipped == {f"{MICROKERNELS}/{level.name}.objects" for level in LEVELS}
     assert "xladev/py.typed" in packed
     assert "xladev/platforms/__init__.py" not in packed
 

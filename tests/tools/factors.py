@@ -4,7 +4,7 @@ Factors that two algorithms found are not compared element by element. Both are 
 within ``p eps norm(A)`` of A, where p grows with the size only (backward stability). So singular
 values, and eigenvalues of Hermitian matrices, agree that closely (Weyl). Vectors agree to ``p eps
 norm(A) / gap`` only, gap being the distance to the next value (Davis and Kahan, Wedin); factors of
-LU and QR to ``p eps cond(A)``. Where in that range they lie depends on the order of sums, hence on
+LU and QR to ``p eps cond(A)``. Where in that range they are depends on the order of sums, hence on
 the kernels that a BLAS picks for the processor. The residual and the distance from orthonormal do
 not, and by these theorems they bound how far vectors are from right ones.
 

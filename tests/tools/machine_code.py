@@ -1,8 +1,8 @@
 """Machine code of NVIDIA's GPUs, as nvdisasm prints it: its blocks, its loops, its cheapest path.
 
 What a thread executes is a path through the code. Branches for rare operands (large angles, the
-ends of rows) lie off the path that counts: of all paths that move the most bytes, the shortest.
-Loops are passed once on it; what they do at each turn is told apart.
+ends of rows) are off the path that counts: of all paths that move the most bytes, the shortest.
+Loops are passed once on it; what they do at each iteration is told apart.
 """
 
 import re

@@ -21,7 +21,7 @@ from xladev.hlo.proto import write_module
 HEAD_NBYTES = 40
 WORD = 8
 FIRST = 2 * WORD
-"""Where the first field of a struct of arguments lies."""
+"""Where the first field of a struct of arguments is."""
 _MOST_NBYTES = 512
 _TYPES = {"int32": 4, "float32": 11}
 
@@ -62,7 +62,7 @@ class Table:
 
     @cached_property
     def address(self) -> int:
-        """Where the table lies."""
+        """Where the table is."""
         loaded = ctypes.CDLL(str(library()))
         loaded.GetPjrtApi.restype = ctypes.c_void_p
         return int(loaded.GetPjrtApi())

@@ -6,7 +6,7 @@ each byte that it reads or writes. An H200 does 132 x 128 x 1.98e9 lane instruct
 copies 4.3e12 bytes, so beyond 7.8 of them a byte a kernel is bound by instructions: 62 for an
 element of f32 that is read and written, 31 of bf16. Counted are those that a thread executes,
 without branches for rare operands (`machine_code`); of a kernel that loops over memory, those of
-one turn.
+one iteration.
 
     python -m tests.tools.sass_budget [--target sm_90a] [--write] [NAME ...]
 """
@@ -161,11 +161,11 @@ was timed: no GPU has run any of it.
 
 {summary}.
 
-A kernel is bound by memory here if it moves {large} KiB or more and is elementwise, a fold, a row
-program or a transpose. *Wide* is the part of its bytes that move in accesses of 16 bytes, in its
-inner loop if that accesses memory. *Instructions* are those that a thread executes, branches for
-rare operands left out; an H200 has time for {budget:.1f} for each byte, 62 for an element of f32
-that is read and written, 31 of bf16. Elements are those of the kernel's largest array.
+A kernel is bound by memory here if it moves {large} KiB or more and is elementwise, a reduction, a
+row program or a transpose. *Wide* is the part of its bytes that move in accesses of 16 bytes, in
+its inner loop if that accesses memory. *Instructions* are those that a thread executes, branches
+for rare operands left out; an H200 has time for {budget:.1f} for each byte, 62 for an element of
+f32 that is read and written, 31 of bf16. Elements are those of the kernel's largest array.
 
 ## Programs
 

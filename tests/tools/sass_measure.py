@@ -1,7 +1,7 @@
 """Kernels of programs as NVIDIA's assembler and disassembler see them: registers, spills, accesses.
 
 Counted are the instructions that a thread executes, without branches for rare operands
-(`machine_code`); of a kernel that loops over memory, those of one turn.
+(`machine_code`); of a kernel that loops over memory, those of one iteration.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from xladev.runtime.registry import current_registry
 
 BUDGET = 132 * 128 * 1.98e9 / 4.3e12
 """Lane instructions for each byte of memory traffic."""
-STREAMING = ("row program", "row fold", "column fold", "tiled transpose")
+STREAMING = ("row program", "row reduction", "column reduction", "tiled transpose")
 """Kinds of kernels, besides plain loops, whose time should be that of memory."""
 LARGE_NBYTES = 1 << 16
 """Traffic below which the launch costs more than anything that is counted here."""
@@ -79,7 +79,7 @@ class Measured:
         instructions: of the machine code.
         executed: those of them that a thread executes, loops once.
         traffic: bytes of all operands and results; 0 for later launches, which read a workspace.
-        per_byte: executed for each byte; of a loop over memory, in one turn of it.
+        per_byte: executed for each byte; of a loop over memory, in one iteration of it.
         per_element: executed by all threads for each element of the largest array; 0 for loops.
         wide: part of the bytes that move in accesses of 16, in inner loops if they access memory.
         is_plain: each element is computed from elements, and memory is all that there is to it.
@@ -117,10 +117,10 @@ def measure(
         text = disassembled(found.cubin, nvdisasm) if nvdisasm else ""
         machine = parse_machine_code(text)
         threads = prod(code.dimensions.grid) * prod(code.dimensions.block)
-        turn = _turn_over_memory(machine)
+        loop = _loop_over_memory(machine)
         executed = sum(len(b.instructions) for b in machine.cheapest_path)
-        moved = [a.nbytes for b in turn or machine.cheapest_path for a in b.accesses]
-        done = sum(len(b.instructions) for b in turn)
+        moved = [a.nbytes for b in loop or machine.cheapest_path for a in b.accesses]
+        done = sum(len(b.instructions) for b in loop)
         yield Measured(
             f"{spec.name}.{number}" if number else spec.name,
             collected.kind,
@@ -131,14 +131,14 @@ def measure(
             sum(len(b.instructions) for b in machine.blocks),
             executed,
             0 if number else traffic,
-            done / sum(moved) if turn else executed * threads / traffic,
-            0.0 if turn else executed * threads / max(1, *(s.size for s in shapes)),
+            done / sum(moved) if loop else executed * threads / traffic,
+            0.0 if loop else executed * threads / max(1, *(s.size for s in shapes)),
             sum(n for n in moved if n == 16) / max(1, sum(moved)),
             _is_plain(spec),
         )
 
 
-def _turn_over_memory(machine: MachineCode) -> tuple[Block, ...]:
+def _loop_over_memory(machine: MachineCode) -> tuple[Block, ...]:
     """The inner loop that moves the most bytes; no blocks if none accesses memory."""
 
     def moved(loop: tuple[Block, ...]) -> int:

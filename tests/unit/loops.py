@@ -1,18 +1,19 @@
-"""HLO texts of loops that count their turns and change one array."""
+"""HLO texts of loops that count their iterations and change one array."""
 
 
-def counted(state: str, turn: str, turns: int) -> str:
+def counted(state: str, iteration: str, iterations: int) -> str:
     """The computations ``cond`` and ``body`` of such a loop, whose state is ``(s32[], state)``.
 
     Args:
         state: shape of the array.
-        turn: instructions that make ``y``, the next array, of the array ``x`` and the number ``i``.
-        turns: how many.
+        iteration: instructions that make ``y``, the next array, of the array ``x`` and the number
+            ``i``.
+        iterations: how many.
     """
     return f"""cond {{
   s = (s32[], {state}) parameter(0)
   i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant({turns})
+  n = s32[] constant({iterations})
   ROOT go = pred[] compare(i, n), direction=LT
 }}
 body {{
@@ -20,7 +21,7 @@ body {{
   i = s32[] get-tuple-element(s), index=0
   x = {state} get-tuple-element(s), index=1
   one = s32[] constant(1)
-  {turn}
+  {iteration}
   next = s32[] add(i, one)
   ROOT t = (s32[], {state}) tuple(next, y)
 }}

@@ -203,7 +203,7 @@ def _table(name: str, kind: str, values: Sequence[CValue]) -> Iterator[str]:
 
 def _init(interface: Interface, upper: str) -> Iterator[str]:
     name = interface.name
-    yield "/* Prepares a context: scratch and results lie in `memory`, arguments are not set yet."
+    yield "/* Prepares a context: scratch and results are in `memory`, arguments are not set yet."
     yield " * A result in the place of an argument is where that argument is set. */"
     yield (
         f"static inline {name}_status {name}_init({name}_context *context, "

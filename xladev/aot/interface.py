@@ -116,7 +116,7 @@ class Interface:
 
     @property
     def result_offsets(self) -> tuple[int | None, ...]:
-        """Where each result lies in the memory of a context; None for one in an argument's place.
+        """Where each result is in the memory of a context; None for one in an argument's place.
 
         Scratch memory comes first.
         """

@@ -7,7 +7,7 @@ from xladev.aot.interface import Interface
 
 
 def pkg_config(interface: Interface) -> str:
-    """``NAME.pc``: the library lies beside the file, wherever that is put."""
+    """``NAME.pc``: the library is beside the file, wherever that is put."""
     return f"""\
 prefix=${{pcfiledir}}
 

@@ -12,14 +12,30 @@ from xladev.cli.inputs import add_options, given_options
 from xladev.cli.output import check_least, print_json, print_line, print_table, progress
 from xladev.cli.programs import PROGRAM_HELP, load_program
 from xladev.client import host_targets
-from xladev.compiler.cost import InstructionCost, ProgramCost, loop_turns, program_cost, roofline
+from xladev.compiler.cost import (
+    InstructionCost,
+    ProgramCost,
+    loop_iterations,
+    program_cost,
+    roofline,
+)
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.ir import HloModule
 from xladev.runtime.registry import current_registry
 from xladev.testing.debug.forms import forms_of
 
-_HEAD = ("INSTRUCTION", "SHAPE", "TURNS", "FLOPS", "FUNCTIONS", "BYTES", "FLOPS/BYTE", "LEAST", "")
+_HEAD = (
+    "INSTRUCTION",
+    "SHAPE",
+    "ITERATIONS",
+    "FLOPS",
+    "FUNCTIONS",
+    "BYTES",
+    "FLOPS/BYTE",
+    "LEAST",
+    "",
+)
 
 _SHOWN_RATES = MappingProxyType(
     {"G/s of f32": "f32", "G/s of bf16": "bf16", "G/s of f64": "f64", "GB/s of memory": "memory"}
@@ -65,7 +81,7 @@ def _on_platform(
     plain = next(form.module for form in reversed(forms) if not form.has_kernels)
     with progress(f"measuring the rates of {name}"):
         description = target.rated()
-    return program_cost(forms[-1].module, loop_turns(plain)), description
+    return program_cost(forms[-1].module, loop_iterations(plain)), description
 
 
 def _report(
@@ -105,7 +121,7 @@ def _row(each: InstructionCost, device: DeviceDescription | None) -> dict[str, A
         "opcode": each.instruction.opcode,
         "shape": each.instruction.shape.to_string(layout=False),
         "source": each.instruction.note.metadata.location,
-        "turns": each.turns,
+        "iterations": each.iterations,
         "flops": total.flops,
         "transcendentals": total.transcendentals,
         "bytes_accessed": total.bytes_accessed,
@@ -151,7 +167,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         row["name"],
         row["shape"] if len(row["shape"]) <= 40 else row["shape"][:37] + "...",
-        str(row["turns"]),
+        str(row["iterations"]),
         f"{row['flops']:,}",
         f"{row['transcendentals']:,}",
         f"{moved:,}",

@@ -22,11 +22,11 @@ def _lines(first: Anomaly, count: int, word: str) -> Iterator[str]:
     yield f"the first {word} is made by {named(first.instruction)}"
     yield f"  {first.detail}"
     if len(first.path) > 1:
-        steps = (f"{c.name} (turn {turn})" for c, turn in first.path[1:])
+        steps = (f"{c.name} (iteration {iteration})" for c, iteration in first.path[1:])
         yield f"  in {', '.join(steps)}"
     yield from (f"  operand {line}" for line in first.operands)
     if count > 1:
-        yield f"  {count - 1} more instructions, counted turn by turn, made one"
+        yield f"  {count - 1} more instructions, counted iteration by iteration, made one"
 
 
 def no_anomaly(kind: str) -> str:

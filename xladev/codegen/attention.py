@@ -1,4 +1,4 @@
-"""What an attention is: ``dot(softmax(f(dot(q, k))), v)``, and where its parts lie.
+"""What an attention is: ``dot(softmax(f(dot(q, k))), v)``, and where its parts are.
 
 f is whatever elementwise instructions there are between: scales, biases, masks. How it is found in
 a program, `attention_search` says.

@@ -1,6 +1,6 @@
 """Finds attention in a computation, however it is written (`attention`).
 
-Reshapes and transposes may stand anywhere, so heads may lie outside or inside, come in groups that
+Reshapes and transposes may stand anywhere, so heads may be outside or inside, come in groups that
 share keys and values, and either operand of a product may be the one with the queries. What is
 found does not say how to compute it: backends take those that their kernels can, and say why not
 the rest.
@@ -44,7 +44,7 @@ def attention_of(root: HloInstruction) -> Attention | None:
 
 
 def attention_in_kernel(root: HloInstruction) -> Attention | None:
-    """The attention of a kernel with this root, whose operands lie in memory; None for another."""
+    """The attention of a kernel with this root, whose operands are in memory; None for another."""
     found = attention_of(root)
     if found is None or any(o.opcode != "parameter" for o in found.operands):
         return None
@@ -119,7 +119,7 @@ class _Search:
         self.values_number = 1 - number
         self.product = _product_of(softmax.scores)
         self.read: dict[HloInstruction, Dims] = {}
-        self.folded: set[tuple[int, ...]] = set()
+        self.reduced: set[tuple[int, ...]] = set()
         self.apart: set[HloInstruction] = set()
 
     def attention(self) -> Attention:
@@ -234,7 +234,7 @@ class _Search:
                     found[d] = axes
                 return tuple(found)
             case "reduce":
-                self.folded.add(tuple(a for d in i["dimensions"] for a in first[d]))
+                self.reduced.add(tuple(a for d in i["dimensions"] for a in first[d]))
                 return tuple(a for d, a in enumerate(first) if d not in i["dimensions"])
         for other in own[1:]:
             united = self.axes.united(first, other)
@@ -266,9 +266,9 @@ class _Search:
 
     def _keys(self, sides: tuple[Dims, Dims]) -> tuple[int, tuple[int, ...]]:
         """Which operand of the product the queries are, and the axes of the keys."""
-        folded = {tuple(sorted(self.axes.expanded(axes))) for axes in self.folded}
-        if len(folded) == 1 and folded != {()}:
-            (wanted,) = folded
+        reduced = {tuple(sorted(self.axes.expanded(axes))) for axes in self.reduced}
+        if len(reduced) == 1 and reduced != {()}:
+            (wanted,) = reduced
             for number in (0, 1):
                 keys = self._flat(sides[1 - number])
                 if tuple(sorted(keys)) == wanted:
@@ -293,7 +293,7 @@ class _Search:
         shape = operand.array.shape
         strides, summed = self.axes.strides(dims, shape), merged_dims(shape, operand.summed)
         if summed is None:
-            raise _Stop(f"{name} are summed over dimensions that lie apart")
+            raise _Stop(f"{name} are summed over dimensions that are not contiguous")
         extent = prod(self.axes.size(a) for a in free)
         line = self._merged(free, strides, name)
         return Side(tuple(strides.get(a, 0) for a in batch), line, extent, *summed)
@@ -305,7 +305,7 @@ class _Search:
             if size == 1:
                 step = strides[axis]
             elif strides[axis] != step * size:
-                raise _Stop(f"{name} lie apart in memory")
+                raise _Stop(f"{name} are not contiguous in memory")
             size *= self.axes.size(axis)
         return step
 

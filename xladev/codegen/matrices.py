@@ -69,7 +69,7 @@ def matrices_of(i: HloInstruction) -> Matrices | None:
 
 
 def matrices_by_shape(i: HloInstruction) -> Matrices | None:
-    """As `matrices_of`, for operands that will lie in memory."""
+    """As `matrices_of`, for operands that will be in memory."""
     total = accumulation_type(i.shape.element_type)
     shapes = (i.operands[0].shape, i.operands[1].shape, i.shape)
     is_kept = total is i.shape.element_type or i.shape.element_type.is_float

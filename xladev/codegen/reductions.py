@@ -1,4 +1,4 @@
-"""Reduces that can be folded in vectors: how their elements are combined, and from what."""
+"""Reduces that can be reduced in vectors: how their elements are combined, and from what."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Reduction:
         """Two elements or vectors as one."""
         types = (self.dtype, self.dtype)
         both = emit_elementwise(b, self.opcode, types, self.dtype, (held, new))
-        return real_of(both, "a fold in vectors")
+        return real_of(both, "a reduction in vectors")
 
     def by_halves(self, b: FunctionBuilder, elements: Sequence[Value]) -> Value:
         """All elements or vectors as one: the first half with the second, until one is left."""
@@ -68,7 +68,7 @@ class Reduction:
 
 
 def reduction_of(i: HloInstruction) -> Reduction | None:
-    """How a reduce is folded in vectors; None if its order or its type forbid that.
+    """How a reduce is reduced in vectors; None if its order or its type forbid that.
 
     A reduce-window over rows is combined in the same way.
     """

@@ -1,8 +1,9 @@
-"""Row programs: kernels that fold rows of an array and go on with each, which stays in the cache.
+"""Row programs: kernels that reduce rows of an array and go on with each, which stays in the cache.
 
-A softmax folds a row twice and writes it once. Its values are *full*, of the array's dimensions, or
-*row* values, one for each row; only folds make row values of full ones, only broadcasts full values
-of row values. A value's level is the number of folds that must be done before it is known.
+A softmax reduces a row twice and writes it once. Its values are *full*, of the array's dimensions,
+or *row* values, one for each row; only reductions make row values of full ones, only broadcasts
+full values of row values. A value's level is the number of reductions that must be done before it
+is known.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class RowSpace:
 
     Attributes:
         dims: of full values.
-        kept: how many of them, from the outermost on, count rows; the others are folded.
+        kept: how many of them, from the outermost on, count rows; the others are reduced.
     """
 
     dims: tuple[int, ...]
@@ -74,14 +75,14 @@ class RowSpace:
 
 
 def row_space(reduce: HloInstruction) -> RowSpace | None:
-    """The rows that a reduce folds; None if they are no rows, or too short or too long."""
+    """The rows that a reduce reduces; None if they are no rows, or too short or too long."""
     if reduce.opcode != "reduce" or len(reduce.operands) != 2:
         return None
     shape = reduce.operands[0].shape
     kept = shape.rank - len(reduce["dimensions"])
     row = shape.dims[kept:]
-    folded = tuple(sorted(reduce["dimensions"]))
-    if not kept or not folded or folded != tuple(range(kept, shape.rank)) or not shape.size:
+    reduced = tuple(sorted(reduce["dimensions"]))
+    if not kept or not reduced or reduced != tuple(range(kept, shape.rank)) or not shape.size:
         return None
     if row[-1] < LEAST_ROW or prod(row) * max(shape.element_type.host_nbytes, 4) > MOST_NBYTES:
         return None
@@ -93,11 +94,11 @@ class Phase:
     """One pass over a row.
 
     Attributes:
-        folds: what it folds.
+        reductions: what it reduces.
         stores: full values that it keeps for later passes.
     """
 
-    folds: tuple[HloInstruction, ...]
+    reductions: tuple[HloInstruction, ...]
     stores: tuple[HloInstruction, ...]
 
 
@@ -121,9 +122,11 @@ class RowProgram:
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
-        """All passes that fold; a last one for a full result is not among them."""
-        folds = [i for i in self.levels if i.opcode == "reduce"]
-        steps = [tuple(i for i in folds if self.levels[i] == n + 1) for n in range(self._count())]
+        """All passes that reduce; a last one for a full result is not among them."""
+        reductions = [i for i in self.levels if i.opcode == "reduce"]
+        steps = [
+            tuple(i for i in reductions if self.levels[i] == n + 1) for n in range(self._count())
+        ]
         goals = [tuple(f.operands[0] for f in step) for step in steps]
         goals.append((self.root,) if self.space.is_full(self.root) else ())
         stored: set[HloInstruction] = set()
@@ -138,7 +141,7 @@ class RowProgram:
         return tuple(phases)
 
     def row_values(self, level: int) -> list[HloInstruction]:
-        """What is known of each row after so many passes, folds apart."""
+        """What is known of each row after so many passes, reductions apart."""
         return [
             i
             for i, at in self.levels.items()
@@ -183,7 +186,7 @@ class RowProgram:
         return known & (read | set(goals))
 
     def _cost(self, i: HloInstruction) -> int:
-        """Roughly, instructions for one element from what lies in memory."""
+        """Roughly, instructions for one element from what is in memory."""
         if i not in self._costs:
             self._costs[i] = _own_cost(i) + sum(self._cost(o) for o in self._operands(i))
         return self._costs[i]

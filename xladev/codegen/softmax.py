@@ -18,12 +18,12 @@ _BETWEEN = (*_VIEWS, "convert")
 _LOWEST = float("-inf")
 
 
-def _folds(opcode: str, start: float) -> m.Condition:
+def _reductions(opcode: str, start: float) -> m.Condition:
     def is_so(i: HloInstruction) -> bool:
-        fold = reduction_of(i)
+        reduction = reduction_of(i)
         starts = (0.0, -0.0) if start == 0 and i.shape.element_type.is_float else (start,)
         begins = any(all_elements(i.operands[1], each) for each in starts)
-        return fold is not None and fold.opcode == opcode and begins
+        return reduction is not None and reduction.opcode == opcode and begins
 
     return is_so
 
@@ -33,10 +33,10 @@ def _behind(found: m.Pattern) -> m.Pattern:
 
 
 def _row(opcode: str, start: float, of: m.Pattern, capture: str) -> m.Pattern:
-    """A fold of each row, for each of its elements."""
-    fold = m.Reduce(of, m.Op(), capture=capture)
-    fold = fold.where(_folds(opcode, start), f"a reduce by {opcode} from {start}")
-    return _behind(m.Broadcast(_behind(fold)))
+    """A reduction of each row, for each of its elements."""
+    reduction = m.Reduce(of, m.Op(), capture=capture)
+    reduction = reduction.where(_reductions(opcode, start), f"a reduce by {opcode} from {start}")
+    return _behind(m.Broadcast(_behind(reduction)))
 
 
 _SCORES = _behind(m.Op("scores"))
@@ -59,11 +59,11 @@ _SEEN = [
 ]
 _SEEN += [m.Not(each.behind(*_VIEWS)) for each in _HIDDEN]
 _ROWS_HIDDEN = [
-    *(m.Reduce(each.behind(*_VIEWS), m.All(1)).where(_folds("and", 1), "a reduce by and")
+    *(m.Reduce(each.behind(*_VIEWS), m.All(1)).where(_reductions("and", 1), "a reduce by and")
       for each in _HIDDEN),
 ]  # fmt: skip
 _ROWS_SEEN = [
-    m.Reduce(each.behind(*_VIEWS), m.All(0)).where(_folds("or", 0), "a reduce by or")
+    m.Reduce(each.behind(*_VIEWS), m.All(0)).where(_reductions("or", 0), "a reduce by or")
     for each in _SEEN
 ]
 _ROWS_HIDDEN += [m.Not(each.behind(*_VIEWS)) for each in _ROWS_SEEN]
@@ -86,7 +86,7 @@ class Softmax:
 
     Attributes:
         scores: what it is of.
-        greatest, total: how rows of scores, and of their exponentials, are folded.
+        greatest, total: how rows of scores, and of their exponentials, are reduced.
         is_guarded: whether rows whose scores are all -inf are zeros, not NaN.
         within: its instructions, from the weights down to the scores.
     """

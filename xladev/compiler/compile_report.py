@@ -46,7 +46,7 @@ def _decided(decisions: Sequence[Decision]) -> str:
 
 
 def _timed(events: Sequence[TraceEvent]) -> str:
-    """A table by step; steps lie within others, so that times do not add up."""
+    """A table by step; steps are within others, so that times do not add up."""
     times, counts = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for event in events:
         key = event.category, event.name

@@ -20,19 +20,19 @@ class InstructionCost:
 
     Attributes:
         instruction: which; a `fusion` stands for all within it.
-        turns: how often it runs: turns of the loops around it, counted where that is plain to see
-            and once where it is not.
-        cost: of one turn.
+        iterations: how often it runs: iterations of the loops around it, counted where that is
+            plain to see and once where it is not.
+        cost: of one iteration.
     """
 
     instruction: HloInstruction
-    turns: int
+    iterations: int
     cost: Cost
 
     @property
     def total(self) -> Cost:
-        """Of all turns."""
-        return _times(self.cost, self.turns)
+        """Of all iterations."""
+        return _times(self.cost, self.iterations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ProgramCost:
     Attributes:
         instructions: those that cost anything, in the order of the program.
         total: the sum.
-        uncounted: loops whose number of turns is not known: their bodies count once.
+        uncounted: loops whose number of iterations is not known: their bodies count once.
     """
 
     instructions: tuple[InstructionCost, ...]
@@ -50,7 +50,7 @@ class ProgramCost:
     uncounted: tuple[HloInstruction, ...]
 
 
-def loop_turns(module: HloModule) -> dict[str, int]:
+def loop_iterations(module: HloModule) -> dict[str, int]:
     """How often each loop runs, by name of the `while`, where that is plain to see."""
     whiles = (i for c in module.computations for i in c.instructions if i.opcode == "while")
     loops = ((i.name, KnownLoop.of(i)) for i in whiles)
@@ -58,7 +58,7 @@ def loop_turns(module: HloModule) -> dict[str, int]:
     return {name: count for name, count in counts if count is not None}
 
 
-def program_cost(module: HloModule, turns: Mapping[str, int] | None = None) -> ProgramCost:
+def program_cost(module: HloModule, iterations: Mapping[str, int] | None = None) -> ProgramCost:
     """What a module costs, instruction by instruction.
 
     Of the branches of a conditional each counts. Bytes are those that instructions, or fusions,
@@ -66,10 +66,10 @@ def program_cost(module: HloModule, turns: Mapping[str, int] | None = None) -> P
 
     Args:
         module: the program, or its kernels.
-        turns: what `loop_turns` says of the program before kernels were formed, within which
-            counters are no longer plain to see; default: what it says of this module.
+        iterations: what `loop_iterations` says of the program before kernels were formed, within
+            which counters are no longer plain to see; default: what it says of this module.
     """
-    walk = _Walk(module, loop_turns(module) if turns is None else turns)
+    walk = _Walk(module, loop_iterations(module) if iterations is None else iterations)
     found = tuple(walk.instructions())
     total = Cost()
     for each in found:
@@ -84,22 +84,22 @@ class _Walk:
         self.uncounted: list[HloInstruction] = []
 
     def instructions(self) -> Iterator[InstructionCost]:
-        """Those of the entry and of what it runs, with their turns."""
-        turns = self._turns()
+        """Those of the entry and of what it runs, with their iterations."""
+        iterations = self._iterations()
         for computation in self._module.computations:
-            for i in computation.instructions if turns[computation] else ():
+            for i in computation.instructions if iterations[computation] else ():
                 cost = whole_cost(i)
                 if cost != Cost():
-                    yield InstructionCost(i, turns[computation], cost)
+                    yield InstructionCost(i, iterations[computation], cost)
 
-    def _turns(self) -> Counter[HloComputation]:
+    def _iterations(self) -> Counter[HloComputation]:
         """How often each computation that is run as a program runs."""
-        turns = Counter({self._module.entry: 1})
+        iterations = Counter({self._module.entry: 1})
         for computation in reversed(self._module.computations):
-            for i in computation.instructions if turns[computation] else ():
+            for i in computation.instructions if iterations[computation] else ():
                 for callee, times in self._called(i):
-                    turns[callee] += times * turns[computation]
-        return turns
+                    iterations[callee] += times * iterations[computation]
+        return iterations
 
     def _called(self, i: HloInstruction) -> Iterator[tuple[HloComputation, int]]:
         if i.opcode == "while":
@@ -161,7 +161,7 @@ class Roofline:
 
 
 def roofline(cost: InstructionCost, device: DeviceDescription) -> Roofline:
-    """The least time of all turns of an instruction on a device."""
+    """The least time of all iterations of an instruction on a device."""
     total = cost.total
     rate = device.peak_flops.get(_element_type(cost.instruction))
     bandwidth = device.memory_spaces[0].bandwidth

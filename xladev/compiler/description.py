@@ -89,7 +89,7 @@ class DeviceDescription:
         dtypes: a frozenset of the names of the primitive types that the device computes with, such
             as ``frozenset({"f32", "s32", "pred"})``.
         memory_spaces: the memories; an index into this tuple is the ``S(n)`` of a layout.
-            Parameters and results lie where their layouts say; kernels and regions are given them
+            Parameters and results are where their layouts say; kernels and regions are given them
             in the first memory.
         peak_flops: operations per second by dtype name. Kernels are estimated to take what their
             operations take by these (1e13 where missing) or their bytes by the bandwidth of the

@@ -144,7 +144,7 @@ class KernelCompiler(Compiler):
         return self.fusion_pipeline(CompileOptions()).run(module)
 
     def arrange(self, module: HloModule, options: CompileOptions) -> HloModule:
-        """The module, its kernels formed, with values as they should lie in memory.
+        """The module, its kernels formed, with values as they should be in memory.
 
         As it was written before there was `fusion_pipeline`, whose last pass does the same: kernels
         of a constant may be given another constant, and their computations then say how the two go
@@ -185,7 +185,7 @@ class KernelCompiler(Compiler):
 
     @property
     def has_row_kernels(self) -> bool:
-        """Whether a kernel may fold rows and go on with them (`codegen.row_program`)."""
+        """Whether a kernel may reduce rows and go on with them (`codegen.row_program`)."""
         return False
 
     def link(

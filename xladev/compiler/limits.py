@@ -66,7 +66,7 @@ def refuse_depth(module: HloModule, *, with_calls: bool) -> None:
 
 
 def _deepest(module: HloModule, depths: dict[HloComputation, int]) -> HloInstruction:
-    """The instruction of the entry under which most levels lie."""
+    """The instruction of the entry under which most levels are."""
     calling = [i for i in module.entry.instructions if i.called]
     return max(calling, key=lambda i: max(depths[c] for c in i.called))
 

@@ -1,6 +1,6 @@
 """The certification suite: `pytest --pyargs xladev.conformance --backend=NAME`.
 
-A wheel holds the files here. In a checkout and in an editable installation they lie in
+A wheel holds the files here. In a checkout and in an editable installation they are in
 `tests/conformance`, one file per family of opcodes, and this package finds them there.
 """
 

@@ -23,7 +23,7 @@ MOVE = 10
 """An element that is read at one place and written at another, far from it."""
 
 FUNCTION = 10
-"""A polynomial with what comes before and after it, or a loop of a few turns."""
+"""A polynomial with what comes before and after it, or a loop of a few iterations."""
 
 COMPUTATION = 20
 """A call of a computation of scalars."""

@@ -26,7 +26,7 @@ class Annotations:
 
     Attributes:
         metadata: the op and source line it came from.
-        sharding: how its value lies over devices.
+        sharding: how its value is laid out over devices.
         frontend_attributes: sorted (key, value) pairs.
         backend_config: text for one backend; JSON or opaque.
         control_predecessors: instructions that must run before it.

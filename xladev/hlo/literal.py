@@ -81,7 +81,7 @@ class Literal:
         return found
 
     def view(self) -> memoryview:
-        """`bits` as they lie in memory; those of a tuple are joined first."""
+        """`bits` as they are in memory; those of a tuple are joined first."""
         if self.array is None:
             return memoryview(self.bits())
         return self.array.reshape(-1).view(np.uint8).data

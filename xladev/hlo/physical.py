@@ -1,4 +1,4 @@
-"""How an array lies in memory under its layout: size in bytes, packing and unpacking.
+"""How an array is laid out in memory under its layout: size in bytes, packing and unpacking.
 
 A layout orders dimensions, may cut them into padded tiles (XLA's "Tiled layout") and may pack
 elements of fewer than 8 bits, the first one in the low bits of a byte.

@@ -1,4 +1,4 @@
-"""How an array lies over the partitions of a program: which part of it each of them holds.
+"""How an array is laid out over the partitions of a program: which part of it each of them holds.
 
 A sharding is said in two ways: as a tile assignment (``OpSharding``), and by the axes of a mesh, as
 text in the frontend attribute ``xla.sdy.sharding``. Where both are there the second is exact:
@@ -27,10 +27,10 @@ SDY_SHARDING = "xla.sdy.sharding"
 """The frontend attribute of a parameter, a constraint or a result."""
 
 RESULT = "xla.sdy.FuncResultSharding"
-"""The custom call that says how a result of the entry lies."""
+"""The custom call that says how a result of the entry is laid out."""
 
 CONSTRAINT = "Sharding"
-"""The custom call that says how its operand lies."""
+"""The custom call that says how its operand is laid out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Placement:
 
 
 def placement_of(parts: ManualParts, count: int) -> Placement:
-    """How parts lie over ``count`` partitions."""
+    """How parts are laid out over ``count`` partitions."""
     return Placement(parts.counts, tuple(parts.part_of(p) for p in range(count)))
 
 
@@ -97,7 +97,7 @@ def border_placements(
 def given_placement(
     meshes: Mapping[str, MeshAxes], instruction: HloInstruction, count: int
 ) -> Placement | None:
-    """How an array lies, if its sharding says so in a way that `Placement` can.
+    """How an array is laid out, if its sharding says so in a way that `Placement` can.
 
     None where it has none, leaves all its dimensions open, or is of another kind.
     """

@@ -58,7 +58,7 @@ class SplitConfig:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the elements of an array lie in memory, minor dimension first.
+    """How the elements of an array are laid out in memory, minor dimension first.
 
     Attributes follow ``LayoutProto``; all but ``minor_to_major`` are usually empty.
     """
@@ -119,7 +119,8 @@ class Shape:
     Attributes:
         element_type: element type of an array; TUPLE, TOKEN, OPAQUE or BUFFER otherwise.
         dims: sizes of an array's dimensions, outermost first; bounds where dynamic.
-        layout: how an array lies in memory; None means not chosen (row-major where it matters).
+        layout: how an array is laid out in memory; None means not chosen (row-major where it
+            matters).
             Scalars always have a layout, as nothing is left to choose.
         dynamic: one flag per dimension, or empty when no dimension is dynamic.
         tuple_shapes: parts of a tuple; the one array inside a buffer.

@@ -132,7 +132,7 @@ _FREE = Work()
 
 
 class LoopWatch:
-    """Looks for interruptions of one loop that Python runs, once a turn."""
+    """Looks for interruptions of one loop that Python runs, once an iteration."""
 
     __slots__ = ("_is_main", "_seen", "_work")
 

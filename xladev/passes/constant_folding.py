@@ -21,7 +21,7 @@ _NEVER = frozenset({
     "constant", "parameter", "tuple", "get-tuple-element", "broadcast", "iota", "opt-barrier",
     "while", "conditional", "call", "fusion", "custom-call", "domain", "bitcast",
 })  # fmt: skip
-"""What is free as it is, must stay, runs for a time nobody knows, or reads memory as it lies."""
+"""What is free as it is, must stay, runs for a time nobody knows, or reads memory as it is."""
 
 _MOST_CALLS = 1024
 """Most elements for which a computation is run."""

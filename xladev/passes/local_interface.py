@@ -1,6 +1,6 @@
 """Parameters and results of which each device has its part already: the program takes the part.
 
-An array that only enters manual regions, cut as it lies, needs no partitioner: the border makes of
+An array that only enters manual regions, cut as it is, needs no partitioner: the border makes of
 it what the device has. So does one that leaves a manual region and is a result. `localize` takes
 such borders away. Everything else stays as it is, for `compiler.sharding_check` to judge.
 """
@@ -45,7 +45,7 @@ _MARKERS = (*ENTER, *LEAVE, CONSTRAINT, RESULT, _GROUP)
 
 @dataclass(frozen=True, slots=True)
 class LocalInterface:
-    """A program, and how what it takes and gives lies over its partitions.
+    """A program, and how what it takes and gives is laid out over its partitions.
 
     Attributes:
         module: the program; parameters and results that are cut have the shapes of their parts.
@@ -85,8 +85,8 @@ class _Leaf:
 
     Attributes:
         value: the instruction that the root takes it from.
-        source: the same without custom calls that only say how it lies.
-        given: how it is said to lie; None if nothing is said.
+        source: the same without custom calls that only say how it is laid out.
+        given: how it is said to be laid out; None if nothing is said.
     """
 
     value: HloInstruction
@@ -122,20 +122,20 @@ class _Localizer:
             replace(self.module, entry=changed, header=header), parameters, results
         )
 
-    # What lies how
+    # What is how
 
     def _whole(self, shape: Shape) -> Placement:
         return whole(shape.rank, self.count)
 
     def _said(self, parameter: HloInstruction) -> Placement:
-        """How a parameter lies that stays as it is."""
+        """How a parameter is laid out that stays as it is."""
         said = given_placement(self.meshes, parameter, self.count)
         return said or self._whole(parameter.shape)
 
     def _taken(
         self, number: int, parameter: HloInstruction, leaves: Sequence[_Leaf]
     ) -> Placement | None:
-        """How a parameter lies whose every use takes it so; None if it stays as it is."""
+        """How a parameter is laid out whose every use takes it so; None if it stays as it is."""
         uses = list(self._uses(parameter))
         wanted = given_placement(self.meshes, parameter, self.count)
         if wanted is None and uses and _flag(self.module.header.propagate_to_parameters, number):
@@ -192,7 +192,7 @@ class _Localizer:
     def _given(
         self, number: int, leaf: _Leaf, held: Mapping[HloInstruction, Placement | None]
     ) -> Placement | None:
-        """How a result lies that is a part already; None if it stays as it is."""
+        """How a result is laid out that is a part already; None if it stays as it is."""
         border = held.get(leaf.source) or self._border(leaf.source)
         if border is None or border.is_whole:
             return None
@@ -202,7 +202,7 @@ class _Localizer:
         return border if is_free or leaf.given == border else None
 
     def _border(self, source: HloInstruction) -> Placement | None:
-        """How an array lies that leaves a manual region."""
+        """How an array is laid out that leaves a manual region."""
         call = source.operands[0] if source.opcode == "get-tuple-element" else source
         if not _is_call(call, LEAVE):
             return None
@@ -242,7 +242,7 @@ class _Localizer:
         return make_instruction("tuple", now, name=root.name) if root.shape.is_tuple else now[0]
 
     def _without_dead_borders(self, entry: HloComputation) -> HloComputation:
-        """What says how dead values lie has an effect only in name."""
+        """What says how dead values are laid out has an effect only in name."""
         effects = {c.name for c in computations_with_effects(self.module)}
         alive = [i for i in entry.instructions if acts(i, effects) and not _is_call(i, _MARKERS)]
         kept = set(postorder([entry.root, *entry.parameters, *alive]))

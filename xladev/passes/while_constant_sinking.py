@@ -15,7 +15,7 @@ from xladev.passes.pass_ import HloModulePass
 
 @dataclass(frozen=True, slots=True)
 class WhileConstantSinking(HloModulePass):
-    """Replaces parts of a loop's state that are the same constant in every turn.
+    """Replaces parts of a loop's state that are the same constant in every iteration.
 
     Broadcasts of constant scalars count as constants. The body and the condition can then be
     simplified further, and the part be dropped from the state (see the while simplifier).

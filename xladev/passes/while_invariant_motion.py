@@ -1,4 +1,4 @@
-"""While loop invariant motion: what is the same in every turn is computed once, before the loop."""
+"""While loop invariant motion: what no iteration changes is computed once, before the loop."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _moved(loop: KnownLoop, around: LoopContext) -> Changes:
 
 
 def _invariants(loop: KnownLoop, effects: set[str]) -> set[HloInstruction]:
-    """Instructions of the body that give the same in every turn."""
+    """Instructions of the body that give the same in every iteration."""
     parts = loop.body_parts
     found = {i for n, users in parts.items() if loop.held(n) is not None for i in users}
     for i in loop.body.instructions:

@@ -43,10 +43,10 @@ def _simplified(loop: KnownLoop, around: LoopContext) -> Changes:
     old = loop.instruction
     if loop.condition.name in around.effects:
         return {}
-    turns = trip_count(loop)
-    if turns == 0 and old.shape == old.operands[0].shape:
+    iterations = trip_count(loop)
+    if iterations == 0 and old.shape == old.operands[0].shape:
         return {old: old.operands[0]}
-    if turns == 1:
+    if iterations == 1:
         return {old: replace(old, op=opdef("call"), attrs={"to_apply": loop.body})}
     return _passed_by(loop, around) or _narrowed(loop, around)
 

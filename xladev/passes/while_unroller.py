@@ -1,4 +1,4 @@
-"""While unroller: loops of few turns become calls of their body, one after the other."""
+"""While unroller: loops of few iterations become calls of their body, one after the other."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from xladev.passes.pass_ import HloModulePass
 
 @dataclass(frozen=True, slots=True)
 class WhileUnroller(HloModulePass):
-    """Unrolls each `while` whose number of turns is known and small.
+    """Unrolls each `while` whose number of iterations is known and small.
 
     Loops around other loops stay, as do those with effects or collectives, and what would become
     too much code. The call inliner then makes one computation of it.
 
     Attributes:
-        max_turns: most turns of a loop that is unrolled.
+        max_turns: most iterations of a loop that is unrolled.
         max_instructions: most instructions that it may become.
     """
 
@@ -34,17 +34,17 @@ class WhileUnroller(HloModulePass):
         return change_loops(module, self._unrolled)
 
     def _unrolled(self, loop: KnownLoop, around: LoopContext) -> Changes:
-        turns = trip_count(loop)
-        if turns is None or turns > self.max_turns:
+        iterations = trip_count(loop)
+        if iterations is None or iterations > self.max_turns:
             return {}
-        if turns * _size(loop.body) > self.max_instructions or not _is_plain(loop.body):
+        if iterations * _size(loop.body) > self.max_instructions or not _is_plain(loop.body):
             return {}
         if not around.effects.isdisjoint((loop.condition.name, loop.body.name)):
             return {}
         old = loop.instruction
         state = old.operands[0]
-        for turn in range(turns):
-            name = f"{old.name}.turn.{turn}"
+        for iteration in range(iterations):
+            name = f"{old.name}.iteration.{iteration}"
             attrs = {"to_apply": loop.body}
             state = replace(old, op=opdef("call"), operands=(state,), attrs=attrs, name=name)
         return {old: state} if state.shape == old.shape else {}

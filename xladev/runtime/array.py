@@ -231,7 +231,7 @@ class DeviceArray:
         return self._read() if value is None else value
 
     def _read(self) -> HostArray:
-        """The value by way of Python, whatever kind of memory it lies in."""
+        """The value by way of Python, whatever kind of memory it is in."""
         buffer = self._ready_buffer()
         data = view(self.device, buffer.memory, self.hlo_shape)
         if data is None:

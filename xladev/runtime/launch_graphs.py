@@ -21,7 +21,7 @@ class LaunchGraphs(ABC):
         Args:
             stream: where it runs.
             memory: all allocations that differ from launch to launch; the work is the same
-                whenever they lie at the same addresses.
+                whenever they are at the same addresses.
             enqueue: enqueues the work on the stream that it is given: kernels and copies within
                 the device, and nothing that waits.
         """

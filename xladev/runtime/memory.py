@@ -50,11 +50,11 @@ class DeviceMemory:
         """The part of ``nbytes`` bytes from byte ``offset`` of this range.
 
         Raises:
-            ArgumentError: it does not lie within this range.
+            ArgumentError: it is not within this range.
         """
         if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
             raise ArgumentError(
-                f"bytes {offset} to {offset + nbytes} lie outside a buffer of {self.nbytes} bytes"
+                f"bytes {offset} to {offset + nbytes} are outside a buffer of {self.nbytes} bytes"
             )
         return DeviceMemory(
             self.executor, self.handle, self.offset + offset, nbytes, self.memory_space

@@ -15,7 +15,7 @@ from xladev.testing.verdict import flat_arrays
 
 
 class CaseFiles(NamedTuple):
-    """Where a case lies: the program as HLO text, and its arguments as ``in_*``."""
+    """Where a case is: the program as HLO text, and its arguments as ``in_*``."""
 
     text: Path
     arrays: Path

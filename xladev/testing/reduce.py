@@ -28,7 +28,7 @@ from xladev.passes.call_inliner import CallInliner
 Case = tuple[HloModule, tuple[Value, ...]]
 """A module and its arguments."""
 
-_MOST_TURNS = 1000
+_MOST_ITERATIONS = 1000
 
 Interesting = Callable[[HloModule, Sequence[Value]], bool]
 """Whether a smaller case still shows the behaviour."""
@@ -95,7 +95,7 @@ def _candidates(case: Case) -> Iterator[Case]:
     yield from _segments(module, values)
     yield from _fewer_results(case, values)
     yield from _near_root(case, values)
-    yield from _last_turns(module, values)
+    yield from _last_iterations(module, values)
     yield from _opened(case)
     yield from _lower_roots(case, values)
     yield from _single_cuts(case, values)
@@ -209,7 +209,7 @@ def _fewer_results(case: Case, values: Values) -> Iterator[Case]:
 
 
 def _near_root(case: Case, values: Values) -> Iterator[Case]:
-    """Only what lies within 1, 2, 4... steps of the root; the rest is given."""
+    """Only what is within 1, 2, 4... steps of the root; the rest is given."""
     module, _ = case
     distance = _distances(module.entry)
     reach, furthest = 1, max(distance.values(), default=0)
@@ -258,8 +258,8 @@ def _single_cuts(case: Case, values: Values) -> Iterator[Case]:
             yield found
 
 
-def _last_turns(module: HloModule, values: Values) -> Iterator[Case]:
-    """The body of each loop as the program, on the state before its last turn."""
+def _last_iterations(module: HloModule, values: Values) -> Iterator[Case]:
+    """The body of each loop as the program, on the state before its last iteration."""
     for instruction in module.entry.instructions:
         if instruction.opcode != "while" or instruction.operands[0] not in values:
             continue
@@ -270,10 +270,10 @@ def _last_turns(module: HloModule, values: Values) -> Iterator[Case]:
 
 
 def _last_state(loop: HloInstruction, state: Value) -> Value | None:
-    """What the last turn begins with; None if there is none, or none soon."""
+    """What the last iteration begins with; None if there is none, or none soon."""
     evaluator = HloEvaluator()
     last: Value | None = None
-    for _ in range(_MOST_TURNS):
+    for _ in range(_MOST_ITERATIONS):
         try:
             if not evaluator.call(loop["condition"], (state,)):
                 return last
@@ -284,7 +284,7 @@ def _last_state(loop: HloInstruction, state: Value) -> Value | None:
 
 
 def _opened(case: Case) -> Iterator[Case]:
-    """Loops replaced by their initial state or one turn, branches by one of them."""
+    """Loops replaced by their initial state or one iteration, branches by one of them."""
     module, arguments = case
     for instruction in module.entry.instructions:
         for simpler in _simpler(instruction):

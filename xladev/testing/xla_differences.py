@@ -89,7 +89,7 @@ def _selection_differs(i: HloInstruction) -> bool:
 
 
 def _misses_array(i: HloInstruction) -> bool:
-    """Some dimension is padded, and in some a window lies in padding, or an element in none."""
+    """Some dimension is padded, and in some a window is in padding, or an element in none."""
     dims, window = i.shape.dims, i["window"]
     if not any(w.pad_low or w.pad_high for w in window):
         return False
@@ -104,7 +104,7 @@ def _misses(size: int, w: WindowDim, count: int) -> bool:
     return outside or last + extent < size or w.stride > w.size
 
 
-def _folds_to_nan(i: HloInstruction) -> bool:
+def _reduces_to_nan(i: HloInstruction) -> bool:
     """XLA gives NaN for constants of this type, rounded."""
     return i.shape.element_type is dt.F8E3M4
 
@@ -136,8 +136,8 @@ _RULES: Mapping[str, Callable[[HloInstruction], bool]] = MappingProxyType(
         "rng-bit-generator": _has_signed_bits,
         "scatter": _scatter_differs,
         "select-and-scatter": _selection_differs,
-        "round-nearest-afz": _folds_to_nan,
-        "round-nearest-even": _folds_to_nan,
+        "round-nearest-afz": _reduces_to_nan,
+        "round-nearest-even": _reduces_to_nan,
     }
 )
 _COMPLEX_FUNCTIONS = frozenset({

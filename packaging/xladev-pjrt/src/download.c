@@ -124,7 +124,7 @@ IMPLEMENT(Buffer_ToHostBuffer) {
     return NULL;
 }
 
-/* Bytes as they lie in the device's memory */
+/* Bytes as they are in the device's memory */
 
 typedef struct {
     Value *value;

@@ -1,4 +1,4 @@
-/* The extension by which clients ask how arguments and results lie over the devices. */
+/* The extension by which clients ask how arguments and results are laid out over the devices. */
 #include "shim.h"
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* Where the elements of arrays lie: sizes, strides, and copies between strides. */
+/* Where the elements of arrays are: sizes, strides, and copies between strides. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 #include "shim.h"
 
-/* From so many bytes on, memory that a client lends is used where it lies. */
+/* From so many bytes on, memory that a client lends is used where it is. */
 enum { LENT_NBYTES = 1 << 16, LENT_ALIGNMENT = 64 };
 
 /* What a client sends: dims and strides from major to minor in the device's memory. */

@@ -276,7 +276,7 @@ static bool is_packed(PJRT_Buffer_Type type) {
            type == PJRT_Buffer_Type_F4E2M1FN;
 }
 
-/* Nor is the live part of a dynamic array all that lies at its address, and in that order. */
+/* Nor is the live part of a dynamic array all that is at its address, and in that order. */
 IMPLEMENT(Buffer_IsOnCpu) {
     Buffer *buffer = args->buffer;
     args->is_on_cpu = buffer->memory->device->client->record->host_addressable &&

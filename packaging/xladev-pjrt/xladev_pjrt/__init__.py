@@ -1,4 +1,4 @@
-"""The native half of xladev's PJRT plugin: one C library, and where it lies."""
+"""The native half of xladev's PJRT plugin: one C library, and where it is."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ static device *device_of(uint64_t address) {
     return address < BASE || ordinal >= 1024 ? NULL : devices[ordinal];
 }
 
-/* The block that an address lies in, or at the end of; NULL if there is none. */
+/* The block that an address is in, or at the end of; NULL if there is none. */
 static block **find(device *d, uint64_t address) {
     uint64_t low = 0, high = d ? d->count : 0;
     while (low < high) {

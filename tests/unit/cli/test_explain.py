@@ -38,7 +38,7 @@ def test_kernels_and_reasons(program: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["explain", str(program)]) == 0
     shown = capsys.readouterr().out
     assert "d.fusion: exponential, reduce, broadcast, divide" in shown
-    assert "each row is folded (1 times) and used while it is in the cache" in shown
+    assert "each row is reduced (1 times) and used while it is in the cache" in shown
     assert "dot is a kernel of its own" in shown
     assert "m: 3 kernels of 6 instructions" in shown
 

@@ -43,7 +43,7 @@ def test_stablehlo_is_converted_to_what_the_name_says(stablehlo: Path, name: str
 
 
 def test_an_artefact_of_jax_export_is_read(stablehlo: Path) -> None:
-    """Its StableHLO lies in a vector of a flatbuffer."""
+    """Its StableHLO is in a vector of a flatbuffer."""
     jax = pytest.importorskip("jax")
     exported = jax.export.export(jax.jit(lambda x: x + x))(jax.ShapeDtypeStruct((4,), "float32"))
     code = exported.mlir_module_serialized

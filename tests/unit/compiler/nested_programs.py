@@ -160,7 +160,7 @@ def _grouped(g: Body) -> HloInstruction:
 
 
 def _loop(g: Body) -> HloInstruction:
-    """A loop of at most three rounds; its counter lies anywhere in the state."""
+    """A loop of at most three rounds; its counter is anywhere in the state."""
     shapes = [g.shape() for _ in range(g.draw.randrange(1, 5))]
     at = g.draw.randrange(len(shapes) + 1)
     state = tuple_of(*shapes[:at], NUMBER, *shapes[at:])

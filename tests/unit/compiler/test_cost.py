@@ -1,10 +1,10 @@
-"""Costs of programs: loops by their turns, fusions by what they read and write, rates by device."""
+"""Costs of programs: loops by iterations, fusions by what they read and write, rates by device."""
 
 from __future__ import annotations
 
 import pytest
 
-from xladev.compiler.cost import InstructionCost, loop_turns, program_cost, roofline
+from xladev.compiler.cost import InstructionCost, loop_iterations, program_cost, roofline
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.hlo.opdef import Cost
 from xladev.hlo.text import parse_module
@@ -52,8 +52,8 @@ ENTRY e {
 def test_a_loop_counts_by_its_turns() -> None:
     module = parse_module(LOOP)
     cost = program_cost(module)
-    turns = {each.instruction.name: each.turns for each in cost.instructions}
-    assert turns == {"n": 5, "d": 5, "y": 5, "c": 6}
+    iterations = {each.instruction.name: each.iterations for each in cost.instructions}
+    assert iterations == {"n": 5, "d": 5, "y": 5, "c": 6}
     assert cost.total.flops == 5 * 2 * 8**3
     assert cost.total.transcendentals == 5 * 64
     moved = 5 * (2 * 256 + 2 * 256 + 3 * 4) + 6 * (4 + 4 + 1)
@@ -67,7 +67,7 @@ def test_a_loop_of_unknown_length_counts_once_and_is_named() -> None:
     assert [i.name for i in cost.uncounted] == ["w"]
     assert cost.total.flops == 2 * 8**3
     assert program_cost(module, {"w": 3}).total.flops == 3 * 2 * 8**3
-    assert loop_turns(module) == {}
+    assert loop_iterations(module) == {}
 
 
 def test_a_fusion_reads_each_operand_once() -> None:

@@ -56,18 +56,18 @@ def test_ctrl_c_ends_loops_of_other_threads_after_their_time(
     monkeypatch.setattr("time.monotonic", lambda: now[0])
 
     def loop() -> list[float]:
-        watch, turns = LoopWatch(), [now[0]]
+        watch, iterations = LoopWatch(), [now[0]]
         watch.look()
         _signal()
         with pytest.raises(InterruptionError, match="by Ctrl-C"):
             while now[0] < 200:
                 watch.look()
-                turns.append(now[0])
+                iterations.append(now[0])
                 now[0] += interruption.GRACE_S / 2
-        return turns
+        return iterations
 
-    turns = _in_thread(loop)
-    assert turns[-1] - turns[0] == pytest.approx(interruption.GRACE_S / 2)
+    iterations = _in_thread(loop)
+    assert iterations[-1] - iterations[0] == pytest.approx(interruption.GRACE_S / 2)
 
 
 def test_a_loop_hears_of_no_signal_that_came_before(monkeypatch: pytest.MonkeyPatch) -> None:

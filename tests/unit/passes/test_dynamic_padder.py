@@ -1,4 +1,4 @@
-"""The static form of a dynamic program gives its live part, whatever lies beyond."""
+"""The static form of a dynamic program gives its live part, whatever is beyond."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def entry(body: str) -> HloModule:
 
 
 def dynamic_value(shape: Shape, size: int, rng: np.random.Generator) -> Any:
-    """A value whose dynamic dimensions have one live size; garbage lies beyond."""
+    """A value whose dynamic dimensions have one live size; garbage is beyond."""
     if shape.is_tuple:
         return tuple(dynamic_value(s, size, rng) for s in shape.tuple_shapes)
     array = random_value(shape, rng)

@@ -1,4 +1,4 @@
-"""What is the same in every turn is computed before the loop."""
+"""What is the same in every iteration is computed before the loop."""
 
 from dataclasses import replace
 

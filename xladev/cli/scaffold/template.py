@@ -25,7 +25,7 @@ class ProjectForm:
 
     Attributes:
         platform: folder under xladev/platforms/ that becomes the package.
-        project: folder beside this file, whose files lie around the package.
+        project: folder beside this file, whose files are around the package.
     """
 
     platform: str

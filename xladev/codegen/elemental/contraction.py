@@ -8,7 +8,7 @@ from types import MappingProxyType
 from xladev.codegen.elemental.choose import choose_many
 from xladev.codegen.elemental.computation import Elements
 from xladev.codegen.elemental.emitter import ElementalEmitter, ElementRule
-from xladev.codegen.elemental.reduction import base_index, fold_loop
+from xladev.codegen.elemental.reduction import base_index, reduction_loop
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.convert import emit_convert
@@ -64,7 +64,7 @@ def _dot(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
 
     extents = [lhs.shape.dims[n] for n in d.lhs_contracting]
     zero = constant_element(total, 0)
-    (element,) = fold_loop(e, extents, (zero,), step)
+    (element,) = reduction_loop(e, extents, (zero,), step)
     return _converted(e, element, total, i.shape.element_type)
 
 
@@ -123,7 +123,7 @@ def _convolution(e: ElementalEmitter, i: HloInstruction, index: Index) -> Elemen
         return choose_many(e, inside, product, lambda: held)
 
     extents = [*(w.size for w in window), group_inputs]
-    (element,) = fold_loop(e, extents, (constant_element(total, 0),), step)
+    (element,) = reduction_loop(e, extents, (constant_element(total, 0),), step)
     return _converted(e, element, total, i.shape.element_type)
 
 

@@ -30,7 +30,7 @@ class ElementalEmitter:
     Attributes:
         b: where to emit.
         at: index arithmetic on the same builder.
-        arrays: instructions that lie in memory; one array per leaf of their shape.
+        arrays: instructions that are in memory; one array per leaf of their shape.
         scalars: instructions whose single element is known as a value (parameters of reducers).
         rules: code for opcodes that are not elementwise, by opcode.
     """

@@ -17,7 +17,7 @@ _MOVES = frozenset({"parameter", "tuple", "concatenate", *MOVEMENT_RULES, *INDEX
 def moved_as_bits(computation: HloComputation, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
     """The shapes; with integers for narrow floats if the kernel only moves them.
 
-    Moved as they lie in memory, NaNs keep their payloads.
+    Moved as they are in memory, NaNs keep their payloads.
     """
     if any(i.opcode not in _MOVES for i in computation.instructions):
         return shapes

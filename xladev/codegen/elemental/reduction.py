@@ -20,17 +20,17 @@ from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.reduction_parts import ReductionParts
 
 
-def fold_loop(
+def reduction_loop(
     e: ElementalEmitter,
     extents: Sequence[int],
     initial: Elements,
     step: Callable[[Index, Elements], Elements],
 ) -> Elements:
     """Carries elements through nested loops over ``extents``, outermost first."""
-    return _fold(e, tuple(extents), (), initial, step)
+    return _reduction(e, tuple(extents), (), initial, step)
 
 
-def _fold(
+def _reduction(
     e: ElementalEmitter,
     extents: tuple[int, ...],
     outer: Index,
@@ -40,10 +40,10 @@ def _fold(
     if not extents:
         return step(outer, initial)
     if extents[0] == 1:
-        return _fold(e, extents[1:], (*outer, 0), initial, step)
+        return _reduction(e, extents[1:], (*outer, 0), initial, step)
     with e.b.carried_loop(0, extents[0], initial=flat(initial)) as loop, e.scope():
         held = unflat(loop.values, initial)
-        after = _fold(e, extents[1:], (*outer, loop.index), held, step)
+        after = _reduction(e, extents[1:], (*outer, loop.index), held, step)
         loop.carry(*flat(after))
     return unflat(loop.values, initial)
 
@@ -98,7 +98,7 @@ def reduce_together(
 
     Args:
         e: where to emit.
-        reduces: all of operands of the same dimensions, and folding the same of them.
+        reduces: all of operands of the same dimensions, and reducing the same of them.
         index: which element of each result.
         visit: called within the loop, where it may emit what else belongs to an index of the
             operands.
@@ -107,34 +107,36 @@ def reduce_together(
         The results of each reduce, one after another.
     """
     dims = reduces[0].operands[0].shape.dims
-    folded = ReductionParts.of(reduces[0]).dims
-    folds = [_Fold(e, i) for i in reduces]
+    reduced = ReductionParts.of(reduces[0]).dims
+    reductions = [_Reduction(e, i) for i in reduces]
 
     def step(inner: Index, held: Elements) -> Elements:
         at = iter(inner)
         kept = iter(index)
-        full = tuple(next(at) if d in folded else next(kept) for d in range(len(dims)))
-        new = [tuple(e.element(a, full) for a in fold.arrays) for fold in folds]
+        full = tuple(next(at) if d in reduced else next(kept) for d in range(len(dims)))
+        new = [tuple(e.element(a, full) for a in reduction.arrays) for reduction in reductions]
         visit(full)
         after = [
-            fold.combine(part, elements)
-            for fold, part, elements in zip(folds, _parts(folds, held), new, strict=True)
+            reduction.combine(part, elements)
+            for reduction, part, elements in zip(
+                reductions, _parts(reductions, held), new, strict=True
+            )
         ]
         return tuple(element for elements in after for element in elements)
 
-    initial = tuple(e.element(init, ()) for fold in folds for init in fold.inits)
-    extents = [dims[d] for d in range(len(dims)) if d in folded]
+    initial = tuple(e.element(init, ()) for reduction in reductions for init in reduction.inits)
+    extents = [dims[d] for d in range(len(dims)) if d in reduced]
     in_parts = [
         _is_long_sum(i, extents)
-        for i, fold in zip(reduces, folds, strict=True)
-        for _ in fold.arrays
+        for i, reduction in zip(reduces, reductions, strict=True)
+        for _ in reduction.arrays
     ]
-    found = _fold_in_parts(e, extents, initial, step, in_parts)
-    parts = zip(reduces, _parts(folds, found), strict=True)
+    found = _reduce_in_parts(e, extents, initial, step, in_parts)
+    parts = zip(reduces, _parts(reductions, found), strict=True)
     return tuple(element for i, part in parts for element in _rounded(e, i, part))
 
 
-class _Fold:
+class _Reduction:
     """One of the reduces of a loop: what it reads and how it combines."""
 
     def __init__(self, e: ElementalEmitter, i: HloInstruction) -> None:
@@ -143,10 +145,10 @@ class _Fold:
         self.combine = accumulation(e, i)
 
 
-def _parts(folds: Sequence[_Fold], held: Elements) -> list[Elements]:
+def _parts(reductions: Sequence[_Reduction], held: Elements) -> list[Elements]:
     """What is held, apart by reduce."""
     left = iter(held)
-    return [tuple(next(left) for _ in fold.arrays) for fold in folds]
+    return [tuple(next(left) for _ in reduction.arrays) for reduction in reductions]
 
 
 _PART = 1024
@@ -161,16 +163,16 @@ def _is_long_sum(i: HloInstruction, extents: Sequence[int]) -> bool:
     return plain and root.shape.element_type.is_float and prod(extents) > _PART
 
 
-def _fold_in_parts(
+def _reduce_in_parts(
     e: ElementalEmitter,
     extents: Sequence[int],
     initial: Elements,
     step: Callable[[Index, Elements], Elements],
     in_parts: Sequence[bool],
 ) -> Elements:
-    """As `fold_loop`; where ``in_parts``, each part of the last dimension is summed first."""
+    """As `reduction_loop`; where ``in_parts``, each part of the last dimension is summed first."""
     if not any(in_parts):
-        return fold_loop(e, extents, initial, step)
+        return reduction_loop(e, extents, initial, step)
     *outer, last = extents
     whole, rest = divmod(last, _PART)
 
@@ -184,11 +186,11 @@ def _fold_in_parts(
         def next_term(inner: Index, total: Elements) -> Elements:
             return step((*at, e.at.add(start, inner[0])), total)
 
-        part = fold_loop(e, (count,), tuple(map(begun, held, in_parts)), next_term)
+        part = reduction_loop(e, (count,), tuple(map(begun, held, in_parts)), next_term)
         return tuple(map(ended, held, part, in_parts))
 
     def row(at: Index, held: Elements) -> Elements:
-        held = fold_loop(
+        held = reduction_loop(
             e,
             (whole,),
             held,
@@ -196,7 +198,7 @@ def _fold_in_parts(
         )
         return added(at, whole * _PART, rest, held) if rest else held
 
-    return fold_loop(e, outer, initial, row)
+    return reduction_loop(e, outer, initial, row)
 
 
 def _reduce(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
@@ -206,7 +208,7 @@ def _reduce(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
 def window_position(
     e: ElementalEmitter, window: Sequence[WindowDim], output: Index, inner: Index
 ) -> Index:
-    """Coordinates of a window element in the dilated base; may lie outside of it."""
+    """Coordinates of a window element in the dilated base; may be outside of it."""
     padded: list[IndexValue] = []
     for w, out, k in zip(window, output, inner, strict=True):
         offset = e.at.sub(w.size - 1, k) if w.reversal else k
@@ -222,7 +224,7 @@ def base_index(
     output: Index,
     inner: Index,
 ) -> tuple[Value | bool, Index]:
-    """Where a window element lies in the base, and whether it is an element at all.
+    """Where a window element is in the base, and whether it is an element at all.
 
     Args:
         e: where to emit.
@@ -269,7 +271,7 @@ def reduce_window_elements(e: ElementalEmitter, i: HloInstruction, index: Index)
         return choose_many(e, inside, combine, lambda: accumulate(held, initial))
 
     accumulate = accumulation(e, i)
-    return _rounded(e, i, fold_loop(e, [w.size for w in window], initial, step))
+    return _rounded(e, i, reduction_loop(e, [w.size for w in window], initial, step))
 
 
 def _reduce_window(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:

@@ -29,7 +29,7 @@ def batch_sizes(i: HloInstruction) -> tuple[int, ...]:
 
 
 def update_window(i: HloInstruction) -> tuple[int, ...]:
-    """Sizes of the dimensions of the updates that lie within a window."""
+    """Sizes of the dimensions of the updates that are within a window."""
     return tuple(update_shape(i)[d] for d in IndexDims.of_scatter(i).window)
 
 
@@ -50,7 +50,7 @@ def window_starts(e: ElementalEmitter, i: HloInstruction, batch: Index) -> dict[
 def window_fits(
     e: ElementalEmitter, i: HloInstruction, starts: Mapping[int, Value]
 ) -> list[Value | bool]:
-    """Conditions that all hold if a window lies within the operand."""
+    """Conditions that all hold if a window is within the operand."""
     sizes, dims = window_sizes(i), i.operands[0].shape.dims
     return [e.at.within(s, 0, dims[d] - sizes[d] + 1) for d, s in starts.items()]
 

@@ -1,11 +1,11 @@
-"""The element that a window of a select-and-scatter selects, and where it lies."""
+"""The element that a window of a select-and-scatter selects, and where it is."""
 
 from __future__ import annotations
 
 from xladev.codegen.elemental.choose import choose_many, flat, unflat
 from xladev.codegen.elemental.computation import emit_computation
 from xladev.codegen.elemental.emitter import ElementalEmitter
-from xladev.codegen.elemental.reduction import base_index, fold_loop
+from xladev.codegen.elemental.reduction import base_index, reduction_loop
 from xladev.codegen.index import Index
 from xladev.codegen.llvm import I1, I64, Value
 from xladev.codegen.scalar.constants import constant_element
@@ -15,7 +15,7 @@ from xladev.hlo.ops.selection_parts import SelectionParts
 
 
 def selected(e: ElementalEmitter, i: HloInstruction, index: Index) -> tuple[Value, Index]:
-    """Whether a select-and-scatter's window has any element, and where the selected one lies."""
+    """Whether a select-and-scatter's window has any element, and where the selected one is."""
     parts = SelectionParts.of(i)
     operand = parts.operand
     dims = operand.shape.dims
@@ -38,5 +38,5 @@ def selected(e: ElementalEmitter, i: HloInstruction, index: Index) -> tuple[Valu
 
         return choose_many(e, inside, consider, lambda: held)
 
-    found, _, *at = fold_loop(e, parts.extents, state, step)
+    found, _, *at = reduction_loop(e, parts.extents, state, step)
     return real_of(found, "found"), tuple(real_of(x, "an index") for x in at)

@@ -141,7 +141,7 @@ def _splat(b: FunctionBuilder, value: Value, lanes: int) -> Value:
 
 
 def position(at: IndexMath, shape: Shape, index: Index) -> IndexValue:
-    """Where an element, or lane 0, lies in a dense array, in elements from its base."""
+    """Where an element, or lane 0, is in a dense array, in elements from its base."""
     kept = tuple(0 if size == 1 else i for i, size in zip(index, shape.dims, strict=True))
     return at.strided(kept, element_strides(shape))
 
@@ -221,7 +221,7 @@ class VectorEmitter(ElementalEmitter):
         )
 
     def ask(self, array: IrArray, offset: IndexValue, ahead: int = 0) -> None:
-        """Asks for what lies some bytes beyond the position of lane 0, before it is read."""
+        """Asks for what is some bytes beyond the position of lane 0, before it is read."""
         place = self.b.mul(self.at.value(offset), array.shape.element_type.host_nbytes)
         self.b.prefetch(self.b.byte_address(array.base, self.b.add(place, ahead)), is_near=False)
 
@@ -242,7 +242,7 @@ class VectorEmitter(ElementalEmitter):
 
 
 def is_row_major(shape: Shape) -> bool:
-    """True if elements lie in memory in the order of their indices."""
+    """True if elements are in memory in the order of their indices."""
     return shape.minor_to_major == tuple(range(shape.rank - 1, -1, -1))
 
 
@@ -328,7 +328,7 @@ def _gather(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
 
 
 def _reduce_window(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
-    """Windows that lie side by side, combined by one opcode."""
+    """Windows that are side by side, combined by one opcode."""
     if len(i.operands) != 2 or len(i["to_apply"].instructions) != 3:
         raise NotInVectorsError("a reducer that is more than an opcode")
     return reduce_window_elements(e, i, index)[0]
@@ -359,4 +359,4 @@ FLAT_RULES: Mapping[str, ElementRule] = MappingProxyType(
         "bitcast-convert": _same_width,
     }
 )
-"""The rules that hold where all arrays lie in the same order, by opcode."""
+"""The rules that hold where all arrays are in the same order, by opcode."""

@@ -71,7 +71,7 @@ class MemoryEmitter(InstructionEmitter):
             self._note(FenceInst())
 
     def alignment(self, type_: IrType) -> int:
-        """Bytes to which one element lies aligned in memory."""
+        """Bytes to which one element is aligned in memory."""
         if type_.element == "ptr":
             return self.module.target.pointer_nbytes
         return natural_alignment(type_)

@@ -17,7 +17,7 @@ from xladev.codegen.llvm.values import Value
 _SPLITTER = float((1 << 27) + 1)
 """Times a double, it moves 26 of its 53 bits to where they can be cut off (Dekker, 1971)."""
 _FAR = 110
-"""How far a summand's exponent may lie above the product's and its size still matter."""
+"""How far a summand's exponent may be above the product's and its size still matter."""
 _NEAR_ZERO = -120
 """How far below."""
 _LARGE, _SMALL = 2.0**450, 2.0**-900

@@ -21,7 +21,7 @@ from xladev.codegen.llvm import (
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How a float type lies in its bits.
+    """How a float type is laid out in its bits.
 
     Attributes:
         float, integer: LLVM types of the float and of its bit pattern.

@@ -1,4 +1,4 @@
-"""What threads fold together: in a sub-group by shuffles, in a block through shared memory."""
+"""What threads reduce together: in a sub-group by shuffles, in a block through shared memory."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from xladev.codegen.simt.primitives import barrier, shared_memory, shuffle_xor
 _SLOT_NBYTES = 8
 
 
-def slots_nbytes(folds: int, threads: int, subgroup: int) -> int:
-    """Shared memory of `over_block`, for so many folds in all."""
-    return folds * (threads // subgroup) * _SLOT_NBYTES
+def slots_nbytes(reductions: int, threads: int, subgroup: int) -> int:
+    """Shared memory of `over_block`, for so many reductions in all."""
+    return reductions * (threads // subgroup) * _SLOT_NBYTES
 
 
-def over_subgroup(b: FunctionBuilder, fold: Reduction, value: Value, width: int) -> Value:
+def over_subgroup(b: FunctionBuilder, reduction: Reduction, value: Value, width: int) -> Value:
     """What all threads of a sub-group, or of each group of ``width`` in it, have."""
     mask = width // 2
     while mask:
-        value = fold.combine(b, value, shuffled(b, value, mask))
+        value = reduction.combine(b, value, shuffled(b, value, mask))
         mask //= 2
     return value
 
 
 def over_block(
     b: FunctionBuilder,
-    folds: Sequence[Reduction],
+    reductions: Sequence[Reduction],
     values: Sequence[Value],
     tid: Value,
     threads: int,
     subgroup: int,
     slot: int = 0,
 ) -> list[Value]:
-    """What all sub-groups of a block have of some folds; every thread has it afterwards.
+    """What all sub-groups of a block have of some reductions; every thread has it afterwards.
 
     Args:
         b: the function of a thread.
-        folds: how values are combined.
-        values: of each fold, what all threads of this sub-group have.
+        reductions: how values are combined.
+        values: of each reduction, what all threads of this sub-group have.
         tid: number of this thread.
         threads: of the block; a power of two of sub-groups, no more than a sub-group has threads.
         subgroup: threads of a sub-group.
-        slot: number of folds whose values lie in shared memory already.
+        slot: number of reductions whose values are in shared memory already.
     """
     subgroups = threads // subgroup
     row = subgroups * _SLOT_NBYTES
@@ -56,12 +56,12 @@ def over_block(
     barrier(b)
     other = b.mul(b.urem(tid, subgroups), _SLOT_NBYTES)
     found: list[Value] = []
-    for n, (fold, value) in enumerate(zip(folds, values, strict=True)):
+    for n, (reduction, value) in enumerate(zip(reductions, values, strict=True)):
         place = b.byte_address(shared, b.add(other, (slot + n) * row))
         part = b.load(stored[n].type, place)
         if value.type.bits < 8:
             part = b.resize(part, value.type, signed=False)
-        found.append(over_subgroup(b, fold, part, subgroups))
+        found.append(over_subgroup(b, reduction, part, subgroups))
     return found
 
 

@@ -82,7 +82,7 @@ class KernelKind:
     """How a kernel is computed.
 
     Attributes:
-        name: for dumps and reports, such as ``row fold``.
+        name: for dumps and reports, such as ``row reduction``.
         stages: its launches; each sees all that the ones before it wrote.
         workspace_nbytes: memory that stages share with one another, besides operands and results.
     """

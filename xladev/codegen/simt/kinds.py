@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.simt.folds.column_folds import column_fold_kind
-from xladev.codegen.simt.folds.general_folds import general_fold_kind
-from xladev.codegen.simt.folds.row_folds import row_fold_kind
-from xladev.codegen.simt.folds.row_programs import row_program_kind
-from xladev.codegen.simt.folds.scans import scan_kind
 from xladev.codegen.simt.kernel_kind import KernelKind, Recogniser
 from xladev.codegen.simt.kernels.attention_kernel import attention_kind
 from xladev.codegen.simt.kernels.loops import loops_kind
@@ -20,6 +15,11 @@ from xladev.codegen.simt.kernels.sorts import sort_kind
 from xladev.codegen.simt.kernels.tiled_dots import tiled_dot_kind
 from xladev.codegen.simt.kernels.transposes import transpose_kind
 from xladev.codegen.simt.machine import SimtMachine
+from xladev.codegen.simt.reductions.column_reductions import column_reduction_kind
+from xladev.codegen.simt.reductions.general_reductions import general_reduction_kind
+from xladev.codegen.simt.reductions.row_programs import row_program_kind
+from xladev.codegen.simt.reductions.row_reductions import row_reduction_kind
+from xladev.codegen.simt.reductions.scans import scan_kind
 
 KINDS: tuple[Recogniser, ...] = (
     attention_kind,
@@ -28,9 +28,9 @@ KINDS: tuple[Recogniser, ...] = (
     selection_kind,
     sort_kind,
     slice_update_kind,
-    row_fold_kind,
-    column_fold_kind,
-    general_fold_kind,
+    row_reduction_kind,
+    column_reduction_kind,
+    general_reduction_kind,
     scan_kind,
     transpose_kind,
 )

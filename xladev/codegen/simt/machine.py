@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xladev.errors import ArgumentError
 
 SUBGROUPS = (16, 32, 64)
-"""Numbers of threads that kernels are written for: a block's sub-groups fold once more in one."""
+"""Numbers of threads that kernels are written for: a block's sub-groups reduce once more in one."""
 
 
 @dataclass(frozen=True, slots=True)

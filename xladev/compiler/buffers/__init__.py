@@ -1,1 +1,1 @@
-"""Buffer assignment: which array lies where, and for how long."""
+"""Buffer assignment: which array is where, and for how long."""

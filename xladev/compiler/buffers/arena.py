@@ -86,7 +86,7 @@ def place_by_size(
 
 
 def _lowest_gap(start: Offsets, end: Offsets, nbytes: int) -> int:
-    """The lowest offset at which so many bytes lie in none of the taken ranges."""
+    """The lowest offset at which so many bytes are in none of the taken ranges."""
     if not len(start):
         return 0
     order = np.argsort(start)
@@ -119,7 +119,7 @@ def padded(nbytes: int, alignment: int = ALIGNMENT) -> int:
 
 
 def arena_alignment(space: MemorySpace) -> int:
-    """Alignment of what lies in an arena in a memory: what that one declares, or more."""
+    """Alignment of what is in an arena in a memory: what that one declares, or more."""
     return max(ALIGNMENT, space.alignment)
 
 

@@ -54,7 +54,7 @@ def assign_buffers(
     Args:
         module: calls are inlined; only while and conditional run other programs.
         kernels: of all plans that are tried; those of this one are lowered.
-        aliases: pairs (result leaf, parameter leaf) that the launch puts in one buffer.
+        aliases: pairs (result value, parameter value) that the launch puts in one buffer.
         concurrency: how steps are spread over streams; None for one stream.
         alignment: bytes at whose multiples all slices begin (`arena_alignment`).
 
@@ -112,8 +112,8 @@ class _Walk:
 
         Args:
             computation: what to run.
-            arguments: a buffer per parameter leaf.
-            results: a buffer per root leaf.
+            arguments: a buffer per parameter value.
+            results: a buffer per root value.
             owned: those among ``arguments`` that are also in ``results``: may be overwritten.
         """
         frame = BufferFrame(computation, arguments, results, owned)
@@ -127,31 +127,31 @@ class _Walk:
         return steps
 
     def _deliver(self, frame: BufferFrame, results: Buffers) -> list[UnplacedStep]:
-        """Copies root leaves that are not yet where they are wanted, all at once."""
-        leaves = frame.source[frame.computation.root]
+        """Copies root values that are not yet where they are wanted, all at once."""
+        values = frame.source[frame.computation.root]
         moves = [
-            (leaf, held, wanted)
-            for leaf, held, wanted in zip(
-                leaves, frame.buffers(frame.computation.root), results, strict=True
+            (value, held, wanted)
+            for value, held, wanted in zip(
+                values, frame.buffers(frame.computation.root), results, strict=True
             )
             if held is not wanted and wanted.nbytes
         ]
         targets = {wanted for _, _, wanted in moves}
         saved: list[tuple[VirtualBuffer, VirtualBuffer]] = []
         steps: list[UnplacedStep] = []
-        for leaf, held, wanted in moves:
+        for value, held, wanted in moves:
             through = self.pool.temporary(held.nbytes) if held in targets else held
             if through is not held:
-                self._explain(leaf, "another result goes where it lies: it is moved away first")
+                self._explain(value, "another result goes where it is: it is moved away first")
                 steps.append(self._copy(held, through))
-            self._explain(leaf, _why_delivered(frame, leaf))
+            self._explain(value, _why_delivered(frame, value))
             saved.append((through, wanted))
         steps += [self._copy(through, wanted) for through, wanted in saved]
         self.pool.touch(*results)
         return steps
 
-    def _explain(self, leaf: ArrayValue, why: str) -> None:
-        self.copies.append(CopyReason(leaf.producer.name, leaf.shape.nbytes, why))
+    def _explain(self, value: ArrayValue, why: str) -> None:
+        self.copies.append(CopyReason(value.producer.name, value.shape.nbytes, why))
 
     def _copy(self, source: VirtualBuffer, destination: VirtualBuffer) -> UnplacedStep:
         self.pool.advance()
@@ -164,7 +164,7 @@ class _Walk:
     def _instruction(
         self, frame: BufferFrame, at: int, i: HloInstruction
     ) -> Sequence[UnplacedStep]:
-        if not _makes_leaves(frame, i):
+        if not _makes_values(frame, i):
             return ()
         match i.opcode:
             case "constant":
@@ -184,8 +184,8 @@ class _Walk:
 
     def _constant(self, frame: BufferFrame, i: HloInstruction) -> None:
         literal: Literal = i["literal"]
-        for leaf, part in zip(frame.source[i], literal.leaves(), strict=True):
-            frame.held[leaf] = self.pool.constant(part)
+        for value, part in zip(frame.source[i], literal.leaves(), strict=True):
+            frame.held[value] = self.pool.constant(part)
 
     # Kernels
 
@@ -211,12 +211,12 @@ class _Walk:
     def _results(
         self, frame: BufferFrame, at: int, i: HloInstruction, operands: Buffers, in_place: InPlace
     ) -> list[VirtualBuffer]:
-        """The buffers for the leaves of an instruction, needed from now on."""
+        """The buffers for the values of an instruction, needed from now on."""
         made: list[VirtualBuffer] = []
-        for leaf in frame.source[i]:
-            found = frame.result_buffer(at, leaf, operands, in_place)
-            frame.held[leaf] = found or self.pool.temporary(leaf.shape.nbytes)
-            made.append(frame.held[leaf])
+        for value in frame.source[i]:
+            found = frame.result_buffer(at, value, operands, in_place)
+            frame.held[value] = found or self.pool.temporary(value.shape.nbytes)
+            made.append(frame.held[value])
         self.pool.touch(*made)
         return made
 
@@ -242,8 +242,8 @@ class _Walk:
         found = frame.state_buffer(at, i, number)
         buffer = found or self.pool.temporary(start.nbytes)
         if buffer is not start and buffer.nbytes:
-            leaf = frame.source[i.operands[0]][number]
-            self._explain(leaf, f"{i.name} overwrites its state, and {_why_kept(leaf)}")
+            value = frame.source[i.operands[0]][number]
+            self._explain(value, f"{i.name} overwrites its state, and {_why_kept(value)}")
             steps.append(self._copy(start, buffer))
         self.pool.touch(buffer)
         return buffer
@@ -271,25 +271,25 @@ class _Walk:
         return steps
 
 
-def _why_kept(leaf: ArrayValue) -> str:
-    """Why a loop's state does not begin where its first value lies."""
-    opcode = leaf.producer.opcode
+def _why_kept(value: ArrayValue) -> str:
+    """Why a loop's state does not begin where its first value is."""
+    opcode = value.producer.opcode
     kept = opcode in ("parameter", "constant")
     return f"a {opcode} keeps its value" if kept else "the memory of this value is not its own"
 
 
-def _why_delivered(frame: BufferFrame, leaf: ArrayValue) -> str:
-    """Why a leaf of the root does not lie where it is wanted."""
-    name, opcode = frame.computation.name, leaf.producer.opcode
+def _why_delivered(frame: BufferFrame, value: ArrayValue) -> str:
+    """Why a value of the root is not where it is wanted."""
+    name, opcode = frame.computation.name, value.producer.opcode
     if opcode in ("parameter", "constant"):
         return f"{name} gives back a {opcode}"
-    if frame.given_back[leaf] > 1:
+    if frame.given_back[value] > 1:
         return f"{name} gives it back twice"
     return f"{name} gives it back in memory that was not free when it was made"
 
 
-def _makes_leaves(frame: BufferFrame, i: HloInstruction) -> bool:
-    """False for parameters and grouping opcodes, and for what has no leaves at all."""
+def _makes_values(frame: BufferFrame, i: HloInstruction) -> bool:
+    """False for parameters and grouping opcodes, and for what has no values at all."""
     return i.opcode != "parameter" and frame.source[i][:1] == (ArrayValue(i, 0),)
 
 

@@ -1,4 +1,4 @@
-"""Values on their way to a result: each may lie in the result's own memory until then.
+"""Values on their way to a result: each may be in the result's own memory until then.
 
 A gradient that only the update of its weights reads, element by element, needs no memory of its
 own if the updated weights are a result: it is computed where they will be, and overwritten.
@@ -20,7 +20,7 @@ Source = Mapping[HloInstruction, tuple[ArrayValue, ...]]
 
 
 def in_place_of(i: HloInstruction) -> InPlace:
-    """Pairs (result leaf, operand leaf) for which an instruction may work in place."""
+    """Pairs (result value, operand value) for which an instruction may work in place."""
     if i.opcode in _NOT_IN_PLACE:
         return frozenset()
     if i.opcode == "while":
@@ -31,31 +31,31 @@ def in_place_of(i: HloInstruction) -> InPlace:
 
 
 def result_places(computation: HloComputation, source: Source) -> Mapping[ArrayValue, ArrayValue]:
-    """For leaves that may lie where a leaf of the root is wanted, that leaf.
+    """For values that may be where a value of the root is wanted, that value.
 
-    Such a leaf is read by one instruction alone, which makes the leaf of the root, or another such
-    one, in its place.
+    Such a value is read by one instruction alone, which makes the value of the root, or another
+    such one, in its place.
     """
     readers = _readers(computation, source)
     results = dict.fromkeys(source[computation.root])
     readings: dict[HloInstruction, _Reading] = {}
     found: dict[ArrayValue, ArrayValue] = {}
     for result in results:
-        leaf: ArrayValue | None = result
-        while leaf is not None:
-            i = leaf.producer
+        value: ArrayValue | None = result
+        while value is not None:
+            i = value.producer
             if i not in readings:
                 readings[i] = _Reading(i, source)
-            leaf = next(
+            value = next(
                 (
                     before
-                    for before in readings[i].before(leaf)
+                    for before in readings[i].before(value)
                     if readers[before] == {i} and before not in results and before not in found
                 ),
                 None,
             )
-            if leaf is not None:
-                found[leaf] = result
+            if value is not None:
+                found[value] = result
     return found
 
 
@@ -65,8 +65,8 @@ def _readers(
     found: dict[ArrayValue, set[HloInstruction]] = {}
     for i in computation.instructions:
         for operand in i.operands if not is_grouping(i) else ():
-            for leaf in source[operand]:
-                found.setdefault(leaf, set()).add(i)
+            for value in source[operand]:
+                found.setdefault(value, set()).add(i)
     return found
 
 
@@ -78,21 +78,21 @@ class _Reading:
         self._pairs = in_place_of(i)
         self._is_loop = i.opcode == "while"
         self._at: dict[ArrayValue, list[int]] = {}
-        for number, leaf in enumerate(self._read):
-            self._at.setdefault(leaf, []).append(number)
+        for number, value in enumerate(self._read):
+            self._at.setdefault(value, []).append(number)
         self._numbers: dict[int, list[int]] = {}
         for result, number in sorted(self._pairs):
             self._numbers.setdefault(result, []).append(number)
 
-    def before(self, leaf: ArrayValue) -> Iterator[ArrayValue]:
-        """Leaves in whose place the instruction may make this one of its own."""
-        for number in self._numbers.get(leaf.number, ()):
+    def before(self, value: ArrayValue) -> Iterator[ArrayValue]:
+        """Values in whose place the instruction may make this one of its own."""
+        for number in self._numbers.get(value.number, ()):
             before = self._read[number]
             at = self._at[before]
             if (
                 before.producer.opcode not in _NOWHERE_ELSE
-                and before.shape.nbytes == leaf.shape.nbytes
-                and all((leaf.number, n) in self._pairs for n in at)
+                and before.shape.nbytes == value.shape.nbytes
+                and all((value.number, n) in self._pairs for n in at)
                 and (len(at) == 1 or not self._is_loop)
             ):
                 yield before

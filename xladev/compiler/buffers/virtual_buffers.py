@@ -1,7 +1,7 @@
-"""Virtual buffers: what a plan keeps in memory, when each is needed, and where it then lies.
+"""Virtual buffers: what a plan keeps in memory, when each is needed, and where it then is.
 
 Time is the number of the step in the order of the walk; a loop's state and whatever else outlives a
-turn is touched after the loop, so that lifetimes are intervals.
+iteration is touched after the loop, so that lifetimes are intervals.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class BufferPool:
     """The virtual buffers of one plan, and the clock of their lifetimes.
 
     Args:
-        alignment: bytes at whose multiples temporaries lie.
+        alignment: bytes at whose multiples temporaries are.
 
     Attributes:
         time: now.
@@ -105,7 +105,7 @@ class BufferPool:
         return nbytes
 
     def slice(self, buffer: VirtualBuffer) -> Slice:
-        """Where a buffer lies; temporaries must have been placed."""
+        """Where a buffer is; temporaries must have been placed."""
         found = self._slices.get(buffer)
         return found or Slice(buffer.space, buffer.index, 0, buffer.nbytes)
 
@@ -115,7 +115,7 @@ def lodge(
     results: Iterable[VirtualBuffer],
     alignment: int = ALIGNMENT,
 ) -> dict[VirtualBuffer, Slice]:
-    """Where temporaries may lie in the memory of results which are not there yet.
+    """Where temporaries may be in the memory of results which are not there yet.
 
     The largest are lodged first, each in the smallest result that has room; side by side or one
     after the other, at multiples of ``alignment``.
@@ -140,7 +140,7 @@ def lodge(
 def _lowest_room(
     guest: VirtualBuffer, others: Sequence[tuple[VirtualBuffer, int]], alignment: int
 ) -> int:
-    """The lowest offset at which a guest lies beside all those that it meets."""
+    """The lowest offset at which a guest is beside all those that it meets."""
     offset = 0
     for other, start in sorted((o for o in others if _meet(guest, o[0])), key=lambda o: o[1]):
         if offset + guest.nbytes <= start:

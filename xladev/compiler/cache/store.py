@@ -1,7 +1,7 @@
 """The one on-disk cache: bytes by key, safe under concurrent writers, corruption and a full disk.
 
 On by default, in a folder among the user's caches and of the user's own (mode 0700, checked): what
-lies there is native code that will be run. An entry is one file: magic, SHA-256 of its key and its
+is there is native code that will be run. An entry is one file: magic, SHA-256 of its key and its
 bytes, the bytes. So no byte of it can change unseen, and an entry under another's name is none. It
 is written aside and renamed, so a reader sees all of it or nothing. What is damaged counts as
 absent and is removed. Nothing that goes wrong here stops a compilation: it is logged, and the cache

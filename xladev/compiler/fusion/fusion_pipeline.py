@@ -57,11 +57,11 @@ def fusion_passes(
         compiler: asked `can_fuse` and `can_share_kernel`.
         epilogues: opcodes (dot, convolution, reduce) whose kernels go on with elementwise
             instructions.
-        rows: whether a kernel may fold rows and go on with them (`codegen.row_program`).
+        rows: whether a kernel may reduce rows and go on with them (`codegen.row_program`).
         copied_from_nbytes: size from which kernels compute a cheap value each for themselves; None
             for never.
         first: passes that form kernels before the SDK's.
-        last: passes that see the kernels, and may change how values lie in memory.
+        last: passes that see the kernels, and may change how values are laid out in memory.
     """
     can_fuse = _checked(compiler, "can_fuse")
     fusion = Fusion(can_fuse, epilogues=epilogues, copied_from_nbytes=copied_from_nbytes)

@@ -50,7 +50,7 @@ _ONCE = frozenset({"reduce", "sort", "map"}) | (_INDEX_ONLY - {"broadcast", "gat
 _UNFUSED_OPERANDS: Mapping[str, frozenset[int]] = MappingProxyType(
     {"dynamic-update-slice": frozenset({0}), "scatter": frozenset({0})}
 )
-"""Operands that must lie in memory because they are updated in place."""
+"""Operands that must be in memory because they are updated in place."""
 
 _READS_MEMORY = frozenset({"custom-call", "fusion"})
 """Opcodes that nothing is computed for in their kernels, not even what costs nothing."""

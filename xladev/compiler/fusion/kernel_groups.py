@@ -2,7 +2,7 @@
 
 Every instruction has a level above those of what it needs. A group of instructions has a level too,
 and two groups may be joined if a level fits between what both need and what needs either: then no
-instruction outside can lie on a way from one to the other. Joining costs no search.
+instruction outside can be on a way from one to the other. Joining costs no search.
 """
 
 from __future__ import annotations

@@ -50,11 +50,11 @@ class LoopSpace(NamedTuple):
 
     Attributes:
         dims: sizes of the loops.
-        folded: which of them a reduction folds; None if an element is stored at each index.
+        reduced: which of them a reduction reduces; None if an element is stored at each index.
     """
 
     dims: tuple[int, ...]
-    folded: tuple[int, ...] | None
+    reduced: tuple[int, ...] | None
 
 
 def loop_space(i: HloInstruction) -> LoopSpace | None:
@@ -157,19 +157,19 @@ def _is_small_enough(have: Sequence[HloInstruction], more: Sequence[HloInstructi
 
 
 def _go_together(have: Sequence[HloInstruction], more: Sequence[HloInstruction]) -> bool:
-    """True if one loop nest can compute both: the same loops, the same of them folded.
+    """True if one loop nest can compute both: the same loops, the same of them reduced.
 
-    Kernels that store at each index go with a reduction only if that folds the innermost loops:
+    Kernels that store at each index go with a reduction only if that reduces the innermost loops:
     else they would no longer go through memory in order. What one kernel makes, another may use
     only at the index where it is made.
     """
     spaces = [loop_space(i) for i in (*have, *more)]
-    folded = {s.folded for s in spaces if s is not None} - {None}
+    reduced = {s.reduced for s in spaces if s is not None} - {None}
     rank = len(spaces[0].dims) if spaces[0] else 0
-    if None in spaces or len({s.dims for s in spaces if s is not None}) > 1 or len(folded) > 1:
+    if None in spaces or len({s.dims for s in spaces if s is not None}) > 1 or len(reduced) > 1:
         return False
-    stores = any(s is not None and s.folded is None for s in spaces)
-    if stores and any(f and f != tuple(range(rank - len(f), rank)) for f in folded):
+    stores = any(s is not None and s.reduced is None for s in spaces)
+    if stores and any(f and f != tuple(range(rank - len(f), rank)) for f in reduced):
         return False
     makers = {*have, *more}
     return all(_reads_in_step(i, o) for i in makers for o in i.operands if o in makers)
@@ -197,8 +197,8 @@ def _joined(
     last = kernels[-1]
     before = [p for k in kernels for p in k.note.control_predecessors if p not in kernels]
     note = replace(last.note, control_predecessors=tuple(dict.fromkeys(before)))
-    folds = any(_root(k).opcode == "reduce" for k in kernels)
-    attrs = {"kind": "kInput" if folds else "kLoop", "calls": body}
+    reductions = any(_root(k).opcode == "reduce" for k in kernels)
+    attrs = {"kind": "kInput" if reductions else "kLoop", "calls": body}
     name = f"{last.name}.joined"
     fusion = HloInstruction(opdef("fusion"), body.root.shape, outside, attrs, name, note)
     for number, kernel in enumerate(kernels):

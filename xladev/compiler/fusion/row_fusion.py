@@ -1,4 +1,4 @@
-"""Row fusion: folds of rows, and what goes on with the rows, become one kernel.
+"""Row fusion: reductions of rows, and what goes on with the rows, become one kernel.
 
 Runs before `instruction_fusion.py`. A value joins the kernel of its users if all of them are in one
 kernel of the same rows, so no value leaves a kernel but its root's.
@@ -27,13 +27,13 @@ from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.rebuild import Users, map_computations, rebuild, users_of
 from xladev.passes.pass_ import HloModulePass
 
-MOST_FOLDS = 8
-"""Most folds of one kernel."""
+MOST_REDUCTIONS = 8
+"""Most reductions of one kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowFusion(HloModulePass):
-    """Forms kernels of rows: folds of rows, and what goes on with the rows.
+    """Forms kernels of rows: reductions of rows, and what goes on with the rows.
 
     Attributes:
         max_group: most instructions in one kernel.
@@ -60,8 +60,8 @@ class RowFusion(HloModulePass):
         for space in spaces:
             for root, group in self._groups(space, computation, users, alone, taken):
                 taken |= group
-                folds = sum(i.opcode == "reduce" for i in group)
-                why = f"each row is folded ({folds} times) and used while it is in the cache"
+                reductions = sum(i.opcode == "reduce" for i in group)
+                why = f"each row is reduced ({reductions} times) and used while it is in the cache"
                 instrument.decision(self.name, root.name, why)
                 whole = with_copies(group, self.can_fuse)
                 replacements[root] = fused_group(root, whole, computation.name, names)
@@ -95,7 +95,7 @@ class RowFusion(HloModulePass):
 
 
 def _pays(group: set[HloInstruction]) -> bool:
-    """True if the kernel goes on with rows that it folded: else folds are as well on their own."""
-    folds = [i for i in group if i.opcode == "reduce"]
+    """True if the kernel uses rows again that it reduced; otherwise reductions stay alone."""
+    reductions = [i for i in group if i.opcode == "reduce"]
     again = any(i.opcode == "broadcast" and i.operands[0] in group for i in group)
-    return again and 0 < len(folds) <= MOST_FOLDS
+    return again and 0 < len(reductions) <= MOST_REDUCTIONS

@@ -143,10 +143,10 @@ def _border(
 
 def needs(instruction: HloInstruction) -> set[HloInstruction]:
     """Instructions, other than structure, that must run before this one."""
-    leaves = operand_sources(instruction.operands)
+    values = operand_sources(instruction.operands)
     for predecessor in instruction.note.control_predecessors:
-        leaves.extend(sources(predecessor))
-    return {leaf.producer for leaf in leaves if leaf.producer.opcode not in STRUCTURAL_OPCODES}
+        values.extend(sources(predecessor))
+    return {value.producer for value in values if value.producer.opcode not in STRUCTURAL_OPCODES}
 
 
 def _live(
@@ -156,7 +156,7 @@ def _live(
 
     Structure is left out.
     """
-    wanted = {leaf.producer for leaf in sources(computation.root)}
+    wanted = {value.producer for value in sources(computation.root)}
     wanted |= {i for i in computation.instructions if has_effect(i, effects)}
     live: list[tuple[HloInstruction, set[HloInstruction]]] = []
     for instruction in reversed(computation.instructions):
@@ -170,18 +170,18 @@ def _live(
 def region_outputs(
     steps: tuple[Step, ...], root: HloInstruction
 ) -> dict[Region, list[RegionValue]]:
-    """For each region, the leaves that other steps or the result need, in a fixed order."""
+    """For each region, the values that other steps or the result need, in a fixed order."""
     home = {i: step for step in steps if isinstance(step, Region) for i in step.instructions}
     outputs: dict[Region, dict[RegionValue, None]] = {s: {} for s in steps if isinstance(s, Region)}
 
-    def take(leaves: list[RegionValue], user: Step | None) -> None:
-        for leaf in leaves:
-            region = home.get(leaf.producer)
+    def take(values: list[RegionValue], user: Step | None) -> None:
+        for value in values:
+            region = home.get(value.producer)
             if region is not None and region is not user:
-                outputs[region][leaf] = None
+                outputs[region][value] = None
 
     for step in steps:
         for instruction in step.instructions if isinstance(step, Region) else (step,):
             take(operand_sources(instruction.operands), step)
     take(list(sources(root)), None)
-    return {region: list(leaves) for region, leaves in outputs.items()}
+    return {region: list(values) for region, values in outputs.items()}

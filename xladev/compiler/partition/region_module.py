@@ -33,7 +33,7 @@ def region_module(
     Args:
         name: name of the module.
         instructions: operands first; constants they use are copied into the module.
-        outputs: leaves that these instructions give.
+        outputs: values that these instructions give.
     """
     return _RegionBuilder(name, instructions).build(outputs)
 
@@ -49,7 +49,7 @@ class _RegionBuilder:
     def build(self, outputs: Sequence[RegionValue]) -> RegionModule:
         for instruction in self._instructions:
             self._made[instruction] = self._copy(instruction)
-        root = self._builder.op("tuple", *(self._leaf(leaf) for leaf in outputs))
+        root = self._builder.op("tuple", *(self._array(value) for value in outputs))
         return RegionModule(self._builder.module(root), tuple(self._inputs))
 
     def _copy(self, instruction: HloInstruction) -> HloInstruction:
@@ -66,7 +66,7 @@ class _RegionBuilder:
         found = source(instruction, index)
         shape = found.shape
         if not shape.is_tuple:
-            return self._leaf(found)
+            return self._array(found)
         if not found.part and found.producer in self._made:
             return self._made[found.producer]
         if found.producer in self._made:
@@ -74,7 +74,7 @@ class _RegionBuilder:
         return self._tuple(found, shape)
 
     def _tuple(self, found: RegionValue, shape: Shape) -> HloInstruction:
-        """A tuple put together from its leaves."""
+        """A tuple put together from its values."""
         if found not in self._parts:
             parts = [
                 self._value(found.producer, (*found.part, i))
@@ -83,23 +83,23 @@ class _RegionBuilder:
             self._parts[found] = self._builder.op("tuple", *parts)
         return self._parts[found]
 
-    def _leaf(self, leaf: RegionValue) -> HloInstruction:
-        producer = leaf.producer
+    def _array(self, value: RegionValue) -> HloInstruction:
+        producer = value.producer
         if producer in self._made:
-            return self._part(leaf) if leaf.part else self._made[producer]
-        if leaf in self._parts:
-            return self._parts[leaf]
-        if producer.opcode == "constant" and not leaf.part:
+            return self._part(value) if value.part else self._made[producer]
+        if value in self._parts:
+            return self._parts[value]
+        if producer.opcode == "constant" and not value.part:
             self._made[producer] = self._builder.append(producer)
             return self._made[producer]
-        self._parts[leaf] = self._builder.parameter(leaf.shape)
-        self._inputs.append(leaf)
-        return self._parts[leaf]
+        self._parts[value] = self._builder.parameter(value.shape)
+        self._inputs.append(value)
+        return self._parts[value]
 
-    def _part(self, leaf: RegionValue) -> HloInstruction:
+    def _part(self, value: RegionValue) -> HloInstruction:
         """get-tuple-elements down to a part of an instruction of this module."""
-        if leaf not in self._parts:
-            outer = RegionValue(leaf.producer, leaf.part[:-1])
-            whole = self._part(outer) if outer.part else self._made[leaf.producer]
-            self._parts[leaf] = self._builder.op("get-tuple-element", whole, index=leaf.part[-1])
-        return self._parts[leaf]
+        if value not in self._parts:
+            outer = RegionValue(value.producer, value.part[:-1])
+            whole = self._part(outer) if outer.part else self._made[value.producer]
+            self._parts[value] = self._builder.op("get-tuple-element", whole, index=value.part[-1])
+        return self._parts[value]

@@ -1,4 +1,4 @@
-"""Checks a kernel plan read from a file: every slice lies within what a launch gives it."""
+"""Checks a kernel plan read from a file: every slice is within what a launch gives it."""
 
 from __future__ import annotations
 

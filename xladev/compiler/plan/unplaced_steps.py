@@ -50,7 +50,7 @@ def access_of(
 
     Args:
         step: a kernel or a copy.
-        place_of: where a virtual buffer lies.
+        place_of: where a virtual buffer is.
         shares: what launches of other kernels use too, by kernel number (`KernelCode.shares`).
     """
     uses = [use for use in own_buffers(step) if use.buffer.nbytes]
@@ -69,7 +69,7 @@ def placed(
 
     Args:
         steps: in their order.
-        slice_of: where a virtual buffer lies.
+        slice_of: where a virtual buffer is.
         shares: as in `access_of`.
     """
 

@@ -1,4 +1,4 @@
-"""Turns one computation into a Procedure: steps become thunks, leaves become slots."""
+"""Turns one computation into a Procedure: steps become thunks, values become slots."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class ProgramContext(Protocol):
         ...
 
     def boundary_shape(self, shape: Shape, platform: int) -> Shape:
-        """The layout that a leaf has where procedures pass it to each other."""
+        """The layout that a value has where procedures pass it to each other."""
         ...
 
     def executable(self, device: str, module: HloModule) -> tuple[int, Signature]:
         """Compiles a region; its number and signature."""
         ...
 
-    def constant(self, leaf: RegionValue) -> int:
+    def constant(self, value: RegionValue) -> int:
         """Number of a constant."""
         ...
 
@@ -96,7 +96,7 @@ class ProcedureBuilder:
         around: the program.
         computation: what to build.
         steps: its partition.
-        home: index of the platform on which parameters and results lie.
+        home: index of the platform on which parameters and results are.
     """
 
     def __init__(
@@ -127,10 +127,10 @@ class ProcedureBuilder:
                 be neither parameters nor constants nor each other. None for others.
         """
         parameters = with_sizes(
-            leaf for parameter in self._computation.parameters for leaf in own_values(parameter)
+            value for parameter in self._computation.parameters for value in own_values(parameter)
         )
         wanted = _with_spaces(parameters, spaces.parameters if spaces else ())
-        slots = tuple(self._define(leaf, self._boundary(leaf, space)) for leaf, space in wanted)
+        slots = tuple(self._define(value, self._boundary(value, space)) for value, space in wanted)
         self._unshareable.update(slots)
         outputs = region_outputs(self._steps, self._computation.root)
         for step in self._steps:
@@ -142,7 +142,7 @@ class ProcedureBuilder:
         root = with_sizes(sources(self._computation.root))
         self._reader = f"the result of {self._computation.name}"
         wanted = _with_spaces(root, spaces.results if spaces else ())
-        results = tuple(self._read(leaf, self._boundary(leaf, space)) for leaf, space in wanted)
+        results = tuple(self._read(value, self._boundary(value, space)) for value, space in wanted)
         if spaces is not None:
             results = tuple(map(self._own, root, results))
         for move in self._moves.values():
@@ -153,83 +153,83 @@ class ProcedureBuilder:
 
     # Slots
 
-    def _boundary(self, leaf: RegionValue, space: int = 0) -> Slot:
-        shape = self._around.boundary_shape(leaf.shape, self._home)
+    def _boundary(self, value: RegionValue, space: int = 0) -> Slot:
+        shape = self._around.boundary_shape(value.shape, self._home)
         return Slot(in_space(shape, space), self._home)
 
     def _new(self, slot: Slot) -> int:
         self._slots.append(slot)
         return len(self._slots) - 1
 
-    def _define(self, leaf: RegionValue, slot: Slot) -> int:
-        self._origin[leaf] = self._new(slot)
-        return self._origin[leaf]
+    def _define(self, value: RegionValue, slot: Slot) -> int:
+        self._origin[value] = self._new(slot)
+        return self._origin[value]
 
-    def _define_all(self, leaves: Sequence[RegionValue]) -> Slots:
+    def _define_all(self, values: Sequence[RegionValue]) -> Slots:
         """New slots, as procedures pass them, for what an SDK thunk gives."""
-        return tuple(self._define(leaf, self._boundary(leaf)) for leaf in leaves)
+        return tuple(self._define(value, self._boundary(value)) for value in values)
 
-    def _read(self, leaf: RegionValue, wanted: Slot) -> int:
-        """A slot that holds the leaf on the platform and in the layout wanted."""
-        if (leaf, wanted) in self._elsewhere:
-            self._note_reader(leaf, self._elsewhere[leaf, wanted])
-            return self._elsewhere[leaf, wanted]
-        if leaf.producer.opcode == "constant":
+    def _read(self, value: RegionValue, wanted: Slot) -> int:
+        """A slot that holds the value on the platform and in the layout wanted."""
+        if (value, wanted) in self._elsewhere:
+            self._note_reader(value, self._elsewhere[value, wanted])
+            return self._elsewhere[value, wanted]
+        if value.producer.opcode == "constant":
             result = self._new(wanted)
-            self._thunks.append(Constant(self._around.constant(leaf), result))
+            self._thunks.append(Constant(self._around.constant(value), result))
             self._unshareable.add(result)
-        elif self._slots[self._origin[leaf]] == wanted:
-            return self._origin[leaf]
+        elif self._slots[self._origin[value]] == wanted:
+            return self._origin[value]
         else:
             result = self._new(wanted)
-            self._note_move(leaf, self._slots[self._origin[leaf]], result)
-            self._thunks.append(Transfer(self._origin[leaf], result))
-        self._elsewhere[leaf, wanted] = result
+            self._note_move(value, self._slots[self._origin[value]], result)
+            self._thunks.append(Transfer(self._origin[value], result))
+        self._elsewhere[value, wanted] = result
         return result
 
-    def _note_move(self, leaf: RegionValue, held: Slot, result: int) -> None:
+    def _note_move(self, value: RegionValue, held: Slot, result: int) -> None:
         """Remembers why a value is transferred, if somebody wants to know."""
         if not is_deciding():
             return
         wanted = self._slots[result]
         source, target = (self._around.platform_name(s.platform) for s in (held, wanted))
-        verb = "given" if leaf.producer.opcode == "parameter" else "made"
+        verb = "given" if value.producer.opcode == "parameter" else "made"
         if held.platform == wanted.platform:
-            self._moves[result] = _Move(leaf, "read by", f"as {wanted.shape}")
+            self._moves[result] = _Move(value, "read by", f"as {wanted.shape}")
         else:
-            self._moves[result] = _Move(leaf, f"{verb} on {source}, read by", f"on {target}")
-        self._note_reader(leaf, result)
+            self._moves[result] = _Move(value, f"{verb} on {source}, read by", f"on {target}")
+        self._note_reader(value, result)
 
-    def _note_reader(self, leaf: RegionValue, result: int) -> None:
+    def _note_reader(self, value: RegionValue, result: int) -> None:
         move = self._moves.get(result)
         if move is not None:
-            move.readers.update(dict.fromkeys(_readers(leaf, self._reader)))
+            move.readers.update(dict.fromkeys(_readers(value, self._reader)))
 
-    def _read_anywhere(self, leaf: RegionValue) -> int:
-        """A slot that holds the leaf, on whatever platform it is."""
-        if leaf in self._origin:
-            return self._origin[leaf]
-        return self._read(leaf, self._boundary(leaf))
+    def _read_anywhere(self, value: RegionValue) -> int:
+        """A slot that holds the value, on whatever platform it is."""
+        if value in self._origin:
+            return self._origin[value]
+        return self._read(value, self._boundary(value))
 
-    def _read_all(self, leaves: Sequence[RegionValue]) -> Slots:
-        return tuple(self._read(leaf, self._boundary(leaf)) for leaf in leaves)
+    def _read_all(self, values: Sequence[RegionValue]) -> Slots:
+        return tuple(self._read(value, self._boundary(value)) for value in values)
 
-    def _own(self, leaf: RegionValue, slot: int) -> int:
+    def _own(self, value: RegionValue, slot: int) -> int:
         """The slot, or a copy if it is not this result's alone."""
         if slot in self._unshareable:
             copy = self._new(self._slots[slot])
-            opcode = leaf.producer.opcode
+            opcode = value.producer.opcode
             is_kept = opcode in ("parameter", "constant")
-            self._copied(leaf, f"a result is a {opcode}" if is_kept else "it is given back twice")
+            self._copied(value, f"a result is a {opcode}" if is_kept else "it is given back twice")
             self._thunks.append(Transfer(slot, copy))
             return copy
         if slot in self._from_callees:
-            self._copied(leaf, f"{leaf.producer.name} gives it in memory of its own")
+            self._copied(value, f"{value.producer.name} gives it in memory of its own")
         self._unshareable.add(slot)
         return slot
 
-    def _copied(self, leaf: RegionValue, why: str) -> None:
-        decision(RESULT_STEP, _leaf_name(leaf), f"{leaf.shape.nbytes:,} bytes: {why}")
+    def _copied(self, value: RegionValue, why: str) -> None:
+        decision(RESULT_STEP, _value_name(value), f"{value.shape.nbytes:,} bytes: {why}")
 
     # Steps
 
@@ -246,12 +246,12 @@ class ProcedureBuilder:
             return
         platform = self._around.platform_index(region.device)
         arguments = tuple(
-            self._read(leaf, Slot(shape, platform))
-            for leaf, shape in zip(inputs, signature.argument_shapes, strict=True)
+            self._read(value, Slot(shape, platform))
+            for value, shape in zip(inputs, signature.argument_shapes, strict=True)
         )
         results = tuple(
-            self._define(leaf, Slot(shape, platform))
-            for leaf, shape in zip(with_sizes(outputs), signature.result_shapes, strict=True)
+            self._define(value, Slot(shape, platform))
+            for value, shape in zip(with_sizes(outputs), signature.result_shapes, strict=True)
         )
         self._thunks.append(RunExecutable(number, arguments, results))
 
@@ -276,37 +276,37 @@ class ProcedureBuilder:
         self._thunks.append(plan_collective(instruction, plan, arguments, results))
 
     def _run_control(self, instruction: HloInstruction) -> None:
-        """while, conditional, call, fusion; their values lie on the callees' platform."""
+        """while, conditional, call, fusion; their values are on the callees' platform."""
         home = self._around.home(instruction)
         procedures = tuple(self._around.procedure(c, home) for c in instruction.called)
         operands = instruction.operands
         rows = [self._read_for_callee(operand, home) for operand in operands]
         results = tuple(
-            self._define(leaf, Slot(self._around.boundary_shape(leaf.shape, home), home))
-            for leaf in with_sizes(own_values(instruction))
+            self._define(value, Slot(self._around.boundary_shape(value.shape, home), home))
+            for value in with_sizes(own_values(instruction))
         )
         self._from_callees.update(results)
         self._thunks.append(_control_thunk(instruction, procedures, rows, results))
 
     def _read_for_callee(self, operand: HloInstruction, home: int) -> list[tuple[RegionValue, int]]:
         return [
-            (leaf, self._read(leaf, Slot(self._around.boundary_shape(leaf.shape, home), home)))
-            for leaf in with_sizes(sources(operand))
+            (value, self._read(value, Slot(self._around.boundary_shape(value.shape, home), home)))
+            for value in with_sizes(sources(operand))
         ]
 
 
 def _with_spaces(
-    leaves: Sequence[RegionValue], spaces: Sequence[int]
+    values: Sequence[RegionValue], spaces: Sequence[int]
 ) -> Iterator[tuple[RegionValue, int]]:
-    """Each leaf with its memory space; those beyond them, hidden sizes, are in the first one."""
-    return zip(leaves, chain(spaces, repeat(0)), strict=False)
+    """Each value with its memory space; those beyond them, hidden sizes, are in the first one."""
+    return zip(values, chain(spaces, repeat(0)), strict=False)
 
 
 @dataclass(slots=True)
 class _Move:
-    """Why a leaf is transferred: what is said before and after the names of its readers."""
+    """Why a value is transferred: what is said before and after the names of its readers."""
 
-    leaf: RegionValue
+    value: RegionValue
     before: str
     after: str
     readers: dict[str, None] = field(default_factory=dict[str, None])
@@ -318,21 +318,21 @@ class _Move:
             names[_MOST_READERS:] = [f"{len(names) - _MOST_READERS} more"]
         *first, last = names
         shown = f"{', '.join(first)} and {last}" if first else last
-        what = f"{self.leaf.shape.nbytes:,} bytes: {self.before} {shown} {self.after}"
-        decision(TRANSFER_STEP, _leaf_name(self.leaf), what)
+        what = f"{self.value.shape.nbytes:,} bytes: {self.before} {shown} {self.after}"
+        decision(TRANSFER_STEP, _value_name(self.value), what)
 
 
-def _leaf_name(leaf: RegionValue) -> str:
+def _value_name(value: RegionValue) -> str:
     """The instruction, with the part of its result that it is."""
-    return leaf.producer.name + "".join(f"{{{index}}}" for index in leaf.part)
+    return value.producer.name + "".join(f"{{{index}}}" for index in value.part)
 
 
-def _readers(leaf: RegionValue, reader: Step | str) -> Iterator[str]:
-    """Names of what reads a leaf: of instructions, or of a result."""
+def _readers(value: RegionValue, reader: Step | str) -> Iterator[str]:
+    """Names of what reads a value: of instructions, or of a result."""
     if isinstance(reader, str):
         yield reader
         return
-    whole = leaf._replace(dimension=-1)
+    whole = value._replace(dimension=-1)
     for instruction in reader.instructions if isinstance(reader, Region) else (reader,):
         if whole in operand_sources(instruction.operands):
             yield instruction.name
@@ -344,7 +344,7 @@ def _control_thunk(
     rows: Sequence[Sequence[tuple[RegionValue, int]]],
     results: Slots,
 ) -> Thunk:
-    """Args: rows: for each operand, its leaves, sizes last, and their slots."""
+    """Args: rows: for each operand, its values, sizes last, and their slots."""
     if instruction.opcode == "while":
         condition, body = procedures
         return While(condition, body, _slots_of(rows[0]), results)
@@ -352,8 +352,8 @@ def _control_thunk(
         ((_, index),) = rows[0]
         return Conditional(index, procedures, tuple(map(_slots_of, rows[1:])), results)
     together = [pair for row in rows for pair in row]
-    data = [slot for leaf, slot in together if leaf.dimension < 0]
-    sizes = [slot for leaf, slot in together if leaf.dimension >= 0]
+    data = [slot for value, slot in together if value.dimension < 0]
+    sizes = [slot for value, slot in together if value.dimension >= 0]
     return Call(procedures[0], (*data, *sizes), results)
 
 

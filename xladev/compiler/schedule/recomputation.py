@@ -1,6 +1,6 @@
 """Which steps of a work graph to run again, and where, so that fewer bytes live at once.
 
-At the step where most bytes live, leaves that wait for a later reader are dropped, the most useful
+At the step where most bytes live, values that wait for a later reader are dropped, the most useful
 ones first, and their steps run again before that reader; until the peak is low enough or stays.
 """
 
@@ -21,7 +21,7 @@ PATIENCE = 8
 
 @dataclass(slots=True)
 class _Slot:
-    """One run of a step: the leaves of a second run are new ones."""
+    """One run of a step: the values of a second run are new ones."""
 
     step: int
     makes: tuple[int, ...]
@@ -31,9 +31,9 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class _Drop:
-    """A leaf to drop, and the slot before which it is made again."""
+    """A value to drop, and the slot before which it is made again."""
 
-    leaf: int
+    value: int
     maker: int
     before: int
     gain: int
@@ -97,14 +97,14 @@ class _Run:
         return live_bytes(now, range(len(slots)))
 
     def relieve(self, at: int, excess_nbytes: int) -> bool:
-        """Drops leaves that wait across slot ``at``; False if there is none worth it."""
+        """Drops values that wait across slot ``at``; False if there is none worth it."""
         chosen: list[_Drop] = []
         taken: set[int] = set()
         for drop in sorted(self._drops(at), key=lambda d: -d.gain):
-            touched = {drop.leaf, *self._slots[drop.maker].reads}
+            touched = {drop.value, *self._slots[drop.maker].reads}
             if excess_nbytes <= 0:
                 break
-            if drop.leaf in taken or any(d.leaf in touched for d in chosen):
+            if drop.value in taken or any(d.value in touched for d in chosen):
                 continue
             chosen.append(drop)
             taken |= touched
@@ -117,38 +117,38 @@ class _Run:
         last: dict[int, int] = {}
         following: dict[int, int] = {}
         for n, slot in enumerate(self._slots):
-            for leaf in slot.reads:
-                last[leaf] = n
+            for value in slot.reads:
+                last[value] = n
                 if n > at:
-                    following.setdefault(leaf, n)
+                    following.setdefault(value, n)
         read = self._slots[at].reads
         found: list[_Drop] = []
         for n, slot in enumerate(self._slots[:at]):
             if slot.step not in self._repeatable or slot.makes[0] in read:
                 continue
-            (leaf,) = slot.makes
-            if leaf not in following or leaf in self._graph.results:
+            (value,) = slot.makes
+            if value not in following or value in self._graph.results:
                 continue
             kept_anew = sum(
                 self._sizes[o] for o in slot.reads if last[o] < at and o not in self._graph.results
             )
-            gain = self._sizes[leaf] - kept_anew
+            gain = self._sizes[value] - kept_anew
             if gain > 0:
-                found.append(_Drop(leaf, n, following[leaf], gain))
+                found.append(_Drop(value, n, following[value], gain))
         return found
 
     def _repeat(self, drop: _Drop) -> None:
         maker = self._slots[drop.maker]
-        leaf = len(self._sizes)
-        self._sizes.append(self._sizes[drop.leaf])
+        value = len(self._sizes)
+        self._sizes.append(self._sizes[drop.value])
         for slot in self._slots[drop.before :]:
-            if drop.leaf in slot.reads:
-                slot.reads = _with(slot.reads, drop.leaf, leaf)
+            if drop.value in slot.reads:
+                slot.reads = _with(slot.reads, drop.value, value)
                 slot.reusable = tuple(
-                    (made, leaf if read == drop.leaf else read) for made, read in slot.reusable
+                    (made, value if read == drop.value else read) for made, read in slot.reusable
                 )
-        self._slots.insert(drop.before, _Slot(maker.step, (leaf,), maker.reads, ()))
+        self._slots.insert(drop.before, _Slot(maker.step, (value,), maker.reads, ()))
 
 
-def _with(leaves: Sequence[int], old: int, new: int) -> tuple[int, ...]:
-    return tuple(new if leaf == old else leaf for leaf in leaves)
+def _with(values: Sequence[int], old: int, new: int) -> tuple[int, ...]:
+    return tuple(new if value == old else value for value in values)

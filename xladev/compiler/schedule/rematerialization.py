@@ -107,7 +107,7 @@ def _repeatable(
 def _is_cheap(step: HloInstruction) -> bool:
     """True for kernels that compute or move each element by itself."""
     space = loop_space(step)
-    return space is not None and space.folded is None
+    return space is not None and space.reduced is None
 
 
 def _read_through_tuples(computation: HloComputation) -> Iterator[HloInstruction]:
@@ -115,8 +115,8 @@ def _read_through_tuples(computation: HloComputation) -> Iterator[HloInstruction
     source = array_values(computation)
     for i in computation.instructions:
         if is_grouping(i):
-            for leaf in source[i]:
-                yield leaf.producer
+            for value in source[i]:
+                yield value.producer
 
 
 def _with_repeats(computation: HloComputation, steps: Sequence[HloInstruction]) -> HloComputation:

@@ -12,27 +12,27 @@ def forward(graph: WorkGraph) -> list[int]:
     """From the front: of the steps that are ready, the one that frees most and makes least."""
     readers = _readers(graph)
     unread = [len(r) for r in readers]
-    for leaf in graph.results:
-        unread[leaf] += 1
-    gain = [-sum(graph.sizes[leaf] for leaf in made) for made in graph.makes]
+    for value in graph.results:
+        unread[value] += 1
+    gain = [-sum(graph.sizes[value] for value in made) for made in graph.makes]
 
-    def only_reader_left(leaf: int) -> None:
-        for step in readers[leaf]:
+    def only_reader_left(value: int) -> None:
+        for step in readers[value]:
             if step not in done:
-                gain[step] += graph.sizes[leaf]
+                gain[step] += graph.sizes[value]
                 ready.update(step)
 
     done: set[int] = set()
     ready = _Ready(graph.needs, gain, reverse=False)
-    for leaf, count in enumerate(unread):
-        if count == 1 and leaf not in graph.results:
-            only_reader_left(leaf)
+    for value, count in enumerate(unread):
+        if count == 1 and value not in graph.results:
+            only_reader_left(value)
     for step in ready:
         done.add(step)
-        for leaf in graph.reads[step]:
-            unread[leaf] -= 1
-            if unread[leaf] == 1 and leaf not in graph.results:
-                only_reader_left(leaf)
+        for value in graph.reads[step]:
+            unread[value] -= 1
+            if unread[value] == 1 and value not in graph.results:
+                only_reader_left(value)
     return ready.taken
 
 
@@ -43,17 +43,17 @@ def backward(graph: WorkGraph) -> list[int]:
     """
     readers = _readers(graph)
     live = set(graph.results)
-    gain = [sum(graph.sizes[leaf] for leaf in made) for made in graph.makes]
+    gain = [sum(graph.sizes[value] for value in made) for made in graph.makes]
     for step, read in enumerate(graph.reads):
-        gain[step] -= sum(graph.sizes[leaf] for leaf in read if leaf not in live)
+        gain[step] -= sum(graph.sizes[value] for value in read if value not in live)
     ready = _Ready(_inverse(graph.needs), gain, reverse=True)
     for step in ready:
-        for leaf in graph.reads[step]:
-            if leaf in live:
+        for value in graph.reads[step]:
+            if value in live:
                 continue
-            live.add(leaf)
-            for reader in readers[leaf]:
-                gain[reader] += graph.sizes[leaf]
+            live.add(value)
+            for reader in readers[value]:
+                gain[reader] += graph.sizes[value]
                 ready.update(reader)
     return ready.taken[::-1]
 
@@ -86,7 +86,7 @@ def depth_first(graph: WorkGraph) -> list[int]:
 
 def _by_demand(graph: WorkGraph) -> list[list[int]]:
     """For each step, what it needs, by bytes taken while it is made less bytes then kept."""
-    kept = [sum(graph.sizes[leaf] for leaf in made) for made in graph.makes]
+    kept = [sum(graph.sizes[value] for value in made) for made in graph.makes]
     peak: list[int] = []
     sorted_needs: list[list[int]] = []
     for step, needed in enumerate(graph.needs):
@@ -103,8 +103,8 @@ def _by_demand(graph: WorkGraph) -> list[list[int]]:
 def _readers(graph: WorkGraph) -> list[list[int]]:
     readers: list[list[int]] = [[] for _ in graph.sizes]
     for step, read in enumerate(graph.reads):
-        for leaf in read:
-            readers[leaf].append(step)
+        for value in read:
+            readers[value].append(step)
     return readers
 
 

@@ -25,18 +25,18 @@ Source = Mapping[HloInstruction, tuple[ArrayValue, ...]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkGraph:
-    """Steps and leaves by number, in program order.
+    """Steps and values by number, in program order.
 
     Attributes:
         steps: the instructions that run.
         needs: for each step, the steps that must run before it.
         makes: for each step, the leaves it makes.
         reads: for each step, the leaves it reads, each once.
-        sizes: bytes of each leaf in the arena; 0 for those that lie elsewhere.
-        results: leaves of the root, which live to the end.
-        replaces: of a loop's body, leaves of the root and the leaf of the parameter whose place
+        sizes: bytes of each value in the arena; 0 for those that are elsewhere.
+        results: values of the root, which live to the end.
+        replaces: of a loop's body, values of the root and the value of the parameter whose place
             each takes; it takes bytes of its own only as long as that one is still read.
-        reusable: for each step, pairs (leaf made, leaf read) that may be one buffer.
+        reusable: for each step, pairs (value made, value read) that may be one buffer.
         inner: for each step, bytes that it needs for itself while it runs.
     """
 
@@ -71,22 +71,22 @@ def work_graph(
     steps = tuple(i for i in computation.instructions if _runs(i))
     numbers: dict[ArrayValue, int] = {}
     for i in computation.instructions:
-        for leaf in source[i]:
-            numbers.setdefault(leaf, len(numbers))
-    results = [numbers[leaf] for leaf in source[computation.root]]
-    state = [numbers[leaf] for p in computation.parameters for leaf in source[p]]
+        for value in source[i]:
+            numbers.setdefault(value, len(numbers))
+    results = [numbers[value] for value in source[computation.root]]
+    state = [numbers[value] for p in computation.parameters for value in source[p]]
     replaces = dict(zip(results, state, strict=True)) if is_loop_body else {}
     on_the_way = {numbers[a]: numbers[b] for a, b in result_places(computation, source).items()}
     if is_loop_body:
-        replaces |= {leaf: replaces[result] for leaf, result in on_the_way.items()}
-    makes = tuple(tuple(numbers[leaf] for leaf in source[s]) for s in steps)
+        replaces |= {value: replaces[result] for value, result in on_the_way.items()}
+    makes = tuple(tuple(numbers[value] for value in source[s]) for s in steps)
     made = {n for row in makes for n in row} - ({*results, *on_the_way} - replaces.keys())
     sizes = tuple(padded(x.shape.nbytes, alignment) if n in made else 0 for x, n in numbers.items())
     return WorkGraph(
         steps,
         tuple(_needs(steps, source, _waits(computation, source), ordered)),
         makes,
-        tuple(_leaves_read(s, source, numbers) for s in steps),
+        tuple(_values_read(s, source, numbers) for s in steps),
         sizes,
         frozenset(results),
         replaces,
@@ -102,23 +102,23 @@ def live_bytes(graph: WorkGraph, order: Sequence[int]) -> list[int]:
     live, found = 0, list[int]()
     for at, step in enumerate(order):
         new = graph.makes[step]
-        for leaf in new:
-            old = graph.replaces.get(leaf)
-            held[leaf] = 0 if old is not None and last[old] <= at else graph.sizes[leaf]
-        ending = {leaf for leaf in (*graph.reads[step], *new) if last[leaf] <= at}
-        live += sum(held[leaf] for leaf in new)
+        for value in new:
+            old = graph.replaces.get(value)
+            held[value] = 0 if old is not None and last[old] <= at else graph.sizes[value]
+        ending = {value for value in (*graph.reads[step], *new) if last[value] <= at}
+        live += sum(held[value] for value in new)
         found.append(live + graph.inner[step] - _reused(graph, step, ending, held))
-        live -= sum(held[leaf] for leaf in ending)
+        live -= sum(held[value] for value in ending)
     return found
 
 
 def _last_reads(graph: WorkGraph, order: Sequence[int]) -> list[int]:
     last = [-1] * len(graph.sizes)
     for at, step in enumerate(order):
-        for leaf in graph.reads[step]:
-            last[leaf] = at
-    for leaf in graph.results:
-        last[leaf] = len(order)
+        for value in graph.reads[step]:
+            last[value] = at
+    for value in graph.results:
+        last[value] = len(order)
     return last
 
 
@@ -162,7 +162,7 @@ def _needs(
     number = {s: n for n, s in enumerate(steps)}
     before = -1
     for step in steps:
-        makers = {leaf.producer for o in step.operands for leaf in source[o]}
+        makers = {value.producer for o in step.operands for value in source[o]}
         makers.update(*(waits.get(o, ()) for o in step.operands), _predecessors(step, source))
         found = {number[m] for m in makers if m in number}
         if keeps_order(step, ordered):
@@ -174,7 +174,7 @@ def _needs(
 def _waits(
     computation: HloComputation, source: Source
 ) -> Mapping[HloInstruction, frozenset[HloInstruction]]:
-    """What tuples and their parts wait for by control dependencies, not by their leaves."""
+    """What tuples and their parts wait for by control dependencies, not by their values."""
     found: dict[HloInstruction, frozenset[HloInstruction]] = {}
     for i in computation.instructions:
         if not is_grouping(i):
@@ -188,21 +188,21 @@ def _waits(
 def _predecessors(i: HloInstruction, source: Source) -> Iterator[HloInstruction]:
     for predecessor in i.note.control_predecessors:
         yield predecessor
-        for leaf in source[predecessor]:
-            yield leaf.producer
+        for value in source[predecessor]:
+            yield value.producer
 
 
-def _leaves_read(
+def _values_read(
     step: HloInstruction, source: Source, numbers: Mapping[ArrayValue, int]
 ) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(numbers[leaf] for o in step.operands for leaf in source[o]))
+    return tuple(dict.fromkeys(numbers[value] for o in step.operands for value in source[o]))
 
 
 def _reusable(
     step: HloInstruction, source: Source, numbers: Mapping[ArrayValue, int]
 ) -> Iterator[tuple[int, int]]:
-    read = [numbers[leaf] for o in step.operands for leaf in source[o]]
-    made = [numbers[leaf] for leaf in source[step]]
+    read = [numbers[value] for o in step.operands for value in source[o]]
+    made = [numbers[value] for value in source[step]]
     for result, operand in sorted(in_place_of(step)):
         if result < len(made) and read.count(read[operand]) == 1:
             yield made[result], read[operand]

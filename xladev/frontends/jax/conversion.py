@@ -48,9 +48,9 @@ class ReadProgram:
 
     Attributes:
         module: as xladev compiles it.
-        interface: where arguments and results lie.
+        interface: where arguments and results are.
         shown: what clients are shown of it.
-        shardings: how they lie over the devices; None for a program of one partition.
+        shardings: how they are laid out over the devices; None for a program of one partition.
     """
 
     module: HloModule

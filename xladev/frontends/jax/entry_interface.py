@@ -1,6 +1,6 @@
 """Layouts and kinds of memory that a program's arguments and results have, as JAX asks for them.
 
-xladev compiles programs with row-major interfaces. An argument that lies in another order becomes a
+xladev compiles programs with row-major interfaces. An argument that is in another order becomes a
 parameter with its dimensions in that order, transposed within the program; a result likewise.
 """
 
@@ -30,7 +30,7 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class BufferPlacement:
-    """Where an argument or result lies.
+    """Where an argument or result is.
 
     Attributes:
         order: of its axes in memory.
@@ -43,7 +43,7 @@ class BufferPlacement:
 
 @dataclass(frozen=True, slots=True)
 class EntryInterface:
-    """The places of all arguments and results; empty: all lie as usual."""
+    """The places of all arguments and results; empty: all are as usual."""
 
     parameters: tuple[BufferPlacement, ...] = ()
     results: tuple[BufferPlacement, ...] = ()
@@ -95,7 +95,7 @@ def minor_to_major(order: Order, rank: int) -> tuple[int, ...]:
 
 
 def with_places(module: HloModule, interface: EntryInterface) -> HloModule:
-    """The module with parameters and results in the order in which they lie in memory."""
+    """The module with parameters and results in the order in which they are in memory."""
     if not interface.has_orders:
         return module
     parameters = [p.order for p in places(interface.parameters, len(module.entry.parameters))]

@@ -16,7 +16,7 @@ INTERFACE = 9
 
 
 def library_path() -> Path:
-    """Where the library lies: the variable XLADEV_PJRT_LIBRARY, else the package xladev_pjrt.
+    """Where the library is: the variable XLADEV_PJRT_LIBRARY, else the package xladev_pjrt.
 
     Raises:
         PluginError: the package is not installed, or holds no library.

@@ -43,9 +43,9 @@ class JaxProgram:
         shown: what clients are shown of it.
         options: serialized CompileOptionsProto.
         rows: ids of its devices, one row per replica.
-        interface: where arguments and results lie.
+        interface: where arguments and results are.
         callbacks: the Python functions that it calls, which live as long as it does.
-        shardings: how they lie over the devices; None for a program of one partition.
+        shardings: how they are laid out over the devices; None for a program of one partition.
 
     Attributes:
         host_addressable: True if results have addresses.

@@ -1,4 +1,4 @@
-"""How arguments and results lie over the devices, as PJRT clients are told: OpSharding messages."""
+"""Shardings of arguments and results, as PJRT clients are told: OpSharding messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Shardings:
 
 
 def shardings_of(local: LocalInterface) -> Shardings | None:
-    """What clients are told; None if it is not known how something lies."""
+    """What clients are told; None if it is not known how something is laid out."""
     if not (local.parameters or local.results):
         return None
     parameters = tuple(write_sharding(p.sharding) for p in local.parameters)

@@ -148,7 +148,7 @@ def pivoted_qr_factor(matrix: Array, fixed: Array) -> tuple[Array, Array, Array]
 
 
 def packed_vectors(a: Array, k: int) -> Array:
-    """The vector of reflector k in packed form: zeros, one, and what lies below."""
+    """The vector of reflector k in packed form: zeros, one, and what is below."""
     v = np.zeros(a.shape[:2], a.dtype)
     v[:, k + 1 :] = a[:, k + 1 :, k]
     v[:, k] = 1

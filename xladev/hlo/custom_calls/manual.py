@@ -208,7 +208,7 @@ def border_groups(
 
 @dataclass(frozen=True, slots=True)
 class NamedSharding:
-    """How one value lies, by the axes of a mesh.
+    """How one value is laid out, by the axes of a mesh.
 
     Attributes:
         text: as it is written, without the attribute around it.
@@ -244,7 +244,7 @@ def named_parts(
 
     Args:
         meshes: of the module.
-        named: how the value lies.
+        named: how the value is laid out.
         rank: of the array.
         manual: the axes that count; None means all.
 

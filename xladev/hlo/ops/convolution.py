@@ -198,7 +198,7 @@ def _by_kernel(groups: _Groups, wide: np.dtype[Any]) -> Array:
 
 
 def _positions(groups: _Groups, at: tuple[int, ...]) -> tuple[slice, ...]:
-    """Where element ``at`` of the window lies, over all window positions."""
+    """Where element ``at`` of the window is, over all window positions."""
     starts = (i * part.window_dilation for i, part in zip(at, groups.window, strict=True))
     return tuple(
         slice(start, start + max((n - 1) * part.stride + 1, 0), part.stride)

@@ -57,7 +57,7 @@ def evaluate_gather(
 
 
 def gather(array: Array, indices: Array, dims: IndexDims, sizes: Sequence[int]) -> Array:
-    """Windows of ``array``; a start is moved as far as the window needs to lie inside.
+    """Windows of ``array``; a start is moved as far as the window needs to be inside.
 
     A dimension that the window covers whole is not indexed but kept, behind the indexed ones.
     """

@@ -69,7 +69,7 @@ def check_starts(call: OpCall, operand: Shape, indices: Sequence[Shape]) -> None
 def clamped_starts(
     indices: Sequence[Array], dims: Sequence[int], sizes: Sequence[int]
 ) -> tuple[slice, ...]:
-    """Window of ``sizes`` at the starts, each moved as far as the window needs to lie inside."""
+    """Window of ``sizes`` at the starts, each moved as far as the window needs to be inside."""
     if len(indices) == 1 and indices[0].ndim == 1:
         indices = [indices[0][i] for i in range(len(dims))]
     result: list[slice] = []
@@ -132,7 +132,7 @@ def _evaluate_dynamic_update_slice(
 _STARTS = (
     "The starts are one scalar of an integer type for each dimension of the first operand, or one "
     "vector of them, of rank 1, as a single operand.",
-    "A start is moved as far as the window needs to lie inside; a negative one becomes 0.",
+    "A start is moved as far as the window needs to be inside; a negative one becomes 0.",
 )
 
 OPS: tuple[OpDef, ...] = (
@@ -190,7 +190,7 @@ OPS: tuple[OpDef, ...] = (
         over_operands=True,
         tolerance=Tolerance.SUM,
         differences=(
-            "A window that lies partly outside is dropped whole, as in XLA; StableHLO drops only "
+            "A window that is partly outside is dropped whole, as in XLA; StableHLO drops only "
             "the elements outside.",
             "Every update counts where index vectors have no components; XLA:CPU keeps one.",
             "XLA:CPU was seen to combine other elements where several operands share a combiner.",

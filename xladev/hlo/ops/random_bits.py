@@ -53,9 +53,10 @@ def threefry_2x32(x: tuple[Words, Words], key: tuple[Words, Words]) -> tuple[Wor
 def philox_4x32(x: Sequence[Words], key: tuple[int, int]) -> tuple[Words, ...]:
     """One block of four words per counter ``x``, least significant word first."""
     words = tuple(x)
-    for turn in range(10):
+    for iteration in range(10):
         keys = [
-            np.uint32((k + turn * w) & 0xFFFFFFFF) for k, w in zip(key, _PHILOX_WEYL, strict=True)
+            np.uint32((k + iteration * w) & 0xFFFFFFFF)
+            for k, w in zip(key, _PHILOX_WEYL, strict=True)
         ]
         low0, high0 = _halves(words[0].astype(np.uint64) * _PHILOX_FACTORS[0])
         low1, high1 = _halves(words[2].astype(np.uint64) * _PHILOX_FACTORS[1])

@@ -1,6 +1,6 @@
-"""Combining many elements with a computation: in one NumPy call, or by folding.
+"""Combining many elements with a computation: in one NumPy call, or one after another.
 
-HLO leaves the order of a reduction free. The evaluator folds the elements in row-major order,
+HLO leaves the order of a reduction free. The evaluator reduces the elements in row-major order,
 with the accumulator on the left: ``reducer(reducer(init, x0), x1)...``. From `TREE_FROM` elements
 on it combines neighbours pairwise, in order, and the initial value last, on the left. Reducers
 that are one commutative and associative opcode go through NumPy, where floats accumulate in a
@@ -131,10 +131,10 @@ def reduce_axes(
     if monoid is not None and monoid.element_type is by_numpy(values[0].dtype):
         return (monoid.reduce(values[0], inits[0], axes),)
     fronts = [np.moveaxis(value, axes, range(len(axes))) for value in values]
-    return fold(evaluation, reducer, fronts, inits, len(axes))
+    return reduce_in_order(evaluation, reducer, fronts, inits, len(axes))
 
 
-def fold(
+def reduce_in_order(
     evaluation: Evaluation,
     reducer: HloComputation,
     values: Sequence[Array],

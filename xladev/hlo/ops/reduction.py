@@ -54,7 +54,7 @@ _IDENTITY = (
     "is made of one element."
 )
 _MISSED = (
-    "XLA:CPU was seen to select other elements where windows are padded and one of them lies "
+    "XLA:CPU was seen to select other elements where windows are padded and one of them is "
     "wholly in padding: f32[4,2], windows of 2x2, padding 1_0x1_2, stride 1."
 )
 _PADDING = (

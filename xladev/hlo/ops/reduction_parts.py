@@ -16,8 +16,8 @@ class ReductionParts:
         arrays: what is combined; n arrays of the same dimensions.
         inits: n scalars to begin with.
         reducer: combines n held scalars with n new ones.
-        dims: what a reduce folds, in any order; empty for reduce-window.
-        window: what a reduce-window folds, one entry for each dimension; empty for reduce.
+        dims: what a reduce reduces, in any order; empty for reduce-window.
+        window: what a reduce-window reduces, one entry for each dimension; empty for reduce.
     """
 
     arrays: tuple[HloInstruction, ...]
@@ -30,13 +30,13 @@ class ReductionParts:
     def of(i: HloInstruction) -> ReductionParts:
         """Those of a reduce or reduce-window."""
         count = len(i.operands) // 2
-        folds = i.opcode == "reduce"
-        dims, window = (i["dimensions"], ()) if folds else ((), i["window"])
+        reductions = i.opcode == "reduce"
+        dims, window = (i["dimensions"], ()) if reductions else ((), i["window"])
         return ReductionParts(
             i.operands[:count], i.operands[count:], i["to_apply"], tuple(dims), window
         )
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """Dimensions of the arrays that a reduce does not fold, in order."""
+        """Dimensions of the arrays that a reduce does not reduce, in order."""
         return tuple(d for d in range(self.arrays[0].shape.rank) if d not in self.dims)

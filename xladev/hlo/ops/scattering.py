@@ -72,7 +72,7 @@ def evaluate_scatter(
 ) -> Value:
     """Meaning of scatter.
 
-    A window that lies partly outside is dropped whole. Updates are applied in the row-major order
+    A window that is partly outside is dropped whole. Updates are applied in the row-major order
     of the index vectors, so duplicates are combined one after the other.
     """
     count = len(operands) // 2
@@ -98,7 +98,7 @@ def _lined_up(update: Array, dims: IndexDims) -> Array:
 def flat_positions(
     sizes: Sequence[int], indices: Array, update_dims: Sequence[int], dims: IndexDims
 ) -> tuple[Array, Array]:
-    """Where updates go in the flattened array, one row per window that lies inside.
+    """Where updates go in the flattened array, one row per window that is inside.
 
     Returns:
         ``[windows inside, window size]`` s64 positions, and one flag per window: is it inside.

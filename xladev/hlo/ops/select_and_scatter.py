@@ -73,7 +73,7 @@ def evaluate_select_and_scatter(
     """Scatters each source element to the element of its window that ``select`` keeps.
 
     The window is walked in row-major order; an element is kept as long as ``select(kept, next)``
-    holds, so the first of equals wins. Padding is never selected, and a window that lies wholly in
+    holds, so the first of equals wins. Padding is never selected, and a window that is wholly in
     padding scatters nothing.
     """
     operand, source, init = operands
@@ -145,8 +145,8 @@ def scatter_into(
     first = np.flatnonzero(np.concatenate([[True], targets[1:] != targets[:-1]]))[: targets.size]
     lengths = np.diff(np.append(first, targets.size))
     result = flat.copy()
-    for turn in range(int(lengths.max(initial=0))):
-        at = first[lengths > turn] + turn
+    for iteration in range(int(lengths.max(initial=0))):
+        at = first[lengths > iteration] + iteration
         combined = evaluation.apply(combiner, [result[targets[at]], values[at]])
         result[targets[at]] = combined
     return result

@@ -1,6 +1,6 @@
 """Constants <-> ``LiteralProto``, bit for bit.
 
-Elements lie in the order of the literal's layout, minor dimension first. Types of 8 to 16 bits are
+Elements are in the order of the literal's layout, minor dimension first. Types of 8 to 16 bits are
 kept as little-endian bytes, smaller ones in the low bits of one byte each (XLA's literal.cc).
 """
 

@@ -1,4 +1,4 @@
-"""Message descriptors: which fields a message has, and how each one lies on the wire.
+"""Message descriptors: which fields a message has, and how each one is laid out on the wire.
 
 Descriptors are built once, from the tables in `hlo_messages.py`, `data_messages.py` and `enums.py`.
 """

@@ -68,7 +68,7 @@ def _spread(
 def transpose_of_dot(
     r: Rewriter, root: HloInstruction, dot: HloInstruction
 ) -> HloInstruction | None:
-    """transpose(dot(x, y)) = dot(y, x) if operands lie no worse and columns do not become few."""
+    """transpose(dot(x, y)) = dot(y, x) if operands are no worse and columns do not become few."""
     if len(dot.operands) != 2:
         return None
     x, y = dot.operands

@@ -46,7 +46,7 @@ def dynamic_slice_at_constant(r: Rewriter, root: HloInstruction) -> HloInstructi
 def _inside(
     x: HloInstruction, starts: list[HloInstruction], sizes: tuple[int, ...]
 ) -> list[int] | None:
-    """Constant starts, each moved as far as the window needs to lie inside; None if unknown.
+    """Constant starts, each moved as far as the window needs to be inside; None if unknown.
 
     A start matters only where the window is smaller than the array.
     """

@@ -204,7 +204,7 @@ def concatenate_broadcasts(r: Rewriter, root: HloInstruction) -> HloInstruction 
 
 @rewrite(m.Opcode("concatenate"))
 def concatenate_slices(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
-    """Slices of one array that lie side by side are one slice."""
+    """Slices of one array that are side by side are one slice."""
     (axis,) = root["dimensions"]
     parts: list[HloInstruction] = []
     for operand in root.operands:

@@ -14,7 +14,7 @@ from xladev.passes.scalar_bodies import can_write_out, write_out
 
 
 def expand_gather(instruction: HloInstruction) -> HloComputation:
-    """One dynamic slice per index vector; a start is moved so that its window lies inside."""
+    """One dynamic slice per index vector; a start is moved so that its window is inside."""
     e, (operand, indices) = begin(instruction)
     dims, sizes = IndexDims.of_gather(instruction), tuple(instruction["slice_sizes"])
     shape = instruction.shape

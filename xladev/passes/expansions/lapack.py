@@ -1,7 +1,7 @@
 """Custom calls of LAPACK and BLAS routines, by the names frontends give them, in plain HLO.
 
 A routine is given operands with one batch dimension in front and gives results with one; only what
-the caller declares is kept of them. Layouts say how matrices lie in memory and nothing of their
+the caller declares is kept of them. Layouts say where elements are in memory and nothing of their
 meaning, so that column-major operands need no attention here.
 """
 

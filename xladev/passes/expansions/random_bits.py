@@ -160,9 +160,9 @@ def _wide_counters(e: Emitter, low: HloInstruction, high: HloInstruction, count:
 def _philox_4x32(e: Emitter, x: Four, key: Words) -> Four:
     """One block of four words per counter, least significant first; 10 rounds."""
     a, b, c, d = x
-    for turn in range(10):
+    for iteration in range(10):
         keys = [
-            e.add(k, turn * w % 2**32) if turn else k
+            e.add(k, iteration * w % 2**32) if iteration else k
             for k, w in zip(key, _PHILOX_WEYL, strict=True)
         ]
         low0, high0 = _product(e, a, _PHILOX_FACTORS[0])

@@ -1,6 +1,6 @@
 """topk as a stable sort of (value, index) pairs, cut after k; of the best blocks if n is large.
 
-The k first elements lie in the k blocks whose best elements come first: where a block is not among
+The k first elements are in the k blocks whose best elements come first: where a block is not among
 these, k others hold an element each that comes before all of its own. So of n elements, about
 2 sqrt(n k) are sorted.
 """

@@ -75,5 +75,5 @@ class KnownLoop:
         return found if same else None
 
     def held(self, part: int) -> HloInstruction | None:
-        """What a part is in every turn and behind the loop; None if it changes."""
+        """What a part is in every iteration and behind the loop; None if it changes."""
         return self.first(part) if self.is_invariant(part) else None

@@ -22,7 +22,7 @@ class Counter:
     Attributes:
         part: its number in the state.
         first: its first value.
-        step: what each turn adds.
+        step: what each iteration adds.
         direction: the loop goes on while ``counter direction limit``.
         limit: what it is compared with.
         element_type: its type; integers.
@@ -36,9 +36,9 @@ class Counter:
     element_type: PrimitiveType
 
     @property
-    def turns(self) -> int | None:
+    def iterations(self) -> int | None:
         """How often the body runs; None if the counter would wrap first, or never get there."""
-        count = _TURNS[self.direction](self.limit - self.first, self.step)
+        count = _ITERATIONS[self.direction](self.limit - self.first, self.step)
         if count is None:
             return None
         signed, bits = self.element_type.is_signed, self.element_type.bits
@@ -70,7 +70,7 @@ def _while_equal(distance: int, step: int) -> int | None:
     return 1 if step else None
 
 
-_TURNS: Mapping[str, Callable[[int, int], int | None]] = MappingProxyType(
+_ITERATIONS: Mapping[str, Callable[[int, int], int | None]] = MappingProxyType(
     {
         "LT": _until_reached,
         "LE": _until_passed,
@@ -80,7 +80,7 @@ _TURNS: Mapping[str, Callable[[int, int], int | None]] = MappingProxyType(
         "EQ": _while_equal,
     }
 )
-"""Number of turns from (limit - first, step), by direction."""
+"""Number of iterations from (limit - first, step), by direction."""
 
 
 def counter_of(loop: KnownLoop) -> Counter | None:
@@ -96,7 +96,7 @@ def counter_of(loop: KnownLoop) -> Counter | None:
 def trip_count(loop: KnownLoop) -> int | None:
     """How often the body runs; None if that is not plain to see."""
     counter = counter_of(loop)
-    return None if counter is None else counter.turns
+    return None if counter is None else counter.iterations
 
 
 def _counter(
@@ -123,7 +123,7 @@ def _state_part(i: HloInstruction, parameter: HloInstruction) -> int | None:
 
 
 def _value(loop: KnownLoop, i: HloInstruction, parameter: HloInstruction) -> int | None:
-    """A constant, or a part of the state that is one in every turn."""
+    """A constant, or a part of the state that is one in every iteration."""
     if i.opcode == "constant":
         return _integer(i)
     part = _state_part(i, parameter)
@@ -131,7 +131,7 @@ def _value(loop: KnownLoop, i: HloInstruction, parameter: HloInstruction) -> int
 
 
 def _step(loop: KnownLoop, part: int) -> int | None:
-    """What a turn adds to a part."""
+    """What an iteration adds to a part."""
     following, parameter = loop.following[part], loop.body.parameters[0]
     if following.opcode not in ("add", "subtract"):
         return None

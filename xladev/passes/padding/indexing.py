@@ -16,7 +16,7 @@ from xladev.passes.padding.values import Padded, Rules, Size, Value, arrays, mas
 def _clamped(
     e: Emitter, start: HloInstruction, size: HloInstruction, extent: int
 ) -> HloInstruction:
-    """A start moved so that ``extent`` elements lie inside the live ones."""
+    """A start moved so that ``extent`` elements are inside the live ones."""
     last = sz.at_least(e, e.subtract(size, extent), 0)
     kind = start.shape.element_type
     return e.elementwise("minimum", start, e.convert(last, kind))

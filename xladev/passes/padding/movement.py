@@ -125,7 +125,7 @@ def _quotient(e: Emitter, operand: Padded, inputs: range, others: int) -> HloIns
 
 
 def _is_slowest(operand: Padded, inputs: range) -> bool:
-    """True if live elements of a run of dimensions lie at its front."""
+    """True if live elements of a run of dimensions are at its front."""
     dynamic = [d for d in inputs if operand.size(d) is not None]
     return all(operand.data.shape.dims[d] == 1 for d in inputs if d < dynamic[-1])
 
@@ -163,7 +163,7 @@ def _copied(e: Emitter, operand: Padded, shape: Shape, sizes: Sequence[Size]) ->
 def _position(
     e: Emitter, operand: Padded, number: HloInstruction, kind: PrimitiveType
 ) -> HloInstruction:
-    """Where in the flat data the live element of a number lies."""
+    """Where in the flat data the live element of a number is."""
     dims = operand.data.shape.dims
     where, stride, rest = e.full_like(number, 0), 1, number
     for d in reversed(range(len(dims))):

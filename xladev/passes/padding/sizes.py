@@ -38,6 +38,6 @@ def after_window(e: Emitter, size: HloInstruction, window: WindowDim) -> HloInst
 def after_slice(
     e: Emitter, size: HloInstruction, start: int, limit: int, stride: int
 ) -> HloInstruction:
-    """How many of ``size`` elements lie in a slice."""
+    """How many of ``size`` elements are in a slice."""
     inside = e.subtract(e.elementwise("minimum", size, limit), start)
     return e.divide(e.add(at_least(e, inside, 0), stride - 1), stride)

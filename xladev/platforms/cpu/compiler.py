@@ -178,7 +178,7 @@ class CpuCompiler(KernelCompiler):
     def fusion_pipeline(self, options: CompileOptions) -> HloPassPipeline:
         """Attention first: its parts are kernels of other kinds too.
 
-        Rows that were folded are still in the L1 cache, and values of `LEAST_COPIED_NBYTES`
+        Rows that were reduced are still in the L1 cache, and values of `LEAST_COPIED_NBYTES`
         would not stay there. At the end, constants that products would pack in each run are packed
         for the target.
         """
@@ -196,18 +196,18 @@ class CpuCompiler(KernelCompiler):
         return YES
 
     def can_share_kernel(self, first: HloInstruction, second: HloInstruction) -> Support:
-        """Reduces together, with the loops that go their way where they are folded in vectors.
+        """Reduces together, with the loops that go their way where they are reduced in vectors.
 
-        Loops together if what they share does not stay in the cache. A loop that also folds single
-        elements is in no vectors, and costs more than the trip to memory that it saves.
+        Loops together if what they share does not stay in the cache. A loop that also reduces
+        single elements is in no vectors, and costs more than the trip to memory that it saves.
         """
         spaces = loop_space(first), loop_space(second)
-        folding = {space.folded is not None for space in spaces if space is not None}
-        if folding == {True}:
+        reducing = {space.reduced is not None for space in spaces if space is not None}
+        if reducing == {True}:
             return YES
-        if folding == {True, False}:
-            folded = all(map(_is_folded_in_vectors, (first, second)))
-            return YES if folded else no("a loop that folds single elements is in no vectors")
+        if reducing == {True, False}:
+            reduced = all(map(_is_reduced_in_vectors, (first, second)))
+            return YES if reduced else no("a loop that reduces single elements is in no vectors")
         if max(first.shape.nbytes, second.shape.nbytes) < self.describe().cache_nbytes:
             return no("what they share stays in the cache")
         return YES
@@ -227,7 +227,7 @@ class CpuCompiler(KernelCompiler):
             raise UnsupportedError(
                 f"the code of {name} is for this process alone",
                 where=f"executable {name}",
-                why="its constants and procedures are kept beside it, to be shared",
+                why="its constants and microkernels are kept beside it, to be shared",
                 hint='compile it with CompileOptions(target="x86_64-linux-gnu") or another triple',
             )
         payload = CpuPayload.from_bytes(executable.payload)
@@ -355,7 +355,7 @@ def _linked_ahead(
     return Executable(signature, CpuPayload((), (code,)).to_bytes())
 
 
-def _is_folded_in_vectors(kernel: HloInstruction) -> bool:
-    """False for a reduction whose elements are folded one by one."""
+def _is_reduced_in_vectors(kernel: HloInstruction) -> bool:
+    """False for a reduction whose elements are reduced one by one."""
     root = kernel["calls"].root if kernel.opcode == "fusion" else kernel
     return root.opcode != "reduce" or reduction_of(root) is not None

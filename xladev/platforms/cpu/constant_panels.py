@@ -83,7 +83,7 @@ def with_constant_panels(module: HloModule, target: TargetTraits) -> HloModule:
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """A product and how its constant is to lie.
+    """A product and how its constant is to be laid out.
 
     Attributes:
         source: the constant.
@@ -158,7 +158,7 @@ def _kernel(i: HloInstruction, p: _Packed, literals: dict[Any, Literal]) -> HloI
 
 
 def _packed(i: HloInstruction, target: TargetTraits) -> _Packed | None:
-    """How a product's constant is to lie; None if there is none, or it is not packed anyway."""
+    """The layout for a product's constant; None if there is none, or it is not packed anyway."""
     if i.opcode not in ("dot", "convolution") or len(i.operands) != 2 or i.note.device:
         return None
     value = i.operands[1]

@@ -404,5 +404,5 @@ long.way:
   ret ptr %none
 }
 
-; Tables of many arrays touch every page of the stack, and so its end instead of what lies behind it.
+; Tables of many arrays touch every page of the stack, and so its end instead of what is behind it.
 attributes #0 = { "probe-stack"="inline-asm" }

@@ -15,7 +15,7 @@ from xladev.runtime.buffers.native_accounting import NativeAccounting
 from xladev.runtime.fast_call import FastCall, FastCallSpec
 
 MOST_ARRAYS = 4096
-"""Most parameters and results: their addresses lie on the stack."""
+"""Most parameters and results: their addresses are on the stack."""
 
 WRAP_ALIGNMENT = 16
 """What `fast_call.ll` asks of the address of a NumPy array."""

@@ -46,7 +46,7 @@ _STATE_WORDS = 4
 
 
 class Watch:
-    """Looks of one function: a count that lies in a register, and the state of `interruption.ll`.
+    """Looks of one function: a count that is in a register, and the state of `interruption.ll`.
 
     Args:
         b: the function.

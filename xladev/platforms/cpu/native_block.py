@@ -1,4 +1,4 @@
-"""NativeBlock: a Buffer whose memory lies behind the object itself; native code makes and frees it.
+"""NativeBlock: a Buffer whose memory is behind the object itself; native code makes and frees it.
 
 Its type is made through the C API, since native code must be what frees it: the layout is `%Block`
 of `fast_call.ll`. A free block goes back to the pool with its memory, so that the next launch finds

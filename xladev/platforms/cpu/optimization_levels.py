@@ -29,7 +29,7 @@ def light_kernels(module: ModuleBuilder, plan: KernelPlan) -> list[str]:
 
     Args:
         module: with all kernels of the plan.
-        plan: says which of them lie in loops; there, none are.
+        plan: says which of them are in loops; there, none are.
     """
     repeated = _repeated(plan.steps, in_loop=False)
     once = [spec.name for n, spec in enumerate(plan.kernels) if n not in repeated]
@@ -51,7 +51,7 @@ def kernels_worth_passes(module: ModuleBuilder, plan: KernelPlan) -> list[str]:
 
     Args:
         module: with all kernels of the plan.
-        plan: says which of them lie in loops.
+        plan: says which of them are in loops.
     """
     repeated = _repeated(plan.steps, in_loop=False)
     trips = module.scalar_trips(spec.name for spec in plan.kernels)

@@ -290,15 +290,15 @@ begin:
   br label %spin
 
 spin:
-  %turn = phi i32 [ 0, %begin ], [ %turn.after, %again ]
+  %iteration = phi i32 [ 0, %begin ], [ %iteration.after, %again ]
   %guests = load atomic i32, ptr %guests.at seq_cst, align 4
   %gone = icmp eq i32 %guests, 0
   br i1 %gone, label %done, label %again
 
 again:
   call void @relax()
-  %turn.after = add i32 %turn, 1
-  %long = icmp sgt i32 %turn.after, 2000
+  %iteration.after = add i32 %iteration, 1
+  %long = icmp sgt i32 %iteration.after, 2000
   br i1 %long, label %lock, label %spin
 
 lock:
@@ -343,15 +343,15 @@ look:
   br i1 %worked, label %look, label %spin
 
 spin:
-  %turn = phi i32 [ 0, %look ], [ %turn.after, %again ]
+  %iteration = phi i32 [ 0, %look ], [ %iteration.after, %again ]
   %now = load atomic i32, ptr %epoch.at seq_cst, align 4
   %same = icmp eq i32 %now, %epoch
   br i1 %same, label %again, label %look
 
 again:
   call void @relax()
-  %turn.after = add i32 %turn, 1
-  %long = icmp sgt i32 %turn.after, 1000
+  %iteration.after = add i32 %iteration, 1
+  %long = icmp sgt i32 %iteration.after, 1000
   br i1 %long, label %rest, label %spin
 
 rest:

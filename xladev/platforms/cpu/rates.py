@@ -32,7 +32,7 @@ BANDWIDTH_VARIABLE = "XLADEV_CPU_BANDWIDTH"
 
 _CHAINS = 12
 """Multiply-adds that do not wait for each other: the latency of one times two units, and more."""
-_TURNS = 100_000
+_ITERATIONS = 100_000
 _COPIED_NBYTES = 32 << 20
 _ROUNDS = 4
 
@@ -110,8 +110,8 @@ def _adder(code: LoadedObject, name: str) -> Work:
 
     def work() -> float:
         values.fill(1.0)
-        function(address, _TURNS)
-        return 2.0 * lanes * _CHAINS * _TURNS
+        function(address, _ITERATIONS)
+        return 2.0 * lanes * _CHAINS * _ITERATIONS
 
     return work
 
@@ -156,7 +156,7 @@ def _text() -> str:
 
 
 def _function(name: str, scalar: str, nbytes: int) -> str:
-    """LLVM text: ``turns`` times, each chain times a factor plus the factor.
+    """LLVM text: ``iterations`` times, each chain times a factor plus the factor.
 
     A processor without such an instruction multiplies and adds.
     """
@@ -165,18 +165,21 @@ def _function(name: str, scalar: str, nbytes: int) -> str:
     fma = f"@llvm.fmuladd.v{lanes}f{8 * nbytes}"
     lines = [
         f"declare {vector} {fma}({vector}, {vector}, {vector})",
-        f"define void @{name}(ptr %values, i64 %turns) {{\nentry:",
+        f"define void @{name}(ptr %values, i64 %iterations) {{\nentry:",
         f"  %factor.at = getelementptr {vector}, ptr %values, i64 {_CHAINS}",
         f"  %factor = load {vector}, ptr %factor.at, align {nbytes}",
     ]
     for c in chains:
         lines.append(f"  %at.{c} = getelementptr {vector}, ptr %values, i64 {c}")
         lines.append(f"  %first.{c} = load {vector}, ptr %at.{c}, align {nbytes}")
-    lines += ["  br label %turn\nturn:", "  %t = phi i64 [ 0, %entry ], [ %next, %turn ]"]
-    lines += [f"  %c.{c} = phi {vector} [ %first.{c}, %entry ], [ %d.{c}, %turn ]" for c in chains]
+    lines.append("  br label %iteration\niteration:")
+    lines.append("  %t = phi i64 [ 0, %entry ], [ %next, %iteration ]")
+    lines += [
+        f"  %c.{c} = phi {vector} [ %first.{c}, %entry ], [ %d.{c}, %iteration ]" for c in chains
+    ]
     given = f"{vector} %factor, {vector} %factor"
     lines += [f"  %d.{c} = call {vector} {fma}({vector} %c.{c}, {given})" for c in chains]
-    lines.append("  %next = add i64 %t, 1\n  %more = icmp slt i64 %next, %turns")
-    lines.append("  br i1 %more, label %turn, label %done\ndone:")
+    lines.append("  %next = add i64 %t, 1\n  %more = icmp slt i64 %next, %iterations")
+    lines.append("  br i1 %more, label %iteration, label %done\ndone:")
     lines += [f"  store {vector} %d.{c}, ptr %at.{c}, align {nbytes}" for c in chains]
     return "\n".join([*lines, "  ret void\n}"])

@@ -21,13 +21,13 @@ begin:
   ret i64 %now
 }
 
-; Both times of one moment: the pair in which they lie closest together.
+; Both times of one moment: the pair in which they are closest together.
 define void @both(ptr %pair) {
 begin:
   br label %next
 
 next:
-  %turn = phi i64 [ 0, %begin ], [ %turn.after, %again ]
+  %iteration = phi i64 [ 0, %begin ], [ %iteration.after, %again ]
   %least = phi i64 [ -1, %begin ], [ %least.after, %again ]
   %before = call i64 @ticks()
   %now = call i64 @nanoseconds()
@@ -46,8 +46,8 @@ keep:
 
 again:
   %least.after = phi i64 [ %least, %next ], [ %took, %keep ]
-  %turn.after = add i64 %turn, 1
-  %done = icmp eq i64 %turn.after, 16
+  %iteration.after = add i64 %iteration, 1
+  %done = icmp eq i64 %iteration.after, 16
   br i1 %done, label %end, label %next
 
 end:

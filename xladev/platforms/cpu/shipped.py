@@ -23,7 +23,7 @@ from xladev.platforms.cpu.engine import host_cpu, target_traits
 from xladev.platforms.cpu.payload import MicrokernelCode
 from xladev.platforms.cpu.targets import CpuTarget, target_of
 
-FOLDER = Path(__file__).parent / "procedures"
+FOLDER = Path(__file__).parent / "microkernels"
 OPTIMIZATION_LEVEL = 2
 """What is shipped is for this level, which is the default."""
 
@@ -101,13 +101,13 @@ def text_symbol(name: str, text: str, optimization_level: int) -> str:
 def _read(path: Path, level: str) -> Mapping[str, MicrokernelCode]:
     """What a level's file has; nothing if it is absent, damaged or of other code."""
     try:
-        with instrument.trace_scope("shipped procedures", "codegen"):
+        with instrument.trace_scope("shipped microkernels", "codegen"):
             return _unpacked(path.read_bytes(), level)
     except FileNotFoundError:
         return {}
     except (OSError, struct.error, *DAMAGE) as e:
         instrument.pass_interruption(e)
-        _log.warning("%s is damaged, so procedures are compiled: %s", path, shown(e))
+        _log.warning("%s is damaged, so microkernels are compiled: %s", path, shown(e))
         return {}
 
 

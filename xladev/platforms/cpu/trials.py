@@ -77,8 +77,8 @@ def samples_of(trials: Mapping[str, Trial], clock: Clock) -> dict[str, list[floa
     first, least = next(iter(trials)), min(warm.values())
     kept = [name for name in trials if name == first or warm[name] <= SLOW * least]
     samples: dict[str, list[float]] = {name: [] for name in kept}
-    for turn in range(ROUNDS):
-        for name in kept if turn % 2 == 0 else reversed(kept):
+    for iteration in range(ROUNDS):
+        for name in kept if iteration % 2 == 0 else reversed(kept):
             samples[name].append(trials[name].sample(clock))
     return samples
 

@@ -1,6 +1,6 @@
 """Tuning: the fastest of several ways to compute a kernel, timed once, and kept in the cache.
 
-Off unless the option ``cpu.autotune`` says otherwise. What was found lies in one table for each
+Off unless the option ``cpu.autotune`` says otherwise. What was found is in one table for each
 state of the processor, of xladev and of LLVM, and a compilation reads it once, at its beginning.
 """
 

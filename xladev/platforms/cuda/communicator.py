@@ -157,7 +157,7 @@ def _are_pairs(pairs: Sequence[tuple[int, int]], size: int) -> bool:
 
 
 def _divides(call: CollectiveCall, size: int) -> bool:
-    """Whether equal parts along the first dimension of a call lie one after the other."""
+    """Whether equal parts along the first dimension of a call are one after the other."""
     dimension = call.dimensions[0]
     return call.shape.dims[dimension] % size == 0 and _is_outermost(call.shape, dimension)
 
@@ -169,7 +169,7 @@ def _whole_nbytes(shape: Shape) -> int:
 
 
 def _is_outermost(shape: Shape, dimension: int) -> bool:
-    """Whether what differs in a dimension lies in separate halves of a row-major array."""
+    """Whether what differs in a dimension is in separate halves of a row-major array."""
     is_row_major = shape.layout is None or shape.minor_to_major == tuple(
         reversed(range(shape.rank))
     )

@@ -17,8 +17,8 @@ from xladev.codegen.simt.kernel_kind import KernelKind
 from xladev.codegen.simt.target import SimtTarget
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.fusion.attention_fusion import AttentionFusion
-from xladev.compiler.fusion.fold_fusion import can_fold_together
 from xladev.compiler.fusion.fusion_pipeline import fusion_passes
+from xladev.compiler.fusion.reduction_fusion import can_reduce_together
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.options import CompileOptions, PlatformOption
@@ -103,7 +103,7 @@ class CudaCompiler(KernelCompiler):
     def fusion_pipeline(self, options: CompileOptions) -> HloPassPipeline:
         """Attention first: its parts are kernels of other kinds too.
 
-        Softmaxes and normalisations are one kernel each (`codegen.simt.folds.row_programs`).
+        Softmaxes and normalisations are one kernel each (`codegen.simt.reductions.row_programs`).
         """
         first = (AttentionFusion(takes_attention),)
         return fusion_passes(self, rows=True, first=first)
@@ -114,7 +114,7 @@ class CudaCompiler(KernelCompiler):
 
     def can_share_kernel(self, first: HloInstruction, second: HloInstruction) -> Support:
         """Loops over the same elements, and reductions that go in any order."""
-        return can_fold_together(first, second)
+        return can_reduce_together(first, second)
 
     def lower(self, spec: KernelSpec, options: CompileOptions) -> KernelCode:
         """PTX: the driver compiles it for its device when it is loaded."""

@@ -172,7 +172,7 @@ class KernelEmitter:
         return found
 
     def shares(self, result: int, operand: HloInstruction) -> bool:
-        """True if a result lies where an operand of the kernel does."""
+        """True if a result is where an operand of the kernel does."""
         parameters = self.spec.computation.parameters
         return operand in parameters and (result, parameters.index(operand)) in self.spec.in_place
 

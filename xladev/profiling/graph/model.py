@@ -130,7 +130,7 @@ class _Builder:
             data |= {"time": time.seconds, "runs": time.count}
         if cost is not None:
             total = cost.total
-            data |= {"turns": cost.turns, "flops": total.flops + total.transcendentals}
+            data |= {"iterations": cost.iterations, "flops": total.flops + total.transcendentals}
             data["bytes"] = total.bytes_accessed
         return {key: _shown(v) for key, v in data.items() if v not in ("", [], False, None)}
 

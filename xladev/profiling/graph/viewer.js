@@ -574,7 +574,7 @@ class Page {
       shape: node.shape, layout: node.layout, operation: node.op, type: node.type,
       source: node.source, device: node.device, kernel: node.fusion,
       constants: (node.given || []).filter(Boolean).join(", "), difference: node.mark,
-      turns: node.turns > 1 ? node.turns : "", flops: node.flops, bytes: node.bytes,
+      iterations: node.iterations > 1 ? node.iterations : "", flops: node.flops, bytes: node.bytes,
       time: node.runs ? `${microseconds(node.time)} in ${node.runs} run${node.runs > 1 ? "s" : ""}` : "",
     };
     const table = document.createElement("table");

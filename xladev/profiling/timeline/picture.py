@@ -98,7 +98,7 @@ def _rows(slices: Sequence[Slice]) -> Rows:
 
 
 def _depths(row: Sequence[Slice]) -> list[int]:
-    """How many slices each lies within."""
+    """How many slices each is within."""
     depths: list[int] = []
     ends: list[float] = []
     for each in row:

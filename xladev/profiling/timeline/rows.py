@@ -48,7 +48,7 @@ def row_of(event: TraceEvent) -> Row:
 
 
 def in_rows(events: Iterable[TraceEvent]) -> dict[Row, list[TraceEvent]]:
-    """The slices of each row, outer ones first; each lies within another one or beside it."""
+    """The slices of each row, outer ones first; each is within another one or beside it."""
     groups: dict[Row, list[TraceEvent]] = {}
     for event in events:
         groups.setdefault(row_of(event), []).append(event)

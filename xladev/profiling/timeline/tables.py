@@ -173,7 +173,7 @@ class _Filler:
 
 
 def _nest(row: Sequence[dict[str, Any]], first: int) -> None:
-    """Says of each slice of a row, outer ones first, what it lies in."""
+    """Says of each slice of a row, outer ones first, what it is in."""
     around: list[dict[str, Any]] = []
     for number, s in enumerate(row, first):
         while around and around[-1]["ts"] + around[-1]["dur"] <= s["ts"]:
@@ -186,7 +186,7 @@ def _nest(row: Sequence[dict[str, Any]], first: int) -> None:
 
 
 def _innermost(row: Sequence[Mapping[str, Any]], now: int) -> int | None:
-    """The slice of a row that begins last among those that a moment lies in."""
+    """The slice of a row that begins last among those that a moment is in."""
     low, high = 0, len(row)
     while low < high:
         middle = (low + high) // 2

@@ -57,7 +57,7 @@ class LaunchArguments:
             array.end(self.ending)
 
     def is_free(self, parameter: int) -> bool:
-        """True if results may be written where a reusable parameter lies; asked when it ended.
+        """True if results may be written where a reusable parameter is; asked when it ended.
 
         Until then another thread may have read the array without a copy.
         """

@@ -314,7 +314,7 @@ def _is_straight(steps: Sequence[Step]) -> bool:
 
 
 def _wants_empty_scratch(executable: Executable, steps: Sequence[Step]) -> bool:
-    """True if arrays of no bytes lie in a scratch that a launch does not have."""
+    """True if arrays of no bytes are in a scratch that a launch does not have."""
     if executable.signature.scratch_nbytes:
         return False
     return any(s.space is Space.SCRATCH for s in all_buffers(steps))

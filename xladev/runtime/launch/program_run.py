@@ -55,7 +55,7 @@ class SlotValue:
     """What a slot holds.
 
     Attributes:
-        memory: where it lies.
+        memory: where it is.
         owner: kept alive as long as the value; None for what the caller owns.
     """
 

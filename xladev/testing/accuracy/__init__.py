@@ -1,1 +1,1 @@
-"""How far functions of floats lie from the truth, in units in the last place."""
+"""How far functions of floats are from the truth, in units in the last place."""

@@ -1,4 +1,4 @@
-"""How far the functions of a platform lie from the truth, on a page.
+"""How far the functions of a platform are from the truth, on a page.
 
     python -m xladev.testing.accuracy [--platform cpu] [--functions tanh,power] [--stride N]
         [--pairs N] [--doubles N] [--record FILE] [--write PAGE]

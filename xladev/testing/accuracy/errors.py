@@ -32,7 +32,7 @@ F64 = FloatSpacing(53, -1022, 1024)
 
 
 def errors_in_ulps(got: Array, true: Array, form: FloatSpacing) -> Array:
-    """How far results lie from the truth.
+    """How far results are from the truth.
 
     Infinity counts as the power of two that it stands for, so that whoever rounds up the last
     finite numbers is not punished for it more than by their distance.
@@ -44,7 +44,7 @@ def errors_in_ulps(got: Array, true: Array, form: FloatSpacing) -> Array:
 
     Returns:
         Non-negative numbers in the wider type; `NEVER` where one is NaN and not the other, or the
-        result lies on the other side of zero, zero itself included.
+        result is on the other side of zero, zero itself included.
     """
     edge = np.ldexp(true.dtype.type(1), form.most)
     bounded = np.clip(true, -edge, edge)

@@ -1,6 +1,6 @@
 """The must-pass list: which cases a level asks for, and what identifies the suite.
 
-`must_pass.txt` lies among the files of the suite. Its first line is ``suite VERSION``; each other
+`must_pass.txt` is among the files of the suite. Its first line is ``suite VERSION``; each other
 line is the number of a level and the id of a case that it and all higher levels ask for.
 """
 

@@ -3,7 +3,7 @@
 The files are those that the plugin's distribution installed, by its RECORD. An installation from a
 working tree records none; there, and where a package came without a distribution, they are the
 files of the plugin's package. Left out is what an installer or Python writes: ``*.dist-info``,
-compiled ``*.pyc``, scripts. A library that lies elsewhere, such as a driver of the system, is none
+compiled ``*.pyc``, scripts. A library that is elsewhere, such as a driver of the system, is none
 of the plugin's files.
 """
 
@@ -58,7 +58,7 @@ def _recorded(distribution: Distribution) -> dict[str, Path]:
 
 
 def _packaged(package: str) -> dict[str, Path]:
-    """The files of a package or module, by name below the folder that it lies in."""
+    """The files of a package or module, by name below the folder that it is in."""
     spec = find_spec(package)
     if spec is None:
         return {}

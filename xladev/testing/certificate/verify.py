@@ -91,7 +91,7 @@ def _is_good(certificate: Certificate, case: str, level: int) -> bool:
 
 
 def _check_report(report: Path, certificate: Certificate) -> None:
-    """The report is needed by nobody, but one that lies beside the certificate must be its own."""
+    """The report is needed by nobody, but one that is beside the certificate must be its own."""
     if not report.is_file():
         return
     found = certificate.coverage

@@ -1,4 +1,4 @@
-"""Makes pytest's items of the suite's tables: one per case, with the same id wherever it lies."""
+"""Makes pytest's items of the suite's tables: one per case, with the same id wherever it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the suite's files lie, and whether a command line names them.
+"""Where the suite's files are, and whether a command line names them.
 
 Imported at the start of every pytest run of an environment with xladev: standard library only.
 """

@@ -96,7 +96,7 @@ def _same(a: Array, b: Array) -> bool:
 
 
 def _place(got: Array, want: Array, bad: Array) -> str:
-    """Where the wrong elements lie."""
+    """Where the wrong elements are."""
     if bad.ndim == 0 or bad.size < 2:
         return ""
     if bad.all():
@@ -128,7 +128,7 @@ def _along(bad: Array, axis: int) -> str:
 
 
 def _in_order(bad: Array) -> str:
-    """Whether the wrong elements are the end of the array as it lies in memory."""
+    """Whether the wrong elements are the end of the array as it is in memory."""
     wrong = np.flatnonzero(bad)
     if wrong[-1] != bad.size - 1 or len(wrong) != bad.size - wrong[0]:
         return ""

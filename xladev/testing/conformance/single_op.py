@@ -1,6 +1,6 @@
 """The list of single-opcode cases whose share on the device is a figure of the report.
 
-`single_op.txt` lies among the files of the suite. Its first line is ``single-op VERSION``; each
+`single_op.txt` is among the files of the suite. Its first line is ``single-op VERSION``; each
 other line is the id of a case of one opcode in one of the types that every accelerator has.
 """
 

@@ -10,7 +10,7 @@ from xladev.runtime.event import Event
 from xladev.runtime.stream import Stream
 from xladev.testing.conformance.probe import Probe, ended
 
-TURNS = 128
+ITERATIONS = 128
 _BUSY_NBYTES = 1 << 19
 LARGE_NBYTES = 1 << 22
 """Bytes of a copy that takes long; a check takes `Probe.at_most` of them."""
@@ -29,7 +29,7 @@ def hand_on(probe: Probe, one: Stream, other: Stream, event: Callable[[Stream], 
     Raises:
         CheckFailure: a byte was taken before it was given.
     """
-    nbytes, size = 2 * TURNS, probe.at_most(_BUSY_NBYTES)
+    nbytes, size = 2 * ITERATIONS, probe.at_most(_BUSY_NBYTES)
     held, busy = (probe.device.allocate_nbytes(n, "handed on") for n in (nbytes, size))
     memory, where = held.memory, busy.memory.slice(0, size)
     empty, zeros = np.zeros(nbytes, np.uint8), np.zeros(size, np.uint8)
@@ -38,23 +38,23 @@ def hand_on(probe: Probe, one: Stream, other: Stream, event: Callable[[Stream], 
         one.copy(memory.slice(0, nbytes), empty)
         one.copy(memory.slice(0, 1), sent)
         one.copy(memory.slice(1, 1), memory.slice(0, 1))
-        for turn in range(1, TURNS):
-            last, now = (one, other) if turn % 2 else (other, one)
+        for iteration in range(1, ITERATIONS):
+            last, now = (one, other) if iteration % 2 else (other, one)
             now.wait(event(last))
-            taken = memory.slice(2 * turn, 1)
-            now.copy(taken, memory.slice(2 * turn - 1, 1))
+            taken = memory.slice(2 * iteration, 1)
+            now.copy(taken, memory.slice(2 * iteration - 1, 1))
             now.copy(where, zeros)  # so long that a stream that does not wait is too early
-            now.copy(memory.slice(2 * turn + 1, 1), taken)
-        last = other if (TURNS - 1) % 2 else one
+            now.copy(memory.slice(2 * iteration + 1, 1), taken)
+        last = other if (ITERATIONS - 1) % 2 else one
         last.synchronize()
         one.copy(found, memory.slice(0, nbytes))
     if not (found == 7).all():
-        turn = int(np.argmin(found == 7)) // 2
-        probe.fail("a stream did not wait for the event of another", f"turn {turn} of {TURNS}")
+        late = f"iteration {int(np.argmin(found == 7)) // 2} of {ITERATIONS}"
+        probe.fail("a stream did not wait for the event of another", late)
 
 
 def pass_on(
-    probe: Probe, one: Stream, other: Stream, event: Callable[[Stream], Event], turns: int
+    probe: Probe, one: Stream, other: Stream, event: Callable[[Stream], Event], iterations: int
 ) -> None:
     """One stream writes for long, then the other one reads what it wrote last; so often.
 
@@ -62,7 +62,7 @@ def pass_on(
         probe: the check's.
         one, other: streams of one device; whoever calls ends them.
         event: what a stream waits for of the other.
-        turns: how often.
+        iterations: how often.
 
     Raises:
         CheckFailure: something was read before it was written.
@@ -71,7 +71,7 @@ def pass_on(
     held = probe.device.allocate_nbytes(size, "passed on")
     memory = held.memory.slice(0, size)
     zeros, sent, found = (np.full(size, n, np.uint8) for n in (0, 7, 0))
-    for turn in range(turns):
+    for iteration in range(iterations):
         found[:] = 0
         for _ in range(_COPIES):
             one.copy(memory, zeros)
@@ -81,4 +81,5 @@ def pass_on(
         one.wait(event(other))
         other.synchronize()
         right = bool((found == 7).all())
-        probe.require(right, "a stream did not wait for the event of another", f"turn {turn}")
+        late = f"iteration {iteration}"
+        probe.require(right, "a stream did not wait for the event of another", late)

@@ -25,7 +25,7 @@ class Anomaly:
 
     Attributes:
         instruction: which.
-        path: the computations that it ran in, outermost first, each with its turn, from 1.
+        path: the computations that it ran in, outermost first, each with its iteration, from 1.
         detail: what exactly.
         operands: what the operands were, a line each.
     """
@@ -153,7 +153,7 @@ class _Log:
     first: Anomaly | None = None
     count: int = 0
     path: list[tuple[HloComputation, int]] = field(default_factory=list[tuple[HloComputation, int]])
-    turns: dict[HloComputation, int] = field(default_factory=dict[HloComputation, int])
+    iterations: dict[HloComputation, int] = field(default_factory=dict[HloComputation, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +165,10 @@ class _WatchingEvaluator(HloEvaluator):
     log: _Log = field(default_factory=_Log)
 
     def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
-        """The value of a computation; counts its turns."""
-        turn = self.log.turns.get(computation, 0) + 1
-        self.log.turns[computation] = turn
-        self.log.path.append((computation, turn))
+        """The value of a computation; counts its iterations."""
+        iteration = self.log.iterations.get(computation, 0) + 1
+        self.log.iterations[computation] = iteration
+        self.log.path.append((computation, iteration))
         try:
             # zero-argument super() does not work in slotted dataclasses
             return HloEvaluator.call(self, computation, arguments)
@@ -206,12 +206,12 @@ def _described(operand: HloInstruction, value: Value) -> str:
 def first_anomaly(
     module: HloModule, arguments: Sequence[Value], kind: str
 ) -> tuple[Anomaly | None, int]:
-    """The first anomaly of a kind, and how many instructions, turn by turn, made one.
+    """The first anomaly of a kind, and how many instructions, iteration by iteration, made one.
 
     Args:
         module: run on the evaluator, on one device.
         arguments: one value per parameter.
-        kind: ``nan``, ``inf``, or ``bounds``: windows that do not lie inside of the array.
+        kind: ``nan``, ``inf``, or ``bounds``: windows that are not inside of the array.
 
     Raises:
         EvaluationError: an instruction has no value on the evaluator.

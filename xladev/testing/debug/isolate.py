@@ -191,7 +191,7 @@ def _judged(suspect: Suspect, record: Recorded) -> Culprit | None:
 def _inside(suspect: Suspect, case: Case) -> Iterator[Culprit]:
     """The instructions of a kernel or a loop that are wrong alone, in their order.
 
-    Those of a loop were right in their first turn, so that they are judged in their last one.
+    Those of a loop were right in their first iteration, so that they are judged in their last one.
     """
     module, arguments = case
     root = module.entry.root

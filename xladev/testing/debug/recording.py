@@ -1,4 +1,4 @@
-"""An evaluator that keeps the operands of each instruction, from its first and its last turn."""
+"""An evaluator that keeps the operands of each instruction, of its first and last iteration."""
 
 from __future__ import annotations
 

@@ -78,10 +78,10 @@ def _while(d: Draw) -> Node:
     return _loop_result(d, made, body, at)
 
 
-def _counts_to(d: Draw, state: Shape, at: int, turns: int) -> HloComputation:
+def _counts_to(d: Draw, state: Shape, at: int, iterations: int) -> HloComputation:
     def condition(b: HloBuilder) -> Node:
         i = b.op("get-tuple-element", b.parameter(state), index=at)
-        return b.op("compare", i, b.constant(turns, dt.S32), direction="LT")
+        return b.op("compare", i, b.constant(iterations, dt.S32), direction="LT")
 
     return d.computation(condition, "condition")
 

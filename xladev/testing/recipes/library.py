@@ -54,7 +54,7 @@ def _factors(d: Draw) -> HloInstruction:
 
 
 def _rng(d: Draw) -> HloInstruction:
-    """Whether all numbers lie where they should."""
+    """Whether all numbers are where they should."""
     kind = d.pick(("rng_uniform", "rng_normal"))
     dtype = d.dtype((*_WIDE_FLOATS, *_WIDE_INTEGERS) if kind == "rng_uniform" else _WIDE_FLOATS)
     dims = d.dims()

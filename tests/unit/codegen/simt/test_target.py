@@ -26,7 +26,7 @@ from xladev.testing.differential import compare_results, evaluated
 from xladev.testing.random_inputs import random_arguments
 
 
-def reduction(dims: str, kept: str, folded: str, opcode: str = "add", init: str = "0") -> str:
+def reduction(dims: str, kept: str, reduced: str, opcode: str = "add", init: str = "0") -> str:
     return f"""
 apply {{ x = f32[] parameter(0)
   y = f32[] parameter(1)
@@ -34,7 +34,7 @@ apply {{ x = f32[] parameter(0)
 ENTRY e {{
   x = f32[{dims}] parameter(0)
   z = f32[] constant({init})
-  ROOT s = f32[{kept}] reduce(x, z), dimensions={{{folded}}}, to_apply=apply
+  ROOT s = f32[{kept}] reduce(x, z), dimensions={{{reduced}}}, to_apply=apply
 }}"""
 
 
@@ -111,18 +111,18 @@ ENTRY e {{
     scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=add
 }}"""
 CASES = {
-    "row fold": {
+    "row reduction": {
         "parts of a sub-group": reduction("37,30", "37", "1"),
         "a sub-group": reduction("9,2048", "9", "1"),
         "a block": reduction("3,4100", "3", "1"),
         "blocks": reduction("270000", "", "0", "maximum", "-inf"),
     },
-    "column fold": {
+    "column reduction": {
         "few columns": reduction("90,10", "10", "0"),
         "columns in vectors": reduction("70,256", "256", "0"),
         "tall columns": reduction("40000,20", "20", "0"),
     },
-    "general fold": {"argmax": ARGMAX},
+    "general reduction": {"argmax": ARGMAX},
     "row program": {
         "part of a sub-group": softmax("9,33", "9"),
         "a row in registers": softmax("5,1000", "5"),
@@ -199,7 +199,7 @@ def test_scans_in_parts_in_any_order_of_blocks_and_subgroups(width, seed):
 
 def test_a_shuffle_across_subgroups_is_found(monkeypatch):
     """Sub-groups of 16 that shuffle as if they were 64."""
-    module = parse_module(CASES["row fold"]["a block"])
+    module = parse_module(CASES["row reduction"]["a block"])
     wrong = replace(TARGETS["16 wide"], machine=WAVES.machine)
     device = emulated(TARGETS["16 wide"])
     monkeypatch.setattr(targets, "emulated", lambda target: replace(device, machine=wrong.machine))

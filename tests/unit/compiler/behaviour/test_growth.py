@@ -20,7 +20,7 @@ MOST_GROWTH = 1.5
 
 
 def _loop(count: int) -> str:
-    """A loop with a state of many parts, most of which no turn changes."""
+    """A loop with a state of many parts, most of which no iteration changes."""
     parts = ", ".join(["f32[2]"] * count)
     elements = "\n".join(
         f"  g{n} = f32[2] get-tuple-element(p), index={n + 1}" for n in range(count)

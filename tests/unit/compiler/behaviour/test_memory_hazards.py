@@ -19,7 +19,7 @@ STATE = "(s32[], f32[4], f32[4])"
 LOOP = """
 cond {{ s = (s32[], f32[4], f32[4]) parameter(0)
   i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant({turns})
+  n = s32[] constant({iterations})
   ROOT lt = pred[] compare(i, n), direction=LT }}
 body {{ s = (s32[], f32[4], f32[4]) parameter(0)
   i = s32[] get-tuple-element(s), index=0
@@ -104,7 +104,7 @@ ENTRIES = {
 def test_loops(body: str, entry: str) -> None:
     lines, first, second = BODIES[body]
     before, after = ENTRIES[entry]
-    loop = LOOP.format(turns=4, body=lines, first=first, second=second)
+    loop = LOOP.format(iterations=4, body=lines, first=first, second=second)
     text = f"""HloModule m
 {loop}
 ENTRY e {{ x = f32[4] parameter(0)
@@ -140,7 +140,7 @@ obody { s = (s32[], f32[4], f32[4]) parameter(0)
   d = f32[4] subtract(w1, a)
   ROOT t = (s32[], f32[4], f32[4]) tuple(next, d, a) }
 """
-    loop = LOOP.format(turns=2, body="s0 = f32[4] add(a, b)", first="b", second="s0")
+    loop = LOOP.format(iterations=2, body="s0 = f32[4] add(a, b)", first="b", second="s0")
     verify(
         f"""HloModule m
 {loop}{outer}
@@ -352,7 +352,7 @@ def random_program(seed: int) -> str:
   c0 = f32[4] get-tuple-element(c), index=0
   c1 = f32[4] get-tuple-element(c), index=1
   {after}"""
-    loop = LOOP.format(turns=3, body=body, first=results[0], second=results[1])
+    loop = LOOP.format(iterations=3, body=body, first=results[0], second=results[1])
     lines, start = computed(["x", "y"], "r")
     last, kept = computed(["x", "y", "w1", "w2"], "z")
     alias = source.choice(("", f", {ALIASES}"))

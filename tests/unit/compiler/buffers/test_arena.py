@@ -69,7 +69,7 @@ def test_holes_on_both_sides_are_merged() -> None:
 
 
 def test_small_buffers_leave_room_for_large_ones() -> None:
-    """In order of time, the small ones lie where a large one was and is wanted again."""
+    """In order of time, the small ones are where a large one was and is wanted again."""
     large = [Lifetime(64 * 64, 0, 1), Lifetime(64 * 64, 0, 9), Lifetime(64 * 64, 3, 9)]
     small = Lifetime(64, 2, 9)
     assert place_by_time([*large, small])[1] > 129 * 64

@@ -63,14 +63,14 @@ X = np.linspace(-2, 3, 6 * 8, dtype=np.float32).reshape(6, 8)
 MOMENTS = """x = f32[6,8] parameter(0)
   z = f32[] constant(0)
   q = f32[6,8] multiply(x, x)
-  s = f32[KEPT] reduce(x, z), dimensions={FOLDED}, to_apply=add
-  t = f32[KEPT] reduce(q, z), dimensions={FOLDED}, to_apply=add
+  s = f32[KEPT] reduce(x, z), dimensions={REDUCED}, to_apply=add
+  t = f32[KEPT] reduce(q, z), dimensions={REDUCED}, to_apply=add
   ROOT r = (f32[KEPT], f32[KEPT]) tuple(s, t)"""
 
 
-@pytest.mark.parametrize(("kept", "folded"), [("6", "1"), ("8", "0"), ("", "0,1")])
-def test_reduces_of_one_array(kept: str, folded: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = module_of(MOMENTS.replace("KEPT", kept).replace("FOLDED", folded))
+@pytest.mark.parametrize(("kept", "reduced"), [("6", "1"), ("8", "0"), ("", "0,1")])
+def test_reduces_of_one_array(kept: str, reduced: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = module_of(MOMENTS.replace("KEPT", kept).replace("REDUCED", reduced))
     assert results(joined(module)) == [["reduce", "reduce"]]
     check(module, [X], monkeypatch)
 
@@ -118,8 +118,8 @@ def test_a_producer_read_elsewhere_than_at_its_index_stays_apart(
     check(module, [np.outer(X[0], X[1])], monkeypatch)
 
 
-def test_what_is_stored_goes_along_inner_folds_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folding the outer loop first would store down the columns."""
+def test_what_is_stored_goes_along_inner_reductions_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reducing the outer loop first would store down the columns."""
     module = module_of("""x = f32[6,8] parameter(0)
   z = f32[] constant(0)
   p = f32[6,8] exponential(x)
@@ -200,7 +200,7 @@ def test_control_dependencies_and_effects_count(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_joining_draws_no_effect_past_another() -> None:
-    """The second effect is an operand of the joined kernel, which would lie before the first."""
+    """The second effect is an operand of the joined kernel, which would be before the first."""
     effect = 'custom-call(y), custom_call_target="log", custom_call_has_side_effect=true'
     module = module_of(f"""x = f32[8] parameter(0)
   y = f32[8] parameter(1)
@@ -225,7 +225,7 @@ def test_results_and_instructions_are_bounded() -> None:
 
 
 def test_the_backend_has_a_say() -> None:
-    module = module_of(MOMENTS.replace("KEPT", "6").replace("FOLDED", "1"))
+    module = module_of(MOMENTS.replace("KEPT", "6").replace("REDUCED", "1"))
     asked: list[tuple[str, str]] = []
 
     def refuse(first: HloInstruction, second: HloInstruction) -> Support:
@@ -239,7 +239,7 @@ def test_the_backend_has_a_say() -> None:
 
 def test_the_cpu_joins_reduces_and_large_loops() -> None:
     compiler = CpuCompiler()
-    moments = Fusion(always).run(module_of(MOMENTS.replace("KEPT", "6").replace("FOLDED", "1")))
+    moments = Fusion(always).run(module_of(MOMENTS.replace("KEPT", "6").replace("REDUCED", "1")))
     first, second = (i for i in moments.entry.instructions if i.opcode in ("reduce", "fusion"))
     assert compiler.can_share_kernel(first, second)
     small = module_of("x = f32[8] parameter(0)\n ROOT a = f32[8] negate(x)").entry.root

@@ -1,4 +1,4 @@
-"""Which folds of rows become one kernel with what goes on with the rows."""
+"""Which reductions of rows become one kernel with what goes on with the rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_softmax_is_one_kernel() -> None:
     (kernel,) = fusions(rows(SOFTMAX))
     program = row_program(kernel["calls"])
     assert program is not None
-    assert [len(phase.folds) for phase in program.phases] == [1, 1]
+    assert [len(phase.reductions) for phase in program.phases] == [1, 1]
     assert [[i.opcode for i in phase.stores] for phase in program.phases] == [[], ["exponential"]]
     assert in_place_pairs(kernel["calls"]) == {(0, 0)}
 
@@ -80,7 +80,7 @@ def test_columns_are_left_alone() -> None:
     assert not fusions(rows(body))
 
 
-def test_a_fold_without_more_is_left_to_other_fusions() -> None:
+def test_a_reduction_without_more_is_left_to_other_fusions() -> None:
     body = """ENTRY e { x = f32[6,64] parameter(0)
   zero = f32[] constant(0)
   y = f32[6,64] multiply(x, x)

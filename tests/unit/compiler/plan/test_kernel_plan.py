@@ -67,14 +67,14 @@ def test_a_loop_counter_is_updated_in_place() -> None:
 
 
 def test_old_state_is_kept_while_it_is_read() -> None:
-    turn = """sorted = f32[4] sort(x), dimensions={0}, to_apply=gt
+    iteration = """sorted = f32[4] sort(x), dimensions={0}, to_apply=gt
   reversed = f32[4] reverse(x), dimensions={0}
   y = f32[4] add(sorted, reversed)"""
     greater = """gt { p = f32[] parameter(0)
   q = f32[] parameter(1)
   ROOT c = pred[] compare(p, q), direction=GT }
 """
-    check(greater + counted("f32[4]", turn, 3) + around("f32[4]"), X)
+    check(greater + counted("f32[4]", iteration, 3) + around("f32[4]"), X)
 
 
 def test_results_may_repeat_and_pass_parameters_on() -> None:
@@ -169,10 +169,10 @@ ENTRY e { x = f32[4] parameter(0)
 
 
 def test_an_update_in_a_loop_copies_nothing() -> None:
-    turn = """f = f32[] convert(i)
+    iteration = """f = f32[] convert(i)
   u = f32[1] reshape(f)
   y = f32[64] dynamic-update-slice(x, u, i)"""
-    text = counted("f32[64]", turn, 64) + around("f32[64]")
+    text = counted("f32[64]", iteration, 64) + around("f32[64]")
     check(text, np.zeros(64, np.float32))
     (loop,) = [s for s in plan_of(text).steps if isinstance(s, Loop)]
     assert all(isinstance(s, RunKernel) for s in loop.body)

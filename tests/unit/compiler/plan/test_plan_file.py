@@ -61,7 +61,7 @@ def found(steps: list[Any], kind: str) -> Any:
 
 
 def put(kind: str, *path: int, value: Any) -> Change:
-    """Replaces what lies at a path within the first step of a kind."""
+    """Replaces what is at a path within the first step of a kind."""
 
     def change(described: dict[str, Any]) -> None:
         at = found(described["steps"], kind)

@@ -78,7 +78,7 @@ def test_places_make_waits_wherever_streams_are() -> None:
     assert inner.waits == ((), (-1,))
     (inner,) = placed((parallel,), together, SHARES)
     assert isinstance(inner, Parallel)
-    assert inner.waits == ((), (0,)), "what the second one writes lies where the first one reads"
+    assert inner.waits == ((), (0,)), "what the second one writes is where the first one reads"
     assert inner.joins == (1,)
 
 

@@ -246,7 +246,7 @@ def test_live_bytes_are_what_the_arena_needs(seed: int) -> None:
 
 def test_a_loop_counts_with_what_lives_inside() -> None:
     """The large value is made after the loop, whose body needs much itself."""
-    turn = """big = f32[4096] concatenate(x, x, x, x), dimensions={0}
+    iteration = """big = f32[4096] concatenate(x, x, x, x), dimensions={0}
   reversed = f32[4096] reverse(big), dimensions={0}
   y = f32[1024] slice(reversed), slice={[0:1024]}"""
     module = entry(
@@ -260,7 +260,7 @@ def test_a_loop_counts_with_what_lives_inside() -> None:
   sr = f32[] reduce(r, z), dimensions={0}, to_apply=add
   sp = f32[] reduce(large, z), dimensions={0}, to_apply=add
   ROOT s = f32[] add(sr, sp)""",
-        ADD + counted("f32[1024]", turn, 3),
+        ADD + counted("f32[1024]", iteration, 3),
     )
     order = names(Schedule().run(module))
     assert (order.index("w") < order.index("large")) or (order.index("sp") < order.index("w"))

@@ -13,7 +13,7 @@ _INDEX_TYPES = (np.int32, np.int64, np.uint32, np.uint8, np.int8, np.uint64)
 
 @dataclass(frozen=True)
 class IndexProgram:
-    """An array, index vectors, and how windows lie in both."""
+    """An array, index vectors, and how windows are laid out in both."""
 
     dims: tuple[int, ...]
     indices: np.ndarray

@@ -1,9 +1,9 @@
-"""reduce, reduce-window and map: any reducer, against folds written out."""
+"""reduce, reduce-window and map: any reducer, against reducers written out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce as fold
+from functools import reduce
 from typing import Any
 
 import ml_dtypes
@@ -64,7 +64,7 @@ def test_sums_over_any_dimensions(axes: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(got, x.sum(axis=axes) + 1 if axes else x + 1)
 
 
-FOLDS: dict[str, Callable[[Any, Any], Any]] = {
+REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b,
     "multiply": lambda a, b: a * b,
     "maximum": np.maximum,
@@ -72,14 +72,14 @@ FOLDS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("opcode", FOLDS)
+@pytest.mark.parametrize("opcode", REDUCTIONS)
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16", "bf16", "s8", "u16", "s32", "u64", "s4"])
 def test_single_opcodes(opcode: str, kind: str) -> None:
     element_type = dt.by_name(kind)
     x = np.array([[3, 1, 2], [2, 5, 1]]).astype(element_type.np)
     init = np.array(1, element_type.np)
     got = run("reduce", x, init, dimensions=(1,), to_apply=scalar_computation(opcode, element_type))
-    want = [fold(FOLDS[opcode], row, 1) for row in x.astype(np.int64)]
+    want = [reduce(REDUCTIONS[opcode], row, 1) for row in x.astype(np.int64)]
     assert got.dtype == element_type.np
     np.testing.assert_array_equal(got, np.array(want).astype(element_type.np))
 
@@ -118,10 +118,10 @@ def test_the_last_value_wins_and_init_is_on_the_left(count: int) -> None:
     assert got.tolist() == (x[-1].tolist() if count else [-1, -1])
 
 
-def test_other_reducers_fold_in_row_major_order() -> None:
+def test_other_reducers_go_in_row_major_order() -> None:
     x = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     got = run("reduce", x, np.float32(8), dimensions=(0, 2), to_apply=halve_and_add())
-    want = [fold(lambda a, v: a / 2 + v, x[:, i].reshape(-1).tolist(), 8.0) for i in range(3)]
+    want = [reduce(lambda a, v: a / 2 + v, x[:, i].reshape(-1).tolist(), 8.0) for i in range(3)]
     np.testing.assert_array_equal(got, want)
 
 
@@ -227,7 +227,7 @@ def test_random_windows_are_what_loops_give(turn: int, seed: int) -> None:
     np.testing.assert_array_equal(got, want)
 
 
-def test_reversed_windows_fold_the_other_way() -> None:
+def test_reversed_windows_go_the_other_way() -> None:
     win = (WindowDim(3, reversal=True),)
     x = np.arange(5, dtype=np.float32)
     got = run("reduce-window", x, np.float32(0), window=win, to_apply=returns_second())

@@ -67,7 +67,7 @@ OPERATIONS: dict[str, tuple[str, Callable[[Path], object]]] = {
         PAGES,
         lambda folder: _tell(DumpedFile(folder, "m", "x", GROUP)),
     ),
-    "shipped procedures are read": (
+    "shipped microkernels are read": (
         "pathlib.Path.read_bytes", lambda folder: _read.__wrapped__(folder / "old", "level")
     ),
     "a library is loaded": (

@@ -150,7 +150,7 @@ def test_reduced_forms(letter: str, seed: int) -> None:
 
 
 def assert_tridiagonal(a: Any, packed: Any, diagonal: Any, off: Any, taus: Any, uplo: str) -> None:
-    """``q t q* = a``; where reflectors lie above the diagonal, that t has a's eigenvalues."""
+    """``q t q* = a``; where reflectors are above the diagonal, that t has a's eigenvalues."""
     n = a.shape[-1]
     t = np.zeros(a.shape, np.float64)
     t[..., range(n), range(n)] = diagonal

@@ -21,7 +21,7 @@ def loop_of(text: str) -> KnownLoop:
 
 
 def simulated(first: int, step: int, limit: int, direction: str, bits: int) -> int | None:
-    """Turns of a signed counter that wraps; None if it wraps or goes on for long."""
+    """Iterations of a signed counter that wraps; None if it wraps or goes on for long."""
     least, count, value = -(1 << bits - 1), 0, first
     goes_on = {
         "LT": int.__lt__, "LE": int.__le__, "GT": int.__gt__, "GE": int.__ge__, "NE": int.__ne__,

@@ -36,7 +36,7 @@ _P = Value("%p", PTR)
 
 
 def bytecode_with(write: Write) -> BytecodeCode:
-    """A kernel of a pointer, which lies in register `BASE`, as bytecode."""
+    """A kernel of a pointer, which is in register `BASE`, as bytecode."""
     module = ModuleBuilder("m")
     b = module.function("kernel", VOID, [Parameter(PTR, "p")])
     b.keep()

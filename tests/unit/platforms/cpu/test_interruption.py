@@ -23,7 +23,7 @@ b { s = (s64[], f32[]) parameter(0)  i = s64[] get-tuple-element(s), index=0
   x = f32[] get-tuple-element(s), index=1  one = s64[] constant(1)  j = s64[] add(i, one)
   y = f32[] sine(x)  ROOT t = (s64[], f32[]) tuple(j, y) }
 c { s = (s64[], f32[]) parameter(0)  i = s64[] get-tuple-element(s), index=0
-  n = s64[] constant(TURNS)  ROOT r = pred[] compare(i, n), direction=LT }
+  n = s64[] constant(ITERATIONS)  ROOT r = pred[] compare(i, n), direction=LT }
 loop { x = f32[] parameter(0)  z = s64[] constant(0)  t = (s64[], f32[]) tuple(z, x)
   w = (s64[], f32[]) while(t), condition=c, body=b  ROOT r = f32[] get-tuple-element(w), index=1 }
 """
@@ -43,11 +43,11 @@ ENTRY e { x = f32[] parameter(0)  z = f32[] constant(0)  p = pred[] compare(x, z
   ROOT r = f32[] conditional(p, x, x), true_computation=loop, false_computation=other }"""
 
 
-def text(entry: str, turns: int = ENDLESS) -> str:
-    return f"HloModule m\n{COUNT.replace('TURNS', str(turns))}{entry}"
+def text(entry: str, iterations: int = ENDLESS) -> str:
+    return f"HloModule m\n{COUNT.replace('ITERATIONS', str(iterations))}{entry}"
 
 
-def _many_steps(turns: int) -> str:
+def _many_steps(iterations: int) -> str:
     """Loops among so many steps that the entry has parts."""
     lines = ["ENTRY e { x = f32[] parameter(0)", "  v0 = f32[300] broadcast(x), dimensions={}"]
     lines += [f"  v{i + 1} = f32[300] sort(v{i}), dimensions={{0}}, to_apply=lt" for i in range(70)]
@@ -55,7 +55,7 @@ def _many_steps(turns: int) -> str:
     lines += ["  ROOT r = f32[] call(z), to_apply=loop }"]
     less = "lt { a = f32[] parameter(0)  b = f32[] parameter(1)\n"
     less += "  ROOT r = pred[] compare(a, b), direction=LT }\n"
-    return text(less + "\n".join(lines), turns)
+    return text(less + "\n".join(lines), iterations)
 
 
 PROGRAMS = {

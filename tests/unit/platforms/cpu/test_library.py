@@ -20,7 +20,7 @@ from xladev.platforms.cpu.payload import CpuPayload, MicrokernelCode
 
 @pytest.fixture(autouse=True)
 def nothing_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever lies beside the sources."""
+    """Whatever is beside the sources."""
     monkeypatch.setattr(library_module, "shipped_microkernels", lambda *_: {})
 
 
@@ -46,7 +46,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-PROCEDURES = 3
+MICROKERNELS = 3
 """Of a product: one for its table of rows, two for blocks of whole tiles and of what is left."""
 COLUMNS = 41
 """No multiple of a tile's, however wide the machine's vectors are."""
@@ -73,13 +73,13 @@ def test_products_of_all_sizes_share_one(library: Library, compiled: list[str]) 
     for rows in (50, 64, 33):
         assert CpuPayload.from_bytes(check(rows)).microkernels == first
     microkernels = [name for name in compiled if name != "bytecode"]
-    assert microkernels == [p.symbol for p in first] and len(first) == PROCEDURES
+    assert microkernels == [p.symbol for p in first] and len(first) == MICROKERNELS
 
 
 def test_levels_of_optimization_have_their_own(library: Library, compiled: list[str]) -> None:
     check(48)
     check(48, CompileOptions(optimization_level=0))
-    assert len(compiled) == 2 * PROCEDURES
+    assert len(compiled) == 2 * MICROKERNELS
 
 
 def test_the_next_process_reads_them(
@@ -91,7 +91,7 @@ def test_the_next_process_reads_them(
         monkeypatch.setattr(compiler, "LIBRARY", fresh)
         monkeypatch.setattr(loaded_code, "LIBRARY", fresh)
         check(rows)
-    assert len(compiled) == PROCEDURES
+    assert len(compiled) == MICROKERNELS
 
 
 def test_an_entry_that_is_damaged_is_compiled_again(
@@ -105,7 +105,7 @@ def test_an_entry_that_is_damaged_is_compiled_again(
         check(rows)
         for path in (tmp_path / "cache").glob("*.entry"):
             path.write_bytes(path.read_bytes()[:-3] + b"bad")
-    assert len(compiled) == 2 * PROCEDURES
+    assert len(compiled) == 2 * MICROKERNELS
 
 
 def test_a_full_disk_changes_nothing(

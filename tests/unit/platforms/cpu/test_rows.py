@@ -24,11 +24,11 @@ PROGRAMS = {
     "softmax": """ENTRY e {{ x = {t}[{full}] parameter(0)
   low = {t}[] constant(-inf)
   zero = {t}[] constant(0)
-  m = {t}[{kept}] reduce(x, low), dimensions={{{folded}}}, to_apply=max
+  m = {t}[{kept}] reduce(x, low), dimensions={{{reduced}}}, to_apply=max
   mb = {t}[{full}] broadcast(m), dimensions={{{outer}}}
   d = {t}[{full}] subtract(x, mb)
   e = {t}[{full}] exponential(d)
-  s = {t}[{kept}] reduce(e, zero), dimensions={{{folded}}}, to_apply=add
+  s = {t}[{kept}] reduce(e, zero), dimensions={{{reduced}}}, to_apply=add
   sb = {t}[{full}] broadcast(s), dimensions={{{outer}}}
   ROOT r = {t}[{full}] divide(e, sb) }}""",
     "normalised": """ENTRY e {{ x = {t}[{full}] parameter(0)
@@ -36,13 +36,13 @@ PROGRAMS = {
   zero = {t}[] constant(0)
   n = {t}[] constant({count})
   tiny = {t}[] constant(0.001)
-  s = {t}[{kept}] reduce(x, zero), dimensions={{{folded}}}, to_apply=add
+  s = {t}[{kept}] reduce(x, zero), dimensions={{{reduced}}}, to_apply=add
   nb = {t}[{kept}] broadcast(n), dimensions={{}}
   mean = {t}[{kept}] divide(s, nb)
   mb = {t}[{full}] broadcast(mean), dimensions={{{outer}}}
   d = {t}[{full}] subtract(x, mb)
   q = {t}[{full}] multiply(d, d)
-  qs = {t}[{kept}] reduce(q, zero), dimensions={{{folded}}}, to_apply=add
+  qs = {t}[{kept}] reduce(q, zero), dimensions={{{reduced}}}, to_apply=add
   var = {t}[{kept}] divide(qs, nb)
   tb = {t}[{kept}] broadcast(tiny), dimensions={{}}
   safe = {t}[{kept}] add(var, tb)
@@ -54,11 +54,11 @@ PROGRAMS = {
     "log of a sum": """ENTRY e {{ x = {t}[{full}] parameter(0)
   low = {t}[] constant(-inf)
   zero = {t}[] constant(0)
-  m = {t}[{kept}] reduce(x, low), dimensions={{{folded}}}, to_apply=max
+  m = {t}[{kept}] reduce(x, low), dimensions={{{reduced}}}, to_apply=max
   mb = {t}[{full}] broadcast(m), dimensions={{{outer}}}
   d = {t}[{full}] subtract(x, mb)
   e = {t}[{full}] exponential(d)
-  s = {t}[{kept}] reduce(e, zero), dimensions={{{folded}}}, to_apply=add
+  s = {t}[{kept}] reduce(e, zero), dimensions={{{reduced}}}, to_apply=add
   l = {t}[{kept}] log(s)
   ROOT r = {t}[{kept}] add(l, m) }}""",
 }
@@ -68,7 +68,7 @@ SHAPES = [((5, 64), 1), ((3, 67), 1), ((2, 3, 100), 2), ((4, 3, 40), 1), ((1, 9,
 def text(name: str, dims: tuple[int, ...], kept: int, dtype: str) -> str:
     words = {
         "full": dims, "kept": dims[:kept], "last": dims[-1:], "outer": range(kept),
-        "folded": range(kept, len(dims)), "inner": (len(dims) - 1,),
+        "reduced": range(kept, len(dims)), "inner": (len(dims) - 1,),
     }  # fmt: skip
     joined = {key: ",".join(map(str, numbers)) for key, numbers in words.items()}
     count = int(np.prod(dims[kept:]))

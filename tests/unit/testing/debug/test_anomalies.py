@@ -27,7 +27,7 @@ def test_a_nan_is_found_in_its_turn_of_the_loop() -> None:
     first, count = first_anomaly(module, [np.array([9, 8, 5, 3.5], np.float32)], "nan")
     assert first is not None
     assert first.instruction.opcode == "sqrt"
-    assert [(c.name, turn) for c, turn in first.path] == [("e", 1), ("body", 4)]
+    assert [(c.name, iteration) for c, iteration in first.path] == [("e", 1), ("body", 4)]
     assert first.detail == "1 of 4 elements are NaN, first at [3]"
     assert first.operands == ("y: f32[4] from -0.5 to 5",)
     assert count == 2

@@ -98,7 +98,7 @@ def _power(b: FunctionBuilder, args: _Args) -> Pair:
     turn = b.fma(real, angle, b.fmul(imag, log_h))
     shrinking = b.fneg(b.fmul(imag, angle))
     grown = times_circle(b, shrinking, turn)
-    # one factor may leave the range where the product lies within it
+    # one factor may leave the range where the product is within it
     far = b.or_(b.fcmp("ogt", b.fabs(shrinking), _FAR), b.fcmp("oeq", radius, 0.0))
     far = b.or_(far, b.fcmp("oeq", radius, float("inf")))
     whole = times_circle(b, b.fma(real, log_h, shrinking), turn)

@@ -1,7 +1,7 @@
 """Bounds checks: the accesses of a neutral thread function, each tied to the array it belongs to.
 
 The text is rewritten, not the emitters: what a GPU runs is what is checked. An access that does not
-lie within its array is recorded as a fault, and goes to a sink instead.
+are within its array is recorded as a fault, and goes to a sink instead.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Where the thread function waits (`primitives.barrier`, `shuffle_xor`) the rewritten one suspends.
 The scheduler runs each sub-group to its next barrier, exchanging what its threads shuffle, and then
-all on. Threads that do not come to the same place are a fault: see `DIVERGENCE`.
+all on. Threads that do not come to the same position are a fault: see `DIVERGENCE`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from xladev.codegen.simt.primitives import MOST_OFFERED, THREAD
 START = "xd.thread.start"
 CONTEXT_NBYTES = 512
 OFFERS_OFFSET = 192
-"""Where in a thread's context lies what it offers its sub-group, for one of two turns."""
+"""Where in a thread's context is what it offers its sub-group, for one of two turns."""
 OFFERS_NBYTES = 4 * MOST_OFFERED
 """Of one turn."""
 DIVERGENCE = {

@@ -193,7 +193,7 @@ class HostKernel:
         Args:
             grid, block: as in a launch; only x may be more than 1.
             addresses: of the arrays.
-            order: (step, first): turn t runs block (t * step + first) modulo their count.
+            order: (step, first): iteration t runs block (t * step + first) modulo their count.
             subgroup_order: likewise, of the sub-groups of each block; shifted by one after each
                 barrier.
         """

@@ -9,8 +9,8 @@ two i32 slots for exchanges, the addresses of shared memory (`host_blocks`) and 
 (`races`); a sink of 128 bytes at 64; from 192 on what threads offer each other.
 
 The entry is ``void entry(ptr arrays, ptr launch, ptr fault)``: addresses of the arrays; six i32
-(grid and block, x y z) and four i64: turn t runs block (t * first + second) modulo their count, and
-the other two order sub-groups likewise; the fault record, see `FAULT_FIELDS`.
+(grid and block, x y z) and four i64: iteration t runs block (t * first + second) modulo their
+count, and the other two order sub-groups likewise; the fault record, see `FAULT_FIELDS`.
 """
 
 from __future__ import annotations
@@ -230,8 +230,8 @@ def _each_thread(
     """Numbers of all threads of a block, one sub-group after the other in their order."""
     bits = subgroup.bit_length() - 1
     count = b.lshr(b.add(threads, subgroup - 1), bits)
-    with b.loop(0, count) as turn:
-        first = b.shl(b.urem(b.add(b.mul(turn, order[0]), order[1]), count), bits)
+    with b.loop(0, count) as iteration:
+        first = b.shl(b.urem(b.add(b.mul(iteration, order[0]), order[1]), count), bits)
         with b.loop(first, b.intrinsic("umin", b.add(first, subgroup), threads)) as tid:
             yield tid
 
@@ -255,8 +255,8 @@ def _each_block(b: FunctionBuilder, body: Callable[[Value, Value], None]) -> Non
     launch = b.arguments[1]
     blocks, threads = _field_of(b, launch, 0), _field_of(b, launch, 12)
     step, first = (b.load(I64, b.byte_address(launch, at)) for at in (24, 32))
-    with b.loop(0, blocks) as turn:
-        body(b.urem(b.add(b.mul(turn, step), first), blocks), threads)
+    with b.loop(0, blocks) as iteration:
+        body(b.urem(b.add(b.mul(iteration, step), first), blocks), threads)
 
 
 def _set_context(b: FunctionBuilder, context: Value, tid: Value, block: Value) -> None:

@@ -1,1 +1,1 @@
-"""Kinds of kernels that are no folds: loops, moves, scatters, sorts, products, attention."""
+"""Kinds of kernels that are no reductions: loops, moves, scatters, sorts, products, attention."""

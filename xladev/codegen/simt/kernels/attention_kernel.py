@@ -1,6 +1,6 @@
 """Attention in one kernel: a block looks at some queries, key by key, and keeps no scores.
 
-Each sub-group has a few queries, each of its threads one key of a tile, which lies in shared
+Each sub-group has a few queries, each of its threads one key of a tile, which is in shared
 memory with its values. A running maximum and sum make the softmax (Milakov and Gimelshein, 2018):
 when the maximum rises, what was summed is scaled down. Products are f32 by fused multiply-adds, and
 weights stay f32, also where HLO rounds them to the type of the values before the second product.
@@ -118,8 +118,8 @@ class _Thread:
         b = self.b
         with b.loop(self.tid, count * width, self.threads) as n, self.e.scope():
             row, column = b.udiv(n, width), b.urem(n, width)
-            place = b.add(b.mul(row, pitch), column)
-            b.store(element(row, column), b.element_address(tile, place, FLOAT))
+            position = b.add(b.mul(row, pitch), column)
+            b.store(element(row, column), b.element_address(tile, position, FLOAT))
 
     def _fill_queries(self) -> None:
         a, b = self.a, self.b
@@ -174,8 +174,8 @@ class _Thread:
             highest.append(top)
             sums.append(b.fma(total[r], factor, weight))
             scaled += [b.fmul(x, factor) for x in self._row(held[2 * self.rows :], r)]
-            place = b.add(b.mul(self._own_row(r), self.keys), self.lane)
-            b.store(weight, b.element_address(self.weight_tile, place, FLOAT))
+            position = b.add(b.mul(self._own_row(r), self.keys), self.lane)
+            b.store(weight, b.element_address(self.weight_tile, position, FLOAT))
         barrier(b)
         return [*highest, *sums, *self._weighted(scaled)]
 
@@ -226,8 +226,8 @@ class _Thread:
             return column
         return self.b.intrinsic("umin", column, self.a.width - 1)
 
-    def _load(self, tile: Value, place: Value) -> Value:
-        return self.b.load(FLOAT, self.b.element_address(tile, place, FLOAT))
+    def _load(self, tile: Value, position: Value) -> Value:
+        return self.b.load(FLOAT, self.b.element_address(tile, position, FLOAT))
 
     def _exp(self, x: Value) -> Value:
         return real_of(emit_elementwise(self.b, "exponential", (dt.F32,), dt.F32, (x,)), "exp")

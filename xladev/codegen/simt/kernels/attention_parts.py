@@ -1,4 +1,4 @@
-"""What both kernels of attention do alike: where elements lie, scores, what sums divide."""
+"""What both kernels of attention do alike: where elements are, scores, what sums divide."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def score_of(
     at_hand: dict[HloInstruction, tuple[Element, ...]],
     a: Attention,
     product: Value,
-    place: Index,
+    position: Index,
 ) -> Value:
     """What the softmax is of, from the product of a query and a key.
 
@@ -41,12 +41,12 @@ def score_of(
         at_hand: gets the product.
         a: the attention.
         product: the sum, in f32.
-        place: along the batch, queries and keys.
+        position: along the batch, queries and keys.
     """
     at_hand[a.product] = (round_to(e.b, product, a.product.shape.element_type),)
     sizes = (*a.batch, a.rows, a.columns)
     index = tuple(
-        e.at.linear([place[n] for n in axes], [sizes[n] for n in axes]) for axes in a.score_axes
+        e.at.linear([position[n] for n in axes], [sizes[n] for n in axes]) for axes in a.score_axes
     )
     with e.scope():
         return real_of(e.element(a.scores, index), "a score")

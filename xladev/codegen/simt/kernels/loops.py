@@ -185,7 +185,7 @@ def _halved(lanes: int) -> Sequence[int]:
 
 
 def _is_one_by_one(root: HloInstruction) -> bool:
-    """Whether a result is folded from elements that are no vectors; windows of channels are."""
+    """Whether a result is reduced from elements that are no vectors; windows of channels are."""
     return root.opcode == "reduce" or (root.opcode in _VARIADIC and len(root.operands) != 2)
 
 

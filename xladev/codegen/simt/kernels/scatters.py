@@ -15,7 +15,7 @@ from math import prod
 
 from xladev.codegen.elemental.choose import choose_many
 from xladev.codegen.elemental.computation import Elements, emit_computation
-from xladev.codegen.elemental.reduction import fold_loop
+from xladev.codegen.elemental.reduction import reduction_loop
 from xladev.codegen.elemental.scatter_index import (
     batch_sizes,
     fixed_batch,
@@ -144,7 +144,7 @@ def _each_location(t: ThreadBuild) -> LaunchDimensions:
             return choose_many(e, hit, combined, lambda: held)
 
         initial = tuple(e.element(o, at) for o in i.operands[:count])
-        after = initial if 0 in extents else fold_loop(e, extents, initial, step)
+        after = initial if 0 in extents else reduction_loop(e, extents, initial, step)
         for result, element in zip(t.results, after, strict=True):
             result.store(t.b, at, element)
 

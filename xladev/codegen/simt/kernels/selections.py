@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from xladev.codegen.elemental.choose import choose_many
 from xladev.codegen.elemental.computation import Elements, emit_computation
-from xladev.codegen.elemental.reduction import fold_loop
+from xladev.codegen.elemental.reduction import reduction_loop
 from xladev.codegen.elemental.selection import selected
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
@@ -40,7 +40,7 @@ def _each_location(t: ThreadBuild) -> LaunchDimensions:
             return choose_many(e, covers, lambda: _taken(t, i, at, window, held), lambda: held)
 
         initial = (e.element(init, ()),)
-        (total,) = fold_loop(e, extents, initial, step) if source.shape.size else initial
+        (total,) = reduction_loop(e, extents, initial, step) if source.shape.size else initial
         t.results[0].store(t.b, at, total)
 
     return each_thread(t, t.results[0].shape.size, one)

@@ -54,7 +54,7 @@ class RowSort:
 
     @property
     def axis(self) -> int:
-        """The dimension along which rows lie."""
+        """The dimension along which rows are."""
         (axis,) = self.sort["dimensions"]
         return int(axis)
 
@@ -132,7 +132,7 @@ def _shared_nbytes(rows: RowSort) -> int:
 
 
 def _place_of(t: ThreadBuild, rows: RowSort, left: int) -> tuple[IrArray, ...]:
-    """Where elements lie when so many launches are left: the last one writes the results."""
+    """Where elements are when so many launches are left: the last one writes the results."""
     if left % 2 == 0:
         return t.results
     bases = [t.b.byte_address(t.scratch, n) for n in rows.offsets[:-1]]

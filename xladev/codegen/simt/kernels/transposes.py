@@ -1,7 +1,7 @@
 """Transposes in tiles: read along the operand's rows, written along the result's.
 
 A block reads 64 x 64 or 32 x 32 elements into shared memory, whose rows are four bytes longer so
-that columns lie in different banks, waits, and writes them in the other order. Each thread has
+that columns are in different banks, waits, and writes them in the other order. Each thread has
 neighbours on both sides, as many as fill 16 bytes where rows are whole numbers of them. What
 computes the operand's elements is fused in, and so is what is computed from the result's, element
 by element.
@@ -43,7 +43,7 @@ LEAST_BLOCKS = 264
 MOST_TILES = 4
 """Arrays that are transposed by one kernel; of others, elements are read one by one."""
 _BANKS = 32
-"""Words of shared memory that are read at once, unless two lie in one bank."""
+"""Words of shared memory that are read at once, unless two are in one bank."""
 LEAST = 16
 """Elements of either dimension below which tiles are mostly empty."""
 

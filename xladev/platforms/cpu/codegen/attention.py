@@ -1,4 +1,4 @@
-"""Attention, some queries at a time: their scores stay in the cache, and never lie in memory.
+"""Attention, some queries at a time: their scores stay in the cache, and never are in memory.
 
 A block's scores are a product into the kernel's own memory; there they are scaled, masked and made
 exponentials, which are multiplied by the values into the result. All of it is done by microkernels
@@ -71,7 +71,7 @@ class OperandReading(Enum):
     """How the right operand of a product is read."""
 
     STREAMED = 0
-    """As it lies in memory."""
+    """As it is in memory."""
     PACKED = 1
     """From panels that are packed once."""
     BY_BLOCK = 2
@@ -118,7 +118,7 @@ def attention_refusal(found: Attention) -> str:
     if others:
         return f"it has {' and '.join(sorted(t.name for t in others))}, the kernel f32 alone"
     if found.values.result[2] != 1:
-        return "neighbouring columns of its result lie apart in memory"
+        return "neighbouring columns of its result are not contiguous in memory"
     if found.rows < LEAST_ROWS or found.columns < LEAST_KEYS or found.width < LEAST_WIDTH:
         sizes = f"{found.rows} queries, {found.columns} keys and values of {found.width}"
         return f"{sizes} are too few to be faster in one kernel"
@@ -196,7 +196,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Right:
-    """The right operand of a product: its first element, and where it lies packed."""
+    """The right operand of a product: its first element, and where it is packed."""
 
     side: Side
     first: Value

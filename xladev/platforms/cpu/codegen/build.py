@@ -159,9 +159,9 @@ class KernelBuild:
         dims = array.shape.dims
         steps = {tile.crossed: tile.crossed_size, tile.inner: tile.inner_size}
 
-        def tile_at(places: Index) -> None:
+        def tile_at(positions: Index) -> None:
             starts = {d: self.e.at.mul(x, steps.get(d, 1))
-                      for d, x in zip(order, places, strict=True)}  # fmt: skip
+                      for d, x in zip(order, positions, strict=True)}  # fmt: skip
             self._in_tile(starts, steps, dims, body)
 
         self.split_nest([-(-dims[d] // steps.get(d, 1)) for d in order], tile_at)

@@ -109,7 +109,7 @@ def _product_choice(spec: KernelSpec, target: TargetTraits) -> Choice | None:
 
 
 def _keeping_panels(tactics: Sequence[Tactic]) -> tuple[Tactic, ...]:
-    """Those that read panels that lie packed: of as many columns as there are by default."""
+    """Those that read panels that are packed: of as many columns as there are by default."""
     return tuple(t for t in tactics if not t.in_tiles and (t.tile is None or t.tile[1] == VECTORS))
 
 
@@ -170,13 +170,13 @@ def _dot_tactics(i: HloInstruction, plan: DotPlan, target: TargetTraits) -> tupl
 
 
 def _streams(i: HloInstruction, tactic: Tactic, kind: ProductKind) -> bool:
-    """Whether columns are read as they lie in memory where a tactic wants that or does not."""
+    """Whether columns are read as they are in memory where a tactic wants that or does not."""
     plan = dot_plan(i, tactic)
     return plan is not None and plan.is_streamed(kind)
 
 
 def _dot_key(plan: DotPlan) -> str:
-    """Sizes, how operands lie in memory, and whether columns fill tiles."""
+    """Sizes, how operands are laid out in memory, and whether columns fill tiles."""
     sizes = (prod(plan.batch), plan.rows, plan.columns, plan.depth)
     words = [f"{name}{rounded(size)}" for name, size in zip("bmnk", sizes, strict=True)]
     words.append(plan.order.value)
@@ -199,7 +199,7 @@ def _window_tactics(
 
 
 def _window_key(plan: WindowPlan) -> str:
-    """Sizes, what windows look like, and how filters lie in memory."""
+    """Sizes, what windows look like, and how filters are laid out in memory."""
     sizes = (prod(plan.pixels), plan.features, plan.channels, plan.groups)
     words = [f"{name}{rounded(size)}" for name, size in zip("pfcg", sizes, strict=True)]
     for axis in plan.axes:

@@ -15,7 +15,7 @@ from xladev.codegen.elemental.vectors import is_row_major
 from xladev.codegen.index import Index
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
-from xladev.platforms.cpu.codegen.reductions.reduction import emit_folds
+from xladev.platforms.cpu.codegen.reductions.reduction import emit_reductions
 from xladev.platforms.cpu.codegen.scan import emit_row_scan, is_row_scan
 from xladev.platforms.cpu.codegen.tactics import Crossing
 from xladev.platforms.cpu.codegen.tiling import tile_of
@@ -66,7 +66,7 @@ def _emit_across(k: KernelBuild, root: HloInstruction, result: IrArray) -> bool:
 
 def emit_reduce(k: KernelBuild) -> None:
     """Reduce with any number of operands: in vectors, or element by element."""
-    if emit_folds(k, [(k.root, k.results[0])], []):
+    if emit_reductions(k, [(k.root, k.results[0])], []):
         return
 
     def body(index: Index) -> None:
@@ -79,15 +79,15 @@ def emit_reduce(k: KernelBuild) -> None:
 def emit_results(k: KernelBuild) -> None:
     """A tuple of results: in one nest with the reduces among them, or as `emit_loops`.
 
-    In one nest, results that are not reduced are stored as the fold comes by.
+    In one nest, results that are not reduced are stored as the reduction comes by.
     """
     parts = list(zip(k.root.operands, k.results, strict=True))
-    folds = [part for part in parts if part[0].opcode == "reduce"]
+    reductions = [part for part in parts if part[0].opcode == "reduce"]
     stored = [part for part in parts if part[0].opcode != "reduce"]
-    if not _are_one_nest([i for i, _ in folds], [i for i, _ in stored]):
+    if not _are_one_nest([i for i, _ in reductions], [i for i, _ in stored]):
         emit_loops(k)
         return
-    if emit_folds(k, folds, stored):
+    if emit_reductions(k, reductions, stored):
         return
 
     def visit(full: Index) -> None:
@@ -96,18 +96,18 @@ def emit_results(k: KernelBuild) -> None:
             result.store(k.b, full, element)
 
     def body(index: Index) -> None:
-        elements = reduce_together(k.e, [root for root, _ in folds], index, visit)
-        for (_, result), element in zip(folds, elements, strict=True):
+        elements = reduce_together(k.e, [root for root, _ in reductions], index, visit)
+        for (_, result), element in zip(reductions, elements, strict=True):
             result.store(k.b, index, element)
 
-    k.nest_in_layout(folds[0][1], body)
+    k.nest_in_layout(reductions[0][1], body)
 
 
-def _are_one_nest(folds: Sequence[HloInstruction], stored: Sequence[HloInstruction]) -> bool:
+def _are_one_nest(reductions: Sequence[HloInstruction], stored: Sequence[HloInstruction]) -> bool:
     """True if there are reduces of one result each, and one loop nest goes over all."""
-    if not folds or any(len(i.operands) != 2 for i in folds):
+    if not reductions or any(len(i.operands) != 2 for i in reductions):
         return False
-    spaces = {(i.operands[0].shape.dims, tuple(sorted(i["dimensions"]))) for i in folds}
+    spaces = {(i.operands[0].shape.dims, tuple(sorted(i["dimensions"]))) for i in reductions}
     return len(spaces) == 1 and {i.shape.dims for i in stored} <= {d for d, _ in spaces}
 
 

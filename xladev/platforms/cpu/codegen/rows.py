@@ -1,4 +1,4 @@
-"""Row programs: each row is folded in some passes, then written in a last one.
+"""Row programs: each row is reduced in some passes, then written in a last one.
 
 Full values that are dear to compute are kept for later passes in memory of one row; what else a
 pass needs, it computes again from the operands, which are in the cache by then.
@@ -23,8 +23,8 @@ from xladev.codegen.scalar.storage import storage_type
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import array
 from xladev.platforms.cpu.codegen.build import KernelBuild
-from xladev.platforms.cpu.codegen.reductions.reduction_space import fold_space
-from xladev.platforms.cpu.codegen.reductions.row_reductions import RowFolds
+from xladev.platforms.cpu.codegen.reductions.reduction_space import reduction_space
+from xladev.platforms.cpu.codegen.reductions.row_reductions import RowReductions
 from xladev.platforms.cpu.codegen.vectors import Member, in_vectors_and_rest, lanes_for, store_at
 
 
@@ -56,7 +56,7 @@ class _Rows:
                 stored = [(i, self._buffer(i)) for i in phase.stores]
                 totals = self.totals(outer, phase, stored)
                 self.scalars.update(
-                    {i: (total,) for i, total in zip(phase.folds, totals, strict=True)}
+                    {i: (total,) for i, total in zip(phase.reductions, totals, strict=True)}
                 )
                 self.arrays.update({i: (buffer,) for i, buffer in stored})
                 self._row_values(outer, number + 1)
@@ -84,13 +84,13 @@ class _Rows:
         return self.buffers[i]
 
     def totals(self, outer: Index, phase: Phase, stored: Sequence[Member]) -> Sequence[Element]:
-        """One pass: the result of each fold."""
+        """One pass: the result of each reduction."""
 
         def keep(index: Index) -> None:
             for i, buffer in stored:
                 buffer.store(self.b, index, self.k.e.element(i, index))
 
-        return reduce_together(self.k.e, phase.folds, outer, keep)
+        return reduce_together(self.k.e, phase.reductions, outer, keep)
 
     def last_pass(self, outer: Index) -> None:
         """Writes the row."""
@@ -107,20 +107,20 @@ class _InVectors(_Rows):
 
     def __init__(self, k: KernelBuild, program: RowProgram) -> None:
         super().__init__(k, program)
-        folds = [f for i in program.phases[0].folds if (f := reduction_of(i)) is not None]
-        self.folds = fold_space(self.k, folds, flat=False)
+        reductions = [f for i in program.phases[0].reductions if (f := reduction_of(i)) is not None]
+        self.reductions = reduction_space(self.k, reductions, flat=False)
         self.lanes = lanes_for(self.k, self.space.row[-1])
-        if self.lanes == 1 or self.folds.axes[-1].dims != (len(self.space.dims) - 1,):
+        if self.lanes == 1 or self.reductions.axes[-1].dims != (len(self.space.dims) - 1,):
             raise NotInVectorsError("rows in another order")
         self.e = VectorEmitter(self.k.e, self.lanes)
 
     def totals(self, outer: Index, phase: Phase, stored: Sequence[Member]) -> Sequence[Element]:
-        """One pass: the result of each fold."""
-        folds = [f for i in phase.folds if (f := reduction_of(i)) is not None]
-        places = tuple(
-            outer[axis.dims[0]] for axis in self.folds.axes if axis.dims[0] < self.space.kept
+        """One pass: the result of each reduction."""
+        reductions = [f for i in phase.reductions if (f := reduction_of(i)) is not None]
+        positions = tuple(
+            outer[axis.dims[0]] for axis in self.reductions.axes if axis.dims[0] < self.space.kept
         )
-        return RowFolds(self.k, self.folds, folds, stored).totals(places)
+        return RowReductions(self.k, self.reductions, reductions, stored).totals(positions)
 
     def last_pass(self, outer: Index) -> None:
         """Writes the row."""

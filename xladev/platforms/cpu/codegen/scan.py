@@ -32,10 +32,10 @@ def is_row_scan(i: HloInstruction) -> bool:
 
     What it starts with, which stands for elements before the first, must be known to change none.
     """
-    fold = reduction_of(i) if i.opcode == "reduce-window" else None
-    if fold is None or i.operands[1].opcode != "constant":
+    reduction = reduction_of(i) if i.opcode == "reduce-window" else None
+    if reduction is None or i.operands[1].opcode != "constant":
         return False
-    if i.operands[1]["literal"].value != fold.identity:
+    if i.operands[1]["literal"].value != reduction.identity:
         return False
     dims = i.operands[0].shape.dims
     if not dims or i.shape.is_dynamic or dims[-1] < LEAST or i.shape.dims != dims:
@@ -47,12 +47,14 @@ def is_row_scan(i: HloInstruction) -> bool:
 
 def emit_row_scan(k: KernelBuild) -> None:
     """The kernel of what `is_row_scan` accepts."""
-    fold = reduction_of(k.root)
-    if fold is not None and not k.attempt(lambda: _Scan(k, fold, VectorEmitter(k.e, LANES)).emit()):
-        _each(k, fold)
+    reduction = reduction_of(k.root)
+    if reduction is not None and not k.attempt(
+        lambda: _Scan(k, reduction, VectorEmitter(k.e, LANES)).emit()
+    ):
+        _each(k, reduction)
 
 
-def _each(k: KernelBuild, fold: Reduction) -> None:
+def _each(k: KernelBuild, reduction: Reduction) -> None:
     """One element after the other."""
     *outer, extent = k.root.shape.dims
 
@@ -60,8 +62,8 @@ def _each(k: KernelBuild, fold: Reduction) -> None:
         initial = [real_of(k.e.element(k.root.operands[1], ()), "an accumulation")]
         with k.b.carried_loop(0, extent, initial=initial) as loop, k.e.scope():
             index = (*at, loop.index)
-            total = fold.combine(k.b, loop.values[0], k.e.element(k.root.operands[0], index))
-            k.results[0].store(k.b, index, fold.rounded(k.b, total))
+            total = reduction.combine(k.b, loop.values[0], k.e.element(k.root.operands[0], index))
+            k.results[0].store(k.b, index, reduction.rounded(k.b, total))
             loop.carry(total)
 
     k.split_nest(outer, row)
@@ -72,7 +74,7 @@ class _Scan:
     """The loops of one kernel, in vectors."""
 
     k: KernelBuild
-    fold: Reduction
+    reduction: Reduction
     e: VectorEmitter
 
     def emit(self) -> None:
@@ -95,7 +97,7 @@ class _Scan:
         """Accumulates ``count`` elements; what all up to the last of them combine to."""
         b = self.k.b
         vectors = count // LANES * LANES
-        initial = [self.fold.start(1)]
+        initial = [self.reduction.start(1)]
         with b.carried_loop(0, vectors, LANES, initial=initial) as loop, self.e.scope():
             self.e.at.start(loop.index, LANES)
             index = (*outer, self.e.at.add(start, loop.index))
@@ -105,23 +107,23 @@ class _Scan:
             with b.carried_loop(vectors, count, initial=[held]) as rest, self.k.e.scope():
                 index = (*outer, self.k.e.at.add(start, rest.index))
                 new = self.k.e.element(self.k.root.operands[0], index)
-                total = self.fold.combine(b, rest.values[0], new)
-                both = self.fold.combine(b, before, total)
-                self.k.results[0].store(b, index, self.fold.rounded(b, both))
+                total = self.reduction.combine(b, rest.values[0], new)
+                both = self.reduction.combine(b, before, total)
+                self.k.results[0].store(b, index, self.reduction.rounded(b, both))
                 rest.carry(total)
             held = rest.values[0]
-        return self.fold.combine(b, before, held)
+        return self.reduction.combine(b, before, held)
 
     def _vector(self, index: Index, held: Value, before: Value) -> Value:
         """Accumulates and stores a vector; its last lane, with what is held."""
-        b, fold = self.k.b, self.fold
+        b, reduction = self.k.b, self.reduction
         total = real_of(self.e.element(self.k.root.operands[0], index), "an accumulation")
         for shift in (1, 2, 4, 8):
             lanes = tuple(LANES - shift + n if n < shift else n - shift + LANES
                           for n in range(LANES))  # fmt: skip
-            total = fold.combine(b, b.shuffle(fold.start(LANES), total, lanes), total)
-        total = fold.combine(b, b.splat(held, LANES), total)
-        both: Element = fold.combine(b, b.splat(before, LANES), total)
+            total = reduction.combine(b, b.shuffle(reduction.start(LANES), total, lanes), total)
+        total = reduction.combine(b, b.splat(held, LANES), total)
+        both: Element = reduction.combine(b, b.splat(before, LANES), total)
         result = self.k.results[0]
-        store_at(self.k, result, self.e.offset(result, index), fold.rounded(b, both))
+        store_at(self.k, result, self.e.offset(result, index), reduction.rounded(b, both))
         return b.extract(total, LANES - 1)

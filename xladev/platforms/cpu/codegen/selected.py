@@ -1,4 +1,4 @@
-"""Select-and-scatter in vectors: windows that lie side by side select at once.
+"""Select-and-scatter in vectors: windows that are side by side select at once.
 
 Each lane remembers the number of the element that its window selects; then the windows are gone
 through again, and lanes whose element has come by change it.
@@ -12,7 +12,7 @@ from math import prod
 
 from xladev.codegen.elemental.choose import choose_many, flat, unflat
 from xladev.codegen.elemental.computation import Elements, emit_computation
-from xladev.codegen.elemental.reduction import base_index, fold_loop
+from xladev.codegen.elemental.reduction import base_index, reduction_loop
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.llvm import I1, I32, Value, vector
@@ -44,11 +44,11 @@ class SelectedInVectors:
     e: VectorEmitter
 
     def window(self, index: Index, inner: Index) -> tuple[Value | bool, Index, Value]:
-        """Whether an element of the windows is one, where it lies, and its number."""
+        """Whether an element of the windows is one, where it is, and its number."""
         parts = self.parts
         inside, at = base_index(self.e, parts.window, parts.operand.shape.dims, index, inner)
-        place = IndexMath(self.e.b).linear(inner, parts.extents)
-        number = self.e.b.resize(self.e.at.value(place), I32, signed=False)
+        position = IndexMath(self.e.b).linear(inner, parts.extents)
+        number = self.e.b.resize(self.e.at.value(position), I32, signed=False)
         return inside, at, self.e.b.splat(number, self.e.lanes)
 
     def select(self, index: Index) -> tuple[Value, Value]:
@@ -73,7 +73,7 @@ class SelectedInVectors:
 
             return choose_many(self.e, inside, consider, lambda: held)
 
-        found, _, number = fold_loop(self.e, parts.extents, state, step)
+        found, _, number = reduction_loop(self.e, parts.extents, state, step)
         return real_of(found, "found"), real_of(number, "a number")
 
     def scatter(self, index: Index) -> None:
@@ -95,7 +95,7 @@ class SelectedInVectors:
             choose_many(self.e, inside, change, lambda: ())
             return held
 
-        fold_loop(self.e, parts.extents, (), step)
+        reduction_loop(self.e, parts.extents, (), step)
 
     def _store(self, at: Index, here: Value, before: Element, after: Element) -> None:
         old, new = real_of(before, "a result"), real_of(after, "a result")
@@ -111,7 +111,7 @@ SingleSource = Callable[[Index], None]
 def select_and_scatter_in_vectors(k: KernelBuild, single: SingleSource) -> bool:
     """Goes over the source in vectors, and calls ``single`` for what is left of its rows.
 
-    False, and nothing is emitted, where windows do not lie side by side.
+    False, and nothing is emitted, where windows are not side by side.
     """
     i: HloInstruction = k.root
     parts = SelectionParts.of(i)

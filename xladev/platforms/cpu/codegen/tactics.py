@@ -23,7 +23,7 @@ class SortWay(Enum):
 
 
 class Crossing(Enum):
-    """Ways to go through an array that lies across the result."""
+    """Ways to go through an array that is across the result."""
 
     TILES = "tiles"
     """In tiles as long as a cache line, element by element."""
@@ -42,7 +42,7 @@ class Tactic:
         block_rows: most rows of a block, a multiple of 48.
         block_columns: most columns of one, a multiple of 128.
         panel_nbytes: bytes of a panel of packed columns.
-        is_streamed: whether columns that could be read as they lie in memory are.
+        is_streamed: whether columns that could be read as they are in memory are.
         sort_way: how rows are sorted.
         crossing: how transposes go through memory.
         part_ns: what the shortest part of work that threads share should take.

@@ -46,7 +46,7 @@ class TileSizes:
         rows: number of rows of the result.
         columns: number of its columns.
         depth: products in each sum.
-        block: rows that are packed at once; 0 if their elements lie in memory as they are used.
+        block: rows that are packed at once; 0 if their elements are in memory as they are used.
             Columns are packed anew for each block.
     """
 
@@ -75,7 +75,7 @@ class TileSizes:
 
 @dataclass(frozen=True, slots=True)
 class PanelOffsets:
-    """Where the tiles of one panel lie.
+    """Where the tiles of one panel are.
 
     Attributes:
         outer: batch index.
@@ -122,14 +122,14 @@ class TileLoops(ABC):
 
     @abstractmethod
     def result_index(self, outer: Index, row: Value, column: Value) -> Index:
-        """Where an element of the result lies."""
+        """Where an element of the result is."""
 
     @property
     @abstractmethod
     def has_vectors(self) -> bool:
         """True if columns of the result are neighbours in memory."""
 
-    def left(self, place: PanelOffsets, row: Value, depth: Value) -> Value:
+    def left(self, position: PanelOffsets, row: Value, depth: Value) -> Value:
         """An element of a row, counted from the block's first."""
         at = self.b.add(self.b.mul(row, self.sizes.line), depth)
         return self.b.load(self.element, self.at(self.packed, at))
@@ -142,8 +142,8 @@ class TileLoops(ABC):
 
     def store_row(self, row: Value, depth: Value, value: Value) -> None:
         """Stores an element of the packed rows."""
-        place = self.b.add(self.b.mul(row, self.sizes.line), depth)
-        self.b.store(value, self.at(self.packed, place))
+        position = self.b.add(self.b.mul(row, self.sizes.line), depth)
+        self.b.store(value, self.at(self.packed, position))
 
     def store_column(self, depth: Value, column: Value, width: int, value: Value) -> None:
         """Stores an element of the packed panel."""
@@ -168,9 +168,9 @@ class TileLoops(ABC):
         wanted = max(LEAST_BLOCK_ROWS, -(-wanted // MOST_ROWS) * MOST_ROWS)
         return min(block, wanted) if self.k.is_shared else block
 
-    def _block(self, places: Index, block: int) -> None:
+    def _block(self, positions: Index, block: int) -> None:
         """Some rows of the product at one batch index; the last block may have fewer."""
-        *outer, number = places
+        *outer, number = positions
         self._divide_workspace()
         base = self.k.e.at.value(self.k.e.at.mul(number, block))
         rest = self.sizes.rows % block
@@ -210,14 +210,14 @@ class TileLoops(ABC):
                 self.store_column(d, c, width, zero)
         base, count = rows
         whole = count // self.most_rows * self.most_rows
-        place = PanelOffsets(outer, base, first, columns)
+        position = PanelOffsets(outer, base, first, columns)
         if whole:
             with self.b.loop(0, whole, self.most_rows) as row, self.k.e.scope():
-                self._tile(place, row, self.most_rows, vectors)
+                self._tile(position, row, self.most_rows, vectors)
         if whole < count:
-            self._tile(place, self.b.const(I64, whole), count - whole, vectors)
+            self._tile(position, self.b.const(I64, whole), count - whole, vectors)
 
-    def _tile(self, place: PanelOffsets, row: Value, rows: int, vectors: int) -> None:
+    def _tile(self, position: PanelOffsets, row: Value, rows: int, vectors: int) -> None:
         """Sums one tile in registers and stores it; ``row`` counts from the block's first."""
         type_ = vector(self.element, self.lanes)
         zeros = [self.b.const(type_, 0)] * (rows * vectors)
@@ -230,47 +230,47 @@ class TileLoops(ABC):
             ]
             sums: list[Value] = []
             for r, number in enumerate(numbers):
-                left = self.b.splat(self.left(place, number, loop.index), self.lanes)
+                left = self.b.splat(self.left(position, number, loop.index), self.lanes)
                 held = loop.values[r * vectors : (r + 1) * vectors]
                 sums += [self._multiply_add(left, x, t) for x, t in zip(right, held, strict=True)]
             loop.carry(*sums)
-        self._store(place, [self.b.add(place.base, n) for n in numbers], loop.values)
+        self._store(position, [self.b.add(position.base, n) for n in numbers], loop.values)
 
     def _multiply_add(self, left: Value, right: Value, total: Value) -> Value:
         if self.element.is_float:
             return self.b.multiply_add(left, right, total)
         return self.b.add(total, self.b.mul(left, right))
 
-    def _store(self, place: PanelOffsets, rows: Sequence[Value], sums: Sequence[Value]) -> None:
+    def _store(self, position: PanelOffsets, rows: Sequence[Value], sums: Sequence[Value]) -> None:
         """Stores a tile: whole vectors where the result has them, else element by element."""
         vectors = len(sums) // len(rows)
-        is_whole = place.columns == vectors * self.lanes
+        is_whole = position.columns == vectors * self.lanes
         same = self.k.root.shape.element_type is self.sizes.total
         if is_whole and same and self.has_vectors:
-            self._store_vectors(place, rows, sums)
+            self._store_vectors(position, rows, sums)
             return
         for n, value in enumerate(sums):
             self.b.store(value, self.at(self.tile, self.b.const(I64, n * self.lanes)))
         for r, row in enumerate(rows):
-            with self.b.loop(0, place.columns) as c, self.k.e.scope():
+            with self.b.loop(0, position.columns) as c, self.k.e.scope():
                 at = self.b.add(c, r * vectors * self.lanes)
-                self._store_element(place, row, c, at)
+                self._store_element(position, row, c, at)
 
     def _store_vectors(
-        self, place: PanelOffsets, rows: Sequence[Value], sums: Sequence[Value]
+        self, position: PanelOffsets, rows: Sequence[Value], sums: Sequence[Value]
     ) -> None:
         result, vectors = self.k.results[0], len(sums) // len(rows)
         for n, value in enumerate(sums):
-            column = self.b.add(place.first, n % vectors * self.lanes)
-            index = self.result_index(place.outer, rows[n // vectors], column)
+            column = self.b.add(position.first, n % vectors * self.lanes)
+            index = self.result_index(position.outer, rows[n // vectors], column)
             offset = self.k.e.at.value(result.offset(self.b, index))
             self.b.store(value, self.b.element_address(result.base, offset, self.element))
 
-    def _store_element(self, place: PanelOffsets, row: Value, c: Value, at: Value) -> None:
+    def _store_element(self, position: PanelOffsets, row: Value, c: Value, at: Value) -> None:
         """Converts and stores one element of the tile in memory."""
         element: Element = self.b.load(self.element, self.at(self.tile, at))
         dtype = self.k.root.shape.element_type
         if dtype is not self.sizes.total:
             element = emit_convert(self.b, element, self.sizes.total, dtype)
-        index = self.result_index(place.outer, row, self.b.add(place.first, c))
+        index = self.result_index(position.outer, row, self.b.add(position.first, c))
         self.k.results[0].store(self.b, index, element)

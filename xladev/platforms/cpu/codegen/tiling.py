@@ -1,4 +1,4 @@
-"""Which loops of a kernel go in tiles: where an operand lies in memory across the result.
+"""Which loops of a kernel go in tiles: where an operand is in memory across the result.
 
 A transpose that goes along the result's rows touches another cache line of its operand with every
 element, and is back at the first when that has left the cache. In tiles as long as a line, each
@@ -19,7 +19,7 @@ LINE_NBYTES = 64
 """Bytes of a cache line of all processors that code is made for."""
 
 CACHE_SETS, CACHE_WAYS = 64, 8
-"""What the L1 cache has at least: a line can lie in one set alone, which holds 8 of them."""
+"""What the L1 cache has at least: a line can be in one set alone, which holds 8 of them."""
 
 ROWS = 8
 """Lines of an operand that are open at once in a tile: those of one set. Measured best of 4 to 16.
@@ -39,7 +39,7 @@ class LoopTile(NamedTuple):
     """Two dimensions of a result, and how many elements a tile has along each.
 
     Attributes:
-        crossed: the one along which an operand lies contiguously; a tile is as long as a line.
+        crossed: the one along which an operand is contiguously; a tile is as long as a line.
         inner: the result's innermost one: the operand's lines in a tile, `ROWS`.
     """
 
@@ -83,7 +83,7 @@ def _leaves_cache(shape: Shape, dimension: int) -> bool:
 
 
 def innermost(shape: Shape) -> int | None:
-    """The dimension along which neighbours lie side by side; None for a single element."""
+    """The dimension along which neighbours are side by side; None for a single element."""
     return next((d for d in shape.minor_to_major if shape.dims[d] != 1), None)
 
 
@@ -105,8 +105,8 @@ def _read(roots: Sequence[HloInstruction], rank: int) -> Iterator[tuple[HloInstr
 def _operands(i: HloInstruction, axes: _Axes) -> Iterator[tuple[HloInstruction, _Axes]]:
     """The operands whose dimensions go along those of the result, and how."""
     if i.opcode == "transpose":
-        place = {operand: result for result, operand in enumerate(i["dimensions"])}
-        yield i.operands[0], tuple(axes[place[d]] for d in range(len(axes)))
+        position = {operand: result for result, operand in enumerate(i["dimensions"])}
+        yield i.operands[0], tuple(axes[position[d]] for d in range(len(axes)))
     elif i.opcode == "broadcast":
         yield i.operands[0], tuple(axes[d] for d in i["dimensions"])
     elif i.op.elementwise or i.opcode in _KEEPING:

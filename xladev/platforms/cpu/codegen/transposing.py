@@ -22,7 +22,7 @@ TILES = 4
 
 
 def emit_transposed(k: KernelBuild, root: HloInstruction, result: IrArray, tile: LoopTile) -> bool:
-    """Computes a result from operands that lie across it; False if something lies along it."""
+    """Computes a result from operands that are across it; False if something is along it."""
     return k.attempt(lambda: _Transposed(k, root, result, tile).emit())
 
 

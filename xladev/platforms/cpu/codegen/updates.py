@@ -29,7 +29,7 @@ LEAST_WINDOW = 128
 """Elements of each window that a thread writes at least: it must go through all indices for them.
 """
 ROW_PARTS = 8
-"""Parts of the places along a dimension: each goes through all indices for its own."""
+"""Parts of the positions along a dimension: each goes through all indices for its own."""
 
 
 def emit_dynamic_update_slice(k: KernelBuild) -> None:
@@ -58,9 +58,9 @@ def _is_in_place(k: KernelBuild, number: int) -> bool:
 
 
 def _copy_places(
-    k: KernelBuild, number: int, dimension: int, places: tuple[IndexValue, IndexValue]
+    k: KernelBuild, number: int, dimension: int, positions: tuple[IndexValue, IndexValue]
 ) -> None:
-    """As `copy_unless_in_place`, some places along one dimension."""
+    """As `copy_unless_in_place`, some positions along one dimension."""
     if _is_in_place(k, number):
         return
     source, result = k.root.operands[number], k.results[number]
@@ -72,7 +72,7 @@ def _copy_places(
         index = tuple(at[d] for d in range(len(dims)))
         result.store(k.b, index, k.e.element(source, index))
 
-    k.nest([places if d == dimension else dims[d] for d in order], copy)
+    k.nest([positions if d == dimension else dims[d] for d in order], copy)
 
 
 def emit_scatter(k: KernelBuild) -> None:
@@ -94,13 +94,13 @@ def emit_scatter(k: KernelBuild) -> None:
             _write_window(k, i, batch, starts, window)
 
     def rows(begin: IndexValue, end: IndexValue) -> None:
-        """Some of the places along a dimension, and updates of these, in their order.
+        """Some of the positions along a dimension, and updates of these, in their order.
 
         They are updated by the thread that copied them, in whose cache they are.
         """
-        places = i.operands[0].shape.dims[target]
-        low, most = (k.e.at.value(k.e.at.mul(u, -(-places // ROW_PARTS))) for u in (begin, end))
-        high = k.b.intrinsic("smin", most, places)
+        positions = i.operands[0].shape.dims[target]
+        low, most = (k.e.at.value(k.e.at.mul(u, -(-positions // ROW_PARTS))) for u in (begin, end))
+        high = k.b.intrinsic("smin", most, positions)
         for number in range(count):
             _copy_places(k, number, target, (low, high))
         limits.append((target, low, high))
@@ -128,7 +128,7 @@ def _is_between(k: KernelBuild, x: Value, low: Value, high: Value) -> Value:
 
 
 def _target_of_rows(i: HloInstruction) -> int:
-    """The longest dimension in which each update has one place; -1 if none is worth parting.
+    """The longest dimension in which each update has one position; -1 if none is worth parting.
 
     Each thread goes through all indices, which costs little where windows are large.
     """

@@ -46,11 +46,11 @@ def ptx_definitions() -> dict[str, str]:
 
 
 def _ptx(symbol: str, a: Approximation) -> str:
-    places = ", ".join(f"${n}" for n in range(a.arity + 1))
+    positions = ", ".join(f"${n}" for n in range(a.arity + 1))
     constraints = ",".join(["=f", *["f"] * a.arity])
     return (
         f"define internal float @{symbol}({operands(a)}) alwaysinline {{\n"
-        f'  %r = call float asm "{INSTRUCTIONS[symbol]} {places};", '
+        f'  %r = call float asm "{INSTRUCTIONS[symbol]} {positions};", '
         f'"{constraints}"({operands(a)})\n'
         "  ret float %r\n}"
     )

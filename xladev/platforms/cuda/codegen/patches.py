@@ -2,7 +2,7 @@
 
 A custom call of `PATCHES` has the window, dimension labels and groups of its convolution, and the
 dimensions group (if there are several), batch, spatial output dimensions, window dimensions,
-feature. What lies in the padding, or between dilated elements, is zero. Features that lie side by
+feature. What is in the padding, or between dilated elements, is zero. Features that are side by
 side are moved 16 bytes at once.
 """
 
@@ -30,8 +30,10 @@ def _custom_call(e: ElementalEmitter, i: HloInstruction, index: Index) -> Elemen
     d: ConvDims = i["dim_labels"]
     window: Window = i["window"]
     operand, count = i.operands[0], len(window)
-    group, (batch, *places) = (index[0], index[1:]) if i["feature_group_count"] > 1 else (0, index)
-    spatial, at_window, feature = places[:count], places[count:-1], places[-1]
+    group, (batch, *positions) = (
+        (index[0], index[1:]) if i["feature_group_count"] > 1 else (0, index)
+    )
+    spatial, at_window, feature = positions[:count], positions[count:-1], positions[-1]
     dims = [operand.shape.dims[n] for n in d.input_spatial]
     inside, base = base_index(e, window, dims, tuple(spatial), tuple(at_window))
     at: list[IndexValue] = [0] * operand.shape.rank

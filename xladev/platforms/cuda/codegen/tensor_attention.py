@@ -3,10 +3,10 @@
 Each warp has 16 queries. Their scores with a tile of keys are the sums of one product, which stay
 in registers (`mma_fragments`), are made weights there, and are the left operand of the second one,
 as in FlashAttention-2 (Dao, 2023). A running maximum and sum make the softmax, as in
-`attention_kernel`, which computes what has no place here. Weights are rounded to the type of the
+`attention_kernel`, which computes what has no position here. Weights are rounded to the type of the
 values before they are divided by their sum, HLO rounds them after it.
 
-Keys lie in shared memory row by row, values with two rows interleaved, so that two neighbours along
+Keys are in shared memory row by row, values with two rows interleaved, so that two neighbours along
 the inner dimension of either product are one word.
 """
 
@@ -98,7 +98,7 @@ def value_pitch(a: Attention) -> int:
 
 
 def _fits(a: Attention, machine: SimtMachine) -> bool:
-    """Operands whose rows lie at multiples of an access, in sizes of fragments."""
+    """Operands whose rows are at multiples of an access, in sizes of fragments."""
     types = {i.shape.element_type for i in (*a.operands, a.weights)}
     if len(types) != 1 or not types <= set(TYPES) or attention_refusal(a, machine):
         return False
@@ -191,8 +191,8 @@ class _Thread:
             row, part = b.udiv(number, parts), b.urem(number, parts)
             key = b.intrinsic("umin", b.add(first, row), a.columns - 1)
             found = self._load(self._address(1, a.keys, key, b.mul(part, _EACH)))
-            place = b.add(b.mul(row, key_pitch(a)), b.mul(part, _VECTOR_NBYTES))
-            b.store(found, b.byte_address(self.key_tile, place), align=_VECTOR_NBYTES)
+            position = b.add(b.mul(row, key_pitch(a)), b.mul(part, _VECTOR_NBYTES))
+            b.store(found, b.byte_address(self.key_tile, position), align=_VECTOR_NBYTES)
 
         self._fill(self.keys * parts, move)
 
@@ -204,12 +204,12 @@ class _Thread:
             row, part = b.udiv(number, parts), b.urem(number, parts)
             upper = b.add(first, b.mul(row, 2))
             rows = [self._value_row(b.add(upper, n), b.mul(part, _EACH)) for n in range(2)]
-            place = b.add(b.mul(row, value_pitch(a)), b.mul(part, 2 * _VECTOR_NBYTES))
+            position = b.add(b.mul(row, value_pitch(a)), b.mul(part, 2 * _VECTOR_NBYTES))
             for half, lanes in enumerate(
                 ((0, 8, 1, 9, 2, 10, 3, 11), (4, 12, 5, 13, 6, 14, 7, 15))
             ):
                 both = b.shuffle(rows[0], rows[1], lanes)
-                address = b.byte_address(self.value_tile, b.add(place, half * _VECTOR_NBYTES))
+                address = b.byte_address(self.value_tile, b.add(position, half * _VECTOR_NBYTES))
                 b.store(both, address, align=_VECTOR_NBYTES)
 
         self._fill(self.keys // 2 * parts, move)
@@ -281,10 +281,10 @@ class _Thread:
         start = b.add(first, b.mul(self.within, 2))
         found: list[Value] = []
         for i, product in enumerate(products):
-            tile, place = divmod(i, SUMS)
-            key = b.add(start, COLUMNS * tile + place % 2)
+            tile, position = divmod(i, SUMS)
+            key = b.add(start, COLUMNS * tile + position % 2)
             seen = b.intrinsic("umin", key, a.columns - 1) if a.columns % self.keys else key
-            at = (*self.outer, self.own[place // 2], seen)
+            at = (*self.outer, self.own[position // 2], seen)
             score = score_of(self.scored, self.scalars, a, product, at)
             if a.columns % self.keys:
                 score = b.select(b.icmp("ult", key, a.columns), score, _LOWEST)

@@ -1,7 +1,7 @@
 """One step of a matrix product on tensor cores: mma.m16n8k16 of bf16, from shared memory.
 
 A neutral primitive, `multiply_tiles`: a warp adds 16 x 16 times 16 x 8 elements to 16 x 8 sums in
-f32. Both operands lie in shared memory as rows of 16 bf16 along the inner dimension. On a GPU each
+f32. Both operands are in shared memory as rows of 16 bf16 along the inner dimension. On a GPU each
 thread loads its fragment and all do one instruction; on the host each thread sums its own four
 results in f32, in the order of the inner dimension.
 """
@@ -14,7 +14,7 @@ SYMBOL = "xd.mma.bf16"
 ROWS, COLUMNS, DEPTH = 16, 8, 16
 PITCH = DEPTH + 8
 """Elements from one row in shared memory to the next: 48 bytes, so that eight rows that are read
-together lie in different banks."""
+together are in different banks."""
 SUMS = 4
 """Results of one thread: row lane / 4 and 8 below it, columns 2 * (lane mod 4) and the next."""
 

@@ -84,10 +84,10 @@ def _emit(build: ThreadBuild, t: TiledDot) -> None:
         b.store(b.const(FLOAT, 0.0), b.byte_address(sums, 4 * n))
     with b.loop(0, prod(t.inner), DEPTH) as start:
         for part in range(TILE * DEPTH // BLOCK):
-            place = b.add(tid, part * BLOCK)
-            own = b.udiv(place, DEPTH), b.urem(place, DEPTH)
+            position = b.add(tid, part * BLOCK)
+            own = b.udiv(position, DEPTH), b.urem(position, DEPTH)
             _fill(build, t, 0, batch, left, first[0], start, own)
-            own = b.urem(place, TILE), b.udiv(place, TILE)
+            own = b.urem(position, TILE), b.udiv(position, TILE)
             _fill(build, t, 1, batch, right, first[1], start, own)
         barrier(b)
         for part in range(PARTS):
@@ -137,9 +137,9 @@ def _store(
     """Writes the results that there are."""
     e, b, result = build.e, build.b, t.dot.shape.element_type
     for n in range(PARTS * SUMS):
-        part, place = divmod(n, SUMS)
-        row = b.add(at[0], place // 2 * (ROWS // 2))
-        column = b.add(at[1], part * COLUMNS + place % 2)
+        part, position = divmod(n, SUMS)
+        row = b.add(at[0], position // 2 * (ROWS // 2))
+        column = b.add(at[1], part * COLUMNS + position % 2)
         inside = b.and_(b.icmp("ult", row, prod(t.rows)), b.icmp("ult", column, prod(t.columns)))
         with b.when(inside), e.scope():
             index = (*batch, *e.at.delinear(row, t.rows), *e.at.delinear(column, t.columns))

@@ -110,7 +110,7 @@ def _tensor(graph: Any, number: int, tensor: Tensor, data_type: Any) -> Any:
 
 
 def _bias(call: Convolution) -> Tensor:
-    """One element for each feature, which lie together."""
+    """One element for each feature, which are contiguous."""
     features, spatial = call.result.dims[1], len(call.strides)
     dims = (1, features, *[1] * spatial)
     return Tensor(call.result.dtype, dims, (features, 1, *[features] * spatial))

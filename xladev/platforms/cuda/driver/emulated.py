@@ -121,13 +121,13 @@ class EmulatedMemory:
         """The bytes of a range.
 
         Raises:
-            DriverError: it does not lie within one live allocation.
+            DriverError: it is not within one live allocation.
         """
         with self._lock:
             place = bisect.bisect_right(self._starts, address) - 1
             found = self._live[self._starts[place]] if place >= 0 else None
         if found is None or address + nbytes > found.address + found.nbytes:
-            raise DriverError(f"{nbytes} bytes at {address:#x} lie in no live allocation")
+            raise DriverError(f"{nbytes} bytes at {address:#x} are in no live allocation")
         raw = found.owner
         assert isinstance(raw, np.ndarray)  # made by allocate
         begin = address - _address_of(raw)

@@ -1,7 +1,7 @@
 """Emulated library calls: they check what the real ones check, and compute with NumPy.
 
 A call is checked twice, as on a GPU: when it is prepared (descriptors, types, leading dimensions)
-and when it runs (addresses, alignment, that every element lies in one live allocation). What it
+and when it runs (addresses, alignment, that every element is in one live allocation). What it
 may overwrite (its workspace, the triangle that a factorisation leaves) is filled with a pattern.
 """
 
@@ -28,7 +28,7 @@ class CallMemory(Protocol):
     """Emulated memory, as `driver.emulated` has it."""
 
     def bytes_at(self, address: int, nbytes: int) -> HostBytes:
-        """The bytes of a range, which lies in one live allocation."""
+        """The bytes of a range, which is in one live allocation."""
         ...
 
 

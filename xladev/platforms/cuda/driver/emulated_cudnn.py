@@ -64,7 +64,7 @@ def _last(rank: int) -> tuple[int, ...]:
 
 
 def _packed(tensor: Tensor, order: tuple[int, ...]) -> bool:
-    """Whether elements lie without gaps, in that order of dimensions; long ones alone count."""
+    """Whether elements are without gaps, in that order of dimensions; long ones alone count."""
     step = 1
     for n in reversed(order):
         if tensor.dims[n] > 1 and tensor.strides[n] != step:
@@ -151,7 +151,7 @@ def _run(call: Convolution, buffers: Buffers) -> None:
 
 
 def _strided(buffers: Buffers, number: int, tensor: Tensor) -> Array:
-    """A buffer as its tensor; what is packed lies in as many elements as it has."""
+    """A buffer as its tensor; what is packed is in as many elements as it has."""
     flat = buffers.array(number, tensor.dtype, tensor.size)
     steps = [stride * flat.itemsize for stride in tensor.strides]
     found: Array = np.ndarray(tensor.dims, flat.dtype, buffer=flat.view(np.uint8), strides=steps)

@@ -1,7 +1,7 @@
 """Emulated cuSOLVER, by the names and arguments of CuPy's module, on emulated memory.
 
 Every function checks what the library checks: sizes, leading dimensions, the length of the
-workspace, alignment, and that every element lies in one live allocation. It computes in f64 or
+workspace, alignment, and that every element is in one live allocation. It computes in f64 or
 c128, and overwrites its workspace and what a routine destroys.
 """
 
@@ -63,7 +63,7 @@ class _Routine:
         return buffers.matrices(0, self.dtype, batch, rows, columns, leading, leading * columns)
 
     def vector(self, address: int, count: int, dtype: str = "") -> Array:
-        """Numbers that lie together; of the routine's type unless said otherwise."""
+        """Numbers that are contiguous; of the routine's type unless said otherwise."""
         return self._buffers(address).array(0, dtype or self.dtype, count)
 
     def _buffers(self, address: int) -> Buffers:

@@ -130,7 +130,7 @@ class Tensor:
 
     Attributes:
         dtype: HLO's name of the element type.
-        dims: sizes, in that order, however the elements lie in memory.
+        dims: sizes, in that order, however the elements are in memory.
         strides: elements from one index to the next, of each dimension.
     """
 

@@ -1,7 +1,7 @@
-"""Which convolution of cuDNN an HLO convolution is, and how its operands have to lie for it.
+"""Which convolution of cuDNN an HLO convolution is, and the layouts that it asks for.
 
 Gradients are recognised by what only they need: a dilated input, groups of the batch, a reversed
-kernel, images that are summed over (their number is HLO's input feature, which lies outermost). f32
+kernel, images that are summed over (their number is HLO's input feature, which is outermost). f32
 that must not be rounded to tf32 goes features first, all else features last, which are the
 orders that cuDNN's exact engines and its tensor cores take.
 """
@@ -35,7 +35,7 @@ class ConvolutionForm:
         call: of the library.
         axes: its spatial dimensions, as HLO counts them.
         lhs, rhs, result: dimensions of HLO's arrays in cuDNN's order: batch, features, spatial.
-        order: cuDNN's dimensions as they lie in memory, outermost first.
+        order: cuDNN's dimensions as they are in memory, outermost first.
         reversed_dims: dimensions of the second operand to be reversed first.
     """
 
@@ -62,7 +62,7 @@ def cudnn_support(i: HloInstruction) -> Support:
     if not all(s.size for s in shapes):
         return no("nothing is multiplied")
     if is_product(i):
-        return no("windows of one element are a matrix product as they lie")
+        return no("windows of one element are a matrix product as they are")
     return YES if _axes(i, kind_of(i)) else no("a window that no convolution of cuDNN has")
 
 
@@ -121,7 +121,7 @@ def _axes(i: HloInstruction, kind: str) -> tuple[ConvolutionAxis, ...]:
 def form_of(
     i: HloInstruction, *, allow_tf32: bool = False, deterministic: bool = False
 ) -> ConvolutionForm:
-    """The call that computes a convolution of `cudnn_support`, and how its arrays have to lie.
+    """The call that computes a convolution of `cudnn_support`, and the layouts it asks for.
 
     Args:
         i: the convolution.

@@ -138,8 +138,8 @@ def _called(
         (*operands, *more),
         call,
     )
-    lies = [form.result[n] for n in form.order]
-    turned = r.transpose(made, [lies.index(n) for n in range(len(lies))])
+    layout = [form.result[n] for n in form.order]
+    turned = r.transpose(made, [layout.index(n) for n in range(len(layout))])
     return r.pad(turned, _padding(form.result, [axis.trim for axis in form.axes]))
 
 

@@ -1,7 +1,7 @@
 """Custom calls of factorisations, by LAPACK's, XLA's and JAX's names, as calls of cuSOLVER.
 
 A row-major matrix is the transpose of the column-major one in the same memory. LU and QR factors
-are of transposed matrices, which a kernel makes; of Hermitian matrices the conjugates lie there,
+are of transposed matrices, which a kernel makes; of Hermitian matrices the conjugates are there,
 with the other triangle; singular vectors of the transpose are the conjugates of the others. What a
 matrix with NaN or infinities gives is NaN, and the library sees zeros in its place.
 """
@@ -199,7 +199,7 @@ class _Svd(NamedTuple):
 
 
 def _svd_call(a: Value, *, vectors: bool, full: bool, upright: bool) -> SingularValues:
-    """The call for matrices, or (upright) for what lies in their memory."""
+    """The call for matrices, or (upright) for what is in their memory."""
     *batch, m, n = a.shape.dims
     rows, columns = (n, m) if upright else (m, n)
     count, largest = prod(batch), max(m, n)
@@ -236,7 +236,7 @@ def _vectors(
 ) -> tuple[Value, Value]:
     """U and V* of the row-major matrices from what the library stored of its own.
 
-    Of a transpose, U lies in memory as V* of the matrix; V* as its U, and V as U's adjoint.
+    Of a transpose, U is in memory as V* of the matrix; V* as its U, and V as U's adjoint.
     """
     if not upright:
         return r.swap_last(left), r.swap_last(right)

@@ -1,8 +1,8 @@
-"""Matrix products for cuBLASLt: which dots it computes, and how their arrays lie in memory.
+"""Matrix products for cuBLASLt: which dots it computes, and the layouts of their arrays.
 
 HLO's arrays are row-major, the library's column-major: ``[m, k] x [k, n]`` is asked for as the
 product of the transposes, in the other order. Dimensions of one kind are taken together where
-they lie together; other products get their operands transposed first (`rules`).
+they are contiguous; other products get their operands transposed first (`rules`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def is_inner_first(dot: HloInstruction) -> bool:
 def as_matmul(
     dot: HloInstruction, *, allow_tf32: bool = False, deterministic: bool = False
 ) -> Matmul | None:
-    """The call that computes a supported dot as its operands lie; None if they lie otherwise.
+    """The call that computes a supported dot as its operands are; None if they are otherwise.
 
     Args:
         dot: `matmul_support` said yes.
@@ -168,7 +168,7 @@ def _strides(shape: Shape) -> tuple[int, ...]:
 
 
 def _together(dims: Sequence[int], steps: Sequence[int], which: Sequence[int]) -> int | None:
-    """The step of dimensions taken as one, in their order; None if they do not lie together."""
+    """The step of dimensions taken as one, in their order; None if they do not are contiguous."""
     long = [d for d in which if dims[d] != 1]
     if any(steps[outer] != steps[inner] * dims[inner] for outer, inner in pairwise(long)):
         return None

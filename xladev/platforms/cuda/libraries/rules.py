@@ -141,7 +141,7 @@ def _is_product(i: HloInstruction) -> bool:
 
 @rewrite(m.Opcode("dot").where(_is_ours, "a product that cuBLASLt has"))
 def _arrange(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
-    """A dot whose operands do not lie as matrices is one of transposed operands."""
+    """A dot whose operands are not as matrices is one of transposed operands."""
     if as_matmul(root) is not None:
         return None
     dims = DotDims.of(root)

@@ -1,6 +1,6 @@
 """Factorisations as data: what one call of cuSOLVER is asked, in its own terms (column-major).
 
-Matrices of a batch lie one behind the other, without gaps between columns. A call leaves its
+Matrices of a batch are one behind the other, without gaps between columns. A call leaves its
 inputs as they are. Its workspace begins with room for an info that nobody reads, then copies of
 matrices that the library overwrites; behind them is what the library asks for.
 """

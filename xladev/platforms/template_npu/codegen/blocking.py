@@ -2,7 +2,7 @@
 
 The block of sums stays in the scratchpad while panels of both sides pass by, so it should be large
 and the panels thin: r x c sums take r + c elements for each step of depth. All panels and
-temporaries lie in slots of one size; the sums have places of their own, one, or two if stores and
+temporaries are in slots of one size; the sums have places of their own, one, or two if stores and
 epilogue are to overlap with the next block.
 
 What a vendor replaces: the costs, by those of their hardware.
@@ -102,9 +102,9 @@ def _cycles(c: Contraction, b: Blocks, epilogue: int) -> float:
     multiply = tiles * isa.TILE * (2 if element.name == "f32" else 1)
     results = (*b.rows, *b.columns)
     store = _dma(results, 4) + epilogue * prod(results) / 128 if b.totals == 1 else 0.0
-    turns = _turns(c.depth, b.depth)
-    blocks = prod(c.batch) * _turns(c.rows, b.rows) * _turns(c.columns, b.columns)
-    return blocks * (turns * (load + multiply) + store)
+    iterations = _iterations(c.depth, b.depth)
+    blocks = prod(c.batch) * _iterations(c.rows, b.rows) * _iterations(c.columns, b.columns)
+    return blocks * (iterations * (load + multiply) + store)
 
 
 def _dma(extents: Extents, nbytes: int) -> float:
@@ -116,7 +116,7 @@ def _tiles(extents: Extents) -> int:
     return -(-prod(extents) // isa.TILE)
 
 
-def _turns(extents: Extents, sizes: Extents) -> float:
+def _iterations(extents: Extents, sizes: Extents) -> float:
     return prod(n / max(size, 1) for n, size in zip(extents, sizes, strict=True))
 
 

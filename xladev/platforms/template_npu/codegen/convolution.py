@@ -46,7 +46,7 @@ def emit_convolution(
 
 @dataclass(frozen=True, slots=True)
 class _Convolution:
-    """A convolution whose input lies in memory, padded.
+    """A convolution whose input is in memory, padded.
 
     Iteration variables: group; image, output positions; window offsets, input feature; output
     feature. A group is a feature group or a batch group; at most one of the two counts is not 1.

@@ -34,7 +34,7 @@ S32, PRED, F32 = (isa.TYPE_NUMBERS[n] for n in ("s32", "pred", "f32"))
 
 
 class ArrayReads(Protocol):
-    """Where arrays lie, and how they are read."""
+    """Where arrays are, and how they are read."""
 
     @property
     def rules(self) -> Mapping[str, Rule]:
@@ -201,7 +201,7 @@ def constant_bits(value: object, dtype: PrimitiveType) -> int:
 
 
 def name_input(e: Expression, name: object, type_: int, depends: tuple[bool, ...]) -> Node:
-    """A value that will lie in the scratchpad."""
+    """A value that will be in the scratchpad."""
     return Input(type_, depends, (), name)
 
 

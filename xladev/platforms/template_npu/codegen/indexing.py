@@ -93,7 +93,7 @@ def read_gather(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
 def window_rows(
     e: Expression, dims: IndexDims, rank: int, rows: Sequence[Row], batch: Sequence[Row]
 ) -> tuple[Row, ...]:
-    """Where in its window, and along batching dimensions, an element of the windowed side lies.
+    """Where in its window, and along batching dimensions, an element of the windowed side is.
 
     Args:
         e: whose loops coordinates depend on.

@@ -136,7 +136,7 @@ def emit_concatenate(stage: LoopStage, i: HloInstruction, results: Sequence[Arra
 def emit_dynamic_update_slice(
     stage: LoopStage, i: HloInstruction, results: Sequence[Array]
 ) -> None:
-    """The operand, unless it lies there already, then the update at its clamped place."""
+    """The operand, unless it is there already, then the update at its clamped place."""
     operand, update, *starts = i.operands
     _copy_unless_shared(stage, operand, results[0], 0)
     extents, dims = update.shape.dims, i.shape.dims

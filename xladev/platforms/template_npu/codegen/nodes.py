@@ -19,7 +19,7 @@ class Array:
     """A row-major array in DRAM.
 
     Attributes:
-        window: where it lies.
+        window: where it is.
         offset: of its first byte in the window.
     """
 
@@ -80,7 +80,7 @@ class OperationNode(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Input(Node):
-    """A value that lies in the scratchpad before the nodes are run; ``name`` tells it apart."""
+    """A value that is in the scratchpad before the nodes are run; ``name`` tells it apart."""
 
     name: object = None
 

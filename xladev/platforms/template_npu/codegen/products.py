@@ -47,7 +47,7 @@ Loop = tuple[int, int, int]
 
 
 def emit_on_matrix(tiles: TileEmitter, p: BlockProduct) -> None:
-    """Matrix instructions for whole tiles and for edges, once for each turn of the outer loops.
+    """Matrix instructions for whole tiles and for edges, once an iteration of outer loops.
 
     Rows, columns and depth are one loop each, where strides allow; a window that slides over the
     left side leaves outer loops.
@@ -58,8 +58,8 @@ def emit_on_matrix(tiles: TileEmitter, p: BlockProduct) -> None:
     outer_rows, rows = _loops(p.rows, p.total.strides[:r], p.left.strides[:r])
     _, columns = _loops(p.columns, p.total.strides[r:], p.right.strides[d:])
     outer_depth, depth = _loops(p.depth, p.left.strides[r:], p.right.strides[:d])
-    for total_at, left_at in _turns(outer_rows):
-        for number, (left_more, right_at) in enumerate(_turns(outer_depth)):
+    for total_at, left_at in _iterations(outer_rows):
+        for number, (left_more, right_at) in enumerate(_iterations(outer_depth)):
             starts = (
                 p.total.address + total_at,
                 p.left.address + left_at + left_more,
@@ -77,11 +77,11 @@ def _loops(
     return loops[:-1], loops[-1]
 
 
-def _turns(loops: Sequence[Loop]) -> Iterator[tuple[int, int]]:
-    """What each turn of some loops adds to the addresses of their two operands."""
+def _iterations(loops: Sequence[Loop]) -> Iterator[tuple[int, int]]:
+    """What each iteration of some loops adds to the addresses of their two operands."""
     for at in product(*(range(size) for size, _, _ in loops)):
-        turns = list(zip(at, loops, strict=True))
-        yield sum(i * one for i, (_, one, _) in turns), sum(i * two for i, (_, _, two) in turns)
+        pairs = list(zip(at, loops, strict=True))
+        yield sum(i * one for i, (_, one, _) in pairs), sum(i * two for i, (_, _, two) in pairs)
 
 
 def _segments(size: int) -> list[tuple[int, int, int]]:

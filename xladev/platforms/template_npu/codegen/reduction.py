@@ -1,10 +1,10 @@
-"""Reduce: each tile is folded as a tree, tiles one after the other, and the epilogue is fused.
+"""Reduce: each tile is reduced as a tree, tiles one after the other, and the epilogue is fused.
 
 A reducer that the vector unit knows takes one instruction for up to 1,024 lanes; any other is
-applied to halves of the tile until one element is left. A tile lies in the scratchpad as it does in
+applied to halves of the tile until one element is left. A tile is in the scratchpad as it does in
 DRAM, reduced dimensions innermost or outermost, for DMA is slow at transposing.
 
-What a vendor replaces: the folding, if their unit reduces otherwise.
+What a vendor replaces: how a tile is reduced, if their unit does it otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from xladev.platforms.template_npu.codegen.expression import (
     name_input,
     number_of,
 )
-from xladev.platforms.template_npu.codegen.folding import accumulates_in_f32, combine
 from xladev.platforms.template_npu.codegen.loops import (
     LoopStage,
     StoredValue,
@@ -40,6 +39,7 @@ from xladev.platforms.template_npu.codegen.nodes import (
     reachable,
 )
 from xladev.platforms.template_npu.codegen.opcodes import REDUCERS
+from xladev.platforms.template_npu.codegen.reducers import accumulates_in_f32, combine
 from xladev.platforms.template_npu.codegen.tiles import (
     Box,
     TileEmitter,
@@ -77,9 +77,9 @@ def emit_reduce(
         operands.append(whole(inner, inner.converted(node, F32) if wide else node))
     types = [n.type for n in operands]
     stores = _epilogue(stage, core, results, root, extents[0], types)
-    fold = _Fold(reducer, operands, stores, extents)
-    slots = planned_slots(stage, lambda tiles: fold.run(tiles, 0))
-    fold.run(TileEmitter(stage.commands, slots), slots.elements)
+    reduction = _Reduction(reducer, operands, stores, extents)
+    slots = planned_slots(stage, lambda tiles: reduction.run(tiles, 0))
+    reduction.run(TileEmitter(stage.commands, slots), slots.elements)
 
 
 def _epilogue(
@@ -90,7 +90,7 @@ def _epilogue(
     kept: tuple[int, ...],
     types: Sequence[int],
 ) -> list[StoredValue]:
-    """The initial values folded in, and what is done with the results."""
+    """The initial values reduced in, and what is done with the results."""
     out = Expression(stage, kept)
     rank = len(kept)
     at = AccessMap(kept, tuple(unit_row(j, rank) for j in range(rank)))
@@ -102,10 +102,10 @@ def _epilogue(
         for o, t in zip(core.operands[len(types) :], types, strict=True)
     ]
     empty = 0 in core.operands[0].shape.dims
-    folded = inits if empty else combine(out, core["to_apply"], inits, totals)
+    reduced = inits if empty else combine(out, core["to_apply"], inits, totals)
     leaves = [leaf for _, leaf in core.shape.leaves()]
     final = [
-        out.converted(n, number_of(s.element_type)) for n, s in zip(folded, leaves, strict=True)
+        out.converted(n, number_of(s.element_type)) for n, s in zip(reduced, leaves, strict=True)
     ]
     if core.shape.is_array:
         out.inputs[core] = (at, final[0])
@@ -114,7 +114,7 @@ def _epilogue(
     return [StoredValue(n, a, position, steps) for n, a in zip(final, results, strict=True)]
 
 
-class _Fold:
+class _Reduction:
     def __init__(
         self,
         reducer: HloComputation,
@@ -163,7 +163,7 @@ class _Fold:
             self._store(tiles, box, totals)
 
     def _tile(self, tiles: TileEmitter, box: Box, part: Box, lanes: int) -> list[TileValue]:
-        """The operands of one tile, folded to one element for each kept one."""
+        """The operands of one tile, reduced to one element for each kept one."""
         whole_box = Box((*box.origin, *part.origin), (*box.sizes, *part.sizes))
         first, rank = len(box.sizes), len(whole_box.sizes)
         tiles.order = (*range(first, rank), *range(first)) if self.kept_inside else ()
@@ -178,10 +178,10 @@ class _Fold:
         owned = [b for b in held if b is not None]
         function = "" if self.kept_inside else self.function  # its lanes are the columns
         while columns > (lanes if function else 1):
-            folded = self._halved(tiles, flat, rows, columns)
+            reduced = self._halved(tiles, flat, rows, columns)
             for buffer in owned:
                 tiles.slots.give(buffer)
-            flat, owned = folded, [v.buffer for v in folded]
+            flat, owned = reduced, [v.buffer for v in reduced]
             columns -= columns // 2
         if function:
             made = self._lanes(tiles, flat[0], rows, columns)
@@ -210,7 +210,7 @@ class _Fold:
     def _halved(
         self, tiles: TileEmitter, values: list[TileValue], rows: int, columns: int
     ) -> list[TileValue]:
-        """The upper half of the columns folded onto the lower half; a middle one is copied."""
+        """The upper half of the columns reduced onto the lower half; a middle one is copied."""
         half = columns // 2
         left = columns - half
         combined = self._combined(tiles, values, rows, columns, half)
@@ -269,7 +269,7 @@ class _Fold:
         ]
 
     def _lanes(self, tiles: TileEmitter, value: TileValue, rows: int, columns: int) -> TileValue:
-        """All columns folded by the vector unit."""
+        """All columns reduced by the vector unit."""
         type_ = self.operands[0].type
         nbytes = isa.TYPES[type_].nbytes
         made = tiles.dense((rows, 1), (True, True), nbytes)

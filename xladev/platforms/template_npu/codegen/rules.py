@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xladev.platforms.template_npu.codegen import folding, indexing, views
+from xladev.platforms.template_npu.codegen import indexing, reducers, views
 from xladev.platforms.template_npu.codegen.expression import Rule
 
 RULES: Mapping[str, Rule] = MappingProxyType(
@@ -26,7 +26,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "bitcast-convert": views.view_bitcast,
         "dynamic-slice": indexing.read_dynamic_slice,
         "gather": indexing.read_gather,
-        "reduce-window": folding.fold_window,
+        "reduce-window": reducers.reduce_window,
     }
 )
 """By opcode."""

@@ -221,7 +221,7 @@ class TileEmitter:
     Attributes:
         commands: where to; None for a dry run.
         slots: the scratchpad.
-        order: iteration variables from slowest to fastest, as values of nodes lie in their slots;
+        order: iteration variables from slowest to fastest, as values of nodes are in their slots;
             empty for the order in which they come.
         taken: slots of the nodes whose values are held.
     """
@@ -357,7 +357,7 @@ class TileEmitter:
     def reduce(
         self, function: str, type_: int, sizes: tuple[int, ...], made: TileValue, value: TileValue
     ) -> None:
-        """The innermost loop of a value, of at most `isa.MAX_LANES`, folded by the vector unit."""
+        """The innermost loop of a value, of at most `isa.MAX_LANES`, reduced by the vector unit."""
         if self.commands is None:
             return
         row = isa.BY_NAME["reduce"]

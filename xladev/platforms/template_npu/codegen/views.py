@@ -14,7 +14,7 @@ from xladev.platforms.template_npu.codegen.nodes import Node
 
 
 def view_constant(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
-    """One element at every index; larger constants lie in memory."""
+    """One element at every index; larger constants are in memory."""
     if i.shape.size != 1:
         raise NotAffineError
     return e.constant(i["literal"].array.reshape(-1)[0], i.shape.element_type)

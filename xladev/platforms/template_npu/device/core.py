@@ -81,7 +81,7 @@ class Dram:
                     self._free[n : n + 2] = [(start, size + more)]
 
     def covers(self, address: int, nbytes: int) -> bool:
-        """True if the bytes lie within DRAM."""
+        """True if the bytes are within DRAM."""
         return address >= 0 <= nbytes and address + nbytes <= self.data.nbytes
 
     @property

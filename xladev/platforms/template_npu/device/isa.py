@@ -240,7 +240,7 @@ BY_NAME: Mapping[str, Opcode] = MappingProxyType({o.name: o for o in OPCODES})
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Where an operand lies: address of its first element, and bytes from one to the next.
+    """Where an operand is: address of its first element, and bytes from one to the next.
 
     Attributes:
         address: byte address in the scratchpad, or offset in a DRAM window.

@@ -221,7 +221,7 @@ def quantize(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
 
 
 def through_f64(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """A function of f32 computed in f64: NumPy's f32 differs by an ulp with where the lanes lie."""
+    """A function of f32 computed in f64: NumPy's f32 differs by an ulp with where the lanes are."""
 
     def wide(x: Array) -> Array:
         return function(x.astype(np.float64)).astype(np.float32)

@@ -207,7 +207,7 @@ def npu_submit(device: int, queue: int, program: int, bindings: Sequence[tuple[i
 
 @dataclass(frozen=True, slots=True)
 class DeviceRange:
-    """One end of a copy that lies on a device."""
+    """One end of a copy that is on a device."""
 
     device: int
     address: int

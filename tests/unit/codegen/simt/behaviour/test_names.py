@@ -35,9 +35,9 @@ def test_no_file_of_codegen_names_a_target():
     ],
 )
 def test_a_planted_name_is_found(line, name, tmp_path):
-    (tmp_path / "folds").mkdir()
-    (tmp_path / "folds" / "rows.py").write_text(f"x = 1\n{line}\n")
-    assert names_of_targets(tmp_path) == [f"folds/rows.py:2: {name}"]
+    (tmp_path / "reductions").mkdir()
+    (tmp_path / "reductions" / "rows.py").write_text(f"x = 1\n{line}\n")
+    assert names_of_targets(tmp_path) == [f"reductions/rows.py:2: {name}"]
 
 
 def test_plain_words_are_none(tmp_path):

@@ -54,7 +54,7 @@ ENTRY e { p = f32[3,50,70] parameter(0)
     + """
 ENTRY e { p = f32[90,777] parameter(0)  z = f32[] constant(0)
   ROOT r = f32[90] reduce(p, z), dimensions={1}, to_apply=add }""",
-    "rows that are folded and written": SUM
+    "rows that are reduced and written": SUM
     + """
 ENTRY e { p = f32[90,700] parameter(0)  z = f32[] constant(0)
   x = f32[90,700] exponential(p)

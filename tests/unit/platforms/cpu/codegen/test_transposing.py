@@ -44,7 +44,7 @@ PROGRAMS = {
   t = f32[40,48] transpose(x), dimensions={1,0}
   w = f32[40,48] broadcast(b), dimensions={0}
   ROOT r = f32[40,48] multiply(t, w)""",
-    "with what lies along it": """x = f32[48,40] parameter(0)
+    "with what is along it": """x = f32[48,40] parameter(0)
   y = f32[40,48] parameter(1)
   t = f32[40,48] transpose(x), dimensions={1,0}
   ROOT r = f32[40,48] subtract(t, y)""",

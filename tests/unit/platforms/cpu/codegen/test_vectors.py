@@ -1,4 +1,4 @@
-"""Loops and folds in vectors: the evaluator's results, whatever the width of the vectors."""
+"""Loops and reductions in vectors: the evaluator's results, whatever the width of the vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xladev.platforms.cpu.codegen.scan import is_row_scan
 from xladev.platforms.cpu.codegen.table import emit_kernel
 from xladev.platforms.cpu.engine import target_traits
 
-FOLD = """HloModule fold
+REDUCTION = """HloModule reduction
 combine {{ a = {t}[] parameter(0)
   b = {t}[] parameter(1)
   ROOT c = {t}[] {op}(a, b) }}
@@ -44,12 +44,14 @@ DTYPES = {"f32": ("add", "0.5"), "f64": ("multiply", "1"), "s32": ("maximum", "-
           "s16": ("minimum", "9")}  # fmt: skip
 
 
-def fold(dtype: str, sizes: tuple[int, ...], over: tuple[int, ...], layout: str = "") -> HloModule:
+def reduction(
+    dtype: str, sizes: tuple[int, ...], over: tuple[int, ...], layout: str = ""
+) -> HloModule:
     op, first = DTYPES[dtype]
     kept = [n for d, n in enumerate(sizes) if d not in over]
     words = {"dims": sizes, "result": kept, "over": over}
     joined = {name: ",".join(map(str, numbers)) for name, numbers in words.items()}
-    return parse_module(FOLD.format(t=dtype, op=op, first=first, layout=layout, **joined))
+    return parse_module(REDUCTION.format(t=dtype, op=op, first=first, layout=layout, **joined))
 
 
 def numbers(module: HloModule, seed: int = 3) -> np.ndarray:
@@ -62,10 +64,10 @@ def numbers(module: HloModule, seed: int = 3) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("sizes", "over"), SIZES)
-def test_a_fold_agrees_with_the_evaluator(
+def test_a_reduction_agrees_with_the_evaluator(
     dtype: str, sizes: tuple[int, ...], over: tuple[int, ...]
 ) -> None:
-    module = fold(dtype, sizes, over)
+    module = reduction(dtype, sizes, over)
     x = numbers(module)
     (found,) = run(module, x)
     want = HloEvaluator().run(module, x)
@@ -75,15 +77,15 @@ def test_a_fold_agrees_with_the_evaluator(
 
 @pytest.mark.parametrize(("sizes", "over"), SIZES)
 def test_bits_do_not_depend_on_the_width(sizes: tuple[int, ...], over: tuple[int, ...]) -> None:
-    module = fold("f32", sizes, over)
+    module = reduction("f32", sizes, over)
     x = numbers(module)
     bits = [run(module, x, nbytes=n)[0].tobytes() for n in (16, 32, 64)]
     assert bits[0] == bits[1] == bits[2]
 
 
 @pytest.mark.parametrize(("rows", "asks"), [(8192, True), (64, False)])
-def test_a_fold_asks_memory_ahead_where_no_cache_holds_its_rows(rows: int, asks: bool) -> None:
-    text = FOLD.format(t="f32", op="add", dims=f"{rows},1024", layout="", first="0",
+def test_a_reduction_asks_memory_ahead_where_no_cache_holds_its_rows(rows: int, asks: bool) -> None:
+    text = REDUCTION.format(t="f32", op="add", dims=f"{rows},1024", layout="", first="0",
                        result=rows, over=1)  # fmt: skip
     builder = ModuleBuilder("m", target_traits())
     emit_kernel(builder, KernelSpec("kernel", parse_module(text).entry))
@@ -109,8 +111,8 @@ def test_gathered_rows_are_asked_for_ahead_where_they_lie_far(rows: int, asks: b
     np.testing.assert_array_equal(found, x[numbers[:, 0].clip(0, rows - 1)])
 
 
-def test_a_fold_is_of_any_layout() -> None:
-    module = fold("f32", (64, 96), (1,), layout="{0,1}")
+def test_a_reduction_is_of_any_layout() -> None:
+    module = reduction("f32", (64, 96), (1,), layout="{0,1}")
     x = numbers(module)
     (found,) = run(module, np.asfortranarray(x).T.copy())
     np.testing.assert_allclose(found, x.astype(np.float64).sum(1) + 0.5, rtol=1e-6)

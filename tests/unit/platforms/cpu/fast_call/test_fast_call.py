@@ -189,7 +189,7 @@ def test_what_fits_gives_the_same_by_either_way(name, way):
     program = opened(ADD, X, Y)
     argument = make()
     result = program(argument, Y)
-    if name != "a slice of whole rows":  # where it lies is up to the allocator
+    if name != "a slice of whole rows":  # where it is is up to the allocator
         assert went_through(result) == (through and way == "fast_call")
     np.testing.assert_array_equal(result.numpy(), np.asarray(argument) + Y)
     np.testing.assert_array_equal(np.asarray(argument), np.asarray(make()))

@@ -163,7 +163,7 @@ def test_arrays_come_back_from_the_device(emulated):
 
 
 def test_loops_end_with_whoever_waits(emulated):
-    """The SDK runs them: kernels are launched in each turn."""
+    """The SDK runs them: kernels are launched in each iteration."""
     text = """HloModule m
 b { s = (s64[], f32[]) parameter(0)  i = s64[] get-tuple-element(s), index=0
   x = f32[] get-tuple-element(s), index=1  one = s64[] constant(1)  j = s64[] add(i, one)

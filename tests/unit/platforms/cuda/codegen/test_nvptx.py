@@ -124,21 +124,21 @@ def test_vectors_reach_over_dimensions_that_broadcasts_treat_alike(emulated):
 
 
 POOLED = """
-fold {{ a = f32[] parameter(0)
+reduction {{ a = f32[] parameter(0)
   b = f32[] parameter(1)
-  ROOT r = f32[] {fold}(a, b) }}
+  ROOT r = f32[] {reduction}(a, b) }}
 ENTRY e {{
   x = f32[3,17,10,{channels}] parameter(0)
   z = f32[] constant({start})
-  ROOT r = f32[3,9,5,{channels}] reduce-window(x, z), to_apply=fold,
+  ROOT r = f32[3,9,5,{channels}] reduce-window(x, z), to_apply=reduction,
     window={{size=1x3x2x1 stride=1x2x2x1 pad=0_0x1_1x0_0x0_0}}
 }}"""
 
 
-@pytest.mark.parametrize(("fold", "start"), [("maximum", "-inf"), ("add", "0")])
+@pytest.mark.parametrize(("reduction", "start"), [("maximum", "-inf"), ("add", "0")])
 @pytest.mark.parametrize(("channels", "is_wide"), [(8, True), (6, False)])
-def test_windows_of_channels_are_folded_in_vectors(fold, start, channels, is_wide, emulated):
-    text = POOLED.format(fold=fold, start=start, channels=channels)
+def test_windows_of_channels_are_reduced_in_vectors(reduction, start, channels, is_wide, emulated):
+    text = POOLED.format(reduction=reduction, start=start, channels=channels)
     module = parse_module(text)
     assert compare_with_evaluator(module, random_arguments(module, 0), emulated) is None
     ptx = ptx_of(text)

@@ -348,7 +348,7 @@ def test_column_major_layouts_mean_nothing(emulated):
 
 
 def test_factors_go_to_q_without_transposes():
-    """What geqrf stored column-major, orgqr reads as it lies."""
+    """What geqrf stored column-major, orgqr reads as it is."""
     text = """ENTRY e {
   a = f32[4,3] parameter(0)
   q = (f32[4,3], f32[3]) custom-call(a), custom_call_target="Qr"

@@ -29,7 +29,7 @@ class FaultyCompiler(InterpreterCompiler):
 
 
 class FaultyExecutable(EvaluatedExecutable):
-    """Crashes, hangs, raises or lies, as the opcodes of the module say."""
+    """Crashes, hangs, raises or is, as the opcodes of the module say."""
 
     def launch(self, stream, context):
         opcodes = {i.opcode for c in reachable(self._module.entry) for i in c.instructions}

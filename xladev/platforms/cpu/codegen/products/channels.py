@@ -1,7 +1,7 @@
 """Depthwise convolutions: sums of products element by element, of rows given by a table.
 
 As in a tile, each position of the window has an address for each row (a pixel of the result); but
-what lies there are all channels, each of which has its own sum.
+what is there are all channels, each of which has its own sum.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ChannelsArguments(NamedTuple):
         result: first row of the result.
         result_row: from one row to the next.
         columns: number of channels, at least those of one vector.
-        is_non_temporal: not zero to write the result past the caches; its vectors then lie aligned.
+        is_non_temporal: not zero to write the result past the caches; its vectors then are aligned.
     """
 
     table: Value

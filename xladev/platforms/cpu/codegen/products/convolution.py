@@ -129,7 +129,7 @@ class _Blocks:
         return self.b.byte_address(self.k.results[0].base, at.value(at.mul(offset, self.kind.size)))
 
     def _is_non_temporal(self) -> Value:
-        """Whether the result goes past the caches: not if it does not lie aligned."""
+        """Whether the result goes past the caches: not if it is not aligned."""
         if not self.plan.is_non_temporal:
             return CACHED
         b = self.b

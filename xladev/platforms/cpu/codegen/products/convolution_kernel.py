@@ -1,6 +1,6 @@
 """Convolutions in register tiles: rows are pixels of the result, columns its features.
 
-The pixels of a block are copied to where their windows lie one element after the other, zeros where
+The pixels of a block are copied to where their windows are one element after the other, zeros where
 a window sees padding or the holes of a dilated base. Groups of features are products of their own.
 """
 

@@ -45,7 +45,7 @@ def call_least_exponent(b: FunctionBuilder, kind: ProductKind, arguments: LeastA
 
 
 def has_no_denormals(b: FunctionBuilder, left: Value, right: Value) -> Value:
-    """Whether that follows from the least fields of both operands, which lie at two addresses."""
+    """Whether that follows from the least fields of both operands, which are at two addresses."""
     fields = [b.load(I64, place) for place in (left, right)]
     normal = b.and_(*(b.icmp("sgt", field, 0) for field in fields))
     return b.and_(normal, b.icmp("sge", b.add(*fields), LEAST_FIELDS))

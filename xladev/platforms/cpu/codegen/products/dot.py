@@ -1,4 +1,4 @@
-"""Dots as blocks of products: which dots, where their operands lie, what memory they need."""
+"""Dots as blocks of products: which dots, where their operands are, what memory they need."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class DotPlan:
         left, right: the operands.
         result: strides of the result along batch and rows.
         tactic: how the blocks are cut and gone through.
-        panels: where the right operand lies, if it lies packed.
+        panels: where the right operand is, if it is packed.
     """
 
     total: PrimitiveType
@@ -106,7 +106,7 @@ class DotPlan:
 
     @property
     def panel_nbytes(self) -> int:
-        """Bytes of a panel that is packed; none for one that lies packed."""
+        """Bytes of a panel that is packed; none for one that is packed."""
         return 0 if self.panels is not None else self.part_nbytes
 
     @property
@@ -123,7 +123,7 @@ class DotPlan:
 
     @property
     def order(self) -> Order:
-        """How the right operand lies in memory."""
+        """How the right operand is laid out in memory."""
         if self.panels is not None:
             return Order.PANELS
         if self.right.free == 1:
@@ -131,7 +131,7 @@ class DotPlan:
         return Order.COLUMNS if self.right.step == 1 else Order.APART
 
     def is_streamed(self, kind: ProductKind) -> bool:
-        """True if the right operand is read as it lies in memory."""
+        """True if the right operand is read as it is in memory."""
         is_plain = self.order is Order.ROWS and kind.right is kind.total and not self.is_narrowed
         if not is_plain or self.columns < kind.width:
             return False
@@ -234,7 +234,7 @@ def emit_dot_blocks(k: KernelBuild, plan: DotPlan) -> None:
 
 
 def _grouped(plan: DotPlan, kind: ProductKind, target: TargetTraits) -> ProductKind:
-    """The kind that multiplies neighbours of a row at once, where they lie for that."""
+    """The kind that multiplies neighbours of a row at once, where they are for that."""
     if plan.left.step != 1:
         return kind
     pairs, quads = kind.in_pairs(target), kind.in_quads(target)
@@ -250,7 +250,7 @@ def _grouped(plan: DotPlan, kind: ProductKind, target: TargetTraits) -> ProductK
 
 
 def fits_target(plan: DotPlan, i: HloInstruction, target: TargetTraits) -> bool:
-    """False if the right operand lies in panels that are not the target's."""
+    """False if the right operand is in panels that are not the target's."""
     if plan.panels is None:
         return True
     kind, form = dot_kind(plan, i, target), plan.panels.form
@@ -336,7 +336,7 @@ class _Blocks:
             call_narrowing(b, kind, p.kept, narrowing)
 
     def _stream(self, a: BlockArguments) -> None:
-        """Whole tiles of columns as they lie in memory; columns left of a block are packed."""
+        """Whole tiles of columns as they are in memory; columns left of a block are packed."""
         b, kind = self.b, self.kind
         if self.plan.columns % kind.width == 0 == self.columns % kind.width:
             call_stream(b, kind, a)
@@ -351,7 +351,7 @@ class _Blocks:
             call_block(b, kind, self.plan.order, edge)
 
     def _right(self, batch: Index, column: Value) -> _Right:
-        """Where the columns of a block lie."""
+        """Where the columns of a block are."""
         p, kind, at = self.plan, self.kind, self.k.e.at
         if p.panels is not None:
             form = p.panels.form

@@ -1,6 +1,6 @@
 """A block of a product: panels of columns are packed one by one, and tiles run over each.
 
-Panels that lie packed in memory are used there. The depth goes in parts that fit a panel. Sums go
+Panels that are packed in memory are used there. The depth goes in parts that fit a panel. Sums go
 on from part to part in the result, in the same order as without parts, so results do not depend on
 how blocks are cut.
 """
@@ -29,7 +29,7 @@ second cache, which waits for more lines at once than the nearest one."""
 STREAMED_AHEAD = 256
 """Bytes by which a stream fetches ahead; measured best of 256 to 1024."""
 PANELS_AHEAD = 8192
-"""The same for panels that lie packed and are used only once: one long run. Measured best of 512 to
+"""The same for panels that are packed and are used only once: one long run. Measured best of 512 to
 32768, with little to choose above this."""
 NEAR_NBYTES = 128 << 10
 """Right operands of so few bytes stay near: a stream goes through all of their steps at once."""
@@ -50,7 +50,7 @@ class BlockArguments(NamedTuple):
         right: first element of the right operand.
         right_position: from one position to the next there.
         right_step: from one step to the next.
-        right_column: from one column to the next; of panels that lie packed, from one panel to the
+        right_column: from one column to the next; of panels that are packed, from one panel to the
             next, divided by their width.
         result: first element of the block.
         result_row: from one row to the next.
@@ -58,10 +58,10 @@ class BlockArguments(NamedTuple):
         goes_on: not zero to add to what the result holds.
         runs: for each tile, how many positions its rows go through without a break: of so many,
             the table has the first one's addresses alone. Null for tables that have all.
-        panel: memory for one packed panel; null if they lie packed.
+        panel: memory for one packed panel; null if they are packed.
         most_lines: of a panel in one part of the depth: as many as that memory holds.
         is_non_temporal: not zero to write the result past the caches if all of the depth is one
-            part; its vectors then lie aligned.
+            part; its vectors then are aligned.
     """
 
     table: Value
@@ -95,7 +95,7 @@ def call_block(
 
 
 def call_stream(b: FunctionBuilder, kind: ProductKind, arguments: BlockArguments) -> None:
-    """As `call_block`, for a right operand that is used as it lies in memory.
+    """As `call_block`, for a right operand that is used as it is in memory.
 
     It pays for few rows, or if that operand is small. Columns must fill tiles. The depth goes in
     short parts along all columns: memory is read in long runs, and only once.
@@ -151,7 +151,7 @@ class _Block:
             )
 
     def _most_lines(self) -> Value:
-        """Lines of a panel in one part: all of one that lies packed, if it is used only once."""
+        """Lines of a panel in one part: all of one that is packed, if it is used only once."""
         b, most = self.b, self.a.most_lines
         if self.order is not Order.PANELS:
             return most
@@ -211,7 +211,7 @@ class _Block:
             self._widest(part, column, left, vectors - 1)
 
     def _panel(self, part: _Part, column: Value, columns: Value, vectors: int) -> None:
-        """Packs it unless it lies packed, then runs the tiles."""
+        """Packs it unless it is packed, then runs the tiles."""
         b, a, kind = self.b, self.a, self.kind
         is_whole = b.icmp("eq", columns, vectors * kind.lanes)
         packs_first = self._packs_first(part, vectors, is_whole)

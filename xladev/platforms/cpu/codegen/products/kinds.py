@@ -63,7 +63,7 @@ class ProductKind:
     """A set of functions that compute products.
 
     Attributes:
-        left: type of the elements of the rows, as they lie in memory.
+        left: type of the elements of the rows, as they are in memory.
         right: likewise of the columns.
         total: type of the sums.
         nbytes: length of a vector.
@@ -179,7 +179,7 @@ class ProductKind:
 
     @property
     def keeps_columns(self) -> bool:
-        """True if packed columns are the elements as they lie in memory, and nothing else."""
+        """True if packed columns are the elements as they are in memory, and nothing else."""
         return self.has_pairs or (self.right is self.total and not self.has_quads)
 
     @property
@@ -198,7 +198,7 @@ class ProductKind:
         return self._converted(b, loaded, dtype)
 
     def spread(self, b: FunctionBuilder, address: Value) -> Value:
-        """One element of a row in all lanes: spread as it lies in memory, and then converted."""
+        """One element of a row in all lanes: spread as it is in memory, and then converted."""
         if self.has_quads:
             return spread_quad(b, address)
         if self.has_pairs:

@@ -56,7 +56,7 @@ class _Side:
         return self.operand.shape.dims[self.batch + (not self.depth_first)]
 
     def index(self, outer: Index, free: Value, depth: Value) -> Index:
-        """Where the element lies."""
+        """Where the element is."""
         return (*outer, *((depth, free) if self.depth_first else (free, depth)))
 
 
@@ -78,7 +78,7 @@ class TiledProduct:
 
     @property
     def sizes(self) -> TileSizes:
-        """How large it is; rows that lie in memory as they are used are not packed."""
+        """How large it is; rows that are in memory as they are used are not packed."""
         rows = self.rows
         straight = rows.operand.opcode == "parameter" and not rows.depth_first
         as_it_is = straight and rows.operand.shape.element_type is self.total

@@ -1,4 +1,4 @@
-"""What packing is told: how the right operand lies in memory, and which part of it is wanted."""
+"""What packing is told: the layout of the right operand, and which part of it is wanted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xladev.codegen.llvm import Value
 
 
 class Order(Enum):
-    """How the right operand lies in memory."""
+    """How the right operand is laid out in memory."""
 
     ROWS = "rows"
     """Neighbours are neighbouring columns."""

@@ -1,6 +1,6 @@
-"""Right operands that lie packed: how they are laid out, in HLO, and how a kernel sees that.
+"""Right operands that are packed: how they are laid out, in HLO, and how a kernel sees that.
 
-A product of a constant needs no packing if the constant lies in memory as packing would leave it:
+A product of a constant needs no packing if the constant is in memory as packing would leave it:
 panel by panel, each as wide as a tile, zeros after the last column. The kernel's computation says
 so in HLO: its parameter is the array of panels, and what it multiplies by is that array transposed,
 reshaped and sliced to the operand it stands for. Whoever does not know of panels computes the same.
@@ -26,14 +26,14 @@ _MOVES = frozenset({"transpose", "reshape", "slice"})
 
 @dataclass(frozen=True, slots=True)
 class PanelForm:
-    """How an array lies in panels.
+    """How an array is laid out in panels.
 
     Attributes:
         dims: of the array.
         outer: sizes of what is no matrix: batch dimensions, or groups of features.
         depth: size of all dimensions that are summed over.
         columns: number of columns, for each index of ``outer``.
-        is_inside: true if ``outer`` lies between depth and columns in the array, and not before.
+        is_inside: true if ``outer`` is between depth and columns in the array, and not before.
         width: columns of a panel.
         unit: elements of a column that are multiplied at once, and neighbours in a panel.
     """
@@ -103,7 +103,7 @@ def with_plain_right(i: HloInstruction) -> tuple[tuple[int, ...], dict[str, Any]
     """The order of a dot's or convolution's right operand in which panels hold it.
 
     That is batch, depth and columns for a dot; window, channels and features for a convolution,
-    whose window goes as it lies in memory.
+    whose window goes as it is in memory.
 
     Returns:
         The dimensions in that order, and attributes that say so of an operand transposed to it.

@@ -66,8 +66,8 @@ class _RowSums:
             rows = [b.byte_address(a.matrix, b.mul(n, a.row)) for n in numbers]
             zeros = [b.const(kind.vector, 0)] * (ROWS * VECTORS)
             start, many = self._vectors(rows, b.const(I64, 0), zeros, VECTORS)
-            folded = [self._folded(many[r * VECTORS : (r + 1) * VECTORS]) for r in range(ROWS)]
-            start, sums = self._vectors(rows, start, folded, 1)
+            reduced = [self._reduced(many[r * VECTORS : (r + 1) * VECTORS]) for r in range(ROWS)]
+            start, sums = self._vectors(rows, start, reduced, 1)
             totals = self._rest(rows, start, [self._total(x) for x in sums])
             for number, total in zip(numbers, totals, strict=True):
                 b.store(total, b.element_address(a.result, number, kind.element))
@@ -117,7 +117,7 @@ class _RowSums:
     def _add(self, x: Value, y: Value) -> Value:
         return self.b.fadd(x, y) if self.kind.element.is_float else self.b.add(x, y)
 
-    def _folded(self, values: list[Value]) -> Value:
+    def _reduced(self, values: list[Value]) -> Value:
         """The sum of vectors, by halves."""
         while len(values) > 1:
             half = len(values) // 2

@@ -11,7 +11,7 @@ from xladev.codegen.llvm import I1, I64, PTR, FunctionBuilder, Value, vector
 
 
 class LinesArguments(NamedTuple):
-    """Rows that lie at equal distances.
+    """Rows that are at equal distances.
 
     Attributes:
         table: what is filled.
@@ -73,7 +73,7 @@ class AxisFacts(NamedTuple):
     Attributes:
         line: of its coordinates.
         inside: coordinates of the base are from 0 on and below this.
-        whole: last coordinate from which a window lies inside; below 0 if none does.
+        whole: last coordinate from which a window is inside; below 0 if none does.
         shift, mask: logarithm of the base's dilation; the dilation less 1.
         nbytes: stride of a dilated base.
     """
@@ -117,7 +117,7 @@ def window_facts(
     """What does not change from block to block, as the microkernel reads it.
 
     Args:
-        pixels: dimensions of the result as they lie in memory, outermost first.
+        pixels: dimensions of the result as they are in memory, outermost first.
         axes: spatial dimensions.
         most_unbroken: last coordinate along the last axis from which a run sees no padding.
     """

@@ -40,7 +40,7 @@ class TileArguments(NamedTuple):
         following: first element of the next tile.
         fetched: memory that will be needed next.
         fetched_step: from one step to the next there.
-        is_non_temporal: not zero to write the result past the caches; its vectors then lie aligned.
+        is_non_temporal: not zero to write the result past the caches; its vectors then are aligned.
     """
 
     table: Value

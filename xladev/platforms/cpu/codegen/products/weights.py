@@ -1,6 +1,6 @@
 """Weights of attention: exponentials of scores and their sums, row by row, by shared microkernels.
 
-Rows lie padded to whole vectors, and have accumulators of as many lanes on all machines, so that
+Rows are padded to whole vectors, and have accumulators of as many lanes on all machines, so that
 results are the same bits everywhere. Weights are divided by their sum last, in the result, which
 has fewer elements than there are weights.
 """
@@ -96,10 +96,10 @@ class _Weights:
             row = b.byte_address(a.scores, b.mul(number, a.row))
             with b.loop(a.keys, b.mul(vectors, LANES)) as rest:
                 b.store(b.const(FLOAT, float("-inf")), b.element_address(row, rest, FLOAT))
-            largest = self._folded(self._largest(row, vectors, factor), "maximum")
+            largest = self._reduced(self._largest(row, vectors, factor), "maximum")
             is_hidden = b.and_(b.icmp("ne", a.is_guarded, 0), b.fcmp("oeq", largest, float("-inf")))
             shift = b.select(is_hidden, 0.0, largest)
-            total = self._folded(self._exponentials(row, vectors, factor, shift), "add")
+            total = self._reduced(self._exponentials(row, vectors, factor, shift), "add")
             total = b.select(b.and_(is_hidden, b.fcmp("oeq", total, 0.0)), 1.0, total)
             b.store(total, b.element_address(a.sums, number, FLOAT))
 
@@ -142,7 +142,7 @@ class _Weights:
             loop.carry(step(place, loop.values[0]))
         return [loop.values[0], *many[1:]]
 
-    def _folded(self, values: list[Value], opcode: str) -> Value:
+    def _reduced(self, values: list[Value], opcode: str) -> Value:
         """One number of vectors, by halves."""
         while len(values) > 1:
             half = len(values) // 2

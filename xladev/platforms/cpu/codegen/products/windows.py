@@ -1,4 +1,4 @@
-"""Convolutions as products whose rows a table gives: which ones, and where their operands lie.
+"""Convolutions as products whose rows a table gives: which ones, and where their operands are.
 
 Rows are pixels of the result in the order of memory, positions the elements of the window in the
 order of the filters' memory, steps the channels, columns the features.
@@ -85,15 +85,15 @@ class WindowPlan:
         total: type of the sums.
         is_depthwise: true if each channel is a group, of one feature.
         groups, channels, features: how many, the last two in one group.
-        pixels: sizes of the result's dimensions, features apart, as they lie in memory.
+        pixels: sizes of the result's dimensions, features apart, as they are in memory.
         batch: which of them is the batch, and the base's stride along it.
-        axes: the spatial dimensions as they lie in the filters' memory, outermost first.
+        axes: the spatial dimensions as they are in the filters' memory, outermost first.
         places: which of the pixels' sizes belongs to each axis.
         channel: stride of the base's channels.
         right: strides of the filters along positions, channels and features.
         sides: types of the base and of the filters.
         tactic: how the blocks are cut and gone through.
-        panels: where the filters lie, if they lie packed.
+        panels: where the filters are, if they are packed.
     """
 
     total: PrimitiveType
@@ -180,7 +180,7 @@ class WindowPlan:
 
     @property
     def order(self) -> Order:
-        """How the filters lie in memory."""
+        """How the filters are laid out in memory."""
         if self.panels is not None:
             return Order.PANELS
         _, step, column = self.right
@@ -205,7 +205,7 @@ class WindowPlan:
 
     @property
     def panel_nbytes(self) -> int:
-        """Bytes of a panel of filters that is packed; none for those that lie packed."""
+        """Bytes of a panel of filters that is packed; none for those that are packed."""
         has_none = self.is_depthwise or self.panels is not None
         return 0 if has_none else self.whole_panel_nbytes
 
@@ -217,7 +217,7 @@ class WindowPlan:
 
     @property
     def is_non_temporal(self) -> bool:
-        """True if what is read and written exceeds caches, and rows of each group lie aligned."""
+        """True if what is read and written exceeds caches, and rows of each group are aligned."""
         size, row = self.total.host_nbytes, self.groups * self.features
         unbroken = row if self.is_depthwise else self.features
         read = prod(a.size for a in self.axes) * self.groups * self.channels
@@ -251,7 +251,7 @@ class WindowPlan:
 
     @property
     def window_numbers(self) -> tuple[int, ...]:
-        """Of each position: how far it lies from the window's begin, in bytes and along axes."""
+        """Of each position: how far it is from the window's begin, in bytes and along axes."""
         size, numbers = self.sides[0].host_nbytes, list[int]()
         for at in product(*(range(a.window.size) for a in self.axes)):
             windows = [a.window for a in self.axes]
@@ -268,7 +268,7 @@ class WindowPlan:
         return tuple(numbers)
 
     def fits(self, nbytes: int) -> bool:
-        """False if the filters lie in panels for vectors of another length."""
+        """False if the filters are in panels for vectors of another length."""
         return self.panels is None or self.panels.form.width == self.kind(nbytes).width
 
     def kind(self, nbytes: int) -> ProductKind:
@@ -329,7 +329,7 @@ def window_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | Non
 
 
 def _axes(i: HloInstruction, d: ConvDims) -> list[int]:
-    """Numbers of the spatial dimensions as they lie in the filters' memory, outermost first."""
+    """Numbers of the spatial dimensions as they are in the filters' memory, outermost first."""
     order = i.operands[1].shape.minor_to_major
     return sorted(range(len(d.kernel_spatial)), key=lambda n: -order.index(d.kernel_spatial[n]))
 

@@ -1,4 +1,4 @@
-"""Accumulators of a fold along a row: vectors that take one vector of elements each in a turn.
+"""Accumulators of a reduction along a row: each takes a vector of elements an iteration.
 
 Where the largest of two floats is no single instruction (x86: NaN and the signs of zeros take
 several, each waiting for the last), maxima and minima are kept in three parts: the extreme of the
@@ -24,15 +24,15 @@ _MASK_NBYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class Accumulators(ABC):
-    """What a fold holds while it goes along a row.
+    """What a reduction holds while it goes along a row.
 
     Attributes:
-        fold: what is folded.
-        copies: vectors of elements that come in one turn.
+        reduction: what is reduced.
+        copies: vectors of elements that come in one iteration.
         lanes: elements of one vector.
     """
 
-    fold: Reduction
+    reduction: Reduction
     copies: int
     lanes: int
 
@@ -42,7 +42,7 @@ class Accumulators(ABC):
 
     @abstractmethod
     def take(self, b: FunctionBuilder, held: Sequence[Value], new: Sequence[Value]) -> list[Value]:
-        """What is held after one more turn."""
+        """What is held after one more iteration."""
 
     @abstractmethod
     def total(self, b: FunctionBuilder, held: Sequence[Value]) -> Value:
@@ -55,15 +55,15 @@ class _Combined(Accumulators):
     __slots__ = ()
 
     def start(self) -> list[Value]:
-        return [self.fold.start(self.lanes)] * self.copies
+        return [self.reduction.start(self.lanes)] * self.copies
 
     def take(self, b: FunctionBuilder, held: Sequence[Value], new: Sequence[Value]) -> list[Value]:
-        return [self.fold.combine(b, x, y) for x, y in zip(held, new, strict=True)]
+        return [self.reduction.combine(b, x, y) for x, y in zip(held, new, strict=True)]
 
     def total(self, b: FunctionBuilder, held: Sequence[Value]) -> Value:
-        total = self.fold.by_halves(b, held)
+        total = self.reduction.by_halves(b, held)
         while total.lanes > 1:
-            total = self.fold.combine(b, *_halves(b, total))
+            total = self.reduction.combine(b, *_halves(b, total))
         return total
 
 
@@ -71,16 +71,16 @@ class _Extremes(Accumulators):
     """Extremes of the numbers, then for each pair of vectors whether NaN came, and signs.
 
     Signs are the bits of all elements together: "and" for maxima, "or" for minima. They matter
-    where the extreme is zero: no element lies beyond it, so the bit of the sign is that of zeros.
+    where the extreme is zero: no element is beyond it, so the bit of the sign is that of zeros.
     """
 
     __slots__ = ()
 
     def start(self) -> list[Value]:
-        bits = integer(self.fold.type.bits)
+        bits = integer(self.reduction.type.bits)
         signs = constant(vector(bits, self.lanes), -1 if self._is_maximum else 0)
         pairs = -(-self.copies // 2)
-        numbers = [self.fold.start(self.lanes)] * self.copies
+        numbers = [self.reduction.start(self.lanes)] * self.copies
         return [*numbers, *[constant(self._mask, 0)] * pairs, *[signs] * pairs]
 
     def take(self, b: FunctionBuilder, held: Sequence[Value], new: Sequence[Value]) -> list[Value]:
@@ -104,20 +104,20 @@ class _Extremes(Accumulators):
             number = self._further(b, *_halves(b, number))
             sign = self._sign(b, *_halves(b, sign))
         lowest = constant(sign.type, -1 << (sign.type.bits - 1))
-        zero = b.bitcast(b.and_(sign, lowest), self.fold.type)
+        zero = b.bitcast(b.and_(sign, lowest), self.reduction.type)
         number = b.select(b.fcmp("oeq", number, 0.0), zero, number)
         found = b.icmp("ne", b.any(mask), 0)
-        return b.select(found, constant(self.fold.type, nan), number)
+        return b.select(found, constant(self.reduction.type, nan), number)
 
     @property
     def _is_maximum(self) -> bool:
-        return self.fold.opcode == "maximum"
+        return self.reduction.opcode == "maximum"
 
     @property
     def _mask(self) -> IrType:
         """The type of what says where NaN came."""
-        wide = self.lanes * self.fold.type.bits // 8 >= _MASK_NBYTES
-        return vector(I1 if wide else integer(self.fold.type.bits), self.lanes)
+        wide = self.lanes * self.reduction.type.bits // 8 >= _MASK_NBYTES
+        return vector(I1 if wide else integer(self.reduction.type.bits), self.lanes)
 
     def _as_mask(self, b: FunctionBuilder, condition: Value) -> Value:
         element = self._mask.scalar()
@@ -130,16 +130,20 @@ class _Extremes(Accumulators):
 
     def _further(self, b: FunctionBuilder, new: Value, held: Value) -> Value:
         """The one beyond; what is held where they are equal, or the new one is NaN."""
-        return b.select(b.fcmp(_BEYOND[self.fold.opcode], new, held), new, held)
+        return b.select(b.fcmp(_BEYOND[self.reduction.opcode], new, held), new, held)
 
     def _sign(self, b: FunctionBuilder, x: Value, y: Value) -> Value:
         return b.and_(x, y) if self._is_maximum else b.or_(x, y)
 
 
-def accumulators(b: FunctionBuilder, fold: Reduction, copies: int, lanes: int) -> Accumulators:
-    """How a fold is held on the machine that code is written for."""
-    in_parts = fold.opcode in _BEYOND and fold.dtype.is_float and not b.module.target.has_extremes
-    return (_Extremes if in_parts else _Combined)(fold, copies, lanes)
+def accumulators(b: FunctionBuilder, reduction: Reduction, copies: int, lanes: int) -> Accumulators:
+    """How a reduction is held on the machine that code is written for."""
+    in_parts = (
+        reduction.opcode in _BEYOND
+        and reduction.dtype.is_float
+        and not b.module.target.has_extremes
+    )
+    return (_Extremes if in_parts else _Combined)(reduction, copies, lanes)
 
 
 def _halves(b: FunctionBuilder, x: Value) -> tuple[Value, Value]:

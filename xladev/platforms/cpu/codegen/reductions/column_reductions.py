@@ -1,4 +1,4 @@
-"""Folds across rows: one accumulator for each column, in memory that stays in the L1 cache.
+"""Reductions across rows: one accumulator for each column, in memory that stays in the L1 cache.
 
 Rows are read along memory. Of short rows, and of pieces of rows, some are read at once: their
 elements are combined by halves before they go to the accumulator, which saves trips to it.
@@ -16,13 +16,13 @@ from xladev.codegen.llvm import I64, FunctionBuilder, Value, vector
 from xladev.codegen.reductions import Reduction
 from xladev.codegen.scalar.elements import real_of
 from xladev.platforms.cpu.codegen.build import KernelBuild
-from xladev.platforms.cpu.codegen.reductions.reduction_space import FoldSpace
+from xladev.platforms.cpu.codegen.reductions.reduction_space import ReductionSpace
 from xladev.platforms.cpu.codegen.vectors import lanes_for, store_at
 
-Places = tuple[IndexValue, ...]
+Positions = tuple[IndexValue, ...]
 
 BLOCK = 2048
-"""Columns that are folded at once."""
+"""Columns that are reduced at once."""
 LEAST_PARTS = 4
 """Blocks of columns, or parts of their rows, that threads share."""
 LEAST_NBYTES = 1024
@@ -41,24 +41,33 @@ SHORT_ROWS = 128
 """Elements that hide how long an accumulator takes to memory and back."""
 
 
-def emit_column_folds(
-    k: KernelBuild, space: FoldSpace, folds: Sequence[Reduction], results: Sequence[IrArray]
+def emit_column_reductions(
+    k: KernelBuild,
+    space: ReductionSpace,
+    reductions: Sequence[Reduction],
+    results: Sequence[IrArray],
 ) -> None:
-    """Folds whose innermost axis stays."""
-    _ColumnFolds(k, space, folds, results).emit()
+    """Reductions whose innermost axis stays."""
+    _ColumnReductions(k, space, reductions, results).emit()
 
 
-class _ColumnFolds:
+class _ColumnReductions:
     """Writes the loops of one kernel."""
 
     def __init__(
         self,
         k: KernelBuild,
-        space: FoldSpace,
-        folds: Sequence[Reduction],
+        space: ReductionSpace,
+        reductions: Sequence[Reduction],
         results: Sequence[IrArray],
     ) -> None:
-        self.k, self.b, self.space, self.folds, self.results = k, k.b, space, folds, results
+        self.k, self.b, self.space, self.reductions, self.results = (
+            k,
+            k.b,
+            space,
+            reductions,
+            results,
+        )
         self.columns = space.axes[-1].extent
         self.lanes = lanes_for(k, self.columns)
         if self.lanes == 1:
@@ -68,7 +77,7 @@ class _ColumnFolds:
         most = next((rows for most, rows in GROUPS if size <= most), 1)
         self.group = min(most, self._rows_at_once())
         self.chain = MOST_ALONE if self._has_whole_rows() else MOST_CHAIN
-        self.folded = [axis.extent for axis in space.axes if axis.folded]
+        self.reduced = [axis.extent for axis in space.axes if axis.reduced]
         self.block = min(BLOCK, self.columns)
         self.in_parts = k.is_shared and self._has_parts()
         if k.is_shared and not self.in_parts:
@@ -92,12 +101,12 @@ class _ColumnFolds:
         return self.columns <= BLOCK and prod(self._kept()) >= LEAST_PARTS
 
     def _kept(self) -> list[int]:
-        return [axis.extent for axis in self.space.axes[:-1] if not axis.folded]
+        return [axis.extent for axis in self.space.axes[:-1] if not axis.reduced]
 
     def _has_parts(self) -> bool:
         """Whether one block has several parts of rows, with room on the stack for their sums."""
-        nbytes = sum(fold.dtype.host_nbytes for fold in self.folds) * self.block
-        parts = self._part_count(self.folded)
+        nbytes = sum(reduction.dtype.host_nbytes for reduction in self.reductions) * self.block
+        parts = self._part_count(self.reduced)
         alone = self.columns <= BLOCK and prod(self._kept()) == 1
         return alone and LEAST_PARTS <= parts <= MOST_NBYTES // nbytes
 
@@ -109,30 +118,34 @@ class _ColumnFolds:
 
     def _narrow_block(self) -> int:
         """Columns of a block such that several threads have some."""
-        least = LEAST_NBYTES // min(fold.dtype.host_nbytes for fold in self.folds)
+        least = LEAST_NBYTES // min(reduction.dtype.host_nbytes for reduction in self.reductions)
         blocks = max(LEAST_PARTS // max(prod(self._kept()), 1), 1)
         wanted = -(-self.columns // blocks)
         return min(self.block, max(least, -(-wanted // least) * least))
 
-    def _one_block(self, places: Places) -> None:
-        *outer, number = places
+    def _one_block(self, positions: Positions) -> None:
+        *outer, number = positions
         first = self.e.at.value(self.e.at.mul(number, self.block))
         with self.e.scope():
             self.e.at.is_multiple(first, self.block)
             totals = self._buffers()
             block = _Block(self, tuple(outer), first)
-            initial = [self.k.e.element(fold.reduce.operands[1], ()) for fold in self.folds]
-            block.fill(totals, [real_of(x, "a fold in vectors") for x in initial])
-            self._over(block, (), self.folded, totals)
+            initial = [
+                self.k.e.element(reduction.reduce.operands[1], ()) for reduction in self.reductions
+            ]
+            block.fill(totals, [real_of(x, "a reduction in vectors") for x in initial])
+            self._over(block, (), self.reduced, totals)
             block.store(totals)
 
     def _buffers(self) -> list[Value]:
-        return [self.b.alloca(fold.type, self.block, align=64) for fold in self.folds]
+        return [
+            self.b.alloca(reduction.type, self.block, align=64) for reduction in self.reductions
+        ]
 
     def _over(
-        self, block: _Block, at: Places, extents: Sequence[int], held: Sequence[Value]
+        self, block: _Block, at: Positions, extents: Sequence[int], held: Sequence[Value]
     ) -> None:
-        """Combines accumulators with all rows of the remaining folded axes."""
+        """Combines accumulators with all rows of the remaining reduced axes."""
         if prod(extents) <= self.chain * self.group:
             self._rows(block, at, extents, (0, extents[-1]), held)
             return
@@ -142,7 +155,7 @@ class _ColumnFolds:
         parts = self._buffers()
 
         def part(rows: Callable[[], None]) -> None:
-            block.fill(parts, [fold.start(1) for fold in self.folds])
+            block.fill(parts, [reduction.start(1) for reduction in self.reductions])
             rows()
             block.add(held, parts)
 
@@ -160,17 +173,17 @@ class _ColumnFolds:
     def _shared_parts(self, block: _Block, extents: Sequence[int], held: Sequence[Value]) -> None:
         """As `_over`: all parts in several threads, then added in their order."""
         count, size = self._part_count(extents), self.chain * self.group
-        buffers = [self.b.alloca(f.type, count * self.block, align=64) for f in self.folds]
+        buffers = [self.b.alloca(f.type, count * self.block, align=64) for f in self.reductions]
 
         def own(number: Value) -> list[Value]:
             first = self.b.mul(number, self.block)
-            return [self.b.element_address(buffer, first, fold.type)
-                    for fold, buffer in zip(self.folds, buffers, strict=True)]  # fmt: skip
+            pairs = zip(self.reductions, buffers, strict=True)
+            return [self.b.element_address(buffer, first, r.type) for r, buffer in pairs]
 
         def part(begin: IndexValue, end: IndexValue) -> None:
             with self.b.loop(begin, end) as number, self.e.scope():
                 parts = own(number)
-                block.fill(parts, [fold.start(1) for fold in self.folds])
+                block.fill(parts, [reduction.start(1) for reduction in self.reductions])
                 if len(extents) > 1:
                     self._over(block, (number,), extents[1:], parts)
                 else:
@@ -181,19 +194,19 @@ class _ColumnFolds:
             block.add(held, own(number))
         if len(extents) == 1 and count * size < extents[0]:
             parts = self._buffers()
-            block.fill(parts, [fold.start(1) for fold in self.folds])
+            block.fill(parts, [reduction.start(1) for reduction in self.reductions])
             self._rows(block, (), extents, (count * size, extents[0] - count * size), parts)
             block.add(held, parts)
 
     def _rows(
         self,
         block: _Block,
-        at: Places,
+        at: Positions,
         extents: Sequence[int],
         rows: tuple[IndexValue, int],
         held: Sequence[Value],
     ) -> None:
-        """Some rows of the innermost folded axis, at every place of those around it."""
+        """Some rows of the innermost reduced axis, at every position of those around it."""
         if len(extents) > 1:
             with self.b.loop(0, extents[0]) as x, self.e.scope():
                 self._rows(block, (*at, x), extents[1:], rows, held)
@@ -204,16 +217,16 @@ class _ColumnFolds:
         if whole:
             with self.b.loop(base, end, self.group) as row, self.e.scope():
                 group = [self.k.e.at.add(row, n) for n in range(self.group)]
-                block.fold([(*at, r) for r in group], held)
+                block.reduction([(*at, r) for r in group], held)
         if whole < count:
             with self.b.loop(end, stop) as row, self.e.scope():
-                block.fold([(*at, row)], held)
+                block.reduction([(*at, row)], held)
 
 
 class _Block:
     """Loops over the columns of one block: vectors, then those that are left."""
 
-    def __init__(self, around: _ColumnFolds, outer: Places, first: Value) -> None:
+    def __init__(self, around: _ColumnReductions, outer: Positions, first: Value) -> None:
         self.around, self.outer, self.first = around, outer, first
         self.b: FunctionBuilder = around.b
         self.width: Value = self.b.const(I64, around.block)
@@ -235,72 +248,81 @@ class _Block:
                 body(column, 1)
 
     def fill(self, buffers: Sequence[Value], elements: Sequence[Value]) -> None:
-        """Stores one element for each fold in every column."""
+        """Stores one element for each reduction in every column."""
 
         def body(column: Value, lanes: int) -> None:
-            for fold, buffer, element in zip(self.around.folds, buffers, elements, strict=True):
-                place = self.b.element_address(buffer, column, fold.type)
-                self.b.store(self.b.splat(element, lanes), place)
+            for reduction, buffer, element in zip(
+                self.around.reductions, buffers, elements, strict=True
+            ):
+                address = self.b.element_address(buffer, column, reduction.type)
+                self.b.store(self.b.splat(element, lanes), address)
 
         self._columns(body)
 
     def _held(
-        self, fold: Reduction, buffer: Value, column: Value, lanes: int
+        self, reduction: Reduction, buffer: Value, column: Value, lanes: int
     ) -> tuple[Value, Value]:
-        place = self.b.element_address(buffer, column, fold.type)
-        return place, self.b.load(vector(fold.type, lanes), place)
+        address = self.b.element_address(buffer, column, reduction.type)
+        return address, self.b.load(vector(reduction.type, lanes), address)
 
     def add(self, totals: Sequence[Value], parts: Sequence[Value]) -> None:
         """Combines accumulators with others."""
 
         def body(column: Value, lanes: int) -> None:
-            for fold, total, part in zip(self.around.folds, totals, parts, strict=True):
-                place, held = self._held(fold, total, column, lanes)
-                _, more = self._held(fold, part, column, lanes)
-                self.b.store(fold.combine(self.b, held, more), place)
+            for reduction, total, part in zip(self.around.reductions, totals, parts, strict=True):
+                address, held = self._held(reduction, total, column, lanes)
+                _, more = self._held(reduction, part, column, lanes)
+                self.b.store(reduction.combine(self.b, held, more), address)
 
         self._columns(body)
 
-    def fold(self, rows: Sequence[Places], buffers: Sequence[Value]) -> None:
+    def reduction(self, rows: Sequence[Positions], buffers: Sequence[Value]) -> None:
         """Combines accumulators with the elements of some rows."""
 
         def body(column: Value, lanes: int) -> None:
-            for fold, buffer in zip(self.around.folds, buffers, strict=True):
-                new = [self._element(fold, row, column, lanes) for row in rows]
-                place, held = self._held(fold, buffer, column, lanes)
-                self.b.store(fold.combine(self.b, held, fold.by_halves(self.b, new)), place)
+            for reduction, buffer in zip(self.around.reductions, buffers, strict=True):
+                new = [self._element(reduction, row, column, lanes) for row in rows]
+                address, held = self._held(reduction, buffer, column, lanes)
+                self.b.store(
+                    reduction.combine(self.b, held, reduction.by_halves(self.b, new)), address
+                )
 
         self._columns(body)
 
-    def _places(self, folded: Places, last: IndexValue) -> Places:
-        outer, inner = iter(self.outer), iter(folded)
+    def _positions(self, reduced: Positions, last: IndexValue) -> Positions:
+        outer, inner = iter(self.outer), iter(reduced)
         axes = self.around.space.axes[:-1]
-        return (*(next(inner) if axis.folded else next(outer) for axis in axes), last)
+        return (*(next(inner) if axis.reduced else next(outer) for axis in axes), last)
 
-    def _element(self, fold: Reduction, row: Places, column: Value, lanes: int) -> Value:
-        space, operand = self.around.space, fold.reduce.operands[0]
+    def _element(self, reduction: Reduction, row: Positions, column: Value, lanes: int) -> Value:
+        space, operand = self.around.space, reduction.reduce.operands[0]
         if lanes == 1:
             single = self.around.k.e
-            places = self._places(row, single.at.add(self.first, column))
+            positions = self._positions(row, single.at.add(self.first, column))
             return real_of(
-                single.element(operand, space.dims_at(single.at, places)), "a fold in vectors"
+                single.element(operand, space.dims_at(single.at, positions)),
+                "a reduction in vectors",
             )
         e = self.around.e
-        places = self._places(row, e.at.add(self.first, column))
-        return real_of(e.element(operand, space.vector_index(e, places)), "a fold in vectors")
+        positions = self._positions(row, e.at.add(self.first, column))
+        return real_of(
+            e.element(operand, space.vector_index(e, positions)), "a reduction in vectors"
+        )
 
     def store(self, totals: Sequence[Value]) -> None:
         """Stores the results."""
         around = self.around
-        nowhere = (0,) * len(around.folded)
+        nowhere = (0,) * len(around.reduced)
 
         def body(column: Value, lanes: int) -> None:
             at = around.k.e.at if lanes == 1 else around.e.at
-            places = self._places(nowhere, at.add(self.first, column))
-            for fold, total, result in zip(around.folds, totals, around.results, strict=True):
-                _, held = self._held(fold, total, column, lanes)
-                element = fold.rounded(self.b, held)
-                index = around.space.result_index(at, places, fold)
+            positions = self._positions(nowhere, at.add(self.first, column))
+            for reduction, total, result in zip(
+                around.reductions, totals, around.results, strict=True
+            ):
+                _, held = self._held(reduction, total, column, lanes)
+                element = reduction.rounded(self.b, held)
+                index = around.space.result_index(at, positions, reduction)
                 if lanes == 1:
                     result.store(self.b, index, element)
                 else:

@@ -1,4 +1,4 @@
-"""The loops of a fold in vectors: which go over what stays, which over what is folded."""
+"""The loops of a reduction in vectors: which go over what stays, which over what is reduced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xladev.hlo.shape import Shape
 from xladev.platforms.cpu.codegen.build import KernelBuild
 
 MOST_MERGED = 1 << 16
-"""Most elements of folded dimensions that become one loop: one accumulator would lose digits."""
+"""Most elements of reduced dimensions that become one loop: one accumulator would lose digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,17 @@ class ReductionAxis:
 
     Attributes:
         extent: number of elements.
-        folded: whether they are folded.
+        reduced: whether they are reduced.
         dims: the dimensions, outermost first.
     """
 
     extent: int
-    folded: bool
+    reduced: bool
     dims: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class FoldSpace:
+class ReductionSpace:
     """The elements of reduces of operands of the same dimensions.
 
     Attributes:
@@ -55,39 +55,41 @@ class FoldSpace:
         """A new emitter of vectors along the innermost axis."""
         return FlatEmitter(self.k.e, lanes) if self.flat else VectorEmitter(self.k.e, lanes)
 
-    def dims_at(self, at: IndexMath, places: Sequence[IndexValue]) -> Index:
-        """The index of an operand from the place on each axis."""
+    def dims_at(self, at: IndexMath, positions: Sequence[IndexValue]) -> Index:
+        """The index of an operand from the position on each axis."""
         found: dict[int, IndexValue] = {}
-        for axis, place in zip(self.axes, places, strict=True):
+        for axis, position in zip(self.axes, positions, strict=True):
             sizes = [self.operand.dims[d] for d in axis.dims]
-            found.update(zip(axis.dims, at.delinear(place, sizes), strict=True))
+            found.update(zip(axis.dims, at.delinear(position, sizes), strict=True))
         return tuple(found.get(d, 0) for d in range(self.operand.rank))
 
-    def vector_index(self, e: VectorEmitter, places: Sequence[IndexValue]) -> Index:
+    def vector_index(self, e: VectorEmitter, positions: Sequence[IndexValue]) -> Index:
         """The index of lane 0."""
         if not self.flat:
-            return self.dims_at(e.at, places)
-        return (e.at.linear(places, [axis.extent for axis in self.axes]),)
+            return self.dims_at(e.at, positions)
+        return (e.at.linear(positions, [axis.extent for axis in self.axes]),)
 
-    def result_index(self, at: IndexMath, places: Sequence[IndexValue], fold: Reduction) -> Index:
-        """The index of the result from the place on each axis; folded ones are not looked at."""
-        folded: tuple[int, ...] = fold.reduce["dimensions"]
+    def result_index(
+        self, at: IndexMath, positions: Sequence[IndexValue], reduction: Reduction
+    ) -> Index:
+        """The index of the result from the position on each axis; reduced ones are ignored."""
+        reduced: tuple[int, ...] = reduction.reduce["dimensions"]
         kept: dict[int, IndexValue] = {}
-        for axis, place in zip(self.axes, places, strict=True):
-            if not axis.folded:
+        for axis, position in zip(self.axes, positions, strict=True):
+            if not axis.reduced:
                 sizes = [self.operand.dims[d] for d in axis.dims]
-                kept.update(zip(axis.dims, at.delinear(place, sizes), strict=True))
-        return tuple(kept.get(d, 0) for d in range(self.operand.rank) if d not in folded)
+                kept.update(zip(axis.dims, at.delinear(position, sizes), strict=True))
+        return tuple(kept.get(d, 0) for d in range(self.operand.rank) if d not in reduced)
 
 
-def fold_space(k: KernelBuild, folds: Sequence[Reduction], flat: bool) -> FoldSpace:
-    """The loops of some folds over the same dimensions.
+def reduction_space(k: KernelBuild, reductions: Sequence[Reduction], flat: bool) -> ReductionSpace:
+    """The loops of some reductions over the same dimensions.
 
     Raises:
         NotInVectorsError: there are no elements, or an array is not in the order of positions.
     """
-    operand = folds[0].reduce.operands[0].shape
-    folded: tuple[int, ...] = folds[0].reduce["dimensions"]
+    operand = reductions[0].reduce.operands[0].shape
+    reduced: tuple[int, ...] = reductions[0].reduce["dimensions"]
     if not operand.size or (flat and not is_row_major(operand)):
         raise NotInVectorsError("no order of positions")
     axes: list[ReductionAxis] = []
@@ -96,11 +98,11 @@ def fold_space(k: KernelBuild, folds: Sequence[Reduction], flat: bool) -> FoldSp
         if size == 1:
             continue
         last = axes[-1] if axes else None
-        same = flat and last is not None and last.folded == (d in folded)
-        if same and last is not None and (not last.folded or last.extent * size <= MOST_MERGED):
-            axes[-1] = ReductionAxis(last.extent * size, last.folded, (*last.dims, d))
+        same = flat and last is not None and last.reduced == (d in reduced)
+        if same and last is not None and (not last.reduced or last.extent * size <= MOST_MERGED):
+            axes[-1] = ReductionAxis(last.extent * size, last.reduced, (*last.dims, d))
         else:
-            axes.append(ReductionAxis(size, d in folded, (d,)))
-    if not any(axis.folded for axis in axes):
-        raise NotInVectorsError("nothing is folded")
-    return FoldSpace(k, operand, flat, tuple(axes))
+            axes.append(ReductionAxis(size, d in reduced, (d,)))
+    if not any(axis.reduced for axis in axes):
+        raise NotInVectorsError("nothing is reduced")
+    return ReductionSpace(k, operand, flat, tuple(axes))

@@ -1,4 +1,4 @@
-"""Sort by an integer key: elements are dealt to 256 places by one byte of it after the other.
+"""Sort by an integer key: elements are dealt to 256 positions by one byte of it after the other.
 
 Dealing keeps the order of elements with equal bytes, so from the lowest byte to the highest it is a
 stable sort. Bytes that are the same in all elements are left out.
@@ -47,7 +47,7 @@ class _Radix:
         self.counters = k.b.alloca(I32, self.bytes * PLACES, align=64)
 
     def sorted(self, rows: Rows, spare: Rows) -> Rows:
-        """Where the elements of ``rows`` lie in order."""
+        """Where the elements of ``rows`` are in order."""
         self._count(rows)
         count = len(rows)
         initial = [*(r.base for r in rows), *(r.base for r in spare)]
@@ -60,11 +60,11 @@ class _Radix:
     def _key(self, rows: Rows, at: Value) -> Value:
         return self.key.emit(self.k.e, rows[self.key.operand].load(self.b, (at,)))
 
-    def _counter(self, number: Value | int, place: Value | int) -> Value:
-        """Address of the counter of a place, for the byte of a number."""
+    def _counter(self, number: Value | int, position: Value | int) -> Value:
+        """Address of the counter of a position, for the byte of a number."""
         at = self.k.e.at
         return self.b.element_address(
-            self.counters, at.value(at.add(at.mul(number, PLACES), place)), I32
+            self.counters, at.value(at.add(at.mul(number, PLACES), position)), I32
         )
 
     def _place(self, key: Value, number: Value | int) -> Value:
@@ -73,7 +73,7 @@ class _Radix:
         return self.b.and_(self.b.resize(self.b.lshr(key, shift), I64, signed=False), PLACES - 1)
 
     def _count(self, rows: Rows) -> None:
-        """How many elements go to each place, for all bytes."""
+        """How many elements go to each position, for all bytes."""
         b = self.b
         zeros = b.const(vector(I32, LANES), 0)
         with b.loop(0, self.bytes * PLACES, LANES) as x:
@@ -101,18 +101,18 @@ class _Radix:
 
     def _deal(self, number: Value, source: Rows, target: Rows) -> None:
         b = self.b
-        with b.carried_loop(0, PLACES, initial=[b.const(I32, 0)]) as places:
-            counter = self._counter(number, places.index)
+        with b.carried_loop(0, PLACES, initial=[b.const(I32, 0)]) as positions:
+            counter = self._counter(number, positions.index)
             held = b.load(I32, counter)
-            b.store(places.values[0], counter)
-            places.carry(b.add(places.values[0], held))
+            b.store(positions.values[0], counter)
+            positions.carry(b.add(positions.values[0], held))
         with b.loop(0, self.size) as x, self.k.e.scope():
             counter = self._counter(number, self._place(self._key(source, x), number))
             to = b.load(I32, counter)
             b.store(b.add(to, 1), counter)
-            place = b.resize(to, I64, signed=False)
+            position = b.resize(to, I64, signed=False)
             for s, t in zip(source, target, strict=True):
-                t.store(b, (place,), s.load(b, (x,)))
+                t.store(b, (position,), s.load(b, (x,)))
 
 
 def _moved(rows: Rows, bases: Sequence[Value]) -> Rows:

@@ -102,17 +102,17 @@ def call_row_sort(
         is_long: see `FunctionBuilder.call_microkernel`.
     """
     count = len(rows)
-    places = b.alloca(PTR, count)
+    positions = b.alloca(PTR, count)
 
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         first, second = values[:count], values[count : 2 * count]
-        memory, size, places = values[2 * count :]
+        memory, size, positions = values[2 * count :]
         final = _Sorter(inner, sort, memory, size).sorted(first, second)
         for n, base in enumerate(final):
-            inner.store(base, inner.element_address(places, n, PTR))
+            inner.store(base, inner.element_address(positions, n, PTR))
 
-    b.call_microkernel(sort.name, (*rows, *spare, memory, size, places), emit, is_long=is_long)
-    return tuple(b.load(PTR, b.element_address(places, n, PTR)) for n in range(count))
+    b.call_microkernel(sort.name, (*rows, *spare, memory, size, positions), emit, is_long=is_long)
+    return tuple(b.load(PTR, b.element_address(positions, n, PTR)) for n in range(count))
 
 
 class _Sorter:
@@ -122,7 +122,7 @@ class _Sorter:
         self.k = Writing(b, self.e)
 
     def sorted(self, first: Sequence[Value], second: Sequence[Value]) -> Sequence[Value]:
-        """Where the elements of ``first`` lie in order."""
+        """Where the elements of ``first`` are in order."""
         rows, spare = self._rows(first), self._rows(second)
         key = sort_key(self.sort.comparator)
         if key is None or not self.sort.has_network:

@@ -103,7 +103,7 @@ class _Sort:
             offset += _rounded(shape.nbytes)
         return tuple(made[: len(shapes)]), tuple(made[len(shapes) :])
 
-    # Rows that lie in memory as they are sorted
+    # Rows that are in memory as they are sorted
 
     def _is_line(self, held: IrArray) -> bool:
         """True if the elements of a row are neighbours."""

@@ -121,13 +121,13 @@ class _Network:
     def _place(self, number: Value) -> Value:
         return _at(self.b, self.memory, self.b.mul(number, LANES))
 
-    def _load(self, place: Value) -> Value:
-        return self.b.load(vector(I32, LANES), place)
+    def _load(self, position: Value) -> Value:
+        return self.b.load(vector(I32, LANES), position)
 
     def _each(self, change: Callable[[Value], Value]) -> None:
         with self.b.loop(0, self.count) as number:
-            place = self._place(number)
-            self.b.store(change(self._load(place)), place)
+            position = self._place(number)
+            self.b.store(change(self._load(position)), position)
 
     def _pairs(self, shift: Value, merge: Callable[[Value, Value, Value], None]) -> None:
         """Calls ``merge(first, offset, half)`` for all vectors of first halves of blocks.
@@ -143,21 +143,21 @@ class _Network:
     def _merge_ends(self, block: Value, offset: Value, half: Value) -> None:
         """The first vector of a block with the last, reversed, and so on."""
         end = self.b.sub(self.b.add(block, self.b.shl(half, 1)), 1)
-        places = (
+        positions = (
             self._place(self.b.add(block, offset)),
             self._place(self.b.sub(end, offset)),
         )
-        low, high = self._load(places[0]), self._reversed(self._load(places[1]))
-        self.b.store(self.b.intrinsic("umin", low, high), places[0])
-        self.b.store(self._reversed(self.b.intrinsic("umax", low, high)), places[1])
+        low, high = self._load(positions[0]), self._reversed(self._load(positions[1]))
+        self.b.store(self.b.intrinsic("umin", low, high), positions[0])
+        self.b.store(self._reversed(self.b.intrinsic("umax", low, high)), positions[1])
 
     def _merge_halves(self, block: Value, offset: Value, half: Value) -> None:
-        """Each vector of the first half with the one at its place in the second."""
+        """Each vector of the first half with the one at its position in the second."""
         first = self.b.add(block, offset)
-        places = self._place(first), self._place(self.b.add(first, half))
-        low, high = map(self._load, places)
-        self.b.store(self.b.intrinsic("umin", low, high), places[0])
-        self.b.store(self.b.intrinsic("umax", low, high), places[1])
+        positions = self._place(first), self._place(self.b.add(first, half))
+        low, high = map(self._load, positions)
+        self.b.store(self.b.intrinsic("umin", low, high), positions[0])
+        self.b.store(self.b.intrinsic("umax", low, high), positions[1])
 
     def _reversed(self, numbers: Value) -> Value:
         return self.b.shuffle(numbers, numbers, tuple(reversed(range(LANES))))

@@ -17,7 +17,7 @@ from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 MOST_K = 512
 """More are found sooner by sorting: ranks of all are compared with each other."""
 MOST_SIZE = 2**31 - 1
-"""Places are counted in 32 bits."""
+"""Positions are counted in 32 bits."""
 _DTYPES = frozenset({F32, F16, BF16, S8, S16, S32, U8, U16, U32})
 _ALIGNMENT = 64
 
@@ -54,7 +54,7 @@ def emit_top_k(k: KernelBuild) -> None:
         raise CompileError("a topk kernel has no workspace", where=k.spec.name)
     workspace, (x,) = k.workspace, k.root.operands
     wanted = k.root["k"]
-    values, places = k.results
+    values, positions = k.results
 
     def row(outer: Index) -> None:
         outer = outer[:-1]
@@ -62,7 +62,7 @@ def emit_top_k(k: KernelBuild) -> None:
         TopK(x.shape.element_type, k.root["largest"]).call(
             k.b,
             _row(k, workspace, outer),
-            (_line(k, values, outer), _line(k, places, outer)),
+            (_line(k, values, outer), _line(k, positions, outer)),
             (x.shape.dims[-1], wanted),
             memory,
         )
@@ -72,7 +72,7 @@ def emit_top_k(k: KernelBuild) -> None:
 
 
 def _row(k: KernelBuild, workspace: Value, outer: Index) -> Value:
-    """Address of a row, which is written first if it does not lie in memory."""
+    """Address of a row, which is written first if it is not in memory."""
     (x,) = k.root.operands
     if x.opcode == "parameter":
         return _line(k, k.e.arrays[x][0], outer)

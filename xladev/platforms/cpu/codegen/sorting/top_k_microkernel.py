@@ -1,8 +1,8 @@
-"""The microkernel that finds the k first elements of one row of any size, with their places.
+"""The microkernel that finds the k first elements of one row of any size, with their positions.
 
 Elements become unsigned integers, the greatest first. A row is read once: what is greater than the
 k-th of all so far is appended to a buffer, in vectors. When the buffer is full its k-th number is
-found bit by bit, and what lies behind it is dropped; of equal numbers those read first stay. In the
+found bit by bit, and what is behind it is dropped; of equal numbers those read first stay. In the
 end each of the k is put at its rank, which is how many come before it. No order of the elements is
 slow: the buffer is searched at most once in three times k of them.
 """
@@ -49,7 +49,7 @@ class TopK:
         Args:
             b: writes the caller.
             row: address of the first element.
-            results: where the values go, and their places as s32.
+            results: where the values go, and their positions as s32.
             sizes: elements of the row, and how many are wanted: one at least, and no more.
             memory: `top_k_nbytes` of it.
         """
@@ -74,7 +74,7 @@ class TopK:
 
 
 def top_k_nbytes(k: int) -> int:
-    """Workspace of a row: numbers, their places, and places of equal numbers."""
+    """Workspace of a row: numbers, their positions, and positions of equal numbers."""
     return 3 * 4 * (max(LEAST_CAPACITY, 4 * -(-k // MOST_LANES) * MOST_LANES) + _SLACK)
 
 
@@ -84,7 +84,7 @@ def _lanes(b: FunctionBuilder) -> int:
 
 
 class _Buffer:
-    """Numbers and their places.
+    """Numbers and their positions.
 
     Args:
         b: writes the code.
@@ -99,8 +99,8 @@ class _Buffer:
         self.capacity = b.intrinsic("smax", b.shl(whole, 2), LEAST_CAPACITY)
         stride = b.add(self.capacity, _SLACK)
         self.numbers = memory
-        self.places = b.element_address(memory, stride, I32)
-        self.equals = b.element_address(self.places, stride, I32)
+        self.positions = b.element_address(memory, stride, I32)
+        self.equals = b.element_address(self.positions, stride, I32)
 
     def load(self, part: Value, at: Value) -> Value:
         """A vector of one of the parts."""
@@ -168,8 +168,8 @@ class _Selection:
             loop.carry(*self._kept(loop.index, loop.values, _wide(b, least)))
         greater, _ = loop.values
         with b.loop(greater, self.buffer.k) as at:
-            place = self.buffer.load_one(self.buffer.equals, b.sub(at, greater))
-            self.buffer.store(self.buffer.places, at, place)
+            position = self.buffer.load_one(self.buffer.equals, b.sub(at, greater))
+            self.buffer.store(self.buffer.positions, at, position)
             self.buffer.store(self.buffer.numbers, at, least)
         return least
 
@@ -218,13 +218,13 @@ class _Selection:
         return loop.values[0]
 
     def _kept(self, at: Value, counts: Sequence[Value], least: Value) -> Sequence[Value]:
-        """Moves greater numbers to the front, and places of equal ones aside."""
+        """Moves greater numbers to the front, and positions of equal ones aside."""
         b, buffer, (greater, equal) = self.b, self.buffer, counts
-        numbers, places = buffer.load(buffer.numbers, at), buffer.load(buffer.places, at)
+        numbers, positions = buffer.load(buffer.numbers, at), buffer.load(buffer.positions, at)
         is_greater, is_equal = b.icmp("ugt", numbers, least), b.icmp("eq", numbers, least)
         buffer.append(buffer.numbers, greater, numbers, is_greater)
-        buffer.append(buffer.places, greater, places, is_greater)
-        buffer.append(buffer.equals, equal, places, is_equal)
+        buffer.append(buffer.positions, greater, positions, is_greater)
+        buffer.append(buffer.equals, equal, positions, is_equal)
         return b.add(greater, _count(b, is_greater)), b.add(equal, _count(b, is_equal))
 
 
@@ -232,11 +232,11 @@ class _Search:
     """Writes the microkernel."""
 
     def __init__(
-        self, b: FunctionBuilder, form: TopK, row: Value, values: Value, places: Value,
+        self, b: FunctionBuilder, form: TopK, row: Value, values: Value, positions: Value,
         size: Value, k: Value, memory: Value,
     ) -> None:  # fmt: skip
         self.b, self.form, self.row, self.size, self.k = b, form, row, size, k
-        self.values, self.places = values, places
+        self.values, self.positions = values, positions
         self.buffer = _Buffer(b, memory, k)
 
     def emit(self) -> None:
@@ -268,7 +268,7 @@ class _Search:
         for begin, end, lanes in ((b.const(I64, 0), whole, most), (whole, first, 1)):
             with b.loop(begin, end, lanes) as at:
                 self.buffer.store(self.buffer.numbers, at, self.form.keys(b, self.row, at, lanes))
-                self.buffer.store(self.buffer.places, at, self._places(at, lanes))
+                self.buffer.store(self.buffer.positions, at, self._places(at, lanes))
 
     def _group(self, at: Value, count: Value, least: Value) -> Sequence[Value]:
         """Appends what counts of some vectors; how many there are then, and the k-th."""
@@ -297,26 +297,26 @@ class _Search:
         b, buffer = self.b, self.buffer
         mask = b.icmp("ugt", numbers, least)
         buffer.append(buffer.numbers, count, numbers, mask)
-        buffer.append(buffer.places, count, self._places(at, numbers.lanes), mask)
+        buffer.append(buffer.positions, count, self._places(at, numbers.lanes), mask)
         return b.add(count, _count(b, mask))
 
     def _rank(self) -> None:
         """Writes each of the k to where it belongs."""
         b, buffer = self.b, self.buffer
         with b.loop(0, self.k, buffer.lanes) as at:
-            numbers, places = buffer.load(buffer.numbers, at), buffer.load(buffer.places, at)
+            numbers, positions = buffer.load(buffer.numbers, at), buffer.load(buffer.positions, at)
             with b.carried_loop(0, self.k, initial=[buffer.zeros]) as others:
                 number = _wide(b, buffer.load_one(buffer.numbers, others.index))
-                place = _wide(b, buffer.load_one(buffer.places, others.index))
+                position = _wide(b, buffer.load_one(buffer.positions, others.index))
                 is_same = b.icmp("eq", number, numbers)
-                is_first = b.and_(is_same, b.icmp("ult", place, places))
+                is_first = b.and_(is_same, b.icmp("ult", position, positions))
                 before = b.or_(b.icmp("ugt", number, numbers), is_first)
                 others.carry(b.sub(others.values[0], b.resize(before, I32, signed=True)))
             buffer.store(buffer.equals, at, others.values[0])
         with b.loop(0, self.k) as at:
             rank = b.resize(buffer.load_one(buffer.equals, at), I64, signed=False)
-            place = buffer.load_one(buffer.places, at)
-            b.store(place, b.element_address(self.places, rank, I32))
+            position = buffer.load_one(buffer.positions, at)
+            b.store(position, b.element_address(self.positions, rank, I32))
             stored = integer(self.form.dtype.bits)
-            source = b.element_address(self.row, b.resize(place, I64, signed=False), stored)
+            source = b.element_address(self.row, b.resize(position, I64, signed=False), stored)
             b.store(b.load(stored, source), b.element_address(self.values, rank, stored))

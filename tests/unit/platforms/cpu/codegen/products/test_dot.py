@@ -1,4 +1,4 @@
-"""How dots are cut: blocks, lines of a panel, and right operands that are read as they lie."""
+"""How dots are cut: blocks, lines of a panel, and right operands that are read as they are."""
 
 import pytest
 

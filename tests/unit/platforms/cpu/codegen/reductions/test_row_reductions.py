@@ -16,7 +16,7 @@ LENGTHS = (16, 33, 64, 250, 512, 1043)
 def extremes(opcode: str, dtype: str, rows: int, length: int) -> HloModule:
     start = "-inf" if opcode == "maximum" else "inf"
     text = f"""HloModule extremes
-fold {{
+reduction {{
   a = {dtype}[] parameter(0)
   b = {dtype}[] parameter(1)
   ROOT c = {dtype}[] {opcode}(a, b)
@@ -24,13 +24,13 @@ fold {{
 ENTRY e {{
   x = {dtype}[{rows},{length}] parameter(0)
   start = {dtype}[] constant({start})
-  ROOT r = {dtype}[{rows}] reduce(x, start), dimensions={{1}}, to_apply=fold
+  ROOT r = {dtype}[{rows}] reduce(x, start), dimensions={{1}}, to_apply=reduction
 }}"""
     return parse_module(text)
 
 
 def want(opcode: str, x: np.ndarray) -> np.ndarray:
-    """By the rule: NaN if there is one, and of zeros the one whose sign lies further out."""
+    """By the rule: NaN if there is one, and of zeros the one whose sign is further out."""
     found = x.max(axis=1) if opcode == "maximum" else x.min(axis=1)
     sign = np.signbit(x)
     negative = sign.all(axis=1) if opcode == "maximum" else (sign & (x == 0)).any(axis=1)

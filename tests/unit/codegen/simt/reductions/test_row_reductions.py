@@ -19,7 +19,7 @@ from xladev.testing.differential import compare_with_evaluator, run_on_platform
 from xladev.testing.random_inputs import random_arguments
 
 
-def reduction(opcode: str, dtype: str, dims: str, kept: str, folded: str, init: str = "0") -> str:
+def reduction(opcode: str, dtype: str, dims: str, kept: str, reduced: str, init: str = "0") -> str:
     """A reduce of the exponentials, or of the elements themselves where they have none."""
     return f"""
 apply {{ x = {dtype}[] parameter(0)
@@ -28,7 +28,7 @@ apply {{ x = {dtype}[] parameter(0)
 ENTRY e {{
   x = {dtype}[{dims}] parameter(0)
   z = {dtype}[] constant({init})
-  ROOT s = {dtype}[{kept}] reduce(x, z), dimensions={{{folded}}}, to_apply=apply
+  ROOT s = {dtype}[{kept}] reduce(x, z), dimensions={{{reduced}}}, to_apply=apply
 }}"""
 
 
@@ -53,15 +53,15 @@ CASES = {
     "parts of rows of odd length": reduction("minimum", "bf16", "3,9999", "3", "1", "1"),
     "parts of all of an array, of odd size": reduction("add", "f32", "101,301", "", "0,1", "1"),
     "parts of an array of f64": reduction("add", "f64", "30001", "", "0"),
-    "more parts than one thread folds": reduction("xor", "u32", "400,400", "", "0,1"),
+    "more parts than one thread reduces": reduction("xor", "u32", "400,400", "", "0,1"),
     "s4": reduction("add", "s4", "3,96", "3", "1"),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_rows_are_folded(name, emulated):
+def test_rows_are_reduced(name, emulated):
     module = parse_module(CASES[name])
-    assert kind_of(KernelSpec("kernel", module.entry)).name == "row fold"
+    assert kind_of(KernelSpec("kernel", module.entry)).name == "row reduction"
     strict = CompileOptions(strict=True)
     arguments = random_arguments(module, 0)
     assert compare_with_evaluator(module, arguments, emulated, strict) is None

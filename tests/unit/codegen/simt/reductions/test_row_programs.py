@@ -4,8 +4,8 @@ import pytest
 
 from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.simt.folds.row_programs import row_program_kind
 from xladev.codegen.simt.kernel import emit_thread_function
+from xladev.codegen.simt.reductions.row_programs import row_program_kind
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
 from xladev.platforms.cuda.codegen import nvptx
@@ -14,7 +14,7 @@ from xladev.platforms.cuda.compiler import CudaCompiler
 from xladev.testing.differential import compare_with_evaluator
 from xladev.testing.random_inputs import random_arguments
 
-FOLDS = """
+REDUCTIONS = """
 greatest {{ a = {t}[] parameter(0)
   b = {t}[] parameter(1)
   ROOT r = {t}[] maximum(a, b) }}
@@ -24,17 +24,17 @@ total {{ a = {t}[] parameter(0)
 """
 
 EXPONENTIALS = (
-    FOLDS
+    REDUCTIONS
     + """
 ENTRY e {{
   x = {t}[{full}] parameter(0)
   low = {t}[] constant(-inf)
   zero = {t}[] constant(0)
-  m = {t}[{kept}] reduce(x, low), dimensions={{{folded}}}, to_apply=greatest
+  m = {t}[{kept}] reduce(x, low), dimensions={{{reduced}}}, to_apply=greatest
   mb = {t}[{full}] broadcast(m), dimensions={{{outer}}}
   s = {t}[{full}] subtract(x, mb)
   p = {t}[{full}] exponential(s)
-  n = {t}[{kept}] reduce(p, zero), dimensions={{{folded}}}, to_apply=total"""
+  n = {t}[{kept}] reduce(p, zero), dimensions={{{reduced}}}, to_apply=total"""
 )
 """Exponentials of what rows are below their largest element, and the sums of these."""
 
@@ -47,7 +47,7 @@ SOFTMAX = (
 )
 
 LAYER_NORM = (
-    FOLDS
+    REDUCTIONS
     + """
 ENTRY e {{
   x = {t}[{full}] parameter(0)
@@ -58,12 +58,12 @@ ENTRY e {{
   tiny = {t}[] constant(0.01)
   counts = {t}[{kept}] broadcast(count), dimensions={{}}
   tinies = {t}[{kept}] broadcast(tiny), dimensions={{}}
-  s = {t}[{kept}] reduce(x, zero), dimensions={{{folded}}}, to_apply=total
+  s = {t}[{kept}] reduce(x, zero), dimensions={{{reduced}}}, to_apply=total
   mean = {t}[{kept}] divide(s, counts)
   mb = {t}[{full}] broadcast(mean), dimensions={{{outer}}}
   c = {t}[{full}] subtract(x, mb)
   c2 = {t}[{full}] multiply(c, c)
-  v = {t}[{kept}] reduce(c2, zero), dimensions={{{folded}}}, to_apply=total
+  v = {t}[{kept}] reduce(c2, zero), dimensions={{{reduced}}}, to_apply=total
   var = {t}[{kept}] divide(v, counts)
   vt = {t}[{kept}] add(var, tinies)
   i = {t}[{kept}] rsqrt(vt)
@@ -101,7 +101,7 @@ def program(text: str, dims: tuple[int, ...], dtype: str = "f32", kept: int = 1)
         row=listed(dims[kept:]),
         outer=listed(range(kept)),
         inner=listed(range(kept, rank)),
-        folded=listed(range(kept, rank)),
+        reduced=listed(range(kept, rank)),
         length=length,
     )
 
@@ -161,13 +161,15 @@ def test_one_barrier_for_each_pass():
     assert ptx.count("bar.sync") + ptx.count("barrier.sync") == 2
 
 
-def test_a_fold_that_nothing_follows_is_no_row_program():
-    text = program(FOLDS + "ENTRY e {{ x = {t}[{full}] parameter(0)\n z = {t}[] constant(0)\n"
-                   " ROOT r = {t}[{kept}] reduce(x, z), dimensions={{{folded}}}, to_apply=total }}",
-                   (4, 128))  # fmt: skip
+def test_a_reduction_that_nothing_follows_is_no_row_program():
+    entry = (
+        "ENTRY e {{ x = {t}[{full}] parameter(0)\n z = {t}[] constant(0)\n"
+        " ROOT r = {t}[{kept}] reduce(x, z), dimensions={{{reduced}}}, to_apply=total }}"
+    )
+    text = program(REDUCTIONS + entry, (4, 128))
     spec = KernelSpec("k", parse_module(text).entry)
     assert row_program_kind(spec, MACHINE) is None
-    assert kind_of(spec).name == "row fold"
+    assert kind_of(spec).name == "row reduction"
 
 
 def test_other_targets_take_them():

@@ -1,4 +1,4 @@
-"""Reducers on tiles: one instruction where the vector unit has it; and windows folded with them.
+"""Reducers on tiles: one instruction where the vector unit has it; and windows reduced with them.
 
 What a vendor replaces: nothing.
 """
@@ -18,7 +18,7 @@ from xladev.platforms.template_npu.codegen.nodes import Node
 from xladev.platforms.template_npu.codegen.opcodes import BINARY
 
 
-def fold_window(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
+def reduce_window(e: Expression, i: HloInstruction, at: AccessMap) -> Node:
     """A reduce-window: the places of the window, combined one after the other."""
     if len(i.operands) != 2:
         raise NotAffineError

@@ -1,6 +1,6 @@
 """Reductions of columns: threads of a sub-group have neighbouring columns, a block several rows.
 
-What the rows of a block have is folded in shared memory. Tall columns are cut into parts.
+What the rows of a block have is reduced in shared memory. Tall columns are cut into parts.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ from xladev.codegen.llvm import Value
 from xladev.codegen.reductions import Reduction
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element
-from xladev.codegen.simt.folds.fold_plans import FoldPlan, fold_plan, splits_of
-from xladev.codegen.simt.folds.partial_folds import Parts
-from xladev.codegen.simt.folds.row_folds import store_others
 from xladev.codegen.simt.kernel_kind import KernelKind, Stage, ThreadBuild
 from xladev.codegen.simt.launch_plan import BLOCK
 from xladev.codegen.simt.machine import SimtMachine
@@ -28,24 +25,27 @@ from xladev.codegen.simt.primitives import (
     shared_memory,
     thread_in_block,
 )
+from xladev.codegen.simt.reductions.partial_reductions import Parts
+from xladev.codegen.simt.reductions.reduction_plans import ReductionPlan, reduction_plan, splits_of
+from xladev.codegen.simt.reductions.row_reductions import store_others
 
 LEAST_COLUMN = 8
-"""Elements below which one thread folds a column."""
+"""Elements below which one thread reduces a column."""
 MOST_SHARED_NBYTES = 32 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnFold:
+class ColumnReduction:
     """How columns are spread over threads.
 
     Attributes:
-        plan: what is folded.
+        plan: what is reduced.
         lanes: neighbouring columns of one thread.
         splits: parts of a column.
         subgroup: threads of a sub-group.
     """
 
-    plan: FoldPlan
+    plan: ReductionPlan
     lanes: int
     splits: int
     subgroup: int
@@ -78,34 +78,34 @@ class ColumnFold:
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Where each fold has its shared memory, then its size; in bytes."""
+        """Where each reduction has its shared memory, then its size; in bytes."""
         found = [0]
-        for fold in self.plan.folds:
-            found.append(found[-1] + BLOCK * self.lanes * max(1, fold.dtype.host_nbytes))
+        for reduction in self.plan.reductions:
+            found.append(found[-1] + BLOCK * self.lanes * max(1, reduction.dtype.host_nbytes))
         return tuple(found)
 
-    def alignment(self, fold: Reduction) -> int:
+    def alignment(self, reduction: Reduction) -> int:
         """Of what a thread keeps in shared memory, in bytes."""
-        return min(16, self.lanes * max(1, fold.dtype.host_nbytes))
+        return min(16, self.lanes * max(1, reduction.dtype.host_nbytes))
 
 
-def column_fold_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
-    """The kind of kernels that fold columns."""
-    plan = fold_plan(spec)
+def column_reduction_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
+    """The kind of kernels that reduce columns."""
+    plan = reduction_plan(spec)
     if plan is None or plan.is_along_rows or plan.length < LEAST_COLUMN:
         return None
     widest = _fitting(plan, machine)[0]
     splits = splits_of(plan.length, widest.groups, widest.deep)
-    splits = -(-plan.length // ColumnFold(plan, 1, splits, machine.subgroup).chunk)
+    splits = -(-plan.length // ColumnReduction(plan, 1, splits, machine.subgroup).chunk)
     parts = Parts(plan, splits)
     stages = Stage(partial(_emit, parts), widest.offsets[-1]), *parts.stages
-    return KernelKind("column fold", stages, parts.workspace_nbytes)
+    return KernelKind("column reduction", stages, parts.workspace_nbytes)
 
 
-def _fitting(plan: FoldPlan, machine: SimtMachine, splits: int = 1) -> list[ColumnFold]:
+def _fitting(plan: ReductionPlan, machine: SimtMachine, splits: int = 1) -> list[ColumnReduction]:
     """With vectors of all lengths that shared memory has room for; the last of one element."""
     tried = (*plan.lanes(), 1)
-    found = [ColumnFold(plan, lanes, splits, machine.subgroup) for lanes in tried]
+    found = [ColumnReduction(plan, lanes, splits, machine.subgroup) for lanes in tried]
     most = min(MOST_SHARED_NBYTES, machine.shared_nbytes)
     fit = [c for c in found if c.offsets[-1] <= most]
     return fit or found[-1:]
@@ -129,7 +129,9 @@ def _emit(parts: Parts, t: ThreadBuild) -> LaunchDimensions:
     return narrow.dimensions
 
 
-def _emit_thread(t: ThreadBuild, columns: ColumnFold, parts: Parts, e: ElementalEmitter) -> None:
+def _emit_thread(
+    t: ThreadBuild, columns: ColumnReduction, parts: Parts, e: ElementalEmitter
+) -> None:
     b, plan = t.b, columns.plan
     tid, block = thread_in_block(b), block_number(b)
     x, y = b.urem(tid, columns.across), b.udiv(tid, columns.across)
@@ -139,28 +141,28 @@ def _emit_thread(t: ThreadBuild, columns: ColumnFold, parts: Parts, e: Elemental
     begin = b.mul(split, columns.chunk)
     end = b.intrinsic("smin", b.add(begin, columns.chunk), plan.length)
     stop = b.select(inside, end, begin)
-    totals = _folded(t, columns, e, first, (b.add(begin, y), stop))
+    totals = _reduced(t, columns, e, first, (b.add(begin, y), stop))
     _over_rows(t, columns, totals, tid, y)
     with b.when(b.and_(inside, b.icmp("eq", y, 0))), t.e.scope():
         parts.store(t, _held(t, columns, tid), first, split)
 
 
-def _folded(
+def _reduced(
     t: ThreadBuild,
-    columns: ColumnFold,
+    columns: ColumnReduction,
     e: ElementalEmitter,
     first: Value,
-    places: tuple[Value, Value],
+    positions: tuple[Value, Value],
 ) -> list[Value]:
-    """What this thread folds of its columns: every ``deep``-th row from one on to another."""
+    """What this thread reduces of its columns: every ``deep``-th row from one on to another."""
     b, plan = t.b, columns.plan
     if isinstance(e, VectorEmitter):
         e.at.start(first, columns.lanes)
-    initial = [fold.start(columns.lanes) for fold in plan.folds]
-    begin, stop = places
+    initial = [reduction.start(columns.lanes) for reduction in plan.reductions]
+    begin, stop = positions
     with b.carried_loop(begin, stop, columns.deep, initial=initial) as loop, e.scope():
         index = plan.index(e.at, first, loop.index)
-        pairs = zip(plan.folds, loop.values, strict=True)
+        pairs = zip(plan.reductions, loop.values, strict=True)
         held = [f.combine(b, v, e.element(f.reduce.operands[0], index)) for f, v in pairs]
         store_others(t, plan, e, index)
         loop.carry(*held)
@@ -168,9 +170,9 @@ def _folded(
 
 
 def _over_rows(
-    t: ThreadBuild, columns: ColumnFold, totals: list[Value], tid: Value, y: Value
+    t: ThreadBuild, columns: ColumnReduction, totals: list[Value], tid: Value, y: Value
 ) -> None:
-    """Folds what threads of the same columns have; the first of them have it in shared memory."""
+    """Reduces what threads of the same columns have; the first of them have it in shared memory."""
     b, half = t.b, columns.deep // 2
     _keep(t, columns, totals, tid)
     while half:
@@ -178,25 +180,32 @@ def _over_rows(
         with b.when(b.icmp("ult", y, half)), t.e.scope():
             mine = _held(t, columns, tid)
             others = _held(t, columns, b.add(tid, half * columns.across))
-            pairs = zip(columns.plan.folds, mine, others, strict=True)
-            _keep(t, columns, [fold.combine(b, m, o) for fold, m, o in pairs], tid)
+            pairs = zip(columns.plan.reductions, mine, others, strict=True)
+            _keep(t, columns, [reduction.combine(b, m, o) for reduction, m, o in pairs], tid)
         half //= 2
 
 
-def _keep(t: ThreadBuild, columns: ColumnFold, totals: list[Value], tid: Value) -> None:
+def _keep(t: ThreadBuild, columns: ColumnReduction, totals: list[Value], tid: Value) -> None:
     b = t.b
-    for fold, offset, total in zip(columns.plan.folds, columns.offsets, totals, strict=False):
+    for reduction, offset, total in zip(
+        columns.plan.reductions, columns.offsets, totals, strict=False
+    ):
         base = b.byte_address(shared_memory(b), offset)
-        place, align = b.mul(tid, columns.lanes), columns.alignment(fold)
-        store_element(b, base, place, fold.dtype, total, align=align)
+        position, align = b.mul(tid, columns.lanes), columns.alignment(reduction)
+        store_element(b, base, position, reduction.dtype, total, align=align)
 
 
-def _held(t: ThreadBuild, columns: ColumnFold, tid: Value) -> list[Value]:
+def _held(t: ThreadBuild, columns: ColumnReduction, tid: Value) -> list[Value]:
     b, found = t.b, list[Value]()
-    for fold, offset in zip(columns.plan.folds, columns.offsets, strict=False):
-        base, place = b.byte_address(shared_memory(b), offset), b.mul(tid, columns.lanes)
+    for reduction, offset in zip(columns.plan.reductions, columns.offsets, strict=False):
+        base, position = b.byte_address(shared_memory(b), offset), b.mul(tid, columns.lanes)
         element = load_element(
-            b, base, place, fold.dtype, lanes=columns.lanes, align=columns.alignment(fold)
+            b,
+            base,
+            position,
+            reduction.dtype,
+            lanes=columns.lanes,
+            align=columns.alignment(reduction),
         )
-        found.append(real_of(element, "a fold"))
+        found.append(real_of(element, "a reduction"))
     return found

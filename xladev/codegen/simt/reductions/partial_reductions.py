@@ -1,6 +1,6 @@
-"""What becomes of folded elements: results, or parts of them that another launch folds.
+"""What becomes of reduced elements: results, or parts of them that another launch reduces.
 
-Parts are folded in one order, whichever block was done first, so sums are the same on every run.
+Parts are reduced in one order, whichever block was done first, so sums are the same on every run.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element
 from xladev.codegen.simt.exchanges import over_subgroup
-from xladev.codegen.simt.folds.fold_plans import FoldPlan
 from xladev.codegen.simt.kernel_kind import Stage, ThreadBuild
 from xladev.codegen.simt.launch_plan import BLOCK
 from xladev.codegen.simt.primitives import block_number, thread_in_block
+from xladev.codegen.simt.reductions.reduction_plans import ReductionPlan
 
 _ALIGNMENT = 64
 MOST_BY_ONE = 16
-"""Parts of an element above which a sub-group folds them."""
+"""Parts of an element above which a sub-group reduces them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +29,19 @@ class Parts:
     """Where totals go.
 
     Attributes:
-        plan: what is folded.
+        plan: what is reduced.
         splits: parts of each element; one is the element itself.
     """
 
-    plan: FoldPlan
+    plan: ReductionPlan
     splits: int
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Where parts of each fold begin in the workspace, then its size; in bytes."""
+        """Where parts of each reduction begin in the workspace, then its size; in bytes."""
         found = [0]
-        for fold in self.plan.folds:
-            size = self.splits * self.plan.kept * max(1, fold.dtype.host_nbytes)
+        for reduction in self.plan.reductions:
+            size = self.splits * self.plan.kept * max(1, reduction.dtype.host_nbytes)
             found.append(found[-1] + -(-size // _ALIGNMENT) * _ALIGNMENT)
         return tuple(found)
 
@@ -52,8 +52,8 @@ class Parts:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The launch that folds parts, if there are any."""
-        return (Stage(self._fold),) if self.splits > 1 else ()
+        """The launch that reduces parts, if there are any."""
+        return (Stage(self._reduction),) if self.splits > 1 else ()
 
     def store(
         self, t: ThreadBuild, totals: Sequence[Value], kept: Value, split: Value | int
@@ -62,11 +62,15 @@ class Parts:
         if self.splits == 1:
             _store_results(t, self.plan, totals, kept)
             return
-        place = t.b.add(t.e.at.value(t.e.at.mul(split, self.plan.kept)), kept)
-        for fold, offset, total in zip(self.plan.folds, self.offsets, totals, strict=False):
-            store_element(t.b, t.b.byte_address(t.scratch, offset), place, fold.dtype, total)
+        position = t.b.add(t.e.at.value(t.e.at.mul(split, self.plan.kept)), kept)
+        for reduction, offset, total in zip(
+            self.plan.reductions, self.offsets, totals, strict=False
+        ):
+            store_element(
+                t.b, t.b.byte_address(t.scratch, offset), position, reduction.dtype, total
+            )
 
-    def _fold(self, t: ThreadBuild) -> LaunchDimensions:
+    def _reduction(self, t: ThreadBuild) -> LaunchDimensions:
         """A thread or a sub-group for each element."""
         threads = 1 if self.splits <= MOST_BY_ONE else t.subgroup
         b, tid = t.b, thread_in_block(t.b)
@@ -82,22 +86,32 @@ class Parts:
     def _total(
         self, t: ThreadBuild, element: Value, lane: Value, stop: Value, threads: int
     ) -> list[Value]:
-        b, folds = t.b, self.plan.folds
-        initial = [fold.start(1) for fold in folds]
+        b, reductions = t.b, self.plan.reductions
+        initial = [reduction.start(1) for reduction in reductions]
         with b.carried_loop(lane, stop, threads, initial=initial) as loop, t.e.scope():
-            place = b.add(b.mul(loop.index, self.plan.kept), element)
+            position = b.add(b.mul(loop.index, self.plan.kept), element)
             held: list[Value] = []
-            for fold, offset, total in zip(folds, self.offsets, loop.values, strict=False):
+            for reduction, offset, total in zip(
+                reductions, self.offsets, loop.values, strict=False
+            ):
                 base = b.byte_address(t.scratch, offset)
-                held.append(fold.combine(b, total, load_element(b, base, place, fold.dtype)))
+                held.append(
+                    reduction.combine(b, total, load_element(b, base, position, reduction.dtype))
+                )
             loop.carry(*held)
-        return [over_subgroup(b, f, v, threads) for f, v in zip(folds, loop.values, strict=True)]
+        return [
+            over_subgroup(b, f, v, threads) for f, v in zip(reductions, loop.values, strict=True)
+        ]
 
 
-def _store_results(t: ThreadBuild, plan: FoldPlan, totals: Sequence[Value], kept: Value) -> None:
+def _store_results(
+    t: ThreadBuild, plan: ReductionPlan, totals: Sequence[Value], kept: Value
+) -> None:
     """Combines totals with what the reduces start from."""
-    for fold, number, total in zip(plan.folds, plan.numbers, totals, strict=True):
-        start = splat(t.b, t.e.element(fold.reduce.operands[1], ()), total.lanes)
-        folded = fold.rounded(t.b, fold.combine(t.b, real_of(start, "a fold"), total))
+    for reduction, number, total in zip(plan.reductions, plan.numbers, totals, strict=True):
+        start = splat(t.b, t.e.element(reduction.reduce.operands[1], ()), total.lanes)
+        reduced = reduction.rounded(
+            t.b, reduction.combine(t.b, real_of(start, "a reduction"), total)
+        )
         result = t.results[number]
-        store_element(t.b, result.base, kept, result.shape.element_type, folded)
+        store_element(t.b, result.base, kept, result.shape.element_type, reduced)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.codegen.simt.folds.test_row_folds import reduction
+from tests.unit.codegen.simt.reductions.test_row_reductions import reduction
 from tests.unit.platforms.cuda.conftest import ptx_of
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.options import CompileOptions
@@ -41,9 +41,9 @@ ENTRY e {
   z = f32[] constant(0)
   n = f32[] constant(-inf)
   q = f32[DIMS] multiply(x, x)
-  s = f32[KEPT] reduce(x, z), dimensions={FOLDED}, to_apply=plus
-  t = f32[KEPT] reduce(q, z), dimensions={FOLDED}, to_apply=plus
-  m = f32[KEPT] reduce(x, n), dimensions={FOLDED}, to_apply=most
+  s = f32[KEPT] reduce(x, z), dimensions={REDUCED}, to_apply=plus
+  t = f32[KEPT] reduce(q, z), dimensions={REDUCED}, to_apply=plus
+  m = f32[KEPT] reduce(x, n), dimensions={REDUCED}, to_apply=most
   ROOT r = (f32[KEPT], f32[KEPT], f32[KEPT]) tuple(s, t, m)
 }"""
 
@@ -55,23 +55,23 @@ ENTRY e {
   x = f32[DIMS] parameter(0)
   z = f32[] constant(0)
   q = f32[DIMS] exponential(x)
-  s = f32[KEPT] reduce(q, z), dimensions={FOLDED}, to_apply=plus
+  s = f32[KEPT] reduce(q, z), dimensions={REDUCED}, to_apply=plus
   ROOT r = (f32[DIMS], f32[KEPT]) tuple(q, s)
 }"""
 
 
-def together(dims: str, kept: str, folded: str, text: str = TOGETHER) -> str:
+def together(dims: str, kept: str, reduced: str, text: str = TOGETHER) -> str:
     """Several results from the same elements."""
-    return text.replace("DIMS", dims).replace("KEPT", kept).replace("FOLDED", folded)
+    return text.replace("DIMS", dims).replace("KEPT", kept).replace("REDUCED", reduced)
 
 
 SEVERAL = {
-    "rows": (together("20,300", "20", "1"), "row fold"),
-    "columns": (together("300,20", "20", "0"), "column fold"),
-    "parts of columns": (together("9000,20", "20", "0"), "column fold"),
-    "all in parts": (together("99,177", "", "0,1"), "row fold"),
-    "rows that are stored": (together("20,300", "20", "1", STORING), "row fold"),
-    "parts of rows that are stored": (together("2,9999", "2", "1", STORING), "row fold"),
+    "rows": (together("20,300", "20", "1"), "row reduction"),
+    "columns": (together("300,20", "20", "0"), "column reduction"),
+    "parts of columns": (together("9000,20", "20", "0"), "column reduction"),
+    "all in parts": (together("99,177", "", "0,1"), "row reduction"),
+    "rows that are stored": (together("20,300", "20", "1", STORING), "row reduction"),
+    "parts of rows that are stored": (together("2,9999", "2", "1", STORING), "row reduction"),
 }
 
 
@@ -84,9 +84,9 @@ def strictly(text: str, emulated: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_columns_are_folded(name, emulated):
+def test_columns_are_reduced(name, emulated):
     spec = KernelSpec("kernel", parse_module(CASES[name]).entry)
-    assert kind_of(spec).name == "column fold"
+    assert kind_of(spec).name == "column reduction"
     strictly(CASES[name], emulated)
 
 

@@ -1,7 +1,7 @@
 """Reductions by any associative computation: of several arrays (argmax), of complex numbers.
 
-Nothing is known that changes no element, and nothing says that elements may change places. So each
-thread folds neighbours, and what threads have is folded with their neighbours', in order.
+The computation may have no neutral element and need not be commutative. So each thread reduces
+neighbours, and what threads have is reduced with their neighbours', in order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import prod
 
 from xladev.codegen.elemental.choose import flat, unflat
 from xladev.codegen.elemental.computation import Elements, emit_computation
-from xladev.codegen.elemental.reduction import fold_loop
+from xladev.codegen.elemental.reduction import reduction_loop
 from xladev.codegen.elemental.vectors import is_row_major
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
@@ -34,12 +34,12 @@ from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
 
 LEAST = 64
-"""Elements below which one thread folds them."""
+"""Elements below which one thread reduces them."""
 PART = 1 << 14
-"""Most elements that a block folds, unless there are rows for all blocks."""
+"""Most elements that a block reduces, unless there are rows for all blocks."""
 ENOUGH_ROWS = 264
 ENOUGH_THREADS = 1 << 16
-"""Threads that fold columns, if these are cut into parts for them."""
+"""Threads that reduce columns, if these are cut into parts for them."""
 LEAST_PART = 32
 """Elements of such a part."""
 _ALIGNMENT = 64
@@ -51,11 +51,11 @@ _ASSOCIATIVE = frozenset({
 """Opcodes of computations that are taken to be associative, as HLO asks of reducers."""
 
 Load = Callable[[Value], Elements]
-"""Reads the elements at a place of what is folded."""
+"""Reads the elements at a position of what is reduced."""
 
 
 @dataclass(frozen=True, slots=True)
-class GeneralFold:
+class GeneralReduction:
     """A reduce whose elements keep their order.
 
     Attributes:
@@ -66,7 +66,7 @@ class GeneralFold:
 
     @property
     def count(self) -> int:
-        """Arrays that are folded together."""
+        """Arrays that are reduced together."""
         return len(self.reduce.operands) // 2
 
     @property
@@ -80,14 +80,14 @@ class GeneralFold:
         return self.reduce.operands[0].shape.dims
 
     @property
-    def folded(self) -> tuple[int, ...]:
-        """Dimensions that are folded, in order."""
+    def reduced(self) -> tuple[int, ...]:
+        """Dimensions that are reduced, in order."""
         return tuple(sorted(self.reduce["dimensions"]))
 
     @property
     def kept_dims(self) -> tuple[int, ...]:
         """Dimensions of the results."""
-        return tuple(n for d, n in enumerate(self.dims) if d not in self.folded)
+        return tuple(n for d, n in enumerate(self.dims) if d not in self.reduced)
 
     @property
     def kept(self) -> int:
@@ -97,17 +97,17 @@ class GeneralFold:
     @property
     def length(self) -> int:
         """Elements that become one."""
-        return prod(self.dims[d] for d in self.folded)
+        return prod(self.dims[d] for d in self.reduced)
 
     @property
     def is_along_rows(self) -> bool:
-        """True if neighbours in memory are folded together."""
+        """True if neighbours in memory are reduced together."""
         inner = [d for d, n in enumerate(self.dims) if n != 1]
-        return not inner or inner[-1] in self.folded
+        return not inner or inner[-1] in self.reduced
 
     @property
     def parts(self) -> int:
-        """Parts of a row or column, each of which one block or thread folds."""
+        """Parts of a row or column, each of which one block or thread reduces."""
         if self.is_along_rows:
             return 1 if self.kept >= ENOUGH_ROWS else -(-self.length // PART)
         return max(1, min(ENOUGH_THREADS // self.kept, self.length // LEAST_PART, BLOCK))
@@ -125,15 +125,15 @@ class GeneralFold:
             found.append(found[-1] + -(-nbytes // _ALIGNMENT) * _ALIGNMENT)
         return tuple(found)
 
-    def element(self, t: ThreadBuild, kept: IndexValue, place: IndexValue) -> Elements:
-        """The elements of all arrays at positions in what is kept and what is folded."""
-        at = self._index(t.e.at, kept, place)
+    def element(self, t: ThreadBuild, kept: IndexValue, position: IndexValue) -> Elements:
+        """The elements of all arrays at positions in what is kept and what is reduced."""
+        at = self._index(t.e.at, kept, position)
         return tuple(t.e.element(o, at) for o in self.reduce.operands[: self.count])
 
-    def _index(self, at: IndexMath, kept: IndexValue, place: IndexValue) -> Index:
+    def _index(self, at: IndexMath, kept: IndexValue, position: IndexValue) -> Index:
         outer = iter(at.delinear(kept, self.kept_dims))
-        inner = iter(at.delinear(place, [self.dims[d] for d in self.folded]))
-        return tuple(next(inner if d in self.folded else outer) for d in range(len(self.dims)))
+        inner = iter(at.delinear(position, [self.dims[d] for d in self.reduced]))
+        return tuple(next(inner if d in self.reduced else outer) for d in range(len(self.dims)))
 
     def combine(self, t: ThreadBuild, held: Elements, new: Elements) -> Elements:
         """Two states as one; the first comes before the second."""
@@ -146,96 +146,109 @@ class GeneralFold:
             store_element(t.b, result.base, kept, result.shape.element_type, element)
 
 
-def general_fold_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
-    """The kind of kernels that are one reduce, of what no other kind folds."""
-    fold = _general_fold(spec.computation.root, machine.shared_nbytes)
-    if fold is None or not (fold.is_along_rows or fold.parts > 1):
+def general_reduction_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
+    """The kind of kernels that are one reduce, of what no other kind reduces."""
+    reduction = _general_reduction(spec.computation.root, machine.shared_nbytes)
+    if reduction is None or not (reduction.is_along_rows or reduction.parts > 1):
         return None
-    if not fold.is_along_rows:
-        stages = Stage(partial(_each_part, fold)), Stage(partial(_each_column, fold))
-        return KernelKind("general column fold", stages, _workspace_nbytes(fold))
-    shared = fold.offsets(BLOCK)[-1]
-    if fold.parts == 1:
-        return KernelKind("general fold", (Stage(partial(_each_row, fold), shared),))
+    if not reduction.is_along_rows:
+        stages = Stage(partial(_each_part, reduction)), Stage(partial(_each_column, reduction))
+        return KernelKind("general column reduction", stages, _workspace_nbytes(reduction))
+    shared = reduction.offsets(BLOCK)[-1]
+    if reduction.parts == 1:
+        return KernelKind("general reduction", (Stage(partial(_each_row, reduction), shared),))
     stages = (
-        Stage(partial(_each_row, fold), shared),
-        Stage(partial(_each_row_of_parts, fold), shared),
+        Stage(partial(_each_row, reduction), shared),
+        Stage(partial(_each_row_of_parts, reduction), shared),
     )
-    return KernelKind("general fold in parts", stages, _workspace_nbytes(fold))
+    return KernelKind("general reduction in parts", stages, _workspace_nbytes(reduction))
 
 
-def _workspace_nbytes(fold: GeneralFold) -> int:
-    return fold.offsets(fold.kept * fold.parts)[-1]
+def _workspace_nbytes(reduction: GeneralReduction) -> int:
+    return reduction.offsets(reduction.kept * reduction.parts)[-1]
 
 
-def _general_fold(root: HloInstruction, shared_nbytes: int) -> GeneralFold | None:
+def _general_reduction(root: HloInstruction, shared_nbytes: int) -> GeneralReduction | None:
     if root.opcode != "reduce":
         return None
-    fold = GeneralFold(root)
+    reduction = GeneralReduction(root)
     results = [leaf for _, leaf in root.shape.leaves()]
-    arrays = [o.shape for o in root.operands[: fold.count]]
+    arrays = [o.shape for o in root.operands[: reduction.count]]
     if not all(map(is_row_major, (*results, *arrays))) or not arrays[0].size:
         return None
     known = all(i.opcode in _ASSOCIATIVE for i in root["to_apply"].instructions)
-    fits = fold.offsets(BLOCK)[-1] <= shared_nbytes
-    return fold if known and fits and fold.length >= LEAST else None
+    fits = reduction.offsets(BLOCK)[-1] <= shared_nbytes
+    return reduction if known and fits and reduction.length >= LEAST else None
 
 
 # States in memory
 
 
 def _put(
-    t: ThreadBuild, fold: GeneralFold, base: Value, states: int, at: Value, state: Elements
+    t: ThreadBuild,
+    reduction: GeneralReduction,
+    base: Value,
+    states: int,
+    at: Value,
+    state: Elements,
 ) -> None:
-    for dtype, offset, element in zip(fold.dtypes, fold.offsets(states), state, strict=False):
+    for dtype, offset, element in zip(
+        reduction.dtypes, reduction.offsets(states), state, strict=False
+    ):
         store_element(t.b, t.b.byte_address(base, offset), at, dtype, element)
 
 
-def _get(t: ThreadBuild, fold: GeneralFold, base: Value, states: int, at: Value) -> Elements:
-    pairs = zip(fold.dtypes, fold.offsets(states), strict=False)
+def _get(
+    t: ThreadBuild, reduction: GeneralReduction, base: Value, states: int, at: Value
+) -> Elements:
+    pairs = zip(reduction.dtypes, reduction.offsets(states), strict=False)
     return tuple(load_element(t.b, t.b.byte_address(base, o), at, d) for d, o in pairs)
 
 
 # Rows: a block for each part
 
 
-def _each_row(fold: GeneralFold, t: ThreadBuild) -> LaunchDimensions:
+def _each_row(reduction: GeneralReduction, t: ThreadBuild) -> LaunchDimensions:
     """A block for each part of each row."""
     b, block = t.b, block_number(t.b)
-    row, number = b.udiv(block, fold.parts), b.urem(block, fold.parts)
-    begin = b.mul(number, fold.part)
-    end = b.intrinsic("smin", b.add(begin, fold.part), fold.length)
-    total = _over_block(t, fold, begin, end, lambda place: fold.element(t, row, place))
+    row, number = b.udiv(block, reduction.parts), b.urem(block, reduction.parts)
+    begin = b.mul(number, reduction.part)
+    end = b.intrinsic("smin", b.add(begin, reduction.part), reduction.length)
+    total = _over_block(
+        t, reduction, begin, end, lambda position: reduction.element(t, row, position)
+    )
     with b.when(b.icmp("eq", thread_in_block(b), 0)), t.e.scope():
-        if fold.parts == 1:
-            fold.store_result(t, block, total())
+        if reduction.parts == 1:
+            reduction.store_result(t, block, total())
         else:
-            _put(t, fold, t.scratch, fold.kept * fold.parts, block, total())
-    return LaunchDimensions((fold.kept * fold.parts, 1, 1), (BLOCK, 1, 1))
+            _put(t, reduction, t.scratch, reduction.kept * reduction.parts, block, total())
+    return LaunchDimensions((reduction.kept * reduction.parts, 1, 1), (BLOCK, 1, 1))
 
 
-def _each_row_of_parts(fold: GeneralFold, t: ThreadBuild) -> LaunchDimensions:
+def _each_row_of_parts(reduction: GeneralReduction, t: ThreadBuild) -> LaunchDimensions:
     """A block for the parts of each row."""
     b, row = t.b, block_number(t.b)
-    begin = b.mul(row, fold.parts)
-    states = fold.kept * fold.parts
-    end = b.add(begin, fold.parts)
-    total = _over_block(t, fold, begin, end, lambda at: _get(t, fold, t.scratch, states, at))
+    begin = b.mul(row, reduction.parts)
+    states = reduction.kept * reduction.parts
+    end = b.add(begin, reduction.parts)
+    total = _over_block(
+        t, reduction, begin, end, lambda at: _get(t, reduction, t.scratch, states, at)
+    )
     with b.when(b.icmp("eq", thread_in_block(b), 0)), t.e.scope():
-        fold.store_result(t, row, total())
-    return LaunchDimensions((fold.kept, 1, 1), (BLOCK, 1, 1))
+        reduction.store_result(t, row, total())
+    return LaunchDimensions((reduction.kept, 1, 1), (BLOCK, 1, 1))
 
 
 def _over_block(
-    t: ThreadBuild, fold: GeneralFold, begin: Value, end: Value, load: Load
+    t: ThreadBuild, reduction: GeneralReduction, begin: Value, end: Value, load: Load
 ) -> Callable[[], Elements]:
-    """What lies between two places combines to; the first thread may read it."""
+    """What is between two positions combines to; the first thread may read it."""
     b, tid, shared = t.b, thread_in_block(t.b), shared_memory(t.b)
     each = b.udiv(b.add(b.sub(end, begin), BLOCK - 1), BLOCK)
     first = b.add(begin, b.mul(tid, each))
     stop = b.intrinsic("smin", b.add(first, each), end)
     with b.when(b.icmp("slt", first, stop)), t.e.scope():
-        _put(t, fold, shared, BLOCK, tid, _in_turn(t, fold, first, stop, load))
+        _put(t, reduction, shared, BLOCK, tid, _in_turn(t, reduction, first, stop, load))
     apart = 1
     while apart < BLOCK:
         barrier(b)
@@ -243,53 +256,55 @@ def _over_block(
         has_other = b.icmp("slt", b.add(begin, b.mul(other, each)), end)
         is_first = b.icmp("eq", b.and_(tid, 2 * apart - 1), 0)
         with b.when(b.and_(is_first, has_other)), t.e.scope():
-            mine, theirs = (_get(t, fold, shared, BLOCK, at) for at in (tid, other))
-            _put(t, fold, shared, BLOCK, tid, fold.combine(t, mine, theirs))
+            mine, theirs = (_get(t, reduction, shared, BLOCK, at) for at in (tid, other))
+            _put(t, reduction, shared, BLOCK, tid, reduction.combine(t, mine, theirs))
         apart *= 2
-    return lambda: _get(t, fold, shared, BLOCK, tid)
+    return lambda: _get(t, reduction, shared, BLOCK, tid)
 
 
-def _in_turn(t: ThreadBuild, fold: GeneralFold, first: Value, stop: Value, load: Load) -> Elements:
-    """What lies between two places, of which there are some, combines to."""
+def _in_turn(
+    t: ThreadBuild, reduction: GeneralReduction, first: Value, stop: Value, load: Load
+) -> Elements:
+    """What is between two positions, of which there are some, combines to."""
     start = load(first)
     with t.b.carried_loop(t.b.add(first, 1), stop, initial=flat(start)) as loop, t.e.scope():
         held = unflat(loop.values, start)
-        loop.carry(*flat(fold.combine(t, held, load(loop.index))))
+        loop.carry(*flat(reduction.combine(t, held, load(loop.index))))
     return unflat(loop.values, start)
 
 
 # Columns: a thread for each part
 
 
-def _each_part(fold: GeneralFold, t: ThreadBuild) -> LaunchDimensions:
+def _each_part(reduction: GeneralReduction, t: ThreadBuild) -> LaunchDimensions:
     """A thread for each part of each column; neighbours have neighbouring columns."""
-    b, states = t.b, fold.kept * fold.parts
+    b, states = t.b, reduction.kept * reduction.parts
 
     def one(thread: Value) -> None:
-        column, number = b.urem(thread, fold.kept), b.udiv(thread, fold.kept)
-        begin = b.mul(number, fold.part)
-        end = b.intrinsic("smin", b.add(begin, fold.part), fold.length)
+        column, number = b.urem(thread, reduction.kept), b.udiv(thread, reduction.kept)
+        begin = b.mul(number, reduction.part)
+        end = b.intrinsic("smin", b.add(begin, reduction.part), reduction.length)
         with b.when(b.icmp("slt", begin, end)), t.e.scope():
-            total = _in_turn(t, fold, begin, end, lambda x: fold.element(t, column, x))
-            _put(t, fold, t.scratch, states, thread, total)
+            total = _in_turn(t, reduction, begin, end, lambda x: reduction.element(t, column, x))
+            _put(t, reduction, t.scratch, states, thread, total)
 
     return each_thread(t, states, one)
 
 
-def _each_column(fold: GeneralFold, t: ThreadBuild) -> LaunchDimensions:
+def _each_column(reduction: GeneralReduction, t: ThreadBuild) -> LaunchDimensions:
     """A thread for the parts of each column."""
-    states = fold.kept * fold.parts
-    last = -(-fold.length // fold.part)
+    states = reduction.kept * reduction.parts
+    last = -(-reduction.length // reduction.part)
 
     def one(column: Value) -> None:
-        start = _get(t, fold, t.scratch, states, column)
+        start = _get(t, reduction, t.scratch, states, column)
 
         def step(at: Index, held: Elements) -> Elements:
-            number = t.e.at.add(t.e.at.mul(at[0], fold.kept), fold.kept)
-            place = t.b.add(t.e.at.value(number), column)
-            return fold.combine(t, held, _get(t, fold, t.scratch, states, place))
+            number = t.e.at.add(t.e.at.mul(at[0], reduction.kept), reduction.kept)
+            position = t.b.add(t.e.at.value(number), column)
+            return reduction.combine(t, held, _get(t, reduction, t.scratch, states, position))
 
-        total = fold_loop(t.e, (last - 1,), start, step) if last > 1 else start
-        fold.store_result(t, column, total)
+        total = reduction_loop(t.e, (last - 1,), start, step) if last > 1 else start
+        reduction.store_result(t, column, total)
 
-    return each_thread(t, fold.kept, one)
+    return each_thread(t, reduction.kept, one)

@@ -1,4 +1,4 @@
-"""Softmaxes, normalisations and their like: threads fold a row together and go on with it.
+"""Softmaxes, normalisations and their like: threads reduce a row together and go on with it.
 
 They are a sub-group, part of one, or a block. A thread has the same elements of its row in every
 pass. Up to `MOST_HELD` of them stay in its registers, so memory is read once and written once; of
@@ -76,21 +76,21 @@ class RowPlan:
 
     @property
     def shared_nbytes(self) -> int:
-        """Slots for each fold, if sub-groups fold together."""
-        folds = sum(len(phase.folds) for phase in self.program.phases)
+        """Slots for each reduction, if sub-groups reduce together."""
+        reductions = sum(len(phase.reductions) for phase in self.program.phases)
         if self.threads <= self.subgroup:
             return 0
-        return slots_nbytes(folds, self.threads, self.subgroup)
+        return slots_nbytes(reductions, self.threads, self.subgroup)
 
 
 def row_program_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
-    """The kind of a kernel that folds rows and uses them again."""
+    """The kind of a kernel that reduces rows and uses them again."""
     program = row_program(spec.computation)
     if program is None:
         return None
     length, subgroup = prod(program.space.row), machine.subgroup
     wanted = -(-length // _HELD)
-    # what sub-groups of a block have is folded by one
+    # what sub-groups of a block have is reduced by one
     blocks = [n for n in _BLOCKS if n <= subgroup * subgroup]
     block = next((n for n in blocks if n >= wanted), blocks[-1])
     # a short row has few threads, for what they tell each other costs each of them as much
@@ -119,7 +119,7 @@ def _emit(t: ThreadBuild, plan: RowPlan) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Position:
     """Where a thread has elements.
 
     Attributes:
@@ -132,7 +132,7 @@ class _Place:
 
 
 class _Thread:
-    """Writes the code of one thread, which has ``lanes`` neighbours at each of its places."""
+    """Writes the code of one thread, which has ``lanes`` neighbours at each of its positions."""
 
     def __init__(self, t: ThreadBuild, plan: RowPlan, lanes: int) -> None:
         self.b: FunctionBuilder = t.b
@@ -153,34 +153,34 @@ class _Thread:
         self.has_row = None if rows % plan.per_block == 0 else b.icmp("ult", row, rows)
         own = row if self.has_row is None else b.intrinsic("umin", row, rows - 1)
         self.outer: Index = self.e.at.delinear(own, plan.kept)
-        self.places = self._places() if self.is_held else ()
+        self.positions = self._positions() if self.is_held else ()
 
     def emit(self) -> None:
         """All passes."""
         done = 0
         self._row_values(0)
         for number, phase in enumerate(self.program.phases):
-            self._fold(phase, done)
-            done += len(phase.folds)
+            self._reduction(phase, done)
+            done += len(phase.reductions)
             self._row_values(number + 1)
         if self.program.space.is_full(self.program.root):
             self._write()
         else:
             self._write_row_value()
 
-    # Places
+    # Positions
 
-    def _places(self) -> tuple[_Place, ...]:
-        """All places of this thread, as many for each; the last ones may lie outside."""
+    def _positions(self) -> tuple[_Position, ...]:
+        """All positions of this thread, as many for each; the last ones may be outside."""
         b, first = self.b, self.b.mul(self.lane, self.lanes)
-        places: list[_Place] = []
+        positions: list[_Position] = []
         for start in range(0, self.plan.length, self.step):
             column, inside = b.add(first, start), None
             if start + self.step > self.plan.length:
                 inside = b.icmp("ult", column, self.plan.length)
                 column = b.intrinsic("umin", column, self.plan.length - self.lanes)
-            places.append(_Place(self._index(column), inside))
-        return tuple(places)
+            positions.append(_Position(self._index(column), inside))
+        return tuple(positions)
 
     def _index(self, column: Value) -> Index:
         if isinstance(self.e, VectorEmitter):
@@ -198,56 +198,62 @@ class _Thread:
     def _row_index(self, i: HloInstruction) -> Index:
         return (*self.outer, *(0,) * (i.shape.rank - len(self.plan.kept)))
 
-    def _fold(self, phase: Phase, slot: int) -> None:
-        """One pass: what the row's threads fold together is known to each of them."""
-        folds = [f for i in phase.folds if (f := reduction_of(i)) is not None]
-        parts = self._own(folds)
+    def _reduction(self, phase: Phase, slot: int) -> None:
+        """One pass: what the row's threads reduce together is known to each of them."""
+        reductions = [f for i in phase.reductions if (f := reduction_of(i)) is not None]
+        parts = self._own(reductions)
         width = min(self.plan.threads, self.plan.subgroup)
-        totals = [over_subgroup(self.b, f, p, width) for f, p in zip(folds, parts, strict=True)]
+        totals = [
+            over_subgroup(self.b, f, p, width) for f, p in zip(reductions, parts, strict=True)
+        ]
         if self.plan.threads > self.plan.subgroup:
             plan = self.plan
-            totals = over_block(self.b, folds, totals, self.tid, plan.threads, plan.subgroup, slot)
-        for fold, total in zip(folds, totals, strict=True):
-            start = self.single.element(fold.reduce.operands[1], ())
-            folded = fold.rounded(self.b, fold.combine(self.b, start, total))
-            self.scalars[fold.reduce] = (folded,)
+            totals = over_block(
+                self.b, reductions, totals, self.tid, plan.threads, plan.subgroup, slot
+            )
+        for reduction, total in zip(reductions, totals, strict=True):
+            start = self.single.element(reduction.reduce.operands[1], ())
+            reduced = reduction.rounded(self.b, reduction.combine(self.b, start, total))
+            self.scalars[reduction.reduce] = (reduced,)
 
-    def _own(self, folds: Sequence[Reduction]) -> list[Value]:
-        """What this thread folds of its own elements."""
-        held = [fold.start(self.lanes) for fold in folds]
+    def _own(self, reductions: Sequence[Reduction]) -> list[Value]:
+        """What this thread reduces of its own elements."""
+        held = [reduction.start(self.lanes) for reduction in reductions]
         if self.is_held:
-            for place in self.places:
-                held = self._combined(folds, held, place)
+            for position in self.positions:
+                held = self._combined(reductions, held, position)
         else:
             first = self.b.mul(self.lane, self.lanes)
             with (
                 self.b.carried_loop(first, self.plan.length, self.step, initial=held) as loop,
                 self.e.scope(),
             ):
-                place = _Place(self._index(loop.index), None)
-                loop.carry(*self._combined(folds, loop.values, place))
+                position = _Position(self._index(loop.index), None)
+                loop.carry(*self._combined(reductions, loop.values, position))
             held = list(loop.values)
-        return [self._over_lanes(f, v) for f, v in zip(folds, held, strict=True)]
+        return [self._over_lanes(f, v) for f, v in zip(reductions, held, strict=True)]
 
     def _combined(
-        self, folds: Sequence[Reduction], held: Sequence[Value], place: _Place
+        self, reductions: Sequence[Reduction], held: Sequence[Value], position: _Position
     ) -> list[Value]:
         after: list[Value] = []
-        for fold, value in zip(folds, held, strict=True):
-            new = real_of(self.e.element(fold.reduce.operands[0], place.index), "a fold")
-            if place.inside is not None:
-                new = self.b.select(place.inside, new, fold.start(self.lanes))
-            after.append(fold.combine(self.b, value, new))
+        for reduction, value in zip(reductions, held, strict=True):
+            new = real_of(
+                self.e.element(reduction.reduce.operands[0], position.index), "a reduction"
+            )
+            if position.inside is not None:
+                new = self.b.select(position.inside, new, reduction.start(self.lanes))
+            after.append(reduction.combine(self.b, value, new))
         return after
 
-    def _over_lanes(self, fold: Reduction, value: Value) -> Value:
+    def _over_lanes(self, reduction: Reduction, value: Value) -> Value:
         if self.lanes == 1:
             return value
         parts = [self.b.extract(value, n) for n in range(self.lanes)]
         while len(parts) > 1:
             half = len(parts) // 2
             pairs = zip(parts[:half], parts[half:], strict=True)
-            parts = [fold.combine(self.b, left, right) for left, right in pairs]
+            parts = [reduction.combine(self.b, left, right) for left, right in pairs]
         return parts[0]
 
     # Results
@@ -255,21 +261,21 @@ class _Thread:
     def _write(self) -> None:
         """The last pass."""
         if self.is_held:
-            for place in self.places:
-                self._store(place)
+            for position in self.positions:
+                self._store(position)
             return
         first = self.b.mul(self.lane, self.lanes)
         with self.b.loop(first, self.plan.length, self.step) as column, self.e.scope():
-            self._store(_Place(self._index(column), None))
+            self._store(_Position(self._index(column), None))
 
-    def _store(self, place: _Place) -> None:
-        element = self.e.element(self.program.root, place.index)
-        conditions = [c for c in (self.has_row, place.inside) if c is not None]
+    def _store(self, position: _Position) -> None:
+        element = self.e.element(self.program.root, position.index)
+        conditions = [c for c in (self.has_row, position.inside) if c is not None]
         if not conditions:
-            self._put(place.index, element)
+            self._put(position.index, element)
             return
         with self.b.when(self.b.and_(conditions[0], conditions[-1])), self.e.scope():
-            self._put(place.index, element)
+            self._put(position.index, element)
 
     def _put(self, index: Index, element: Element) -> None:
         if not isinstance(self.e, VectorEmitter):

@@ -2,7 +2,7 @@
 
 A block goes along a row in tiles. Each thread accumulates neighbours, sub-groups what their threads
 have by shuffles, the block what its sub-groups have through shared memory. Long rows of which there
-are few are cut into parts: one launch folds each part, one accumulates what they have, one the
+are few are cut into parts: one launch reduces each part, one accumulates what they have, one the
 elements.
 """
 
@@ -22,12 +22,12 @@ from xladev.codegen.reductions import Reduction, reduction_of
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import load_element, store_element
 from xladev.codegen.simt.exchanges import over_block, over_subgroup, slots_nbytes
-from xladev.codegen.simt.folds.block_scans import block_scan, block_scan_nbytes
-from xladev.codegen.simt.folds.fold_plans import BLOCKS_WANTED
 from xladev.codegen.simt.kernel_kind import KernelKind, Stage, ThreadBuild
 from xladev.codegen.simt.launch_plan import BLOCK
 from xladev.codegen.simt.machine import SimtMachine
 from xladev.codegen.simt.primitives import block_number, thread_in_block
+from xladev.codegen.simt.reductions.block_scans import block_scan, block_scan_nbytes
+from xladev.codegen.simt.reductions.reduction_plans import BLOCKS_WANTED
 from xladev.hlo.attributes import WindowDim
 from xladev.hlo.ir import HloInstruction
 
@@ -45,19 +45,19 @@ class RowScan:
     """An accumulation.
 
     Attributes:
-        fold: how elements are combined.
+        reduction: how elements are combined.
         axis: the dimension that is gone along.
         backwards: whether from the last element to the first.
     """
 
-    fold: Reduction
+    reduction: Reduction
     axis: int
     backwards: bool
 
     @property
     def dims(self) -> tuple[int, ...]:
         """Of the operand, and of the result."""
-        return self.fold.reduce.shape.dims
+        return self.reduction.reduce.shape.dims
 
     @property
     def length(self) -> int:
@@ -77,7 +77,7 @@ class RowScan:
     @property
     def held(self) -> int:
         """Neighbouring elements of one thread: those of one access."""
-        operand = self.fold.reduce.operands[0].shape.element_type
+        operand = self.reduction.reduce.operands[0].shape.element_type
         return max(2, min(8, 16 // max(1, operand.host_nbytes)))
 
     @property
@@ -98,14 +98,14 @@ class RowScan:
 
     @property
     def is_in_vectors(self) -> bool:
-        """True if what one thread has lies side by side, in the order of accumulation."""
+        """True if what one thread has is side by side, in the order of accumulation."""
         is_inner = self.axis == len(self.dims) - 1 and not self.backwards
         return is_inner and self.length % self.held == 0
 
-    def index(self, at: IndexMath, row: IndexValue, place: IndexValue) -> Index:
-        """Coordinates of a place, counted from where the accumulation begins."""
+    def index(self, at: IndexMath, row: IndexValue, position: IndexValue) -> Index:
+        """Coordinates of a position, counted from where the accumulation begins."""
         outer = at.delinear(row, self.outer)
-        x = at.sub(self.length - 1, place) if self.backwards else place
+        x = at.sub(self.length - 1, position) if self.backwards else position
         return (*outer[: self.axis], x, *outer[self.axis :])
 
 
@@ -114,19 +114,19 @@ def scan_kind(spec: KernelSpec, machine: SimtMachine) -> KernelKind | None:
     scan = row_scan(spec.computation.root)
     if scan is None:
         return None
-    shared = block_scan_nbytes(scan.fold, machine.subgroup)
+    shared = block_scan_nbytes(scan.reduction, machine.subgroup)
     if scan.parts == 1:
         return KernelKind("scan", (Stage(partial(_accumulate, scan), shared),))
     stages = (
-        Stage(partial(_fold_parts, scan), slots_nbytes(1, BLOCK, machine.subgroup)),
+        Stage(partial(_reduce_parts, scan), slots_nbytes(1, BLOCK, machine.subgroup)),
         Stage(partial(_accumulate_totals, scan), shared),
         Stage(partial(_accumulate, scan), shared),
     )
-    return KernelKind("scan in parts", stages, scan.rows * scan.parts * _nbytes(scan.fold))
+    return KernelKind("scan in parts", stages, scan.rows * scan.parts * _nbytes(scan.reduction))
 
 
-def _nbytes(fold: Reduction) -> int:
-    return max(1, fold.dtype.host_nbytes)
+def _nbytes(reduction: Reduction) -> int:
+    return max(1, reduction.dtype.host_nbytes)
 
 
 def row_scan(i: HloInstruction) -> RowScan | None:
@@ -134,10 +134,10 @@ def row_scan(i: HloInstruction) -> RowScan | None:
 
     What it starts with, which stands for elements outside of the row, must change none.
     """
-    fold = reduction_of(i) if i.opcode == "reduce-window" else None
-    if fold is None or i.operands[1].opcode != "constant" or not i.shape.size:
+    reduction = reduction_of(i) if i.opcode == "reduce-window" else None
+    if reduction is None or i.operands[1].opcode != "constant" or not i.shape.size:
         return None
-    if i.operands[1]["literal"].value != fold.identity or i.shape.is_dynamic:
+    if i.operands[1]["literal"].value != reduction.identity or i.shape.is_dynamic:
         return None
     dims = i.operands[0].shape.dims
     if i.shape.dims != dims or not is_row_major(i.shape):
@@ -152,7 +152,7 @@ def row_scan(i: HloInstruction) -> RowScan | None:
         WindowDim(size, pad_high=size - 1): True,
     }
     backwards = directions.get(i["window"][axis])
-    return None if backwards is None else RowScan(fold, axis, backwards)
+    return None if backwards is None else RowScan(reduction, axis, backwards)
 
 
 # Elements
@@ -165,40 +165,40 @@ def _accumulate(scan: RowScan, t: ThreadBuild) -> LaunchDimensions:
     row, part = b.udiv(block, parts), b.urem(block, parts)
     begin = b.mul(part, scan.part) if parts > 1 else b.const(I64, 0)
     end = b.intrinsic("smin", b.add(begin, scan.part), scan.length)
-    before = scan.fold.start(1)
+    before = scan.reduction.start(1)
     if parts > 1:
-        before = real_of(load_element(b, t.scratch, block, scan.fold.dtype), "a total")
+        before = real_of(load_element(b, t.scratch, block, scan.reduction.dtype), "a total")
 
     load, store = _reader(t, scan, row, end), _writer(t, scan, row, end)
-    _along(t, scan.fold, scan.held, load, store, (begin, end), before)
+    _along(t, scan.reduction, scan.held, load, store, (begin, end), before)
     return LaunchDimensions((scan.rows * parts, 1, 1), (BLOCK, 1, 1))
 
 
 def _writer(t: ThreadBuild, scan: RowScan, row: Value, end: Value) -> Store:
-    """Writes neighbours at once where whole vectors lie in a row."""
+    """Writes neighbours at once where whole vectors are in a row."""
     b, result = t.b, t.results[0]
 
     def one_by_one(first: Value, totals: Sequence[Value]) -> None:
         for n, total in enumerate(totals):
-            place = b.add(first, n)
-            with b.when(b.icmp("slt", place, end)), t.e.scope():
-                result.store(b, scan.index(t.e.at, row, place), scan.fold.rounded(b, total))
+            position = b.add(first, n)
+            with b.when(b.icmp("slt", position, end)), t.e.scope():
+                result.store(b, scan.index(t.e.at, row, position), scan.reduction.rounded(b, total))
 
     def at_once(first: Value, totals: Sequence[Value]) -> None:
-        both = Value("poison", vector(scan.fold.type, scan.held))
+        both = Value("poison", vector(scan.reduction.type, scan.held))
         for n, total in enumerate(totals):
             both = b.insert(both, total, n)
         with b.when(b.icmp("slt", first, end)), t.e.scope():
-            place = result.offset(b, scan.index(t.e.at, row, first))
+            position = result.offset(b, scan.index(t.e.at, row, first))
             dtype = result.shape.element_type
-            store_element(b, result.base, place, dtype, scan.fold.rounded(b, both))
+            store_element(b, result.base, position, dtype, scan.reduction.rounded(b, both))
 
     return at_once if scan.is_in_vectors else one_by_one
 
 
 def _reader(t: ThreadBuild, scan: RowScan, row: Value, end: Value) -> Load:
-    """Reads neighbours at once where whole vectors lie in a row; after its end there are none."""
-    operand = scan.fold.reduce.operands[0]
+    """Reads neighbours at once where whole vectors are in a row; after its end there are none."""
+    operand = scan.reduction.reduce.operands[0]
 
     def one_by_one(first: Value) -> list[Value]:
         return [_guarded(t, scan, row, t.b.add(first, n), end) for n in range(scan.held)]
@@ -212,7 +212,7 @@ def _reader(t: ThreadBuild, scan: RowScan, row: Value, end: Value) -> Load:
                 found = real_of(e.element(operand, scan.index(e.at, row, first)), "an element")
             return [t.b.extract(found, n) for n in range(scan.held)]
 
-        none = [scan.fold.start(1)] * scan.held
+        none = [scan.reduction.start(1)] * scan.held
         return list(t.b.branch(t.b.icmp("slt", first, end), read, lambda: none))
 
     if not scan.is_in_vectors:
@@ -231,81 +231,83 @@ def _reader(t: ThreadBuild, scan: RowScan, row: Value, end: Value) -> Load:
     return read
 
 
-def _guarded(t: ThreadBuild, scan: RowScan, row: Value, place: Value, end: Value) -> Value:
+def _guarded(t: ThreadBuild, scan: RowScan, row: Value, position: Value, end: Value) -> Value:
     """An element of a row, or what changes nothing after its end."""
 
     def read() -> Sequence[Value]:
         with t.e.scope():
-            element = t.e.element(scan.fold.reduce.operands[0], scan.index(t.e.at, row, place))
+            element = t.e.element(
+                scan.reduction.reduce.operands[0], scan.index(t.e.at, row, position)
+            )
             return (real_of(element, "an element"),)
 
-    inside = t.b.icmp("slt", place, end)
-    return t.b.branch(inside, read, lambda: (scan.fold.start(1),))[0]
+    inside = t.b.icmp("slt", position, end)
+    return t.b.branch(inside, read, lambda: (scan.reduction.start(1),))[0]
 
 
 def _along(
     t: ThreadBuild,
-    fold: Reduction,
+    reduction: Reduction,
     held: int,
     load: Load,
     store: Store,
-    places: tuple[Value, Value],
+    positions: tuple[Value, Value],
     before: Value,
 ) -> None:
-    """Accumulates from one place to another, a tile at a time, after what came before."""
+    """Accumulates from one position to another, a tile at a time, after what came before."""
     b, tid = t.b, thread_in_block(t.b)
-    begin, end = places
+    begin, end = positions
     with b.carried_loop(begin, end, BLOCK * held, initial=[before]) as loop, t.e.scope():
         first = b.add(loop.index, b.mul(tid, held))
         own = load(first)
         for n in range(1, held):
-            own[n] = fold.combine(b, own[n - 1], own[n])
-        earlier, whole = block_scan(b, fold, own[-1], tid, t.subgroup)
-        known = fold.combine(b, loop.values[0], earlier)
-        store(first, [fold.combine(b, known, value) for value in own])
-        loop.carry(fold.combine(b, loop.values[0], whole))
+            own[n] = reduction.combine(b, own[n - 1], own[n])
+        earlier, whole = block_scan(b, reduction, own[-1], tid, t.subgroup)
+        known = reduction.combine(b, loop.values[0], earlier)
+        store(first, [reduction.combine(b, known, value) for value in own])
+        loop.carry(reduction.combine(b, loop.values[0], whole))
 
 
 # Parts
 
 
-def _fold_parts(scan: RowScan, t: ThreadBuild) -> LaunchDimensions:
+def _reduce_parts(scan: RowScan, t: ThreadBuild) -> LaunchDimensions:
     """What each part combines to, in the workspace."""
-    b, fold, tid, block = t.b, scan.fold, thread_in_block(t.b), block_number(t.b)
+    b, reduction, tid, block = t.b, scan.reduction, thread_in_block(t.b), block_number(t.b)
     row, part = b.udiv(block, scan.parts), b.urem(block, scan.parts)
     begin = b.mul(part, scan.part)
     end = b.intrinsic("smin", b.add(begin, scan.part), scan.length)
     load = _reader(t, scan, row, end)
     first = b.add(begin, b.mul(tid, scan.held))
-    with b.carried_loop(first, end, scan.tile, initial=[fold.start(1)]) as loop, t.e.scope():
+    with b.carried_loop(first, end, scan.tile, initial=[reduction.start(1)]) as loop, t.e.scope():
         total = loop.values[0]
         for element in load(loop.index):
-            total = fold.combine(b, total, element)
+            total = reduction.combine(b, total, element)
         loop.carry(total)
-    own = over_subgroup(b, fold, loop.values[0], t.subgroup)
-    (whole,) = over_block(b, (fold,), (own,), tid, BLOCK, t.subgroup)
+    own = over_subgroup(b, reduction, loop.values[0], t.subgroup)
+    (whole,) = over_block(b, (reduction,), (own,), tid, BLOCK, t.subgroup)
     with b.when(b.icmp("eq", tid, 0)):
-        store_element(b, t.scratch, block, fold.dtype, whole)
+        store_element(b, t.scratch, block, reduction.dtype, whole)
     return LaunchDimensions((scan.rows * scan.parts, 1, 1), (BLOCK, 1, 1))
 
 
 def _accumulate_totals(scan: RowScan, t: ThreadBuild) -> LaunchDimensions:
     """What all parts before each one combine to, in place of what it combines to itself."""
-    b, fold, row = t.b, scan.fold, block_number(t.b)
+    b, reduction, row = t.b, scan.reduction, block_number(t.b)
     start = b.mul(row, scan.parts)
 
-    def load(place: Value) -> list[Value]:
+    def load(position: Value) -> list[Value]:
         def earlier() -> Sequence[Value]:
-            at = b.sub(b.add(start, place), 1)
-            return (real_of(load_element(b, t.scratch, at, fold.dtype), "a total"),)
+            at = b.sub(b.add(start, position), 1)
+            return (real_of(load_element(b, t.scratch, at, reduction.dtype), "a total"),)
 
-        is_some = b.and_(b.icmp("sgt", place, 0), b.icmp("slt", place, scan.parts))
-        return list(b.branch(is_some, earlier, lambda: (fold.start(1),)))
+        is_some = b.and_(b.icmp("sgt", position, 0), b.icmp("slt", position, scan.parts))
+        return list(b.branch(is_some, earlier, lambda: (reduction.start(1),)))
 
-    def store(place: Value, totals: Sequence[Value]) -> None:
-        with b.when(b.icmp("slt", place, scan.parts)):
-            store_element(b, t.scratch, b.add(start, place), fold.dtype, totals[0])
+    def store(position: Value, totals: Sequence[Value]) -> None:
+        with b.when(b.icmp("slt", position, scan.parts)):
+            store_element(b, t.scratch, b.add(start, position), reduction.dtype, totals[0])
 
-    places = b.const(I64, 0), b.const(I64, scan.parts)
-    _along(t, fold, 1, load, store, places, fold.start(1))
+    positions = b.const(I64, 0), b.const(I64, scan.parts)
+    _along(t, reduction, 1, load, store, positions, reduction.start(1))
     return LaunchDimensions((scan.rows, 1, 1), (BLOCK, 1, 1))

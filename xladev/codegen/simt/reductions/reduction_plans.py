@@ -1,4 +1,4 @@
-"""Reductions as plans: what is folded together, over which elements, and how that is spread."""
+"""Reductions as plans: what is reduced together, over which elements, and how that is spread."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from xladev.hlo.ir import HloInstruction
 BLOCKS_WANTED = 528
 """Four for each of 132 multiprocessors; fewer would leave some without work."""
 MOST_IN_TURN = 512
-"""Most elements that one thread folds: rounding grows with their number."""
+"""Most elements that one thread reduces: rounding grows with their number."""
 MOST_SPLITS = 1024
 _LANES = (8, 4, 2)
 _ACCESS_NBYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class FoldPlan:
+class ReductionPlan:
     """Reduces of operands of the same dimensions, over the same of them.
 
     Attributes:
-        folds: how each is combined.
+        reductions: how each is combined.
         numbers: which result of the kernel each of them is.
         stores: what else is computed from the same elements, with the number of its result.
-        dims: of the operands, which lie row-major.
-        folded: dimensions that are folded.
+        dims: of the operands, which are row-major.
+        reduced: dimensions that are reduced.
     """
 
-    folds: tuple[Reduction, ...]
+    reductions: tuple[Reduction, ...]
     numbers: tuple[int, ...]
     stores: tuple[tuple[HloInstruction, int], ...]
     dims: tuple[int, ...]
-    folded: tuple[int, ...]
+    reduced: tuple[int, ...]
 
     @property
     def kept_dims(self) -> tuple[int, ...]:
         """Dimensions of the results."""
-        return tuple(n for d, n in enumerate(self.dims) if d not in self.folded)
+        return tuple(n for d, n in enumerate(self.dims) if d not in self.reduced)
 
     @property
-    def folded_dims(self) -> tuple[int, ...]:
+    def reduced_dims(self) -> tuple[int, ...]:
         """Dimensions of what becomes one element."""
-        return tuple(self.dims[d] for d in sorted(self.folded))
+        return tuple(self.dims[d] for d in sorted(self.reduced))
 
     @property
     def kept(self) -> int:
@@ -57,24 +57,24 @@ class FoldPlan:
     @property
     def length(self) -> int:
         """Elements that become one."""
-        return prod(self.folded_dims)
+        return prod(self.reduced_dims)
 
     @property
     def is_along_rows(self) -> bool:
-        """True if neighbours in memory are folded together."""
+        """True if neighbours in memory are reduced together."""
         inner = [d for d, n in enumerate(self.dims) if n != 1]
-        return not inner or inner[-1] in self.folded
+        return not inner or inner[-1] in self.reduced
 
-    def index(self, at: IndexMath, kept: IndexValue, place: IndexValue) -> Index:
-        """Coordinates of an element from the positions in what is kept and what is folded."""
+    def index(self, at: IndexMath, kept: IndexValue, position: IndexValue) -> Index:
+        """Coordinates of an element from the positions in what is kept and what is reduced."""
         outer = iter(at.delinear(kept, self.kept_dims))
-        inner = iter(at.delinear(place, self.folded_dims))
-        return tuple(next(inner if d in self.folded else outer) for d in range(len(self.dims)))
+        inner = iter(at.delinear(position, self.reduced_dims))
+        return tuple(next(inner if d in self.reduced else outer) for d in range(len(self.dims)))
 
     def lanes(self) -> Iterator[int]:
         """Lengths of vectors to try, longest first: they fill 16 bytes of the narrowest operand."""
-        nbytes = min(_operand_nbytes(fold.reduce) for fold in self.folds)
-        dims = self.folded_dims if self.is_along_rows else self.kept_dims
+        nbytes = min(_operand_nbytes(reduction.reduce) for reduction in self.reductions)
+        dims = self.reduced_dims if self.is_along_rows else self.kept_dims
         inner = next((n for n in reversed(dims) if n != 1), 1)
         for lanes in _LANES:
             if lanes * nbytes <= _ACCESS_NBYTES and inner % lanes == 0:
@@ -85,30 +85,32 @@ def _operand_nbytes(reduce: HloInstruction) -> int:
     return max(1, reduce.operands[0].shape.element_type.host_nbytes)
 
 
-def fold_plan(spec: KernelSpec) -> FoldPlan | None:
+def reduction_plan(spec: KernelSpec) -> ReductionPlan | None:
     """The plan of a kernel of reduces, or of reduces and elementwise results; None of others."""
     root = spec.computation.root
     roots = root.operands if root.opcode == "tuple" else (root,)
     reduces = [i for i in roots if i.opcode == "reduce"]
     if not reduces or not reduces[0].shape.is_array or not reduces[0].operands[0].shape.size:
         return None
-    dims, folded = reduces[0].operands[0].shape.dims, tuple(sorted(reduces[0]["dimensions"]))
-    folds = [reduction_of(i) for i in reduces]
-    if not all(is_foldable(i, dims, folded) for i in reduces):
+    dims, reduced = reduces[0].operands[0].shape.dims, tuple(sorted(reduces[0]["dimensions"]))
+    reductions = [reduction_of(i) for i in reduces]
+    if not all(is_reducible(i, dims, reduced) for i in reduces):
         return None
     stores = tuple((i, n) for n, i in enumerate(roots) if i.opcode != "reduce")
     if any(i.shape.dims != dims or not is_row_major(i.shape) for i, _ in stores):
         return None
     numbers = tuple(n for n, i in enumerate(roots) if i.opcode == "reduce")
-    return FoldPlan(tuple(f for f in folds if f is not None), numbers, stores, dims, folded)
+    return ReductionPlan(
+        tuple(f for f in reductions if f is not None), numbers, stores, dims, reduced
+    )
 
 
-def is_foldable(i: HloInstruction, dims: Sequence[int], folded: Sequence[int]) -> bool:
+def is_reducible(i: HloInstruction, dims: Sequence[int], reduced: Sequence[int]) -> bool:
     """True for a reduce of such an array over such dimensions that may go in any order."""
     if reduction_of(i) is None or not i.shape.is_array:
         return False
     operand = i.operands[0].shape
-    same = operand.dims == tuple(dims) and tuple(sorted(i["dimensions"])) == tuple(folded)
+    same = operand.dims == tuple(dims) and tuple(sorted(i["dimensions"])) == tuple(reduced)
     return same and is_row_major(operand) and is_row_major(i.shape)
 
 
@@ -118,7 +120,7 @@ def splits_of(length: int, groups: int, threads: int) -> int:
     Args:
         length: elements that become one.
         groups: blocks, or their equivalent, without any cut.
-        threads: that fold one part.
+        threads: that reduce one part.
     """
     for_work = min(-(-BLOCKS_WANTED // max(groups, 1)), length // (16 * threads))
     for_digits = -(-length // (MOST_IN_TURN * threads))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.unit.codegen.simt.folds.test_row_folds import reduction
+from tests.unit.codegen.simt.reductions.test_row_reductions import reduction
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.text import parse_module
@@ -12,10 +12,10 @@ from xladev.testing.differential import compare_with_evaluator, run_on_platform
 from xladev.testing.random_inputs import random_arguments
 
 
-def argmax(dims: str, kept: str, folded: str, dtype: str = "f32", least: str = "-inf") -> str:
-    """The greatest element and where it lies; of equal ones, the first. NaN is greatest."""
+def argmax(dims: str, kept: str, reduced: str, dtype: str = "f32", least: str = "-inf") -> str:
+    """The greatest element and where it is; of equal ones, the first. NaN is greatest."""
     return f"""
-more {{ a = {dtype}[] parameter(0)
+f {{ a = {dtype}[] parameter(0)
   i = s32[] parameter(1)
   b = {dtype}[] parameter(2)
   j = s32[] parameter(3)
@@ -31,10 +31,10 @@ more {{ a = {dtype}[] parameter(0)
   ROOT r = ({dtype}[], s32[]) tuple(v, w) }}
 ENTRY e {{
   x = {dtype}[{dims}] parameter(0)
-  y = s32[{dims}] iota(), iota_dimension={folded[0]}
+  y = s32[{dims}] iota(), iota_dimension={reduced[0]}
   z = {dtype}[] constant({least})
   k = s32[] constant(0)
-  ROOT s = ({dtype}[{kept}], s32[{kept}]) reduce(x, y, z, k), dimensions={{{folded}}}, to_apply=more
+  ROOT s = ({dtype}[{kept}], s32[{kept}]) reduce(x, y, z, k), dimensions={{{reduced}}}, to_apply=f
 }}"""
 
 
@@ -49,30 +49,30 @@ ENTRY e {
   x = s32[DIMS] parameter(0)
   y = s32[DIMS] parameter(1)
   z = s32[] constant(-1)
-  ROOT s = (s32[KEPT], s32[KEPT]) reduce(x, y, z, z), dimensions={FOLDED}, to_apply=last
+  ROOT s = (s32[KEPT], s32[KEPT]) reduce(x, y, z, z), dimensions={REDUCED}, to_apply=last
 }"""
 
 
-def last(dims: str, kept: str, folded: str) -> str:
-    """The last element of one array, and what the fold began with of another."""
-    return LAST.replace("DIMS", dims).replace("KEPT", kept).replace("FOLDED", folded)
+def last(dims: str, kept: str, reduced: str) -> str:
+    """The last element of one array, and what the reduction began with of another."""
+    return LAST.replace("DIMS", dims).replace("KEPT", kept).replace("REDUCED", reduced)
 
 
 CASES = {
-    "a block per row": (argmax("5,1000", "5", "1"), "general fold"),
-    "rows shorter than a block": (argmax("300,70", "300", "1"), "general fold"),
-    "rows of bf16": (argmax("3,300", "3", "1", "bf16"), "general fold"),
-    "parts of rows": (argmax("2,20001", "2", "1", "s32", "-5"), "general fold in parts"),
-    "all in parts": (argmax("65537", "", "0"), "general fold in parts"),
-    "columns in parts": (argmax("300,70", "70", "0"), "general column fold"),
-    "columns in the middle": (argmax("2,101,7", "2,7", "1", "f16"), "general column fold"),
-    "order of rows": (last("3,1000", "3", "1"), "general fold"),
-    "order of parts of rows": (last("2,20001", "2", "1"), "general fold in parts"),
-    "order of columns": (last("1000,3", "3", "0"), "general column fold"),
-    "complex sums": (reduction("add", "c64", "5,300", "5", "1", "(1, 0)"), "general fold"),
+    "a block per row": (argmax("5,1000", "5", "1"), "general reduction"),
+    "rows shorter than a block": (argmax("300,70", "300", "1"), "general reduction"),
+    "rows of bf16": (argmax("3,300", "3", "1", "bf16"), "general reduction"),
+    "parts of rows": (argmax("2,20001", "2", "1", "s32", "-5"), "general reduction in parts"),
+    "all in parts": (argmax("65537", "", "0"), "general reduction in parts"),
+    "columns in parts": (argmax("300,70", "70", "0"), "general column reduction"),
+    "columns in the middle": (argmax("2,101,7", "2,7", "1", "f16"), "general column reduction"),
+    "order of rows": (last("3,1000", "3", "1"), "general reduction"),
+    "order of parts of rows": (last("2,20001", "2", "1"), "general reduction in parts"),
+    "order of columns": (last("1000,3", "3", "0"), "general column reduction"),
+    "complex sums": (reduction("add", "c64", "5,300", "5", "1", "(1, 0)"), "general reduction"),
     "complex columns": (
         reduction("multiply", "c128", "100,9", "9", "0", "(1, 0)"),
-        "general column fold",
+        "general column reduction",
     ),
 }
 
