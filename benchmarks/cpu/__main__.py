@@ -19,7 +19,7 @@ from benchmarks.cpu.measure import Bench, Peers, Plan
 from benchmarks.cpu.peer import PeerSpec
 from benchmarks.cpu.plot import bars, lines
 from benchmarks.cpu.report import Facts, page
-from benchmarks.cpu.results import OURS, XLA, RowResult, Store
+from benchmarks.cpu.results import BEFORE, OURS, XLA, RowResult, Store
 from benchmarks.cpu.rows import FAMILIES, Row, chosen, read_rows, read_sweeps
 
 _MODULES = "benchmarks.cpu.peers"
@@ -30,6 +30,7 @@ def peer_specs(options: argparse.Namespace) -> list[PeerSpec]:
     """All peers, XLA first because it makes the HLO of rows that are functions."""
     torch, onnx = options.torch_python, options.onnx_python or options.torch_python
     mkl = options.mkl_python or options.torch_python
+    before = [PeerSpec(BEFORE, sys.executable, (f"{_MODULES}.xladev_peer",), options.before)]
     return [
         PeerSpec(XLA, options.jax_python, (f"{_MODULES}.jax_peer",)),
         PeerSpec(OURS, sys.executable, (f"{_MODULES}.xladev_peer",)),
@@ -38,6 +39,7 @@ def peer_specs(options: argparse.Namespace) -> list[PeerSpec]:
         PeerSpec("torch.compile", torch, (f"{_MODULES}.torch_peer", "compile")),
         PeerSpec("ONNX Runtime", onnx, (f"{_MODULES}.onnx_peer",)),
         PeerSpec("MKL", mkl, (f"{_MODULES}.mkl_peer",)),
+        *(before if options.before else []),
     ]
 
 
@@ -50,6 +52,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--torch-python", default=sys.executable, help="one that has torch")
     parser.add_argument("--onnx-python", help="one that has onnx and onnxruntime; default: torch's")
     parser.add_argument("--mkl-python", help="one that has the wheel mkl; default: torch's")
+    parser.add_argument(
+        "--before", type=Path, help="another checkout of xladev, measured as one more peer"
+    )
     parser.add_argument("--peers", default="", help="only these, by name, separated by commas")
     parser.add_argument("--programs", type=Path, help="folder of the rows that are files")
     parser.add_argument("--families", default=",".join(FAMILIES))

@@ -31,11 +31,13 @@ class PeerSpec:
         name: as the report calls it.
         python: its interpreter.
         module: what it runs, with arguments.
+        root: the checkout whose modules it imports.
     """
 
     name: str
     python: str
     module: tuple[str, ...]
+    root: Path = ROOT
 
 
 class Peer:
@@ -55,8 +57,8 @@ class Peer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=environment(threads),
-            cwd=ROOT,
+            env=environment(threads, spec.root),
+            cwd=spec.root,
             bufsize=0,
             start_new_session=True,
         )
@@ -115,11 +117,11 @@ def processors(threads: int) -> Sequence[int]:
     return sorted(os.sched_getaffinity(0))[-threads:]
 
 
-def environment(threads: int) -> dict[str, str]:
-    """The environment of a child that may use so many threads."""
+def environment(threads: int, root: Path = ROOT) -> dict[str, str]:
+    """The environment of a child that may use so many threads, and imports from a checkout."""
     changed = dict.fromkeys(_THREAD_VARIABLES, str(threads))
     changed |= {"XLADEV_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}
-    changed |= {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    changed |= {"PYTHONPATH": str(root), "TF_CPP_MIN_LOG_LEVEL": "3"}
     return {**os.environ, **changed}
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.cpu.__main__ import parsed, peer_specs
 from benchmarks.cpu.measure import Bench, Peers, Plan, difference
 from benchmarks.cpu.peer import PeerSpec
-from benchmarks.cpu.results import OURS, XLA, RowResult, Store
+from benchmarks.cpu.results import BEFORE, OURS, XLA, RowResult, Store
 from benchmarks.cpu.rows import Row
 
 FAKE = "tests.unit.benchmarks.fake_peer"
@@ -132,3 +133,20 @@ def test_differences_of_results() -> None:
     assert difference([one], [one, one]) == "1 results, not 2"
     assert difference([one], [one[:2]]) == "result 0 has shape (3,), not (2,)"
     assert difference([one * 2], [one]).startswith("result 0 is off by 1")
+
+
+def test_another_checkout_is_measured_as_a_peer(tmp_path: Path) -> None:
+    root = Path(__file__).parents[4]
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("benchmarks", "tests", "xladev"):
+        (other / name).symlink_to(root / name)
+    (other / "older.py").write_text(f"import {FAKE} as fake\nfake.serve(fake.Fake)\n")
+    options = parsed(["--before", str(other)])
+    (spec,) = [s for s in peer_specs(options) if s.name == BEFORE]
+    assert spec.root == other and BEFORE not in [s.name for s in peer_specs(parsed([]))]
+    for where, names in ((other, [BEFORE]), (root, [])):
+        peers = Peers([PeerSpec(BEFORE, sys.executable, ("older", "well"), where)], 1, tmp_path, 20)
+        peers.start()
+        assert peers.names == names
+        peers.close()
