@@ -25,7 +25,7 @@ from xladev.hlo.rebuild import Users, map_computations, rebuild, users_of
 from xladev.passes.call_inliner import CallInliner
 from xladev.passes.pass_ import HloModulePass
 
-Leaders = Mapping[HloInstruction, frozenset[HloInstruction]]
+Leaders = Mapping[HloInstruction, tuple[HloInstruction, ...]]
 """For each instruction the roots of the kernels that compute it."""
 
 CanFuse = Callable[[HloInstruction, HloInstruction], Support]
@@ -147,7 +147,7 @@ class Fusion(HloModulePass):
         self, computation: HloComputation, users: Users, controlled: AbstractSet[HloInstruction]
     ) -> Leaders:
         """The root of the group that each instruction belongs to; roots, if it is copied."""
-        leader: dict[HloInstruction, frozenset[HloInstruction]] = {}
+        leader: dict[HloInstruction, tuple[HloInstruction, ...]] = {}
         size: dict[HloInstruction, int] = {}
         reads = _Reads()
         with_core: set[HloInstruction] = set()
@@ -159,13 +159,13 @@ class Fusion(HloModulePass):
                 goal = self._epilogue_leader(instruction, readers, leader, size, reads)
                 goal = instruction if goal in with_core else goal
                 with_core.add(goal)
-                goals = frozenset({goal} - {instruction})
+                goals = () if goal is instruction else (goal,)
             if goals and not reads.join(instruction, users[instruction]):
-                goals, why = frozenset(), f"it would be computed at more than {MAX_COPIES} indices"
+                goals, why = (), f"it would be computed at more than {MAX_COPIES} indices"
             if not goals:
                 reads.lead(instruction)
                 instrument.decision(self.name, instruction.name, why)
-            leader[instruction] = goals or frozenset({instruction})
+            leader[instruction] = goals or (instruction,)
             for goal in leader[instruction]:
                 size[goal] = size.get(goal, 0) + (not is_free(instruction))
         return leader
@@ -200,10 +200,10 @@ class Fusion(HloModulePass):
         readers: Sequence[HloInstruction],
         leader: Leaders,
         size: Mapping[HloInstruction, int],
-    ) -> tuple[frozenset[HloInstruction], str]:
+    ) -> tuple[tuple[HloInstruction, ...], str]:
         """The roots of the kernels that an instruction joins; or none, and why."""
         why = self._refusal(instruction, readers)
-        goals = frozenset(goal for reader in readers for goal in leader[reader])
+        goals = tuple(dict.fromkeys(goal for reader in readers for goal in leader[reader]))
         if not why and any(size[goal] >= self.max_group for goal in goals):
             why = f"the kernel has {self.max_group} instructions"
         least = self.copied_from_nbytes
@@ -211,7 +211,7 @@ class Fusion(HloModulePass):
             is_copied = least is not None and is_worth_copying(instruction, least)
             names = ", ".join(sorted(goal.name for goal in goals))
             why = "" if is_copied else f"its readers are in several kernels: {names}"
-        return (frozenset(), why) if why else (goals, "")
+        return ((), why) if why else (goals, "")
 
     def _refusal(self, instruction: HloInstruction, readers: Sequence[HloInstruction]) -> str:
         """Why an instruction cannot join its readers, wherever they are; empty if it can."""
