@@ -20,7 +20,7 @@ from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import CompileTarget
 from xladev.compiler.program.program import Program
 from xladev.compiler.program.program_file import program_from_bytes, program_to_bytes
-from xladev.errors import ArgumentError, DeviceError, FileError, FormatError, OptionError
+from xladev.errors import ArgumentError, DeviceError, FileError, FormatError, OptionError, counted
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import load as _load_module
 from xladev.hlo.shape import Shape
@@ -203,7 +203,7 @@ def _program_devices(
         available = platform.provide_devices(needed)
     if available < needed:
         raise DeviceError(
-            f"program {program.name!r} runs on {len(ordinals)} devices",
+            f"program {program.name!r} runs on {counted(len(ordinals), 'device')}",
             why=f"platform {platform.name!r} has {available}",
             hint=f"XLADEV_{platform.name.upper()}_DEVICES fixes the number on host platforms",
         )
@@ -332,7 +332,7 @@ class CompiledModule:
         """
         if len(arguments) != len(self.devices):
             raise ArgumentError(
-                f"{self.program.name} runs on {len(self.devices)} devices; "
+                f"{self.program.name} runs on {counted(len(self.devices), 'device')}; "
                 f"there are arguments for {len(arguments)}",
                 where=self._place,
             )

@@ -31,6 +31,17 @@ def printable_name(name: str) -> str:
     return name if name.isprintable() else printable(name.replace("\n", "\\n").replace("\t", "\\t"))
 
 
+def counted(count: int, what: str) -> str:
+    """A number with its noun in the right form: ``1 kernel``, ``2 kernels``, ``1,200 passes``.
+
+    Args:
+        count: how many.
+        what: the noun for one, whose plural ends in ``s``, or in ``es`` after an ``s``.
+    """
+    ending = "es" if what.endswith("s") else "s"
+    return f"{count:,} {what}{'' if count == 1 else ending}"
+
+
 def set_in(text: str, least: int) -> str:
     """Text whose later lines begin with ``least`` spaces or more.
 

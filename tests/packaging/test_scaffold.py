@@ -35,7 +35,7 @@ def clean(tmp_path: Path, wheel: Path) -> Environment:
 def test_a_minimal_backend_starts_green(clean: Environment, tmp_path: Path) -> None:
     shown = steps(clean, tmp_path, "new", "my_npu", "--minimal", "--vendor", "Some Vendor")
     assert "my_npu:0" in shown["xladev devices"]
-    assert "4 instruction(s) ran on the host" in shown["xladev run"]
+    assert "4 instructions ran on the host" in shown["xladev run"]
 
 
 def test_a_whole_backend_starts_green(clean: Environment, tmp_path: Path) -> None:

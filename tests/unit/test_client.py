@@ -399,7 +399,7 @@ def test_device_assignment_chooses_devices():
 
 def test_arguments_for_another_number_of_devices(platform):
     executable = xladev.compile(parse_module(ADD), platform)
-    with pytest.raises(ArgumentError, match="runs on 1 devices"):
+    with pytest.raises(ArgumentError, match="runs on 1 device"):
         executable.run_on_devices([TWO_AND_ONE, TWO_AND_ONE])
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from xladev.errors import CompileError, one_line, printable, printable_name, set_in
+from xladev.errors import CompileError, counted, one_line, printable, printable_name, set_in
 
 TITLE = "\x1b]0;owned\x07"
 
@@ -59,3 +59,17 @@ def test_one_line_keeps_what_where_and_why() -> None:
     trace = "Traceback (most recent call last):\n  File x\nKeyError: 'a'\n"
     assert one_line(trace) == "KeyError: 'a'"
     assert [one_line(text) for text in ("plain", "", "\n a\nb")] == ["plain", "", " a"]
+
+
+@pytest.mark.parametrize(
+    ("count", "what", "shown"),
+    [
+        (0, "kernel", "0 kernels"),
+        (1, "kernel", "1 kernel"),
+        (2, "kernel", "2 kernels"),
+        (1, "process", "1 process"),
+        (12_345, "process", "12,345 processes"),
+    ],
+)
+def test_a_number_and_its_noun_agree(count: int, what: str, shown: str) -> None:
+    assert counted(count, what) == shown

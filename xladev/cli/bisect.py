@@ -8,7 +8,7 @@ from xladev.cli.inputs import given_inputs
 from xladev.cli.output import check_least, indented, progress
 from xladev.cli.programs import load_program
 from xladev.cli.suspects import WRONG, add_suspect, keep, report_no_failure, suspect_of
-from xladev.errors import printable_name
+from xladev.errors import counted, printable_name
 from xladev.hlo.text import print_module
 from xladev.runtime.registry import current_registry
 from xladev.testing.debug.bisect import bisect
@@ -39,8 +39,8 @@ def _run(arguments: argparse.Namespace) -> int:
     on = f"{printable_name(module.name)} on {suspect.platform}"
     print(f"{on}: {indented(found.verdict.detail)}")
     print(
-        f"{module.instruction_count} instructions became {small.instruction_count}, "
-        f"after {found.reduction.tried} programs"
+        f"{counted(module.instruction_count, 'instruction')} became {small.instruction_count}, "
+        f"after {counted(found.reduction.tried, 'program')}"
     )
     if not found.reduction.complete:
         print("time ran out: --budget gives more")

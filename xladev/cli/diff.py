@@ -9,7 +9,7 @@ from pathlib import Path
 from xladev.cli.inputs import add_inputs, given_inputs
 from xladev.cli.output import progress
 from xladev.cli.programs import PROGRAM_HELP, load_program
-from xladev.errors import ArgumentError, printable_name
+from xladev.errors import ArgumentError, counted, printable_name
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.text.printer import PrintOptions, print_instruction
 from xladev.profiling.structure import ComputationDifference, differences
@@ -47,8 +47,9 @@ def _lines(difference: ComputationDifference) -> Iterator[str]:
     a, b = difference.first, difference.second
     name = printable_name(a.name if a.name == b.name else f"{a.name} and {b.name}")
     yield (
-        f"{name}: {difference.same} instructions the same, {difference.fed} differ only in what "
-        f"feeds them, {len(difference.removed)} removed, {len(difference.added)} added, "
+        f"{name}: {counted(difference.same, 'instruction')} the same, "
+        f"{difference.fed} different only in what feeds them, "
+        f"{len(difference.removed)} removed, {len(difference.added)} added, "
         f"{len(difference.rewired)} with other operands"
     )
     yield from (f"- {_line(i)}" for i in difference.removed)

@@ -17,6 +17,7 @@ from xladev.client import host_targets
 from xladev.compiler.compile import compile_recorded
 from xladev.compiler.compile_record import CompileRecord
 from xladev.compiler.fusion.instruction_fusion import is_free
+from xladev.errors import counted
 from xladev.runtime.registry import current_registry
 from xladev.testing.debug.placement import (
     PlacedKernel,
@@ -118,4 +119,4 @@ def _print_kernels(name: str, target: str, rows: Sequence[Mapping[str, Any]]) ->
 
 def _counted(rows: Sequence[Mapping[str, Any]]) -> str:
     count = sum(sum(kernel["opcodes"].values()) for kernel in rows)
-    return f"{len(rows)} kernels of {count} instructions"
+    return f"{counted(len(rows), 'kernel')} of {counted(count, 'instruction')}"

@@ -18,7 +18,7 @@ from xladev.cli.inputs import add_inputs, add_options, given_inputs, given_optio
 from xladev.cli.output import check_least, print_json, print_line, print_table, progress
 from xladev.cli.programs import PROGRAM_HELP, load_program
 from xladev.client import CompiledModule, compile
-from xladev.errors import ArgumentError
+from xladev.errors import ArgumentError, counted
 from xladev.hlo.ir import HloModule
 from xladev.instrument import tracing
 from xladev.profiling.timeline import profile
@@ -163,7 +163,7 @@ def _against(
 
 def _compared(results: Sequence[Any], wanted: Sequence[Any], rtol: float | None) -> list[str]:
     if len(results) != len(wanted):
-        return [f"{len(results)} results, want {len(wanted)}"]
+        return [f"{counted(len(results), 'result')}, want {len(wanted)}"]
     check = expect_as_dtype_allows if rtol is None else expect_relative(rtol)
     texts = [difference(check, got, want) for got, want in zip(results, wanted, strict=True)]
     return [f"result {n}: {text}" for n, text in enumerate(texts) if text]
@@ -207,7 +207,9 @@ def _print(report: dict[str, Any], arguments: argparse.Namespace) -> None:
     if arguments.stats:
         _print_stats(report)
     elif report["fallbacks"]:
-        print(f"{len(report['fallbacks'])} instruction(s) ran on the host; --stats says why")
+        print(
+            f"{counted(len(report['fallbacks']), 'instruction')} ran on the host; --stats says why"
+        )
     if arguments.debug is not None:
         for line in report["debug"] or [no_anomaly(arguments.debug)]:
             print_line(line)

@@ -11,7 +11,7 @@ from typing import Any
 
 from xladev.cli.convert import write_output
 from xladev.cli.output import check_least, print_json, print_table
-from xladev.errors import UsageError, printable
+from xladev.errors import UsageError, counted, printable
 from xladev.profiling.graph.svg import svg_to_png
 from xladev.profiling.timeline.check import check_trace
 from xladev.profiling.timeline.file import read_trace
@@ -139,5 +139,5 @@ def _check(arguments: argparse.Namespace) -> int:
     for fault in faults:
         print(fault)
     if not faults:
-        print(f"{arguments.file}: {len(document['traceEvents'])} events, nothing wrong")
+        print(f"{arguments.file}: {counted(len(document['traceEvents']), 'event')}, nothing wrong")
     return 1 if faults else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from xladev.errors import EvaluationError, ShapeError
+from xladev.errors import EvaluationError, ShapeError, counted
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.groups import GroupMode, check_group_size, group_mode
 
@@ -94,8 +94,4 @@ def _absent_ends(instruction: HloInstruction, groups: Groups) -> list[int]:
 
 
 def _spelled(replicas: int, partitions: int) -> str:
-    return f"{_counted(replicas, 'replica')} of {_counted(partitions, 'partition')}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f"{counted(replicas, 'replica')} of {counted(partitions, 'partition')}"

@@ -38,7 +38,7 @@ def test_kernels_and_reasons(program: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["explain", str(program)]) == 0
     shown = capsys.readouterr().out
     assert "d.fusion: exponential, reduce, broadcast, divide" in shown
-    assert "each row is reduced (1 times) and used while it is in the cache" in shown
+    assert "each row is reduced (1 time) and used while it is in the cache" in shown
     assert "dot is a kernel of its own" in shown
     assert "m: 3 kernels of 6 instructions" in shown
 
@@ -56,7 +56,7 @@ def test_what_only_renames_an_array_is_no_kernel(
     assert main(["explain", str(path), "--platform", "cpu"]) == 0
     shown = capsys.readouterr().out
     assert "v: reshape" not in shown
-    assert "1 kernels of 1 instructions" in shown
+    assert "1 kernel of 1 instruction" in shown
 
 
 def test_a_document(program: Path, capsys: pytest.CaptureFixture[str]) -> None:

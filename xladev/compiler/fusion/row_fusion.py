@@ -23,6 +23,7 @@ from xladev.compiler.fusion.instruction_fusion import (
     with_copies,
     without_dead,
 )
+from xladev.errors import counted
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.rebuild import Users, map_computations, rebuild, users_of
 from xladev.passes.pass_ import HloModulePass
@@ -60,8 +61,8 @@ class RowFusion(HloModulePass):
         for space in spaces:
             for root, group in self._groups(space, computation, users, alone, taken):
                 taken |= group
-                reductions = sum(i.opcode == "reduce" for i in group)
-                why = f"each row is reduced ({reductions} times) and used while it is in the cache"
+                times = counted(sum(i.opcode == "reduce" for i in group), "time")
+                why = f"each row is reduced ({times}) and used while it is in the cache"
                 instrument.decision(self.name, root.name, why)
                 whole = with_copies(group, self.can_fuse)
                 replacements[root] = fused_group(root, whole, computation.name, names)

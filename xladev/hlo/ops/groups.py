@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 
-from xladev.errors import EvaluationError, ShapeError
+from xladev.errors import EvaluationError, ShapeError, counted
 from xladev.hlo.attributes import ReplicaGroups
 from xladev.hlo.devices import DeviceLink, LogicalDevice, Topology, link_of
 from xladev.hlo.opdef import Evaluation, InstructionView, OpCall
@@ -90,7 +90,7 @@ def check_group_size(instruction: InstructionView, size: int) -> None:
     if why:
         raise ShapeError(
             f"{instruction.opcode} gives {instruction.shape.to_string(layout=False)}, which does "
-            f"not fit a group of {size} device{'s' if size > 1 else ''}",
+            f"not fit a group of {counted(size, 'device')}",
             why=why,
             hint="set num_replicas and num_partitions in CompileOptions, or list replica_groups",
         )

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from xladev.errors import printable
+from xladev.errors import counted, printable
 
 _KEPT = 3
 """Equal lines shown around each change."""
@@ -52,7 +52,7 @@ def change_page(before: str, after: str, title: str) -> str:
     rows = "\n".join(row for block in blocks for row in _rows(block, first, second))
     parts = {
         "@TITLE@": html.escape(printable(title)),
-        "@COUNTS@": f"{removed:,} lines removed, {added:,} added",
+        "@COUNTS@": f"{counted(removed, 'line')} removed, {added:,} added",
         "@ROWS@": rows or "<tr><td>no line differs</td></tr>",
     }
     head, *rest = _PAGE.split("@ROWS@")

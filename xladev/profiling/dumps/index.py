@@ -10,7 +10,7 @@ from itertools import groupby
 from types import MappingProxyType
 from urllib.parse import quote
 
-from xladev.errors import printable
+from xladev.errors import counted, printable
 from xladev.profiling.dumps.records import Record
 
 _STAGES: Mapping[str, str] = MappingProxyType(
@@ -51,20 +51,15 @@ def index_page(records: Sequence[Record], title: str) -> str:
         "TITLE": _text(title),
         "COUNTS": ", ".join(
             (
-                f"{_count(len(groups), 'compilation')} of {_count(processes, 'process')}",
-                _count(len(records), "file"),
-                _count(nbytes, "byte"),
+                f"{counted(len(groups), 'compilation')} of {counted(processes, 'process')}",
+                counted(len(records), "file"),
+                counted(nbytes, "byte"),
             )
         ),
         "BODY": body or "<p>Nothing was dumped yet.</p>",
     }
     page = files(__package__).joinpath("index.html").read_text("utf-8")
     return "".join(parts.get(piece, piece) for piece in page.split("@@"))
-
-
-def _count(number: int, what: str) -> str:
-    plural = "es" if what.endswith("s") else "s"
-    return f"{number:,} {what}{plural if number != 1 else ''}"
 
 
 def _compilation(records: Sequence[Record]) -> str:

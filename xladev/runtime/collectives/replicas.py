@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from xladev.compiler.isolation import expect, plugin_call
-from xladev.errors import ArgumentError, InterruptionError, XladevError
+from xladev.errors import ArgumentError, InterruptionError, XladevError, counted
 from xladev.instrument.interruption import Work
 from xladev.runtime.array import DeviceArray
 from xladev.runtime.collectives.launch_collectives import Collectives, CommunicatorPool
@@ -126,7 +126,8 @@ class ReplicatedLaunchable:
         """
         if len(arguments) != len(self._launchables):
             raise ArgumentError(
-                f"arguments for {len(arguments)} devices, the program has {len(self._launchables)}"
+                f"arguments for {counted(len(arguments), 'device')}, "
+                f"the program has {len(self._launchables)}"
             )
         run_id = next_run_id()
         launched: list[Results] = []

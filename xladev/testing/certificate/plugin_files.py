@@ -16,6 +16,7 @@ from importlib.metadata import Distribution
 from importlib.util import find_spec
 from pathlib import Path, PurePath
 
+from xladev.errors import counted
 from xladev.runtime.plugins.loading import installed_plugins
 
 
@@ -86,7 +87,7 @@ def _hashed(files: Mapping[str, Path], of: str) -> PluginFiles:
     digest = hashlib.sha256()
     for name, path in sorted(files.items()):
         digest.update(f"{name}\0{_sha256(path)}\n".encode())
-    return PluginFiles(f"{len(files)} file{'s' * (len(files) > 1)} of {of}", digest.hexdigest())
+    return PluginFiles(f"{counted(len(files), 'file')} of {of}", digest.hexdigest())
 
 
 def _sha256(path: Path) -> str:

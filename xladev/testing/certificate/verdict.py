@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from xladev.errors import counted
 from xladev.testing.certificate.levels import LEVELS, CertificateLevel
 from xladev.testing.certificate.must_pass import MustPass
 from xladev.testing.conformance.status import CaseResult, CaseStatus
@@ -114,7 +115,7 @@ def _cases(ids: Sequence[str], count: int | None = None) -> str:
     """`12 cases (first ones, ...)`."""
     number = len(ids) if count is None else count
     more = ", ..." if number > _SHOWN else ""
-    return f"{number} case{'s' * (number > 1)} ({', '.join(ids[:_SHOWN])}{more})"
+    return f"{counted(number, 'case')} ({', '.join(ids[:_SHOWN])}{more})"
 
 
 def level_reached(

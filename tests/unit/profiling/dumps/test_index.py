@@ -128,7 +128,7 @@ def test_a_change_is_shown_between_what_is_the_same() -> None:
     before = [f"line {n}" for n in range(100)]
     after = [*before[:50], "new <b>", *before[51:]]
     page = change_page("\n".join(before), "\n".join(after), "t")
-    assert "1 lines removed, 1 added" in page
+    assert "1 line removed, 1 added" in page
     assert '<td class="removed">line 50</td>' in page
     assert '<td class="added">new &lt;b&gt;</td>' in page
     assert page.count("lines the same") == 2

@@ -187,7 +187,7 @@ def test_bad_device_lists_are_refused(registered):
     for programs, partitions in (([], 1), ([program, program], 1), ([program], 2)):
         with pytest.raises(ArgumentError, match="device of its own"):
             ReplicatedLaunchable(registered.platform, programs, partitions)
-    with pytest.raises(ArgumentError, match="arguments for 1 devices"):
+    with pytest.raises(ArgumentError, match="arguments for 1 device,"):
         replicated(registered, SumOverAll()).execute([[A, A]])
 
 
