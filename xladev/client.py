@@ -23,6 +23,7 @@ from xladev.compiler.program.program_file import program_from_bytes, program_to_
 from xladev.errors import ArgumentError, DeviceError, FileError, FormatError, OptionError, counted
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import load as _load_module
+from xladev.hlo.nested_values import nested
 from xladev.hlo.shape import Shape
 from xladev.instrument import pass_interruption
 from xladev.runtime.array import DeviceArray
@@ -398,7 +399,13 @@ class CompiledModule:
         return tuple(at for at, owner in enumerate(owners) if owner in wanted)
 
     def _nest(self, leaves: Sequence[DeviceArray]) -> Result:
-        return _nested(self.program.signature.result, iter(leaves))
+        arrays = iter(leaves)
+
+        def take(shape: Shape) -> DeviceArray | None:
+            array = next(arrays)  # a token has one too
+            return array if shape.is_array else None
+
+        return nested(self.program.signature.result, take)
 
 
 def _flatten_into(leaves: list[Any], argument: Any, shape: Shape, where: str) -> None:
@@ -413,10 +420,3 @@ def _flatten_into(leaves: list[Any], argument: Any, shape: Shape, where: str) ->
         )
     for i, (part, part_shape) in enumerate(zip(argument, shape.tuple_shapes, strict=True)):
         _flatten_into(leaves, part, part_shape, f"{where}, part {i}")
-
-
-def _nested(shape: Shape, leaves: Any) -> Result:
-    if shape.is_tuple:
-        return tuple(_nested(part, leaves) for part in shape.tuple_shapes)
-    array = next(leaves)
-    return array if shape.is_array else None

@@ -47,7 +47,7 @@ class Executable:
         text = json.dumps(self.signature.to_json(), sort_keys=True, separators=(",", ":"))
         signature = text.encode()
         lengths = _LENGTHS.pack(FORMAT_VERSION, len(signature), len(self.payload))
-        digest = _NO_DIGEST if is_checked else _digest(lengths, signature, self.payload)
+        digest = _NO_DIGEST if is_checked else content_digest(lengths, signature, self.payload)
         return (MAGIC, lengths, digest, signature, self.payload)
 
     @staticmethod
@@ -107,7 +107,7 @@ def _read(view: memoryview, is_checked: bool) -> Executable:
     signature, payload = bytes(view[_HEADER_NBYTES:start]), bytes(view[start:])
     lengths = bytes(view[len(MAGIC) : len(MAGIC) + _LENGTHS.size])
     digest = view[_HEADER_NBYTES - 32 : _HEADER_NBYTES]
-    if not is_checked and _digest(lengths, signature, payload) != digest:
+    if not is_checked and content_digest(lengths, signature, payload) != digest:
         raise FormatError("executable is damaged", why="its checksum does not match")
     return Executable(Signature.from_json(_parse(signature)), payload)
 
@@ -131,7 +131,8 @@ def _wrong_version(version: int) -> FormatError:
     )
 
 
-def _digest(*parts: bytes) -> bytes:
+def content_digest(*parts: bytes | memoryview) -> bytes:
+    """SHA-256 of parts, one after another: 32 bytes."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)

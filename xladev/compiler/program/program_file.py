@@ -7,14 +7,13 @@ bytes one after another, with the lengths that the index gives.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from xladev.compiler.executable import Executable
+from xladev.compiler.executable import Executable, content_digest
 from xladev.compiler.json_values import (
     DAMAGE,
     flag,
@@ -63,14 +62,7 @@ def program_pieces(program: Program, *, is_checked: bool = False) -> tuple[bytes
     described = json.dumps(index, sort_keys=True, separators=(",", ":")).encode()
     body = (described, *(piece for pieces in executables for piece in pieces), *constants)
     head = _HEAD.pack(PROGRAM_VERSION, len(described))
-    return (MAGIC, head, _NO_DIGEST if is_checked else _digest(head, *body), *body)
-
-
-def _digest(*pieces: bytes | memoryview) -> bytes:
-    digest = hashlib.sha256()
-    for piece in pieces:
-        digest.update(piece)
-    return digest.digest()
+    return (MAGIC, head, _NO_DIGEST if is_checked else content_digest(head, *body), *body)
 
 
 def program_from_bytes(data: bytes | memoryview, *, is_checked: bool = False) -> Program:
@@ -124,7 +116,7 @@ def _check_header(view: memoryview, is_checked: bool) -> int:
             hint="compile the program again",
         )
     digest = view[_HEADER_NBYTES - len(_NO_DIGEST) : _HEADER_NBYTES]
-    if not is_checked and _digest(head, view[_HEADER_NBYTES:]) != digest:
+    if not is_checked and content_digest(head, view[_HEADER_NBYTES:]) != digest:
         raise FormatError("program is truncated or damaged", why="its checksum does not match")
     return int(index_nbytes)
 
