@@ -31,6 +31,7 @@ from xladev.hlo.ops.contraction_rules import (
     product_cost,
     product_type,
 )
+from xladev.hlo.ops.convolution_dims import ConvolutionDims
 from xladev.hlo.ops.dimension_rules import require_array
 from xladev.hlo.ops.windows import check_window, padded, window_positions
 from xladev.hlo.shape import UNBOUNDED, Shape, array
@@ -48,15 +49,15 @@ def infer_convolution(call: OpCall) -> Shape:
     check_precision(call)
     call.require(len(call.operands) >= 2, "convolution_c12", "there must be an input and a kernel")
     lhs, rhs = call.operands[:2]
-    dims: ConvDims = call["dim_labels"]
+    convolution = ConvolutionDims.of(call)
+    dims, window = convolution.labels, convolution.window
     call.require(lhs.rank == rhs.rank, "convolution_c1", "input and kernel must have equal rank")
     call.require(lhs.rank >= 2, "convolution_c1", "input and kernel must have rank 2 or more")
     _check_labels(call, dims)
-    window: Window = call["window"]
     same = len(window) == lhs.rank - 2
     call.require(same, "convolution_c2", f"the window must have {lhs.rank - 2} dimensions")
     check_window(call, window, "convolution_c2")
-    _check_groups(call, dims)
+    _check_groups(call, convolution)
     _check_kernel(call, dims, window)
     return _result(call, dims, window)
 
@@ -82,9 +83,10 @@ def _check_labels(call: OpCall, dims: ConvDims) -> None:
             )
 
 
-def _check_groups(call: OpCall, dims: ConvDims) -> None:
+def _check_groups(call: OpCall, convolution: ConvolutionDims) -> None:
     lhs, rhs = call.operands[:2]
-    features, batches = call["feature_group_count"], call["batch_group_count"]
+    dims = convolution.labels
+    features, batches = convolution.feature_groups, convolution.batch_groups
     positive = features > 0 and batches > 0
     call.require(positive, "convolution_c6", "group counts must be at least 1")
     one = features == 1 or batches == 1
@@ -159,9 +161,9 @@ def evaluate_convolution(
 
 
 def _grouped(lhs: Array, rhs: Array, instruction: InstructionView, wide: np.dtype[Any]) -> _Groups:
-    dims: ConvDims = instruction["dim_labels"]
-    window: Window = instruction["window"]
-    features, batches = instruction["feature_group_count"], instruction["batch_group_count"]
+    convolution = ConvolutionDims.of(instruction)
+    dims, window = convolution.labels, convolution.window
+    features, batches = convolution.feature_groups, convolution.batch_groups
     counts = tuple(
         part.output_size(lhs.shape[axis])
         for axis, part in zip(dims.input_spatial, window, strict=True)

@@ -17,8 +17,8 @@ from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.elements import Element
 from xladev.errors import UnsupportedError
-from xladev.hlo.attributes import ConvDims, Window
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.convolution_dims import ConvolutionDims
 
 PATCHES = "xladev.cuda.patches"
 """Target of the custom call."""
@@ -27,15 +27,13 @@ PATCHES = "xladev.cuda.patches"
 def _custom_call(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
     if i["custom_call_target"] != PATCHES:
         raise UnsupportedError(f"no kernel for custom call {i['custom_call_target']}")
-    d: ConvDims = i["dim_labels"]
-    window: Window = i["window"]
+    dims = ConvolutionDims.of(i)
+    d, window = dims.labels, dims.window
     operand, count = i.operands[0], len(window)
-    group, (batch, *positions) = (
-        (index[0], index[1:]) if i["feature_group_count"] > 1 else (0, index)
-    )
+    group, (batch, *positions) = (index[0], index[1:]) if dims.feature_groups > 1 else (0, index)
     spatial, at_window, feature = positions[:count], positions[count:-1], positions[-1]
-    dims = [operand.shape.dims[n] for n in d.input_spatial]
-    inside, base = base_index(e, window, dims, tuple(spatial), tuple(at_window))
+    sizes = [operand.shape.dims[n] for n in d.input_spatial]
+    inside, base = base_index(e, window, sizes, tuple(spatial), tuple(at_window))
     at: list[IndexValue] = [0] * operand.shape.rank
     at[d.input_batch] = batch
     at[d.input_feature] = e.at.add(e.at.mul(group, i.shape.dims[-1]), feature)

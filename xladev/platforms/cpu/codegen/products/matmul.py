@@ -12,6 +12,7 @@ from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.elements import real_of
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.contraction_rules import DotDims
 from xladev.hlo.shape import Shape
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.dot import LEAST_PRODUCTS, DotPlan, dot_plan
@@ -88,16 +89,17 @@ class TiledProduct:
 
 def product_of(i: HloInstruction) -> TiledProduct | None:
     """How a dot is computed in tiles; None if it is not."""
-    batch = tuple(range(len(i["lhs_batch_dims"])))
-    sides = [_side(o, len(batch), i[f"{name}_contracting_dims"])
-             for o, name in zip(i.operands[:2], ("lhs", "rhs"), strict=True)]  # fmt: skip
+    dims = DotDims.of(i)
+    batch = tuple(range(len(dims.lhs_batch)))
+    summed = dims.lhs_contracting, dims.rhs_contracting
+    sides = [_side(o, len(batch), s) for o, s in zip(i.operands[:2], summed, strict=True)]
     total = accumulation_type(i.shape.element_type)
     shapes: tuple[Shape, ...] = (i.shape, *(o.shape for o in i.operands[:2]))
     if (
         None in sides
         or len(i.operands) > 2
         or total not in SUM_TYPES
-        or (i["lhs_batch_dims"], i["rhs_batch_dims"]) != (batch, batch)
+        or (dims.lhs_batch, dims.rhs_batch) != (batch, batch)
         or any(s.minor_to_major != tuple(range(s.rank - 1, -1, -1)) for s in shapes)
         or any(s.element_type.is_complex for s in shapes)
     ):

@@ -19,6 +19,7 @@ from xladev.hlo.attributes import ConvDims, SliceDim
 from xladev.hlo.builder import make_instruction
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.literal import Array
+from xladev.hlo.ops.contraction_rules import DotDims
 from xladev.hlo.shape import array as array_shape
 
 _MOVES = frozenset({"transpose", "reshape", "slice"})
@@ -109,8 +110,9 @@ def with_plain_right(i: HloInstruction) -> tuple[tuple[int, ...], dict[str, Any]
         The dimensions in that order, and attributes that say so of an operand transposed to it.
     """
     if i.opcode == "dot":
-        batch, depth = i["rhs_batch_dims"], i["rhs_contracting_dims"]
-        free = [d for d in range(i.operands[1].shape.rank) if d not in (*batch, *depth)]
+        dot = DotDims.of(i)
+        batch, depth = dot.rhs_batch, dot.rhs_contracting
+        free = dot.rhs_free(i.operands[1].shape.rank)
         first, last = len(batch), len(batch) + len(depth)
         dims = {"rhs_batch_dims": _upto(first), "rhs_contracting_dims": _upto(last)[first:]}
         return (*batch, *depth, *free), dims
@@ -134,8 +136,9 @@ def panel_form(i: HloInstruction, width: int, unit: int = 1) -> PanelForm | None
     if order != _upto(len(dims)):
         return None
     if i.opcode == "dot":
-        first = len(i["rhs_batch_dims"])
-        last = first + len(i["rhs_contracting_dims"])
+        dot = DotDims.of(i)
+        first = len(dot.rhs_batch)
+        last = first + len(dot.rhs_contracting)
         depth, columns = prod(dims[first:last]), prod(dims[last:])
         return PanelForm(dims, dims[:first], depth, columns, False, width, unit)
     groups = i["feature_group_count"]

@@ -17,6 +17,7 @@ from xladev.codegen.matrices import SUM_TYPES
 from xladev.hlo.attributes import ConvDims, WindowDim
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.convolution_dims import ConvolutionDims
 from xladev.hlo.shape import Shape
 from xladev.platforms.cpu.codegen.products.kinds import (
     EDGED_PANEL_NBYTES,
@@ -291,13 +292,15 @@ def window_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | Non
     panels = panels_of(i)
     if panels is None and i.operands[1].opcode != "parameter":
         return None
-    if total is not i.shape.element_type or total not in SUM_TYPES or i["batch_group_count"] > 1:
+    if total is not i.shape.element_type or total not in SUM_TYPES:
         return None
     if any(not s.size or s.element_type is not total for s in shapes):
         return None
-    d: ConvDims = i["dim_labels"]
+    dims = ConvolutionDims.of(i)
+    if dims.batch_groups > 1:
+        return None
+    d, groups = dims.labels, dims.feature_groups
     base, filters, result = shapes
-    groups = i["feature_group_count"]
     features = result.dims[d.output_feature] // groups
     channels = filters.dims[d.kernel_input_feature]
     axes = _axes(i, d)
@@ -315,7 +318,7 @@ def window_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | Non
         pixels=tuple(result.dims[x] for x in at),
         batch=(at.index(d.output_batch), strides[d.input_batch]),
         axes=tuple(
-            WindowAxis(i["window"][n], base.dims[d.input_spatial[n]], strides[d.input_spatial[n]])
+            WindowAxis(dims.window[n], base.dims[d.input_spatial[n]], strides[d.input_spatial[n]])
             for n in axes
         ),
         places=tuple(at.index(d.output_spatial[n]) for n in axes),
