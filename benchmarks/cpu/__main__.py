@@ -35,6 +35,7 @@ def peer_specs(options: argparse.Namespace) -> list[PeerSpec]:
         PeerSpec(XLA, options.jax_python, (f"{_MODULES}.jax_peer",)),
         PeerSpec(OURS, sys.executable, (f"{_MODULES}.xladev_peer",)),
         PeerSpec("NumPy", sys.executable, (f"{_MODULES}.numpy_peer",)),
+        PeerSpec("SciPy", sys.executable, (f"{_MODULES}.scipy_peer",)),
         PeerSpec("PyTorch", torch, (f"{_MODULES}.torch_peer", "eager")),
         PeerSpec("torch.compile", torch, (f"{_MODULES}.torch_peer", "compile")),
         PeerSpec("ONNX Runtime", onnx, (f"{_MODULES}.onnx_peer",)),

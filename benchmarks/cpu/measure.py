@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cpu.functions.inputs import INPUTS, made
+from benchmarks.cpu.functions.references import reference, relative_error
 from benchmarks.cpu.peer import Peer, PeerGone, PeerSpec, started
 from benchmarks.cpu.results import OURS, XLA, PeerResult, RowResult
 from benchmarks.cpu.rows import PROGRAM, Row
@@ -126,7 +127,9 @@ class Bench:
         replies = self._prepare(row, peers)
         for name, reply in replies.items():
             result.peers[name] = _prepared(reply)
-        _compare(result, {n: self._outputs(row, n) for n in replies if "seconds" in replies[n]})
+        outputs = {n: self._outputs(row, n) for n in replies if "seconds" in replies[n]}
+        _compare(result, outputs)
+        self._note_errors(row, result, outputs)
         self._rounds(peers, result, {n: r["seconds"] for n, r in replies.items() if "seconds" in r})
         for name in peers.names:
             peers.ask(name, {"op": "release"})
@@ -183,6 +186,13 @@ class Bench:
         if self._programs is None:
             raise FileNotFoundError(2, "no folder of programs was given")
         return self._programs
+
+    def _note_errors(self, row: Row, result: RowResult, outputs: Mapping[str, Path]) -> None:
+        """How far results are from those in extended precision, where these are known."""
+        inputs = self._work / "inputs" / f"{row.stem}.npz"
+        wanted = reference(row.kind, row.parameters, load_arrays(inputs)) if outputs else None
+        for name, path in outputs.items() if wanted else ():
+            result.peers[name].error = relative_error(load_arrays(path), wanted or ())
 
     # Times
 

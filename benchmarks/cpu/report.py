@@ -76,7 +76,13 @@ def page(results: Sequence[RowResult], facts: Facts, plots: Sequence[str] = ()) 
             some = [r for r in rows if (r.threads, r.family) == (threads, family)]
             if some:
                 sections.append(_family(some, facts))
-    sections += [_compile_times(rows), _memory(rows), _left_out(rows), _not_measured(facts)]
+    sections += [
+        _compile_times(rows),
+        _errors(rows),
+        _memory(rows),
+        _left_out(rows),
+        _not_measured(facts),
+    ]
     return PAGE.format(
         cap=CAP,
         machine=facts.machine,
@@ -160,11 +166,13 @@ def _compile_times(rows: Sequence[RowResult]) -> str:
     """From HLO to what can be run, in a process that has compiled before."""
     lines: list[list[str]] = []
     ratios: list[float] = []
+    families: dict[str, list[float]] = {}
     warm: list[float] = []
     for r in _of_fewest_threads(rows):
         ours, xla = (r.peers[n].compile_s if n in r.peers else None for n in (OURS, XLA))
         if ours and xla:
             ratios.append(xla[1] / ours[1])
+            families.setdefault(r.family, []).append(ratios[-1])
             times = (ours[0], xla[0], ours[1], xla[1])
             lines.append([r.name, *map(shown_time, times), f"{ratios[-1]:.2f}"])
             again = r.peers[OURS].warm_s
@@ -178,7 +186,9 @@ def _compile_times(rows: Sequence[RowResult]) -> str:
     text = (
         "HLO to runnable, CPU time. Cold: the cache on disk had nothing, and procedures that "
         "programs share were compiled with the first row that has them; geometric mean of "
-        f"XLA:CPU's over ours: {mean:.2f}."
+        f"XLA:CPU's over ours: {mean:.2f} ("
+        + ", ".join(f"{n} {capped_geometric_mean(some):.2f}" for n, some in families.items())
+        + ")."
     )
     if warm:
         text += (
@@ -186,6 +196,33 @@ def _compile_times(rows: Sequence[RowResult]) -> str:
             f"geometric mean: {statistics.geometric_mean(warm):.1f}."
         )
     return f"## Compile time\n\n{text}\n\n{table(head, lines)}"
+
+
+def _errors(rows: Sequence[RowResult]) -> str:
+    """Relative errors of all peers, where a reference in extended precision is known."""
+    some = [
+        r for r in _of_fewest_threads(rows) if any(p.error is not None for p in r.peers.values())
+    ]
+    if not some:
+        return ""
+    names = list(dict.fromkeys(n for r in some for n, p in r.peers.items() if p.error is not None))
+    lines = [[r.name, *(_shown_error(r, name) for name in names)] for r in some]
+    both = [(a, b) for r in some if (a := _error(r, OURS)) and (b := _error(r, XLA))]
+    mean = statistics.geometric_mean(a / b for a, b in both) if both else math.nan
+    text = (
+        "Euclidean norm of the error over that of the result, against the same in 80-bit floats. "
+        f"Geometric mean of ours over XLA:CPU's: {mean:.2f}."
+    )
+    return f"## Errors\n\n{text}\n\n{table(['', *names], lines)}"
+
+
+def _error(result: RowResult, name: str) -> float | None:
+    return result.peers[name].error if name in result.peers else None
+
+
+def _shown_error(result: RowResult, name: str) -> str:
+    error = _error(result, name)
+    return "" if error is None else f"{error:.2g}"
 
 
 def _memory(rows: Sequence[RowResult]) -> str:

@@ -32,6 +32,7 @@ class PeerResult:
         is_refused: true if that is no failure: the library does not have what the row wants.
         differs: how its results differ from XLA's; empty if they do not, or nobody knows.
         warm_s: wall and CPU seconds of a compilation that the cache on disk answers.
+        error: relative, against a reference in extended precision; None where there is none.
     """
 
     wall: list[float] = field(default_factory=list[float])
@@ -43,6 +44,7 @@ class PeerResult:
     is_refused: bool = False
     differs: str = ""
     warm_s: list[float] | None = None
+    error: float | None = None
 
     def times(self, clock: str) -> list[float]:
         """Seconds per call by one of `CLOCKS`."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ROWS = Path(__file__).parents[1] / "rows.toml"
-FAMILIES = ("kernels", "layers", "programs")
+FAMILIES = ("kernels", "layers", "programs", "fft", "linalg", "science")
 PROGRAM = "program"
 """Kind of the rows whose module and arguments are files."""
 _SEVERAL_DEVICES = {"collectives_shard_map": 4}

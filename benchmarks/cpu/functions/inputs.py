@@ -26,6 +26,7 @@ class Input:
         scale: standard deviation of floats; 0 means by the fan-in: one over the root of the product
             of all dimensions but the last.
         mean: mean of floats.
+        form: of square matrices, one of `FORMS`; empty for any.
     """
 
     shape: tuple[int, ...]
@@ -33,16 +34,41 @@ class Input:
     high: int = 64
     scale: float = 1.0
     mean: float = 0.0
+    form: str = ""
 
     def values(self, generator: np.random.Generator) -> Array:
-        """An array of normally distributed floats, or of evenly distributed integers."""
+        """An array of normally distributed numbers, or of evenly distributed integers."""
         dtype = named_dtype(self.dtype)
         if dtype.kind in "iu":
             low = -self.high if self.dtype == "int8" else 0
             return generator.integers(low, self.high, self.shape, dtype)
         scale = self.scale or prod(self.shape[:-1]) ** -0.5
         drawn = generator.standard_normal(self.shape, np.float32)
-        return np.asarray(drawn * np.float32(scale) + np.float32(self.mean)).astype(dtype)
+        if dtype.kind == "c":
+            drawn = drawn + 1j * generator.standard_normal(self.shape, np.float32)
+        values = np.asarray(drawn * np.float32(scale) + np.float32(self.mean)).astype(dtype)
+        return FORMS[self.form](values) if self.form else values
+
+
+def _positive(a: Array) -> Array:
+    """Symmetric, with eigenvalues of about 1 to 5."""
+    size = a.shape[-1]
+    return np.asarray(a @ a.swapaxes(-1, -2) / size + np.eye(size, dtype=a.dtype))
+
+
+def _well_conditioned(a: Array) -> Array:
+    """Far from singular: a random matrix and a diagonal as large as its columns."""
+    size = a.shape[-1]
+    return np.asarray(a + 2 * np.sqrt(size).astype(a.dtype) * np.eye(size, dtype=a.dtype))
+
+
+FORMS: Mapping[str, Callable[[Array], Array]] = {
+    "positive": _positive,
+    "symmetric": lambda a: np.asarray(a + a.swapaxes(-1, -2)) / 2,
+    "lower": lambda a: np.tril(_well_conditioned(a)),
+    "regular": _well_conditioned,
+}
+"""What makes a matrix of a form out of random numbers."""
 
 
 def made(name: str, inputs: Sequence[Input]) -> list[Array]:
@@ -144,6 +170,68 @@ def _resnet18(p: Parameters) -> tuple[Input, ...]:
     return images, labels, *weights, Input((512, 1000), scale=0)
 
 
+def _fft(p: Parameters) -> tuple[Input, ...]:
+    """Real for real transforms; half a spectrum for what gives real numbers back."""
+    wide = p.get("dtype", "float32") == "float64"
+    shape = tuple(p["shape"])
+    if p["op"] == "irfft":
+        shape = (*shape[:-1], shape[-1] // 2 + 1)
+    real, both = ("float64", "complex128") if wide else ("float32", "complex64")
+    return (Input(shape, real if p["op"] == "rfft" else both),)
+
+
+def _matrix(form: str) -> Callable[[Parameters], tuple[Input, ...]]:
+    """One matrix, n x n or m x n, or a batch of them."""
+
+    def inputs(p: Parameters) -> tuple[Input, ...]:
+        batch = (p["batch"],) if "batch" in p else ()
+        shape = (*batch, p.get("m", p["n"]), p["n"])
+        return (Input(shape, p.get("dtype", "float32"), form=form),)
+
+    return inputs
+
+
+def _system(form: str) -> Callable[[Parameters], tuple[Input, ...]]:
+    """A matrix, and right sides: ``sides`` columns for each row of it."""
+
+    def inputs(p: Parameters) -> tuple[Input, ...]:
+        (a,) = _matrix(form)(p)
+        return a, Input((*a.shape[:-1], p["sides"]), a.dtype)
+
+    return inputs
+
+
+def _tridiagonal(p: Parameters) -> tuple[Input, ...]:
+    line = Input((p["n"],))
+    return line, line, line, Input((p["n"], p["sides"]))
+
+
+def _square(p: Parameters) -> tuple[Input, ...]:
+    return (Input((p["n"], p["n"])),)
+
+
+def _gaussian_process(p: Parameters) -> tuple[Input, ...]:
+    return Input((3,), scale=0.1), Input((p["n"], p["width"])), Input((p["n"],))
+
+
+def _kalman(p: Parameters) -> tuple[Input, ...]:
+    """What moves the state, and observations of half of it."""
+    return Input((p["n"], p["n"]), scale=0), Input((p["length"], p["n"] // 2))
+
+
+def _ode(p: Parameters) -> tuple[Input, ...]:
+    return Input((2, p["pairs"])), Input((4, p["pairs"]))
+
+
+def _hamiltonian(p: Parameters) -> tuple[Input, ...]:
+    """A seed, explaining variables, and what they explain (by its lowest bit)."""
+    return Input((1,), "int32"), Input((p["n"], p["width"])), Input((p["n"],), "int32")
+
+
+def _pca(p: Parameters) -> tuple[Input, ...]:
+    return (Input((p["m"], p["n"])),)
+
+
 INPUTS: Mapping[str, Callable[[Parameters], tuple[Input, ...]]] = {
     "add_one": lambda p: (Input(tuple(p["shape"])),),
     "gemm": _gemm,
@@ -166,5 +254,24 @@ INPUTS: Mapping[str, Callable[[Parameters], tuple[Input, ...]]] = {
     "block_backward": _block,
     "resnet18_forward": _resnet18,
     "resnet18_step": _resnet18,
+    "fft": _fft,
+    **dict.fromkeys(("cholesky", "cholesky_backward"), _matrix("positive")),
+    **dict.fromkeys(("eigh", "eigh_backward"), _matrix("symmetric")),
+    **dict.fromkeys(("lu", "inverse", "determinant"), _matrix("regular")),
+    **dict.fromkeys(("qr", "svd", "svd_backward", "eig", "hessenberg", "schur"), _matrix("")),
+    "expm": lambda p: (Input((p["n"], p["n"]), scale=0),),
+    "triangular_solve": _system("lower"),
+    "solve": _system("regular"),
+    "lstsq": _system(""),
+    "tridiagonal_solve": _tridiagonal,
+    "navier_stokes": _square,
+    "poisson": _square,
+    "gaussian_process": _gaussian_process,
+    "kalman": _kalman,
+    "kalman_backward": _kalman,
+    "ode": _ode,
+    "ode_backward": _ode,
+    "hamiltonian": _hamiltonian,
+    "pca": _pca,
 }
 """By kind of row."""

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from benchmarks.cpu.functions import jax_fourier, jax_linalg, jax_science
 from benchmarks.cpu.functions.inputs import RESNET18, Parameters
 
 Function = Callable[..., Any]
@@ -153,5 +154,8 @@ FUNCTIONS: Mapping[str, Callable[[Parameters], Function]] = {
     "block_backward": _block_backward,
     "resnet18_forward": lambda p: lambda x, _, *weights: _resnet18(x, weights),
     "resnet18_step": lambda p: _step(_resnet18_loss),
+    **jax_fourier.FUNCTIONS,
+    **jax_linalg.FUNCTIONS,
+    **jax_science.FUNCTIONS,
 }
 """By kind of row: from its parameters to a function of its arguments."""

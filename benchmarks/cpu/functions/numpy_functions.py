@@ -50,6 +50,34 @@ def _batch_norm(x: Array, scale: Array, shift: Array) -> tuple[Array, Array, Arr
     return (x - mean) / np.sqrt(variance + np.float32(1e-5)) * scale + shift, mean, variance
 
 
+def _fft(p: Parameters) -> Function:
+    if "axis" in p:
+        one = {"fft": np.fft.fft, "rfft": np.fft.rfft}[p["op"]]
+        return lambda x: one(x, axis=p["axis"])
+    many = {"fft": np.fft.fftn, "ifft": np.fft.ifftn, "rfft": np.fft.rfftn,
+            "irfft": np.fft.irfftn}[p["op"]]  # fmt: skip
+    return lambda x: many(x, axes=tuple(range(-p.get("rank", 1), 0)))
+
+
+def _vectors(*parts: Array) -> tuple[Array, ...]:
+    return tuple(np.abs(part) for part in parts)
+
+
+def _eigh(a: Array) -> tuple[Array, ...]:
+    values, vectors = np.linalg.eigh(a)
+    return values, *_vectors(vectors)
+
+
+def _eig(a: Array) -> tuple[Array, ...]:
+    values, vectors = np.linalg.eig(a)
+    return np.sort(np.abs(values)), np.abs(vectors).sum()
+
+
+def _svd(a: Array) -> tuple[Array, ...]:
+    left, values, right = np.linalg.svd(a, full_matrices=False)
+    return values, *_vectors(left, right)
+
+
 FUNCTIONS: Mapping[str, Callable[[Parameters], Function | None]] = {
     "add_one": lambda p: lambda x: x + np.float32(1),
     "gemm": _gemm,
@@ -64,5 +92,15 @@ FUNCTIONS: Mapping[str, Callable[[Parameters], Function | None]] = {
     "sort": lambda p: lambda x: np.sort(x, -1),
     "attention": lambda p: _attention,
     "batch_norm": lambda p: _batch_norm,
+    "fft": _fft,
+    "cholesky": lambda p: np.linalg.cholesky,
+    "qr": lambda p: lambda a: _vectors(*np.linalg.qr(a)),
+    "eigh": lambda p: _eigh,
+    "svd": lambda p: _svd,
+    "eig": lambda p: _eig,
+    "solve": lambda p: np.linalg.solve,
+    "lstsq": lambda p: lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0],
+    "inverse": lambda p: np.linalg.inv,
+    "determinant": lambda p: np.linalg.det,
 }
 """By kind of row: a function of its arguments, or None."""

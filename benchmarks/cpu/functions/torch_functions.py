@@ -111,6 +111,38 @@ def _resnet18_loss(weights: Any, x: Any, labels: Any) -> Any:
     return nn.cross_entropy(_resnet18(x, weights), labels.long())
 
 
+def _fft(p: Parameters) -> Function:
+    if "axis" in p:
+        one = {"fft": torch.fft.fft, "rfft": torch.fft.rfft}[p["op"]]
+        return lambda x: one(x, dim=p["axis"])
+    many = {"fft": torch.fft.fftn, "ifft": torch.fft.ifftn, "rfft": torch.fft.rfftn,
+            "irfft": torch.fft.irfftn}[p["op"]]  # fmt: skip
+    return lambda x: many(x, dim=tuple(range(-p.get("rank", 1), 0)))
+
+
+def _vectors(*parts: Any) -> tuple[Any, ...]:
+    return tuple(part.abs() for part in parts)
+
+
+def _eigh(a: Any) -> tuple[Any, ...]:
+    values, vectors = torch.linalg.eigh(a)
+    return values, *_vectors(vectors)
+
+
+def _eig(a: Any) -> tuple[Any, ...]:
+    values, vectors = torch.linalg.eig(a)
+    return values.abs().sort().values, vectors.abs().sum()
+
+
+def _svd(a: Any) -> tuple[Any, ...]:
+    left, values, right = torch.linalg.svd(a, full_matrices=False)
+    return values, *_vectors(left, right)
+
+
+def _triangular_solve(a: Any, b: Any) -> Any:
+    return torch.linalg.solve_triangular(a, b, upper=False)
+
+
 def adapted(kind: str, arguments: list[Any]) -> list[Any]:
     """Arguments as PyTorch keeps them: filters OIHW in the channels-last format, wide indices."""
     if kind in ("conv", "resnet18_forward", "resnet18_step"):
@@ -154,5 +186,17 @@ FUNCTIONS: Mapping[str, Callable[[Parameters], Function]] = {
     "block_backward": _block_backward,
     "resnet18_forward": lambda p: lambda x, _, *weights: _resnet18(x, weights),
     "resnet18_step": lambda p: _step(_resnet18_loss),
+    "fft": _fft,
+    "cholesky": lambda p: torch.linalg.cholesky,
+    "qr": lambda p: lambda a: _vectors(*torch.linalg.qr(a)),
+    "eigh": lambda p: _eigh,
+    "svd": lambda p: _svd,
+    "eig": lambda p: _eig,
+    "triangular_solve": lambda p: _triangular_solve,
+    "solve": lambda p: torch.linalg.solve,
+    "lstsq": lambda p: lambda a, b: torch.linalg.lstsq(a, b).solution,
+    "inverse": lambda p: torch.linalg.inv,
+    "determinant": lambda p: torch.linalg.det,
+    "expm": lambda p: torch.linalg.matrix_exp,
 }
 """By kind of row."""

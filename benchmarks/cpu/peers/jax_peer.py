@@ -38,7 +38,8 @@ class Jax:
         if job.kind == "program":
             with self._jax.enable_x64(True):
                 return self._file(job)
-        return self._function(job)
+        with self._jax.enable_x64(any(_is_wide(a) for a in job.inputs)):
+            return self._function(job)
 
     def _function(self, job: Job) -> Prepared:
         jax = self._jax
@@ -112,6 +113,10 @@ def _closed(function: Callable[..., Any], job: Job) -> Callable[..., Any]:
     """The function of what it is fed; arrays that it closes over are constants of the HLO."""
     constants = job.constants
     return (lambda *fed: function(*fed, *constants)) if constants else function
+
+
+def _is_wide(array: Array) -> bool:
+    return array.dtype.name in ("float64", "complex128")
 
 
 def _read(results: list[Any]) -> list[Array]:

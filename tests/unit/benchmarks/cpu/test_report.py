@@ -58,6 +58,16 @@ def test_compile_times_are_compared_cold_and_from_the_cache() -> None:
     assert "geometric mean: 20.0" in text
 
 
+def test_errors_are_compared_with_those_of_xla() -> None:
+    (one, other) = row("one", 2e-3, 4e-3), row("other", 8e-3, 4e-3)
+    for result, ours in ((one, 2e-8), (other, 8e-8)):
+        result.peers[OURS].error, result.peers[XLA].error = ours, 1e-8
+    text = page([one, other], Facts("a machine"))
+    assert "Geometric mean of ours over XLA:CPU's: 4.00." in text
+    assert "| one | 1e-08 | 2e-08 |" in text
+    assert "## Errors" not in page([row("none", 1e-3, 1e-3)], Facts("a machine"))
+
+
 def test_a_page_of_nothing() -> None:
     assert "## Summary" in page([], Facts("a machine"))
 
@@ -109,7 +119,7 @@ def test_two_rows_of_one_name_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.toml"
     path.write_text(
         '[kernels]\n"a b" = {kind="gelu"}\n"a-b" = {kind="gelu"}\n[layers]\n[programs]\n'
-        "[files]\nnames=[]\n"
+        "[fft]\n[linalg]\n[science]\n[files]\nnames=[]\n"
     )
     with pytest.raises(ValueError, match="share a name: kernels-a-b"):
         read_rows(path)
