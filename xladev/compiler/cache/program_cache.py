@@ -118,7 +118,9 @@ def _kept(store: Store, key: str, load: Callable[[Program], T]) -> T | None:
     if data is None:
         return None
     try:
-        return load(program_from_bytes(data, is_checked=True))
+        program = program_from_bytes(data, is_checked=True)
+        del data  # as large as the program's constants, which loading copies once more
+        return load(program)
     except DeviceError:  # too few devices, or no memory: not the entry's fault
         raise
     except XladevError as error:

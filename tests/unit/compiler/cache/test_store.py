@@ -2,13 +2,16 @@
 
 import os
 import threading
+import weakref
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import xladev
+from xladev.client import CompiledModule
 from xladev.compiler.cache import program_cache
 from xladev.compiler.cache.program_cache import is_cacheable, program_key
 from xladev.compiler.cache.store import MAGIC, TRIM_EVERY, Store, entry_key, store_of_environment
@@ -152,6 +155,31 @@ def test_a_program_that_cannot_be_loaded_is_compiled_again(
     assert Store(path.parent).write(path.stem, *pieces)
     np.testing.assert_array_equal(xladev.compile(module, "cpu")(x).numpy(), made(x).numpy())
     assert path.read_bytes() == kept[path]
+
+
+def test_the_bytes_of_an_entry_are_gone_before_its_program_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large constants would be in memory once more: in the file, the program and on the device."""
+    monkeypatch.setenv("XLADEV_CACHE", str(tmp_path / "cache"))
+    module = parse_module(TEXT)
+    xladev.compile(module, "interpreter")
+    entries: list[weakref.ref[memoryview]] = []
+    view, alive = Store.view, list[bool]()
+
+    def viewed(store: Store, key: str) -> memoryview | None:
+        if (found := view(store, key)) is not None:
+            entries.append(weakref.ref(found))
+        return found
+
+    def loaded(*arguments: Any) -> CompiledModule:
+        alive.extend(entry() is not None for entry in entries)
+        return CompiledModule(*arguments)
+
+    monkeypatch.setattr(Store, "view", viewed)
+    monkeypatch.setattr("xladev.client.CompiledModule", loaded)
+    xladev.compile(module, "interpreter")
+    assert alive == [False]
 
 
 def test_a_lack_of_devices_is_not_the_entrys_fault(
