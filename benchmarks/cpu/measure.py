@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.cpu.functions.inputs import INPUTS, made
 from benchmarks.cpu.functions.references import reference, relative_error
 from benchmarks.cpu.peer import Peer, PeerGone, PeerSpec, started
-from benchmarks.cpu.results import OURS, XLA, PeerResult, RowResult
+from benchmarks.cpu.results import BEFORE, OURS, XLA, PeerResult, RowResult
 from benchmarks.cpu.rows import PROGRAM, Row
 from benchmarks.cpu.wire import Array, Message, load_arrays, save_arrays
 
@@ -146,7 +146,7 @@ class Bench:
             return {name: {"refused": f"no inputs: {e.strerror}"} for name in peers.names}
         replies: dict[str, Message] = {}
         for name in peers.names:
-            if row.kind == PROGRAM and name not in (OURS, XLA):
+            if row.kind == PROGRAM and name not in (OURS, BEFORE, XLA):
                 replies[name] = {"refused": "HLO only"}
                 continue
             if name != XLA and request["hlo"] and not Path(request["hlo"]).exists():
