@@ -87,13 +87,15 @@ class HloInstruction:
 
     def with_operands(self, operands: tuple[HloInstruction, ...]) -> HloInstruction:
         """As `dataclasses.replace`, without going through the attributes again."""
-        made = object.__new__(HloInstruction)
-        for name, value in (
-            ("op", self.op), ("shape", self.shape), ("operands", operands),
-            ("attrs", self.attrs), ("name", self.name), ("note", self.note),
-        ):  # fmt: skip
-            object.__setattr__(made, name, value)
-        return made
+        return _made(self.op, self.shape, operands, self.attrs, self.name, self.note)
+
+    def with_name(self, name: str) -> HloInstruction:
+        """The same under another name."""
+        return _made(self.op, self.shape, self.operands, self.attrs, name, self.note)
+
+    def with_note(self, note: Annotations) -> HloInstruction:
+        """The same with other annotations."""
+        return _made(self.op, self.shape, self.operands, self.attrs, self.name, note)
 
     @property
     def opcode(self) -> str:
@@ -116,6 +118,25 @@ class HloInstruction:
     def __repr__(self) -> str:
         name, *operands = map(printable_name, (self.name, *(o.name for o in self.operands)))
         return f"<{name} = {self.shape} {self.opcode}({', '.join(operands)})>"
+
+
+def _made(
+    op: OpDef,
+    shape: Shape,
+    operands: tuple[HloInstruction, ...],
+    attrs: Mapping[str, Any],
+    name: str,
+    note: Annotations,
+) -> HloInstruction:
+    """An instruction whose attributes are those of another one, and need no look."""
+    made, put = object.__new__(HloInstruction), object.__setattr__
+    put(made, "op", op)
+    put(made, "shape", shape)
+    put(made, "operands", operands)
+    put(made, "attrs", attrs)
+    put(made, "name", name)
+    put(made, "note", note)
+    return made
 
 
 def _without_defaults(op: OpDef, attrs: Mapping[str, Any]) -> dict[str, Any]:

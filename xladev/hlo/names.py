@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from xladev.hlo.ir import HloComputation, HloModule
 from xladev.hlo.rebuild import map_computations, rebuild
@@ -54,7 +54,7 @@ def with_unique_names(module: HloModule) -> HloModule:
 
 def _renamed(computation: HloComputation, name: str, inside: list[str]) -> HloComputation:
     changes = {
-        i: replace(i, name=new)
+        i: i.with_name(new)
         for i, new in zip(computation.instructions, inside, strict=True)
         if i.name != new
     }

@@ -66,9 +66,7 @@ def with_operands(
     instruction: HloInstruction, operands: tuple[HloInstruction, ...]
 ) -> HloInstruction:
     """The instruction with other operands; itself where they are the same."""
-    same = len(operands) == len(instruction.operands) and all(
-        map(lambda a, b: a is b, operands, instruction.operands)
-    )
+    same = operands == instruction.operands  # instructions are equal to themselves alone
     return instruction if same else instruction.with_operands(operands)
 
 
@@ -130,8 +128,13 @@ def _new_order(
     if root is not None:
         starts.append(final.get(root, root))
     for start in starts:
-        stack = [(start, _remapped_needs(start, final))] if start not in seen else []
+        if start in seen:
+            continue
         seen.add(start)
+        if _is_ready(start, final, seen):
+            order.append(start)
+            continue
+        stack = [(start, _remapped_needs(start, final))]
         while stack:
             instruction, needs = stack[-1]
             following = next((n for n in needs if n not in seen), None)
@@ -142,6 +145,21 @@ def _new_order(
                 seen.add(following)
                 stack.append((following, _remapped_needs(following, final)))
     return order
+
+
+def _is_ready(
+    instruction: HloInstruction,
+    final: Mapping[HloInstruction, HloInstruction],
+    seen: set[HloInstruction],
+) -> bool:
+    """True if all that an instruction needs was seen before, as is so for most of them."""
+    if instruction.note.control_predecessors:
+        return False
+    for need in instruction.operands:
+        target = final.get(need, need)
+        if (need if target is instruction else target) not in seen:
+            return False
+    return True
 
 
 def _remapped_needs(
@@ -157,18 +175,26 @@ def _relink(
     made: Mapping[HloInstruction, HloInstruction],
     final: Mapping[HloInstruction, HloInstruction],
 ) -> HloInstruction:
-    def now(needed: HloInstruction) -> HloInstruction:
-        target = final.get(needed, needed)
-        return made[needed if target is old else target]
-
-    new = with_operands(old, tuple(now(o) for o in old.operands))
+    new = with_operands(old, _now(old, old.operands, made, final))
     before = old.note.control_predecessors
     if not before:
         return new
-    after = tuple(now(p) for p in before)
-    if all(map(lambda a, b: a is b, before, after)):
-        return new
-    return replace(new, note=replace(new.note, control_predecessors=after))
+    after = _now(old, before, made, final)
+    return new if after == before else new.with_note(replace(new.note, control_predecessors=after))
+
+
+def _now(
+    old: HloInstruction,
+    needed: tuple[HloInstruction, ...],
+    made: Mapping[HloInstruction, HloInstruction],
+    final: Mapping[HloInstruction, HloInstruction],
+) -> tuple[HloInstruction, ...]:
+    """What stands for what an instruction needs."""
+    found: list[HloInstruction] = []
+    for need in needed:
+        target = final.get(need, need)
+        found.append(made[need if target is old else target])
+    return tuple(found)
 
 
 def _uniquely_named(instruction: HloInstruction, names: set[str]) -> HloInstruction:
@@ -181,7 +207,7 @@ def _uniquely_named(instruction: HloInstruction, names: set[str]) -> HloInstruct
             count += 1
         name = f"{stem}.{count}"
     names.add(name)
-    return instruction if name == instruction.name else replace(instruction, name=name)
+    return instruction if name == instruction.name else instruction.with_name(name)
 
 
 def with_called(
@@ -225,6 +251,6 @@ def _relink_calls(
         return computation
     replacements: dict[HloInstruction, HloInstruction] = {}
     for instruction in computation.instructions:
-        if instruction.attrs and any(c in changed for c in instruction.called):
+        if instruction.op.calling and any(c in changed for c in instruction.called):
             replacements[instruction] = with_called(instruction, changed)
     return rebuild(computation, replacements)

@@ -94,9 +94,8 @@ class _Inlining:
         for instruction in body.instructions:
             if instruction in inner:
                 continue
-            passed_on = replace(
-                instruction, note=_inherited(instruction, call, instruction is body.root)
-            )
+            note = _inherited(instruction, call, instruction is body.root)
+            passed_on = instruction if note is instruction.note else instruction.with_note(note)
             inner[instruction] = self._copy(passed_on, inner, outer)
             if has_effect(instruction, frozenset()):
                 effects.append(inner[instruction])
@@ -114,10 +113,10 @@ class _Inlining:
         before = instruction.note.control_predecessors
         if before or (outer and _starts(instruction)):
             after = dict.fromkeys((*outer, *self._mapped(before, made)))
-            copy = replace(copy, note=replace(copy.note, control_predecessors=tuple(after)))
+            copy = copy.with_note(replace(copy.note, control_predecessors=tuple(after)))
         name = self.names.take(copy.name)
         if name != copy.name:
-            copy = replace(copy, name=name)
+            copy = copy.with_name(name)
         self.out.append(copy)
         return copy
 

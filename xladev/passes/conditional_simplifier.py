@@ -65,10 +65,7 @@ def _changed_once(module: HloModule) -> HloModule:
     def change(computation: HloComputation) -> HloComputation:
         changes = _changes(computation, numbers, effects)
         if changes:
-            computation = without_dead(rebuild(computation, changes), effects)
-            for branch in (c for i in computation.instructions for c in i.called):
-                numbers.add(branch)
-        numbers.add(computation)
+            return without_dead(rebuild(computation, changes), effects)
         return computation
 
     changed = map_computations(module, change)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakSet
 
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.rebuild import map_computations, rebuild
-from xladev.passes.effects import communicates, has_effect
+from xladev.passes.effects import acts_within, communicates, has_effect
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.value_numbers import Key, ValueNumbers
 
 _NEVER = frozenset({"parameter", "opt-barrier", "domain", "after-all", "copy-start"})
 """Opcodes whose point is to be there: barriers keep, for one, recomputation from being merged."""
+_SETTLED: WeakSet[HloComputation] = WeakSet()
+"""In which nothing was equal: a computation never changes, nor do those that it calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +34,12 @@ class CommonSubexpressionElimination(HloModulePass):
         effects: set[HloComputation] = set()
 
         def change(computation: HloComputation) -> HloComputation:
-            after = _merged(computation, numbers, effects)
-            numbers.add(after)
-            if any(has_effect(i, effects) for i in after.instructions):
+            after = computation
+            if computation not in _SETTLED:
+                after = _merged(computation, numbers, effects)
+                if after is computation:
+                    _SETTLED.add(computation)
+            if acts_within(after, effects):
                 effects.add(after)
             return after
 

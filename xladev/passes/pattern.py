@@ -17,7 +17,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
@@ -70,6 +70,12 @@ class Pattern:
     conditions: tuple[tuple[Condition, str], ...] = ()
     single_use: bool = False
     seen_through: frozenset[str] = frozenset()
+    admitted: frozenset[str] = field(init=False, repr=False, compare=False)
+    """Opcodes that it, or what is before it, may have; empty for any."""
+
+    def __post_init__(self) -> None:
+        admitted = self.opcodes | self.seen_through if self.opcodes else frozenset[str]()
+        object.__setattr__(self, "admitted", admitted)
 
     # Refinement
 
@@ -117,6 +123,11 @@ class Pattern:
         own = {self.capture} if self.capture else set[str]()
         return frozenset(own.union(*(p.captures() for p in self.operands or ())))
 
+    @property
+    def counts_uses(self) -> bool:
+        """True if whether it matches depends on what else uses an instruction."""
+        return self.single_use or any(p.counts_uses for p in self.operands or ())
+
     def match(self, instruction: HloInstruction, uses: Uses | None = None) -> Match | None:
         """What the captures stand for; None if the instruction does not match.
 
@@ -162,8 +173,8 @@ def _may_match(pattern: Pattern, i: HloInstruction) -> bool:
 
 def _are_among(operands: Sequence[HloInstruction], wanted: Sequence[Pattern]) -> bool:
     for operand, pattern in zip(operands, wanted, strict=True):
-        opcodes = pattern.opcodes
-        if opcodes and operand.op.name not in opcodes | pattern.seen_through:
+        admitted = pattern.admitted
+        if admitted and operand.op.name not in admitted:
             return False
     return True
 

@@ -17,7 +17,7 @@ _MOVES = frozenset({"reshape", "transpose"})
 _ELEMENTWISE = tuple(op.name for op in OPSET.values() if op.elementwise)
 
 
-@rewrite(m.Opcode(_ELEMENTWISE).where(lambda i: i.shape.rank > 0, "an array"))
+@rewrite(m.Opcode(_ELEMENTWISE).where(lambda i: i.shape.rank > 0, "an array"), counts_uses=True)
 def move_below(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
     """f(reshape(x), reshape(y)) = reshape(f(x, y)), which has no more reshapes.
 

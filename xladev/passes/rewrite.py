@@ -88,12 +88,14 @@ class RewriteRule:
         name: for explanations; the function's, with hyphens.
         pattern: what to replace.
         summary: first line of the function's docstring.
+        counts_uses: whether what else uses an instruction says what becomes of it, too.
     """
 
-    def __init__(self, pattern: Pattern, function: RewriteFn) -> None:
+    def __init__(self, pattern: Pattern, function: RewriteFn, *, counts_uses: bool = False) -> None:
         name = getattr(function, "__name__", "rule")
         self.name = name.strip("_").replace("_", "-")
         self.pattern = pattern
+        self.counts_uses = counts_uses or pattern.counts_uses
         self.summary = (inspect.getdoc(function) or "").split("\n")[0]
         self._function = function
         taken = list(inspect.signature(function).parameters)[2:]
@@ -124,9 +126,15 @@ class RewriteRule:
         return new
 
 
-def rewrite(pattern: Pattern) -> Callable[[RewriteFn], RewriteRule]:
-    """Makes a rule of a function ``(r, root, captures...) -> replacement or None``."""
-    return lambda function: RewriteRule(pattern, function)
+def rewrite(pattern: Pattern, *, counts_uses: bool = False) -> Callable[[RewriteFn], RewriteRule]:
+    """Makes a rule of a function ``(r, root, captures...) -> replacement or None``.
+
+    Args:
+        pattern: what to replace.
+        counts_uses: True if the function asks `Rewriter.uses`: it is then asked again about an
+            instruction that stayed the same.
+    """
+    return lambda function: RewriteRule(pattern, function, counts_uses=counts_uses)
 
 
 class RuleSet:
@@ -143,9 +151,15 @@ class RuleSet:
         self._by_opcode: dict[str, list[RewriteRule]] = {}
         self._any = [rule for rule in self.rules if not rule.pattern.opcodes]
         self._settled: WeakSet[HloComputation] = WeakSet()
+        self.unfit: WeakSet[HloInstruction] = WeakSet()
+        """To which no rule applies, whatever uses them."""
         for rule in self.rules:
             for opcode in rule.pattern.opcodes:
                 self._by_opcode.setdefault(opcode, []).append(rule)
+        self._counts_any = any(rule.counts_uses for rule in self._any)
+        self._counting = {
+            opcode for rule in self.rules if rule.counts_uses for opcode in rule.pattern.opcodes
+        }
 
     @property
     def opcodes(self) -> frozenset[str] | None:
@@ -183,6 +197,10 @@ class RuleSet:
         if after is computation and len(computation.instructions) >= LEAST_REMEMBERED:
             self._settled.add(computation)
         return after
+
+    def counts_uses(self, opcode: str) -> bool:
+        """True if a rule for an opcode depends on what else uses an instruction."""
+        return opcode in self._counting or self._counts_any
 
     def may_fit(self, instruction: HloInstruction) -> bool:
         """False if no rule is for its opcode."""
@@ -230,17 +248,24 @@ class _Sweep:
         return current
 
     def _apply_one(self, current: HloInstruction, old: HloInstruction) -> HloInstruction | None:
-        rules = self._rules.for_opcode(current.op.name)
+        unfit, opcode = self._rules.unfit, current.op.name
+        if current in unfit:
+            return None
+        rules = self._rules.for_opcode(opcode)
         if rules:
             self._r.begin(current)
+        applies = False
         for rule in rules:
             new = rule.apply(self._r, current)
             if new is None:
                 continue
+            applies = True
             if new in self._r.fresh:
                 return _inheriting(new, current)
             if old not in self._ordered and _may_stand_for(new, current):
                 return new
+        if rules and not applies and not self._rules.counts_uses(opcode):
+            unfit.add(current)
         return None
 
 

@@ -29,11 +29,18 @@ class ValueNumbers:
     _of: dict[HloComputation, int] = field(default_factory=dict[HloComputation, int])
 
     def add(self, computation: HloComputation) -> int:
-        """Number of a computation; those that it calls must have been added before."""
-        if computation not in self._of:
-            key = self._computation_key(computation)
-            self._of[computation] = self._numbers.setdefault(key, len(self._numbers))
-        return self._of[computation]
+        """Number of a computation; those that it calls are numbered before, without recursion."""
+        numbered = self._of
+        stack = [computation] if computation not in numbered else []
+        while stack:
+            called = [c for i in stack[-1].instructions if i.op.calling for c in i.called]
+            missing = [c for c in called if c not in numbered]
+            stack.extend(missing)
+            if not missing:
+                now = stack.pop()
+                key = self._computation_key(now)
+                numbered[now] = self._numbers.setdefault(key, len(self._numbers))
+        return numbered[computation]
 
     def add_all(self, module: HloModule) -> None:
         """Numbers every computation of a module."""
@@ -72,9 +79,9 @@ class ValueNumbers:
 
     def _value_key(self, value: Any) -> Hashable:
         if isinstance(value, HloComputation):
-            return "computation", self._of[value]
+            return "computation", self.add(value)
         if isinstance(value, tuple) and value and isinstance(value[0], HloComputation):
-            return "computations", tuple(self._of[c] for c in value)
+            return "computations", tuple(self.add(c) for c in value)
         found: Hashable = value
         return found
 

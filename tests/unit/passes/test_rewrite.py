@@ -121,10 +121,11 @@ def test_nothing_to_do_gives_the_same_module() -> None:
 
 
 @pytest.mark.parametrize("count", [LEAST_REMEMBERED, LEAST_REMEMBERED // 2])
-def test_what_no_rule_fits_is_not_tried_again(count: int) -> None:
+@pytest.mark.parametrize("counts_uses", [False, True])
+def test_what_no_rule_fits_is_not_tried_again(count: int, counts_uses: bool) -> None:
     seen: list[str] = []
 
-    @rewrite(m.Negate(m.Op("x")))
+    @rewrite(m.Negate(m.Op("x")), counts_uses=counts_uses)
     def never(r: Rewriter, root: HloInstruction, x: HloInstruction) -> HloInstruction | None:
         seen.append(root.name)
         return None
@@ -134,8 +135,27 @@ def test_what_no_rule_fits_is_not_tried_again(count: int) -> None:
     module = entry("\n".join([*lines[:-1], f"ROOT {lines[-1]}"]))
     rules = RuleSet([never])
     assert rules.run(rules.run(module)) is module
-    times = 1 if count >= LEAST_REMEMBERED else 2
-    assert seen == names[1:] * times
+    again = counts_uses and count < LEAST_REMEMBERED
+    assert seen == names[1:] * (2 if again else 1)
+
+
+def test_an_instruction_that_stayed_is_tried_again_where_uses_count() -> None:
+    module = entry("a = f32[2] negate(x)  b = f32[2] negate(a)  ROOT r = f32[2] add(a, b)")
+
+    @rewrite(m.Negate(m.Negate(m.Op("x")).one_use()))
+    def alone(r: Rewriter, root: HloInstruction, x: HloInstruction) -> HloInstruction:
+        return x
+
+    @rewrite(m.Add(m.Op("x"), m.Op("y")))
+    def second(
+        r: Rewriter, root: HloInstruction, x: HloInstruction, y: HloInstruction
+    ) -> HloInstruction:
+        return y
+
+    rules = RuleSet([alone, second])
+    once = rules.run(module)
+    assert [i.opcode for i in once.entry.instructions] == ["parameter", "negate", "negate"]
+    assert [i.opcode for i in rules.run(once).entry.instructions] == ["parameter"]
 
 
 def test_what_a_rule_changed_is_changed_again() -> None:

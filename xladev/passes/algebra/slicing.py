@@ -177,7 +177,7 @@ def concatenate_some(r: Rewriter, root: HloInstruction) -> HloInstruction | None
     return r.concatenate(kept or root.operands[:1], axis)
 
 
-@rewrite(m.Opcode("concatenate"))
+@rewrite(m.Opcode("concatenate"), counts_uses=True)
 def concatenate_twice(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
     """concatenate(a, concatenate(b, c)) = concatenate(a, b, c)."""
     inside = [o for o in root.operands if _is_like(o, root) and r.uses(o) == 1]
