@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
+from itertools import repeat, zip_longest
 
 from xladev.codegen.llvm import (
     I8,
@@ -168,8 +168,10 @@ class _Steps:
     def emit(self, steps: Sequence[Step]) -> None:
         """Runs the steps, one after the other."""
         if len(steps) <= MOST_STEPS:
-            for step in steps:
+            for step, following in zip_longest(steps, steps[1:]):
                 self._step(step)
+                if isinstance(step, Copy) and not isinstance(following, Copy):
+                    self.mark(COPY)  # one for all copies in a row
             return
         for start in range(0, len(steps), MOST_STEPS):
             self._part(steps[start : start + MOST_STEPS])
@@ -209,7 +211,6 @@ class _Steps:
                     self._pointer(step.source),
                     step.source.nbytes,
                 )
-                self.mark(COPY)
             case Loop():
                 self._loop(step)
             case Branch():

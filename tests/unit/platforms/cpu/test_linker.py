@@ -62,3 +62,27 @@ def test_no_function_has_more_steps_than_it_may(tmp_path: Path) -> None:
     (text,) = [p.read_text() for p in tmp_path.glob("*.ll") if "optimized" not in p.name]
     for body in re.findall(r"define [^\n]*@xladev_entry.*?\n}", text, re.S):
         assert len(re.findall(r"call void @(?!xladev.mark)", body)) <= linker.MOST_STEPS + 8
+
+
+SWAP = """HloModule m
+c { s = (s32[], f32[3], f32[3], f32[3]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)  ROOT t = pred[] compare(i, n), direction=LT }
+b { s = (s32[], f32[3], f32[3], f32[3]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  k = s32[] constant(1)  j = s32[] add(i, k)  x = f32[3] get-tuple-element(s), index=1
+  y = f32[3] get-tuple-element(s), index=2  z = f32[3] get-tuple-element(s), index=3
+  ROOT r = (s32[], f32[3], f32[3], f32[3]) tuple(j, y, z, x) }
+ENTRY e { p = f32[3] parameter(0)  q = f32[3] parameter(1)  u = f32[3] parameter(2)
+  o = s32[] constant(0)  t = (s32[], f32[3], f32[3], f32[3]) tuple(o, p, q, u)
+  ROOT l = (s32[], f32[3], f32[3], f32[3]) while(t), condition=c, body=b }"""
+
+
+def test_copies_in_a_row_have_one_mark(tmp_path: Path) -> None:
+    compiled = compile_for(parse_module(SWAP), "cpu", CompileOptions(dump_to=str(tmp_path)))
+    (text,) = [p.read_text() for p in tmp_path.glob("*.ll") if "optimized" not in p.name]
+    calls = re.findall(r"call void @(llvm.memcpy|xladev.mark)(?:.*i64 (-?\d+)\))?", text)
+    kinds = ["copy" if name == "llvm.memcpy" else number for name, number in calls]
+    assert kinds.count("copy") >= 3
+    assert 0 < kinds.count("-3") < kinds.count("copy")
+    given = [np.full(3, n, np.float32) for n in (1, 2, 3)]
+    found = [np.asarray(a)[0] for a in compiled(*given)[1:]]
+    assert found == [3, 1, 2]
