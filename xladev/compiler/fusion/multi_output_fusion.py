@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from math import prod
 from typing import NamedTuple
 
 from xladev import instrument
@@ -99,6 +100,7 @@ class MultiOutputFusion(HloModulePass):
                 return computation
             groups = KernelGroups(computation, ordered)
             self._form(computation, groups)
+            self._form_single(computation, groups)
             replacements: dict[HloInstruction, HloInstruction] = {}
             for group in groups.groups():
                 replacements.update(_joined(group, computation))
@@ -122,6 +124,19 @@ class MultiOutputFusion(HloModulePass):
                     continue
                 if not any(self._join(f, kernel, groups) for f in found[-MAX_OPEN:]):
                     found.append(kernel)
+
+    def _form_single(self, computation: HloComputation, groups: KernelGroups) -> None:
+        """Joins kernels of one element, whatever they read: a call costs more than they do."""
+        open_kernels: dict[tuple[int, ...], list[HloInstruction]] = {}
+        for kernel in computation.instructions:
+            if not kernel.shape.is_array or kernel.shape.size != 1:
+                continue
+            space = loop_space(kernel)
+            if space is None or prod(space.dims) != 1:
+                continue
+            found = open_kernels.setdefault(space.dims, [])
+            if not any(self._join(f, kernel, groups) for f in found[: -MAX_OPEN - 1 : -1]):
+                found.append(kernel)
 
     def _join(self, first: HloInstruction, second: HloInstruction, groups: KernelGroups) -> bool:
         have, more = groups.members(first), groups.members(second)

@@ -201,6 +201,8 @@ class CpuCompiler(KernelCompiler):
         Loops together if what they share does not stay in the cache. A loop that also reduces
         single elements is in no vectors, and costs more than the trip to memory that it saves.
         """
+        if first.shape.size == 1 and second.shape.size == 1:
+            return YES
         spaces = loop_space(first), loop_space(second)
         reducing = {space.reduced is not None for space in spaces if space is not None}
         if reducing == {True}:

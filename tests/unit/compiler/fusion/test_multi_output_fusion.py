@@ -288,3 +288,27 @@ def test_long_sums_together_are_as_exact_as_alone(monkeypatch: pytest.MonkeyPatc
     for together, alone in zip(*found, strict=True):
         np.testing.assert_array_equal(together, alone)
     np.testing.assert_allclose(found[0][0], x.sum(1, np.float64), rtol=1e-5)
+
+
+SCALARS = """x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  v = f32[40] parameter(2)
+  a = f32[] sine(x)
+  b = f32[] cosine(y)
+  w = f32[40] broadcast(a), dimensions={}
+  c = f32[40] multiply(v, w)
+  s = f32[] constant(0)
+  r = f32[] reduce(c, s), dimensions={0}, to_apply=add
+  d = f32[] exponential(r)
+  e.1 = f32[] multiply(d, b)
+  ROOT t = (f32[], f32[], f32[], f32[40]) tuple(a, b, e.1, c)"""
+
+
+def test_kernels_of_one_element_are_joined_whatever_they_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = module_of(SCALARS)
+    assert ["sine", "cosine"] in results(joined(module))
+    rng = np.random.default_rng(0)
+    arguments = [rng.standard_normal(n).astype(np.float32) for n in ((), (), 40)]
+    check(module, arguments, monkeypatch)
