@@ -243,6 +243,7 @@ INPUTS: Mapping[str, Callable[[Parameters], tuple[Input, ...]]] = {
     "gather": _gather,
     "scatter_add": _scatter,
     "cumsum": _array,
+    "window": _array,
     "sort": _array,
     "top_k": _array,
     "conv": _conv,

@@ -132,6 +132,14 @@ def _resnet18_loss(weights: Any, x: Any, labels: Any) -> Any:
     return _cross_entropy(_resnet18(x, weights), labels)
 
 
+def _window(p: Parameters) -> Function:
+    """Windows of any size, one for each place."""
+    combine, start = {"add": (lax.add, 0.0), "max": (lax.max, -jnp.inf)}[p["opcode"]]
+    pads = tuple(zip(p["low"], p.get("high", [0] * len(p["low"])), strict=True))
+    ones = (1,) * len(pads)
+    return lambda x: lax.reduce_window(x, start, combine, tuple(p["sizes"]), ones, pads)
+
+
 FUNCTIONS: Mapping[str, Callable[[Parameters], Function]] = {
     "add_one": lambda p: lambda x: x + 1.0,
     "gemm": _gemm,
@@ -143,6 +151,7 @@ FUNCTIONS: Mapping[str, Callable[[Parameters], Function]] = {
     "gather": lambda p: lambda x, i: x.at[i].get(mode="promise_in_bounds"),
     "scatter_add": lambda p: lambda x, i, u: x.at[i].add(u, mode="promise_in_bounds"),
     "cumsum": lambda p: lambda x: jnp.cumsum(x, p["axis"]),
+    "window": _window,
     "sort": lambda p: lambda x: jnp.sort(x, -1),
     "top_k": lambda p: lambda x: lax.top_k(x, p["k"]),
     "conv": _conv,

@@ -14,16 +14,23 @@ from xladev.hlo.nested_values import flattened
 from xladev.passes.expansions.emit import Emitter, Values, begin
 from xladev.passes.expansions.precision import working_type
 from xladev.passes.scalar_bodies import can_write_out, write_out
+from xladev.passes.windows.sliding import windows_in_linear_time
 
 _MOST_WRITTEN_OUT = 64
 
 
 def expand_reduce_window(instruction: HloInstruction) -> HloComputation | None:
-    """Windows walked in row-major order; None if the reducer is not elementwise."""
+    """Windows walked in row-major order, long ones in linear time.
+
+    None if the reducer is not elementwise.
+    """
     body: HloComputation = instruction["to_apply"]
     if not can_write_out(body):
         return None
     e, operands = begin(instruction)
+    linear = windows_in_linear_time(e, instruction, operands, None)
+    if linear is not None:
+        return e.build(linear)
     count, window = len(operands) // 2, instruction["window"]
     parts = instruction.shape.tuple_shapes or (instruction.shape,)
     types = [working_type(s.element_type) for s in parts] * 2

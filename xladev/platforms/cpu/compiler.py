@@ -38,7 +38,7 @@ from xladev.platforms.cpu.bytecode import KERNELS
 from xladev.platforms.cpu.bytecode_writer import bytecode_of
 from xladev.platforms.cpu.codegen.attention import attention_refusal
 from xladev.platforms.cpu.codegen.products.dot import is_fast_as_it_is
-from xladev.platforms.cpu.codegen.scan import is_row_scan
+from xladev.platforms.cpu.codegen.scan import is_scan
 from xladev.platforms.cpu.codegen.sharing import PARALLEL
 from xladev.platforms.cpu.codegen.table import workspace_nbytes
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
@@ -81,7 +81,7 @@ _PIPELINE = HloPassPipeline(
     "cpu",
     (
         DotCanonicalizer(LEAST_REUSE, either_order=True, spares=is_fast_as_it_is),
-        ReduceWindowRewriter(spares=is_row_scan),
+        ReduceWindowRewriter(spares=is_scan),
         AlgebraicSimplifier(),
         CommonSubexpressionElimination(),
         DeadCodeElimination(),

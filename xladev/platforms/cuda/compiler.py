@@ -14,6 +14,7 @@ from xladev.codegen.simt.emulation import host_code
 from xladev.codegen.simt.emulation.host_threads import host_text
 from xladev.codegen.simt.kernel import ThreadFunction, emit_stages
 from xladev.codegen.simt.kernel_kind import KernelKind
+from xladev.codegen.simt.reductions.scans import row_scan
 from xladev.codegen.simt.target import SimtTarget
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.fusion.attention_fusion import AttentionFusion
@@ -25,6 +26,7 @@ from xladev.compiler.options import CompileOptions, PlatformOption
 from xladev.compiler.support import YES, Support
 from xladev.hlo.ir import HloInstruction
 from xladev.passes.pipeline import HloPassPipeline
+from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
 from xladev.platforms.cuda.attention import MarkAttention, takes_attention
 from xladev.platforms.cuda.codegen import nvptx
 from xladev.platforms.cuda.description import describe_target, has_tensor_cores
@@ -35,6 +37,9 @@ from xladev.platforms.cuda.libraries.custom_calls import call_of, is_library_cal
 from xladev.platforms.cuda.libraries.rules import LIBRARIES, LibraryCalls
 from xladev.platforms.cuda.machine import machine_refusal, machine_state, machine_target
 from xladev.platforms.cuda.support import cuda_supports
+
+_WINDOWS = ReduceWindowRewriter(spares=lambda i: row_scan(i) is not None, gain=8.0)
+"""Windows that cost little more than their memory stay one kernel."""
 
 OPTIONS = (
     PlatformOption("library_products", True, "matrix products by cuBLASLt, where it has them"),
@@ -69,7 +74,7 @@ class CudaCompiler(KernelCompiler):
         return OPTIONS
 
     def pipeline(self, options: CompileOptions) -> HloPassPipeline | None:
-        """Calls of libraries, for what they compute."""
+        """Long windows in linear time; calls of libraries, for what they compute."""
         opcodes = self.library_opcodes
         if not options.extra(self.platform, "library_products", True):
             opcodes -= {"dot"}
@@ -78,7 +83,7 @@ class CudaCompiler(KernelCompiler):
         allow_tf32 = bool(options.extra(self.platform, "tf32", False))
         refusal = self.refusal(options)
         calls = LibraryCalls(allow_tf32, options.deterministic, opcodes, refusal)
-        return HloPassPipeline("libraries", (MarkAttention(), calls))
+        return HloPassPipeline("libraries", (_WINDOWS, MarkAttention(), calls))
 
     def refusal(self, options: CompileOptions) -> Refusal:
         """What to ask whether a library takes a call: this machine's GPU, if it is the target."""

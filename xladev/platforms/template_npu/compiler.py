@@ -17,6 +17,8 @@ from xladev.compiler.options import CompileOptions, PlatformOption
 from xladev.compiler.support import YES, Support
 from xladev.errors import OptionError
 from xladev.hlo.ir import HloInstruction
+from xladev.passes.pipeline import HloPassPipeline
+from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
 from xladev.platforms.template_npu.codegen.tiles import DOUBLE, SINGLE
 from xladev.platforms.template_npu.device import isa
 from xladev.platforms.template_npu.device.assembler import disassemble
@@ -24,6 +26,8 @@ from xladev.platforms.template_npu.device.core import DRAM_NBYTES
 from xladev.platforms.template_npu.device.timing import CLOCK_HZ
 from xladev.platforms.template_npu.emitter import EPILOGUES, emit_kernel
 from xladev.platforms.template_npu.support import npu_supports
+
+_PIPELINE = HloPassPipeline("template_npu", (ReduceWindowRewriter(),))
 
 TARGET = f"template-npu-{isa.ISA_VERSION}"
 CODE_FORMAT = "npu-words"
@@ -83,6 +87,10 @@ class TemplateNpuCompiler(KernelCompiler):
     def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
         """Whatever the stages have code for."""
         return npu_supports(instruction)
+
+    def pipeline(self, options: CompileOptions) -> HloPassPipeline | None:
+        """Long windows in linear time: each element of a window is an instruction."""
+        return _PIPELINE if options.optimization_level else None
 
     def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
         """Whatever the general rule allows: what strides cannot express gets a stage of its own."""

@@ -16,7 +16,7 @@ from xladev.codegen.index import Index
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.reductions.reduction import emit_reductions
-from xladev.platforms.cpu.codegen.scan import emit_row_scan, is_row_scan
+from xladev.platforms.cpu.codegen.scan import emit_scan, scan_of
 from xladev.platforms.cpu.codegen.tactics import Crossing
 from xladev.platforms.cpu.codegen.tiling import tile_of
 from xladev.platforms.cpu.codegen.transposing import emit_transposed
@@ -113,8 +113,9 @@ def _are_one_nest(reductions: Sequence[HloInstruction], stored: Sequence[HloInst
 
 def emit_reduce_window(k: KernelBuild) -> None:
     """Reduce-window with any number of operands: in vectors, or element by element."""
-    if is_row_scan(k.root):
-        emit_row_scan(k)
+    scan = scan_of(k.root)
+    if scan is not None:
+        emit_scan(k, scan)
         return
     if len(k.results) == 1 and emit_in_vectors(k, [(k.root, k.results[0])]):
         return

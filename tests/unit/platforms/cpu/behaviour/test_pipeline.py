@@ -9,6 +9,7 @@ from xladev.compiler.options import CompileOptions
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
 from xladev.passes.expansions.dot import is_canonical
+from xladev.platforms.cpu.codegen.scan import is_scan
 from xladev.platforms.cpu.compiler import LEAST_REUSE, CpuCompiler
 
 SUM = """
@@ -63,14 +64,24 @@ def test_matrices_are_not_transposed() -> None:
     assert opcodes(prepared(MATRICES)) == opcodes(parse_module(MATRICES))
 
 
-def test_accumulations_need_no_windows(seed: int) -> None:
-    """Along rows there is a kernel for them; along other dimensions they are rewritten."""
-    assert opcodes(prepared(SUM)) == opcodes(parse_module(SUM))
-    down = SUM.replace("3,200", "200,3").replace("1x200", "200x1").replace("0_0x199_0", "199_0x0_0")
-    assert "reduce-window" not in opcodes(prepared(down))
-    x = np.random.default_rng(seed).standard_normal((3, 200), np.float32)
-    got = xladev.compile(parse_module(SUM), "cpu")(x)
-    np.testing.assert_allclose(np.asarray(got), x.cumsum(1), rtol=1e-4, atol=1e-4)
+@pytest.mark.parametrize(
+    ("dims", "size", "pad", "axis"),
+    [
+        ("3,200", "1x200", "0_0x199_0", 1),
+        ("200,3", "200x1", "199_0x0_0", 0),
+        ("200,48", "200x1", "199_0x0_0", 0),
+    ],
+)
+def test_accumulations_have_kernels(dims: str, size: str, pad: str, axis: int, seed: int) -> None:
+    """Along rows, and columns that lie side by side; few columns are made rows."""
+    text = SUM.replace("3,200", dims).replace("1x200", size).replace("0_0x199_0", pad)
+    windows = [i for i in prepared(text).entry.instructions if i.opcode == "reduce-window"]
+    assert len(windows) == 1
+    assert is_scan(windows[0])
+    shape = tuple(map(int, dims.split(",")))
+    x = np.random.default_rng(seed).standard_normal(shape, np.float32)
+    got = xladev.compile(parse_module(text), "cpu")(x)
+    np.testing.assert_allclose(np.asarray(got), x.cumsum(axis), rtol=1e-4, atol=1e-4)
 
 
 def test_level_zero_has_no_passes() -> None:

@@ -11,7 +11,7 @@ from xladev.codegen.llvm import ModuleBuilder
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
-from xladev.platforms.cpu.codegen.scan import is_row_scan
+from xladev.platforms.cpu.codegen.scan import is_scan
 from xladev.platforms.cpu.codegen.table import emit_kernel
 from xladev.platforms.cpu.engine import target_traits
 
@@ -205,25 +205,32 @@ ENTRY e {{ p = {t}[{dims}] parameter(0)
   ROOT r = {t}[{dims}] reduce-window(p, first), window={{{window}}}, to_apply=combine }}"""
 
 
-def scan(dtype: str, op: str, first: str, dims: tuple[int, ...]) -> HloModule:
-    ones, n = ["1"] * (len(dims) - 1), dims[-1]
-    pads = ["0_0"] * (len(dims) - 1)
-    window = f"size={'x'.join([*ones, str(n)])} pad={'x'.join([*pads, f'{n - 1}_0'])}"
+def scan(
+    dtype: str, op: str, first: str, dims: tuple[int, ...], axis: int = -1, backward: bool = False
+) -> HloModule:
+    extents, pads, n = ["1"] * len(dims), ["0_0"] * len(dims), dims[axis]
+    extents[axis], pads[axis] = str(n), f"0_{n - 1}" if backward else f"{n - 1}_0"
+    window = f"size={'x'.join(extents)} pad={'x'.join(pads)}"
     sizes = ",".join(map(str, dims))
     return parse_module(SCAN.format(t=dtype, op=op, first=first, dims=sizes, window=window))
 
 
-@pytest.mark.parametrize("dims", [(64,), (3, 100), (2, 1024), (2, 2, 1500), (3000,)])
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize(
+    ("dims", "axis"),
+    [((64,), 0), ((3, 100), 1), ((2, 1024), 1), ((2, 2, 1500), 2), ((3000,), 0), ((20, 16), 0),
+     ((1500, 19), 0), ((2, 40, 3, 85), 1), ((2048, 64), 0)],
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("dtype", "op", "first"),
     [("f32", "add", "0"), ("f64", "multiply", "1"), ("bf16", "add", "0"),
      ("s32", "maximum", "-2147483648"), ("u8", "add", "0"), ("pred", "or", "false")],
 )  # fmt: skip
 def test_a_scan_agrees_with_the_evaluator(
-    dtype: str, op: str, first: str, dims: tuple[int, ...]
+    dtype: str, op: str, first: str, dims: tuple[int, ...], axis: int, backward: bool
 ) -> None:
-    module = scan(dtype, op, first, dims)
-    assert is_row_scan(module.entry.root)
+    module = scan(dtype, op, first, dims, axis, backward)
+    assert is_scan(module.entry.root)
     x = numbers(module)
     (found,) = run(module, x)
     close = {"f32": 3e-6, "f64": 1e-12, "bf16": 8e-3}.get(dtype, 0)
@@ -240,7 +247,7 @@ def test_bits_of_a_scan_do_not_depend_on_the_width() -> None:
 
 def test_a_start_that_counts_is_no_scan() -> None:
     module = scan("f32", "add", "0.5", (70,))
-    assert not is_row_scan(module.entry.root)
+    assert not is_scan(module.entry.root)
     x = numbers(module)
     (found,) = run(module, x)
     np.testing.assert_allclose(found, HloEvaluator().run(module, x), rtol=1e-5)
