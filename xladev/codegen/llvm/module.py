@@ -163,6 +163,7 @@ class ModuleBuilder:
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
         self._tables: dict[str, ConstantTable] = {}
+        self._bytes: dict[str, bytes] = {}
         self._exports: list[str] = []
         self._metadata: list[str] = []
 
@@ -249,7 +250,10 @@ class ModuleBuilder:
         return Value(f"@{symbol}", PTR)
 
     def constant_bytes(self, symbol: str, data: bytes, align: int = 64) -> Value:
-        """Address of constant bytes that are part of the module."""
+        """Address of constant bytes that are part of the module, made once per symbol."""
+        if symbol in self._bytes:
+            return Value(f"@{symbol}", PTR)
+        self._bytes[symbol] = data
         text = "\\" + data.hex("\\") if data else ""
         held = f'constant [{len(data)} x i8] c"{text}"'
         self._globals[symbol] = f"@{symbol} = internal unnamed_addr {held}, align {align}"
@@ -302,6 +306,10 @@ class ModuleBuilder:
     def table_of(self, symbol: str) -> ConstantTable | None:
         """What `constant_table` made; None if that is nothing of this name."""
         return self._tables.get(symbol)
+
+    def bytes_of(self, symbol: str) -> bytes | None:
+        """What `constant_bytes` was given; None if that is nothing of this name."""
+        return self._bytes.get(symbol)
 
     @property
     def names(self) -> tuple[str, ...]:

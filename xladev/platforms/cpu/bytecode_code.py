@@ -117,14 +117,19 @@ class BytecodeCode:
     def table_of(self, symbol: str) -> int:
         """The register of a table's address."""
         if symbol not in self._tables:
-            found = self.module.table_of(symbol)
-            if found is None or found.element != I64:
-                raise NoBytecodeError
             self._tables[symbol] = len(self.table)
-            for number in found.numbers:
-                self.table += (int(number) & _WRAPPED).to_bytes(8, "little")
+            self.table += self._bytes_of(symbol)
             self.table += bytes(-len(self.table) % 64)
         return self.held(OperandKind.TABLE, self._tables[symbol])
+
+    def _bytes_of(self, symbol: str) -> bytes:
+        """What a table of whole numbers, or of anything as bytes, holds."""
+        data, found = self.module.bytes_of(symbol), self.module.table_of(symbol)
+        if data is not None:
+            return data
+        if found is None or found.element != I64:
+            raise NoBytecodeError
+        return b"".join((int(n) & _WRAPPED).to_bytes(8, "little") for n in found.numbers)
 
     def held(self, kind: OperandKind, number: int) -> int:
         """The register that holds something from the beginning on."""

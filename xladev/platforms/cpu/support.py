@@ -11,6 +11,7 @@ from xladev.compiler.emitter_support import (
 )
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.platforms.cpu.codegen.fourier.kernel import has_transform
 from xladev.platforms.cpu.codegen.sorting.top_k import has_top_k
 from xladev.platforms.cpu.codegen.table import KERNEL_EMITTERS
 
@@ -48,6 +49,8 @@ class _Answers:
             return bitcast_support(instruction)
         if opcode == "topk" and not has_top_k(instruction):
             return no("a topk of so many elements, or of this type, is a sort")
+        if opcode == "fft" and not has_transform(instruction):
+            return no("a transform of such lengths or types is made of products")
         if opcode in ELEMENT_RULES or opcode in KERNEL_EMITTERS:
             return first_refusal(map(self._scalar_computation, instruction.called))
         if instruction.op.elementwise:

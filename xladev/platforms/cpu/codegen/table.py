@@ -14,6 +14,7 @@ from xladev.platforms.cpu.codegen.attention import (
     emit_attention,
 )
 from xladev.platforms.cpu.codegen.build import KernelEmitter, begin_kernel
+from xladev.platforms.cpu.codegen.fourier.kernel import emit_fourier, fourier_workspace_nbytes
 from xladev.platforms.cpu.codegen.loops import (
     emit_loops,
     emit_reduce,
@@ -41,6 +42,7 @@ KERNEL_EMITTERS: Mapping[str, KernelEmitter] = MappingProxyType(
         "convolution": emit_convolution,
         "dot": emit_dot,
         "dynamic-update-slice": emit_dynamic_update_slice,
+        "fft": emit_fourier,
         "reduce": emit_reduce,
         "reduce-window": emit_reduce_window,
         "scatter": emit_scatter,
@@ -56,6 +58,7 @@ WORKSPACES: Mapping[str, Callable[[KernelSpec, Tactic], int]] = MappingProxyType
     {
         "convolution": convolution_workspace_nbytes,
         "dot": dot_workspace_nbytes,
+        "fft": fourier_workspace_nbytes,
         "sort": sort_workspace_nbytes,
         "topk": top_k_workspace_nbytes,
     }

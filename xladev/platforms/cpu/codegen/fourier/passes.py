@@ -1,0 +1,137 @@
+"""One pass of a transform over numbers that are neighbours in memory: columns, or what earlier
+passes left of a row.
+
+With what is left of the length, n = radix count, it computes for each p below ``count``
+``y[c] = w(p c / n) sum over j of x[p + count j] w(j c / radix)``, of many columns at once
+(Stockham: results are in order without reversing digits).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.platforms.cpu.codegen.fourier.codelets import transform
+from xladev.platforms.cpu.codegen.fourier.kinds import Complex, FourierKind, times
+from xladev.platforms.cpu.codegen.fourier.places import Factors, Form, load_complex, store_complex
+
+
+class PassArguments(NamedTuple):
+    """What the function is called with; steps in bytes.
+
+    Attributes:
+        source, source_imaginary: first element of the operand; the second is for planes alone.
+        result, result_imaginary: the same of the result, which does not overlap the operand, or
+            begins there if the width is a whole number of vectors and ``count`` results follow
+            the same steps.
+        table: roots of unity: for each p, those of c = 1, 2...
+        factors: four elements; see `Factors`.
+        width: numbers beside each other; a vector at least.
+        count: how many p there are.
+        source_step, result_step, table_step: from one p to the next.
+        source_leg, result_leg: from one j, or c, to the next.
+        rows: how many times all of that is done.
+        source_row, result_row: from one row to the next.
+    """
+
+    source: Value
+    source_imaginary: Value
+    result: Value
+    result_imaginary: Value
+    table: Value
+    factors: Value
+    width: Value
+    count: Value
+    source_step: Value
+    result_step: Value
+    table_step: Value
+    source_leg: Value
+    result_leg: Value
+    rows: Value
+    source_row: Value
+    result_row: Value
+
+
+@dataclass(frozen=True, slots=True)
+class PassForm:
+    """What the code of a pass depends on, besides the type.
+
+    Attributes:
+        radix: of its short transforms.
+        source, result: how numbers are held.
+        has_roots: whether results are multiplied by roots of unity; those of the last pass are 1.
+    """
+
+    radix: int
+    source: Form
+    result: Form
+    has_roots: bool
+
+    @property
+    def name(self) -> str:
+        """Its part of the name."""
+        roots = "w" if self.has_roots else ""
+        return f"pass.{self.radix}{self.source.value}{self.result.value}{roots}"
+
+
+def call_pass(
+    b: FunctionBuilder, kind: FourierKind, form: PassForm, arguments: PassArguments
+) -> None:
+    """Calls the function, which the module has once."""
+
+    def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
+        _Pass(inner, kind, form, PassArguments(*values)).emit()
+
+    b.call_microkernel(kind.name(form.name), arguments, emit)
+
+
+class _Pass:
+    def __init__(
+        self, b: FunctionBuilder, kind: FourierKind, form: PassForm, a: PassArguments
+    ) -> None:
+        self.b, self.kind, self.form, self.a = b, kind, form, a
+        self.factors = Factors.load(b, kind, a.factors)
+
+    def emit(self) -> None:
+        """Rows, then p, then vectors of the width, the last of which may overlap the one before."""
+        b, a = self.b, self.a
+        lanes = self.kind.lanes
+        last = b.sub(a.width, lanes)
+        with b.loop(0, a.rows) as row:
+            source = [b.byte_address(x, b.mul(row, a.source_row)) for x in a[:2]]
+            result = [b.byte_address(x, b.mul(row, a.result_row)) for x in a[2:4]]
+            with b.loop(0, a.count) as p:
+                roots = self._roots(p)
+                here = [b.byte_address(x, b.mul(p, a.source_step)) for x in source]
+                there = [b.byte_address(x, b.mul(p, a.result_step)) for x in result]
+                with b.loop(0, a.width, lanes) as begin:
+                    at = b.intrinsic("smin", begin, last) if lanes > 1 else begin
+                    self._vectors(self._at(here, at, self.form.source),
+                                  self._at(there, at, self.form.result), roots)  # fmt: skip
+
+    def _at(self, bases: list[Value], at: Value, form: Form) -> list[Value]:
+        offset = self.b.mul(at, self.kind.nbytes * form.parts)
+        return [self.b.byte_address(base, offset) for base in bases]
+
+    def _roots(self, p: Value) -> list[Complex]:
+        """Of c = 1, 2...; from c = 0 on if that is all there is."""
+        if not self.form.has_roots:
+            return []
+        line = self.b.byte_address(self.a.table, self.b.mul(p, self.a.table_step))
+        count = max(self.form.radix - 1, 1)
+        parts = [self.kind.splat(self.b, line, n) for n in range(2 * count)]
+        return list(zip(parts[::2], parts[1::2], strict=True))
+
+    def _vectors(self, source: list[Value], result: list[Value], roots: list[Complex]) -> None:
+        b, a, form = self.b, self.a, self.form
+
+        def get(j: int) -> Complex:
+            real, imaginary = (b.byte_address(x, b.mul(a.source_leg, j)) for x in source)
+            return load_complex(b, self.kind, form.source, real, imaginary, self.factors)
+
+        first = len(roots) - form.radix
+        for c, value in transform(b, form.radix, get):
+            kept = times(b, value, roots[c + first]) if roots and c + first >= 0 else value
+            real, imaginary = (b.byte_address(x, b.mul(a.result_leg, c)) for x in result)
+            store_complex(b, form.result, kept, real, imaginary, self.factors)

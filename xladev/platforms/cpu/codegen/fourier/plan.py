@@ -1,0 +1,78 @@
+"""How a length is divided into radices: the cheapest order, by what passes cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+from xladev.platforms.cpu.codegen.fourier.codelets import RADICES
+
+_ARITHMETIC: Mapping[int, int] = MappingProxyType({
+    2: 4, 3: 16, 4: 16, 5: 36, 6: 44, 7: 72, 8: 56, 9: 92, 10: 92, 11: 170, 12: 96, 13: 236,
+    15: 168, 16: 190,
+})  # fmt: skip
+"""Instructions of a codelet, and what it costs to keep values for which there is no register."""
+_MOVED = 8
+"""What it costs to read and write a number and to turn it."""
+_LAID = 6
+"""The same of laying it among others, in the first pass along a row."""
+_EFFICIENT_LANES = 8
+"""Longer vectors are not faster, by number, in loops that are this short."""
+_CALL = 600
+"""A call."""
+
+LARGEST_PRIME = 13
+"""Lengths with a larger prime factor are made convolutions."""
+
+
+def prime_factors(n: int) -> tuple[int, ...]:
+    """The prime factors of n, the smallest first."""
+    found: list[int] = []
+    divisor = 2
+    while divisor * divisor <= n:
+        while n % divisor == 0:
+            found.append(divisor)
+            n //= divisor
+        divisor += 1
+    return (*found, n) if n > 1 else tuple(found)
+
+
+def is_direct(n: int) -> bool:
+    """True if n is a product of radices."""
+    return n == 1 or prime_factors(n)[-1] <= LARGEST_PRIME
+
+
+def row_radices(n: int) -> tuple[int, ...]:
+    """Of a transform along memory, the first pass first; n is a product of radices."""
+    return _best(n, 1)[1] if n > 1 else ()
+
+
+def column_radices(n: int) -> tuple[int, ...]:
+    """Of transforms of many columns at once."""
+    return _best(n, 1 << 20)[1] if n > 1 else ()
+
+
+@cache
+def _best(n: int, done: int) -> tuple[float, tuple[int, ...]]:
+    """The least cost of what is left, n points for each of ``done`` that are neighbours."""
+    if n == 1:
+        return 0.0, ()
+    costs: list[tuple[float, tuple[int, ...]]] = []
+    for radix in RADICES:
+        if n % radix == 0:
+            rest, radices = _best(n // radix, done * radix)
+            costs.append((_cost(n, radix, done) + rest, (radix, *radices)))
+    return min(costs)
+
+
+def _cost(n: int, radix: int, done: int) -> float:
+    """Of a pass over n points, and ``done`` times as many."""
+    each = _ARITHMETIC[radix] / radix + _MOVED + (_LAID * radix.bit_length() / 4 if done == 1 else 0)
+    if done == 1 and radix & (radix - 1):
+        each += radix / 2
+    extent = n // radix if done == 1 else done
+    lanes = min(_EFFICIENT_LANES, 1 << (extent.bit_length() - 1))
+    waste = -(-extent // lanes) * lanes / extent
+    points = n if done == 1 << 20 else n
+    return each * points * waste * _EFFICIENT_LANES / lanes
