@@ -10,7 +10,7 @@ import numpy as np
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.hlo.ir import HloModule
-from xladev.platforms.cpu.codegen.table import emit_kernel
+from xladev.platforms.cpu.codegen.table import emit_kernel, workspace_nbytes
 from xladev.platforms.cpu.engine import LoadedObject, compile_text, target_traits
 
 
@@ -29,7 +29,8 @@ def run_kernel(
     assert any(calls in name for name in builder.microkernels()) or not calls
     code = LoadedObject("m", compile_text("m", str(builder), 2), ("kernel",))
     results = [np.empty(s.dims, s.element_type.np) for s in spec.results]
-    pointers = [a.ctypes.data for a in (*arguments, *results)]
+    workspace = np.empty(-(-workspace_nbytes(spec) // 64), "V64")
+    pointers = [a.ctypes.data for a in (*arguments, *results, *([workspace] if workspace.size else []))]
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))
     kind(code.address("kernel"))(*pointers)
     return results

@@ -2,189 +2,218 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 
 import numpy as np
 
 from xladev.codegen.index import IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import I64, Value
-from xladev.hlo.dtype import C128, F32, F64
+from xladev.codegen.scalar.constants import constant_element
+from xladev.hlo.dtype import F32, F64
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.fourier.kinds import FourierKind
-from xladev.platforms.cpu.codegen.fourier.lines import Lines, Place, places, places_nbytes
+from xladev.platforms.cpu.codegen.fourier.lines import CALLERS, Lines, Place, places
 from xladev.platforms.cpu.codegen.fourier.places import Form
-from xladev.platforms.cpu.codegen.fourier.plan import is_direct, row_radices
+from xladev.platforms.cpu.codegen.fourier.plan import row_radices
+from xladev.platforms.cpu.codegen.fourier.real import call_doubled, call_halved, call_whole
+from xladev.platforms.cpu.codegen.fourier.sizes import (
+    buffers_of,
+    columns_at_once,
+    private_nbytes,
+    real_nbytes,
+    row_length,
+    rows_at_once,
+    shared_nbytes,
+    spectrum_dims,
+    transformed_axes,
+)
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 
-ROWS_NBYTES = 16 << 10
-"""Rows are transformed together up to so many bytes: calls cost nothing then."""
-COLUMNS_NBYTES = 128 << 10
-"""Bytes of columns that are transformed together: two buffers of them stay in the second cache."""
-MOST_COLUMNS = 32
-LEAST_COLUMNS = 16
 SHORT_ROWS = 4096
 """Numbers in short rows that one thread takes at once."""
+LONGEST = 1 << 24
+"""Most points along a dimension: tables of as many numbers become constants."""
+
+Factors = tuple[float, float, float, float]
+"""What real and imaginary parts are multiplied by as they are read, and as they are written."""
+PLAIN: Factors = (1.0, 1.0, 1.0, 1.0)
 
 
 def has_transform(i: HloInstruction) -> bool:
     """True if the kernel computes an fft."""
-    return i["fft_type"] in ("FFT", "IFFT") and all(map(is_direct, i["fft_length"]))
+    return max(i["fft_length"]) <= LONGEST
 
 
 def fourier_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
-    """Two buffers for what is transformed at once."""
+    """Buffers for what is transformed at once, and what lies between dimensions."""
     del tactic
     root = spec.computation.root
-    return places_nbytes(_buffered(root), _nbytes(root)) if root.shape.size else 0
-
-
-def _nbytes(root: HloInstruction) -> int:
-    return 8 if root.shape.element_type in (C128, F64) else 4
-
-
-def _buffered(root: HloInstruction) -> int:
-    """Most numbers that are transformed at once."""
-    dims, nbytes = root.shape.dims, _nbytes(root)
-    most = 0
-    for axis in range(len(dims) - len(root["fft_length"]), len(dims)):
-        n = dims[axis]
-        if axis == len(dims) - 1:
-            most = max(most, n * _rows_at_once(n, nbytes))
-        else:
-            block = _columns_at_once(n, prod(dims[axis + 1 :]), nbytes)
-            most = max(most, n * (block[0] + block[1]))
-    return most
-
-
-def _rows_at_once(n: int, nbytes: int) -> int:
-    return max(1, ROWS_NBYTES // (2 * n * nbytes))
-
-
-def _columns_at_once(n: int, columns: int, nbytes: int) -> tuple[int, int]:
-    """How many columns a block has, and how many more the last one has."""
-    wide = COLUMNS_NBYTES // (2 * n * nbytes)
-    block = min(columns, max(LEAST_COLUMNS, min(MOST_COLUMNS, wide)))
-    return block, columns % block
+    if not root.shape.size or not root.operands[0].shape.size:
+        return 0
+    return private_nbytes(root) + shared_nbytes(root)
 
 
 def emit_fourier(k: KernelBuild) -> None:
-    """Writes the kernel: rows first, then columns in place, from the last dimension up."""
-    if k.root.shape.size:
-        _Kernel.of(k).emit()
+    """Writes the kernel."""
+    (x,) = k.root.operands
+    if not x.shape.size:
+        zero = constant_element(k.root.shape.element_type, 0)
+        k.nest_in_layout(k.results[0], lambda at: k.results[0].store(k.b, at, zero))
+    elif k.root.shape.size:
+        _Transform.of(k).emit()
 
 
 @dataclass(frozen=True, slots=True)
-class _Kernel:
+class _Transform:
+    """One kernel under construction.
+
+    Attributes:
+        k: the kernel.
+        root: the instruction.
+        nbytes: of a real number.
+        source, result, between: addresses: of the operand, the result, and of what all threads
+            have in the workspace.
+    """
+
     k: KernelBuild
+    root: HloInstruction
+    nbytes: int
     source: Value
     result: Value
-    nbytes: int
-    inverse: bool
+    between: Value
 
     @staticmethod
-    def of(k: KernelBuild) -> _Kernel:
-        (x,) = k.root.operands
-        source = k.e.arrays[x][0].base
-        nbytes = _nbytes(k.root)
-        return _Kernel(k, source, k.results[0].base, nbytes, k.root["fft_type"] == "IFFT")
+    def of(k: KernelBuild) -> _Transform:
+        source = k.e.arrays[k.root.operands[0]][0].base
+        between = k.results[0].base
+        if shared_nbytes(k.root):
+            between = k.b.byte_address(k.scratch, private_nbytes(k.root))
+        return _Transform(k, k.root, real_nbytes(k.root), source, k.results[0].base, between)
 
     def emit(self) -> None:
-        dims = self.k.root.shape.dims
-        rank = len(self.k.root["fft_length"])
-        axes = list(range(len(dims) - 1, len(dims) - rank - 1, -1))
-        for number, axis in enumerate(axes):
-            factors = self._factors(number == 0, number == rank - 1)
-            if number == 0:
-                self._rows(dims[axis], prod(dims[:axis]), factors)
-            else:
-                self._columns(prod(dims[:axis]), dims[axis], prod(dims[axis + 1 :]), factors)
+        """Rows first; columns in place after them, or before them if the result is real."""
+        axes = transformed_axes(self.root)
+        if self.root["fft_type"] == "IRFFT":
+            place = self.source
+            for axis in axes:
+                self._columns(axis, place, self.between, (1.0, -1.0, 1.0, -1.0))
+                place = self.between
+            self._rows(place, self.result)
+            return
+        self._rows(self.source, self.result)
+        for axis in axes:
+            self._columns(axis, self.result, self.result, self._column_factors(axis == axes[-1]))
 
-    def _factors(self, first: bool, last: bool) -> bytes:
-        """The first pass takes the conjugate of a transform backwards, the last one scales it."""
-        sign = -1.0 if self.inverse else 1.0
-        scale = 1 / prod(self.k.root["fft_length"]) if self.inverse and last else 1.0
-        parts = (1.0, sign if first else 1.0, scale, scale * (sign if last else 1.0))
-        return np.array(parts, f"<f{self.nbytes}").tobytes()
+    def _column_factors(self, last: bool) -> Factors:
+        """A transform backwards stays the conjugate until the end."""
+        if self.root["fft_type"] != "IFFT" or not last:
+            return PLAIN
+        scale = 1 / prod(self.root["fft_length"])
+        return (1.0, 1.0, scale, -scale)
 
-    def _lines(self) -> Lines:
-        widest = FourierKind.of(
-            self.k.b.module.target, F64 if self.nbytes == 8 else F32, 1 << 20
-        )
-        buffers = places(self.k.b, self.k.scratch, _buffered(self.k.root), self.nbytes)
-        return Lines(self.k.b, widest, buffers)
+    def _row_factors(self) -> Factors:
+        kind, scale = self.root["fft_type"], 1 / prod(self.root["fft_length"])
+        if kind == "IFFT":
+            alone = len(self.root["fft_length"]) == 1
+            return (1.0, -1.0, scale, -scale) if alone else (1.0, -1.0, 1.0, 1.0)
+        if kind == "FFT":
+            return PLAIN
+        is_odd = self.root["fft_length"][-1] % 2
+        if kind == "RFFT":
+            return PLAIN if is_odd else (0.5, 0.5, 1.0, 1.0)
+        return (scale, scale, 1.0, 1.0) if is_odd else (1.0, 1.0, scale, -scale)
 
-    def _address(self, factors: bytes) -> Value:
-        return self.k.b.module.constant_bytes(f"xladev.factors.{factors.hex()}", factors)
+    def lines(self) -> Lines:
+        """Writes calls; in each part anew, for the addresses of its memory."""
+        b = self.k.b
+        widest = FourierKind.of(b.module.target, F64 if self.nbytes == 8 else F32, 1 << 20)
+        buffers = places(b, self.k.scratch, *buffers_of(self.root), self.nbytes)
+        return Lines(b, widest, buffers)
 
-    def _rows(self, n: int, rows: int, factors: bytes) -> None:
-        source, result = Place(Form.PAIRS, self.source), Place(Form.PAIRS, self.result)
-        if n == 1:
-            self._copy(rows, source, result, factors)
-        elif len(row_radices(n)) == 1 and rows > 1:
-            self._short(n, rows, source, result, factors)
+    def address(self, factors: Factors) -> Value:
+        """Of four elements."""
+        data = np.array(factors, f"<f{self.nbytes}").tobytes()
+        return self.k.b.module.constant_bytes(f"xladev.factors.{data.hex()}", data)
+
+    # Rows
+
+    def _rows(self, source: Value, result: Value) -> None:
+        n = self.root["fft_length"][-1]
+        rows = prod(self.root.shape.dims[:-1])
+        is_complex = self.root["fft_type"] in ("FFT", "IFFT")
+        if is_complex and n == 1:
+            size = self.root.shape.size
+            self.lines().copied_rows(
+                size, pairs(source), pairs(result), (size, size), 1,
+                self.address(self._row_factors()),
+            )  # fmt: skip
+        elif is_complex and len(row_radices(n) if n <= 16 else (n, n)) == 1 and rows > 1:
+            self._short(n, rows, source, result)
         else:
-            self._long(n, rows, source, result, factors)
+            self._long(rows, source, result)
 
-    def _copy(self, size: int, source: Place, result: Place, factors: bytes) -> None:
-        self._lines().columns(1, size, size, source, result, (size, size), self._address(factors))
-
-    def _short(self, n: int, rows: int, source: Place, result: Place, factors: bytes) -> None:
-        k = self.k
+    def _short(self, n: int, rows: int, source: Value, result: Value) -> None:
+        k, factors = self.k, self._row_factors()
         block = min(rows, max(64, SHORT_ROWS // n))
-        rest = rows % block
 
         def part(begin: IndexValue, end: IndexValue) -> None:
-            lines = self._lines()
+            lines = self.lines()
             with k.b.loop(k.e.at.value(begin), k.e.at.value(end)) as unit, k.e.scope():
                 here = k.e.at.mul(unit, block * n)
-                lines.short(n, lines.at(source, here), lines.at(result, here),
-                            self._extent(unit, rows // block, block, rest), block,
-                            self._address(factors))  # fmt: skip
+                count = self._extent(unit, rows // block, block, rows % block)
+                lines.short(n, lines.at(pairs(source), here), lines.at(pairs(result), here),
+                            count, block, self.address(factors))  # fmt: skip
 
-        k.split(rows // block, part, private_nbytes=self._private)
+        self._split(rows // block, part)
 
-    def _long(self, n: int, rows: int, source: Place, result: Place, factors: bytes) -> None:
-        k = self.k
-        block = min(rows, _rows_at_once(n, self.nbytes))
+    def _long(self, rows: int, source: Value, result: Value) -> None:
+        """A few rows at once."""
+        k, emit = self.k, _EMITTERS[self.root["fft_type"]]
+        block = min(rows, rows_at_once(self.root))
+        factors = self._row_factors()
 
         def part(begin: IndexValue, end: IndexValue) -> None:
-            lines = self._lines()
+            lines = self.lines()
             with k.b.loop(k.e.at.value(begin), k.e.at.value(end)) as unit, k.e.scope():
                 row = k.e.at.mul(unit, block)
-                here = k.e.at.mul(row, n)
-                count = k.b.intrinsic("smin", k.b.sub(rows, k.e.at.value(row)), block)
-                lines.rows(n, lines.at(source, here), lines.at(result, here), (n, n), count,
-                           self._address(factors))  # fmt: skip
+                count: IndexValue = block
+                if rows % block:
+                    count = k.b.intrinsic("smin", k.b.sub(rows, k.e.at.value(row)), block)
+                emit(_Rows(self, lines, row, count, source, result, self.address(factors)))
 
-        k.split(-(-rows // block), part, private_nbytes=self._private)
+        self._split(-(-rows // block), part)
 
-    def _columns(self, outer: int, n: int, inner: int, factors: bytes) -> None:
-        """In place: a block of columns is in the buffers before any of it is written."""
-        if n == 1 and factors == self._factors(False, False):
-            return
-        k = self.k
-        block, rest = _columns_at_once(n, inner, self.nbytes)
+    # Columns
+
+    def _columns(self, axis: int, source: Value, result: Value, factors: Factors) -> None:
+        """A block of columns is in the buffers before any of it is written."""
+        dims = spectrum_dims(self.root)
+        outer, n, inner = prod(dims[:axis]), dims[axis], prod(dims[axis + 1 :])
+        k, is_in_place = self.k, source is result
+        block, rest = columns_at_once(self.root, axis)
         blocks = inner // block
-        place = Place(Form.PAIRS, self.result)
 
         def part(begin: IndexValue, end: IndexValue) -> None:
-            lines = self._lines()
+            lines = self.lines()
             with k.b.loop(k.e.at.value(begin), k.e.at.value(end)) as unit, k.e.scope():
                 one, number = k.e.at.delinear(unit, (outer, blocks))
                 at = k.e.at.add(k.e.at.mul(one, n * inner), k.e.at.mul(number, block))
-                here = lines.at(place, at)
-                width = self._extent(number, blocks, block, rest)
-                lines.columns(n, width, block, here, here, (inner, inner), self._address(factors),
-                              is_in_place=True)  # fmt: skip
+                lines.columns(
+                    n, self._extent(number, blocks, block, rest), block,
+                    lines.at(pairs(source), at), lines.at(pairs(result), at), (inner, inner),
+                    self.address(factors), is_in_place=is_in_place,
+                )  # fmt: skip
 
-        k.split(outer * blocks, part, private_nbytes=self._private)
+        self._split(outer * blocks, part)
 
-    @property
-    def _private(self) -> int:
-        return fourier_workspace_nbytes(self.k.spec)
+    def _split(self, count: int, part: Callable[[IndexValue, IndexValue], None]) -> None:
+        captures = [self.between] if shared_nbytes(self.root) else []
+        self.k.split(count, part, captures=captures, private_nbytes=private_nbytes(self.root))
 
     def _extent(self, number: IndexValue, count: int, block: int, rest: int) -> IndexValue:
         """Of a block: the last one has the rest too."""
@@ -196,3 +225,103 @@ class _Kernel:
         is_last = b.resize(b.icmp("eq", number, count - 1), I64, signed=False)
         return b.add(block, b.mul(is_last, rest))
 
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Some rows of a transform.
+
+    Attributes:
+        of: the transform.
+        lines: writes the calls.
+        first, count: numbers of the first row, and how many there are.
+        source, result: addresses of all rows.
+        factors: address of four elements.
+    """
+
+    of: _Transform
+    lines: Lines
+    first: IndexValue
+    count: IndexValue
+    source: Value
+    result: Value
+    factors: Value
+
+    @property
+    def n(self) -> int:
+        """Length of the signal."""
+        n: int = self.of.root["fft_length"][-1]
+        return n
+
+    @property
+    def spectrum(self) -> int:
+        """Numbers in a row of half a spectrum."""
+        return self.n // 2 + 1
+
+    def at(self, address: Value, step: int) -> Place:
+        """Pairs at the first row, of so many numbers each."""
+        return self.lines.at(pairs(address), self.of.k.e.at.mul(self.first, step))
+
+    def real_at(self, address: Value) -> Value:
+        """Address of the first row of real numbers."""
+        at = self.of.k.e.at
+        return self.of.k.b.byte_address(
+            address, at.value(at.mul(self.first, self.n * self.lines.nbytes))
+        )
+
+    @property
+    def buffer(self) -> Place:
+        """Planes of as many numbers."""
+        return self.lines.buffers[CALLERS]
+
+
+def _complex(r: _Rows) -> None:
+    n = r.n
+    r.lines.rows(n, r.at(r.source, n), r.at(r.result, n), (n, n), r.count, r.factors)
+
+
+def _forward(r: _Rows) -> None:
+    """Of real rows: of even length as half as many complex numbers, or with imaginary parts 0."""
+    n, lines = r.n, r.lines
+    result = r.at(r.result, r.spectrum)
+    if n % 2 == 0:
+        h = row_length(r.of.root)
+        lines.rows(h, pairs(r.real_at(r.source)), r.buffer, (h, h), r.count, r.factors)
+        lines.real_rows(call_halved, h, result, r.buffer, (r.spectrum, h), r.count, r.factors)
+        return
+    real = r.real_at(r.source)
+    b = lines.b
+    with b.loop(0, r.of.k.e.at.value(r.count)) as row:
+        source = Place(Form.PLANES, b.byte_address(real, b.mul(row, n * lines.nbytes)),
+                       lines.zeros(n))  # fmt: skip
+        to = lines.at(r.buffer, b.mul(row, n))
+        lines.rows(n, source, to, (n, n), 1, r.factors)
+    steps = (n, r.spectrum)
+    lines.copied_rows(r.spectrum, r.buffer, result, steps, r.count, r.factors)
+    with b.loop(0, r.of.k.e.at.value(r.count)) as row:
+        first = lines.at(result, b.mul(row, r.spectrum))
+        imaginary = b.byte_address(first.real, lines.nbytes)
+        b.copy_bytes(imaginary, lines.zeros(n), lines.nbytes)
+
+
+def _backward(r: _Rows) -> None:
+    """The opposite."""
+    n, lines = r.n, r.lines
+    source = r.at(r.source, r.spectrum)
+    if n % 2 == 0:
+        h = row_length(r.of.root)
+        lines.real_rows(call_doubled, h, source, r.buffer, (r.spectrum, h), r.count, r.factors)
+        lines.rows(h, r.buffer, pairs(r.real_at(r.result)), (h, h), r.count, r.factors)
+        return
+    lines.real_rows(call_whole, n, source, r.buffer, (r.spectrum, n), r.count, r.factors)
+    result = Place(Form.PLANES, r.buffer.real, r.real_at(r.result))
+    lines.rows(n, r.buffer.swapped, result, (n, n), r.count, r.factors)
+
+
+_EMITTERS: Mapping[str, Callable[[_Rows], None]] = MappingProxyType(
+    {"FFT": _complex, "IFFT": _complex, "RFFT": _forward, "IRFFT": _backward}
+)
+
+
+def pairs(address: Value) -> Place:
+    """Complex numbers as HLO has them."""
+    return Place(Form.PAIRS, address)

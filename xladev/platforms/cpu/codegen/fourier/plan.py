@@ -43,6 +43,27 @@ def is_direct(n: int) -> bool:
     return n == 1 or prime_factors(n)[-1] <= LARGEST_PRIME
 
 
+def convolution_length(n: int) -> int:
+    """Of the transforms that make one of n points (Bluestein): the cheapest, 2 n - 1 at least."""
+    least = 2 * n - 1
+    return min(_smooth_lengths(least), key=lambda m: (_best(m, 1)[0], m))
+
+
+@cache
+def _smooth_lengths(least: int) -> tuple[int, ...]:
+    """Products of small primes from ``least`` to the next power of two, multiples of 8."""
+    most = 1 << (least - 1).bit_length()
+    found: list[int] = []
+    odds = [3**i * 5**j * 7**k for i in range(8) for j in range(6) for k in range(3)]
+    for odd in odds:
+        m = odd
+        while m < least:
+            m *= 2
+        if m <= most and m % 8 == 0:
+            found.append(m)
+    return tuple(found)
+
+
 def row_radices(n: int) -> tuple[int, ...]:
     """Of a transform along memory, the first pass first; n is a product of radices."""
     return _best(n, 1)[1] if n > 1 else ()

@@ -24,6 +24,13 @@ def roots(exponents: Real, n: int, nbytes: int) -> tuple[Real, Real]:
     f64 in the longest type that NumPy has.
     """
     wide, kept = _WIDTHS[nbytes]
+    real, imaginary = _wide_roots(exponents, n, np.dtype(wide).itemsize)
+    return real.astype(kept), imaginary.astype(kept)
+
+
+def _wide_roots(exponents: Real, n: int, nbytes: int) -> tuple[Real, Real]:
+    """The same in f64, or in the longest type if that has more bytes."""
+    wide = np.float64 if nbytes == 8 else _WIDE
     fourths = 4 * (np.asarray(exponents, np.int64) % n)
     quarters = (fourths + n // 2) // n
     angles = (fourths - quarters * n).astype(wide) * (wide(_QUARTER_TURN) / wide(n))
@@ -31,7 +38,7 @@ def roots(exponents: Real, n: int, nbytes: int) -> tuple[Real, Real]:
     quarters %= 4
     real = np.choose(quarters, (cosines, -sines, -cosines, sines))
     imaginary = np.choose(quarters, (-sines, -cosines, sines, cosines))
-    return real.astype(kept), imaginary.astype(kept)
+    return real, imaginary
 
 
 def pairs(real: Real, imaginary: Real) -> bytes:
@@ -51,3 +58,30 @@ def lane_table(radix: int, count: int, nbytes: int) -> bytes:
     """For each c, 0 < c < radix: all real parts of ``w(p c / (radix count))``, then imaginary."""
     exponents = np.outer(np.arange(1, radix), np.arange(count))
     return np.stack(roots(exponents, radix * count, nbytes), axis=1).tobytes()
+
+
+@lru_cache(64)
+def half_table(n: int, nbytes: int) -> bytes:
+    """The roots ``w(k / n)`` for k from 0 to n // 4: real parts, then imaginary ones."""
+    return np.stack(roots(np.arange(n // 4 + 1), n, nbytes)).tobytes()
+
+
+@lru_cache(64)
+def chirp(n: int, nbytes: int, *, in_pairs: bool) -> bytes:
+    """``exp(-pi i k^2 / n)`` for k below n: planes, or pairs."""
+    parts = roots(np.arange(n) ** 2, 2 * n, nbytes)
+    return pairs(*parts) if in_pairs else np.stack(parts).tobytes()
+
+
+@lru_cache(64)
+def chirp_spectrum(n: int, m: int, nbytes: int, *, in_pairs: bool) -> bytes:
+    """The transform of m points of the conjugate chirp, both ways from 0, over m."""
+    wide = 8 if nbytes == 4 else 16
+    real, imaginary = _wide_roots(np.arange(n) ** 2, 2 * n, wide)
+    signal = np.zeros(m, np.complex128 if wide == 8 else np.clongdouble)
+    signal[:n] = real - 1j * imaginary
+    signal[m - n + 1 :] = signal[1:n][::-1]
+    spectrum = np.fft.fft(signal) / m
+    kept = _WIDTHS[nbytes][1]
+    parts = spectrum.real.astype(kept), spectrum.imag.astype(kept)
+    return pairs(*parts) if in_pairs else np.stack(parts).tobytes()
