@@ -91,6 +91,7 @@ class _First:
 
         def get(j: int) -> Complex:
             real, imaginary = (b.byte_address(x, b.mul(leg, j)) for x in here)
+            self._fetch_next(real)
             return load_complex(b, self.kind, form.source, real, imaginary, self.factors)
 
         made = {c: self._turned(value, c, p) for c, value in transform(b, form.radix, get)}
@@ -99,6 +100,13 @@ class _First:
             parts = interleaved(b, [made[c][n] for c in range(form.radix)])
             for number, part in enumerate(parts):
                 b.store(part, b.byte_address(place, number * self.kind.lanes * nbytes))
+
+    def _fetch_next(self, address: Value) -> None:
+        """Asks for the same numbers of the next row: legs are too many for hardware to see."""
+        b, kind = self.b, self.kind
+        following = b.byte_address(address, self.a.source_row)
+        for n in range(0, kind.lanes * kind.nbytes * self.form.source.parts, 64):
+            b.prefetch(b.byte_address(following, n))
 
     def _turned(self, value: Complex, c: int, p: Value) -> Complex:
         if not c:

@@ -17,13 +17,18 @@ from xladev.hlo.dtype import F32, F64
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.fourier.kinds import FourierKind
-from xladev.platforms.cpu.codegen.fourier.lines import CALLERS, Lines, Place, places
+from xladev.platforms.cpu.codegen.fourier.large import BLOCK, column_block, row_block
+from xladev.platforms.cpu.codegen.fourier.lines import CALLERS, Lines, Place, RealCall, places
 from xladev.platforms.cpu.codegen.fourier.places import Form
 from xladev.platforms.cpu.codegen.fourier.plan import row_radices
 from xladev.platforms.cpu.codegen.fourier.real import call_doubled, call_halved, call_whole
 from xladev.platforms.cpu.codegen.fourier.sizes import (
     buffers_of,
     columns_at_once,
+    halves,
+    is_real,
+    kept_numbers,
+    planes_offset,
     private_nbytes,
     real_nbytes,
     row_length,
@@ -42,6 +47,10 @@ LONGEST = 1 << 24
 Factors = tuple[float, float, float, float]
 """What real and imaginary parts are multiplied by as they are read, and as they are written."""
 PLAIN: Factors = (1.0, 1.0, 1.0, 1.0)
+
+
+LargePart = Callable[[Lines, IndexValue, IndexValue, IndexValue], None]
+"""Writes a block: which row begins where, number and width of the block."""
 
 
 def has_transform(i: HloInstruction) -> bool:
@@ -154,6 +163,8 @@ class _Transform:
             )  # fmt: skip
         elif is_complex and len(row_radices(n) if n <= 16 else (n, n)) == 1 and rows > 1:
             self._short(n, rows, source, result)
+        elif halves(self.root) is not None:
+            self._large(rows, source, result)
         else:
             self._long(rows, source, result)
 
@@ -187,6 +198,63 @@ class _Transform:
                 emit(_Rows(self, lines, row, count, source, result, self.address(factors)))
 
         self._split(-(-rows // block), part)
+
+    def _large(self, rows: int, source: Value, result: Value) -> None:
+        """Rows as matrices: columns, then rows, and real ones between spectra and planes."""
+        kind, address = self.root["fft_type"], self.address(self._row_factors())
+        divided = halves(self.root)
+        assert divided is not None
+        if kind == "IRFFT":
+            self._real_rows(call_doubled, rows, source)
+
+        def columns(lines: Lines, row: IndexValue, number: IndexValue, width: IndexValue) -> None:
+            origin = self._kept(1) if kind == "IRFFT" else pairs(source)
+            places_ = lines.at(origin, row), lines.at(self._kept(0), row)
+            column_block(lines, divided, *places_, number, width, address)
+
+        def lower(lines: Lines, row: IndexValue, number: IndexValue, width: IndexValue) -> None:
+            there = self._kept(1) if kind == "RFFT" else pairs(result)
+            places_ = lines.at(self._kept(0), row), lines.at(there, row)
+            row_block(lines, divided, *places_, number, width, address)
+
+        self._large_part(rows, divided.n2, columns)
+        self._large_part(rows, divided.n1, lower)
+        if kind == "RFFT":
+            self._real_rows(call_halved, rows, result)
+
+    def _kept(self, number: int) -> Place:
+        """Planes that all threads have; addresses are made anew in each part."""
+        base = self.k.b.byte_address(self.between, planes_offset(self.root))
+        count = 1 + is_real(self.root)
+        return places(self.k.b, base, count, kept_numbers(self.root), self.nbytes)[number]
+
+    def _real_rows(self, call: RealCall, rows: int, spectrum: Value) -> None:
+        """Between spectra in memory and planes that all threads have."""
+        k, h = self.k, row_length(self.root)
+        width = self.root["fft_length"][-1] // 2 + 1
+        address = self.address(self._row_factors())
+
+        def part(begin: IndexValue, end: IndexValue) -> None:
+            lines = self.lines()
+            at = lines.index
+            there = lines.at(pairs(spectrum), at.mul(begin, width))
+            planes = lines.at(self._kept(1), at.mul(begin, h))
+            lines.real_rows(call, h, there, planes, (width, h), at.sub(end, begin), address)
+
+        self._split(rows, part)
+
+    def _large_part(self, rows: int, extent: int, emit: LargePart) -> None:
+        k, n = self.k, row_length(self.root)
+        blocks = extent // BLOCK
+
+        def part(begin: IndexValue, end: IndexValue) -> None:
+            lines = self.lines()
+            with k.b.loop(k.e.at.value(begin), k.e.at.value(end)) as unit, k.e.scope():
+                row, number = k.e.at.delinear(unit, (rows, blocks))
+                width = self._extent(number, blocks, BLOCK, extent % BLOCK)
+                emit(lines, k.e.at.mul(row, n), number, width)
+
+        self._split(rows * blocks, part)
 
     # Columns
 

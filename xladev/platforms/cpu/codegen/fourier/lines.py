@@ -87,6 +87,11 @@ class Lines:
         """Bytes of a real number."""
         return self.widest.nbytes
 
+    @property
+    def index(self) -> IndexMath:
+        """Arithmetic on numbers of elements."""
+        return IndexMath(self.b)
+
     def at(self, place: Place, offset: IndexValue) -> Place:
         """The place so many numbers further on."""
         index = IndexMath(self.b)

@@ -134,4 +134,12 @@ class _Pass:
         for c, value in transform(b, form.radix, get):
             kept = times(b, value, roots[c + first]) if roots and c + first >= 0 else value
             real, imaginary = (b.byte_address(x, b.mul(a.result_leg, c)) for x in result)
+            if form.result is Form.PAIRS:
+                self._fetch_next(real)
             store_complex(b, form.result, kept, real, imaginary, self.factors)
+
+    def _fetch_next(self, address: Value) -> None:
+        b, kind = self.b, self.kind
+        following = b.byte_address(address, self.a.result_row)
+        for n in range(0, kind.lanes * kind.nbytes * 2, 64):
+            b.prefetch(b.byte_address(following, n), is_written=True)

@@ -85,3 +85,19 @@ def chirp_spectrum(n: int, m: int, nbytes: int, *, in_pairs: bool) -> bytes:
     kept = _WIDTHS[nbytes][1]
     parts = spectrum.real.astype(kept), spectrum.imag.astype(kept)
     return pairs(*parts) if in_pairs else np.stack(parts).tobytes()
+
+
+@lru_cache(16)
+def split_tables(n1: int, n2: int, block: int, most: int, nbytes: int) -> tuple[bytes, bytes]:
+    """Roots ``w(k j / (n1 n2))`` as products, for k = block m + l.
+
+    The first for each m, the second for each l below ``most``; of each, the real parts for all j,
+    then the imaginary ones.
+    """
+    columns = np.arange(n2)
+    firsts = (np.arange(max(n1 // block, 1)) * block, np.arange(most))
+    outer, inner = (
+        np.stack(roots(np.outer(first, columns), n1 * n2, nbytes), axis=1).tobytes()
+        for first in firsts
+    )
+    return outer, inner

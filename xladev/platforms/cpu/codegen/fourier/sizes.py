@@ -6,7 +6,13 @@ from math import prod
 
 from xladev.hlo.dtype import C128, F64
 from xladev.hlo.ir import HloInstruction
-from xladev.platforms.cpu.codegen.fourier.lines import CONVOLVED, MOST_WIDTH, places_nbytes
+from xladev.platforms.cpu.codegen.fourier.large import Halves, halves_of
+from xladev.platforms.cpu.codegen.fourier.lines import (
+    CONVOLVED,
+    LINE_NBYTES,
+    MOST_WIDTH,
+    places_nbytes,
+)
 from xladev.platforms.cpu.codegen.fourier.plan import convolution_length, is_direct
 
 ROWS_NBYTES = 16 << 10
@@ -64,11 +70,17 @@ def transformed_axes(root: HloInstruction) -> range:
     return range(rank - 2, rank - 1 - len(root["fft_length"]), -1)
 
 
+def halves(root: HloInstruction) -> Halves | None:
+    """How long rows are divided; None for others, and for real ones of odd length."""
+    is_odd = is_real(root) and root["fft_length"][-1] % 2
+    return None if is_odd else halves_of(row_length(root))
+
+
 def buffers_of(root: HloInstruction) -> tuple[int, int]:
     """How many buffers a thread has, and how many numbers each holds."""
     dims = spectrum_dims(root)
-    lengths = [row_length(root)]
-    numbers = [_held(lengths[0]) * rows_at_once(root)]
+    lengths, divided = [row_length(root)], halves(root)
+    numbers = [_held(lengths[0]) * rows_at_once(root) if divided is None else divided.numbers]
     for axis in transformed_axes(root):
         lengths.append(dims[axis])
         numbers.append(_held(dims[axis]) * sum(columns_at_once(root, axis)))
@@ -81,7 +93,25 @@ def private_nbytes(root: HloInstruction) -> int:
     return places_nbytes(*buffers_of(root), real_nbytes(root))
 
 
-def shared_nbytes(root: HloInstruction) -> int:
-    """Bytes that all threads have: the spectrum between dimensions, where no result can hold it."""
+def between_nbytes(root: HloInstruction) -> int:
+    """Bytes of the spectrum between dimensions, where no result can hold it."""
     is_kept = root["fft_type"] == "IRFFT" and len(root["fft_length"]) > 1
     return root.operands[0].shape.nbytes if is_kept else 0
+
+
+def shared_nbytes(root: HloInstruction) -> int:
+    """Bytes that all threads have: between dimensions, and between parts of long rows."""
+    if halves(root) is None:
+        return between_nbytes(root)
+    planes = places_nbytes(1 + is_real(root), kept_numbers(root), real_nbytes(root))
+    return planes_offset(root) + planes
+
+
+def planes_offset(root: HloInstruction) -> int:
+    """Where what lies between parts of long rows begins, in what all threads have."""
+    return -(-between_nbytes(root) // LINE_NBYTES) * LINE_NBYTES
+
+
+def kept_numbers(root: HloInstruction) -> int:
+    """Complex numbers of all rows."""
+    return prod(root.shape.dims[:-1]) * row_length(root)
