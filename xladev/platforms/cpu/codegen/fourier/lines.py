@@ -335,6 +335,7 @@ class Lines:
             table_step=self._number(2 * (radix - 1) * self.nbytes),
             source_leg=self._bytes(source, index.mul(steps[0], done * count)),
             result_leg=self._bytes(result, index.mul(steps[1], done)),
+            source_row=self._bytes(source, width[0]), result_row=self._bytes(result, width[0]),
         )  # fmt: skip
 
     # Calls

@@ -128,6 +128,8 @@ class _Pass:
 
         def get(j: int) -> Complex:
             real, imaginary = (b.byte_address(x, b.mul(a.source_leg, j)) for x in source)
+            if form.source is Form.PAIRS:
+                self._fetch(real, a.source_row, is_near=False)
             return load_complex(b, self.kind, form.source, real, imaginary, self.factors)
 
         first = len(roots) - form.radix
@@ -135,11 +137,12 @@ class _Pass:
             kept = times(b, value, roots[c + first]) if roots and c + first >= 0 else value
             real, imaginary = (b.byte_address(x, b.mul(a.result_leg, c)) for x in result)
             if form.result is Form.PAIRS:
-                self._fetch_next(real)
+                self._fetch(real, a.result_row, is_written=True)
             store_complex(b, form.result, kept, real, imaginary, self.factors)
 
-    def _fetch_next(self, address: Value) -> None:
-        b, kind = self.b, self.kind
-        following = b.byte_address(address, self.a.result_row)
-        for n in range(0, kind.lanes * kind.nbytes * 2, 64):
-            b.prefetch(b.byte_address(following, n), is_written=True)
+    def _fetch(self, address: Value, step: Value, *, is_near: bool = True, is_written: bool = False) -> None:
+        """Asks for what follows an address of pairs: legs are too many for hardware to see it."""
+        following = self.b.byte_address(address, step)
+        for n in range(0, self.kind.lanes * self.kind.nbytes * 2, 64):
+            place = self.b.byte_address(following, n)
+            self.b.prefetch(place, is_near=is_near, is_written=is_written)
