@@ -20,6 +20,7 @@ from xladev.compiler.plan.kernel_plan import KernelPlan
 from xladev.compiler.signature import Signature
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.bytecode_runner import RUNNER_LEVEL, runner_text
+from xladev.platforms.cpu.codegen.fourier.catalogue import call_all_transforms
 from xladev.platforms.cpu.codegen.products.catalogue import call_all_products
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.engine import (
@@ -69,7 +70,7 @@ def ship(folder: Path = FOLDER) -> list[Path]:
 
 
 def programs() -> Iterator[str]:
-    """Programs, as HLO, whose microkernels are shipped besides those of all products.
+    """Programs, as HLO, whose microkernels are shipped besides those of all products and transforms.
 
     Comparators are spelled as JAX spells them.
     """
@@ -114,11 +115,13 @@ class _Collector(CpuCompiler):
 def _modules(target: CpuTarget) -> list[ModuleBuilder]:
     products = ModuleBuilder("products", target.traits)
     call_all_products(products)
+    transforms = ModuleBuilder("transforms", target.traits)
+    call_all_transforms(transforms)
     collector = _Collector(target)
     device = CompileTarget("cpu", collector, collector.describe())
     for text in programs():
         compile_module(parse_module(text), device, CompileOptions())
-    return [products, *collector.modules]
+    return [products, transforms, *collector.modules]
 
 
 def _compiled(target: CpuTarget) -> dict[str, bytes]:

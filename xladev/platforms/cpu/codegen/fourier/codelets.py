@@ -15,15 +15,19 @@ from types import MappingProxyType
 from xladev.codegen.llvm import FunctionBuilder
 from xladev.platforms.cpu.codegen.fourier.kinds import Complex, times
 
-RADICES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16)
-"""Lengths that have a codelet."""
+RADICES = (2, 3, 4, 5, 7, 8, 9, 11, 13, 16)
+"""Lengths of the transforms that long ones are made of."""
+LONGEST_CODELET = 16
+"""All lengths up to this have a codelet."""
 
 Get = Callable[[int], Complex]
 """Element number j, read when it is wanted."""
 Outputs = Iterator[tuple[int, Complex]]
 """Numbers of results and results, as soon as they are known."""
 
-_SPLITS: Mapping[int, int] = MappingProxyType({4: 2, 6: 2, 8: 2, 9: 3, 10: 2, 12: 3, 15: 3, 16: 4})
+_SPLITS: Mapping[int, int] = MappingProxyType(
+    {4: 2, 6: 2, 8: 2, 9: 3, 10: 2, 12: 3, 14: 2, 15: 3, 16: 4}
+)
 
 
 def transform(b: FunctionBuilder, n: int, get: Get) -> Outputs:

@@ -16,11 +16,11 @@ from xladev.codegen.scalar.constants import constant_element
 from xladev.hlo.dtype import F32, F64
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
+from xladev.platforms.cpu.codegen.fourier.codelets import LONGEST_CODELET
 from xladev.platforms.cpu.codegen.fourier.kinds import FourierKind
 from xladev.platforms.cpu.codegen.fourier.large import BLOCK, column_block, row_block
 from xladev.platforms.cpu.codegen.fourier.lines import CALLERS, Lines, Place, RealCall, places
 from xladev.platforms.cpu.codegen.fourier.places import Form
-from xladev.platforms.cpu.codegen.fourier.plan import row_radices
 from xladev.platforms.cpu.codegen.fourier.real import call_doubled, call_halved, call_whole
 from xladev.platforms.cpu.codegen.fourier.sizes import (
     buffers_of,
@@ -161,7 +161,7 @@ class _Transform:
                 size, pairs(source), pairs(result), (size, size), 1,
                 self.address(self._row_factors()),
             )  # fmt: skip
-        elif is_complex and len(row_radices(n) if n <= 16 else (n, n)) == 1 and rows > 1:
+        elif is_complex and n <= LONGEST_CODELET and rows > 1:
             self._short(n, rows, source, result)
         elif halves(self.root) is not None:
             self._large(rows, source, result)

@@ -124,7 +124,7 @@ class Lines:
         if not is_direct(n):
             self._convolved_rows(n, source, result, steps, rows, factors)
             return
-        radices = row_radices(n) or (1,)
+        radices = row_radices(n)
         if len(radices) == 1:
             self._only_pass(radices[0], 1, source, result, steps, rows, factors)
             return
@@ -256,7 +256,7 @@ class Lines:
         if not is_direct(n):
             self._convolved_columns(n, width, least, source, result, steps, factors)
             return
-        radices = column_radices(n) or (1,)
+        radices = column_radices(n)
         if is_in_place and len(radices) == 1:
             radices = (*radices, 1)
         done, here = 1, 0

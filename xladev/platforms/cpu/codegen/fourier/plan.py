@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from xladev.platforms.cpu.codegen.fourier.codelets import RADICES
+from xladev.platforms.cpu.codegen.fourier.codelets import LONGEST_CODELET, RADICES
 
 _ARITHMETIC: Mapping[int, int] = MappingProxyType({
-    2: 4, 3: 16, 4: 16, 5: 36, 6: 44, 7: 72, 8: 56, 9: 92, 10: 92, 11: 170, 12: 96, 13: 236,
-    15: 168, 16: 190,
+    2: 4, 3: 16, 4: 16, 5: 36, 7: 72, 8: 56, 9: 92, 11: 170, 13: 236, 16: 190,
 })  # fmt: skip
 """Instructions of a codelet, and what it costs to keep values for which there is no register."""
 _MOVED = 8
@@ -19,8 +18,8 @@ _LAID = 6
 """The same of laying it among others, in the first pass along a row."""
 _EFFICIENT_LANES = 8
 """Longer vectors are not faster, by number, in loops that are this short."""
-_CALL = 600
-"""A call."""
+_MANY = 1 << 20
+"""More columns than any vector has lanes."""
 
 LARGEST_PRIME = 13
 """Lengths with a larger prime factor are made convolutions."""
@@ -66,12 +65,14 @@ def _smooth_lengths(least: int) -> tuple[int, ...]:
 
 def row_radices(n: int) -> tuple[int, ...]:
     """Of a transform along memory, the first pass first; n is a product of radices."""
-    return _best(n, 1)[1] if n > 1 else ()
+    if n <= LONGEST_CODELET:
+        return (n,)
+    return _best(n, 1)[1]
 
 
 def column_radices(n: int) -> tuple[int, ...]:
     """Of transforms of many columns at once."""
-    return _best(n, 1 << 20)[1] if n > 1 else ()
+    return _best(n, _MANY)[1] or (1,)
 
 
 @cache
@@ -95,5 +96,4 @@ def _cost(n: int, radix: int, done: int) -> float:
     extent = n // radix if done == 1 else done
     lanes = min(_EFFICIENT_LANES, 1 << (extent.bit_length() - 1))
     waste = -(-extent // lanes) * lanes / extent
-    points = n if done == 1 << 20 else n
-    return each * points * waste * _EFFICIENT_LANES / lanes
+    return each * n * waste * _EFFICIENT_LANES / lanes
