@@ -163,7 +163,7 @@ class ModuleBuilder:
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
         self._tables: dict[str, ConstantTable] = {}
-        self._bytes: dict[str, bytes] = {}
+        self._bytes: dict[str, tuple[bytes, int]] = {}
         self._exports: list[str] = []
         self._metadata: list[str] = []
 
@@ -251,12 +251,8 @@ class ModuleBuilder:
 
     def constant_bytes(self, symbol: str, data: bytes, align: int = 64) -> Value:
         """Address of constant bytes that are part of the module, made once per symbol."""
-        if symbol in self._bytes:
-            return Value(f"@{symbol}", PTR)
-        self._bytes[symbol] = data
-        text = "\\" + data.hex("\\") if data else ""
-        held = f'constant [{len(data)} x i8] c"{text}"'
-        self._globals[symbol] = f"@{symbol} = internal unnamed_addr {held}, align {align}"
+        self._bytes.setdefault(symbol, (data, align))
+        self._globals.setdefault(symbol, "")
         return Value(f"@{symbol}", PTR)
 
     def external_word(self, symbol: str) -> Value:
@@ -309,7 +305,16 @@ class ModuleBuilder:
 
     def bytes_of(self, symbol: str) -> bytes | None:
         """What `constant_bytes` was given; None if that is nothing of this name."""
-        return self._bytes.get(symbol)
+        return self._bytes[symbol][0] if symbol in self._bytes else None
+
+    def _global(self, symbol: str) -> str:
+        """The line of a global; that of bytes is long, and made only where text is wanted."""
+        if symbol not in self._bytes:
+            return self._globals[symbol]
+        data, align = self._bytes[symbol]
+        text = "\\" + data.hex("\\") if data else ""
+        held = f'constant [{len(data)} x i8] c"{text}"'
+        return f"@{symbol} = internal unnamed_addr {held}, align {align}"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -388,7 +393,7 @@ class ModuleBuilder:
         if self.target.triple:
             parts.append(f'target triple = "{self.target.triple}"')
         parts.extend(self._exports if has_exports else ())
-        parts.extend(line for name, line in self._globals.items() if name in used)
+        parts.extend(self._global(name) for name in self._globals if name in used)
         parts.extend(self._definition(n, mentions, is_exported=n == exported) for n in defined)
         declared = used.difference(defined)
         parts.extend(self._declaration(n) for n in self._functions if n in declared)

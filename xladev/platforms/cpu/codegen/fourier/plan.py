@@ -18,8 +18,10 @@ _LAID = 6
 """The same of laying it among others, in the first pass along a row."""
 _EFFICIENT_LANES = 8
 """Longer vectors are not faster, by number, in loops that are this short."""
-_MANY = 1 << 20
-"""More columns than any vector has lanes."""
+_MANY = 64
+"""So many neighbours fill vectors."""
+_CANDIDATES = 16
+"""Lengths of convolutions that are compared, from the shortest on."""
 
 LARGEST_PRIME = 13
 """Lengths with a larger prime factor are made convolutions."""
@@ -42,10 +44,11 @@ def is_direct(n: int) -> bool:
     return n == 1 or prime_factors(n)[-1] <= LARGEST_PRIME
 
 
+@cache
 def convolution_length(n: int) -> int:
     """Of the transforms that make one of n points (Bluestein): the cheapest, 2 n - 1 at least."""
     least = 2 * n - 1
-    return min(_smooth_lengths(least), key=lambda m: (_best(m, 1)[0], m))
+    return min(_smooth_lengths(least)[:_CANDIDATES], key=lambda m: (_best(m, 1)[0], m))
 
 
 @cache
@@ -60,7 +63,7 @@ def _smooth_lengths(least: int) -> tuple[int, ...]:
             m *= 2
         if m <= most and m % 8 == 0:
             found.append(m)
-    return tuple(found)
+    return tuple(sorted(found))
 
 
 def row_radices(n: int) -> tuple[int, ...]:
@@ -83,7 +86,8 @@ def _best(n: int, done: int) -> tuple[float, tuple[int, ...]]:
     costs: list[tuple[float, tuple[int, ...]]] = []
     for radix in RADICES:
         if n % radix == 0:
-            rest, radices = _best(n // radix, done * radix)
+            following = done * radix
+            rest, radices = _best(n // radix, following if following < _MANY else _MANY)
             costs.append((_cost(n, radix, done) + rest, (radix, *radices)))
     return min(costs)
 

@@ -34,11 +34,9 @@ def _wide_roots(exponents: Real, n: int, nbytes: int) -> tuple[Real, Real]:
     fourths = 4 * (np.asarray(exponents, np.int64) % n)
     quarters = (fourths + n // 2) // n
     angles = (fourths - quarters * n).astype(wide) * (wide(_QUARTER_TURN) / wide(n))
-    cosines, sines = np.cos(angles), np.sin(angles)
-    quarters %= 4
-    real = np.choose(quarters, (cosines, -sines, -cosines, sines))
-    imaginary = np.choose(quarters, (-sines, -cosines, sines, cosines))
-    return real, imaginary
+    made = np.cos(angles) - 1j * np.sin(angles)
+    made *= np.array([1, -1j, -1, 1j], made.dtype)[quarters & 3]
+    return made.real, made.imag
 
 
 def pairs(real: Real, imaginary: Real) -> bytes:
