@@ -51,6 +51,7 @@ from xladev.platforms.cpu.engine import (
     target_name,
     target_traits,
 )
+from xladev.platforms.cpu.fourier_fusion import FourierFusion
 from xladev.platforms.cpu.interruption import POLL
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import add_entry, kernels_module, program_module
@@ -187,7 +188,7 @@ class CpuCompiler(KernelCompiler):
             self,
             rows=True,
             copied_from_nbytes=LEAST_COPIED_NBYTES,
-            first=(_ATTENTION,),
+            first=(_ATTENTION, FourierFusion()),
             last=(ConstantPanels(_target(options.target).traits),) if packs else (),
         )
 

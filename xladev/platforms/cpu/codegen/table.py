@@ -14,7 +14,12 @@ from xladev.platforms.cpu.codegen.attention import (
     emit_attention,
 )
 from xladev.platforms.cpu.codegen.build import KernelEmitter, begin_kernel
-from xladev.platforms.cpu.codegen.fourier.kernel import emit_fourier, fourier_workspace_nbytes
+from xladev.platforms.cpu.codegen.fourier.description import fourier_of
+from xladev.platforms.cpu.codegen.fourier.kernel import (
+    emit_fourier,
+    emit_transform,
+    fourier_workspace_nbytes,
+)
 from xladev.platforms.cpu.codegen.loops import (
     emit_loops,
     emit_reduce,
@@ -58,7 +63,6 @@ WORKSPACES: Mapping[str, Callable[[KernelSpec, Tactic], int]] = MappingProxyType
     {
         "convolution": convolution_workspace_nbytes,
         "dot": dot_workspace_nbytes,
-        "fft": fourier_workspace_nbytes,
         "sort": sort_workspace_nbytes,
         "topk": top_k_workspace_nbytes,
     }
@@ -68,8 +72,8 @@ WORKSPACES: Mapping[str, Callable[[KernelSpec, Tactic], int]] = MappingProxyType
 def workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     """Bytes of workspace that the kernel is given after its results; 0 for none."""
     needed = WORKSPACES.get(spec.computation.root.opcode)
-    attention = attention_workspace_nbytes(spec)
-    return attention or (needed(spec, tactic) if needed else 0)
+    own = attention_workspace_nbytes(spec) or fourier_workspace_nbytes(spec)
+    return own or (needed(spec, tactic) if needed else 0)
 
 
 def emit_kernel(
@@ -92,8 +96,11 @@ def emit_kernel(
     """
     k = begin_kernel(module, spec, workspace_nbytes(spec, tactic) > 0, threads, tactic)
     attention, rows = attention_kernel_of(spec), row_program(spec.computation)
+    transform = fourier_of(spec)
     if attention is not None:
         emit_attention(k, attention)
+    elif transform is not None:
+        emit_transform(k, transform)
     elif rows is not None:
         emit_rows(k, rows)
     else:

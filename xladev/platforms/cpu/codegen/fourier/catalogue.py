@@ -41,6 +41,7 @@ _RADICES = 2, 3, 4, 5, 7, 8
 _SHORT = 2, 3, 4, 5, 6, 7, 8, 16
 _LEAST_LANES = 8
 """The shortest vectors that come compiled; radices of 8 begin most rows."""
+_SHORTEST_LANES = 4
 _C, _P = Form.PAIRS, Form.PLANES
 
 
@@ -52,6 +53,7 @@ def call_all_transforms(module: ModuleBuilder) -> None:
         kinds = dict.fromkeys((widest, widest.narrowed(_LEAST_LANES)))
         for kind in kinds:
             _call_rows(b, kind)
+        _call_short_passes(b, widest.narrowed(_SHORTEST_LANES))
         _call_columns(b, widest)
         _call_rest(b, widest)
     b.ret()
@@ -66,6 +68,13 @@ def _call_rows(b: FunctionBuilder, kind: FourierKind) -> None:
         call_pass(b, kind, PassForm(radix, _P, _P, True), _made(b, PassArguments))
     for call in call_halved, call_doubled:
         call(b, kind, _made(b, RealArguments))
+
+
+def _call_short_passes(b: FunctionBuilder, kind: FourierKind) -> None:
+    """What follows a radix of 4."""
+    for radix in _RADICES[:4]:
+        call_pass(b, kind, PassForm(radix, _P, _P, True), _made(b, PassArguments))
+        call_pass(b, kind, PassForm(radix, _P, _C, False), _made(b, PassArguments))
 
 
 def _call_columns(b: FunctionBuilder, kind: FourierKind) -> None:

@@ -17,6 +17,7 @@ from xladev.hlo.dtype import F32, F64
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.fourier.codelets import LONGEST_CODELET
+from xladev.platforms.cpu.codegen.fourier.description import LONGEST, Fourier, fourier_of
 from xladev.platforms.cpu.codegen.fourier.kinds import FourierKind
 from xladev.platforms.cpu.codegen.fourier.large import BLOCK, column_block, row_block
 from xladev.platforms.cpu.codegen.fourier.lines import CALLERS, Lines, Place, RealCall, places
@@ -25,28 +26,17 @@ from xladev.platforms.cpu.codegen.fourier.real import call_doubled, call_halved,
 from xladev.platforms.cpu.codegen.fourier.sizes import (
     buffers_of,
     columns_at_once,
-    halves,
-    is_real,
     kept_numbers,
     planes_offset,
     private_nbytes,
-    real_nbytes,
-    row_length,
     rows_at_once,
     shared_nbytes,
-    spectrum_dims,
-    transformed_axes,
 )
-from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 
 SHORT_ROWS = 4096
 """Numbers in short rows that one thread takes at once."""
-LONGEST = 1 << 24
-"""Most points along a dimension: tables of as many numbers become constants."""
-
 Factors = tuple[float, float, float, float]
 """What real and imaginary parts are multiplied by as they are read, and as they are written."""
-PLAIN: Factors = (1.0, 1.0, 1.0, 1.0)
 
 
 LargePart = Callable[[Lines, IndexValue, IndexValue, IndexValue], None]
@@ -58,23 +48,21 @@ def has_transform(i: HloInstruction) -> bool:
     return max(i["fft_length"]) <= LONGEST
 
 
-def fourier_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
+def fourier_workspace_nbytes(spec: KernelSpec) -> int:
     """Buffers for what is transformed at once, and what lies between dimensions."""
-    del tactic
-    root = spec.computation.root
-    if not root.shape.size or not root.operands[0].shape.size:
-        return 0
-    return private_nbytes(root) + shared_nbytes(root)
+    t = fourier_of(spec)
+    return 0 if t is None else private_nbytes(t) + shared_nbytes(t)
 
 
 def emit_fourier(k: KernelBuild) -> None:
-    """Writes the kernel."""
-    (x,) = k.root.operands
-    if not x.shape.size:
-        zero = constant_element(k.root.shape.element_type, 0)
-        k.nest_in_layout(k.results[0], lambda at: k.results[0].store(k.b, at, zero))
-    elif k.root.shape.size:
-        _Transform.of(k).emit()
+    """Writes the kernel of an fft of no numbers: there is no result, or it is zeros."""
+    zero = constant_element(k.root.shape.element_type, 0)
+    k.nest_in_layout(k.results[0], lambda at: k.results[0].store(k.b, at, zero))
+
+
+def emit_transform(k: KernelBuild, t: Fourier) -> None:
+    """Writes a kernel that is a transform."""
+    _Transform.of(k, t).emit()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,87 +71,83 @@ class _Transform:
 
     Attributes:
         k: the kernel.
-        root: the instruction.
-        nbytes: of a real number.
+        t: what to compute.
         source, result, between: addresses: of the operand, the result, and of what all threads
             have in the workspace.
     """
 
     k: KernelBuild
-    root: HloInstruction
-    nbytes: int
+    t: Fourier
     source: Value
     result: Value
     between: Value
 
     @staticmethod
-    def of(k: KernelBuild) -> _Transform:
-        source = k.e.arrays[k.root.operands[0]][0].base
+    def of(k: KernelBuild, t: Fourier) -> _Transform:
+        """The addresses of a kernel."""
         between = k.results[0].base
-        if shared_nbytes(k.root):
-            between = k.b.byte_address(k.scratch, private_nbytes(k.root))
-        return _Transform(k, k.root, real_nbytes(k.root), source, k.results[0].base, between)
+        if shared_nbytes(t):
+            between = k.b.byte_address(k.scratch, private_nbytes(t))
+        return _Transform(k, t, k.operands[0].base, k.results[0].base, between)
 
     def emit(self) -> None:
         """Rows first; columns in place after them, or before them if the result is real."""
-        axes = transformed_axes(self.root)
-        if self.root["fft_type"] == "IRFFT":
+        axes = self.t.column_axes
+        if self.t.kind == "IRFFT":
             place = self.source
             for axis in axes:
                 self._columns(axis, place, self.between, (1.0, -1.0, 1.0, -1.0))
                 place = self.between
             self._rows(place, self.result)
             return
-        self._rows(self.source, self.result)
+        place = self.source
+        if self.t.has_rows:
+            self._rows(self.source, self.result)
+            place = self.result
         for axis in axes:
-            self._columns(axis, self.result, self.result, self._column_factors(axis == axes[-1]))
+            factors = self._outer_factors(axis == self.t.axes[-1], axis == axes[-1])
+            self._columns(axis, place, self.result, factors)
+            place = self.result
 
-    def _column_factors(self, last: bool) -> Factors:
-        """A transform backwards stays the conjugate until the end."""
-        if self.root["fft_type"] != "IFFT" or not last:
-            return PLAIN
-        scale = 1 / prod(self.root["fft_length"])
-        return (1.0, 1.0, scale, -scale)
+    def _outer_factors(self, first: bool, last: bool) -> Factors:
+        """A transform backwards stays the conjugate from the beginning until the end."""
+        factor = self.t.factor if last else 1.0
+        if self.t.kind != "IFFT":
+            return (1.0, 1.0, factor, factor)
+        return (1.0, -1.0 if first else 1.0, factor, -factor if last else factor)
 
     def _row_factors(self) -> Factors:
-        kind, scale = self.root["fft_type"], 1 / prod(self.root["fft_length"])
-        if kind == "IFFT":
-            alone = len(self.root["fft_length"]) == 1
-            return (1.0, -1.0, scale, -scale) if alone else (1.0, -1.0, 1.0, 1.0)
-        if kind == "FFT":
-            return PLAIN
-        is_odd = self.root["fft_length"][-1] % 2
-        if kind == "RFFT":
-            return PLAIN if is_odd else (0.5, 0.5, 1.0, 1.0)
-        return (scale, scale, 1.0, 1.0) if is_odd else (1.0, 1.0, scale, -scale)
+        kind, factor, is_odd = self.t.kind, self.t.factor, self.t.length % 2
+        if kind == "IRFFT":
+            return (factor, factor, 1.0, 1.0) if is_odd else (1.0, 1.0, factor, -factor)
+        made = self._outer_factors(True, len(self.t.axes) == 1)
+        return made if kind != "RFFT" or is_odd else (0.5, 0.5, *made[2:])
 
     def lines(self) -> Lines:
         """Writes calls; in each part anew, for the addresses of its memory."""
         b = self.k.b
-        widest = FourierKind.of(b.module.target, F64 if self.nbytes == 8 else F32, 1 << 20)
-        buffers = places(b, self.k.scratch, *buffers_of(self.root), self.nbytes)
+        widest = FourierKind.of(b.module.target, F64 if self.t.nbytes == 8 else F32, 1 << 20)
+        buffers = places(b, self.k.scratch, *buffers_of(self.t), self.t.nbytes)
         return Lines(b, widest, buffers)
 
     def address(self, factors: Factors) -> Value:
         """Of four elements."""
-        data = np.array(factors, f"<f{self.nbytes}").tobytes()
+        data = np.array(factors, f"<f{self.t.nbytes}").tobytes()
         return self.k.b.module.constant_bytes(f"xladev.factors.{data.hex()}", data)
 
     # Rows
 
     def _rows(self, source: Value, result: Value) -> None:
-        n = self.root["fft_length"][-1]
-        rows = prod(self.root.shape.dims[:-1])
-        is_complex = self.root["fft_type"] in ("FFT", "IFFT")
+        n, rows, is_complex = self.t.length, self.t.rows, not self.t.is_real
         if is_complex and n == 1:
-            size = self.root.shape.size
+            size = rows
             self.lines().copied_rows(
                 size, pairs(source), pairs(result), (size, size), 1,
                 self.address(self._row_factors()),
             )  # fmt: skip
         elif is_complex and n <= LONGEST_CODELET and rows > 1:
             self._short(n, rows, source, result)
-        elif halves(self.root) is not None:
+        elif self.t.row_halves is not None:
             self._large(rows, source, result)
         else:
             self._long(rows, source, result)
@@ -184,8 +168,8 @@ class _Transform:
 
     def _long(self, rows: int, source: Value, result: Value) -> None:
         """A few rows at once."""
-        k, emit = self.k, _EMITTERS[self.root["fft_type"]]
-        block = min(rows, rows_at_once(self.root))
+        k, emit = self.k, _EMITTERS[self.t.kind]
+        block = min(rows, rows_at_once(self.t))
         factors = self._row_factors()
 
         def part(begin: IndexValue, end: IndexValue) -> None:
@@ -201,8 +185,8 @@ class _Transform:
 
     def _large(self, rows: int, source: Value, result: Value) -> None:
         """Rows as matrices: columns, then rows, and real ones between spectra and planes."""
-        kind, address = self.root["fft_type"], self.address(self._row_factors())
-        divided = halves(self.root)
+        kind, address = self.t.kind, self.address(self._row_factors())
+        divided = self.t.row_halves
         assert divided is not None
         if kind == "IRFFT":
             self._real_rows(call_doubled, rows, source)
@@ -224,14 +208,14 @@ class _Transform:
 
     def _kept(self, number: int) -> Place:
         """Planes that all threads have; addresses are made anew in each part."""
-        base = self.k.b.byte_address(self.between, planes_offset(self.root))
-        count = 1 + is_real(self.root)
-        return places(self.k.b, base, count, kept_numbers(self.root), self.nbytes)[number]
+        base = self.k.b.byte_address(self.between, planes_offset(self.t))
+        count = 1 + self.t.is_real
+        return places(self.k.b, base, count, kept_numbers(self.t), self.t.nbytes)[number]
 
     def _real_rows(self, call: RealCall, rows: int, spectrum: Value) -> None:
         """Between spectra in memory and planes that all threads have."""
-        k, h = self.k, row_length(self.root)
-        width = self.root["fft_length"][-1] // 2 + 1
+        k, h = self.k, self.t.row_length
+        width = self.t.length // 2 + 1
         address = self.address(self._row_factors())
 
         def part(begin: IndexValue, end: IndexValue) -> None:
@@ -244,7 +228,7 @@ class _Transform:
         self._split(rows, part)
 
     def _large_part(self, rows: int, extent: int, emit: LargePart) -> None:
-        k, n = self.k, row_length(self.root)
+        k, n = self.k, self.t.row_length
         blocks = extent // BLOCK
 
         def part(begin: IndexValue, end: IndexValue) -> None:
@@ -260,10 +244,10 @@ class _Transform:
 
     def _columns(self, axis: int, source: Value, result: Value, factors: Factors) -> None:
         """A block of columns is in the buffers before any of it is written."""
-        dims = spectrum_dims(self.root)
+        dims = self.t.dims
         outer, n, inner = prod(dims[:axis]), dims[axis], prod(dims[axis + 1 :])
         k, is_in_place = self.k, source is result
-        block, rest = columns_at_once(self.root, axis)
+        block, rest = columns_at_once(self.t, axis)
         blocks = inner // block
 
         def part(begin: IndexValue, end: IndexValue) -> None:
@@ -280,8 +264,8 @@ class _Transform:
         self._split(outer * blocks, part)
 
     def _split(self, count: int, part: Callable[[IndexValue, IndexValue], None]) -> None:
-        captures = [self.between] if shared_nbytes(self.root) else []
-        self.k.split(count, part, captures=captures, private_nbytes=private_nbytes(self.root))
+        captures = [self.between] if shared_nbytes(self.t) else []
+        self.k.split(count, part, captures=captures, private_nbytes=private_nbytes(self.t))
 
     def _extent(self, number: IndexValue, count: int, block: int, rest: int) -> IndexValue:
         """Of a block: the last one has the rest too."""
@@ -317,8 +301,7 @@ class _Rows:
     @property
     def n(self) -> int:
         """Length of the signal."""
-        n: int = self.of.root["fft_length"][-1]
-        return n
+        return self.of.t.length
 
     @property
     def spectrum(self) -> int:
@@ -352,7 +335,7 @@ def _forward(r: _Rows) -> None:
     n, lines = r.n, r.lines
     result = r.at(r.result, r.spectrum)
     if n % 2 == 0:
-        h = row_length(r.of.root)
+        h = r.of.t.row_length
         lines.rows(h, pairs(r.real_at(r.source)), r.buffer, (h, h), r.count, r.factors)
         lines.real_rows(call_halved, h, result, r.buffer, (r.spectrum, h), r.count, r.factors)
         return
@@ -376,7 +359,7 @@ def _backward(r: _Rows) -> None:
     n, lines = r.n, r.lines
     source = r.at(r.source, r.spectrum)
     if n % 2 == 0:
-        h = row_length(r.of.root)
+        h = r.of.t.row_length
         lines.real_rows(call_doubled, h, source, r.buffer, (r.spectrum, h), r.count, r.factors)
         lines.rows(h, r.buffer, pairs(r.real_at(r.result)), (h, h), r.count, r.factors)
         return

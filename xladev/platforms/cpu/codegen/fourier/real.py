@@ -130,7 +130,8 @@ class _Rows:
 class _Halved(_Rows):
     def _ends(self, spectrum: Value, planes: list[Value]) -> None:
         b = self.b
-        real, imaginary = (b.fmul(self._scalar(x), 2.0) for x in planes)
+        factor = b.fmul(self._scalar(self.a.factors, 2), 2.0)
+        real, imaginary = (b.fmul(self._scalar(x), factor) for x in planes)
         zero = b.const(self.kind.element, 0.0)
         self._keep(spectrum, b.fadd(real, imaginary), zero)
         self._keep(self._pair(spectrum, self.a.n), b.fsub(real, imaginary), zero)
