@@ -47,7 +47,10 @@ MATRICES: dict[str, Dims] = {
     "batch": (3, 5, 5), "batches": (2, 3, 4, 4), "empty": (0, 0), "empty-batch": (0, 3, 3),
 }  # fmt: skip
 TRANSPOSES = ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
-LENGTHS = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 31, 60, 64, 97, 128, 1000)
+LENGTHS = (
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 31, 60, 64, 97, 121, 128, 169, 243, 997,
+    1000, 1009, 1024,
+)  # fmt: skip
 
 
 def factors() -> Iterator[Case]:
@@ -99,6 +102,29 @@ def transforms() -> Iterator[Case]:
                              suffix=f"-{kind.lower()}-{name}")  # fmt: skip
         yield from cells("fft", fft("RFFT", dims, lengths), types=(dt.F32,),
                          suffix=f"-rfft-{name}")  # fmt: skip
+
+
+def more_transforms() -> Iterator[Case]:
+    """Real ones of more dimensions, columns that fill no vector, long and empty ones."""
+    for name, dims, lengths in (
+        ("2d", (5, 8), (5, 8)), ("2d-odd", (8, 9), (8, 9)), ("2d-batch", (2, 3, 4, 5), (4, 5)),
+        ("3d", (3, 4, 6), (3, 4, 6)), ("2d-wide", (12, 70), (12, 70)),
+        ("2d-primes", (17, 38), (17, 38)),
+    ):  # fmt: skip
+        half = (*dims[:-1], dims[-1] // 2 + 1)
+        yield from cells("fft", fft("IRFFT", half, lengths), types=(dt.C64, dt.C128),
+                         suffix=f"-irfft-{name}")  # fmt: skip
+        yield from cells("fft", fft("FFT", dims, lengths), types=(dt.C128,),
+                         suffix=f"-wide-{name}")  # fmt: skip
+        yield from cells("fft", fft("RFFT", dims, lengths), types=(dt.F64,),
+                         suffix=f"-wide-rfft-{name}")  # fmt: skip
+    for kind, dims, types in (
+        ("FFT", (32768,), (dt.C64,)), ("RFFT", (65536,), (dt.F32,)), ("FFT", (0, 4), (dt.C64,)),
+        ("RFFT", (0, 4), (dt.F32,)), ("IFFT", (40, 3, 2), (dt.C64,)),
+    ):  # fmt: skip
+        name = "x".join(map(str, dims))
+        made = fft(kind, dims, dims[-1:])
+        yield from cells("fft", made, types=types, suffix=f"-{kind.lower()}-{name}")
 
 
 def norm(kind: str, dims: Dims, feature: int, epsilon: float = 0.01) -> Template:
@@ -210,6 +236,7 @@ CASES = (
     *solutions(),
     *cells("fft", fft("FFT", (3, 12), (12,)), suffix="-forward"),
     *transforms(),
+    *more_transforms(),
     *norms(),
     *RANDOM,
 )

@@ -10,7 +10,13 @@ from functools import cache
 import pytest
 
 from tests.differential.planted import BUGS
-from tests.mutants import handmade_async, handmade_cpu, handmade_npu, handmade_wrappers
+from tests.mutants import (
+    handmade_async,
+    handmade_cpu,
+    handmade_fourier,
+    handmade_npu,
+    handmade_wrappers,
+)
 from tests.mutants.campaign import Verdict, run_cases
 from tests.mutants.wrong import WrongBackend
 from xladev.testing.conformance.case import AnyCase, load_cases
@@ -24,6 +30,7 @@ WHERE_STEPS = {"a kernel overwrites what it still reads": ("programs::*",)}
 
 OWN = (
     *handmade_cpu.MUTANTS,
+    *handmade_fourier.MUTANTS,
     *handmade_npu.MUTANTS,
     *handmade_async.MUTANTS,
     *handmade_wrappers.MUTANTS,
