@@ -118,12 +118,13 @@ def more_transforms() -> Iterator[Case]:
                          suffix=f"-wide-{name}")  # fmt: skip
         yield from cells("fft", fft("RFFT", dims, lengths), types=(dt.F64,),
                          suffix=f"-wide-rfft-{name}")  # fmt: skip
-    for kind, dims, types in (
+    shapes: tuple[tuple[str, Dims, tuple[PrimitiveType, ...]], ...] = (
         ("FFT", (32768,), (dt.C64,)), ("RFFT", (65536,), (dt.F32,)), ("FFT", (0, 4), (dt.C64,)),
         ("RFFT", (0, 4), (dt.F32,)), ("IFFT", (40, 3, 2), (dt.C64,)),
-    ):  # fmt: skip
-        name = "x".join(map(str, dims))
-        made = fft(kind, dims, dims[-1:])
+    )  # fmt: skip
+    for kind, shape, types in shapes:
+        name = "x".join(map(str, shape))
+        made = fft(kind, shape, shape[-1:])
         yield from cells("fft", made, types=types, suffix=f"-{kind.lower()}-{name}")
 
 

@@ -70,7 +70,7 @@ def ship(folder: Path = FOLDER) -> list[Path]:
 
 
 def programs() -> Iterator[str]:
-    """Programs, as HLO, whose microkernels are shipped besides those of all products and transforms.
+    """Programs, as HLO, whose microkernels are shipped besides those of products and transforms.
 
     Comparators are spelled as JAX spells them.
     """

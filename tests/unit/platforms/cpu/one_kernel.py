@@ -30,7 +30,9 @@ def run_kernel(
     code = LoadedObject("m", compile_text("m", str(builder), 2), ("kernel",))
     results = [np.empty(s.dims, s.element_type.np) for s in spec.results]
     workspace = np.empty(-(-workspace_nbytes(spec) // 64), "V64")
-    pointers = [a.ctypes.data for a in (*arguments, *results, *([workspace] if workspace.size else []))]
+    pointers = [
+        a.ctypes.data for a in (*arguments, *results, *([workspace] if workspace.size else []))
+    ]
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))
     kind(code.address("kernel"))(*pointers)
     return results

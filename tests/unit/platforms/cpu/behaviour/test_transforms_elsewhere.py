@@ -42,9 +42,7 @@ def test_every_target_gets_an_object_that_needs_nothing(target: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.target)
-def test_results_are_right_on_every_machine(
-    machine: Machine, tmp_path: Path, seed: int
-) -> None:
+def test_results_are_right_on_every_machine(machine: Machine, tmp_path: Path, seed: int) -> None:
     if machine.missing:
         pytest.skip(machine.missing)
     if machine.needs and machine.needs not in Path("/proc/cpuinfo").read_text("utf-8"):

@@ -101,7 +101,10 @@ def _even(b: FunctionBuilder, n: int, k: int, first: Complex, sums: list[Complex
     real, imaginary = first
     for j, s in enumerate(sums, 1):
         factor = b.const(real.type, root(j * k, n)[0])
-        real, imaginary = b.multiply_add(s[0], factor, real), b.multiply_add(s[1], factor, imaginary)
+        real, imaginary = (
+            b.multiply_add(s[0], factor, real),
+            b.multiply_add(s[1], factor, imaginary),
+        )
     return real, imaginary
 
 
@@ -160,4 +163,3 @@ def quarter_turned(b: FunctionBuilder, x: Complex, quarters: int) -> Complex:
     if quarters % 4 == 2:
         return b.fneg(real), b.fneg(imaginary)
     return b.fneg(imaginary), real
-

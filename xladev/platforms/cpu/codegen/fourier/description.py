@@ -31,7 +31,6 @@ class Fourier:
         length: of the signal along the last of them.
         nbytes: of a real number.
         scale: what results are multiplied by, besides what the kind says.
-        operand, result: what the kernel reads and writes, for their sizes.
     """
 
     kind: str

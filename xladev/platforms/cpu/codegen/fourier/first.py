@@ -24,7 +24,7 @@ class FirstArguments(NamedTuple):
         result, result_imaginary: planes of the result.
         table: roots of unity: of each c = 1, 2... the real parts of all p, the imaginary parts.
         factors: four elements; see `Factors`.
-        count: how many p there are; a vector at least.
+        positions: how many p there are; a vector at least.
         rows: how many rows.
         source_row, result_row: from one row to the next.
     """
@@ -35,7 +35,7 @@ class FirstArguments(NamedTuple):
     result_imaginary: Value
     table: Value
     factors: Value
-    count: Value
+    positions: Value
     rows: Value
     source_row: Value
     result_row: Value
@@ -75,11 +75,11 @@ class _First:
     def emit(self) -> None:
         """Rows, then vectors of p, the last of which may overlap the one before."""
         b, a, lanes = self.b, self.a, self.kind.lanes
-        last = b.sub(a.count, lanes)
+        last = b.sub(a.positions, lanes)
         with b.loop(0, a.rows) as row:
             source = [b.byte_address(x, b.mul(row, a.source_row)) for x in a[:2]]
             result = [b.byte_address(x, b.mul(row, a.result_row)) for x in a[2:4]]
-            with b.loop(0, a.count, lanes) as begin:
+            with b.loop(0, a.positions, lanes) as begin:
                 p = b.intrinsic("smin", begin, last) if lanes > 1 else begin
                 self._vectors(source, result, p)
 
@@ -87,7 +87,7 @@ class _First:
         b, form, nbytes = self.b, self.form, self.kind.nbytes
         step = nbytes * form.source.parts
         here = [b.byte_address(x, b.mul(p, step)) for x in source]
-        leg = b.mul(self.a.count, step)
+        leg = b.mul(self.a.positions, step)
 
         def get(j: int) -> Complex:
             real, imaginary = (b.byte_address(x, b.mul(leg, j)) for x in here)
@@ -112,9 +112,9 @@ class _First:
         if not c:
             return value
         b, nbytes = self.b, self.kind.nbytes
-        line = b.byte_address(self.a.table, b.mul(self.a.count, 2 * (c - 1) * nbytes))
+        line = b.byte_address(self.a.table, b.mul(self.a.positions, 2 * (c - 1) * nbytes))
         real = b.byte_address(line, b.mul(p, nbytes))
-        imaginary = b.byte_address(real, b.mul(self.a.count, nbytes))
+        imaginary = b.byte_address(real, b.mul(self.a.positions, nbytes))
         return times(b, value, (self.kind.load(b, real), self.kind.load(b, imaginary)))
 
 

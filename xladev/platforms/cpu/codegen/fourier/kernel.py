@@ -214,7 +214,7 @@ class _Transform:
 
     def _real_rows(self, call: RealCall, rows: int, spectrum: Value) -> None:
         """Between spectra in memory and planes that all threads have."""
-        k, h = self.k, self.t.row_length
+        h = self.t.row_length
         width = self.t.length // 2 + 1
         address = self.address(self._row_factors())
 

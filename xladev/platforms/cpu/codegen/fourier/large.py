@@ -68,9 +68,7 @@ def column_block(
     """
     at = lines.index.mul(number, BLOCK)
     steps = (halves.n2, halves.n2)
-    lines.columns(
-        halves.n1, width, BLOCK, lines.at(source, at), lines.at(kept, at), steps, factors
-    )
+    lines.columns(halves.n1, width, BLOCK, lines.at(source, at), lines.at(kept, at), steps, factors)
 
 
 def row_block(

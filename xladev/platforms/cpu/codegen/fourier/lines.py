@@ -188,13 +188,13 @@ class Lines:
         call(self.b, self.widest.narrowed(max(pairs, 1)), arguments)
 
     def _only_pass(
-        self, n: int, width: int, source: Place, result: Place, steps: tuple[int, int], rows: IndexValue,
-        factors: Value,
+        self, n: int, width: int, source: Place, result: Place, steps: tuple[int, int],
+        rows: IndexValue, factors: Value,
     ) -> None:  # fmt: skip
         """Rows that a codelet transforms, one after the other; or numbers that are kept."""
         self._call(
             width, PassForm(n, source.form, result.form, False), source, result, factors,
-            width=self._number(width), count=self._number(1), rows=self._number(rows),
+            width=self._number(width), positions=self._number(1), rows=self._number(rows),
             source_leg=self._bytes(source, 1), result_leg=self._bytes(result, 1),
             source_row=self._bytes(source, steps[0]), result_row=self._bytes(result, steps[1]),
         )  # fmt: skip
@@ -220,7 +220,7 @@ class Lines:
         form = PassForm(radix, source.form, result.form, count > 1)
         self._call(
             done, form, source, result, factors,
-            table=self._steps(radix, count), width=self._number(done), count=self._number(count),
+            table=self._steps(radix, count), width=self._number(done), positions=self._number(count),
             source_step=self._bytes(source, done), result_step=self._bytes(result, done * radix),
             table_step=self._number(2 * (radix - 1) * self.nbytes),
             source_leg=self._bytes(source, done * count), result_leg=self._bytes(result, done),
@@ -294,7 +294,7 @@ class Lines:
         """Rows of columns, each times a number of a table of pairs."""
         self._call(
             least, PassForm(1, source.form, result.form, True), source, result, factors,
-            table=table, width=self._number(width), count=self._number(count),
+            table=table, width=self._number(width), positions=self._number(count),
             source_step=self._bytes(source, steps[0]), result_step=self._bytes(result, steps[1]),
             table_step=self._number(2 * self.nbytes),
         )  # fmt: skip
@@ -306,7 +306,7 @@ class Lines:
         zeros = self.zeros(2 * MOST_WIDTH)
         self._call(
             least, PassForm(1, Form.PLANES, Form.PLANES, False), Place(Form.PLANES, zeros, zeros),
-            result, factors, width=self._number(width), count=self._number(count),
+            result, factors, width=self._number(width), positions=self._number(count),
             result_step=self._bytes(result, width),
         )  # fmt: skip
 
@@ -329,7 +329,7 @@ class Lines:
             width[1] * beside, form, source, result, factors,
             table=self._steps(radix, count),
             width=self._number(index.mul(width[0], beside)),
-            count=self._number(done if is_inner else count),
+            positions=self._number(done if is_inner else count),
             source_step=self._bytes(source, index.mul(steps[0], step)),
             result_step=self._bytes(result, index.mul(steps[1], 1 if is_inner else done * radix)),
             table_step=self._number(2 * (radix - 1) * self.nbytes),

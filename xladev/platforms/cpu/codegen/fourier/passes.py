@@ -1,8 +1,8 @@
 """One pass of a transform over numbers that are neighbours in memory: columns, or what earlier
 passes left of a row.
 
-With what is left of the length, n = radix count, it computes for each p below ``count``
-``y[c] = w(p c / n) sum over j of x[p + count j] w(j c / radix)``, of many columns at once
+With what is left of the length, n = radix m, it computes for each p of m positions
+``y[c] = w(p c / n) sum over j of x[p + m j] w(j c / radix)``, of many columns at once
 (Stockham: results are in order without reversing digits).
 """
 
@@ -23,12 +23,12 @@ class PassArguments(NamedTuple):
     Attributes:
         source, source_imaginary: first element of the operand; the second is for planes alone.
         result, result_imaginary: the same of the result, which does not overlap the operand, or
-            begins there if the width is a whole number of vectors and ``count`` results follow
+            begins there if the width is a whole number of vectors and ``positions`` results follow
             the same steps.
         table: roots of unity: for each p, those of c = 1, 2...
         factors: four elements; see `Factors`.
         width: numbers beside each other; a vector at least.
-        count: how many p there are.
+        positions: how many p there are.
         source_step, result_step, table_step: from one p to the next.
         source_leg, result_leg: from one j, or c, to the next.
         rows: how many times all of that is done.
@@ -42,7 +42,7 @@ class PassArguments(NamedTuple):
     table: Value
     factors: Value
     width: Value
-    count: Value
+    positions: Value
     source_step: Value
     result_step: Value
     table_step: Value
@@ -101,7 +101,7 @@ class _Pass:
         with b.loop(0, a.rows) as row:
             source = [b.byte_address(x, b.mul(row, a.source_row)) for x in a[:2]]
             result = [b.byte_address(x, b.mul(row, a.result_row)) for x in a[2:4]]
-            with b.loop(0, a.count) as p:
+            with b.loop(0, a.positions) as p:
                 roots = self._roots(p)
                 here = [b.byte_address(x, b.mul(p, a.source_step)) for x in source]
                 there = [b.byte_address(x, b.mul(p, a.result_step)) for x in result]
@@ -140,7 +140,9 @@ class _Pass:
                 self._fetch(real, a.result_row, is_written=True)
             store_complex(b, form.result, kept, real, imaginary, self.factors)
 
-    def _fetch(self, address: Value, step: Value, *, is_near: bool = True, is_written: bool = False) -> None:
+    def _fetch(
+        self, address: Value, step: Value, *, is_near: bool = True, is_written: bool = False
+    ) -> None:
         """Asks for what follows an address of pairs: legs are too many for hardware to see it."""
         following = self.b.byte_address(address, step)
         for n in range(0, self.kind.lanes * self.kind.nbytes * 2, 64):

@@ -42,7 +42,12 @@ class Factors:
 
 
 def load_complex(
-    b: FunctionBuilder, kind: FourierKind, form: Form, real: Value, imaginary: Value, factors: Factors
+    b: FunctionBuilder,
+    kind: FourierKind,
+    form: Form,
+    real: Value,
+    imaginary: Value,
+    factors: Factors,
 ) -> Complex:
     """As many numbers as a vector has lanes."""
     if form is Form.PLANES:

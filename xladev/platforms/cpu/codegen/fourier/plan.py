@@ -94,7 +94,9 @@ def _best(n: int, done: int) -> tuple[float, tuple[int, ...]]:
 
 def _cost(n: int, radix: int, done: int) -> float:
     """Of a pass over n points, and ``done`` times as many."""
-    each = _ARITHMETIC[radix] / radix + _MOVED + (_LAID * radix.bit_length() / 4 if done == 1 else 0)
+    each = (
+        _ARITHMETIC[radix] / radix + _MOVED + (_LAID * radix.bit_length() / 4 if done == 1 else 0)
+    )
     if done == 1 and radix & (radix - 1):
         each += radix / 2
     extent = n // radix if done == 1 else done

@@ -111,9 +111,8 @@ class _Rows:
         return reverse(self.b, x[0]), reverse(self.b, x[1])
 
     def _read(self, planes: list[Value], at: Value) -> Complex:
-        return load_complex(
-            self.b, self.kind, Form.PLANES, *self._plane(planes, at), factors=self.factors
-        )
+        real, imaginary = self._plane(planes, at)
+        return load_complex(self.b, self.kind, Form.PLANES, real, imaginary, self.factors)
 
     def _write(self, value: Complex, planes: list[Value], at: Value) -> None:
         for part, place in zip(value, self._plane(planes, at), strict=True):

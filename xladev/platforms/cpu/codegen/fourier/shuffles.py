@@ -21,13 +21,19 @@ def interleaved(b: FunctionBuilder, vectors: Sequence[Value]) -> Vectors:
     while len(sequences) > 1:
         half = len(sequences) // 2
         sequences = [
-            [z for x, y in zip(sequences[i], sequences[i + half], strict=True) for z in _zip(b, x, y)]
+            [
+                z
+                for x, y in zip(sequences[i], sequences[i + half], strict=True)
+                for z in _zip(b, x, y)
+            ]
             for i in range(half)
         ]
     return sequences[0]
 
 
-def deinterleaved(b: FunctionBuilder, vectors: Sequence[Value], count: int | None = None) -> Vectors:
+def deinterleaved(
+    b: FunctionBuilder, vectors: Sequence[Value], count: int | None = None
+) -> Vectors:
     """The opposite: lanes ``i``, ``i + count`` and so on of all vectors laid end to end."""
     count, lanes = count or len(vectors), vectors[0].lanes
     if lanes == 1 or count == 1:
@@ -73,10 +79,13 @@ def _gathered(b: FunctionBuilder, vectors: Sequence[Value], wanted: list[tuple[i
     is_first = True
     for source in sources[1:]:
         mask = [
-            lanes + lane if number == source else (lane if is_first else i) if number in placed else 0
+            lanes + lane
+            if number == source
+            else (lane if is_first else i)
+            if number in placed
+            else 0
             for i, (number, lane) in enumerate(wanted)
         ]
         made, is_first = b.shuffle(made, vectors[source], tuple(mask)), False
         placed.add(source)
     return made
-

@@ -22,7 +22,7 @@ class TurnArguments(NamedTuple):
         result, result_imaginary: planes; a row of them has ``width`` numbers.
         outer: roots for all rows: real parts, then imaginary ones.
         inner: roots of each row: the same.
-        count: numbers in a row; a vector at least.
+        positions: numbers in a row; a vector at least.
         width: how many rows; a vector at least.
         source_row: from one row to the next.
     """
@@ -33,7 +33,7 @@ class TurnArguments(NamedTuple):
     result_imaginary: Value
     outer: Value
     inner: Value
-    count: Value
+    positions: Value
     width: Value
     source_row: Value
 
@@ -50,9 +50,9 @@ def call_turn(b: FunctionBuilder, kind: FourierKind, arguments: TurnArguments) -
 def _emit(b: FunctionBuilder, kind: FourierKind, a: TurnArguments) -> None:
     """Blocks of as many rows and columns as a vector has lanes; the last ones may overlap."""
     lanes, nbytes = kind.lanes, kind.nbytes
-    plane = b.mul(a.count, nbytes)
-    with b.loop(0, a.count, lanes) as begin:
-        j = b.intrinsic("smin", begin, b.sub(a.count, lanes))
+    plane = b.mul(a.positions, nbytes)
+    with b.loop(0, a.positions, lanes) as begin:
+        j = b.intrinsic("smin", begin, b.sub(a.positions, lanes))
         offset = b.mul(j, nbytes)
         outer = _root(b, kind, b.byte_address(a.outer, offset), plane)
         with b.loop(0, a.width, lanes) as first:

@@ -34,9 +34,7 @@ def run(
     return got
 
 
-def module_of(
-    kind: str, shape: tuple[int, ...], lengths: tuple[int, ...], dtype: str
-) -> HloModule:
+def module_of(kind: str, shape: tuple[int, ...], lengths: tuple[int, ...], dtype: str) -> HloModule:
     """An fft of an operand of such a shape."""
     real, _, _, _ = TYPES[dtype]
     dims = list(shape)
@@ -170,7 +168,8 @@ def test_empty_arrays() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("dims", "rank"), [((40, 60), 2), ((300, 8), 1), ((9, 97), 1), ((4 * LARGE,), 1), ((5, 6, 7), 3)]
+    ("dims", "rank"),
+    [((40, 60), 2), ((300, 8), 1), ((9, 97), 1), ((4 * LARGE,), 1), ((5, 6, 7), 3)],
 )
 def test_any_number_of_threads_gives_the_same_bits(
     dims: tuple[int, ...], rank: int, kind: str, seed: int, monkeypatch: pytest.MonkeyPatch
