@@ -220,7 +220,8 @@ class Lines:
         form = PassForm(radix, source.form, result.form, count > 1)
         self._call(
             done, form, source, result, factors,
-            table=self._steps(radix, count), width=self._number(done), positions=self._number(count),
+            table=self._steps(radix, count), width=self._number(done),
+            positions=self._number(count),
             source_step=self._bytes(source, done), result_step=self._bytes(result, done * radix),
             table_step=self._number(2 * (radix - 1) * self.nbytes),
             source_leg=self._bytes(source, done * count), result_leg=self._bytes(result, done),
