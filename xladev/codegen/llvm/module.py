@@ -226,6 +226,10 @@ class ModuleBuilder:
         """Whether a function was declared."""
         return symbol in self._declarations
 
+    def declared(self, prefix: str) -> tuple[str, ...]:
+        """Declared functions whose names begin so, in order."""
+        return tuple(symbol for symbol in self._declarations if symbol.startswith(prefix))
+
     def mark(self) -> int:
         """How many functions there are, for `reset`."""
         return len(self._functions)

@@ -85,6 +85,8 @@ class OperandKind(IntEnum):
     """Address in the bytecode's own bytes."""
     KERNEL = 4
     """Address of a kernel that is machine code, by its number in `KERNELS`."""
+    LIBRARY = 5
+    """Address of a function of a library of the host, by its number in the payload."""
 
 
 KERNELS = "xladev_kernels"

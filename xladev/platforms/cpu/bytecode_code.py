@@ -16,6 +16,7 @@ from xladev.platforms.cpu.bytecode import (
     OperandKind,
     packed_instructions,
 )
+from xladev.platforms.cpu.lapack.routines import LIBRARY_PREFIX
 
 _LINE = 8
 """Registers in 64 bytes: what is on the stack is aligned so."""
@@ -57,10 +58,12 @@ class BytecodeCode:
     table: bytearray = field(default_factory=bytearray)
     known: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     _microkernels: dict[str, int] = field(init=False)
+    _library: dict[str, int] = field(init=False)
     _tables: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
         self._microkernels = {name: n for n, name in enumerate(self.module.microkernels())}
+        self._library = {name: n for n, name in enumerate(self.module.declared(LIBRARY_PREFIX))}
 
     def bytecode(self) -> Bytecode:
         """What was written."""
@@ -108,8 +111,10 @@ class BytecodeCode:
         self.do(BINARY["add"], value.base, self.number(value.offset), made)
         return made
 
-    def microkernel(self, symbol: str) -> int:
-        """The register of a microkernel's address."""
+    def function(self, symbol: str) -> int:
+        """The register of the address of a microkernel, or of a library's function."""
+        if symbol in self._library:
+            return self.held(OperandKind.LIBRARY, self._library[symbol])
         if symbol not in self._microkernels:
             raise NoBytecodeError
         return self.held(OperandKind.MICROKERNEL, self._microkernels[symbol])

@@ -218,8 +218,8 @@ class _Kernel:
     def _call(self, symbol: str, arguments: Sequence[Value]) -> None:
         if any(a.type not in _WORDS for a in arguments):
             raise NoBytecodeError
-        microkernel = self._bytecode.microkernel(symbol)
-        self._bytecode.call(microkernel, [self._register(a) for a in arguments])
+        function = self._bytecode.function(symbol)
+        self._bytecode.call(function, [self._register(a) for a in arguments])
 
     def _intrinsic(self, name: str, operands: Sequence[Value], result: str) -> None:
         if len(operands) != 2 or operands[0].type != I64:

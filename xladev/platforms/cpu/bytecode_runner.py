@@ -264,6 +264,7 @@ class LoadedScript:
         microkernels: addresses of what it calls.
         constants: bytes of the arrays that it reads.
         kernels: addresses of those that are machine code.
+        library: addresses of functions of the host's library.
     """
 
     def __init__(
@@ -272,6 +273,7 @@ class LoadedScript:
         microkernels: Sequence[int],
         constants: Sequence[bytes | memoryview],
         kernels: Sequence[int] = (),
+        library: Sequence[int] = (),
     ) -> None:
         self._code = np.frombuffer(bytecode.instructions, np.int32)
         self._table = aligned(bytecode.table)
@@ -280,6 +282,7 @@ class LoadedScript:
             OperandKind.MICROKERNEL: microkernels,
             OperandKind.CONSTANT: tuple(map(address_of, self._constants)),
             OperandKind.KERNEL: kernels,
+            OperandKind.LIBRARY: library,
         }
         values = _known_values(bytecode, addresses, address_of(self._table))
         values += [0] * (-len(values) % _LINE)

@@ -21,6 +21,8 @@ from xladev.compiler.fusion.multi_output_fusion import loop_space
 from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.kernel_compiler import KernelCompiler
 from xladev.compiler.options import CompileOptions, PlatformOption
+from xladev.compiler.partition.assignment import CompileTarget
+from xladev.compiler.partition.expansion import ExpandRejected
 from xladev.compiler.plan.kernel_plan import KernelPlan
 from xladev.compiler.plan.operations import pack_operations
 from xladev.compiler.signature import Signature
@@ -53,6 +55,9 @@ from xladev.platforms.cpu.engine import (
 )
 from xladev.platforms.cpu.fourier_fusion import FourierFusion
 from xladev.platforms.cpu.interruption import POLL
+from xladev.platforms.cpu.lapack.found import lapack_identity
+from xladev.platforms.cpu.lapack.option import LAPACK_AUTO, LAPACK_DOC, wants_lapack
+from xladev.platforms.cpu.lapack.routines import LIBRARY_PREFIX
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import add_entry, kernels_module, program_module
 from xladev.platforms.cpu.optimization_levels import has_loops, kernels_worth_passes, light_kernels
@@ -114,10 +119,12 @@ class CpuCompiler(KernelCompiler):
 
     Args:
         choose: says how kernels are computed; without it, the options say who does.
+        has_lapack: whether it may call LAPACK, where this process has it.
     """
 
-    def __init__(self, choose: Choose | None = None) -> None:
+    def __init__(self, choose: Choose | None = None, *, has_lapack: bool = True) -> None:
         self._choose = choose
+        self._has_lapack = has_lapack
 
     @property
     def platform(self) -> str:
@@ -146,11 +153,16 @@ class CpuCompiler(KernelCompiler):
 
     def platform_options(self) -> tuple[PlatformOption, ...]:
         """How kernels are chosen: `xladev/platforms/cpu/tuning.py`."""
-        return (PlatformOption("autotune", OFF, AUTOTUNE_DOC),)
+        return (
+            PlatformOption("autotune", OFF, AUTOTUNE_DOC),
+            PlatformOption("lapack", LAPACK_AUTO, LAPACK_DOC),
+        )
 
     def cache_state(self, options: CompileOptions) -> str:
-        """The table of what was measured, if the options ask for it."""
-        return "" if _mode(options) is Mode.OFF else table_digest(options)
+        """LAPACK, and the table of what was measured, each if the options ask for it."""
+        lapack = lapack_identity() if wants_lapack(options) else ""
+        table = "" if _mode(options) is Mode.OFF else table_digest(options)
+        return "; ".join(filter(None, (lapack, table)))
 
     def compile(self, module: HloModule, options: CompileOptions) -> Executable:
         """As ever, with one state of the table of what was measured.
@@ -160,13 +172,15 @@ class CpuCompiler(KernelCompiler):
             OptionError: an unknown mode.
         """
         mode = _mode(options)
+        wants_lapack(options)
         if self._choose is not None or mode is Mode.OFF:
             return super().compile(module, options)
         return CpuCompiler(Chooser(mode, options, compile_trial).choose).compile(module, options)
 
     def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
         """Whatever the tables of emitters have code for."""
-        return cpu_supports(instruction)
+        is_here = description.target == target_name()
+        return cpu_supports(instruction, self._has_lapack and is_here)
 
     def pipeline(self, options: CompileOptions) -> HloPassPipeline | None:
         """Matrix products in the one form that is fast here, accumulations in linear time.
@@ -174,7 +188,10 @@ class CpuCompiler(KernelCompiler):
         Measured: a product of two transposed 512x512 matrices takes 40 times as long as it is; a
         cumulative sum over 2,048 elements, 1,800 times.
         """
-        return _PIPELINE if options.optimization_level else None
+        passes = _PIPELINE.passes if options.optimization_level else ()
+        if not wants_lapack(options) and _target(options.target).is_host:
+            passes = (_without_lapack(), *passes)
+        return HloPassPipeline("cpu", passes) if passes else None
 
     def fusion_pipeline(self, options: CompileOptions) -> HloPassPipeline:
         """Attention first: its parts are kernels of other kinds too.
@@ -270,7 +287,10 @@ class CpuCompiler(KernelCompiler):
         constants = tuple(literal.view() for literal in plan.constants)
         is_parallel, has_loops = map(module.declares, (PARALLEL, POLL))
         operations = pack_operations(plan)
-        payload = CpuPayload(constants, files, is_parallel, microkernels, operations, has_loops)
+        library = module.declared(LIBRARY_PREFIX)
+        payload = CpuPayload(
+            constants, files, is_parallel, microkernels, operations, has_loops, library
+        )
         return Executable(signature, payload.to_bytes())
 
 
@@ -304,6 +324,12 @@ def _object_files(
     optimized = kernels_worth_passes(module, plan)
     least = light if has_loops(plan) else [*light, ENTRY]
     return compile_module(plan.name, module, optimized, level, least)
+
+
+def _without_lapack() -> ExpandRejected:
+    """Expands what LAPACK would compute."""
+    compiler = CpuCompiler(has_lapack=False)
+    return ExpandRejected(CompileTarget(compiler.platform, compiler, compiler.describe()))
 
 
 def _mode(options: CompileOptions) -> Mode:

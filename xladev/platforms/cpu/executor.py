@@ -97,7 +97,7 @@ class CpuLoadedExecutable(LoadedExecutable):
             error.at(f"executable {executable.signature.name!r}")
             raise
         self.name = executable.signature.name
-        self._code = load_code(payload)
+        self._code = load_code(payload, self.name)
         self._entry = _ENTRY_TYPE(self._code.entry)
         self._note_program(f"cpu:{executor.ordinal}", payload.operations)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from typing import Protocol
 
 from xladev.platforms.cpu.aligned import address_of, aligned
@@ -10,6 +11,7 @@ from xladev.platforms.cpu.bytecode import KERNELS, Bytecode, is_bytecode
 from xladev.platforms.cpu.bytecode_runner import LoadedScript
 from xladev.platforms.cpu.engine import ENTRY, LoadedObject
 from xladev.platforms.cpu.interruption import poll_symbols
+from xladev.platforms.cpu.lapack.threads import library_symbols
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import CONSTANTS
 from xladev.platforms.cpu.payload import CpuPayload
@@ -32,22 +34,24 @@ class LoadedCode(Protocol):
         ...
 
 
-def load_code(payload: CpuPayload) -> LoadedCode:
-    """Links or loads the code.
+def load_code(payload: CpuPayload, name: str) -> LoadedCode:
+    """Links or loads the code of a program.
 
     Raises:
         FormatError: a damaged bytecode.
+        CompileError: it calls functions of a library that this process lacks.
     """
+    library = library_symbols(payload.library, f"executable {name!r}") if payload.library else {}
     if is_bytecode(payload.codes[0]):
-        return _Interpreted(payload)
-    return _Linked(payload)
+        return _Interpreted(payload, library)
+    return _Linked(payload, library)
 
 
 class _Linked:
     """Object files, and the constants that they find by a table."""
 
-    def __init__(self, payload: CpuPayload) -> None:
-        imports = _imports(payload)
+    def __init__(self, payload: CpuPayload, library: Mapping[str, int]) -> None:
+        imports = {**_imports(payload), **library}
         imports[TRACE] = RECORDER.word_address
         code, *more = payload.codes
         self._object = LoadedObject("program", code, (ENTRY, CONSTANTS), imports, more)
@@ -61,22 +65,27 @@ class _Linked:
 class _Interpreted:
     """Bytecode, and the kernels that it calls."""
 
-    def __init__(self, payload: CpuPayload) -> None:
+    def __init__(self, payload: CpuPayload, library: Mapping[str, int]) -> None:
         bytecode = Bytecode.from_bytes(payload.codes[0])
         microkernels = LIBRARY.addresses(payload.microkernels)
         kernels: tuple[int, ...] = ()
         if len(payload.codes) > 1:
             _, code, *more = payload.codes
-            self._object = LoadedObject("program", code, (KERNELS,), _imports(payload), more)
+            imports = {**_imports(payload), **library}
+            self._object = LoadedObject("program", code, (KERNELS,), imports, more)
             kernels = _words_at(self._object.address(KERNELS), bytecode.kernels)
         self._bytecode = LoadedScript(
-            bytecode, tuple(microkernels.values()), payload.constants, kernels
+            bytecode,
+            tuple(microkernels.values()),
+            payload.constants,
+            kernels,
+            tuple(library.values()),
         )
         self.entry, self.address = self._bytecode.entry, self._bytecode.address
 
 
 def _imports(payload: CpuPayload) -> dict[str, int]:
-    imports = LIBRARY.addresses(payload.microkernels)
+    imports: dict[str, int] = LIBRARY.addresses(payload.microkernels)
     if payload.is_parallel:
         imports |= pool_symbols()
     if payload.has_loops:

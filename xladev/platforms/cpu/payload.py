@@ -11,7 +11,7 @@ from xladev.errors import FormatError
 
 _LENGTH = struct.Struct("<Q")
 ALIGNMENT = 64
-_PARALLEL, _LOOPS = 1, 2
+_PARALLEL, _LOOPS, _LIBRARY = 1, 2, 4
 """What code imports besides microkernels."""
 
 
@@ -47,6 +47,7 @@ class CpuPayload:
         codes: object files, at least one; the first may be a `Bytecode`.
         is_parallel: whether they import the pool of threads.
         has_loops: whether they import what loops look for interruptions with.
+        library: names of functions that they import of a library of the host, such as LAPACK.
         microkernels: what else they import.
         operations: what their kernels stand for, packed.
     """
@@ -57,16 +58,20 @@ class CpuPayload:
     microkernels: tuple[MicrokernelCode, ...] = ()
     operations: bytes = b""
     has_loops: bool = False
+    library: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
         """Length of the numbers; numbers (JSON); microkernels; code; operations; constants.
 
-        The numbers: 1 if parallel, plus 2 if there are loops; how many microkernels and files, and
+        The numbers: 1 if parallel, plus 2 if there are loops, plus 4 if functions of a library are
+        called, whose names then come before the operations; how many microkernels and files, and
         the sizes of all.
         """
         microkernels = (p.to_bytes() for p in self.microkernels)
-        blocks = [*microkernels, *self.codes, self.operations, *self.constants]
+        library = ["\n".join(self.library).encode()] if self.library else []
+        blocks = [*microkernels, *self.codes, *library, self.operations, *self.constants]
         imports = _PARALLEL * self.is_parallel | _LOOPS * self.has_loops
+        imports |= _LIBRARY * bool(self.library)
         counts = [imports, len(self.microkernels), len(self.codes)]
         sizes = json.dumps([*counts, *map(len, blocks)]).encode()
         return b"".join([_LENGTH.pack(len(sizes)), sizes, *blocks])
@@ -85,7 +90,9 @@ class CpuPayload:
                 at += nbytes
             microkernels = tuple(MicrokernelCode.from_bytes(bytes(b)) for b in blocks[:count])
             codes = tuple(map(bytes, blocks[count : count + files]))
-            operations, *constants = blocks[count + files :]
+            named, rest = (1 if imports & _LIBRARY else 0), count + files
+            library = tuple(bytes(b"".join(blocks[rest : rest + named])).decode().split())
+            operations, *constants = blocks[rest + named :]
         except (struct.error, *DAMAGE) as e:
             raise FormatError("damaged CPU executable", why=shown(e)) from e
         if at > len(data):
@@ -94,4 +101,6 @@ class CpuPayload:
             raise FormatError("damaged CPU executable", why="it has no code")
         work = bytes(operations)
         is_parallel, has_loops = bool(imports & _PARALLEL), bool(imports & _LOOPS)
-        return CpuPayload(tuple(constants), codes, is_parallel, microkernels, work, has_loops)
+        return CpuPayload(
+            tuple(constants), codes, is_parallel, microkernels, work, has_loops, library
+        )

@@ -21,6 +21,7 @@ from xladev.compiler.signature import Signature
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.bytecode_runner import RUNNER_LEVEL, runner_text
 from xladev.platforms.cpu.codegen.fourier.catalogue import call_all_transforms
+from xladev.platforms.cpu.codegen.lapack.movement import call_all_movements
 from xladev.platforms.cpu.codegen.products.catalogue import call_all_products
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.engine import (
@@ -31,6 +32,7 @@ from xladev.platforms.cpu.engine import (
     target_machine,
 )
 from xladev.platforms.cpu.interruption import INTERRUPTION_LEVEL, interruption_text
+from xladev.platforms.cpu.lapack.threads import LAPACK_THREADS_LEVEL, lapack_threads_text
 from xladev.platforms.cpu.linker import program_module
 from xladev.platforms.cpu.native_fast_call import FAST_CALL_LEVEL, fast_call_text
 from xladev.platforms.cpu.pool import POOL_LEVEL, pool_text
@@ -117,6 +119,7 @@ def _modules(target: CpuTarget) -> list[ModuleBuilder]:
     call_all_products(products)
     transforms = ModuleBuilder("transforms", target.traits)
     call_all_transforms(transforms)
+    call_all_movements(products)
     collector = _Collector(target)
     device = CompileTarget("cpu", collector, collector.describe())
     for text in programs():
@@ -145,6 +148,7 @@ def _compiled_texts(target: CpuTarget) -> dict[str, bytes]:
         ("fast_call", fast_call_text(), FAST_CALL_LEVEL),
         ("bytecode", runner_text(), RUNNER_LEVEL),
         ("interruption", interruption_text(), INTERRUPTION_LEVEL),
+        ("lapack_threads", lapack_threads_text(), LAPACK_THREADS_LEVEL),
     )
     return {
         text_symbol(name, text, level): compile_text(name, text, level, target)

@@ -12,6 +12,7 @@ from xladev.compiler.emitter_support import (
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.platforms.cpu.codegen.fourier.kernel import has_transform
+from xladev.platforms.cpu.codegen.lapack.choice import LAPACK_OPCODES, lapack_support
 from xladev.platforms.cpu.codegen.sorting.top_k import has_top_k
 from xladev.platforms.cpu.codegen.table import KERNEL_EMITTERS
 
@@ -23,15 +24,21 @@ _CONTROL = frozenset({"while", "conditional", "call"})
 _WITHIN_SCALARS = _CONTROL | _STRUCTURE
 
 
-def cpu_supports(instruction: HloInstruction) -> Support:
-    """Whether native code can be made of an instruction and all that it calls."""
-    return _Answers().to(instruction)
+def cpu_supports(instruction: HloInstruction, has_lapack: bool = False) -> Support:
+    """Whether native code can be made of an instruction and all that it calls.
+
+    Args:
+        instruction: what is asked about.
+        has_lapack: whether LAPACK may be called, if this process has it.
+    """
+    return _Answers(has_lapack).to(instruction)
 
 
 class _Answers:
     """Looks once at each computation that an instruction calls, however often it is called."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_lapack: bool) -> None:
+        self._has_lapack = has_lapack
         self._programs: dict[HloComputation, Support] = {}
         self._scalars: dict[HloComputation, Support] = {}
 
@@ -45,6 +52,8 @@ class _Answers:
             return first_refusal(map(self._program, instruction.called))
         if opcode in _STRUCTURE:
             return YES
+        if opcode in LAPACK_OPCODES:
+            return lapack_support(instruction) if self._has_lapack else no("LAPACK is not called")
         if opcode == "bitcast":
             return bitcast_support(instruction)
         if opcode == "topk" and not has_top_k(instruction):

@@ -20,6 +20,7 @@ from xladev.platforms.cpu.codegen.fourier.kernel import (
     emit_transform,
     fourier_workspace_nbytes,
 )
+from xladev.platforms.cpu.codegen.lapack.kernels import emit_lapack, lapack_workspace_nbytes
 from xladev.platforms.cpu.codegen.loops import (
     emit_loops,
     emit_reduce,
@@ -44,7 +45,9 @@ from xladev.platforms.cpu.codegen.updates import (
 
 KERNEL_EMITTERS: Mapping[str, KernelEmitter] = MappingProxyType(
     {
+        "cholesky": emit_lapack,
         "convolution": emit_convolution,
+        "custom-call": emit_lapack,
         "dot": emit_dot,
         "dynamic-update-slice": emit_dynamic_update_slice,
         "fft": emit_fourier,
@@ -54,6 +57,7 @@ KERNEL_EMITTERS: Mapping[str, KernelEmitter] = MappingProxyType(
         "select-and-scatter": emit_select_and_scatter,
         "sort": emit_sort,
         "topk": emit_top_k,
+        "triangular-solve": emit_lapack,
         "tuple": emit_results,
     }
 )
@@ -61,10 +65,13 @@ KERNEL_EMITTERS: Mapping[str, KernelEmitter] = MappingProxyType(
 
 WORKSPACES: Mapping[str, Callable[[KernelSpec, Tactic], int]] = MappingProxyType(
     {
+        "cholesky": lapack_workspace_nbytes,
         "convolution": convolution_workspace_nbytes,
+        "custom-call": lapack_workspace_nbytes,
         "dot": dot_workspace_nbytes,
         "sort": sort_workspace_nbytes,
         "topk": top_k_workspace_nbytes,
+        "triangular-solve": lapack_workspace_nbytes,
     }
 )
 

@@ -89,7 +89,7 @@ class _Transposed:
                 self._line({**at, **first, inner: self.e.at.add(first[inner], n)})
                 for n in range(SIDE)
             ]
-        for n, line in enumerate(_transposed(self.k.b, lines)):
+        for n, line in enumerate(transposed_lines(self.k.b, lines)):
             index = {**at, **first, crossed: self.k.e.at.add(first[crossed], n)}
             place = position(self.k.e.at, self.result.shape, self._index(index))
             store_at(self.k, self.result, place, line)
@@ -102,14 +102,17 @@ class _Transposed:
         return real_of(self.e.element(self.root, self._index(at)), "a tile")
 
 
-def _transposed(b: FunctionBuilder, lines: Sequence[Value]) -> list[Value]:
-    """Lane m of line n as lane n of line m: blocks of 8, 4, 2, 1 change places."""
-    found = list(lines)
-    side = SIDE // 2
+def transposed_lines(b: FunctionBuilder, lines: Sequence[Value]) -> list[Value]:
+    """Lane m of line n as lane n of line m, of as many lines as a line has lanes, a power of two.
+
+    Blocks of half the lines change places, then of a quarter, and so on.
+    """
+    found, count = list(lines), len(lines)
+    side = count // 2
     while side:
-        low = tuple(n if not n & side else n - side + SIDE for n in range(SIDE))
-        high = tuple(n + side if not n & side else n + SIDE for n in range(SIDE))
-        for n in range(SIDE):
+        low = tuple(n if not n & side else n - side + count for n in range(count))
+        high = tuple(n + side if not n & side else n + count for n in range(count))
+        for n in range(count):
             if not n & side:
                 pair = found[n], found[n + side]
                 found[n], found[n + side] = b.shuffle(*pair, low), b.shuffle(*pair, high)

@@ -1,0 +1,1 @@
+"""LAPACK on the host: where it comes from, what its routines take, and its threads."""
