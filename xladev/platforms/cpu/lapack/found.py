@@ -86,7 +86,7 @@ def _found() -> Lapack | NoLapack:
         return NoLapack(f"SciPy's LAPACK cannot be loaded: {type(e).__name__}: {e}")
     if _value(library, "openblas_get_parallel", ctypes.c_int) == _OPENMP:
         return NoLapack(
-            "SciPy's OpenBLAS takes its threads from OpenMP, which has one setting each"
+            "SciPy's OpenBLAS has OpenMP's threads, whose number each caller sets apart"
         )
     lapack, blas = (module.__dict__.get("__pyx_capi__", {}) for module in modules)
     addresses = {

@@ -14,7 +14,6 @@ from xladev.platforms.cpu.codegen.lapack.one_matrix import NOT_FINITE, OneMatrix
 from xladev.platforms.cpu.codegen.lapack.options import Options
 from xladev.platforms.cpu.lapack.workspace import ARRAY, QUERY, SIZE
 
-
 _Arrays = Sequence[tuple[Value, int]]
 """Addresses, and how many elements or real numbers are there."""
 
