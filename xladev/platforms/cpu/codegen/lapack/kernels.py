@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -11,19 +12,22 @@ from types import MappingProxyType
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.index import IndexValue
 from xladev.codegen.kernel_spec import KernelSpec
-from xladev.codegen.llvm import PTR, VOID, ModuleBuilder, Parameter, Value
+from xladev.codegen.llvm import PTR, VOID, FunctionBuilder, ModuleBuilder, Parameter, Value
 from xladev.hlo import dtype as dt
 from xladev.hlo.custom_calls.registry import BUILT_IN, known
 from xladev.hlo.ir import HloInstruction
-from xladev.hlo.shape import Shape, flattened_shapes
+from xladev.hlo.shape import flattened_shapes
 from xladev.platforms.cpu.codegen.build import KernelBuild
-from xladev.platforms.cpu.codegen.lapack import factors, spectra, systems
+from xladev.platforms.cpu.codegen.lapack import factors, lanes_factors, spectra, systems
+from xladev.platforms.cpu.codegen.lapack.lanes import LANES, OneGroup
+from xladev.platforms.cpu.codegen.lapack.lanes_eigen import emit_eigh_lanes, emit_syevd_lanes
 from xladev.platforms.cpu.codegen.lapack.one_matrix import OneMatrix
 from xladev.platforms.cpu.codegen.lapack.options import Options, options_of
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.lapack.routines import BEGIN, END
 
 Emit = Callable[[OneMatrix, Options], None]
+EmitLanes = Callable[[OneGroup, Options], None]
 _MATRIX, _VECTOR = 2, 1
 _SYSTEM = (_VECTOR, _VECTOR, _VECTOR, _MATRIX)
 LETTERS: Mapping[dt.PrimitiveType, str] = MappingProxyType(
@@ -42,12 +46,16 @@ class LapackRoutine:
         emit: code of one matrix.
         ranks: of each operand, without batch dimensions.
         complex_name: of the routine for complex elements, if it has another one.
+        lanes: code of a group of small matrices, each in one lane; None if there is none.
+        most: rows, columns or sides up to which that is faster: see `lanes.py`.
     """
 
     name: str
     emit: Emit
     ranks: tuple[int, ...] = (_MATRIX,)
     complex_name: str = ""
+    lanes: EmitLanes | None = None
+    most: int = 0
 
     def symbol(self, letter: str) -> str:
         """The routine's name, such as ``zheevd``."""
@@ -56,38 +64,46 @@ class LapackRoutine:
 
 _REFLECTORS = (_MATRIX, _VECTOR)
 _ROUTINES: tuple[LapackRoutine, ...] = (
-    LapackRoutine("potrf", factors.emit_potrf),
-    LapackRoutine("getrf", factors.emit_getrf),
-    LapackRoutine("geqrf", factors.emit_geqrf),
+    LapackRoutine("potrf", factors.emit_potrf, lanes=lanes_factors.emit_potrf_lanes, most=64),
+    LapackRoutine("getrf", factors.emit_getrf, lanes=lanes_factors.emit_getrf_lanes, most=32),
+    LapackRoutine("geqrf", factors.emit_geqrf, lanes=lanes_factors.emit_geqrf_lanes, most=32),
     LapackRoutine("geqp3", factors.emit_geqp3, _REFLECTORS),
-    LapackRoutine("orgqr", factors.emit_orgqr, _REFLECTORS, "ungqr"),
+    LapackRoutine(
+        "orgqr", factors.emit_orgqr, _REFLECTORS, "ungqr", lanes_factors.emit_orgqr_lanes, 32
+    ),
     LapackRoutine("ormqr", factors.emit_ormqr, (*_REFLECTORS, _MATRIX), "unmqr"),
     LapackRoutine("gesdd", spectra.emit_gesdd),
     LapackRoutine("gesvd", spectra.emit_gesvd),
-    LapackRoutine("syevd", spectra.emit_syevd, complex_name="heevd"),
+    LapackRoutine(
+        "syevd", spectra.emit_syevd, complex_name="heevd", lanes=emit_syevd_lanes, most=16
+    ),
     LapackRoutine("geev", spectra.emit_geev),
     LapackRoutine("gees", spectra.emit_gees),
     LapackRoutine("gehrd", spectra.emit_gehrd),
     LapackRoutine("sytrd", spectra.emit_sytrd, complex_name="hetrd"),
     LapackRoutine("gtsv", systems.emit_gtsv, _SYSTEM),
-    LapackRoutine("trsm", systems.emit_trsm, (_MATRIX, _MATRIX)),
+    LapackRoutine(
+        "trsm", systems.emit_trsm, (_MATRIX, _MATRIX), lanes=lanes_factors.emit_trsm_lanes, most=32
+    ),
 )
 TARGETS: Mapping[str, LapackRoutine] = MappingProxyType(
     {
         **{f"lapack_{r.symbol(x)}_ffi": r for r in _ROUTINES for x in LETTERS.values()},
-        "Qr": LapackRoutine("geqrf", factors.emit_geqrf),
-        "ProductOfElementaryHouseholderReflectors": LapackRoutine(
-            "orgqr", factors.emit_orgqr, _REFLECTORS, "ungqr"
-        ),
+        "Qr": next(r for r in _ROUTINES if r.name == "geqrf"),
+        "ProductOfElementaryHouseholderReflectors": next(r for r in _ROUTINES if r.name == "orgqr"),
         "LuDecomposition": LapackRoutine("getrf", factors.emit_lu),
-        "Eigh": LapackRoutine("syevd", spectra.emit_eigh, complex_name="heevd"),
+        "Eigh": LapackRoutine(
+            "syevd", spectra.emit_eigh, complex_name="heevd", lanes=emit_eigh_lanes, most=16
+        ),
     }
 )
 """By custom-call target."""
 OPCODES: Mapping[str, LapackRoutine] = MappingProxyType(
     {
-        "cholesky": LapackRoutine("potrf", factors.emit_cholesky),
-        "triangular-solve": LapackRoutine("trsm", systems.emit_trsm, (_MATRIX, _MATRIX)),
+        "cholesky": LapackRoutine(
+            "potrf", factors.emit_cholesky, lanes=lanes_factors.emit_cholesky_lanes, most=64
+        ),
+        "triangular-solve": next(r for r in _ROUTINES if r.name == "trsm"),
     }
 )
 """By opcode."""
@@ -113,6 +129,13 @@ class LapackCall:
     def symbol(self) -> str:
         """The routine's name."""
         return self.routine.symbol(self.letter)
+
+    @property
+    def lanes(self) -> int:
+        """How many matrices are computed at once, in vectors; 1 where LAPACK is called."""
+        o, lanes = self.options, LANES.get(self.letter, 0)
+        is_small = max(o.rows, o.columns, *o.sides) <= self.routine.most
+        return lanes if lanes and is_small and self.batch >= lanes else 1
 
 
 def lapack_call_of(i: HloInstruction) -> LapackCall | None:
@@ -158,49 +181,69 @@ def lapack_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
 
 @lru_cache(maxsize=1024)
 def _workspace_nbytes(call: LapackCall) -> int:
-    """Counted by writing the code of a matrix, which nobody runs."""
+    """Counted by writing the code of a matrix, or a group, which nobody runs."""
     module = ModuleBuilder("workspace")
-    counts = len(call.routine.ranks), len(call.options.sizes)
-    names = [f"a{n}" for n in range(sum(counts))]
-    b = module.function("count", VOID, [Parameter(PTR, name) for name in (*names, "workspace")])
+    count = len(call.routine.ranks) + len(call.options.sizes)
+    names = [*(f"a{n}" for n in range(count)), "workspace"]
+    b = module.function("count", VOID, [Parameter(PTR, name) for name in names])
     *arrays, workspace = b.arguments
-    m = OneMatrix(b, call.letter, arrays[: counts[0]], arrays[counts[0] :], workspace)
+    return max(_emit(b, call, arrays, workspace), 64)
+
+
+def _emit(b: FunctionBuilder, call: LapackCall, arrays: Sequence[Value], workspace: Value) -> int:
+    """Code of a matrix or a group whose arrays are at these addresses; bytes of workspace."""
+    count = len(call.routine.ranks)
+    operands, results = arrays[:count], arrays[count:]
+    if call.lanes > 1 and call.routine.lanes is not None:
+        g = OneGroup(b, call.letter, operands, results, workspace)
+        call.routine.lanes(g, call.options)
+        return g.used
+    m = OneMatrix(b, call.letter, operands, results, workspace)
     call.routine.emit(m, call.options)
-    return max(m.used, 64)
+    return m.used
 
 
 def emit_lapack(k: KernelBuild) -> None:
-    """Calls LAPACK for each matrix, on one thread of its own."""
+    """Calls LAPACK for each matrix, on one thread of its own; or works on groups of matrices.
+
+    The last group overlaps the one before where matrices are left over.
+    """
     call = lapack_call_of(k.root)
     if call is None:
         raise AssertionError(k.root.opcode)
-    operands = [k.e.arrays[operand][0] for operand in k.root.operands]
-    nbytes = _workspace_nbytes(call)
+    groups = -(-call.batch // call.lanes)
+    with _on_one_thread(k.b) if call.lanes == 1 else nullcontext():
+        if groups == 1:
+            _emit_group(k, call, 0)
+        else:
+            private = _workspace_nbytes(call)
+            k.split(groups, lambda begin, end: _part(k, call, begin, end), private_nbytes=private)
+
+
+@contextmanager
+def _on_one_thread(b: FunctionBuilder) -> Iterator[None]:
     for symbol in (BEGIN, END):
-        k.b.module.declare(symbol, VOID, [])
+        b.module.declare(symbol, VOID, [])
+    b.call_void(BEGIN)
+    yield
+    b.call_void(END)
 
-    def matrix(number: IndexValue) -> None:
-        places = [_place(k, array, call.batch, number) for array in (*operands, *k.results)]
-        count = len(operands)
-        m = OneMatrix(k.b, call.letter, places[:count], places[count:], k.scratch)
-        call.routine.emit(m, call.options)
 
-    def part(begin: IndexValue, end: IndexValue) -> None:
-        with k.b.loop(k.e.at.value(begin), k.e.at.value(end)) as number, k.e.scope():
-            matrix(number)
+def _part(k: KernelBuild, call: LapackCall, begin: IndexValue, end: IndexValue) -> None:
+    with k.b.loop(k.e.at.value(begin), k.e.at.value(end)) as number, k.e.scope():
+        first: Value = k.b.mul(number, call.lanes) if call.lanes > 1 else number
+        if call.batch % call.lanes:
+            first = k.b.intrinsic("smin", first, call.batch - call.lanes)
+        _emit_group(k, call, first)
 
-    k.b.call_void(BEGIN)
-    if call.batch == 1:
-        matrix(0)
-    else:
-        k.split(call.batch, part, private_nbytes=nbytes)
-    k.b.call_void(END)
+
+def _emit_group(k: KernelBuild, call: LapackCall, first: IndexValue) -> None:
+    """The matrix, or the group of them, that begins with number ``first``."""
+    operands = [k.e.arrays[operand][0] for operand in k.root.operands]
+    places = [_place(k, array, call.batch, first) for array in (*operands, *k.results)]
+    _emit(k.b, call, places, k.scratch)
 
 
 def _place(k: KernelBuild, array: IrArray, batch: int, number: IndexValue) -> Value:
-    nbytes = _nbytes(array.shape) // batch
+    nbytes = array.shape.nbytes // batch
     return k.b.byte_address(array.base, k.e.at.value(k.e.at.mul(number, nbytes)))
-
-
-def _nbytes(shape: Shape) -> int:
-    return shape.size * shape.element_type.host_nbytes
