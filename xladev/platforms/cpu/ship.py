@@ -21,7 +21,7 @@ from xladev.compiler.signature import Signature
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.bytecode_runner import RUNNER_LEVEL, runner_text
 from xladev.platforms.cpu.codegen.fourier.catalogue import call_all_transforms
-from xladev.platforms.cpu.codegen.lapack.movement import call_all_movements
+from xladev.platforms.cpu.codegen.lapack.catalogue import call_all_linear_algebra
 from xladev.platforms.cpu.codegen.products.catalogue import call_all_products
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.engine import (
@@ -119,7 +119,7 @@ def _modules(target: CpuTarget) -> list[ModuleBuilder]:
     call_all_products(products)
     transforms = ModuleBuilder("transforms", target.traits)
     call_all_transforms(transforms)
-    call_all_movements(products)
+    call_all_linear_algebra(products)
     collector = _Collector(target)
     device = CompileTarget("cpu", collector, collector.describe())
     for text in programs():

@@ -12,7 +12,8 @@ from xladev.compiler.emitter_support import (
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.platforms.cpu.codegen.fourier.kernel import has_transform
-from xladev.platforms.cpu.codegen.lapack.choice import LAPACK_OPCODES, lapack_support
+from xladev.platforms.cpu.codegen.lapack.calls import LAPACK_OPCODES
+from xladev.platforms.cpu.codegen.lapack.choice import lapack_support
 from xladev.platforms.cpu.codegen.sorting.top_k import has_top_k
 from xladev.platforms.cpu.codegen.table import KERNEL_EMITTERS
 

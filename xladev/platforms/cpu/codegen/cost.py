@@ -6,6 +6,7 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.opdef import OpDef
 from xladev.hlo.shape import Shape
+from xladev.platforms.cpu.codegen.lapack.calls import LAPACK_OPCODES, lapack_ns
 
 NBYTES_PER_NS = 10.0
 """Bytes that one processor reads or writes, from memory or a far cache."""
@@ -32,6 +33,8 @@ def _size(shape: Shape) -> int:
 
 def _instruction_ns(i: HloInstruction) -> float:
     op = i.op
+    if op.name in LAPACK_OPCODES:
+        return lapack_ns(i) or 0.0
     if op.over_operands:
         return max(_size(o.shape) for o in i.operands) * (op.expense * SIMPLE_NS)
     if op.cost is not None and not op.elementwise:

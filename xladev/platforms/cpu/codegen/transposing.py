@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, position
 from xladev.codegen.index import Index, IndexValue
-from xladev.codegen.llvm import FunctionBuilder, TargetTraits, Value
+from xladev.codegen.llvm import TargetTraits, Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
+from xladev.platforms.cpu.codegen.lines import transposed_lines
 from xladev.platforms.cpu.codegen.tiling import LINE_NBYTES, LoopTile
 from xladev.platforms.cpu.codegen.vectors import store_at
 
@@ -100,21 +99,3 @@ class _Transposed:
     def _line(self, at: dict[int, IndexValue]) -> Value:
         """Elements along the crossed dimension."""
         return real_of(self.e.element(self.root, self._index(at)), "a tile")
-
-
-def transposed_lines(b: FunctionBuilder, lines: Sequence[Value]) -> list[Value]:
-    """Lane m of line n as lane n of line m, of as many lines as a line has lanes, a power of two.
-
-    Blocks of half the lines change places, then of a quarter, and so on.
-    """
-    found, count = list(lines), len(lines)
-    side = count // 2
-    while side:
-        low = tuple(n if not n & side else n - side + count for n in range(count))
-        high = tuple(n + side if not n & side else n + count for n in range(count))
-        for n in range(count):
-            if not n & side:
-                pair = found[n], found[n + side]
-                found[n], found[n + side] = b.shuffle(*pair, low), b.shuffle(*pair, high)
-        side //= 2
-    return found

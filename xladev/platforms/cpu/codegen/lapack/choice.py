@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloInstruction
-from xladev.platforms.cpu.codegen.lapack.kernels import OPCODES, lapack_call_of
+from xladev.platforms.cpu.codegen.lapack.calls import lapack_call_of
 from xladev.platforms.cpu.lapack.found import NoLapack, found_lapack
-
-LAPACK_OPCODES = frozenset({"custom-call", *OPCODES})
 
 
 def lapack_support(i: HloInstruction) -> Support:
-    """Yes if LAPACK computes an instruction of `LAPACK_OPCODES` here."""
+    """Yes if LAPACK computes an instruction of `calls.LAPACK_OPCODES` here."""
     call = lapack_call_of(i)
     if call is None:
         return no(f"no kernel for {i.opcode}")

@@ -6,7 +6,7 @@ of any matrix counts; each sweep squares them. Eigenvalues then are put in order
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from xladev.codegen.llvm import Value
@@ -89,7 +89,7 @@ def _sweeps(v: Lanes, m: Matrix, q: Matrix, n: Value, least: Value) -> None:
     """Sweeps while an element beside a diagonal counts; NaN does not."""
     b = v.b
 
-    def goes_on(state: list[Value] | tuple[Value, ...]) -> Value:
+    def goes_on(state: Sequence[Value]) -> Value:
         with b.carried_loop(0, n, initial=(v.number(0.0),)) as rows:
             with b.carried_loop(0, rows.index, initial=rows.values) as columns:
                 size = b.fabs(m.get(rows.index, columns.index))
@@ -99,7 +99,7 @@ def _sweeps(v: Lanes, m: Matrix, q: Matrix, n: Value, least: Value) -> None:
         counts = b.any(b.fcmp("ogt", rows.values[0], least))
         return b.and_(counts, b.icmp("slt", state[0], MOST_SWEEPS))
 
-    def sweep(state: list[Value] | tuple[Value, ...]) -> tuple[Value, ...]:
+    def sweep(state: Sequence[Value]) -> Sequence[Value]:
         with b.loop(0, n) as p, b.loop(b.add(p, 1), n) as r:
             _rotate(v, m, q, (p, r, n))
         return (b.add(state[0], 1),)

@@ -20,7 +20,7 @@ from xladev.codegen.llvm import (
     Value,
     vector,
 )
-from xladev.platforms.cpu.codegen.transposing import transposed_lines
+from xladev.platforms.cpu.codegen.lines import transposed_lines
 
 SIDE = 8
 """Elements of a side of what is transposed in registers."""
