@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,20 @@ class Jax:
         if job.kind == "program":
             with self._jax.enable_x64(True):
                 return self._file(job)
-        with self._jax.enable_x64(any(_is_wide(a) for a in job.inputs)):
+        if not any(map(_is_wide, job.inputs)):
             return self._function(job)
+        with self._jax.enable_x64(True):
+            prepared = self._function(job)
+        return replace(prepared, call=self._widely(prepared.call))
+
+    def _widely(self, call: Callable[[], Any]) -> Callable[[], Any]:
+        """The call where 64 bits are enabled: elsewhere JAX would make it another one, of f32."""
+
+        def called() -> Any:
+            with self._jax.enable_x64(True):
+                return call()
+
+        return called
 
     def _function(self, job: Job) -> Prepared:
         jax = self._jax
