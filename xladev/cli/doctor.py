@@ -58,6 +58,8 @@ def _print_platform(platform: PlatformDiagnosis) -> None:
     )
     for device in platform.devices:
         print(f"  {device.name}: {device.error or device.description} {device.target}".rstrip())
+    for library in platform.libraries:
+        print(f"  {library}")
     if not platform.devices:
         print("  no visible device")
     for failure in platform.failures:

@@ -45,3 +45,7 @@ class Platform(ABC):
     def version(self) -> str:
         """Version of the driver, for `xladev doctor`."""
         return ""
+
+    def libraries(self) -> Sequence[str]:
+        """Libraries that programs may call, with versions, or why there is none; for the same."""
+        return ()

@@ -39,6 +39,7 @@ from xladev.platforms.cpu.ahead import compile_ahead, entry_symbol
 from xladev.platforms.cpu.bytecode import KERNELS
 from xladev.platforms.cpu.bytecode_writer import bytecode_of
 from xladev.platforms.cpu.codegen.attention import attention_refusal
+from xladev.platforms.cpu.codegen.lapack.choice import tell_lapack
 from xladev.platforms.cpu.codegen.products.dot import is_fast_as_it_is
 from xladev.platforms.cpu.codegen.scan import is_scan
 from xladev.platforms.cpu.codegen.sharing import PARALLEL
@@ -172,7 +173,7 @@ class CpuCompiler(KernelCompiler):
             OptionError: an unknown mode.
         """
         mode = _mode(options)
-        wants_lapack(options)
+        tell_lapack(module)
         if self._choose is not None or mode is Mode.OFF:
             return super().compile(module, options)
         return CpuCompiler(Chooser(mode, options, compile_trial).choose).compile(module, options)

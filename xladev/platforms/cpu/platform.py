@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import llvmlite
 
 from xladev.platforms.cpu.executor import CpuExecutor
+from xladev.platforms.cpu.lapack.found import NoLapack, found_lapack
 from xladev.runtime.executor import Executor
 from xladev.runtime.platform import Platform
 from xladev.runtime.virtual_devices import provided_device_count, virtual_device_count
@@ -32,3 +35,9 @@ class CpuPlatform(Platform):
     def version(self) -> str:
         """Version of the code generator."""
         return f"llvmlite {llvmlite.__version__}"
+
+    def libraries(self) -> Sequence[str]:
+        """LAPACK, or why programs do without."""
+        found = found_lapack()
+        lapack = f"none, {found.reason}" if isinstance(found, NoLapack) else found.name
+        return (f"LAPACK: {lapack}",)

@@ -68,6 +68,7 @@ class PlatformDiagnosis:
         devices: visible devices.
         failures: what failed so far.
         is_default: True if programs run on it when no platform is named.
+        libraries: that programs may call, with versions, or why there is none.
     """
 
     name: str
@@ -81,6 +82,7 @@ class PlatformDiagnosis:
     devices: tuple[DeviceDiagnosis, ...]
     failures: tuple[FailureDiagnosis, ...]
     is_default: bool
+    libraries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +200,7 @@ def _platform(registered: RegisteredPlatform, *, is_default: bool) -> PlatformDi
         devices,
         tuple(FailureDiagnosis(f.function, str(f.error), f.traceback) for f in registered.failures),
         is_default,
+        _libraries(registered),
     )
 
 
@@ -217,6 +220,14 @@ def _driver(registered: RegisteredPlatform) -> str:
         return registered.ask("Platform.version", lambda: str(platform.version()), str)
     except XladevError as e:
         return f"unknown ({e.what})"
+
+
+def _libraries(registered: RegisteredPlatform) -> tuple[str, ...]:
+    try:
+        platform = registered.platform
+        return registered.ask("Platform.libraries", lambda: tuple(platform.libraries()), tuple)
+    except XladevError as e:
+        return (f"unknown ({e.what})",)
 
 
 def _tier(registered: RegisteredPlatform) -> str:
