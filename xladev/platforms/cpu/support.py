@@ -54,7 +54,9 @@ class _Answers:
         if opcode in _STRUCTURE:
             return YES
         if opcode in LAPACK_OPCODES:
-            return lapack_support(instruction) if self._has_lapack else no("LAPACK is not called")
+            return (
+                lapack_support(instruction) if self._has_lapack else no(f"no kernel for {opcode}")
+            )
         if opcode == "bitcast":
             return bitcast_support(instruction)
         if opcode == "topk" and not has_top_k(instruction):
