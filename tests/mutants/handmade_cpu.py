@@ -17,6 +17,9 @@ from xladev.codegen.scalar import convert, elementwise, formats, integers, stora
 from xladev.compiler.plan import layout
 from xladev.hlo import dtype as dt
 from xladev.platforms.cpu.codegen import build, loops, table, vectors
+from xladev.platforms.cpu.codegen.lapack import options
+from xladev.platforms.cpu.codegen.lapack.lanes import OneGroup
+from xladev.platforms.cpu.codegen.lapack.one_matrix import OneMatrix
 from xladev.platforms.cpu.codegen.sorting import sort_microkernel as sort_microkernel
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.library import LIBRARY
@@ -241,6 +244,37 @@ def _kernel(opcode: str, wrong: Any) -> Plant:
     return lambda patch: patch.setattr(table, "KERNEL_EMITTERS", kernels)
 
 
+# LAPACK
+
+
+def _as_it_is(m: Any, destination: Any, source: Any, rows: int, columns: int) -> None:
+    m.copy(destination, source, rows * columns)
+
+
+def _other_stride(right: Any, m: Any, routine: str, *arguments: Any) -> None:
+    """One element less than there is between columns of a triangle."""
+    if routine == "trsm":
+        *before, leading, x, stride = arguments
+        arguments = (*before, max(leading - 1, 1), x, stride)
+    right(m, routine, *arguments)
+
+
+def _without_info(right: Any, m: Any, routine: str, *arguments: Any) -> None:
+    right(m, routine, *arguments[:-1], m.integers(1) if routine == "potrf" else arguments[-1])
+
+
+def _without_exchange(g: Any, source: Any, size: int, nbytes: int = 0) -> Any:
+    """Matrices one after the other, where their elements should be side by side."""
+    lines = g.lines(size)
+    g.b.copy_bytes(lines, source, size * g.lanes * (nbytes or g.nbytes))
+    return lines
+
+
+def _same_room(m: Any, nbytes: int) -> Any:
+    m.used = max(m.used, -(-nbytes // 64) * 64)
+    return m._workspace
+
+
 def _cpu(name: str, plant: Plant, *opcodes: str) -> WrongBackend:
     return WrongBackend(name, "cpu", plant, opcodes)
 
@@ -297,4 +331,15 @@ MUTANTS = (
          "copy", "while", "tuple"),
     _cpu("two results of one kernel change places", _kernel("tuple", _results_exchanged),
          "fusion", "tuple", "fusion_variants"),
+    _cpu("LAPACK is given row-major matrices", function(OneMatrix, "transpose", _as_it_is),
+         "custom-call"),
+    _cpu("triangular systems of LAPACK have another stride",
+         method(OneMatrix, "call", _other_stride), "triangular-solve"),
+    _cpu("adjoints of triangular systems lose their conjugates",
+         entry(options, "_TRANS", "ADJOINT", "T"), "triangular-solve"),
+    WrongBackend("info of LAPACK is lost", "cpu", method(OneMatrix, "call", _without_info),
+                 cases=("lapack::*-potrf-fails-*",)),
+    _cpu("workspaces of LAPACK overlap", function(OneMatrix, "room", _same_room), "custom-call"),
+    _cpu("matrices in lanes stay as they are", function(OneGroup, "gathered", _without_exchange),
+         "custom-call"),
 )  # fmt: skip
