@@ -4,6 +4,7 @@ from dataclasses import fields
 
 from xladev.compiler.options import OPTION_DOCS, CompileOptions
 from xladev.instrument import LOGGERS
+from xladev.platforms.cpu.compiler import CpuCompiler
 
 PAGE = "reference/options.md"
 
@@ -57,10 +58,17 @@ def render() -> str:
     defaults = {f.name: f.default for f in fields(CompileOptions)}
     options = [f"| `{k}` | {_spelled(defaults[k])} | {doc} |" for k, doc in OPTION_DOCS.items()]
     variables = [f"| `{name}` | {doc} |" for name, doc in ENVIRONMENT.items()]
+    platform = CpuCompiler()
+    own = [
+        f"| `{platform.platform}.{o.key}` | {_spelled(o.default)} | {o.doc} |"
+        for o in platform.platform_options()
+    ]
     loggers = [f"| `{name}` | {doc} |" for name, doc in LOGGERS.items()]
     return HEAD + "\n".join(
         [
             *options,
+            "\n## Options of the CPU\n\n| option | default | meaning |\n|---|---|---|",
+            *own,
             "\n## Environment\n\n| variable | meaning |\n|---|---|",
             *variables,
             "\n## Loggers\n\n| logger | says |\n|---|---|",
