@@ -14,6 +14,7 @@ from xladev.hlo.shape import flattened_shapes
 from xladev.platforms.cpu.codegen.lapack import factors, lanes_factors, spectra, systems
 from xladev.platforms.cpu.codegen.lapack.lanes import LANES, OneGroup
 from xladev.platforms.cpu.codegen.lapack.lanes_eigen import emit_eigh_lanes, emit_syevd_lanes
+from xladev.platforms.cpu.codegen.lapack.lanes_singular import emit_gesdd_lanes, is_thin
 from xladev.platforms.cpu.codegen.lapack.one_matrix import OneMatrix
 from xladev.platforms.cpu.codegen.lapack.options import Options, options_of
 
@@ -35,10 +36,12 @@ class SmallKernel:
     Attributes:
         emit: code of a group.
         most: rows, columns and sides up to which that is faster than LAPACK, by measurement.
+        takes: what of it.
     """
 
     emit: EmitLanes
     most: int
+    takes: Callable[[Options], bool] = lambda _: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +84,13 @@ _SYEVD = LapackRoutine("syevd", spectra.emit_syevd, 3, 9.0, complex_name="heevd"
     emit_syevd_lanes, 16))  # fmt: skip
 _TRSM = LapackRoutine("trsm", systems.emit_trsm, 1, 1.0, (_MATRIX, _MATRIX), small=SmallKernel(
     lanes_factors.emit_trsm_lanes, 32))  # fmt: skip
+_SINGULAR = SmallKernel(emit_gesdd_lanes, 16, is_thin)
 _ROUTINES: tuple[LapackRoutine, ...] = (
     _POTRF, _GETRF, _GEQRF, _ORGQR, _SYEVD, _TRSM,
     LapackRoutine("geqp3", factors.emit_geqp3, 3, 2.0, _REFLECTORS),
     LapackRoutine("ormqr", factors.emit_ormqr, 1, 4.0, (*_REFLECTORS, _MATRIX), "unmqr"),
-    LapackRoutine("gesdd", spectra.emit_gesdd, 5, 20.0),
-    LapackRoutine("gesvd", spectra.emit_gesvd, 5, 30.0),
+    LapackRoutine("gesdd", spectra.emit_gesdd, 5, 20.0, small=_SINGULAR),
+    LapackRoutine("gesvd", spectra.emit_gesvd, 5, 30.0, small=_SINGULAR),
     LapackRoutine("geev", spectra.emit_geev, 5, 25.0),
     LapackRoutine("gees", spectra.emit_gees, 6, 25.0),
     LapackRoutine("gehrd", spectra.emit_gehrd, 3, 3.33),
@@ -147,7 +151,8 @@ class LapackCall:
         o, lanes, small = self.options, LANES.get(self.letter, 0), self.routine.small
         if small is None or not lanes or self.batch < lanes:
             return 1
-        return lanes if max(o.rows, o.columns, *o.sides) <= small.most else 1
+        is_small = max(o.rows, o.columns, *o.sides) <= small.most
+        return lanes if is_small and small.takes(o) else 1
 
 
 def lapack_call_of(i: HloInstruction) -> LapackCall | None:

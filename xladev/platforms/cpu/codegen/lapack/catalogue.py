@@ -15,7 +15,7 @@ def call_all_linear_algebra(module: ModuleBuilder) -> None:
     """Adds functions that call each microkernel; nobody is meant to run them."""
     call_all_movements(module)
     b = module.function("lanes", VOID)
-    one = Options(1, 1, 1, (1, 1), (1, 1, 1))
+    one = Options(1, 1, 1, (1, 1), (1, 1, 1, 1, 1))
     for routine in dict.fromkeys((*TARGETS.values(), *OPCODES.values())):
         if routine.small is None:
             continue

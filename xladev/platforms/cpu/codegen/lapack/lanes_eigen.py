@@ -110,20 +110,14 @@ def _sweeps(v: Lanes, m: Matrix, q: Matrix, n: Value, least: Value) -> None:
 def _rotate(v: Lanes, m: Matrix, q: Matrix, where: tuple[Value, Value, Value]) -> None:
     """The rotation of rows and columns p and r that makes element (p, r) zero."""
     b, (p, r, n) = v.b, where
-    zero, one = v.number(0.0), v.number(1.0)
+    zero = v.number(0.0)
     x, y, z = m.get(p, p), m.get(r, r), m.get(p, r)
-    is_null = b.fcmp("oeq", z, zero)
-    theta = b.fdiv(b.fmul(b.fsub(y, x), v.number(0.5)), b.select(is_null, one, z))
-    root = b.sqrt(b.multiply_add(theta, theta, one))
-    t = b.copysign(b.fdiv(one, b.fadd(b.fabs(theta), root)), theta)
-    t = b.select(is_null, zero, t)
-    c = b.fdiv(one, b.sqrt(b.multiply_add(t, t, one)))
-    s = b.fmul(t, c)
+    c, s, t = rotation(v, x, y, z)
     with b.loop(0, n) as k:
-        left, right = _turned(v, c, s, m.get(k, p), m.get(k, r))
+        left, right = turned(v, c, s, m.get(k, p), m.get(k, r))
         for i, j, value in ((k, p, left), (p, k, left), (k, r, right), (r, k, right)):
             m.set(i, j, value)
-        left, right = _turned(v, c, s, q.get(k, p), q.get(k, r))
+        left, right = turned(v, c, s, q.get(k, p), q.get(k, r))
         q.set(k, p, left)
         q.set(k, r, right)
     m.set(p, p, b.fsub(x, b.fmul(t, z)))
@@ -132,7 +126,20 @@ def _rotate(v: Lanes, m: Matrix, q: Matrix, where: tuple[Value, Value, Value]) -
     m.set(r, p, zero)
 
 
-def _turned(v: Lanes, c: Value, s: Value, x: Value, y: Value) -> tuple[Value, Value]:
+def rotation(v: Lanes, x: Value, y: Value, z: Value) -> tuple[Value, Value, Value]:
+    """Cosine, sine and tangent of the rotation that makes [[x, z], [z, y]] diagonal."""
+    b, one = v.b, v.number(1.0)
+    is_null = b.fcmp("oeq", z, v.number(0.0))
+    theta = b.fdiv(b.fmul(b.fsub(y, x), v.number(0.5)), b.select(is_null, one, z))
+    root = b.sqrt(b.multiply_add(theta, theta, one))
+    t = b.copysign(b.fdiv(one, b.fadd(b.fabs(theta), root)), theta)
+    t = b.select(is_null, v.number(0.0), t)
+    c = b.fdiv(one, b.sqrt(b.multiply_add(t, t, one)))
+    return c, b.fmul(t, c), t
+
+
+def turned(v: Lanes, c: Value, s: Value, x: Value, y: Value) -> tuple[Value, Value]:
+    """Two elements of a row after a rotation of their columns."""
     b = v.b
     return (
         b.multiply_add(c, x, b.fneg(b.fmul(s, y))),
