@@ -92,6 +92,18 @@ def _rule_refusal(producer: HloInstruction, consumer: HloInstruction) -> str:
     return f"{consumer.name} ({consumer.opcode}) reads its operands from memory"
 
 
+def _reads_what_is_updated(producer: HloInstruction, root: HloInstruction) -> bool:
+    """Whether a kernel that updates an array would read a smaller part of it elsewhere.
+
+    A part that is in memory by itself costs less than a copy of the whole array.
+    """
+    if root.opcode != "dynamic-update-slice":
+        return False
+    whole = root.operands[0]
+    is_read = any(operand is whole for operand in producer.operands) and producer is not root
+    return is_read and producer.shape.nbytes < whole.shape.nbytes
+
+
 def always(first: HloInstruction, second: HloInstruction) -> Support:
     """The answer where no platform is named: whatever the general rule allows."""
     return YES
@@ -204,6 +216,8 @@ class Fusion(HloModulePass):
         """The roots of the kernels that an instruction joins; or none, and why."""
         why = self._refusal(instruction, readers)
         goals = tuple(dict.fromkeys(goal for reader in readers for goal in leader[reader]))
+        if not why and any(_reads_what_is_updated(instruction, goal) for goal in goals):
+            why = "its kernel could not update in place the array that it reads"
         if not why and any(size[goal] >= self.max_group for goal in goals):
             why = f"the kernel has {self.max_group} instructions"
         least = self.copied_from_nbytes

@@ -58,6 +58,18 @@ def test_copies_of_copies_count() -> None:
     assert max(fusions(fused("\n".join(lines)))) <= 3 * 4
 
 
+UPDATE = """x = f32[8] parameter(0)  k = s32[] parameter(1)
+p = f32[SIZE] dynamic-slice(x, k), dynamic_slice_sizes={SIZE}
+n = f32[SIZE] negate(p)
+ROOT u = f32[8] dynamic-update-slice(x, n, k)
+"""
+
+
+def test_a_part_of_what_is_updated_in_place_is_read_before() -> None:
+    assert fusions(fused(UPDATE.replace("SIZE", "2"))) == [2]
+    assert fusions(fused(UPDATE.replace("SIZE", "8"))) == [3]
+
+
 DOT = """x = f32[4,5] parameter(0)  y = f32[5,6] parameter(1)  b = f32[4,6] parameter(2)
 d = f32[4,6] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 """
