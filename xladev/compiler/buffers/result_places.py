@@ -33,10 +33,10 @@ def in_place_of(i: HloInstruction) -> InPlace:
 def result_places(computation: HloComputation, source: Source) -> Mapping[ArrayValue, ArrayValue]:
     """For values that may be where a value of the root is wanted, that value.
 
-    Such a value is read by one instruction alone, which makes the value of the root, or another
-    such one, in its place.
+    Such a value is read last by an instruction that makes the value of the root, or another such
+    one, in its place.
     """
-    readers = _readers(computation, source)
+    last = _last_readers(computation, source)
     results = dict.fromkeys(source[computation.root])
     readings: dict[HloInstruction, _Reading] = {}
     found: dict[ArrayValue, ArrayValue] = {}
@@ -50,7 +50,7 @@ def result_places(computation: HloComputation, source: Source) -> Mapping[ArrayV
                 (
                     before
                     for before in readings[i].before(value)
-                    if readers[before] == {i} and before not in results and before not in found
+                    if last[before] is i and before not in results and before not in found
                 ),
                 None,
             )
@@ -59,15 +59,17 @@ def result_places(computation: HloComputation, source: Source) -> Mapping[ArrayV
     return found
 
 
-def _readers(
+def _last_readers(
     computation: HloComputation, source: Source
-) -> Mapping[ArrayValue, set[HloInstruction]]:
-    found: dict[ArrayValue, set[HloInstruction]] = {}
-    for i in computation.instructions:
-        for operand in i.operands if not is_grouping(i) else ():
-            for value in source[operand]:
-                found.setdefault(value, set()).add(i)
-    return found
+) -> Mapping[ArrayValue, HloInstruction]:
+    """Of each value the instruction that reads it last, in the order in which they run."""
+    return {
+        value: i
+        for i in computation.instructions
+        if not is_grouping(i)
+        for operand in i.operands
+        for value in source[operand]
+    }
 
 
 class _Reading:

@@ -392,3 +392,35 @@ ENTRY e { x = f32[6] parameter(0)
   ROOT r = (f32[3,2], f32[3,2], f32[2,3]) tuple(c, n, m) }"""
     assert [type(step) for step in plan_of(text).steps] == [RunKernel] * 3
     check(text, np.array([3, 1, 2, 6, 5, 4], np.float32))
+
+
+TWO_UPDATES = """zero = s32[] constant(0)
+  first = f32[1] dynamic-slice(x, zero), dynamic_slice_sizes={1}
+  twice = f32[1] add(first, first)
+  once = f32[4] dynamic-update-slice(x, twice, one)
+  two = s32[] constant(2)
+  second = f32[1] dynamic-slice(once, one), dynamic_slice_sizes={1}
+  negated = f32[1] negate(second)
+  y = f32[4] dynamic-update-slice(once, negated, two)"""
+
+
+def test_updates_one_after_the_other_are_all_in_place_in_a_loop() -> None:
+    """Between them parts are read, by kernels of their own: else each would copy the array."""
+    text = counted("f32[4]", TWO_UPDATES, 3) + around("f32[4]")
+    check(text, X)
+    plan = plan_of(text)
+    (loop,) = [s for s in plan.steps if isinstance(s, Loop)]
+    updates = [s for s in loop.body if isinstance(s, RunKernel) and s.buffers[-1].nbytes == 16]
+    assert len(updates) == 2
+    assert all(s.buffers[0] == s.buffers[-1] for s in updates)
+    assert updates[0].buffers[-1] == updates[1].buffers[-1]
+
+
+def test_what_is_read_after_an_update_is_kept() -> None:
+    iteration = (
+        TWO_UPDATES.replace("  y = f32[4] dyn", "  new = f32[4] dyn")
+        + """
+  reversed = f32[4] reverse(once), dimensions={0}
+  y = f32[4] subtract(new, reversed)"""
+    )
+    check(counted("f32[4]", iteration, 3) + around("f32[4]"), X)
