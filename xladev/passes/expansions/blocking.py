@@ -34,10 +34,10 @@ class Blocking(NamedTuple):
         return self.large * self.large_rows
 
 
-def blocking(n: int, most_large: int) -> Blocking:
-    """Blocks for ``n`` rows, of equal sizes."""
-    large = max(1, min(most_large, -(-n // SMALL)))
-    per_large = max(1, -(-n // (large * SMALL)))
+def blocking(n: int, most_large: int, most_small: int = SMALL) -> Blocking:
+    """Blocks for ``n`` rows, of equal sizes, small ones of ``most_small`` rows at most."""
+    large = max(1, min(most_large, -(-n // most_small)))
+    per_large = max(1, -(-n // (large * most_small)))
     return Blocking(large, per_large, -(-n // (large * per_large)))
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xladev.hlo import dtype as dt
-from xladev.passes.expansions.blocking import blocking
+from xladev.passes.expansions.blocking import SMALL, blocking
 from xladev.passes.expansions.emit import Emitter, Values
 from xladev.passes.expansions.linalg import matrices as mx
 from xladev.passes.expansions.linalg.matrices import Value
 from xladev.passes.expansions.triangular_solve import substitute
+
+_NARROWEST = 16
 
 
 class LuFactors(NamedTuple):
@@ -37,7 +39,7 @@ def lu_factor(e: Emitter, a: Value) -> LuFactors:
     """The factors of matrices ``[batch, m, n]``, none of the dimensions zero."""
     batch, m, n = a.shape.dims
     k = min(m, n)
-    blocks = blocking(k, 1)
+    blocks = blocking(k, 1, _panel_width(k))
     width = blocks.small
     a = e.pad(a, ((0, 0, 0), (0, max(blocks.rows - m, 0), 0), (0, max(blocks.rows - n, 0), 0)))
     padded_rows = a.shape.dims[1]
@@ -55,6 +57,11 @@ def lu_factor(e: Emitter, a: Value) -> LuFactors:
     packed = e.slice_in(e.slice_in(found.packed, 1, 0, m), 2, 0, n)
     pivots, order = e.slice_in(found.pivots, 1, 0, k), e.slice_in(found.order, 1, 0, m)
     return LuFactors(packed, pivots, order, found.info)
+
+
+def _panel_width(k: int) -> int:
+    """Most columns of a panel: each is gone over once for each of its columns."""
+    return min(max(k // 16, _NARROWEST), SMALL)
 
 
 def _panel_step(e: Emitter, state: LuFactors, start: Value, width: int, k: int) -> LuFactors:
