@@ -278,7 +278,17 @@ def _on_state(
     name: str, state: Shape, make: Callable[[Emitter, list[HloInstruction]], HloInstruction]
 ) -> HloComputation:
     e = Emitter(name)
-    return e.build(make(e, e.parts(e.parameter(state))))
+    return _without_unused(e.build(make(e, e.parts(e.parameter(state)))))
+
+
+def _without_unused(computation: HloComputation) -> HloComputation:
+    """Without parts of a loop's state that its condition or body has no use for."""
+    needed = {computation.root}
+    for instruction in reversed(computation.instructions):
+        if instruction in needed:
+            needed.update(instruction.operands)
+    kept = (i for i in computation.instructions if i in needed or i.opcode == "parameter")
+    return HloComputation(computation.name, tuple(kept), computation.root)
 
 
 def binary_computation(opcode: str, element_type: PrimitiveType) -> HloComputation:

@@ -111,6 +111,19 @@ def diagonal(e: Emitter, a: Value) -> Value:
     return e.reshape(e.reduce(kept, (2,)), (batch, k))
 
 
+def beside_diagonal(e: Emitter, a: Value, offset: int, dimension: int) -> Value:
+    """Of square matrices what is ``offset`` right of the diagonal, ``[batch, n]``.
+
+    Args:
+        e: where instructions go.
+        a: ``[batch, n, n]``.
+        offset: negative for what is left of it.
+        dimension: 1 for the element of each row, 2 for that of each column; zero where it has none.
+    """
+    here = e.compare("EQ", columns(e, a), e.add(rows(e, a), offset))
+    return e.reduce(e.select(here, a, 0), (3 - dimension,))
+
+
 # Masks and spreading
 
 
@@ -199,6 +212,19 @@ def row_times(e: Emitter, x: Value, a: Value) -> Value:
     batch, m = x.shape.dims
     product = e.matmul(e.reshape(x, (batch, 1, m)), a)
     return e.reshape(product, (batch, a.shape.dims[2]))
+
+
+def straightened(e: Emitter, rows: Value) -> Value:
+    """Nearly orthonormal rows as columns that are so to a few roundings.
+
+    Hundreds of rotations, each rounded, leave errors that grow with the root of their number. One
+    step of Newton and Schulz, C (3 - C* C) / 2, squares them.
+    """
+    columns = e.swap_last(rows)
+    gram = e.matmul(e.conjugate(rows), columns)
+    unit = eye(e, rows.shape.element_type, gram.shape.dims)
+    near = e.subtract(e.multiply(unit, 1.5), e.multiply(gram, 0.5))
+    return e.matmul(columns, near)
 
 
 # Numbers

@@ -81,4 +81,5 @@ def test_bad_matrices_fail_alone(seed: int) -> None:
 
 
 def test_the_program_does_not_grow_with_the_matrix() -> None:
-    assert instructions(full, 1, 1000, 1000) == instructions(full, 1, 130, 130) < 1200
+    assert instructions(full, 1, 1000, 1000) == instructions(full, 1, 500, 500) < 900
+    assert instructions(full, 1, 100, 100) == instructions(full, 1, 10, 10) < 700
