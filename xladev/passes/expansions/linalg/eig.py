@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from xladev.hlo import dtype as dt
 from xladev.passes.expansions.emit import Emitter, Values
 from xladev.passes.expansions.linalg import matrices as mx
+from xladev.passes.expansions.linalg.complex_form import complex_form
 from xladev.passes.expansions.linalg.matrices import Value
+from xladev.passes.expansions.linalg.real_schur import real_schur
 from xladev.passes.expansions.linalg.schur import complex_schur
 
 _LARGE = 2.0**40
@@ -32,41 +35,38 @@ def general_eigen(e: Emitter, a: Value, *, left: bool, right: bool) -> GeneralEi
     """Of real or complex matrices ``[batch, n, n]``, n not zero."""
     good, scale = mx.all_finite(e, a), mx.scale_of(e, a)
     usable = mx.zero_unless(e, good, mx.scaled(e, a, scale))
-    element_type = a.shape.element_type
-    wide = mx.COMPLEX.get(element_type, element_type)
-    found = complex_schur(e, e.convert(usable, wide))
+    if a.shape.element_type.is_complex:
+        found = complex_schur(e, usable)
+    else:
+        found = complex_form(e, real_schur(e, usable))
     values = mx.diagonal(e, found.t)
-    if not element_type.is_complex:
-        values = _as_of_real_matrices(e, values)
     values = mx.scaled(e, values, scale, "multiply")
     q = mx.adjoint(e, found.qh)
-    turned = e.reverse(mx.adjoint(e, found.t), 1, 2)
-    rights = _vectors(e, q, _triangular_vectors(e, found.t)) if right else None
-    lefts = None
-    if left:
-        lefts = _vectors(e, q, e.reverse(_triangular_vectors(e, turned), 1, 2))
+    sides = _sides(e, q, found.t, left=left, right=right)
     info = e.select(good, found.info, 1)
-    lefts = None if lefts is None else mx.nan_unless(e, good, lefts)
-    rights = None if rights is None else mx.nan_unless(e, good, rights)
+    lefts, rights = (None if x is None else mx.nan_unless(e, good, x) for x in sides)
     return GeneralEigen(mx.nan_unless(e, good, values), lefts, rights, info)
 
 
-def _as_of_real_matrices(e: Emitter, values: Value) -> Value:
-    """The eigenvalues made real, or conjugates of each other, where rounding kept them from it.
+def _sides(
+    e: Emitter, q: Value, t: Value, *, left: bool, right: bool
+) -> tuple[Value | None, Value | None]:
+    """Left and right vectors, those that are wanted, found together as one stack.
 
-    Each belongs with the one nearest to its conjugate, if that is so the other way round too: with
-    itself, then it is real, or with another, then both become the mean.
+    Left ones are right ones of the adjoint, whose rows and columns in reverse order make it upper
+    triangular.
     """
-    batch, n = values.shape.dims
-    wide = e.full(0, values.shape.element_type, (batch, n, n))
-    apart = e.subtract(mx.down(e, values, wide), mx.across(e, e.conjugate(values), wide))
-    distances = e.reshape(mx.magnitude(e, apart), (batch * n, n))
-    nearest = mx.first_largest(e, e.op("negate", distances))
-    partner = e.reshape(nearest, (batch, n))
-    back = mx.elements_at(e, partner, partner)
-    mutual = e.compare("EQ", back, mx.rows(e, back))
-    other = e.conjugate(mx.elements_at(e, values, partner))
-    return e.select(mutual, e.multiply(e.add(values, other), 0.5), values)
+    if not (left or right):
+        return None, None
+    turned = [e.reverse(mx.adjoint(e, t), 1, 2)] if left else []
+    x = _triangular_vectors(e, e.concatenate([*turned, *([t] if right else [])], 0))
+    batch = t.shape.dims[0]
+    parts = [e.slice_in(x, 0, i, i + batch) for i in range(0, x.shape.dims[0], batch)]
+    if left:
+        parts[0] = e.reverse(parts[0], 1, 2)
+    found = _vectors(e, e.concatenate([q] * len(parts), 0), e.concatenate(parts, 0))
+    whole = [e.slice_in(found, 0, i, i + batch) for i in range(0, x.shape.dims[0], batch)]
+    return (whole[0] if left else None), (whole[-1] if right else None)
 
 
 def _triangular_vectors(e: Emitter, t: Value) -> Value:
@@ -95,9 +95,17 @@ def _triangular_vectors(e: Emitter, t: Value) -> Value:
         x = mx.with_row(e, x, new, r)
         big = e.compare("GT", mx.magnitude(e, new), _LARGE)
         factor = e.select(big, e.full_like(new, 1 / _LARGE), 1)
-        return e.multiply(x, mx.across(e, factor, x)), above, values, least
+        # Seldom: a loop of one step or none, since all of the vectors would be gone over.
+        times = e.convert(e.reduce(big, (0, 1), "or", False), dt.S32)
+        x, _ = e.repeat(times, (x, factor), lambda e, _, s: (_scaled_down(e, *s), s[1]))
+        return x, above, values, least
 
     return e.repeat(n, (e.full_like(t, 0), above, values, least), step)[0]
+
+
+def _scaled_down(e: Emitter, x: Value, factor: Value) -> Value:
+    """Columns times their factors."""
+    return e.multiply(x, mx.across(e, factor, x))
 
 
 def _vectors(e: Emitter, q: Value, x: Value) -> Value:

@@ -11,20 +11,19 @@ from typing import NamedTuple
 
 from xladev.hlo import dtype as dt
 from xladev.passes.expansions.emit import Emitter, Values
+from xladev.passes.expansions.linalg import lanes as ln
 from xladev.passes.expansions.linalg import matrices as mx
+from xladev.passes.expansions.linalg.blocks import Blocks, blocks_of, blocks_turned
 from xladev.passes.expansions.linalg.hessenberg import hessenberg
 from xladev.passes.expansions.linalg.matrices import Value
-from xladev.passes.expansions.linalg.qr import reflector
 from xladev.passes.expansions.linalg.schur import (
     EXCEPTIONAL,
     MAX_SWEEPS_PER_ROW,
     Rotation,
     Schur,
     Window,
-    columns_turned,
     hessenberg_q,
     negligible,
-    rows_turned,
     without_negligible,
 )
 
@@ -60,9 +59,9 @@ def real_schur(e: Emitter, a: Value) -> Schur:
 
     final = e.while_loop(state, unfinished, body)
     info = e.select(e.compare("GT", final[3], 0), e.add(final[3], 1), 0)
-    t, qh = _standard_blocks(e, *final[4:])
-    t = e.slice_in(e.slice_in(t, 1, 0, n), 2, 0, n)
-    return Schur(mx.upper_part(e, t, -1), e.slice_in(qh, 1, 0, n), info)
+    t, qh = final[4:]
+    t = mx.upper_part(e, e.slice_in(e.slice_in(t, 1, 0, n), 2, 0, n), -1)
+    return Schur(*_standard_blocks(e, t, e.slice_in(qh, 1, 0, n)), info)
 
 
 def _deflated(e: Emitter, t: Value) -> tuple[Value, Window]:
@@ -144,13 +143,13 @@ def _bulge(e: Emitter, t: Value, shifts: _Shifts, window: Window, k: Value) -> t
     short = e.compare("EQ", k, e.subtract(window.last, 1))
     third = e.compare("EQ", mx.rows(e, x), 2)
     x = e.select(mx.both(e, e.broadcast(short, (batch, 3), (0,)), third), 0, x)
-    found = reflector(e, x, e.scalar(0, dt.S32))
+    found = ln.reflector(e, e.swap_last(x), e.scalar(0, dt.S32))
     inside = mx.both(
         e,
         e.compare("LE", window.first, k),
         e.compare("LT", k, window.last),
     )
-    return found.v, e.select(inside, found.tau, 0)
+    return e.swap_last(found.v), e.select(inside, found.tau, 0)
 
 
 def _first_column(e: Emitter, block: Value, shifts: _Shifts) -> Value:
@@ -196,39 +195,34 @@ def _with_zeros(e: Emitter, t: Value, k: Value) -> Value:
 
 
 def _standard_blocks(e: Emitter, t: Value, qh: Value) -> tuple[Value, Value]:
-    """Blocks with real eigenvalues triangular, others with equal diagonal elements (lanv2)."""
-    n = t.shape.dims[1]
+    """Blocks with real eigenvalues triangular, others with equal diagonal elements (lanv2).
 
-    def step(e: Emitter, k: Value, state: list[Value]) -> Values:
-        t, qh = state
-        turn, real = _standard_turn(e, t, k)
-        t = columns_turned(e, rows_turned(e, t, turn, k), turn, k)
-        return _exact_block(e, t, real, k), rows_turned(e, qh, turn, k)
-
-    t, qh = e.repeat(n - 2, (t, qh), step)
-    return t, qh
-
-
-def _block(e: Emitter, t: Value, k: Value) -> tuple[Value, Value, Value, Value]:
-    batch = t.shape.dims[0]
-    flat = e.reshape(e.dynamic_slice(t, (0, k, k), (batch, 2, 2)), (batch, 4))
-    a, b, c, d = (mx.element(e, flat, i) for i in range(4))
-    return a, b, c, d
+    No two blocks share a row, so that all of them are turned at once.
+    """
+    blocks = blocks_of(e, t)
+    diagonal, right = mx.diagonal(e, t), mx.beside_diagonal(e, t, 1, 1)
+    under = mx.elements_at(e, diagonal, blocks.other)
+    turn, real = _standard_turn(e, diagonal, right, blocks.starts, under)
+    cosine, sine = (mx.elements_at(e, x, blocks.first) for x in turn)
+    sine = e.select(blocks.is_last, e.op("negate", sine), sine)
+    t = blocks_turned(e, t, cosine, sine, blocks.other)
+    t = e.swap_last(blocks_turned(e, e.swap_last(t), cosine, sine, blocks.other))
+    qh = blocks_turned(e, qh, cosine, sine, blocks.other)
+    splits = e.compare("NE", mx.elements_at(e, e.convert(real, dt.S32), blocks.first), 0)
+    return _exact_blocks(e, t, blocks, splits), qh
 
 
-def _standard_turn(e: Emitter, t: Value, k: Value) -> tuple[Rotation, Value]:
-    """The rotation for the block at row k, and whether its eigenvalues are real."""
-    a, b, c, d = _block(e, t, k)
+def _standard_turn(e: Emitter, a: Value, b: Value, c: Value, d: Value) -> tuple[Rotation, Value]:
+    """The rotations for blocks [[a, b], [c, d]], and whether their eigenvalues are real."""
     half = e.multiply(e.subtract(a, d), 0.5)
     inside = e.add(e.multiply(half, half), e.multiply(b, c))
     real = e.compare("GE", inside, 0)
     root = e.op("sqrt", e.select(real, inside, 0))
     z = e.add(half, e.select(mx.is_negative(e, half), e.op("negate", root), root))
-    split = _turn_of(e, z, c)
-    level = _turn_of(e, *_levelling(e, half, e.add(b, c)))
-    turn = [e.select(real, x, y) for x, y in zip(split, level, strict=True)]
+    level = _levelling(e, half, e.add(b, c))
+    turn = _turn_of(e, *(e.select(real, x, y) for x, y in zip((z, c), level, strict=True)))
     idle = e.compare("EQ", c, 0)
-    return Rotation(e.select(idle, 1, turn[0]), e.select(idle, 0, turn[1])), real
+    return Rotation(e.select(idle, 1, turn.c), e.select(idle, 0, turn.s)), real
 
 
 def _levelling(e: Emitter, half: Value, sum_: Value) -> tuple[Value, Value]:
@@ -255,27 +249,33 @@ def _turn_of(e: Emitter, x: Value, y: Value) -> Rotation:
     return Rotation(e.select(idle, 1, e.divide(x, safe)), e.divide(y, safe))
 
 
-def _exact_block(e: Emitter, t: Value, real: Value, k: Value) -> Value:
-    """The block after its rotation, with what that was to make zero or equal exactly so."""
-    batch = t.shape.dims[0]
-    a, b, c, d = _block(e, t, k)
-    whole = e.compare("NE", c, 0)
-    mean = e.multiply(e.add(a, d), 0.5)
-    level = mx.both(e, whole, e.op("not", real))
-    new = (e.select(level, mean, a), b, e.select(real, 0, c), e.select(level, mean, d))
-    flat = e.concatenate([e.reshape(x, (batch, 1)) for x in new], 1)
-    return e.dynamic_update_slice(t, e.reshape(flat, (batch, 2, 2)), (0, k, k))
+def _exact_blocks(e: Emitter, t: Value, blocks: Blocks, splits: Value) -> Value:
+    """The matrices after the rotations, with what those were to make zero or equal exactly so."""
+    row, column = mx.rows(e, t), mx.columns(e, t)
+    zero = mx.both(
+        e,
+        e.compare("EQ", row, e.add(column, 1)),
+        mx.down(e, mx.both(e, splits, blocks.is_last), t),
+    )
+    diagonal = mx.diagonal(e, t)
+    mean = e.multiply(e.add(diagonal, mx.elements_at(e, diagonal, blocks.other)), 0.5)
+    diagonal = e.select(splits, diagonal, mean)
+    t = e.select(e.compare("EQ", row, column), mx.down(e, diagonal, t), t)
+    return e.select(zero, 0, t)
 
 
 def block_eigenvalues(e: Emitter, t: Value) -> list[Value]:
     """Real and imaginary parts of the eigenvalues of standard blocks; of pairs, plus first."""
-    batch, n, _ = t.shape.dims
     real = mx.diagonal(e, t)
-    if n == 1:
+    if t.shape.dims[1] == 1:
         return [real, e.full_like(real, 0)]
-    below = mx.diagonal(e, e.slice_in(e.slice_in(t, 1, 1, n), 2, 0, n - 1))
-    above = mx.diagonal(e, e.slice_in(e.slice_in(t, 1, 0, n - 1), 2, 1, n))
+    starts, ends = (_pair_size(e, t, dimension) for dimension in (2, 1))
+    return [real, e.subtract(starts, ends)]
+
+
+def _pair_size(e: Emitter, t: Value, dimension: int) -> Value:
+    """Size of the imaginary parts at the first rows of blocks, or (dimension 1) at the last."""
+    below = mx.beside_diagonal(e, t, -1, dimension)
+    above = mx.beside_diagonal(e, t, 1, 3 - dimension)
     roots = [e.op("sqrt", mx.magnitude(e, x)) for x in (below, above)]
-    size = e.select(e.compare("EQ", below, 0), 0, e.multiply(*roots))
-    first, second = (e.pad(size, ((0, 0, 0), pad)) for pad in ((0, 1, 0), (1, 0, 0)))
-    return [real, e.subtract(first, second)]
+    return e.select(e.compare("EQ", below, 0), 0, e.multiply(*roots))
