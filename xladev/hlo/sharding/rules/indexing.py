@@ -1,0 +1,74 @@
+"""Factor rules of gather and scatter."""
+
+from __future__ import annotations
+
+from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.index_dims import IndexDims
+from xladev.hlo.sharding.factors import FactorKind, FactorRule, RuleBuilder
+
+
+def gather(i: HloInstruction) -> FactorRule:
+    """Index vectors pass, and so do dimensions that are taken whole; what is indexed is summed.
+
+    Where the array is cut along an indexed dimension, each device gives the elements that it has
+    and zeros elsewhere: one of them has each.
+    """
+    x, indices = (o.shape for o in i.operands)
+    dims = IndexDims.of_gather(i)
+    b = RuleBuilder([x.rank, indices.rank], [i.shape.rank])
+    vectors, places = dims.batch_dims(indices.rank), dims.batch_axes(i.shape.rank)
+    paired = dict(zip(dims.indices_batching, dims.batching, strict=True))
+    for axis, to in zip(vectors, places, strict=True):
+        b.factor([paired.get(axis), axis], [to], indices.dims[axis])
+    shown = dict(zip(dims.windowed(x.rank), dims.window, strict=True))
+    for d, size in enumerate(x.dims):
+        if d in dims.batching:
+            continue
+        to = shown.get(d)
+        if to is not None and i.shape.dims[to] == size:
+            b.factor([d, None], [to], size)
+            continue
+        is_dropped = d in dims.dropped and d in dims.index_map
+        b.factor([d, None], [None], size, FactorKind.REDUCE if is_dropped else FactorKind.WHOLE)
+        if to is not None:
+            b.factor([None, None], [to], i.shape.dims[to], FactorKind.WHOLE)
+    if dims.vector_dim < indices.rank:
+        b.factor([None, dims.vector_dim], [None], indices.dims[dims.vector_dim], FactorKind.WHOLE)
+    return b.build()
+
+
+def scatter(i: HloInstruction) -> FactorRule:
+    """Windows that cover a dimension pass; a dimension that is indexed alone does too.
+
+    Where the array is cut along an indexed dimension, each device takes the updates that are its
+    own. Index vectors are needed whole.
+    """
+    count = (len(i.operands) - 1) // 2
+    shapes = [o.shape for o in i.operands]
+    x, indices, updates = shapes[0], shapes[count], shapes[count + 1]
+    dims = IndexDims.of_scatter(i)
+    b = RuleBuilder([s.rank for s in shapes], [x.rank] * count)
+
+    def add(d: int | None, axis: int | None, to: int | None, size: int, kind: FactorKind) -> None:
+        b.factor([d] * count + [axis] + [to] * count, [d] * count, size, kind)
+
+    places = dims.batch_axes(updates.rank)
+    paired = dict(zip(dims.indices_batching, dims.batching, strict=True))
+    for axis, to in zip(dims.batch_dims(indices.rank), places, strict=True):
+        kind = FactorKind.PASS if axis in paired else FactorKind.WHOLE
+        add(paired.get(axis), axis, to, indices.dims[axis], kind)
+    shown = dict(zip(dims.windowed(x.rank), dims.window, strict=True))
+    for d, size in enumerate(x.dims):
+        if d in dims.batching:
+            continue
+        to = shown.get(d)
+        if to is not None and updates.dims[to] == size:
+            add(d, None, to, size, FactorKind.PASS)
+            continue
+        is_dropped = d in dims.dropped and d in dims.index_map
+        add(d, None, None, size, FactorKind.PASS if is_dropped else FactorKind.WHOLE)
+        if to is not None:
+            add(None, None, to, updates.dims[to], FactorKind.WHOLE)
+    if dims.vector_dim < indices.rank:
+        add(None, dims.vector_dim, None, indices.dims[dims.vector_dim], FactorKind.WHOLE)
+    return b.build()

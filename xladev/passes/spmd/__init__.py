@@ -1,0 +1,1 @@
+"""The SPMD partitioner: from a program on whole arrays to the program of one device."""

@@ -1,0 +1,149 @@
+"""How an instruction is divided among devices: by which atoms each factor is cut.
+
+Its operands lie in some way, and its result is wanted in some way; what fits neither is moved. Each
+candidate is a division that one of them suggests, and the one that moves fewest bytes is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from xladev.hlo.shape import Shape
+from xladev.hlo.sharding.axis_sharding import AxisSharding
+from xladev.hlo.sharding.factors import (
+    FactorKind,
+    FactorRule,
+    Tensor,
+    consistent,
+    project,
+    unproject,
+)
+from xladev.hlo.sharding.grid import Atoms, Grid
+from xladev.passes.spmd.reshard import moved_bytes
+
+Wanted = AxisSharding | None
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """A way to divide an instruction.
+
+    Attributes:
+        factors: the atoms that cut each factor.
+        operands: how the operands must be cut.
+        results: how the results come out, before partial ones are added up.
+        partial: atoms along which the results are parts of a sum.
+    """
+
+    factors: tuple[Atoms, ...]
+    operands: tuple[AxisSharding, ...]
+    results: tuple[AxisSharding, ...]
+    partial: Atoms
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be divided.
+
+    Attributes:
+        grid: of the devices.
+        rule: the factors of the instruction.
+        shapes: of the operands, then of the results, all whole.
+        given: how operands are cut.
+        wanted: how results are wanted; None where it does not matter.
+        may_cut: whether the code for the instruction can do with a cut of this factor.
+    """
+
+    grid: Grid
+    rule: FactorRule
+    shapes: tuple[Shape, ...]
+    given: tuple[Wanted, ...]
+    wanted: tuple[Wanted, ...]
+    may_cut: Callable[[int, Atoms], bool]
+
+    def best(self) -> Division:
+        """The division that moves fewest bytes, and of these the one with the smallest parts."""
+        candidates = dict.fromkeys(self._candidates())
+        return min(map(self._division, candidates), key=self._cost)
+
+    def _candidates(self) -> Iterator[tuple[Atoms, ...]]:
+        operands = list(zip(self.rule.operands, self.given, strict=True))
+        results = list(zip(self.rule.results, self.wanted, strict=True))
+        yield self._merged([*results, *operands])
+        yield self._merged([*operands, *results])
+        for number in range(1, len(operands)):
+            yield self._merged([operands[number], *operands, *results])
+        yield self._merged([])
+
+    def _merged(self, order: Sequence[tuple[Tensor, Wanted]]) -> tuple[Atoms, ...]:
+        """The cuts of the first, and those of the others where they do not collide."""
+        sizes = self.rule.sizes
+        now: list[Atoms] = [()] * len(sizes)
+        for tensor, sharding in order:
+            if sharding is None or sharding.grid != self.grid:
+                continue
+            used = {a for atoms in now for a in atoms}
+            for factor, atoms in enumerate(project(self.grid, tensor, sizes, sharding.dims)):
+                if now[factor] or not atoms or used & {*atoms} or not self.may_cut(factor, atoms):
+                    continue
+                now[factor] = atoms
+        return tuple(consistent(self.grid, self.rule.tensors, sizes, now))
+
+    def _division(self, factors: tuple[Atoms, ...]) -> Division:
+        def cut(tensor: Tensor) -> AxisSharding:
+            return AxisSharding(self.grid, unproject(self.grid, tensor, self.rule.sizes, factors))
+
+        kinds = zip(self.rule.kinds, factors, strict=True)
+        partial = tuple(a for kind, atoms in kinds if kind is FactorKind.REDUCE for a in atoms)
+        operands, results = (tuple(map(cut, side)) for side in (self.rule.operands, self.rule.results))
+        return Division(factors, operands, results, partial)
+
+    def _cost(self, division: Division) -> tuple[int, int]:
+        count = len(division.operands)
+        moved = work = 0
+        for shape, given, cut in zip(self.shapes, self.given, division.operands, strict=False):
+            if given is not None:
+                moved += moved_bytes(shape, given, cut)
+                work += cut.part_bytes(shape)
+        for shape, wanted, cut in zip(
+            self.shapes[count:], self.wanted, division.results, strict=True
+        ):
+            moved += result_bytes(shape, division.partial, cut, wanted)
+            work += cut.part_bytes(shape)
+        return moved, work
+
+
+def result_bytes(shape: Shape, partial: Atoms, cut: AxisSharding, wanted: Wanted) -> int:
+    """Bytes that each device receives until a result is added up and lies as wanted."""
+    target = wanted or cut
+    total, now = 0, cut
+    rest = partial
+    for d, atoms in scattered(shape.dims, partial, cut, target):
+        part = now.part_bytes(shape)
+        now = now.with_dim(d, now.dims[d] + atoms)
+        total += part - now.part_bytes(shape)
+        rest = tuple(a for a in rest if a not in atoms)
+    if rest:
+        count = cut.grid.count(rest)
+        total += 2 * now.part_bytes(shape) * (count - 1) // count
+    return total + moved_bytes(shape, now, target)
+
+
+def scattered(
+    dims: Sequence[int], partial: Atoms, cut: AxisSharding, target: AxisSharding
+) -> list[tuple[int, Atoms]]:
+    """Dimensions, and the atoms along which a sum may be left in the parts that are wanted."""
+    if target.grid != cut.grid:
+        return []
+    found: list[tuple[int, Atoms]] = []
+    for d, goal in enumerate(target.dims):
+        now = cut.dims[d]
+        count = len(now)
+        if goal[:count] != now or dims[d] % cut.grid.count(goal):
+            continue
+        more = goal[count:]
+        length = next((n for n, a in enumerate(more) if a not in partial), len(more))
+        if length:
+            found.append((d, more[:length]))
+    return found

@@ -1,0 +1,67 @@
+"""Sums of which each device makes a part: products, convolutions, reductions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.hlo.ops.reducers import monoid_of
+from xladev.hlo.sharding.factors import FactorRule
+from xladev.hlo.sharding.grid import Atoms, Grid
+from xladev.passes.expansions.emit import binary_computation
+from xladev.passes.spmd.local_builder import identity_of
+from xladev.passes.spmd.operation import Operation
+
+
+def product(o: Operation) -> HloInstruction:
+    """Zeros for the padding of all operands, since zero times NaN is NaN."""
+    return o.local([o.masked(n, 0) for n in range(len(o.operands))])
+
+
+def convolution(o: Operation) -> HloInstruction:
+    """As a product; each device has some of the groups."""
+    groups = o.instruction["feature_group_count"]
+    if groups == 1:
+        return product(o)
+    cut = o.grid.count(o.division.factors[1])  # see the rule of convolutions
+    return o.local([o.masked(0, 0), o.masked(1, 0)], feature_group_count=groups // cut)
+
+
+def reduce(o: Operation) -> HloInstruction:
+    """The reducer's identity for padding; the initial value takes part once, in the end."""
+    i = o.instruction
+    if not o.division.partial:
+        return o.local()
+    neutral = identity_of(i["to_apply"].root.opcode, i.shape.element_type)
+    assert neutral is not None
+    start = o.b.scalar(neutral, i.shape.element_type)
+    return o.local([o.masked(0, neutral), start])
+
+
+def with_init(o: Operation, total: HloInstruction) -> HloInstruction:
+    """Combines the initial value of a reduction with the total of all devices."""
+    i = o.instruction
+    body = i["to_apply"]
+    neutral = identity_of(body.root.opcode, i.shape.element_type)
+    init = i.operands[1]
+    if init.opcode == "constant" and neutral is not None:
+        value = np.asarray(neutral).astype(i.shape.element_type.np)
+        if np.array_equal(np.asarray(init["literal"].value), value):
+            return total
+    spread = o.b.broadcast(o.operands[1], total.shape.dims, ())
+    return o.b.op(body.root.opcode, spread, total)
+
+
+def may_reduce(i: HloInstruction, _: FactorRule, __: int, ___: Atoms, ____: Grid) -> bool:
+    """True if the reducer has an identity."""
+    body = i["to_apply"]
+    known = monoid_of(body)
+    return known is not None and identity_of(body.root.opcode, i.shape.element_type) is not None
+
+
+def reducer_of(i: HloInstruction) -> HloComputation:
+    """What adds up the parts of an instruction's result."""
+    if i.opcode == "reduce":
+        computation: HloComputation = i["to_apply"]
+        return computation
+    return binary_computation("add", i.shape.element_type)

@@ -1,0 +1,61 @@
+"""The code for each opcode that needs more than the same opcode on parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xladev.hlo.ir import HloInstruction
+from xladev.hlo.sharding.factors import FactorKind, FactorRule
+from xladev.hlo.sharding.grid import Atoms, Grid
+from xladev.passes.spmd.kinds import indexing, movement, reduction
+from xladev.passes.spmd.operation import Emit, MayCut, Operation
+
+
+def same(o: Operation) -> HloInstruction:
+    """The same opcode on parts."""
+    return o.local()
+
+
+EMIT: Mapping[str, Emit] = MappingProxyType(
+    {
+        "constant": movement.constant,
+        "iota": movement.iota,
+        "slice": movement.slice_,
+        "dynamic-slice": movement.dynamic_slice,
+        "custom-call": movement.custom_call,
+        "dot": reduction.product,
+        "scaled-dot": reduction.product,
+        "convolution": reduction.convolution,
+        "reduce": reduction.reduce,
+        "gather": indexing.gather,
+        "scatter": indexing.scatter,
+    }
+)
+"""By opcode; `same` for all others."""
+
+
+def _always(_: HloInstruction, __: FactorRule, ___: int, ____: Atoms, _____: Grid) -> bool:
+    return True
+
+
+_REDUCTIONS: Mapping[str, MayCut] = MappingProxyType(
+    {
+        "dot": _always,
+        "scaled-dot": _always,
+        "convolution": _always,
+        "gather": _always,
+        "reduce": reduction.may_reduce,
+    }
+)
+
+
+def may_cut(i: HloInstruction, rule: FactorRule, factor: int, atoms: Atoms, grid: Grid) -> bool:
+    """True if there is code for an instruction one of whose factors is cut along atoms."""
+    kind = rule.kinds[factor]
+    if kind is FactorKind.PASS:
+        return True
+    if kind is FactorKind.REDUCE:
+        ask = _REDUCTIONS.get(i.opcode)
+        return ask is not None and ask(i, rule, factor, atoms, grid)
+    return False

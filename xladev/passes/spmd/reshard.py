@@ -1,0 +1,242 @@
+"""Resharding: the steps from one sharding of a value to another, what they move, and their code.
+
+Order of preference, as XLA's partitioner and Shardy's reshards have it: a permutation where parts
+stay the same and only move; slices, which move nothing; all-to-all, which moves a cut from one
+dimension to another; all-gather for what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
+
+from xladev.hlo.ir import HloInstruction
+from xladev.hlo.shape import Shape
+from xladev.hlo.sharding.axis_sharding import AxisSharding, whole_on
+from xladev.hlo.sharding.grid import Atoms
+from xladev.passes.spmd.local_builder import LocalBuilder
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a reshard.
+
+    Attributes:
+        kind: ``slice``, ``all-gather``, ``all-to-all``, ``collective-permute`` or ``rename``.
+        before, after: how the value is cut on either side of it.
+        dimension: that is cut less, or (slice) more.
+        target: of an all-to-all, the dimension that is cut more.
+        atoms: along which.
+        pairs: of a permutation, source and target devices.
+    """
+
+    kind: str
+    before: AxisSharding
+    after: AxisSharding
+    dimension: int = 0
+    target: int = 0
+    atoms: Atoms = ()
+    pairs: Pairs = ()
+
+    def moved(self, shape: Shape) -> int:
+        """Bytes that each device receives."""
+        part, count = self.before.part_bytes(shape), self.before.grid.count(self.atoms)
+        if self.kind == "all-gather":
+            return part * (count - 1)
+        if self.kind == "all-to-all":
+            return part * (count - 1) // count
+        return part if self.kind == "collective-permute" else 0
+
+
+@lru_cache(4096)
+def plan(dims: tuple[int, ...], source: AxisSharding, target: AxisSharding) -> tuple[Step, ...]:
+    """The steps from one sharding of an array to another.
+
+    Args:
+        dims: of the whole array.
+        source: how it is cut.
+        target: how it is to be cut.
+    """
+    return tuple(_Plan(dims, source, target).steps())
+
+
+def moved_bytes(shape: Shape, source: AxisSharding, target: AxisSharding) -> int:
+    """Bytes that each device receives in a reshard."""
+    return sum(step.moved(shape) for step in plan(shape.dims, source, target))
+
+
+class _Plan:
+    def __init__(self, dims: tuple[int, ...], source: AxisSharding, target: AxisSharding) -> None:
+        self.dims = dims
+        self.now = source
+        self.goal = target
+
+    def steps(self) -> Iterator[Step]:
+        """See `plan`."""
+        if self.now.grid != self.goal.grid:
+            yield from self._to_other_grid()
+        while self.now.dims != self.goal.dims:
+            step = self._permute() or self._slice() or self._exchange() or self._gather()
+            self.now = step.after
+            yield step
+
+    def _to_other_grid(self) -> Iterator[Step]:
+        step = self._permute()
+        if step is None:
+            whole = whole_on(self.now.grid, len(self.dims))
+            yield from plan(self.dims, self.now, whole)
+            self.now = whole
+            step = Step("rename", whole, whole_on(self.goal.grid, len(self.dims)))
+        self.now = step.after
+        yield step
+
+    def _permute(self) -> Step | None:
+        """Parts are the same, on other devices."""
+        if self.now.counts != self.goal.counts or self.now.is_whole:
+            return None
+        pairs = _moves(self.now, self.goal)
+        kind = "collective-permute" if any(s != t for s, t in pairs) else "rename"
+        return Step(kind, self.now, self.goal, pairs=pairs)
+
+    def _slice(self) -> Step | None:
+        """Cuts a dimension that the goal cuts more, along atoms that nothing is cut along."""
+        for d, goal in enumerate(self.goal.dims):
+            more = tuple(takewhile(lambda a: a not in self.now.atoms, self._missing(d)))
+            if not more or not (self._is_regular(d, goal) or more == goal):
+                continue
+            after = self.now.with_dim(d, self.now.dims[d] + more)
+            return Step("slice", self.now, after, d, atoms=more)
+        return None
+
+    def _exchange(self) -> Step | None:
+        """Moves the innermost cut of one dimension to another one."""
+        for source in range(len(self.dims)):
+            extra = self._extra(source)
+            for target in range(len(self.dims)):
+                missing = self._missing(target)
+                common = _overlap(extra, missing) if source != target else 0
+                if not common:
+                    continue
+                atoms, left = missing[:common], self.now.dims[source][: -common or None]
+                after = self.now.with_dim(source, left)
+                after = after.with_dim(target, self.now.dims[target] + atoms)
+                if all(self._is_regular(d, s.dims[d]) for d in (source, target)
+                       for s in (self.now, after)):
+                    return Step("all-to-all", self.now, after, source, target, atoms)
+        return None
+
+    def _gather(self) -> Step:
+        """Joins the parts of a dimension that the goal cuts otherwise."""
+        d = next(d for d in range(len(self.dims)) if self._extra(d))
+        extra = self._extra(d)
+        if not self._is_regular(d, self.now.dims[d]):
+            extra = self.now.dims[d]
+        left = self.now.dims[d][: len(self.now.dims[d]) - len(extra)]
+        return Step("all-gather", self.now, self.now.with_dim(d, left), d, atoms=extra)
+
+    def _missing(self, d: int) -> Atoms:
+        """Atoms that the goal has behind what there is; none where that must go first."""
+        now, goal = self.now.dims[d], self.goal.dims[d]
+        return goal[len(now) :] if goal[: len(now)] == now else ()
+
+    def _extra(self, d: int) -> Atoms:
+        """Atoms that have to go."""
+        now, goal = self.now.dims[d], self.goal.dims[d]
+        common = 0
+        while common < min(len(now), len(goal)) and now[common] == goal[common]:
+            common += 1
+        is_regular = self._is_regular(d, now) and self._is_regular(d, goal)
+        return now[common:] if is_regular or now == goal else now
+
+    def _is_regular(self, d: int, atoms: Atoms) -> bool:
+        """True if parts along these atoms, and along fewer of them, have no padding."""
+        return self.dims[d] % self.now.grid.count(atoms) == 0
+
+
+def _overlap(extra: Atoms, missing: Atoms) -> int:
+    """Length of the longest end of one that the other begins with."""
+    longest = min(len(extra), len(missing))
+    return next((n for n in range(longest, 0, -1) if extra[-n:] == missing[:n]), 0)
+
+
+def _moves(source: AxisSharding, target: AxisSharding) -> Pairs:
+    """For each device the one that it gets its part from; itself where it has it."""
+    has, wants = source.placement.parts, target.placement.parts
+    holders: dict[tuple[int, ...], list[int]] = {}
+    for device, part in enumerate(has):
+        if has[device] != wants[device]:
+            holders.setdefault(part, []).append(device)
+    return tuple(
+        (device if has[device] == part else holders[part].pop(0), device)
+        for device, part in enumerate(wants)
+    )
+
+
+def reshard(
+    b: LocalBuilder, x: HloInstruction, shape: Shape, source: AxisSharding, target: AxisSharding
+) -> HloInstruction:
+    """The code of a reshard.
+
+    Args:
+        b: takes it.
+        x: the part that this device has.
+        shape: of the whole array.
+        source: how it is cut.
+        target: how it is to be cut.
+    """
+    for step in plan(shape.dims, source, target):
+        x = _EMIT[step.kind](b, x, shape.dims, step)
+    return x
+
+
+def _emit_slice(
+    b: LocalBuilder, x: HloInstruction, dims: Sequence[int], step: Step
+) -> HloInstruction:
+    d = step.dimension
+    size = step.after.local_dims(dims)[d]
+    count = step.before.grid.count(step.atoms)
+    padded = b.padded(x, d, size * count - x.shape.dims[d])
+    sizes = list(x.shape.dims)
+    sizes[d] = size
+    starts: list[HloInstruction | int] = [0] * len(dims)
+    starts[d] = b.chosen([place * size for place in step.before.grid.index(step.atoms)])
+    return b.dynamic_slice(padded, starts, sizes)
+
+
+def _emit_gather(
+    b: LocalBuilder, x: HloInstruction, dims: Sequence[int], step: Step
+) -> HloInstruction:
+    d = step.dimension
+    gathered = b.all_gather(x, step.before.grid, step.atoms, d)
+    return b.slice_in(gathered, d, 0, step.after.local_dims(dims)[d])
+
+
+def _emit_exchange(
+    b: LocalBuilder, x: HloInstruction, _: Sequence[int], step: Step
+) -> HloInstruction:
+    return b.all_to_all(x, step.before.grid, step.atoms, step.dimension, step.target)
+
+
+def _emit_permute(
+    b: LocalBuilder, x: HloInstruction, _: Sequence[int], step: Step
+) -> HloInstruction:
+    return b.permute(x, step.pairs)
+
+
+def _emit_nothing(
+    _: LocalBuilder, x: HloInstruction, __: Sequence[int], ___: Step
+) -> HloInstruction:
+    return x
+
+
+_EMIT = {
+    "slice": _emit_slice,
+    "all-gather": _emit_gather,
+    "all-to-all": _emit_exchange,
+    "collective-permute": _emit_permute,
+    "rename": _emit_nothing,
+}
