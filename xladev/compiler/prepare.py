@@ -9,7 +9,6 @@ from xladev.compiler.limits import refuse_depth, refuse_growth
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import STRUCTURAL_OPCODES, CompileTarget
 from xladev.compiler.partition.expansion import ExpandRejected
-from xladev.compiler.partition.sharding_check import refuse_sharded
 from xladev.errors import LiteralError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloInstruction, HloModule
@@ -28,6 +27,7 @@ from xladev.passes.pipeline import (
     surrounding,
 )
 from xladev.passes.rng_expander import RngExpander
+from xladev.passes.spmd.spmd_partitioner import SpmdPartitioner
 
 
 def instrumented_by(options: CompileOptions) -> AbstractContextManager[Instrumentation]:
@@ -55,15 +55,15 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
         PassError: a pass failed.
         LiteralError: a constant whose value the text left out.
         CompileError: computations nest too deep, or written out they would be too many.
-        UnsupportedError: several partitions, and a value that is cut outside of manual regions.
+        UnsupportedError: shardings that the partitioner cannot do (code ``SHARDING``).
     """
     verify(module)
-    refuse_sharded(module, max(options.num_partitions, module.header.num_partitions))
     refuse_growth(module)
     refuse_depth(module, with_calls=False)
     _dump(module, module.name)
     with instrumented_by(options):
-        ready = _rewritten(module, target, options.optimization_level)
+        local = run_pass(SpmdPartitioner(options.num_partitions), module, SHARDING)
+        ready = _rewritten(local, target, options.optimization_level)
     refuse_depth(ready, with_calls=True)
     _refuse_elided_constants(ready)
     if ready is not module:
@@ -93,6 +93,8 @@ def _is_rejected_dynamic(instruction: HloInstruction, target: CompileTarget) -> 
     return has_dynamic_shape(shapes) and not target.supports(instruction)
 
 
+SHARDING = "sharding"
+"""Name of the pipeline of what makes the program of one device."""
 EXPANSION = "expansion"
 """Name of the pipeline of what is expanded because the platform rejects it."""
 STATIC = HloPassPipeline("static", (DynamicPadder(),))

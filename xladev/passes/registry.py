@@ -28,6 +28,7 @@ from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
 from xladev.passes.reshape_mover import ReshapeMover
 from xladev.passes.rng_expander import RngExpander
 from xladev.passes.sort_simplifier import SortSimplifier
+from xladev.passes.spmd.spmd_partitioner import SpmdPartitioner
 from xladev.passes.sub_byte_normalization import SubByteNormalization
 from xladev.passes.synchronous_pairs import SynchronousPairs
 from xladev.passes.transpose_folding import TransposeFolding
@@ -59,6 +60,7 @@ _PASSES: tuple[type[HloModulePass], ...] = (
     ReshapeMover,
     RngExpander,
     SortSimplifier,
+    SpmdPartitioner,
     SubByteNormalization,
     SynchronousPairs,
     TransposeFolding,

@@ -22,7 +22,8 @@ from xladev.hlo.ir import HloModule
 from xladev.hlo.proto import read_module, write_module
 from xladev.hlo.proto.shapes import write_program_shape
 from xladev.hlo.proto.wire import varint
-from xladev.passes.local_interface import localize
+from xladev.hlo.verifier import verify
+from xladev.passes.spmd.program import partition
 
 MLIR = "mlir"
 HLO = "hlo"
@@ -93,10 +94,14 @@ def _local_program(
         propagate_to_parameters=options.propagate_to_parameters,
         propagate_to_output=options.propagate_to_output,
     )
-    local = localize(replace(module, header=header), options.num_partitions)
-    shardings = shardings_of(local) if options.num_partitions > 1 else None
-    shown = with_entry_layout(local.module, interface) if interface.has_orders else local.module
-    module = with_places(local.module, interface)
+    given = replace(module, header=header)
+    local, shardings = given, None
+    if options.num_partitions > 1:
+        verify(given)
+        partitioned = partition(given, options.num_partitions)
+        local, shardings = partitioned.module, shardings_of(partitioned)
+    shown = with_entry_layout(local, interface) if interface.has_orders else local
+    module = with_places(local, interface)
     return ReadProgram(module, interface, _with_config(shown, shardings), shardings)
 
 

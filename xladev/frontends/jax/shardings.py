@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from xladev.hlo.proto.shardings import write_sharding
 from xladev.hlo.proto.wire import varint
-from xladev.passes.local_interface import LocalInterface
+from xladev.hlo.sharding.tiles import to_tiles
+from xladev.passes.spmd.program import PartitionedProgram
 
 _TUPLE = b"\x08\x02"
 """The field type of an OpSharding: that of a tuple."""
@@ -35,9 +36,10 @@ class Shardings:
         return _TUPLE + b"".join(b"\x2a" + varint(len(part)) + part for part in parts)
 
 
-def shardings_of(local: LocalInterface) -> Shardings | None:
-    """What clients are told; None if it is not known how something is laid out."""
-    if not (local.parameters or local.results):
-        return None
-    parameters = tuple(write_sharding(p.sharding) for p in local.parameters)
-    return Shardings(parameters, tuple(write_sharding(r.sharding) for r in local.results))
+def shardings_of(program: PartitionedProgram) -> Shardings:
+    """What clients are told of a partitioned program."""
+    parameters, results = (
+        tuple(write_sharding(to_tiles(cut)) for cut in cuts)
+        for cuts in (program.parameters, program.results)
+    )
+    return Shardings(parameters, results)

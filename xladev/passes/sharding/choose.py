@@ -11,6 +11,7 @@ from xladev.hlo.shape import flattened_shapes
 from xladev.hlo.sharding.axis_sharding import AxisSharding, whole_on
 from xladev.passes.sharding.asked import Annotations, Asked
 from xladev.passes.sharding.chosen import ChosenShardings
+from xladev.passes.sharding.leaves import source
 
 Cut = AxisSharding | None
 
@@ -90,9 +91,7 @@ def _asked_of_result(
     root: HloInstruction, number: int, annotations: Annotations
 ) -> Asked | None:
     """What a custom call that only says so asks of a result."""
-    value = root
-    if root.opcode == "tuple" and not any(o.shape.is_tuple for o in root.operands):
-        value = root.operands[number]
+    value, _ = source(root, number)
     is_call = value.opcode == "custom-call"
     if not is_call or value["custom_call_target"] not in (RESULT, CONSTRAINT):
         return None

@@ -123,10 +123,18 @@ def refuse(module: HloModule, annotations: Annotations) -> None:
     for computation in module.computations:
         for i in computation.instructions:
             why = REFUSED.get(i.opcode) or _fault(module, i, annotations)
-            if i.opcode == "partition-id" and not is_manual:
-                why = "which part of an array a device has is the partitioner's to say"
+            if not is_manual and not why:
+                why = _names_partitions(i)
             if why:
                 raise _refusal(module, i, annotations.count, why)
+
+
+def _names_partitions(i: HloInstruction) -> str:
+    """Why an instruction belongs in a manual region."""
+    joins = "channel_id" in i.op.by_name and bool(i["channel_id"])
+    if i.opcode != "partition-id" and not joins:
+        return ""
+    return "outside of manual regions, which device has what is the partitioner's to say"
 
 
 def _fault(module: HloModule, i: HloInstruction, annotations: Annotations) -> str:

@@ -1,14 +1,13 @@
-"""Programs that would need a partitioner are refused; manual regions and whole values are not."""
+"""Programs in which a value is cut need the partitioner; manual regions and whole values do not."""
 
 import pytest
 
 import xladev
-from tests.unit.passes.test_local_interface import shard_map
+from tests.unit.passes.spmd.manual_programs import shard_map
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.partition.sharding_check import refuse_sharded
-from xladev.errors import UnsupportedError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
+from xladev.passes.sharding.cut_values import is_sharded, partition_count
 
 MESHES = 'frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=2, "one"=1]>, alone = #sdy.mesh<[], device_ids=[1]>}}'  # noqa: E501
 
@@ -56,23 +55,19 @@ WHOLE = (
 
 @pytest.mark.parametrize("place", ["parameter", "value", "root"])
 @pytest.mark.parametrize("note", CUT)
-def test_what_is_cut_is_refused(note: str, place: str) -> None:
+def test_what_is_cut(note: str, place: str) -> None:
     module = program(**{place: note})
-    with pytest.raises(UnsupportedError, match="no SPMD partitioner yet") as refused:
-        refuse_sharded(module, 4)
-    assert refused.value.code == "SHARDING"
-    name = {"parameter": "parameter p", "value": "value v", "root": "value r"}[place]
-    assert refused.value.where == name
-    refuse_sharded(module, 1)  # one partition holds everything
+    assert is_sharded(module, 4)
+    assert not is_sharded(module, 1), "one partition holds everything"
 
 
 @pytest.mark.parametrize("note", WHOLE)
-def test_what_is_whole_is_not(note: str) -> None:
-    refuse_sharded(program(note, note, note), 4)
+def test_what_is_whole(note: str) -> None:
+    assert not is_sharded(program(note, note, note), 4)
 
 
 def test_borders_say_themselves_what_is_cut() -> None:
-    refuse_sharded(parse_module(shard_map()), 4)
+    assert not is_sharded(parse_module(shard_map()), 4)
     tiled = "{devices=[4,1]<=[4]}"
     text = f"""HloModule m
 ENTRY e {{
@@ -83,15 +78,15 @@ ENTRY e {{
   r = f32[8,4] custom-call(y), custom_call_target="SPMDShardToFullShape", sharding={tiled}
   ROOT n = f32[8,4] negate(r)
 }}"""
-    refuse_sharded(parse_module(text), 1)
-    used = text.replace("negate(r)", "add(r, s)")
-    with pytest.raises(UnsupportedError, match="4 devices"):
-        refuse_sharded(parse_module(used), 1)
+    module = parse_module(text)
+    assert partition_count(module, 1) == 4
+    assert not is_sharded(module, 4)
+    assert is_sharded(parse_module(text.replace("negate(r)", "add(r, s)")), 4)
 
 
-def test_compile_refuses() -> None:
+def test_compile_partitions() -> None:
     module = program(", sharding={devices=[2,2]<=[4]}")
-    with pytest.raises(UnsupportedError, match=r"\[SHARDING\] m is to be partitioned over 4 dev"):
-        xladev.compile(module, "interpreter", CompileOptions(num_partitions=4))
+    compiled = xladev.compile(module, "interpreter", CompileOptions(num_partitions=4))
+    assert compiled.program.signature.parameter_leaves[0].dims == (2, 2)
     whole = xladev.compile(program(), "interpreter", CompileOptions(num_partitions=2))
     assert whole.program.signature.num_partitions == 2
