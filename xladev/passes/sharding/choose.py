@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.placement import CONSTRAINT, RESULT
-from xladev.hlo.shape import flattened_shapes
+from xladev.hlo.shape import Shape, flattened_shapes
 from xladev.hlo.sharding.axis_sharding import AxisSharding, whole_on
+from xladev.hlo.sharding.grid import Grid
 from xladev.passes.sharding.asked import Annotations, Asked
 from xladev.passes.sharding.chosen import ChosenShardings
-from xladev.passes.sharding.leaves import source
+from xladev.passes.sharding.graph import GROUP, Graph
+from xladev.passes.sharding.leaves import Leaf, source
+from xladev.passes.sharding.propagate import propagate
+from xladev.passes.sharding.tensors import Tensor, longest_even, longest_used
 
 Cut = AxisSharding | None
 
@@ -23,7 +27,7 @@ class Choice:
     Attributes:
         chosen: for each array.
         parameters: for each parameter of the entry, each of its arrays; None for tokens.
-        results: for each array of the result; None where it does not matter.
+        results: for each array of the result; None for tokens.
     """
 
     chosen: ChosenShardings
@@ -32,71 +36,117 @@ class Choice:
 
 
 def choose(module: HloModule, annotations: Annotations) -> Choice:
-    """How a program is cut whose calls are inlined."""
-    asked = _asked(module, annotations)
-    cuts = {i: tuple(a and a.sharding for a in found) for i, found in asked.items()}
-    chosen = ChosenShardings(annotations.grid, annotations.meshes, cuts)
+    """How a program is cut whose calls are inlined.
+
+    Parameters and results lie as they are asked to; without that, whole, or if the header's
+    ``propagate_to_parameters`` or ``propagate_to_output`` says that it may be chosen, as
+    propagation leaves them, in even parts.
+    """
+    graph = Graph.of(module, annotations)
+    _ask_of_interface(graph)
+    _join_groups(graph)
+    propagate(annotations.grid, graph.edges, graph.borders)
     header, entry = module.header, module.entry
     parameters = tuple(
-        _interface(p, annotations.of(p), annotations) for p in entry.parameters
+        tuple(_interface(graph, p, n, shape) for n, shape in enumerate(flattened_shapes(p.shape)))
+        for p in entry.parameters
     )
-    results = _results(module, annotations, header.propagate_to_output)
+    results = tuple(
+        _result(graph, number, shape, flag(header.propagate_to_output, number))
+        for number, shape in enumerate(flattened_shapes(entry.root.shape))
+    )
+    cuts = {i: _cuts(graph, i) for c in graph.computations() for i in c.instructions}
+    chosen = ChosenShardings(annotations.grid, annotations.meshes, cuts)
     return Choice(chosen, parameters, results)
 
 
-def _asked(
-    module: HloModule, annotations: Annotations
-) -> dict[HloInstruction, tuple[Asked | None, ...]]:
-    """What annotations say of instructions other than parameters and the root."""
-    found: dict[HloInstruction, tuple[Asked | None, ...]] = {}
-    for computation in module.computations:
-        for i in computation.instructions:
-            if i is module.entry.root and i.opcode == "tuple":
-                continue
-            asked = annotations.of(i)
-            kept = tuple(None if a is None or a.says_nothing or a.fault else a for a in asked)
-            if any(kept):
-                found[i] = kept
-    return found
+def _ask_of_interface(graph: Graph) -> None:
+    """Closes what nobody asks for and nobody may choose."""
+    header, entry = graph.module.header, graph.module.entry
+    for i, p in enumerate(entry.parameters):
+        if not flag(header.propagate_to_parameters, i):
+            for number, shape in enumerate(flattened_shapes(p.shape)):
+                if shape.is_array:
+                    _close(graph.tensor(p, number), graph.asked.get((p, number)))
 
 
-def _interface(
-    i: HloInstruction, asked: Sequence[Asked | None], annotations: Annotations
-) -> tuple[Cut, ...]:
-    """Whole unless something is asked for."""
-    shapes = flattened_shapes(i.shape)
-    given = asked or (None,) * len(shapes)
-    wholes = [whole_on(annotations.grid, s.rank) if s.is_array else None for s in shapes]
-    return tuple(a.sharding if a else w for a, w in zip(given, wholes, strict=True))
+def _close(tensor: Tensor, asked: Asked | None) -> None:
+    if asked is None or not any(asked.is_open):
+        tensor.is_open = [False] * len(tensor.is_open)
 
 
-def _results(
-    module: HloModule, annotations: Annotations, flags: Sequence[bool]
-) -> tuple[Cut, ...]:
-    root = module.entry.root
-    said = _interface(root, annotations.of(root), annotations)
-    found: list[Cut] = []
-    for number, shape in enumerate(flattened_shapes(root.shape)):
-        asked = _asked_of_result(root, number, annotations)
-        if asked is not None and not asked.says_nothing:
-            found.append(asked.sharding)
-        elif flag(flags, number):
-            found.append(None)
-        else:
-            found.append(said[number] if shape.is_array else None)
-    return tuple(found)
+def _interface(graph: Graph, p: HloInstruction, number: int, shape: Shape) -> Cut:
+    if not shape.is_array:
+        return None
+    foreign = graph.foreign.get((p, number))
+    return foreign or _final(graph.annotations.grid, graph, (p, number))
 
 
-def _asked_of_result(
-    root: HloInstruction, number: int, annotations: Annotations
-) -> Asked | None:
+def _final(grid: Grid, graph: Graph, leaf: Leaf) -> AxisSharding:
+    """What propagation left an array of the interface; as asked, or in even parts."""
+    tensor, asked = graph.tensor(*leaf), graph.asked.get(graph.leaf(*leaf))
+    dims = []
+    for d, atoms in enumerate(tensor.dims):
+        is_fixed = asked is not None and asked.sharding.dims[d] == atoms
+        dims.append(atoms if is_fixed else longest_even(grid, tensor.sizes[d], atoms))
+    return AxisSharding(grid, tuple(dims))
+
+
+def _result(graph: Graph, number: int, shape: Shape, is_free: bool) -> Cut:
+    if not shape.is_array:
+        return None
+    root, annotations = graph.module.entry.root, graph.annotations
+    value, of_value = source(root, number)
+    named = _asked_of_call(annotations, value)
+    if named is not None and not named.says_nothing or is_free:
+        leaf = graph.leaf(value, of_value)
+        return graph.foreign.get(leaf) or _final(annotations.grid, graph, leaf)
+    asked = annotations.of(root)[number]
+    return whole_on(annotations.grid, shape.rank) if asked is None else asked.sharding
+
+
+def _asked_of_call(annotations: Annotations, value: HloInstruction) -> Asked | None:
     """What a custom call that only says so asks of a result."""
-    value, _ = source(root, number)
     is_call = value.opcode == "custom-call"
     if not is_call or value["custom_call_target"] not in (RESULT, CONSTRAINT):
         return None
     (asked,) = annotations.of(value) or (None,)
     return asked
+
+
+def _cuts(graph: Graph, i: HloInstruction) -> tuple[Cut, ...]:
+    """How each array of an instruction's value is cut, as far as it is asked for or known."""
+    grid = graph.annotations.grid
+    found: list[Cut] = []
+    for number, shape in enumerate(flattened_shapes(i.shape)):
+        leaf = graph.leaf(i, number)
+        if leaf in graph.foreign or leaf not in graph.tensors or not shape.is_array:
+            found.append(graph.foreign.get(leaf))
+            continue
+        tensor, asked = graph.tensors[leaf], graph.asked.get(leaf)
+        found.append(_within(grid, tensor, asked))
+    return tuple(found)
+
+
+def _within(grid: Grid, tensor: Tensor, asked: Asked | None) -> AxisSharding:
+    dims = tuple(
+        atoms if asked is not None and asked.sharding.dims[d] == atoms
+        else longest_used(grid, tensor.sizes[d], atoms)
+        for d, atoms in enumerate(tensor.dims)
+    )  # fmt: skip
+    return AxisSharding(grid, dims)
+
+
+def _join_groups(graph: Graph) -> None:
+    """Members of a group are cut alike: an edge holds them together."""
+    groups: dict[str, list[HloInstruction]] = {}
+    for computation in graph.computations():
+        for i in computation.instructions:
+            if i.opcode == "custom-call" and i["custom_call_target"] == GROUP:
+                name = dict(i.note.frontend_attributes).get("xla.sdy.sharding_group_id", "")
+                groups.setdefault(name, []).append(i.operands[0])
+    for members in groups.values():
+        graph.join(members)
 
 
 def flag(flags: Sequence[bool], number: int) -> bool:

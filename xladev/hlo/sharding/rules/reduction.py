@@ -54,7 +54,7 @@ def select_and_scatter(i: HloInstruction) -> FactorRule:
 
 def sort(i: HloInstruction) -> FactorRule:
     """Lines are sorted by themselves."""
-    return lines(i, set(i["dimensions"]), blocked=True)
+    return lines(i, set(i["dimensions"]))
 
 
 def top_k(i: HloInstruction) -> FactorRule:

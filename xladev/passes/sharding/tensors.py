@@ -1,0 +1,116 @@
+"""What propagation works on: tensors, whose shardings grow, and edges, along which they spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from xladev.hlo.sharding.factors import FactorRule
+from xladev.hlo.sharding.grid import Atoms, Grid
+
+
+@dataclass(slots=True, eq=False)
+class Tensor:
+    """An array whose sharding may grow.
+
+    Attributes:
+        sizes: its dimensions.
+        dims: the atoms that cut each of them.
+        is_open: for each dimension, may it be cut further.
+        replicated: atoms that must not cut it.
+    """
+
+    sizes: tuple[int, ...]
+    dims: list[Atoms]
+    is_open: list[bool]
+    replicated: frozenset[int] = frozenset()
+
+
+class Spread(Enum):
+    """From where a sharding may spread along an edge."""
+
+    NONE = "nowhere"
+    FORWARD = "from operands"
+    BACKWARD = "from results"
+    BOTH = "from all"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edge:
+    """An instruction, or a flow of data, as propagation sees it.
+
+    Attributes:
+        rule: its factors.
+        operands: its operands; None for those through which nothing spreads.
+        results: its results.
+        opcode: what it is.
+        is_used_once: True if one instruction at most uses its results.
+        limit: where shardings may spread from at most.
+    """
+
+    rule: FactorRule
+    operands: tuple[Tensor | None, ...]
+    results: tuple[Tensor | None, ...]
+    opcode: str
+    is_used_once: bool = True
+    limit: Spread = Spread.BOTH
+
+    @property
+    def members(self) -> tuple[Tensor | None, ...]:
+        """Operands, then results."""
+        return (*self.operands, *self.results)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Border:
+    """The border of a manual region: the outer sharding is manual atoms, then the inner one.
+
+    Attributes:
+        outer: the whole array.
+        inner: the array within the region.
+        manual: for each dimension the manual atoms that cut it.
+    """
+
+    outer: Tensor
+    inner: Tensor
+    manual: tuple[Atoms, ...]
+
+    def agree(self) -> bool:
+        """Lets each side grow as the other did; True if one did."""
+        changed = False
+        for d, manual in enumerate(self.manual):
+            count = len(manual)
+            if self.outer.dims[d][:count] != manual:
+                continue
+            inside, within = self.outer.dims[d][count:], self.inner.dims[d]
+            if inside == within:
+                continue
+            if inside[: len(within)] == within and self.inner.is_open[d]:
+                self.inner.dims[d] = inside
+                changed = True
+            elif within[: len(inside)] == inside and self.outer.is_open[d]:
+                self.outer.dims[d] = manual + within
+                changed = True
+        return changed
+
+
+def longest_even(grid: Grid, size: int, atoms: Sequence[int]) -> Atoms:
+    """The longest beginning of some atoms that is of whole axes and cuts into even parts.
+
+    Frameworks know neither parts of axes nor parts of unequal size.
+    """
+    for length in range(len(atoms), 0, -1):
+        first = tuple(atoms[:length])
+        is_of_axes = not any(ref.size for ref in grid.axes(first))
+        if is_of_axes and size % grid.count(first) == 0:
+            return first
+    return ()
+
+
+def longest_used(grid: Grid, size: int, atoms: Sequence[int]) -> Atoms:
+    """The longest beginning of some atoms that makes no more parts than there are elements."""
+    for length in range(len(atoms), 0, -1):
+        if grid.count(atoms[:length]) <= size:
+            return tuple(atoms[:length])
+    return ()
