@@ -35,6 +35,7 @@ from xladev.passes.spmd.held import (
 from xladev.passes.spmd.kinds import reduction
 from xladev.passes.spmd.kinds.table import EMIT, may_cut, same
 from xladev.passes.spmd.local_builder import LocalBuilder
+from xladev.passes.spmd.once import is_made_once, made_once
 from xladev.passes.spmd.operation import Operation, local_note
 
 _PASSED_ON = frozenset(
@@ -191,9 +192,12 @@ class _Computation:
     def _whole(self, i: HloInstruction) -> Leaves:
         """Computed by every device, of whole operands."""
         operands = [self._assembled_whole(o) for o in i.operands]
-        made = self.b.append(
-            HloInstruction(i.op, i.shape, tuple(operands), i.attrs, i.name, local_note(i))
-        )
+        if is_made_once(i):
+            made = made_once(self.b, i, operands, self.grid.size)
+        else:
+            made = self.b.append(
+                HloInstruction(i.op, i.shape, tuple(operands), i.attrs, i.name, local_note(i))
+            )
         leaves = taken_apart(self.b, made, i.shape, self._whole_cuts(i.shape))
         return self._as_chosen(i, leaves)
 

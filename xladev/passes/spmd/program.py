@@ -24,6 +24,7 @@ from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.sharding.asked import ON_ONE_DEVICE, Annotations, annotations_of
 from xladev.passes.sharding.choose import choose
 from xladev.passes.spmd.held import Cuts, local_shape
+from xladev.passes.spmd.once import with_marks
 from xladev.passes.spmd.partitioner import Partitioner
 
 
@@ -53,7 +54,7 @@ def partition(module: HloModule, count: int, *, poison: bool = False) -> Partiti
     Raises:
         UnsupportedError: of code ``SHARDING``; the program needs what is not there yet.
     """
-    inlined = CallInliner().run(module)
+    inlined = CallInliner().run(with_marks(module))
     annotations = annotations_of(inlined, count)
     refuse(inlined, annotations)
     choice = choose(inlined, annotations)

@@ -1,4 +1,4 @@
-"""Programs over several devices: what is local runs, shardings are told, the rest is refused."""
+"""Programs over several devices: what is local, and what is cut; shardings are told."""
 
 from tests.tools.jax_child import run_jax
 
@@ -87,7 +87,7 @@ assert kinds(module.spmd_output_sharding.tuple_shardings) == ['OTHER', 'OTHER']
     )
 
 
-_REFUSED = {
+_CUT = {
     "made in parts": "jax.jit(lambda: jnp.arange(16.).reshape(4, 4), out_shardings=S('x', 'y'))()",
     "taken in parts": "jax.jit(lambda a: a + 1)(jax.device_put(X, S('x', 'y')))",
     "asked for in parts": "jax.jit(lambda a: a + 1, in_shardings=S('x'))(X)",
@@ -98,17 +98,67 @@ _REFUSED = {
 }
 
 
-def test_the_rest_is_refused_when_compiled() -> None:
+def test_what_is_cut_is_partitioned() -> None:
     _run(
         f"""
-for name, code in {_REFUSED!r}.items():
-    try:
-        made = eval(code)
-    except jax.errors.JaxRuntimeError as error:
-        first, *_ = str(error).splitlines()
-        assert first.startswith('UNIMPLEMENTED: [SHARDING] '), (name, error)
-        assert first.endswith('over 4 devices, and xladev has no SPMD partitioner yet'), first
-    else:
-        raise AssertionError((name, made))
+wanted = dict(zip({list(_CUT)!r}, [
+    (np.arange(16.).reshape(4, 4), 'x', 'y'), (X + 1, 'x', 'y'), (X + 1, 'x'), (X * 2 + 1, 'x'),
+    (X * 2, 'x'), (X * 2, 'x')]))
+for name, code in {_CUT!r}.items():
+    check(eval(code), *wanted[name])
+"""
+    )
+
+
+def test_arrays_move_between_shardings() -> None:
+    _run(
+        """
+a = jax.device_put(X, S('x', 'y'))
+for axes in ((), ('y',), (None, 'x'), (('y', 'x'),), ('y', 'x')):
+    a = jax.device_put(a, S(*axes))
+    check(a, X, *axes)
+    check(jax.jit(lambda v: v * 2, out_shardings=S('x', 'y'))(a), X * 2, 'x', 'y')
+explicit = jax.make_mesh((2, 2), ('x', 'y'), axis_types=(jax.sharding.AxisType.Explicit,) * 2,
+                         devices=jax.devices()[:4])
+with jax.set_mesh(explicit):
+    b = jax.device_put(X, NamedSharding(explicit, P('x', None)))
+    made = jax.jit(lambda v: jax.sharding.reshard(v * 2, P(None, 'y')))(b)
+    assert made.sharding.spec == P(None, 'y'), made.sharding
+    np.testing.assert_allclose(np.asarray(made), X * 2)
+from jax.experimental.shard_alike import shard_alike
+def alike(v):
+    w = jnp.ones((8, 4)) * 3
+    return shard_alike(v, w)[1]
+check(jax.jit(alike)(jax.device_put(X, S('x', 'y'))), np.full((8, 4), 3.), 'x', 'y')
+"""
+    )
+
+
+def test_random_numbers_do_not_depend_on_devices() -> None:
+    _run(
+        """
+draw = lambda k: jax.random.normal(k, (8, 4))
+for kind in ('threefry2x32', 'rbg'):
+    key = jax.random.key(3, impl=kind)
+    alone = np.asarray(jax.jit(draw)(key))
+    check(jax.jit(draw, out_shardings=S('x', 'y'))(key), alone, 'x', 'y')
+"""
+    )
+
+
+def test_python_is_called_once() -> None:
+    _run(
+        """
+from jax.experimental import io_callback
+given = []
+def note(v):
+    given.append(v.shape)
+    return np.float32(v.sum())
+def f(v):
+    jax.debug.callback(lambda w: given.append('debug'), v)
+    return v + io_callback(note, jax.ShapeDtypeStruct((), np.float32), v)
+check(jax.jit(f)(jax.device_put(X, S('x', 'y'))), X + X.sum(), 'x', 'y')
+jax.effects_barrier()
+assert sorted(map(str, given)) == ['(8, 4)', 'debug'], given
 """
     )
