@@ -25,10 +25,12 @@ class AxisSharding:
     Attributes:
         grid: of the devices.
         dims: for each dimension the atoms that cut it, outermost first; no atom is used twice.
+        unreduced: atoms along which the array is a sum, of which each device holds one summand.
     """
 
     grid: Grid
     dims: tuple[Atoms, ...]
+    unreduced: Atoms = ()
 
     @property
     def atoms(self) -> Atoms:
@@ -38,7 +40,12 @@ class AxisSharding:
     @property
     def is_whole(self) -> bool:
         """True if every device holds all of it."""
-        return not any(self.dims)
+        return not any(self.dims) and not self.unreduced
+
+    @property
+    def reduced(self) -> AxisSharding:
+        """The same, added up."""
+        return replace(self, unreduced=()) if self.unreduced else self
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -103,7 +110,9 @@ class AxisSharding:
     @property
     def text(self) -> str:
         """As Shardy spells dimensions, such as ``[{"x"}, {}]``."""
-        return "[" + ", ".join(f"{{{self.grid.text(atoms)}}}" for atoms in self.dims) + "]"
+        dims = ", ".join(f"{{{self.grid.text(atoms)}}}" for atoms in self.dims)
+        more = f", unreduced={{{self.grid.text(self.unreduced)}}}" if self.unreduced else ""
+        return f"[{dims}]{more}"
 
     def with_dim(self, dimension: int, atoms: Atoms) -> AxisSharding:
         """The same but for one dimension."""

@@ -71,11 +71,13 @@ def to_tiles(sharding: AxisSharding) -> Sharding:
     if sharding.is_whole:
         return Sharding("replicated")
     grid = sharding.grid
-    rest = tuple(a for a in range(len(grid.atoms)) if a not in sharding.atoms)
-    copies = grid.count(rest)
-    dims = (*sharding.counts, copies) if copies > 1 else sharding.counts
-    last = ("replicated",) if copies > 1 else ()
-    order = (*sharding.atoms, *rest)
+    used = (*sharding.atoms, *sharding.unreduced)
+    rest = tuple(a for a in range(len(grid.atoms)) if a not in used)
+    kinds = (("unreduced", sharding.unreduced), ("replicated", rest))
+    sub = [(kind, grid.count(atoms)) for kind, atoms in kinds if grid.count(atoms) > 1]
+    dims = (*sharding.counts, *(count for _, count in sub))
+    last = tuple(kind for kind, _ in sub)
+    order = (*used, *rest)
     if grid.devices == tuple(range(grid.size)):
         tile: IotaTile | tuple[int, ...] = _iota(dims, [grid.count((a,)) for a in order], order)
     else:
@@ -106,7 +108,9 @@ def to_named(sharding: AxisSharding) -> Sharding:
     is_iota = grid.devices == tuple(range(grid.size))
     mesh = Mesh(tuple(sizes.items()), None if is_iota else grid.devices)
     dims = tuple((grid.axes(atoms), True) for atoms in sharding.dims)
-    return Sharding("named", mesh=mesh, dim_axes=dims)
+    return Sharding(
+        "named", mesh=mesh, dim_axes=dims, unreduced_axes=grid.axes(sharding.unreduced)
+    )
 
 
 def placement_grid(placement: Placement) -> Grid:

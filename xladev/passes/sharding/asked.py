@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xladev.hlo.attributes import AxisRef, IotaTile, Sharding
 from xladev.hlo.custom_calls.manual import module_meshes
 from xladev.hlo.devices import MeshAxes
 from xladev.hlo.ir import HloInstruction, HloModule
-from xladev.hlo.placement import SDY_SHARDING
+from xladev.hlo.placement import SDY_SHARDING, Placement
 from xladev.hlo.shape import flattened_shapes
-from xladev.hlo.sharding.axis_sharding import AxisSharding, whole_on
+from xladev.hlo.sharding.axis_sharding import AxisSharding, express, whole_on
 from xladev.hlo.sharding.grid import Atoms, Grid, grid_of, mesh_grid
 from xladev.hlo.sharding.sdy import SdySharding, read_shardings
 from xladev.hlo.sharding.tiles import axes_atoms, expressed, tile_placement, tile_strides
@@ -48,6 +48,11 @@ def closed(sharding: AxisSharding, fault: str = "") -> Asked:
     """Exactly this sharding."""
     rank = len(sharding.dims)
     return Asked(sharding, (False,) * rank, (0,) * rank, fault=fault)
+
+
+def axis_placement(grid: Grid, atoms: Atoms) -> Placement:
+    """The placement of a line that is cut along some atoms."""
+    return AxisSharding(grid, (atoms,)).placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +101,19 @@ class Annotations:
             return closed(whole, fault)
         if mesh.size != self.count:
             return closed(whole, f"its mesh has {mesh.size} devices, not {self.count}")
-        if named.unreduced:
-            return closed(whole, "parts of a sum are not kept apart (unreduced axes)")
         refs = [axis for d in named.dims for axis in d.axes]
-        own = grid_of(mesh, (*refs, *named.replicated))
+        own = grid_of(mesh, (*refs, *named.replicated, *named.unreduced))
         dims = tuple(axes_atoms(own, d.axes) for d in named.dims)
         if None in dims:
             return closed(whole, "its parts of axes exclude each other")
         cut = AxisSharding(own, tuple(d or () for d in dims))
         sharding = expressed([self.grid], cut.placement)
         replicated = axes_atoms(self.grid, named.replicated) or ()
+        if named.unreduced:
+            summed = express(self.grid, axis_placement(own, axes_atoms(own, named.unreduced) or ()))
+            if summed is None or sharding.grid != self.grid:
+                return closed(whole, "a sum is kept apart along axes of another mesh")
+            sharding = replace(sharding, unreduced=summed.atoms)
         return Asked(
             sharding,
             tuple(d.is_open for d in named.dims),
@@ -125,7 +133,7 @@ class Annotations:
 
 _FAULTS = {
     "maximal": ON_ONE_DEVICE,
-    "unreduced": "parts of a sum are not kept apart (unreduced)",
+    "unreduced": "a sum is kept apart, but not said along which axes",
 }
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.placement import CONSTRAINT, RESULT
 from xladev.hlo.shape import Shape, flattened_shapes
 from xladev.hlo.sharding.axis_sharding import AxisSharding, whole_on
-from xladev.hlo.sharding.grid import Grid
+from xladev.hlo.sharding.grid import Atoms, Grid
 from xladev.passes.sharding.asked import Annotations, Asked
 from xladev.passes.sharding.chosen import ChosenShardings
 from xladev.passes.sharding.graph import GROUP, Graph
@@ -56,7 +56,8 @@ def choose(module: HloModule, annotations: Annotations) -> Choice:
         for number, shape in enumerate(flattened_shapes(entry.root.shape))
     )
     cuts = {i: _cuts(graph, i) for c in graph.computations() for i in c.instructions}
-    chosen = ChosenShardings(annotations.grid, annotations.meshes, cuts)
+    cuts.update(_sums_kept_apart(graph, cuts))
+    chosen = ChosenShardings(annotations, cuts)
     return Choice(chosen, parameters, results)
 
 
@@ -89,7 +90,11 @@ def _final(grid: Grid, graph: Graph, leaf: Leaf) -> AxisSharding:
     for d, atoms in enumerate(tensor.dims):
         is_fixed = asked is not None and asked.sharding.dims[d] == atoms
         dims.append(atoms if is_fixed else longest_even(grid, tensor.sizes[d], atoms))
-    return AxisSharding(grid, tuple(dims))
+    return AxisSharding(grid, tuple(dims), _unreduced(asked))
+
+
+def _unreduced(asked: Asked | None) -> Atoms:
+    return () if asked is None else asked.sharding.unreduced
 
 
 def _result(graph: Graph, number: int, shape: Shape, is_free: bool) -> Cut:
@@ -128,13 +133,30 @@ def _cuts(graph: Graph, i: HloInstruction) -> tuple[Cut, ...]:
     return tuple(found)
 
 
+def _sums_kept_apart(
+    graph: Graph, cuts: Mapping[HloInstruction, tuple[Cut, ...]]
+) -> dict[HloInstruction, tuple[Cut, ...]]:
+    """Products of which only an unreduced sum is wanted: they need not be added up at all."""
+    found: dict[HloInstruction, tuple[Cut, ...]] = {}
+    for computation in graph.computations():
+        for i in computation.instructions:
+            (cut, *rest) = cuts.get(i, (None,)) or (None,)
+            is_named = i.opcode == "custom-call" and i["custom_call_target"] == CONSTRAINT
+            if not is_named or cut is None or rest or not cut.unreduced:
+                continue
+            (value,) = i.operands
+            if value.opcode == "dot" and graph.uses(value) == 1:
+                found[value] = (cut,)
+    return found
+
+
 def _within(grid: Grid, tensor: Tensor, asked: Asked | None) -> AxisSharding:
     dims = tuple(
         atoms if asked is not None and asked.sharding.dims[d] == atoms
         else longest_used(grid, tensor.sizes[d], atoms)
         for d, atoms in enumerate(tensor.dims)
     )  # fmt: skip
-    return AxisSharding(grid, dims)
+    return AxisSharding(grid, dims, _unreduced(asked))
 
 
 def _join_groups(graph: Graph) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xladev.hlo.custom_calls.manual import ENTER, LEAVE
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
-from xladev.hlo.placement import CONSTRAINT, RESULT, border_placements
+from xladev.hlo.placement import CONSTRAINT, RESULT
 from xladev.hlo.shape import Shape, flattened_shapes
 from xladev.hlo.sharding.axis_sharding import AxisSharding
 from xladev.hlo.sharding.factors import FactorRule, RuleBuilder
-from xladev.hlo.sharding.grid import Atoms
 from xladev.hlo.sharding.rules.table import factor_rule
-from xladev.hlo.sharding.sdy import read_shardings
-from xladev.hlo.sharding.tiles import expressed
-from xladev.passes.sharding.asked import Annotations, Asked, closed
+from xladev.passes.sharding.asked import Annotations, Asked
+from xladev.passes.sharding.borders import Side, sides
 from xladev.passes.sharding.leaves import Leaf, source
 from xladev.passes.sharding.propagate import ELEMENTWISE
 from xladev.passes.sharding.tensors import Border, Edge, Spread, Tensor
@@ -105,7 +103,8 @@ class Graph:
         if asked is None or asked.sharding.grid != self.annotations.grid:
             return Tensor(shape.dims, [()] * rank, [asked is None] * rank)
         is_open = [o and not shape.is_dynamic for o in asked.is_open]
-        return Tensor(shape.dims, list(asked.sharding.dims), is_open, frozenset(asked.replicated))
+        taken = frozenset((*asked.replicated, *asked.sharding.unreduced))
+        return Tensor(shape.dims, list(asked.sharding.dims), is_open, taken)
 
     # What is the same, and what is asked
 
@@ -129,6 +128,10 @@ class Graph:
                 for number, _ in _arrays(operand):
                     leaf = source(operand, number)
                     self._uses[leaf] = self._uses.get(leaf, 0) + (i.opcode != "tuple")
+
+    def uses(self, i: HloInstruction) -> int:
+        """How many instructions use an array."""
+        return self._uses.get((i, 0), 0)
 
     def ask(self, i: HloInstruction, number: int, asked: Asked) -> None:
         """Notes what is asked of an array; the first who asks is heard."""
@@ -169,8 +172,8 @@ class Graph:
         if i is self.module.entry.root and i.opcode == "tuple":
             return
         if i.opcode == "custom-call" and i["custom_call_target"] in LEAVE:
-            for number, (asked, _) in enumerate(self._sides(i, "xla.sdy.out_shardings")):
-                self.ask(i, number, asked)
+            for number, side in enumerate(self._sides(i)):
+                self.ask(i, number, side.asked)
             return
         for number, asked in enumerate(self.annotations.of(i)):
             if asked is not None:
@@ -204,55 +207,27 @@ class Graph:
     # Manual regions
 
     def _enter(self, i: HloInstruction) -> None:
-        sides = self._sides(i, "xla.sdy.in_shardings")
-        for number, (operand, (asked, manual)) in enumerate(zip(i.operands, sides, strict=True)):
-            outer = self._made(operand.shape, asked)
-            self.edges.append(
-                Edge(_same_dims(operand.shape, 1), (self.tensor(operand),), (outer,), "flow")
-            )
-            self._border(i, number, outer, manual)
-
-    def _border(
-        self, i: HloInstruction, number: int, outer: Tensor, manual: Sequence[Atoms]
-    ) -> None:
-        inner = self.tensor(i, number)
-        for d, atoms in enumerate(manual):
-            inner.dims[d] = outer.dims[d][len(atoms) :]
-            inner.is_open[d] = outer.is_open[d]
-        self.borders.append(Border(outer, inner, tuple(manual)))
+        for number, (operand, side) in enumerate(zip(i.operands, self._sides(i), strict=True)):
+            outer = self._made(operand.shape, side.asked)
+            rule = _same_dims(operand.shape, 1)
+            self.edges.append(Edge(rule, (self.tensor(operand),), (outer,), "flow"))
+            inner = self.tensor(i, number)
+            inner.dims = list(side.free(tuple(outer.dims)))
+            inner.is_open = list(outer.is_open)
+            self.borders.append(Border(outer, inner, side.manual.dims))
 
     def _leave(self, i: HloInstruction) -> None:
-        sides = self._sides(i, "xla.sdy.out_shardings")
-        for number, (operand, (_, manual)) in enumerate(zip(i.operands, sides, strict=True)):
+        for number, (operand, side) in enumerate(zip(i.operands, self._sides(i), strict=True)):
             outer = self.tensor(i, number)
             shape = operand.shape
-            inner = Tensor(shape.dims, [()] * shape.rank, list(outer.is_open))
-            for d, atoms in enumerate(manual):
-                inner.dims[d] = outer.dims[d][len(atoms) :]
-            self.edges.append(Edge(_same_dims(shape, 1), (self.tensor(operand),), (inner,), "flow"))
-            self.borders.append(Border(outer, inner, tuple(manual)))
+            free = list(side.free(tuple(outer.dims)))
+            inner = Tensor(shape.dims, free, list(outer.is_open))
+            rule = _same_dims(shape, 1)
+            self.edges.append(Edge(rule, (self.tensor(operand),), (inner,), "flow"))
+            self.borders.append(Border(outer, inner, side.manual.dims))
 
-    def _sides(self, i: HloInstruction, name: str) -> list[tuple[Asked, tuple[Atoms, ...]]]:
-        """For each array at a border its outer sharding, and the manual atoms of its dimensions."""
-        attributes: Mapping[str, str] = dict(i.note.frontend_attributes)
-        grid = self.annotations.grid
-        borders = [
-            expressed([grid], placement)
-            for placement in border_placements(self.annotations.meshes, i, grid.size)
-        ]
-        if name not in attributes:
-            return [(closed(b), b.dims) for b in borders]
-        found = []
-        for named, border in zip(read_shardings(attributes[name]), borders, strict=True):
-            asked = self.annotations.by_axes(named)
-            begins = all(
-                dims[: len(m)] == m
-                for dims, m in zip(asked.sharding.dims, border.dims, strict=True)
-            )
-            if border.grid != grid or asked.fault or asked.sharding.grid != grid or not begins:
-                asked = closed(border)
-            found.append((asked, border.dims))
-        return found
+    def _sides(self, i: HloInstruction) -> list[Side]:
+        return sides(self.annotations, i)
 
 
 def _arrays(i: HloInstruction) -> Iterator[tuple[int, Shape]]:

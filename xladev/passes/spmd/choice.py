@@ -7,7 +7,7 @@ candidate is a division that one of them suggests, and the one that moves fewest
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xladev.hlo.shape import Shape
 from xladev.hlo.sharding.axis_sharding import AxisSharding
@@ -116,34 +116,4 @@ class Question:
 
 def result_bytes(shape: Shape, partial: Atoms, cut: AxisSharding, wanted: Wanted) -> int:
     """Bytes that each device receives until a result is added up and lies as wanted."""
-    target = wanted or cut
-    total, now = 0, cut
-    rest = partial
-    for d, atoms in scattered(shape.dims, partial, cut, target):
-        part = now.part_bytes(shape)
-        now = now.with_dim(d, now.dims[d] + atoms)
-        total += part - now.part_bytes(shape)
-        rest = tuple(a for a in rest if a not in atoms)
-    if rest:
-        count = cut.grid.count(rest)
-        total += 2 * now.part_bytes(shape) * (count - 1) // count
-    return total + moved_bytes(shape, now, target)
-
-
-def scattered(
-    dims: Sequence[int], partial: Atoms, cut: AxisSharding, target: AxisSharding
-) -> list[tuple[int, Atoms]]:
-    """Dimensions, and the atoms along which a sum may be left in the parts that are wanted."""
-    if target.grid != cut.grid:
-        return []
-    found: list[tuple[int, Atoms]] = []
-    for d, goal in enumerate(target.dims):
-        now = cut.dims[d]
-        count = len(now)
-        if goal[:count] != now or dims[d] % cut.grid.count(goal):
-            continue
-        more = goal[count:]
-        length = next((n for n, a in enumerate(more) if a not in partial), len(more))
-        if length:
-            found.append((d, more[:length]))
-    return found
+    return moved_bytes(shape, replace(cut, unreduced=partial), wanted or cut)

@@ -8,20 +8,19 @@ them; an opcode without a rule is computed whole on every device.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from xladev.hlo.custom_calls.manual import ENTER, LEAVE
 from xladev.hlo.ir import HloComputation, HloInstruction
-from xladev.hlo.placement import border_placements
 from xladev.hlo.shape import Shape, flattened_shapes
 from xladev.hlo.sharding.axis_sharding import AxisSharding, whole_on
 from xladev.hlo.sharding.factors import FactorRule
 from xladev.hlo.sharding.grid import Grid
 from xladev.hlo.sharding.rules.table import factor_rule
-from xladev.hlo.sharding.tiles import expressed
+from xladev.passes.sharding.borders import Side, sides
 from xladev.passes.sharding.chosen import ChosenShardings
-from xladev.passes.spmd.choice import Division, Question, scattered
+from xladev.passes.spmd.choice import Division, Question
 from xladev.passes.spmd.held import (
     Cuts,
     Held,
@@ -37,6 +36,7 @@ from xladev.passes.spmd.kinds.table import EMIT, may_cut, same
 from xladev.passes.spmd.local_builder import LocalBuilder
 from xladev.passes.spmd.once import is_made_once, made_once
 from xladev.passes.spmd.operation import Operation, local_note
+from xladev.passes.spmd.reshard import scattered
 
 _PASSED_ON = frozenset(
     {"Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier", "ShardBarrierFrom",
@@ -174,7 +174,8 @@ class _Computation:
         assert leaf.sharding is not None
         reducer = reduction.reducer_of(o.instruction)
         grid, now, value = leaf.sharding.grid, leaf.sharding, leaf.value
-        rest = o.division.partial
+        kept = reduction.kept_apart(o, wanted)
+        rest = tuple(a for a in o.division.partial if a not in kept)
         for d, atoms in scattered(leaf.shape.dims, rest, now, wanted or now):
             value = self.b.reduce_scatter(value, grid, atoms, d, reducer)
             now = now.with_dim(d, now.dims[d] + atoms)
@@ -183,7 +184,7 @@ class _Computation:
             value = self.b.all_reduce(value, grid, rest, reducer)
         if o.instruction.opcode == "reduce":
             value = reduction.with_init(o, value)
-        return Held(value, leaf.shape, now)
+        return Held(value, leaf.shape, replace(now, unreduced=kept))
 
     def _as_chosen(self, i: HloInstruction, leaves: Leaves) -> Leaves:
         pairs = zip(leaves, self.chosen.of(i), strict=True)
@@ -302,44 +303,35 @@ class _Computation:
 
     def _enter(self, i: HloInstruction) -> Leaves:
         """What a device holds of an operand, cut along manual axes too, is what it has inside."""
-        borders = self._borders(i)
         found: list[Held] = []
-        for operand, border, shape, inner in zip(
-            i.operands, borders, flattened_shapes(i.shape), self.chosen.of(i), strict=True
+        for operand, side, shape, inner in zip(
+            i.operands, self._sides(i), flattened_shapes(i.shape), self.chosen.of(i), strict=True
         ):
             (held,) = self.values[operand]
-            free = _free(border, shape, inner)
-            outer = AxisSharding(
-                border.grid, tuple(m + f for m, f in zip(border.dims, free.dims, strict=True))
-            )
-            found.append(Held(self._to(held, outer).value, shape, free))
+            free = _free(side.manual, shape, inner)
+            found.append(Held(self._to(held, side.outer(free)).value, shape, free))
         return self._as_chosen(i, tuple(found))
 
     def _leave(self, i: HloInstruction) -> Leaves:
-        borders = self._borders(i)
         found: list[Held] = []
-        for operand, border, shape in zip(
-            i.operands, borders, flattened_shapes(i.shape), strict=True
+        for operand, side, shape in zip(
+            i.operands, self._sides(i), flattened_shapes(i.shape), strict=True
         ):
             (held,) = self.values[operand]
-            free = _free(border, held.shape, held.sharding)
-            outer = AxisSharding(
-                border.grid, tuple(m + f for m, f in zip(border.dims, free.dims, strict=True))
-            )
-            found.append(Held(self._to(held, free).value, shape, outer))
+            free = _free(side.manual, held.shape, held.sharding)
+            found.append(Held(self._to(held, free).value, shape, side.outer(free)))
         return self._as_chosen(i, tuple(found))
 
-    def _borders(self, i: HloInstruction) -> list[AxisSharding]:
-        placements = border_placements(self.chosen.meshes, i, self.grid.size)
-        return [expressed([self.grid], placement) for placement in placements]
+    def _sides(self, i: HloInstruction) -> list[Side]:
+        return sides(self.chosen.annotations, i)
 
 
 def _free(border: AxisSharding, shape: Shape, inner: AxisSharding | None) -> AxisSharding:
     """How a value within a manual region is cut beyond its border; whole where that cannot be."""
     if inner is not None and inner.grid == border.grid:
-        apart = not {*inner.atoms} & {*border.atoms}
+        apart = not {*inner.atoms} & {*border.atoms, *border.unreduced}
         if apart and inner.is_even(shape.dims):
-            return inner
+            return inner.reduced
     return whole_on(border.grid, shape.rank)
 
 

@@ -8,7 +8,7 @@ dimension to another; all-gather for what is left.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import takewhile
 
@@ -16,6 +16,7 @@ from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape
 from xladev.hlo.sharding.axis_sharding import AxisSharding, whole_on
 from xladev.hlo.sharding.grid import Atoms
+from xladev.passes.expansions.emit import binary_computation
 from xladev.passes.spmd.local_builder import LocalBuilder
 
 Pairs = tuple[tuple[int, int], ...]
@@ -26,7 +27,8 @@ class Step:
     """One step of a reshard.
 
     Attributes:
-        kind: ``slice``, ``all-gather``, ``all-to-all``, ``collective-permute`` or ``rename``.
+        kind: ``slice``, ``all-gather``, ``all-to-all``, ``collective-permute``, ``all-reduce``,
+            ``reduce-scatter``, ``unreduce`` (one summand is all, the others zero) or ``rename``.
         before, after: how the value is cut on either side of it.
         dimension: that is cut less, or (slice) more.
         target: of an all-to-all, the dimension that is cut more.
@@ -47,7 +49,9 @@ class Step:
         part, count = self.before.part_bytes(shape), self.before.grid.count(self.atoms)
         if self.kind == "all-gather":
             return part * (count - 1)
-        if self.kind == "all-to-all":
+        if self.kind == "all-reduce":
+            return 2 * part * (count - 1) // count
+        if self.kind in ("all-to-all", "reduce-scatter"):
             return part * (count - 1) // count
         return part if self.kind == "collective-permute" else 0
 
@@ -77,18 +81,38 @@ class _Plan:
 
     def steps(self) -> Iterator[Step]:
         """See `plan`."""
+        yield from self._add_up()
         if self.now.grid != self.goal.grid:
             yield from self._to_other_grid()
         while self.now.dims != self.goal.dims:
             step = self._permute() or self._slice() or self._exchange() or self._gather()
             self.now = step.after
             yield step
+        more = tuple(a for a in self.goal.unreduced if a not in self.now.unreduced)
+        if more:
+            yield Step("unreduce", self.now, self.goal, atoms=more)
+
+    def _add_up(self) -> Iterator[Step]:
+        """Adds up what the goal has not as a sum."""
+        kept = self.goal.unreduced if self.now.grid == self.goal.grid else ()
+        rest = tuple(a for a in self.now.unreduced if a not in kept)
+        for d, atoms in scattered(self.dims, rest, self.now, self.goal):
+            left = tuple(a for a in self.now.unreduced if a not in atoms)
+            after = replace(self.now.with_dim(d, self.now.dims[d] + atoms), unreduced=left)
+            yield Step("reduce-scatter", self.now, after, d, atoms=atoms)
+            self.now = after
+            rest = tuple(a for a in rest if a not in atoms)
+        if rest:
+            left = tuple(a for a in self.now.unreduced if a not in rest)
+            after = replace(self.now, unreduced=left)
+            yield Step("all-reduce", self.now, after, atoms=rest)
+            self.now = after
 
     def _to_other_grid(self) -> Iterator[Step]:
         step = self._permute()
         if step is None:
             whole = whole_on(self.now.grid, len(self.dims))
-            yield from plan(self.dims, self.now, whole)
+            yield from plan(self.dims, self.now.reduced, whole)
             self.now = whole
             step = Step("rename", whole, whole_on(self.goal.grid, len(self.dims)))
         self.now = step.after
@@ -96,16 +120,17 @@ class _Plan:
 
     def _permute(self) -> Step | None:
         """Parts are the same, on other devices."""
-        if self.now.counts != self.goal.counts or self.now.is_whole:
+        if self.now.counts != self.goal.counts or not self.now.atoms or self.now.unreduced:
             return None
         pairs = _moves(self.now, self.goal)
         kind = "collective-permute" if any(s != t for s, t in pairs) else "rename"
-        return Step(kind, self.now, self.goal, pairs=pairs)
+        return Step(kind, self.now, self.goal.reduced, pairs=pairs)
 
     def _slice(self) -> Step | None:
         """Cuts a dimension that the goal cuts more, along atoms that nothing is cut along."""
+        used = (*self.now.atoms, *self.now.unreduced)
         for d, goal in enumerate(self.goal.dims):
-            more = tuple(takewhile(lambda a: a not in self.now.atoms, self._missing(d)))
+            more = tuple(takewhile(lambda a: a not in used, self._missing(d)))
             if not more or not (self._is_regular(d, goal) or more == goal):
                 continue
             after = self.now.with_dim(d, self.now.dims[d] + more)
@@ -176,6 +201,31 @@ def _moves(source: AxisSharding, target: AxisSharding) -> Pairs:
     )
 
 
+def scattered(
+    dims: Sequence[int], partial: Atoms, cut: AxisSharding, target: AxisSharding
+) -> list[tuple[int, Atoms]]:
+    """Dimensions, and the atoms along which a sum may be left in the parts that are wanted.
+
+    Args:
+        dims: of the whole array.
+        partial: atoms along which each device has one summand.
+        cut: how the summands are cut.
+        target: how the sum is wanted.
+    """
+    if target.grid != cut.grid:
+        return []
+    found: list[tuple[int, Atoms]] = []
+    for d, goal in enumerate(target.dims):
+        now = cut.dims[d]
+        more = goal[len(now) :]
+        if goal[: len(now)] != now or dims[d] % cut.grid.count(goal):
+            continue
+        taken = tuple(takewhile(lambda a: a in partial, more))
+        if taken:
+            found.append((d, taken))
+    return found
+
+
 def reshard(
     b: LocalBuilder, x: HloInstruction, shape: Shape, source: AxisSharding, target: AxisSharding
 ) -> HloInstruction:
@@ -221,6 +271,22 @@ def _emit_exchange(
     return b.all_to_all(x, step.before.grid, step.atoms, step.dimension, step.target)
 
 
+def _emit_sum(
+    b: LocalBuilder, x: HloInstruction, _: Sequence[int], step: Step
+) -> HloInstruction:
+    reducer = binary_computation("add", x.shape.element_type)
+    if step.kind == "all-reduce":
+        return b.all_reduce(x, step.before.grid, step.atoms, reducer)
+    return b.reduce_scatter(x, step.before.grid, step.atoms, step.dimension, reducer)
+
+
+def _emit_unreduce(
+    b: LocalBuilder, x: HloInstruction, _: Sequence[int], step: Step
+) -> HloInstruction:
+    is_first = b.compare("EQ", b.chosen(step.before.grid.index(step.atoms)), 0)
+    return b.op("select", b.broadcast(is_first, x.shape.dims, ()), x, b.full_like(x, 0))
+
+
 def _emit_permute(
     b: LocalBuilder, x: HloInstruction, _: Sequence[int], step: Step
 ) -> HloInstruction:
@@ -238,5 +304,8 @@ _EMIT = {
     "all-gather": _emit_gather,
     "all-to-all": _emit_exchange,
     "collective-permute": _emit_permute,
+    "all-reduce": _emit_sum,
+    "reduce-scatter": _emit_sum,
+    "unreduce": _emit_unreduce,
     "rename": _emit_nothing,
 }

@@ -6,6 +6,7 @@ import numpy as np
 
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.ops.reducers import monoid_of
+from xladev.hlo.sharding.axis_sharding import AxisSharding
 from xladev.hlo.sharding.factors import FactorRule
 from xladev.hlo.sharding.grid import Atoms, Grid
 from xladev.passes.expansions.emit import binary_computation
@@ -50,6 +51,13 @@ def with_init(o: Operation, total: HloInstruction) -> HloInstruction:
             return total
     spread = o.b.broadcast(o.operands[1], total.shape.dims, ())
     return o.b.op(body.root.opcode, spread, total)
+
+
+def kept_apart(o: Operation, wanted: AxisSharding | None) -> Atoms:
+    """Atoms along which a result is wanted as a sum that nobody adds up."""
+    if wanted is None or wanted.grid != o.grid or o.instruction.opcode == "reduce":
+        return ()
+    return tuple(a for a in wanted.unreduced if a in o.division.partial)
 
 
 def may_reduce(i: HloInstruction, _: FactorRule, __: int, ___: Atoms, ____: Grid) -> bool:
