@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from xladev.hlo import dtype as dt
-from xladev.hlo.attributes import SliceDim
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.literal import Literal, literal_of
 from xladev.hlo.shape import array
@@ -46,17 +45,6 @@ def iota(o: Operation) -> HloInstruction:
     wide = dt.S32 if i.shape.dims[d] * 2 < 2**31 else dt.S64
     start = b.convert(b.start(cut, i.shape.dims, d), wide)
     return b.convert(b.add(b.iota(wide, local, d), start), kind)
-
-
-def slice_(o: Operation) -> HloInstruction:
-    """Dimensions that are cut are taken as they are."""
-    i = o.instruction
-    local = o.operands[0].shape.dims
-    parts = [
-        SliceDim(0, local[d]) if o.sharding(0).dims[d] else part
-        for d, part in enumerate(i["slice"])
-    ]
-    return o.local(slice=tuple(parts))
 
 
 def dynamic_slice(o: Operation) -> HloInstruction:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from xladev.hlo.ir import HloComputation, HloInstruction
@@ -19,13 +22,16 @@ def product(o: Operation) -> HloInstruction:
     return o.local([o.masked(n, 0) for n in range(len(o.operands))])
 
 
-def convolution(o: Operation) -> HloInstruction:
+def convolution(
+    o: Operation, operands: Sequence[HloInstruction] | None = None, **attrs: Any
+) -> HloInstruction:
     """As a product; each device has some of the groups."""
+    given = [o.masked(n, 0) for n in range(2)] if operands is None else operands
     groups = o.instruction["feature_group_count"]
-    if groups == 1:
-        return product(o)
-    cut = o.grid.count(o.division.factors[1])  # see the rule of convolutions
-    return o.local([o.masked(0, 0), o.masked(1, 0)], feature_group_count=groups // cut)
+    if groups > 1:
+        cut = o.grid.count(o.division.factors[1])  # see the rule of convolutions
+        attrs["feature_group_count"] = groups // cut
+    return o.local(given, **attrs)
 
 
 def reduce(o: Operation) -> HloInstruction:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.sharding.factors import FactorKind, FactorRule
 from xladev.hlo.sharding.grid import Atoms, Grid
-from xladev.passes.spmd.kinds import indexing, movement, reduction
+from xladev.passes.spmd.kinds import indexing, movement, reduction, windows
 from xladev.passes.spmd.operation import Emit, MayCut, Operation
 
 
@@ -21,12 +21,16 @@ EMIT: Mapping[str, Emit] = MappingProxyType(
     {
         "constant": movement.constant,
         "iota": movement.iota,
-        "slice": movement.slice_,
+        "slice": windows.slice_,
+        "pad": windows.pad,
+        "reverse": windows.reverse,
+        "concatenate": windows.concatenate,
+        "reduce-window": windows.reduce_window,
         "dynamic-slice": movement.dynamic_slice,
         "custom-call": movement.custom_call,
         "dot": reduction.product,
         "scaled-dot": reduction.product,
-        "convolution": reduction.convolution,
+        "convolution": windows.convolution,
         "reduce": reduction.reduce,
         "gather": indexing.gather,
         "scatter": indexing.scatter,
@@ -58,4 +62,4 @@ def may_cut(i: HloInstruction, rule: FactorRule, factor: int, atoms: Atoms, grid
     if kind is FactorKind.REDUCE:
         ask = _REDUCTIONS.get(i.opcode)
         return ask is not None and ask(i, rule, factor, atoms, grid)
-    return False
+    return kind is FactorKind.MOVE and windows.may_move(i, rule, factor, atoms, grid)

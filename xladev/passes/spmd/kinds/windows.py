@@ -1,0 +1,231 @@
+"""Opcodes that move elements along a dimension that is cut: each device fetches a range.
+
+Where a permutation for each neighbour costs no less than all parts, the dimension is joined
+instead (`may_move`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from xladev.hlo import dtype as dt
+from xladev.hlo.attributes import PadDim, SliceDim, WindowDim
+from xladev.hlo.ir import HloInstruction
+from xladev.hlo.shape import flattened_shapes
+from xladev.hlo.sharding.factors import FactorKind, FactorRule
+from xladev.hlo.sharding.grid import Atoms, Grid
+from xladev.passes.spmd.halo import Ranges, fetch
+from xladev.passes.spmd.kinds import reduction
+from xladev.passes.spmd.operation import Operation
+
+Affine = tuple[int, int, int]
+"""Operand elements that result element r needs: ``r * step + first``, and how many from there."""
+
+
+def moved_dims(o: Operation, number: int = 0) -> list[int]:
+    """Dimensions of an operand that are cut and along which elements move."""
+    cut, tensor = o.sharding(number), o.rule.operands[number]
+    return [
+        d
+        for d, factors in enumerate(tensor)
+        if cut.dims[d] and any(o.rule.kinds[f] is FactorKind.MOVE for f in factors)
+    ]
+
+
+def _ranges(size: int, result: int, count: int, need: Affine) -> Ranges:
+    """The ranges of an operand of ``size`` elements for ``count`` parts of a result."""
+    step, first, extent = need
+    local = -(-result // count)
+    starts = tuple(place * local * step + first for place in range(count))
+    return Ranges(starts, (local - 1) * step + extent, -(-size // count), size)
+
+
+def slice_(o: Operation) -> HloInstruction:
+    """Ranges that begin where the slice does."""
+    i, x = o.instruction, o.operands[0]
+    parts = list(i["slice"])
+    for d, part in enumerate(parts):
+        if o.sharding(0).dims[d]:
+            parts[d] = SliceDim(0, x.shape.dims[d])
+    for d in moved_dims(o):
+        stride = i["slice"][d].stride
+        x = fetch(o.b, x, o.sharding(0), d, _of_slice(i, d, _count(o, d)))
+        parts[d] = SliceDim(0, x.shape.dims[d], stride)
+    return o.local([x], slice=tuple(parts))
+
+
+def _of_slice(i: HloInstruction, d: int, count: int) -> Ranges:
+    part = i["slice"][d]
+    need = part.stride, part.start, 1
+    return _ranges(i.operands[0].shape.dims[d], i.shape.dims[d], count, need)
+
+
+def pad(o: Operation) -> HloInstruction:
+    """Ranges that begin before the array, filled with the padding value."""
+    i, x = o.instruction, o.operands[0]
+    edges = list(i["padding"])
+    for d in moved_dims(o):
+        x = fetch(o.b, x, o.sharding(0), d, _of_pad(i, d, _count(o, d)), o.operands[1])
+        edges[d] = PadDim(0, 0)
+    return o.local([x, o.operands[1]], padding=tuple(edges))
+
+
+def _of_pad(i: HloInstruction, d: int, count: int) -> Ranges:
+    need = 1, -i["padding"][d].low, 1
+    return _ranges(i.operands[0].shape.dims[d], i.shape.dims[d], count, need)
+
+
+def reverse(o: Operation) -> HloInstruction:
+    """Ranges from the end."""
+    i, x = o.instruction, o.operands[0]
+    for d in moved_dims(o):
+        x = fetch(o.b, x, o.sharding(0), d, _of_reverse(i, d, _count(o, d)))
+    return o.local([x])
+
+
+def _of_reverse(i: HloInstruction, d: int, count: int) -> Ranges:
+    size = i.shape.dims[d]
+    local = -(-size // count)
+    starts = tuple(size - (place + 1) * local for place in range(count))
+    return Ranges(starts, local, local, size)
+
+
+def concatenate(o: Operation) -> HloInstruction:
+    """The range of each operand that may lie in a device's part, and of these what does."""
+    moved = moved_dims(o)
+    if not moved:
+        return o.local()
+    (d,) = moved
+    i, b = o.instruction, o.b
+    (cut,) = o.division.results
+    dims = cut.local_dims(i.shape.dims)
+    at = b.add(b.iota(dt.S32, dims, d), b.start(cut, i.shape.dims, d))
+    made: HloInstruction | None = None
+    for number, (x, ranges) in enumerate(
+        zip(o.operands, _of_concatenate(i, d, _count(o, d)), strict=True)
+    ):
+        taken = fetch(b, x, o.sharding(number), d, ranges)
+        first = -ranges.starts[0]
+        made = taken if made is None else b.select(b.compare("LT", at, first), made, taken)
+    assert made is not None
+    return made
+
+
+def _of_concatenate(i: HloInstruction, d: int, count: int) -> list[Ranges]:
+    found: list[Ranges] = []
+    before = 0
+    for operand in i.operands:
+        size = operand.shape.dims[d]
+        found.append(_ranges(size, i.shape.dims[d], count, (1, -before, 1)))
+        before += size
+    return found
+
+
+def reduce_window(o: Operation) -> HloInstruction:
+    """Ranges with what the windows at their ends reach; outside is the initial value."""
+    i = o.instruction
+    count = len(o.operands) // 2
+    arrays, inits = list(o.operands[:count]), o.operands[count:]
+    windows = list(i["window"])
+    for d in moved_dims(o):
+        ranges = _of_window(i, d, windows[d], d, d, _count(o, d))
+        arrays = [
+            fetch(o.b, x, o.sharding(n), d, ranges, init)
+            for n, (x, init) in enumerate(zip(arrays, inits, strict=True))
+        ]
+        windows[d] = replace(windows[d], pad_low=0, pad_high=0)
+    return o.local([*arrays, *inits], window=tuple(windows))
+
+
+def convolution(o: Operation) -> HloInstruction:
+    """As a reduction over windows, with zeros outside."""
+    i, labels = o.instruction, o.instruction["dim_labels"]
+    moved = moved_dims(o)
+    if not moved:
+        return reduction.convolution(o)
+    x, kernel = o.masked(0, 0), o.masked(1, 0)
+    windows = list(i["window"])
+    for d in moved:
+        n = labels.input_spatial.index(d)
+        ranges = _of_window(i, d, windows[n], d, labels.output_spatial[n], _count(o, d))
+        zero = o.b.scalar(0, x.shape.element_type)
+        x = fetch(o.b, x, o.sharding(0), d, ranges, zero)
+        windows[n] = replace(windows[n], pad_low=0, pad_high=0)
+    return reduction.convolution(o, [x, kernel], window=tuple(windows))
+
+
+def _of_window(
+    i: HloInstruction, d: int, window: WindowDim, source: int, target: int, count: int
+) -> Ranges:
+    extent = (window.size - 1) * window.window_dilation + 1
+    need = window.stride, -window.pad_low, extent
+    result = flattened_shapes(i.shape)[0].dims[target]
+    return _ranges(i.operands[0].shape.dims[source], result, count, need)
+
+
+def _count(o: Operation, d: int) -> int:
+    return o.sharding(0).counts[d]
+
+
+_MOST_PIECES = 16
+
+
+def may_move(i: HloInstruction, rule: FactorRule, factor: int, atoms: Atoms, grid: Grid) -> bool:
+    """True if fetching ranges along a factor costs less than joining the parts of a dimension."""
+    ask = _RANGES.get(i.opcode)
+    d = next((d for d, factors in enumerate(rule.operands[0]) if factor in factors), None)
+    results = flattened_shapes(i.shape)
+    if ask is None or d is None or not i.operands[0].shape.size or not results[0].size:
+        return False
+    count = grid.count(atoms)
+    ranges = ask(i, d, count)
+    if not ranges or any(len(r.distances) > _MOST_PIECES for r in ranges):
+        return False
+    moved = sum(r.hops * r.part for r in ranges)
+    joined = sum((count - 1) * r.part for r in ranges)
+    return moved < joined or (count == 2 and moved == joined)
+
+
+def _asked_slice(i: HloInstruction, d: int, count: int) -> list[Ranges]:
+    return [_of_slice(i, d, count)]
+
+
+def _asked_pad(i: HloInstruction, d: int, count: int) -> list[Ranges]:
+    return [] if i["padding"][d].interior else [_of_pad(i, d, count)]
+
+
+def _asked_reverse(i: HloInstruction, d: int, count: int) -> list[Ranges]:
+    return [_of_reverse(i, d, count)]
+
+
+def _asked_concatenate(i: HloInstruction, d: int, count: int) -> list[Ranges]:
+    return [] if any(not o.shape.size for o in i.operands) else _of_concatenate(i, d, count)
+
+
+def _asked_window(i: HloInstruction, d: int, count: int) -> list[Ranges]:
+    window = i["window"][d]
+    return [] if window.base_dilation > 1 else [_of_window(i, d, window, d, d, count)]
+
+
+def _asked_convolution(i: HloInstruction, d: int, count: int) -> list[Ranges]:
+    labels = i["dim_labels"]
+    n = labels.input_spatial.index(d)
+    window = i["window"][n]
+    if window.base_dilation > 1:
+        return []
+    return [_of_window(i, d, window, d, labels.output_spatial[n], count)]
+
+
+_RANGES: Mapping[str, Callable[[HloInstruction, int, int], list[Ranges]]] = MappingProxyType(
+    {
+        "slice": _asked_slice,
+        "pad": _asked_pad,
+        "reverse": _asked_reverse,
+        "concatenate": _asked_concatenate,
+        "reduce-window": _asked_window,
+        "convolution": _asked_convolution,
+    }
+)
+"""What each operand needs of a dimension in so many parts; nothing where that is not known."""
