@@ -30,7 +30,9 @@ def tile_placement(sharding: Sharding, rank: int, count: int) -> Placement | Non
         return Placement((1,) * rank, ((0,) * rank,) * count)
     if sharding.kind == "named":
         return _named_placement(sharding, count)
-    if sharding.kind != "tiled" or "unreduced" in sharding.last_tile_dims:
+    if sharding.kind == "unreduced":
+        return Placement((1,) * rank, ((0,) * rank,) * count)
+    if sharding.kind != "tiled":
         return None
     ids = sharding.devices
     flat = np.asarray(ids if isinstance(ids, tuple) else ids.device_ids()).reshape(-1)
@@ -39,6 +41,26 @@ def tile_placement(sharding: Sharding, rank: int, count: int) -> Placement | Non
     places = np.unravel_index(np.argsort(flat), sharding.tile_dims)
     parts = tuple(tuple(int(axis[d]) for axis in places[:rank]) for d in range(count))
     return Placement(sharding.tile_dims[:rank], parts)
+
+
+def summand_placement(sharding: Sharding, rank: int, count: int) -> Placement | None:
+    """Which summand each device holds, as a line cut into as many parts; None if there is one.
+
+    Args:
+        sharding: tiled, or unreduced: along all devices.
+        rank: of the array.
+        count: number of devices.
+    """
+    if sharding.kind == "unreduced":
+        return Placement((count,), tuple((d,) for d in range(count)))
+    if sharding.kind != "tiled" or "unreduced" not in sharding.last_tile_dims:
+        return None
+    ids = sharding.devices
+    flat = np.asarray(ids if isinstance(ids, tuple) else ids.device_ids()).reshape(-1)
+    places = np.unravel_index(np.argsort(flat), sharding.tile_dims)
+    axis = rank + sharding.last_tile_dims.index("unreduced")
+    parts = tuple((int(places[axis][d]),) for d in range(count))
+    return Placement((sharding.tile_dims[axis],), parts)
 
 
 def _named_placement(sharding: Sharding, count: int) -> Placement | None:

@@ -14,7 +14,13 @@ from xladev.hlo.shape import flattened_shapes
 from xladev.hlo.sharding.axis_sharding import AxisSharding, express, whole_on
 from xladev.hlo.sharding.grid import Atoms, Grid, grid_of, mesh_grid
 from xladev.hlo.sharding.sdy import SdySharding, read_shardings
-from xladev.hlo.sharding.tiles import axes_atoms, expressed, tile_placement, tile_strides
+from xladev.hlo.sharding.tiles import (
+    axes_atoms,
+    expressed,
+    summand_placement,
+    tile_placement,
+    tile_strides,
+)
 
 
 ON_ONE_DEVICE = "it lies on one device alone"
@@ -128,13 +134,17 @@ class Annotations:
         if placement is None:
             fault = _FAULTS.get(sharding.kind, f"it is not for {self.count} devices")
             return closed(whole_on(self.grid, rank), fault)
-        return closed(expressed([self.grid], placement))
+        cut = expressed([self.grid], placement)
+        summands = summand_placement(sharding, rank, self.count)
+        if summands is None:
+            return closed(cut)
+        summed = express(self.grid, summands)
+        if summed is None or cut.grid != self.grid:
+            return closed(cut, "a sum is kept apart along axes of another mesh")
+        return closed(replace(cut, unreduced=summed.atoms))
 
 
-_FAULTS = {
-    "maximal": ON_ONE_DEVICE,
-    "unreduced": "a sum is kept apart, but not said along which axes",
-}
+_FAULTS = {"maximal": ON_ONE_DEVICE}
 
 
 def annotations_of(module: HloModule, count: int) -> Annotations:

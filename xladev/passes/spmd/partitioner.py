@@ -20,6 +20,7 @@ from xladev.hlo.sharding.grid import Grid
 from xladev.hlo.sharding.rules.table import factor_rule
 from xladev.passes.sharding.borders import Side, sides
 from xladev.passes.sharding.chosen import ChosenShardings
+from xladev.passes.sharding.graph import is_constant
 from xladev.passes.spmd.choice import Division, Question
 from xladev.passes.spmd.held import (
     Cuts,
@@ -142,8 +143,8 @@ class _Computation:
         given = tuple(o[0] for o in operands)
         wanted = self.chosen.of(i)
         division = self._division(i, rule, given, wanted)
-        pairs = zip(given, division.operands, strict=True)
-        parts = tuple(self._to(held, cut).value for held, cut in pairs)
+        triples = zip(i.operands, given, division.operands, strict=True)
+        parts = tuple(self._operand(o, held, cut).value for o, held, cut in triples)
         operation = Operation(self.b, i, rule, division, parts)
         made = EMIT.get(i.opcode, same)(operation)
         leaves = taken_apart(self.b, made, i.shape, division.results)
@@ -153,6 +154,28 @@ class _Computation:
                 for leaf, want in zip(leaves, wanted, strict=True)
             )
         return self._as_chosen(i, leaves)
+
+    def _operand(self, i: HloInstruction, held: Held, target: AxisSharding) -> Held:
+        """An operand as it is needed; constants are made in parts, rather than cut."""
+        if target == held.sharding or not is_constant(i):
+            return self._to(held, target)
+        key = held.value, target
+        if key not in self.moved:
+            self.moved[key] = Held(self._constant(i, target), i.shape, target)
+        return self.moved[key]
+
+    def _constant(self, i: HloInstruction, cut: AxisSharding) -> HloInstruction:
+        rule = factor_rule(i)
+        assert rule is not None
+        given = tuple(self.values[o][0] for o in i.operands)
+        wholes = tuple(h.sharding for h in given)
+        shapes = (*(h.shape for h in given), i.shape)
+        question = Question(self.grid, rule, shapes, wholes, (cut,), lambda *_: True)
+        division = question.best()
+        triples = zip(i.operands, given, division.operands, strict=True)
+        parts = tuple(self._operand(o, held, part).value for o, held, part in triples)
+        made = EMIT.get(i.opcode, same)(Operation(self.b, i, rule, division, parts))
+        return self._to(Held(made, i.shape, division.results[0]), cut).value
 
     def _division(
         self,

@@ -142,7 +142,6 @@ def test_axes_that_the_grid_does_not_cut() -> None:
 def test_kinds_that_give_no_part_to_each() -> None:
     for sharding in (
         Sharding("maximal", device=1),
-        Sharding("unreduced"),
         Sharding("tiled", tile_dims=(2,), devices=(1, 0)),  # of 4 devices
         Sharding("named", mesh=Mesh((("x", 2),)), dim_axes=(((AxisRef("x"),), True),)),
     ):

@@ -139,7 +139,6 @@ def refused(text: str) -> UnsupportedError:
     ("old", "new", "why"),
     [
         ("{devices=[4,1]<=[4]}", "{maximal device=1}", "one device alone"),
-        ("{devices=[4,1]<=[4]}", "{unreduced}", "a sum is kept apart"),
         ("{devices=[4,1]<=[4]}", "{devices=[2,1]<=[2]}", "not for 4 devices"),
         ("z = f32[] constant(3)", "p = u32[] partition-id()  z = f32[] convert(p)", "which device"),
         ("z = f32[] constant(3)", "y = f32[] constant(3)  z = f32[] all-reduce(y), channel_id=1, "
