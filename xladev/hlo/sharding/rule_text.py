@@ -10,7 +10,10 @@ import re
 from xladev.errors import ParseError
 from xladev.hlo.sharding.factors import FactorKind, FactorRule, Tensor
 
-_RULE = re.compile(r"#sdy\.op_sharding_rule<\((?P<ins>.*?)\)->\((?P<outs>.*?)\) \{(?P<sizes>.*?)\}(?P<rest>.*)>")
+_RULE = re.compile(
+    r"#sdy\.op_sharding_rule<\((?P<ins>.*?)\)->\((?P<outs>.*?)\)"
+    r"(?: \{(?P<sizes>.*?)\}(?P<rest>.*))?>"
+)
 _TENSOR = re.compile(r"\[([^\]]*)\]")
 _FACTOR = re.compile(r"z_\d+|[a-z]")
 _LISTED = re.compile(r"(\w+)=\{([^}]*)\}")
@@ -31,11 +34,11 @@ def read_rule(text: str) -> FactorRule:
     found = _RULE.fullmatch(text.strip())
     if found is None:
         raise ParseError("no sharding rule", where=text, why="it is #sdy.op_sharding_rule<...>")
-    pairs = [part.split("=") for part in found["sizes"].replace(" ", "").split(",") if part]
+    pairs = [part.split("=") for part in (found["sizes"] or "").replace(" ", "").split(",") if part]
     numbers = {name: n for n, (name, _) in enumerate(pairs)}
     listed = {
         name: [numbers[f] for f in _FACTOR.findall(factors)]
-        for name, factors in _LISTED.findall(found["rest"])
+        for name, factors in _LISTED.findall(found["rest"] or "")
     }
     kinds = [FactorKind.PASS] * len(pairs)
     for name, kind in _KINDS.items():
@@ -54,8 +57,7 @@ def _tensors(text: str, numbers: dict[str, int]) -> tuple[Tensor, ...]:
     return tuple(
         tuple(
             tuple(numbers[f] for f in _FACTOR.findall(dim))
-            for dim in inside.split(",")
-            if dim.strip()
+            for dim in (inside.split(",") if inside else ())
         )
         for inside in _TENSOR.findall(text)
     )

@@ -47,7 +47,8 @@ class Asked:
     @property
     def says_nothing(self) -> bool:
         """True if no axis cuts it, and every dimension may be cut."""
-        return self.sharding.is_whole and all(self.is_open) and not self.fault
+        is_free = all(self.is_open) and not self.replicated
+        return self.sharding.is_whole and is_free and not self.fault
 
 
 def closed(sharding: AxisSharding, fault: str = "") -> Asked:

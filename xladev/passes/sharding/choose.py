@@ -45,7 +45,7 @@ def choose(module: HloModule, annotations: Annotations) -> Choice:
     graph = Graph.of(module, annotations)
     _ask_of_interface(graph)
     _join_groups(graph)
-    propagate(annotations.grid, graph.edges, graph.borders)
+    propagate(annotations.grid, list(graph.tensors.values()), graph.edges, graph.borders)
     header, entry = module.header, module.entry
     parameters = tuple(
         tuple(_interface(graph, p, n, shape) for n, shape in enumerate(flattened_shapes(p.shape)))

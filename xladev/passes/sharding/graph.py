@@ -104,7 +104,9 @@ class Graph:
             return Tensor(shape.dims, [()] * rank, [asked is None] * rank)
         is_open = [o and not shape.is_dynamic for o in asked.is_open]
         taken = frozenset((*asked.replicated, *asked.sharding.unreduced))
-        return Tensor(shape.dims, list(asked.sharding.dims), is_open, taken)
+        made = Tensor(shape.dims, list(asked.sharding.dims), is_open, taken)
+        made.postpone(asked.priorities)
+        return made
 
     # What is the same, and what is asked
 

@@ -7,19 +7,37 @@ it ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from xladev.hlo.sharding.factors import FactorKind
 from xladev.hlo.sharding.grid import Grid
 from xladev.passes.sharding.strategy import SpreadOf, spread_aggressive, spread_basic
-from xladev.passes.sharding.tensors import Border, Edge, Spread
+from xladev.passes.sharding.tensors import Border, Edge, Spread, Tensor
 
 PASS_THROUGH = frozenset({"reshape", "transpose", "copy", "flow", "opt-barrier"})
 """Opcodes beside elementwise ones that give each element of an operand once."""
 
 
-def propagate(grid: Grid, edges: Sequence[Edge], borders: Sequence[Border]) -> None:
-    """Lets the members of edges grow until nothing changes."""
+def propagate(
+    grid: Grid, tensors: Iterable[Tensor], edges: Sequence[Edge], borders: Sequence[Border]
+) -> None:
+    """Lets tensors grow until nothing changes.
+
+    Args:
+        grid: of the devices.
+        tensors: all of them; some may have shardings that count from a later round on.
+        edges: along which shardings spread.
+        borders: of manual regions.
+    """
+    waiting = [tensor for tensor in tensors if tensor.later]
+    rounds = sorted({since for tensor in waiting for since, _, _ in tensor.later.values()} | {0})
+    for number in rounds:
+        for tensor in waiting:
+            tensor.begin_round(number)
+        _one_round(grid, edges, borders)
+
+
+def _one_round(grid: Grid, edges: Sequence[Edge], borders: Sequence[Border]) -> None:
     for level in LEVELS:
         _until_settled(grid, edges, borders, level, spread_basic)
         _until_settled(grid, edges, borders, level, spread_aggressive)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from xladev.hlo.sharding.factors import FactorRule
@@ -19,12 +19,31 @@ class Tensor:
         dims: the atoms that cut each of them.
         is_open: for each dimension, may it be cut further.
         replicated: atoms that must not cut it.
+        later: for dimensions whose sharding counts from a later round on, this round and sharding.
     """
 
     sizes: tuple[int, ...]
     dims: list[Atoms]
     is_open: list[bool]
     replicated: frozenset[int] = frozenset()
+    later: dict[int, tuple[int, Atoms, bool]] = field(default_factory=dict)
+
+    def begin_round(self, number: int) -> None:
+        """Lets dimensions count whose round has come, if what they are cut by is still free."""
+        for d, (since, atoms, is_open) in list(self.later.items()):
+            if since > number:
+                continue
+            used = {a for other, own in enumerate(self.dims) if other != d for a in own}
+            self.dims[d] = () if used & {*atoms} else atoms
+            self.is_open[d] = is_open
+            del self.later[d]
+
+    def postpone(self, priorities: Sequence[int]) -> None:
+        """Takes away the sharding of dimensions that count from a later round on."""
+        for d, since in enumerate(priorities):
+            if since > 0:
+                self.later[d] = since, self.dims[d], self.is_open[d]
+                self.dims[d], self.is_open[d] = (), False
 
 
 class Spread(Enum):

@@ -124,14 +124,13 @@ def dynamic_slice(i: HloInstruction) -> FactorRule:
 
 
 def dynamic_update_slice(i: HloInstruction) -> FactorRule:
-    """Dimensions updated whole pass; along others the operand is needed whole."""
+    """Dimensions pass; along those that are updated in part the update is needed whole."""
     x, update, *starts = i.operands
     b = builder(i)
     none = [None] * len(starts)
     for d, size in enumerate(x.shape.dims):
         same = update.shape.dims[d] == size
-        b.factor([d, d if same else None, *none], [d], size,
-                 FactorKind.PASS if same else FactorKind.WHOLE)  # fmt: skip
+        b.factor([d, d if same else None, *none], [d], size)
         if not same:
             b.factor([None, d, *none], [None], update.shape.dims[d], FactorKind.WHOLE)
     return b.build()

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import flattened_shapes
-from xladev.hlo.sharding.factors import FactorRule, RuleBuilder
+from xladev.hlo.sharding.factors import FactorKind, FactorRule, RuleBuilder
 from xladev.hlo.sharding.rules import calls, collective, contraction, indexing, movement, reduction
 
 Rule = Callable[[HloInstruction], FactorRule | None]
@@ -23,9 +23,16 @@ def elementwise(i: HloInstruction) -> FactorRule:
     return b.build()
 
 
-def same_dims(i: HloInstruction) -> FactorRule | None:
-    """As elementwise, where the result has the operand's dimensions."""
-    return elementwise(i) if i.shape.dims == i.operands[0].shape.dims else None
+def bitcast_convert(i: HloInstruction) -> FactorRule:
+    """As elementwise; a last dimension that holds the pieces of one element is needed whole."""
+    operand, result = i.operands[0].shape, i.shape
+    b = RuleBuilder([operand.rank], [result.rank])
+    for d in range(max(operand.rank, result.rank)):
+        places = [d if d < rank else None for rank in (operand.rank, result.rank)]
+        size = (result if d < result.rank else operand).dims[d]
+        kind = FactorKind.WHOLE if None in places else FactorKind.PASS
+        b.factor(places[:1], places[1:], size, kind)
+    return b.build()
 
 
 RULES: Mapping[str, Rule] = MappingProxyType(
@@ -36,7 +43,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "transpose": movement.transpose,
         "reshape": movement.reshape,
         "copy": elementwise,
-        "bitcast-convert": same_dims,
+        "bitcast-convert": bitcast_convert,
         "slice": movement.slice_,
         "pad": movement.pad,
         "reverse": movement.reverse,

@@ -54,6 +54,43 @@ def dynamic_slice(o: Operation) -> HloInstruction:
     )
 
 
+def dynamic_update_slice(o: Operation) -> HloInstruction:
+    """Each device writes what falls into its part: the update, shifted to where the part begins."""
+    i, b = o.instruction, o.b
+    whole, update = i.operands[0].shape, i.operands[1].shape
+    cut = o.sharding(0)
+    moved = [d for d in range(whole.rank) if cut.dims[d] and update.dims[d] != whole.dims[d]]
+    if not moved:
+        return o.local()
+    x, new = o.operands[:2]
+    starts = list(o.operands[2:])
+    inside: HloInstruction | None = None
+    for d in moved:
+        size = x.shape.dims[d]
+        last = whole.dims[d] - update.dims[d]
+        start = b.op("clamp", b.scalar(0, dt.S64), b.convert(starts[d], dt.S64),
+                     b.scalar(last, dt.S64))  # fmt: skip
+        first = b.subtract(b.convert(b.start(cut, whole.dims, d), dt.S64), start)
+        at = b.add(b.iota(dt.S64, x.shape.dims, d), first)
+        own = b.op("and", b.compare("GE", at, 0), b.compare("LT", at, update.dims[d]))
+        inside = own if inside is None else b.op("and", inside, own)
+        edges = [(0, 0, 0)] * whole.rank
+        edges[d] = (size, size, 0)
+        zeros: list[HloInstruction | int] = [b.scalar(0, dt.S64)] * whole.rank
+        zeros[d] = b.add(first, size)
+        sizes = list(new.shape.dims)
+        sizes[d] = size
+        new = b.dynamic_slice(b.pad(new, edges), zeros, sizes)
+        starts[d] = b.scalar(0, starts[d].shape.element_type)
+    assert inside is not None
+    rows = [d for d in range(whole.rank) if new.shape.dims[d] != x.shape.dims[d]]
+    if rows:  # dimensions that are not cut are updated in part, as they were
+        held = b.dynamic_slice(x, starts, new.shape.dims)
+        flags = b.dynamic_slice(inside, starts, new.shape.dims)
+        return o.local([x, b.op("select", flags, new, held), *starts])
+    return b.op("select", inside, new, x)
+
+
 def custom_call(o: Operation) -> HloInstruction:
     """A call whose operands keep their layouts."""
     i = o.instruction

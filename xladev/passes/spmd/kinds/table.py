@@ -27,6 +27,7 @@ EMIT: Mapping[str, Emit] = MappingProxyType(
         "concatenate": windows.concatenate,
         "reduce-window": windows.reduce_window,
         "dynamic-slice": movement.dynamic_slice,
+        "dynamic-update-slice": movement.dynamic_update_slice,
         "custom-call": movement.custom_call,
         "dot": reduction.product,
         "scaled-dot": reduction.product,
