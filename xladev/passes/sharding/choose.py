@@ -145,7 +145,7 @@ def _sums_kept_apart(
             if not is_named or cut is None or rest or not cut.unreduced:
                 continue
             (value,) = i.operands
-            if value.opcode == "dot" and graph.uses(value) == 1:
+            if value.opcode in ("dot", "scatter") and graph.uses(value) == 1:
                 found[value] = (cut,)
     return found
 

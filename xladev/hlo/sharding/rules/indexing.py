@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.index_dims import IndexDims
+from xladev.hlo.ops.reducers import monoid_of
 from xladev.hlo.sharding.factors import FactorKind, FactorRule, RuleBuilder
 
 
@@ -41,8 +42,11 @@ def scatter(i: HloInstruction) -> FactorRule:
     """Windows that cover a dimension pass; a dimension that is indexed alone does too.
 
     Where the array is cut along an indexed dimension, each device takes the updates that are its
-    own. Index vectors are needed whole.
+    own. Where index vectors are cut, each device makes the updates that it has, which are then
+    combined, if the reducer is one that can; else they are needed whole.
     """
+    can_combine = len(i.operands) == 3 and monoid_of(i["to_apply"]) is not None
+    alone = FactorKind.REDUCE if can_combine else FactorKind.WHOLE
     count = (len(i.operands) - 1) // 2
     shapes = [o.shape for o in i.operands]
     x, indices, updates = shapes[0], shapes[count], shapes[count + 1]
@@ -55,7 +59,7 @@ def scatter(i: HloInstruction) -> FactorRule:
     places = dims.batch_axes(updates.rank)
     paired = dict(zip(dims.indices_batching, dims.batching, strict=True))
     for axis, to in zip(dims.batch_dims(indices.rank), places, strict=True):
-        kind = FactorKind.PASS if axis in paired else FactorKind.WHOLE
+        kind = FactorKind.PASS if axis in paired else alone
         add(paired.get(axis), axis, to, indices.dims[axis], kind)
     shown = dict(zip(dims.windowed(x.rank), dims.window, strict=True))
     for d, size in enumerate(x.dims):

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.index_dims import IndexDims
-from xladev.hlo.sharding.factors import FactorKind
+from xladev.hlo.sharding.factors import FactorKind, FactorRule
+from xladev.hlo.sharding.grid import Atoms, Grid
+from xladev.passes.spmd.local_builder import identity_of
 from xladev.passes.spmd.operation import Operation
 
 
@@ -85,24 +87,48 @@ def _select_rows(
 
 
 def scatter(o: Operation) -> HloInstruction:
-    """Updates of elements that other devices have fall outside of this one's part."""
+    """Updates that are not this device's fall outside of its part.
+
+    Where index vectors are cut, the array itself takes part in the sum of all devices once.
+    """
     i, b = o.instruction, o.b
     count = (len(i.operands) - 1) // 2
     dims = IndexDims.of_scatter(i)
-    cut = o.sharding(0)
-    moved = [d for d in dims.dropped if cut.dims[d] and d in dims.index_map]
-    if not moved:
-        return o.local()
-    indices = o.operands[count]
-    batch, places = _components(o, indices, dims, i.operands[count].shape.rank)
+    shape = i.operands[count].shape
+    moved = [d for d in dims.dropped if o.sharding(0).dims[d] and d in dims.index_map]
+    alone = [d for d in dims.batch_dims(shape.rank) if d not in dims.indices_batching]
+    padded = [d for d in alone if shape.dims[d] % o.sharding(count).counts[d]]
+    arrays = list(o.operands)
+    if o.division.partial:
+        arrays[0] = _on_first(o)
+    if not moved and not padded:
+        return o.local(arrays)
+    batch, places = _components(o, o.operands[count], dims, shape.rank)
     for d in moved:
         n = dims.index_map.index(d)
         whole = i.operands[0].shape.dims[d]
-        start = b.convert(b.start(cut, i.operands[0].shape.dims, d), dt.S64)
-        local = b.subtract(places[n], start)
+        start = b.convert(b.start(o.sharding(0), i.operands[0].shape.dims, d), dt.S64)
         # an index behind the array must not meet the padding of the last part
         is_in = b.op("and", b.compare("GE", places[n], 0), b.compare("LT", places[n], whole))
-        places[n] = b.select(is_in, local, -1)
-    joined = _joined(o, places, dims.vector_dim, i.operands[count].shape.rank, batch)
-    operands = (*o.operands[:count], joined, *o.operands[count + 1 :])
-    return o.local(operands)
+        places[n] = b.select(is_in, b.subtract(places[n], start), -1)
+    joined = _joined(o, places, dims.vector_dim, shape.rank, batch)
+    arrays[count] = b.masked(joined, shape.dims, o.sharding(count), padded, -1)
+    return o.local(arrays, indices_are_sorted=False)
+
+
+def _on_first(o: Operation) -> HloInstruction:
+    """The array on one device of those that combine their updates; on others what adds nothing."""
+    b, x = o.b, o.operands[0]
+    neutral = identity_of(o.instruction["to_apply"].root.opcode, x.shape.element_type)
+    assert neutral is not None
+    is_first = b.compare("EQ", b.chosen(o.grid.index(o.division.partial)), 0)
+    flags = b.broadcast(is_first, x.shape.dims, ())
+    return b.op("select", flags, x, b.full_like(x, neutral))
+
+
+def may_scatter(i: HloInstruction, rule: FactorRule, factor: int, atoms: Atoms, g: Grid) -> bool:
+    """True if the reducer has an identity, and padding of index vectors can be masked."""
+    root = i["to_apply"].root
+    if identity_of(root.opcode, i.shape.element_type) is None:
+        return False
+    return rule.sizes[factor] % g.count(atoms) == 0 or bool(i["scatter_dims_to_operand_dims"])

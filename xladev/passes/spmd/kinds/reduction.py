@@ -63,6 +63,8 @@ def kept_apart(o: Operation, wanted: AxisSharding | None) -> Atoms:
     """Atoms along which a result is wanted as a sum that nobody adds up."""
     if wanted is None or wanted.grid != o.grid or o.instruction.opcode == "reduce":
         return ()
+    if reducer_of(o.instruction).root.opcode != "add":
+        return ()
     return tuple(a for a in wanted.unreduced if a in o.division.partial)
 
 
@@ -75,7 +77,7 @@ def may_reduce(i: HloInstruction, _: FactorRule, __: int, ___: Atoms, ____: Grid
 
 def reducer_of(i: HloInstruction) -> HloComputation:
     """What adds up the parts of an instruction's result."""
-    if i.opcode == "reduce":
+    if i.opcode in ("reduce", "scatter"):
         computation: HloComputation = i["to_apply"]
         return computation
     return binary_computation("add", i.shape.element_type)

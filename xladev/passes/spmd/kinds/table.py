@@ -51,6 +51,7 @@ _REDUCTIONS: Mapping[str, MayCut] = MappingProxyType(
         "convolution": _always,
         "gather": _always,
         "reduce": reduction.may_reduce,
+        "scatter": indexing.may_scatter,
     }
 )
 
