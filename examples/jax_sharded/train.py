@@ -1,4 +1,4 @@
-"""Trains a small transformer on eight devices, cut in four ways; each gives the losses of one device.
+"""Trains a small transformer on eight devices, cut in four ways; losses are those of one device.
 
     XLADEV_CPU_DEVICES=8 JAX_PLATFORMS=xladev_cpu python examples/jax_sharded/train.py
 

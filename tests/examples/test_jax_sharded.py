@@ -1,4 +1,4 @@
-"""The transformer that is cut in several ways: it checks itself that losses are those of one device."""
+"""The transformer that is cut in several ways: losses are those of one device."""
 
 from pathlib import Path
 

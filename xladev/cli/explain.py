@@ -12,6 +12,7 @@ from typing import Any
 from xladev.cli.inputs import add_options, given_options
 from xladev.cli.output import print_json, print_line, progress
 from xladev.cli.programs import PROGRAM_HELP, load_program
+from xladev.cli.sharding_report import print_shardings, sharding_report
 from xladev.cli.whereabouts import copy_rows, placement_rows, print_copies, print_places
 from xladev.client import host_targets
 from xladev.compiler.compile import compile_recorded
@@ -33,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help=PROGRAM_HELP)
     parser.add_argument("--platform", default="cpu", help="where it should run (default: cpu)")
     parser.add_argument("--all", action="store_true", help="list each instruction and each copy")
+    parser.add_argument(
+        "--sharding", action="store_true", help="how values are cut over devices, and what moves"
+    )
     add_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(run=_run)
@@ -40,6 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     module, options = load_program(arguments.file), given_options(arguments)
+    if arguments.sharding:
+        shown = sharding_report(module, options.num_partitions)
+        print_json(shown) if arguments.json else print_shardings(shown)
+        return 0
     registry = current_registry()
     platform = registry.platform(arguments.platform)
     target = platform.compile_target(options.target)

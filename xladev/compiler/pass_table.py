@@ -23,14 +23,13 @@ from xladev.compiler.partition.assignment import CompileTarget
 from xladev.compiler.partition.expansion import ExpandRejected
 from xladev.compiler.plan.layout import LayoutNormalization
 from xladev.compiler.plan.memory_plan import PIPELINE
-from xladev.compiler.prepare import EXPANSION, RANDOM, SHARDING, STATIC
+from xladev.compiler.prepare import EXPANSION, RANDOM, STATIC, sharding_pipeline
 from xladev.compiler.schedule.rematerialization import Rematerialization
 from xladev.compiler.schedule.schedule import Schedule
 from xladev.passes.default import clean_up_pipeline, default_pipeline
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.registry import PASSES
-from xladev.passes.spmd.spmd_partitioner import SpmdPartitioner
 
 _COMPILER_PASSES: tuple[type[HloModulePass], ...] = (
     AttentionFusion,
@@ -76,8 +75,14 @@ def pipelines_of(target: CompileTarget, options: CompileOptions) -> tuple[HloPas
     """
     level, compiler = options.optimization_level, target.compiler
     expansion = HloPassPipeline(EXPANSION, (ExpandRejected(target),))
-    sharding = HloPassPipeline(SHARDING, (SpmdPartitioner(),))
-    first = (sharding, RANDOM, STATIC, default_pipeline(level), expansion, clean_up_pipeline(level))
+    first = (
+        sharding_pipeline(),
+        RANDOM,
+        STATIC,
+        default_pipeline(level),
+        expansion,
+        clean_up_pipeline(level),
+    )
     with plugin_call(target.name, "Compiler.pipeline"):
         own = compiler.pipeline(options)
     before = first if own is None else (*first, own)

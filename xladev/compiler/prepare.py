@@ -16,6 +16,7 @@ from xladev.hlo.literal import Literal
 from xladev.hlo.text import print_module
 from xladev.hlo.verifier import verify
 from xladev.instrument import dump
+from xladev.passes.collectives.all_reduce_combiner import AllReduceCombiner
 from xladev.passes.default import clean_up_pipeline, default_pipeline
 from xladev.passes.dynamic_padder import DynamicPadder, has_dynamic_shape
 from xladev.passes.expanders import EXPANDERS
@@ -62,7 +63,7 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
     refuse_depth(module, with_calls=False)
     _dump(module, module.name)
     with instrumented_by(options):
-        local = run_pass(SpmdPartitioner(options.num_partitions), module, SHARDING)
+        local = sharding_pipeline(options.num_partitions).run(module)
         ready = _rewritten(local, target, options.optimization_level)
     refuse_depth(ready, with_calls=True)
     _refuse_elided_constants(ready)
@@ -82,6 +83,11 @@ def _rewritten(module: HloModule, target: CompileTarget, level: int) -> HloModul
     return ready if expanded is ready else clean_up_pipeline(level).run(expanded)
 
 
+def sharding_pipeline(partitions: int = 1) -> HloPassPipeline:
+    """What makes the program of one device; the module may say that there are more partitions."""
+    return HloPassPipeline("sharding", (SpmdPartitioner(partitions), AllReduceCombiner()))
+
+
 def _is_rejected_draw(instruction: HloInstruction, target: CompileTarget) -> bool:
     return instruction.opcode == "rng" and not target.supports(instruction)
 
@@ -93,8 +99,6 @@ def _is_rejected_dynamic(instruction: HloInstruction, target: CompileTarget) -> 
     return has_dynamic_shape(shapes) and not target.supports(instruction)
 
 
-SHARDING = "sharding"
-"""Name of the pipeline of what makes the program of one device."""
 EXPANSION = "expansion"
 """Name of the pipeline of what is expanded because the platform rejects it."""
 STATIC = HloPassPipeline("static", (DynamicPadder(),))

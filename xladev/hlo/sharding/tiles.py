@@ -130,9 +130,7 @@ def to_named(sharding: AxisSharding) -> Sharding:
     is_iota = grid.devices == tuple(range(grid.size))
     mesh = Mesh(tuple(sizes.items()), None if is_iota else grid.devices)
     dims = tuple((grid.axes(atoms), True) for atoms in sharding.dims)
-    return Sharding(
-        "named", mesh=mesh, dim_axes=dims, unreduced_axes=grid.axes(sharding.unreduced)
-    )
+    return Sharding("named", mesh=mesh, dim_axes=dims, unreduced_axes=grid.axes(sharding.unreduced))
 
 
 def placement_grid(placement: Placement) -> Grid:

@@ -22,7 +22,6 @@ from xladev.hlo.sharding.tiles import (
     tile_strides,
 )
 
-
 ON_ONE_DEVICE = "it lies on one device alone"
 
 

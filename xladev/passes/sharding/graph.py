@@ -121,9 +121,7 @@ class Graph:
                     for number, _ in _arrays(argument):
                         self._aliases[body.parameters[0], number] = (argument, number)
             elif i.opcode == "call":
-                for parameter, argument in zip(
-                    i["to_apply"].parameters, i.operands, strict=True
-                ):
+                for parameter, argument in zip(i["to_apply"].parameters, i.operands, strict=True):
                     for number, _ in _arrays(argument):
                         self._aliases[parameter, number] = (argument, number)
             for operand in dict.fromkeys(i.operands):

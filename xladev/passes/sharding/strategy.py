@@ -116,7 +116,9 @@ def _is_source(member: _Seen, spread: Spread) -> bool:
 
 
 def _common(a: Atoms, b: Atoms) -> int:
-    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return next(
+        (n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
 
 
 def _whole(longest: Atoms, other: Atoms) -> int:
@@ -145,9 +147,7 @@ def _fitting(grid: Grid, edge: Edge, member: _Seen, factor: int, atoms: Atoms) -
     return atoms
 
 
-def _update(
-    grid: Grid, edge: Edge, seen: Collection[_Seen], factor: int, atoms: Atoms
-) -> bool:
+def _update(grid: Grid, edge: Edge, seen: Collection[_Seen], factor: int, atoms: Atoms) -> bool:
     changed = False
     for member in seen:
         now = member.factors.get(factor)

@@ -96,7 +96,9 @@ class Question:
 
         kinds = zip(self.rule.kinds, factors, strict=True)
         partial = tuple(a for kind, atoms in kinds if kind is FactorKind.REDUCE for a in atoms)
-        operands, results = (tuple(map(cut, side)) for side in (self.rule.operands, self.rule.results))
+        operands, results = (
+            tuple(map(cut, side)) for side in (self.rule.operands, self.rule.results)
+        )
         return Division(factors, operands, results, partial)
 
     def _cost(self, division: Division) -> tuple[int, int]:

@@ -59,7 +59,7 @@ class Ranges:
     @property
     def are_inside(self) -> bool:
         """True if no range leaves the array."""
-        return all(0 <= s and s + self.length <= self.size for s in self.starts)
+        return all(s >= 0 and s + self.length <= self.size for s in self.starts)
 
 
 def fetch(

@@ -37,6 +37,7 @@ from xladev.passes.spmd.kinds.table import EMIT, may_cut, same
 from xladev.passes.spmd.local_builder import LocalBuilder
 from xladev.passes.spmd.once import is_made_once, made_once
 from xladev.passes.spmd.operation import Operation, local_note
+from xladev.passes.spmd.report import PartitionReport
 from xladev.passes.spmd.reshard import scattered
 
 _PASSED_ON = frozenset(
@@ -54,11 +55,13 @@ class Partitioner:
         chosen: how values are to be cut.
         replicas: of the module.
         poison: True to fill padding with NaN and extremes, for tests.
+        report: what was cut and moved.
     """
 
     chosen: ChosenShardings
     replicas: int = 1
     poison: bool = False
+    report: PartitionReport = field(default_factory=PartitionReport)
     _made: dict[tuple[HloComputation, Cuts, Cuts | None], tuple[HloComputation, Cuts]] = field(
         default_factory=dict
     )
@@ -91,6 +94,7 @@ class _Computation:
         self.given = given
         self.b = LocalBuilder(source.name, owner.replicas, poison=owner.poison)
         self.values: dict[HloInstruction, Leaves] = {}
+        self.current: HloInstruction | None = None
         self.moved: dict[tuple[HloInstruction, AxisSharding], Held] = {}
 
     @property
@@ -100,7 +104,10 @@ class _Computation:
     def run(self, wanted: Cuts | None) -> tuple[HloComputation, Cuts]:
         """See `Partitioner.computation`."""
         for i in self.source.instructions:
+            self.current = i
             self.values[i] = self._partitioned(i)
+            self.owner.report.placed(i, cuts_of(self.values[i]))
+        self.current = None
         root = self.source.root
         leaves = self.values[root]
         if wanted is not None:
@@ -114,6 +121,7 @@ class _Computation:
             return held
         key = held.value, target
         if key not in self.moved:
+            self.owner.report.moved(held, target, self.current)
             self.moved[key] = held.to(self.b, target)
         return self.moved[key]
 
@@ -198,6 +206,8 @@ class _Computation:
         reducer = reduction.reducer_of(o.instruction)
         grid, now, value = leaf.sharding.grid, leaf.sharding, leaf.value
         kept = reduction.kept_apart(o, wanted)
+        target = (wanted or leaf.sharding).reduced
+        self.owner.report.summed(leaf, o.division.partial, target, o.instruction)
         rest = tuple(a for a in o.division.partial if a not in kept)
         for d, atoms in scattered(leaf.shape.dims, rest, now, wanted or now):
             value = self.b.reduce_scatter(value, grid, atoms, d, reducer)
@@ -246,9 +256,7 @@ class _Computation:
     def parameter(self, i: HloInstruction) -> Leaves:
         cuts = self.given[i["parameter_number"]]
         shape = local_shape(i.shape, cuts)
-        made = self.b.append(
-            HloInstruction(i.op, shape, (), i.attrs, i.name, local_note(i))
-        )
+        made = self.b.append(HloInstruction(i.op, shape, (), i.attrs, i.name, local_note(i)))
         return taken_apart(self.b, made, i.shape, cuts)
 
     def tuple_(self, i: HloInstruction) -> Leaves:

@@ -26,6 +26,7 @@ from xladev.passes.sharding.choose import choose
 from xladev.passes.spmd.held import Cuts, local_shape
 from xladev.passes.spmd.once import with_marks
 from xladev.passes.spmd.partitioner import Partitioner
+from xladev.passes.spmd.report import PartitionReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,13 @@ class PartitionedProgram:
         module: takes and gives this device's parts.
         parameters: for each array among the parameters, in order, how it is cut.
         results: for each array of the result.
+        report: where each value lies, and what was moved.
     """
 
     module: HloModule
     parameters: tuple[AxisSharding, ...]
     results: tuple[AxisSharding, ...]
+    report: PartitionReport
 
 
 def partition(module: HloModule, count: int, *, poison: bool = False) -> PartitionedProgram:
@@ -62,12 +65,16 @@ def partition(module: HloModule, count: int, *, poison: bool = False) -> Partiti
     entry, results = partitioner.computation(inlined.entry, choice.parameters, choice.results)
     wanted = _even(inlined, results, choice.results)
     if wanted != choice.results:
+        partitioner = Partitioner(choice.chosen, inlined.header.replica_count, poison)
         entry, results = partitioner.computation(inlined.entry, choice.parameters, wanted)
     header = _header(inlined, count, choice.parameters, results)
     made = with_unique_names(HloModule(inlined.name, entry, header))
     flat = tuple(cut for cuts in choice.parameters for cut in cuts if cut is not None)
     return PartitionedProgram(
-        DeadCodeElimination().run(made), flat, tuple(cut for cut in results if cut is not None)
+        DeadCodeElimination().run(made),
+        flat,
+        tuple(cut for cut in results if cut is not None),
+        partitioner.report,
     )
 
 

@@ -149,8 +149,11 @@ class _Plan:
                 atoms, left = missing[:common], self.now.dims[source][: -common or None]
                 after = self.now.with_dim(source, left)
                 after = after.with_dim(target, self.now.dims[target] + atoms)
-                if all(self._is_regular(d, s.dims[d]) for d in (source, target)
-                       for s in (self.now, after)):
+                if all(
+                    self._is_regular(d, s.dims[d])
+                    for d in (source, target)
+                    for s in (self.now, after)
+                ):
                     return Step("all-to-all", self.now, after, source, target, atoms)
         return None
 
@@ -271,9 +274,7 @@ def _emit_exchange(
     return b.all_to_all(x, step.before.grid, step.atoms, step.dimension, step.target)
 
 
-def _emit_sum(
-    b: LocalBuilder, x: HloInstruction, _: Sequence[int], step: Step
-) -> HloInstruction:
+def _emit_sum(b: LocalBuilder, x: HloInstruction, _: Sequence[int], step: Step) -> HloInstruction:
     reducer = binary_computation("add", x.shape.element_type)
     if step.kind == "all-reduce":
         return b.all_reduce(x, step.before.grid, step.atoms, reducer)

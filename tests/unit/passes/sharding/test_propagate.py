@@ -173,7 +173,7 @@ def test_barriers_and_groups() -> None:
         'frontend_attributes={xla.sdy.allowed_direction="1"}\nROOT r = f32[8,8] negate(b)'
     )
     assert texts(through)[1] == ['[{"x"}, {}]']
-    group = "custom_call_target=\"xla.sdy.ShardingGroup\", custom_call_has_side_effect=true, "
+    group = 'custom_call_target="xla.sdy.ShardingGroup", custom_call_has_side_effect=true, '
     group += 'frontend_attributes={xla.sdy.sharding_group_id="0 : i64"}'
     alike = program(
         f"p = f32[8,8] parameter(0){X}\nq = f32[8,8] parameter(1)\n"
@@ -193,6 +193,7 @@ def test_priorities() -> None:
     assert texts(module)[1] == ['[{"x"}, {}]']
     columns, waits = cut('{}, {"x"}'), cut('{"x"}p1, {}')
     swapped = program(
-        f"p = f32[8,8] parameter(0){columns}\nq = f32[8,8] parameter(1){waits}\nROOT r = f32[8,8] add(q, p)", count=2,
+        f"p = f32[8,8] parameter(0){columns}\nq = f32[8,8] parameter(1){waits}\n"
+        "ROOT r = f32[8,8] add(q, p)", count=2,
     )  # fmt: skip
     assert texts(swapped)[1] == ['[{}, {"x"}]']

@@ -38,7 +38,9 @@ def check(dims: tuple[int, ...], source: AxisSharding, target: AxisSharding, rep
     count = source.grid.size
     module = b.module(made, ModuleHeader(replica_count=replicas, num_partitions=count))
     verify(module)
-    rows = [[source.cut(whole * (r + 1), d, fill=-77)] for r in range(replicas) for d in range(count)]
+    rows = [
+        [source.cut(whole * (r + 1), d, fill=-77)] for r in range(replicas) for d in range(count)
+    ]
     results = evaluate_replicated(module, rows)
     for r in range(replicas):
         parts = results[r * count : (r + 1) * count]
@@ -46,7 +48,9 @@ def check(dims: tuple[int, ...], source: AxisSharding, target: AxisSharding, rep
             wanted = target.cut(whole * (r + 1), device, fill=0)
             inside = target.cut(np.ones_like(whole), device, fill=0) > 0
             assert part.shape == wanted.shape
-            np.testing.assert_array_equal(part[inside], wanted[inside], str(plan(dims, source, target)))
+            np.testing.assert_array_equal(
+                part[inside], wanted[inside], str(plan(dims, source, target))
+            )
 
 
 @pytest.mark.parametrize("seed", range(80))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from dataclasses import replace
 from math import prod
 
@@ -34,13 +33,17 @@ def _agreed(rule: FactorRule, i: HloInstruction) -> FactorRule | None:
         if [len(t) for t in tensors] != [s.rank for s in side]:
             return None
         for tensor, shape in zip(tensors, side, strict=True):
-            if any(prod(rule.sizes[f] for f in d) != n for d, n in zip(tensor, shape.dims, strict=True)):
+            if any(
+                prod(rule.sizes[f] for f in d) != n for d, n in zip(tensor, shape.dims, strict=True)
+            ):
                 return None
     kinds = [
         kind if kind is not FactorKind.PASS or _is_everywhere(rule, f) else FactorKind.WHOLE
         for f, kind in enumerate(rule.kinds)
     ]
-    return replace(rule, kinds=tuple(FactorKind.WHOLE if k is FactorKind.REDUCE else k for k in kinds))
+    return replace(
+        rule, kinds=tuple(FactorKind.WHOLE if k is FactorKind.REDUCE else k for k in kinds)
+    )
 
 
 def _is_everywhere(rule: FactorRule, factor: int) -> bool:

@@ -25,14 +25,14 @@ def gather(i: HloInstruction) -> FactorRule:
     for d, size in enumerate(x.dims):
         if d in dims.batching:
             continue
-        to = shown.get(d)
-        if to is not None and i.shape.dims[to] == size:
-            b.factor([d, None], [to], size)
+        seen = shown.get(d)
+        if seen is not None and i.shape.dims[seen] == size:
+            b.factor([d, None], [seen], size)
             continue
         is_dropped = d in dims.dropped and d in dims.index_map
         b.factor([d, None], [None], size, FactorKind.REDUCE if is_dropped else FactorKind.WHOLE)
-        if to is not None:
-            b.factor([None, None], [to], i.shape.dims[to], FactorKind.WHOLE)
+        if seen is not None:
+            b.factor([None, None], [seen], i.shape.dims[seen], FactorKind.WHOLE)
     if dims.vector_dim < indices.rank:
         b.factor([None, dims.vector_dim], [None], indices.dims[dims.vector_dim], FactorKind.WHOLE)
     return b.build()
@@ -65,14 +65,14 @@ def scatter(i: HloInstruction) -> FactorRule:
     for d, size in enumerate(x.dims):
         if d in dims.batching:
             continue
-        to = shown.get(d)
-        if to is not None and updates.dims[to] == size:
-            add(d, None, to, size, FactorKind.PASS)
+        seen = shown.get(d)
+        if seen is not None and updates.dims[seen] == size:
+            add(d, None, seen, size, FactorKind.PASS)
             continue
         is_dropped = d in dims.dropped and d in dims.index_map
         add(d, None, None, size, FactorKind.PASS if is_dropped else FactorKind.WHOLE)
-        if to is not None:
-            add(None, None, to, updates.dims[to], FactorKind.WHOLE)
+        if seen is not None:
+            add(None, None, seen, updates.dims[seen], FactorKind.WHOLE)
     if dims.vector_dim < indices.rank:
         add(None, dims.vector_dim, None, indices.dims[dims.vector_dim], FactorKind.WHOLE)
     return b.build()

@@ -19,13 +19,13 @@ def reduce(i: HloInstruction) -> FactorRule:
     first = parts.arrays[0].shape
     kind = FactorKind.REDUCE if count == 1 and monoid_of(parts.reducer) else FactorKind.WHOLE
     b = RuleBuilder([o.shape.rank for o in i.operands], [first.rank - len(parts.dims)] * count)
-    inits = [None] * count
+    inits: list[int | None] = [None] * count
     to = 0
     for d, size in enumerate(first.dims):
         if d in parts.dims:
-            b.factor([d] * count + inits, [None] * count, size, kind)
+            b.factor([*[d] * count, *inits], inits, size, kind)
         else:
-            b.factor([d] * count + inits, [to] * count, size)
+            b.factor([*[d] * count, *inits], [to] * count, size)
             to += 1
     return b.build()
 
@@ -108,4 +108,4 @@ def _rest(b: RuleBuilder, operands: list[int], results: list[int]) -> None:
                     continue
                 places: list[list[int | None]] = [[None] * len(operands), [None] * len(results)]
                 places[side][t] = d
-                b.factor(*places, 1, FactorKind.WHOLE)
+                b.factor(places[0], places[1], 1, FactorKind.WHOLE)

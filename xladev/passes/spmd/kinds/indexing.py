@@ -38,9 +38,7 @@ def gather(o: Operation) -> HloInstruction:
         clamped = b.op("clamp", b.scalar(0, dt.S64), places[n], b.scalar(last, dt.S64))
         start = b.convert(b.start(cut, x.shape.dims, d), dt.S64)
         places[n] = b.subtract(clamped, start)
-        own = b.op(
-            "and", b.compare("GE", places[n], 0), b.compare("LT", places[n], local[d])
-        )
+        own = b.op("and", b.compare("GE", places[n], 0), b.compare("LT", places[n], local[d]))
         inside = own if inside is None else b.op("and", inside, own)
     assert inside is not None
     joined = _joined(o, places, dims.vector_dim, indices.shape.rank, batch)

@@ -49,9 +49,7 @@ def iota(o: Operation) -> HloInstruction:
 
 def dynamic_slice(o: Operation) -> HloInstruction:
     """Dimensions that are cut are taken whole."""
-    return o.local(
-        dynamic_slice_sizes=o.division.results[0].local_dims(o.instruction.shape.dims)
-    )
+    return o.local(dynamic_slice_sizes=o.division.results[0].local_dims(o.instruction.shape.dims))
 
 
 def dynamic_update_slice(o: Operation) -> HloInstruction:

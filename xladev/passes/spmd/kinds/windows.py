@@ -46,7 +46,7 @@ def slice_(o: Operation) -> HloInstruction:
     """Ranges that begin where the slice does."""
     i, x = o.instruction, o.operands[0]
     parts = list(i["slice"])
-    for d, part in enumerate(parts):
+    for d in range(len(parts)):
         if o.sharding(0).dims[d]:
             parts[d] = SliceDim(0, x.shape.dims[d])
     for d in moved_dims(o):

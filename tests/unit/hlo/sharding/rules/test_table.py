@@ -139,7 +139,8 @@ cases = {
     'reduce-window': ('reduce-window',
         lambda a: lax.reduce_window(a, 0., lax.add, (1, 2), (1, 2), 'VALID'), f4(8, 4)),
     'cumulative sum': ('reduce-window', lambda a: lax.cumsum(a, 1), f4(8, 4)),
-    'fft': ('fft', lambda a: lax.fft(a, 'FFT', (4,)), jax.ShapeDtypeStruct((3, 2, 4), np.complex64)),
+    'fft': ('fft', lambda a: lax.fft(a, 'FFT', (4,)),
+            jax.ShapeDtypeStruct((3, 2, 4), np.complex64)),
     'random bits': ('rng-bit-generator', lambda k: lax.rng_bit_generator(k, (8, 4)),
                     jax.ShapeDtypeStruct((4,), np.uint32)),
     'convert': ('convert', lambda a: lax.convert_element_type(a, np.int32), f4(8, 4)),
@@ -204,8 +205,8 @@ def test_jaxlib_says_the_same() -> None:
     differ = set()
     for name, (opcode, text, ours) in said.items():
         theirs = shardy_rules(text, opcode)
-        made = [read_rule(f"#sdy.op_sharding_rule<{r}>".replace("need replication", "need_replication"))
-                for r in ours if r]  # fmt: skip
+        texts = [r.replace("need replication", "need_replication") for r in ours if r]
+        made = [read_rule(f"#sdy.op_sharding_rule<{text}>") for text in texts]
         if not theirs and opcode in ("sort", "reduce-window", "scatter"):
             continue  # their bodies stand between the operation and its rule
         assert theirs, name

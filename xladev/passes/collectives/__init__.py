@@ -1,0 +1,1 @@
+"""Passes on collectives: few large ones cost less than many small ones."""
