@@ -8,7 +8,7 @@ it also says which dimensions are open.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from xladev.hlo.attributes import Sharding
@@ -17,11 +17,9 @@ from xladev.hlo.custom_calls.manual import (
     border_parts,
     named_parts,
     named_shardings,
-    tiled_parts,
 )
 from xladev.hlo.devices import MeshAxes
 from xladev.hlo.ir import HloInstruction
-from xladev.hlo.shape import Shape
 
 SDY_SHARDING = "xla.sdy.sharding"
 """The frontend attribute of a parameter, a constraint or a result."""
@@ -45,46 +43,10 @@ class Placement:
     counts: tuple[int, ...]
     parts: tuple[tuple[int, ...], ...]
 
-    @property
-    def is_whole(self) -> bool:
-        """True if every partition holds all of it."""
-        return all(count == 1 for count in self.counts)
-
-    def local(self, shape: Shape) -> Shape | None:
-        """The shape of a part; None if the parts are not equally large."""
-        if any(size % count for size, count in zip(shape.dims, self.counts, strict=True)):
-            return None
-        sizes = zip(shape.dims, self.counts, strict=True)
-        return replace(shape, dims=tuple(size // count for size, count in sizes))
-
-    @property
-    def sharding(self) -> Sharding:
-        """The same as a tile assignment."""
-        if self.is_whole:
-            return Sharding("replicated")
-        holders: dict[tuple[int, ...], list[int]] = {}
-        for partition, part in enumerate(self.parts):
-            holders.setdefault(part, []).append(partition)
-        devices = tuple(partition for part in sorted(holders) for partition in holders[part])
-        copies = len(devices) // prod(self.counts)
-        if copies == 1:
-            return Sharding("tiled", tile_dims=self.counts, devices=devices)
-        return Sharding(
-            "tiled",
-            tile_dims=(*self.counts, copies),
-            devices=devices,
-            last_tile_dims=("replicated",),
-        )
-
 
 def placement_of(parts: ManualParts, count: int) -> Placement:
     """How parts are laid out over ``count`` partitions."""
     return Placement(parts.counts, tuple(parts.part_of(p) for p in range(count)))
-
-
-def whole(rank: int, count: int) -> Placement:
-    """Everything everywhere."""
-    return Placement((1,) * rank, ((0,) * rank,) * count)
 
 
 def border_placements(
@@ -92,37 +54,6 @@ def border_placements(
 ) -> list[Placement]:
     """How the whole arrays on the outer side of a manual region's border are cut."""
     return [placement_of(parts, count) for parts in border_parts(meshes, call)]
-
-
-def given_placement(
-    meshes: Mapping[str, MeshAxes], instruction: HloInstruction, count: int
-) -> Placement | None:
-    """How an array is laid out, if its sharding says so in a way that `Placement` can.
-
-    None where it has none, leaves all its dimensions open, or is of another kind.
-    """
-    shape = instruction.shape
-    if not shape.is_array:
-        return None
-    text = dict(instruction.note.frontend_attributes).get(SDY_SHARDING)
-    parts = _by_tiles(instruction) if text is None else _by_axes(meshes, text, shape.rank)
-    return None if parts is None else placement_of(parts, count)
-
-
-def _by_axes(meshes: Mapping[str, MeshAxes], text: str, rank: int) -> ManualParts | None:
-    named = named_shardings(text)
-    if len(named) != 1 or named[0].is_open or "unreduced=" in text:
-        return None
-    return named_parts(meshes, named[0], rank)
-
-
-def _by_tiles(instruction: HloInstruction) -> ManualParts | None:
-    sharding = instruction.note.sharding
-    if sharding is None or sharding.kind not in ("tiled", "replicated"):
-        return None
-    if sharding.last_tile_dims not in ((), ("replicated",)):
-        return None
-    return tiled_parts(sharding, instruction.shape.rank)
 
 
 def is_cut(meshes: Mapping[str, MeshAxes], instruction: HloInstruction) -> bool:

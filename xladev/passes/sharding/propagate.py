@@ -50,11 +50,19 @@ def _until_settled(
     level: SpreadOf,
     strategy: Callable[[Grid, Edge, SpreadOf], bool],
 ) -> None:
+    """Sweeps there and back, over edges whose members grew since they were looked at."""
     order = list(edges)
+    seen: dict[Edge, int] = {}
     while True:
-        changed = [strategy(grid, edge, level) for edge in order]
-        changed += [border.agree() for border in borders]
-        if not any(changed):
+        changed = False
+        for edge in order:
+            state = edge.state
+            if state < 0 or seen.get(edge) == state:
+                continue
+            seen[edge] = state
+            changed |= strategy(grid, edge, level)
+        grown = [border.agree() for border in borders]
+        if not changed and not any(grown):
             return
         order.reverse()
 

@@ -1,7 +1,6 @@
 """How shardings spread along one edge: the basic and the aggressive strategy.
 
-Source: `BasicFactorPropagation` and `AggressiveFactorPropagation` of Shardy
-(`shardy/dialect/sdy/transforms/propagation/`), in terms of atoms.
+Source: `BasicFactorPropagation` and `AggressiveFactorPropagation` of Shardy, in terms of atoms.
 """
 
 from __future__ import annotations
@@ -166,7 +165,7 @@ def _grow(grid: Grid, edge: Edge, member: _Seen, factor: int, atoms: Atoms) -> b
     before = member.tensor.dims[d]
     if len(joined) <= len(before) or joined[: len(before)] != before:
         return False
-    member.tensor.dims[d] = joined
+    member.tensor.cut(d, joined)
     return True
 
 

@@ -20,6 +20,7 @@ class Tensor:
         is_open: for each dimension, may it be cut further.
         replicated: atoms that must not cut it.
         later: for dimensions whose sharding counts from a later round on, this round and sharding.
+        changes: how often it grew.
     """
 
     sizes: tuple[int, ...]
@@ -27,6 +28,12 @@ class Tensor:
     is_open: list[bool]
     replicated: frozenset[int] = frozenset()
     later: dict[int, tuple[int, Atoms, bool]] = field(default_factory=dict)
+    changes: int = 0
+
+    def cut(self, dimension: int, atoms: Atoms) -> None:
+        """Cuts a dimension by other atoms than before."""
+        self.dims[dimension] = atoms
+        self.changes += 1
 
     def begin_round(self, number: int) -> None:
         """Lets dimensions count whose round has come, if what they are cut by is still free."""
@@ -34,7 +41,7 @@ class Tensor:
             if since > number:
                 continue
             used = {a for other, own in enumerate(self.dims) if other != d for a in own}
-            self.dims[d] = () if used & {*atoms} else atoms
+            self.cut(d, () if used & {*atoms} else atoms)
             self.is_open[d] = is_open
             del self.later[d]
 
@@ -80,6 +87,14 @@ class Edge:
         """Operands, then results."""
         return (*self.operands, *self.results)
 
+    @property
+    def state(self) -> int:
+        """A number that rises when a member grows; -1 if nothing can spread from any."""
+        members = [m for m in self.members if m is not None]
+        if not any(any(m.dims) for m in members):
+            return -1
+        return sum(m.changes for m in members)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Border:
@@ -106,10 +121,10 @@ class Border:
             if inside == within:
                 continue
             if inside[: len(within)] == within and self.inner.is_open[d]:
-                self.inner.dims[d] = inside
+                self.inner.cut(d, inside)
                 changed = True
             elif within[: len(inside)] == inside and self.outer.is_open[d]:
-                self.outer.dims[d] = manual + within
+                self.outer.cut(d, manual + within)
                 changed = True
         return changed
 

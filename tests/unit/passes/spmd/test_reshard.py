@@ -67,6 +67,41 @@ def test_random_reshards(seed: int) -> None:
     check(dims, source, target, rng.choice((1, 1, 1, 2)))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_sums_kept_apart(seed: int) -> None:
+    """The summands of the devices along unreduced atoms add up to the whole, before and after."""
+    rng = random.Random(seed)
+    dims = (rng.choice((8, 6)), 8)
+    source, target = (random_sum(rng) for _ in range(2))
+    whole = np.arange(1, np.prod(dims) + 1, dtype=np.int32).reshape(dims)
+    b = LocalBuilder("reshard")
+    shape = array(dt.S32, dims)
+    made = reshard(b, b.parameter(source.local(shape)), shape, source, target)
+    module = b.module(made, ModuleHeader(num_partitions=8))
+    verify(module)
+    rows = [[summand(source, whole, d)] for d in range(8)]
+    found = evaluate_replicated(module, rows)
+    for group in XY.groups(target.unreduced):
+        total = sum(np.asarray(found[d]) for d in group)
+        wanted = target.cut(whole, group[0])
+        inside = target.cut(np.ones_like(whole), group[0]) > 0
+        np.testing.assert_array_equal(total[inside], wanted[inside])
+
+
+def random_sum(rng: random.Random) -> AxisSharding:
+    atoms = rng.sample(range(3), 3)
+    cut, summed = sorted(rng.randint(0, 3) for _ in range(2))
+    return AxisSharding(XY, (tuple(atoms[:cut]), ()), tuple(atoms[cut:summed]))
+
+
+def summand(sharding: AxisSharding, whole: np.ndarray, device: int) -> np.ndarray:
+    """Five on all devices but the first, which has the rest."""
+    place = XY.index(sharding.unreduced)[device]
+    count = XY.count(sharding.unreduced)
+    part = sharding.cut(whole, device)
+    return np.full_like(part, 5) if place else part - 5 * (count - 1)
+
+
 def kinds(source: tuple[tuple[int, ...], ...], target: tuple[tuple[int, ...], ...]) -> list[str]:
     return [s.kind for s in plan((8, 8), AxisSharding(XY, source), AxisSharding(XY, target))]
 
