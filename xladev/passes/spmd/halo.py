@@ -1,8 +1,8 @@
 """Halos: what a device needs of its neighbours' parts, so that elements can move along a dimension.
 
 A device that computes some range of a result needs a range of the operand, which may begin before
-its part and end behind it. It is given the parts that this range meets, one collective-permute for
-each distance, and takes the range out of them.
+its part and end behind it. It is given what this range meets of other parts, by one
+collective-permute for each distance, and takes the range out of it.
 """
 
 from __future__ import annotations
@@ -51,10 +51,20 @@ class Ranges:
             and start // self.part <= place + distance <= (start + self.length - 1) // self.part
         ]
 
+    def window(self, distance: int) -> tuple[int, int]:
+        """From and to where, within the part at a distance, some place needs elements."""
+        begins, ends = [], []
+        for source, place in self.sources(distance):
+            first = self.starts[place] - source * self.part
+            begins.append(max(first, 0))
+            ends.append(min(first + self.length, self.part))
+        return min(begins), max(ends)
+
     @property
-    def hops(self) -> int:
-        """How many permutations it takes."""
-        return sum(1 for distance in self.distances if distance and self.sources(distance))
+    def sent(self) -> int:
+        """How many elements of the dimension each device receives."""
+        windows = [self.window(n) for n in self.distances if n and self.sources(n)]
+        return sum(end - begin for begin, end in windows)
 
     @property
     def are_inside(self) -> bool:
@@ -111,7 +121,12 @@ def _at_distance(
     needed = ranges.sources(distance)
     if not needed:
         return b.full_like(x, 0)
-    return b.permute(x, permutation(cut.grid, cut, dimension, needed))
+    begin, end = ranges.window(distance)
+    piece = b.slice_in(x, dimension, begin, end)
+    moved = b.permute(piece, permutation(cut.grid, cut, dimension, needed))
+    edges = [(0, 0, 0)] * x.shape.rank
+    edges[dimension] = (begin, ranges.part - end, 0)
+    return b.pad(moved, edges)
 
 
 def permutation(

@@ -17,7 +17,8 @@ def test_who_needs_what() -> None:
     assert list(ranges.distances) == [-1, 0, 1]
     assert ranges.sources(-1) == [(0, 1), (1, 2), (2, 3)]
     assert ranges.sources(1) == [(1, 0), (2, 1), (3, 2)]
-    assert ranges.hops == 2 and not ranges.are_inside
+    assert ranges.window(-1) == (1, 2) and ranges.window(1) == (0, 1)
+    assert ranges.sent == 2 and not ranges.are_inside
     assert Ranges((0, 2), 2, 2, 4).are_inside
     assert list(Ranges((0, 2), 2, 2, 4).distances) == [0]
 
@@ -52,6 +53,18 @@ ENTRY e {{
     program = check(module, [np.arange(1, size + 1, dtype=np.float32)], 4)
     made = opcodes(program.module)
     assert "collective-permute" in made and "all-gather" not in made
+
+
+@pytest.mark.parametrize(("size", "wanted"), [(16, True), (14, False)])
+def test_reverse(size: int, wanted: bool) -> None:
+    module = parse_module(f"""HloModule m, num_partitions=4
+ENTRY e {{
+  x = f32[{size}] parameter(0), {CUT}
+  ROOT r = f32[{size}] reverse(x), dimensions={{0}}, {CUT}
+}}""")
+    made = check(module, [np.arange(size, dtype=np.float32)], 4).module
+    permutes = [i for i in made.entry.instructions if i.opcode == "collective-permute"]
+    assert (len(permutes) == 1) == wanted
 
 
 @pytest.mark.parametrize("second", [1, 3, 8])

@@ -16,7 +16,7 @@ from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import flattened_shapes
 from xladev.hlo.sharding.factors import FactorKind, FactorRule
 from xladev.hlo.sharding.grid import Atoms, Grid
-from xladev.passes.spmd.halo import Ranges, fetch
+from xladev.passes.spmd.halo import Ranges, fetch, permutation
 from xladev.passes.spmd.kinds import reduction
 from xladev.passes.spmd.operation import Operation
 
@@ -78,9 +78,14 @@ def _of_pad(i: HloInstruction, d: int, count: int) -> Ranges:
 
 
 def reverse(o: Operation) -> HloInstruction:
-    """Ranges from the end."""
+    """Ranges from the end; of even parts, each is another one's whole."""
     i, x = o.instruction, o.operands[0]
     for d in moved_dims(o):
+        count = _count(o, d)
+        if i.shape.dims[d] % count == 0:
+            turned = [(count - 1 - place, place) for place in range(count)]
+            x = o.b.permute(x, permutation(o.grid, o.sharding(0), d, turned))
+            continue
         x = fetch(o.b, x, o.sharding(0), d, _of_reverse(i, d, _count(o, d)))
     return o.local([x])
 
@@ -183,7 +188,9 @@ def may_move(i: HloInstruction, rule: FactorRule, factor: int, atoms: Atoms, gri
     ranges = ask(i, d, count)
     if not ranges or any(len(r.distances) > _MOST_PIECES for r in ranges):
         return False
-    moved = sum(r.hops * r.part for r in ranges)
+    if i.opcode == "reverse" and i.shape.dims[d] % count == 0:
+        return True  # each part moves once
+    moved = sum(r.sent for r in ranges)
     joined = sum((count - 1) * r.part for r in ranges)
     return moved < joined or (count == 2 and moved == joined)
 
