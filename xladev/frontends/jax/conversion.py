@@ -23,6 +23,7 @@ from xladev.hlo.proto import read_module, write_module
 from xladev.hlo.proto.shapes import write_program_shape
 from xladev.hlo.proto.wire import varint
 from xladev.hlo.verifier import verify
+from xladev.passes.collectives.all_reduce_combiner import AllReduceCombiner
 from xladev.passes.spmd.program import partition
 
 MLIR = "mlir"
@@ -99,7 +100,8 @@ def _local_program(
     if options.num_partitions > 1:
         verify(given)
         partitioned = partition(given, options.num_partitions)
-        local, shardings = partitioned.module, shardings_of(partitioned)
+        local = AllReduceCombiner().run(partitioned.module)
+        shardings = shardings_of(partitioned)
     shown = with_entry_layout(local, interface) if interface.has_orders else local
     module = with_places(local, interface)
     return ReadProgram(module, interface, _with_config(shown, shardings), shardings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.placement import CONSTRAINT, RESULT
@@ -18,6 +18,9 @@ from xladev.passes.sharding.propagate import propagate
 from xladev.passes.sharding.tensors import Tensor, longest_even, longest_used
 
 Cut = AxisSharding | None
+
+_LINEAR_ALONE = frozenset({"negate", "copy", "reshape", "transpose"})
+"""Opcodes of one operand by which a sum that is kept apart stays one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ def choose(module: HloModule, annotations: Annotations) -> Choice:
     _ask_of_interface(graph)
     _join_groups(graph)
     propagate(annotations.grid, list(graph.tensors.values()), graph.edges, graph.borders)
+    graph.carry_sums()
     header, entry = module.header, module.entry
     parameters = tuple(
         tuple(_interface(graph, p, n, shape) for n, shape in enumerate(flattened_shapes(p.shape)))
@@ -80,15 +84,15 @@ def _interface(graph: Graph, p: HloInstruction, number: int, shape: Shape) -> Cu
     if not shape.is_array:
         return None
     foreign = graph.foreign.get((p, number))
-    return foreign or _final(graph.annotations.grid, graph, (p, number))
+    return foreign or _final(graph.annotations.grid, graph, (p, number), is_asked=True)
 
 
-def _final(grid: Grid, graph: Graph, leaf: Leaf) -> AxisSharding:
-    """What propagation left an array of the interface; as asked, or in even parts."""
+def _final(grid: Grid, graph: Graph, leaf: Leaf, *, is_asked: bool) -> AxisSharding:
+    """What propagation left an array of the interface; in even parts, but for what is asked."""
     tensor, asked = graph.tensor(*leaf), graph.asked.get(graph.leaf(*leaf))
     dims = []
     for d, atoms in enumerate(tensor.dims):
-        is_fixed = asked is not None and asked.sharding.dims[d] == atoms
+        is_fixed = is_asked and asked is not None and asked.sharding.dims[d] == atoms
         dims.append(atoms if is_fixed else longest_even(grid, tensor.sizes[d], atoms))
     return AxisSharding(grid, tuple(dims), _unreduced(asked))
 
@@ -105,18 +109,39 @@ def _result(graph: Graph, number: int, shape: Shape, is_free: bool) -> Cut:
     named = _asked_of_call(annotations, value)
     if named is not None and not named.says_nothing or is_free:
         leaf = graph.leaf(value, of_value)
-        return graph.foreign.get(leaf) or _final(annotations.grid, graph, leaf)
+        is_asked = not is_free or _is_call(value, RESULT)
+        return graph.foreign.get(leaf) or _final(annotations.grid, graph, leaf, is_asked=is_asked)
     asked = annotations.of(root)[number]
     return whole_on(annotations.grid, shape.rank) if asked is None else asked.sharding
 
 
 def _asked_of_call(annotations: Annotations, value: HloInstruction) -> Asked | None:
     """What a custom call that only says so asks of a result."""
-    is_call = value.opcode == "custom-call"
-    if not is_call or value["custom_call_target"] not in (RESULT, CONSTRAINT):
+    if not _is_call(value, RESULT) and not _is_call(value, CONSTRAINT):
         return None
     (asked,) = annotations.of(value) or (None,)
     return asked
+
+
+def _behind(
+    graph: Graph,
+    value: HloInstruction,
+    atoms: Atoms,
+    cuts: Mapping[HloInstruction, tuple[Cut, ...]],
+) -> dict[HloInstruction, tuple[Cut, ...]]:
+    """What a value that need not be added up is made of, where that alone is linear."""
+    found: dict[HloInstruction, tuple[Cut, ...]] = {}
+    while value.opcode in _LINEAR_ALONE:
+        (value,) = value.operands
+        (own, *_) = cuts.get(value, ()) or (None,)
+        if own is None or {*atoms} & {*own.atoms} or graph.uses(value) != 1:
+            break
+        found[value] = (replace(own, unreduced=atoms),)
+    return found
+
+
+def _is_call(i: HloInstruction, target: str) -> bool:
+    return i.opcode == "custom-call" and bool(i["custom_call_target"] == target)
 
 
 def _cuts(graph: Graph, i: HloInstruction) -> tuple[Cut, ...]:
@@ -129,24 +154,26 @@ def _cuts(graph: Graph, i: HloInstruction) -> tuple[Cut, ...]:
             found.append(graph.foreign.get(leaf))
             continue
         tensor, asked = graph.tensors[leaf], graph.asked.get(leaf)
-        found.append(_within(grid, tensor, asked))
+        cut = _within(grid, tensor, asked)
+        found.append(replace(cut, unreduced=graph.sums.get(leaf, cut.unreduced)))
     return tuple(found)
 
 
 def _sums_kept_apart(
     graph: Graph, cuts: Mapping[HloInstruction, tuple[Cut, ...]]
 ) -> dict[HloInstruction, tuple[Cut, ...]]:
-    """Products of which only an unreduced sum is wanted: they need not be added up at all."""
+    """What only an unreduced sum is wanted of: it need not be added up at all."""
     found: dict[HloInstruction, tuple[Cut, ...]] = {}
     for computation in graph.computations():
         for i in computation.instructions:
             (cut, *rest) = cuts.get(i, (None,)) or (None,)
-            is_named = i.opcode == "custom-call" and i["custom_call_target"] == CONSTRAINT
+            is_named = _is_call(i, CONSTRAINT) or _is_call(i, RESULT)
             if not is_named or cut is None or rest or not cut.unreduced:
                 continue
             (value,) = i.operands
-            if value.opcode in ("dot", "scatter") and graph.uses(value) == 1:
+            if value.opcode != "custom-call" and graph.uses(value) == 1:
                 found[value] = (cut,)
+                found.update(_behind(graph, value, cut.unreduced, cuts))
     return found
 
 

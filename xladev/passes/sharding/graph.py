@@ -11,6 +11,7 @@ from xladev.hlo.placement import CONSTRAINT, RESULT
 from xladev.hlo.shape import Shape, flattened_shapes
 from xladev.hlo.sharding.axis_sharding import AxisSharding
 from xladev.hlo.sharding.factors import FactorRule, RuleBuilder
+from xladev.hlo.sharding.grid import Atoms
 from xladev.hlo.sharding.rules.table import factor_rule
 from xladev.passes.sharding.asked import Annotations, Asked
 from xladev.passes.sharding.borders import Side, sides
@@ -43,6 +44,7 @@ class Graph:
         edges: along which shardings spread, in program order.
         borders: of manual regions.
         asked: what is asked of an array, where something is.
+        sums: atoms along which an array that loops carry stays a sum.
         foreign: arrays with a sharding that the grid cannot express: neither grown nor spread.
     """
 
@@ -52,6 +54,7 @@ class Graph:
     edges: list[Edge] = field(default_factory=list)
     borders: list[Border] = field(default_factory=list)
     asked: dict[Leaf, Asked] = field(default_factory=dict)
+    sums: dict[Leaf, Atoms] = field(default_factory=dict)
     foreign: dict[Leaf, AxisSharding] = field(default_factory=dict)
     _aliases: dict[Leaf, Leaf] = field(default_factory=dict)
     _uses: dict[Leaf, int] = field(default_factory=dict)
@@ -128,6 +131,23 @@ class Graph:
                 for number, _ in _arrays(operand):
                     leaf = source(operand, number)
                     self._uses[leaf] = self._uses.get(leaf, 0) + (i.opcode != "tuple")
+
+    def carry_sums(self) -> None:
+        """Keeps apart what loops carry, if it comes in as a sum and each step gives one."""
+        for computation in self.computations():
+            for i in computation.instructions:
+                for number, _ in _arrays(i) if i.opcode == "while" else ():
+                    first = self._summed(i.operands[0], number)
+                    leaf = self.leaf(i, number)
+                    used = {a for d in self.tensors[leaf].dims for a in d}
+                    last = i["body"].root, number
+                    is_same = self.leaf(*last) == leaf or self._summed(*last) == first
+                    if is_same and leaf not in self.asked and not used & {*first}:
+                        self.sums[leaf] = first
+
+    def _summed(self, i: HloInstruction, number: int) -> Atoms:
+        asked = self.asked.get(self.leaf(i, number))
+        return () if asked is None else asked.sharding.unreduced
 
     def uses(self, i: HloInstruction) -> int:
         """How many instructions use an array."""

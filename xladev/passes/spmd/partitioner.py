@@ -34,6 +34,7 @@ from xladev.passes.spmd.held import (
 )
 from xladev.passes.spmd.kinds import reduction
 from xladev.passes.spmd.kinds.table import EMIT, may_cut, same
+from xladev.passes.spmd.linear import summands_kept
 from xladev.passes.spmd.local_builder import LocalBuilder
 from xladev.passes.spmd.once import is_made_once, made_once
 from xladev.passes.spmd.operation import Operation, local_note
@@ -151,11 +152,17 @@ class _Computation:
         given = tuple(o[0] for o in operands)
         wanted = self.chosen.of(i)
         division = self._division(i, rule, given, wanted)
-        triples = zip(i.operands, given, division.operands, strict=True)
+        apart = summands_kept(i, cuts_of(given), division, wanted)
+        needed = [
+            replace(cut, unreduced=apart.atoms) if n in apart.operands else cut
+            for n, cut in enumerate(division.operands)
+        ]
+        triples = zip(i.operands, given, needed, strict=True)
         parts = tuple(self._operand(o, held, cut).value for o, held, cut in triples)
         operation = Operation(self.b, i, rule, division, parts)
         made = EMIT.get(i.opcode, same)(operation)
-        leaves = taken_apart(self.b, made, i.shape, division.results)
+        results = tuple(replace(cut, unreduced=apart.atoms) for cut in division.results)
+        leaves = taken_apart(self.b, made, i.shape, results)
         if division.partial:
             leaves = tuple(
                 self._added_up(operation, leaf, want)
@@ -206,7 +213,7 @@ class _Computation:
         reducer = reduction.reducer_of(o.instruction)
         grid, now, value = leaf.sharding.grid, leaf.sharding, leaf.value
         kept = reduction.kept_apart(o, wanted)
-        target = (wanted or leaf.sharding).reduced
+        target = replace(wanted or leaf.sharding, unreduced=kept)
         self.owner.report.summed(leaf, o.division.partial, target, o.instruction)
         rest = tuple(a for a in o.division.partial if a not in kept)
         for d, atoms in scattered(leaf.shape.dims, rest, now, wanted or now):
@@ -216,8 +223,8 @@ class _Computation:
         if rest:
             value = self.b.all_reduce(value, grid, rest, reducer)
         if o.instruction.opcode == "reduce":
-            value = reduction.with_init(o, value)
-        return Held(value, leaf.shape, replace(now, unreduced=kept))
+            value = reduction.with_init(o, value, kept)
+        return Held(value, leaf.shape, replace(now, unreduced=(*now.unreduced, *kept)))
 
     def _as_chosen(self, i: HloInstruction, leaves: Leaves) -> Leaves:
         pairs = zip(leaves, self.chosen.of(i), strict=True)

@@ -28,7 +28,8 @@ class Step:
 
     Attributes:
         kind: ``slice``, ``all-gather``, ``all-to-all``, ``collective-permute``, ``all-reduce``,
-            ``reduce-scatter``, ``unreduce`` (one summand is all, the others zero) or ``rename``.
+            ``reduce-scatter``, ``unreduce`` (one summand is all, the others zero), ``place`` (each
+            summand is a part at its place, and zero elsewhere) or ``rename``.
         before, after: how the value is cut on either side of it.
         dimension: that is cut less, or (slice) more.
         target: of an all-to-all, the dimension that is cut more.
@@ -85,12 +86,20 @@ class _Plan:
         if self.now.grid != self.goal.grid:
             yield from self._to_other_grid()
         while self.now.dims != self.goal.dims:
-            step = self._permute() or self._slice() or self._exchange() or self._gather()
+            step = (
+                self._permute()
+                or self._place()
+                or self._slice()
+                or self._exchange()
+                or self._gather()
+            )
             self.now = step.after
             yield step
         more = tuple(a for a in self.goal.unreduced if a not in self.now.unreduced)
         if more:
             yield Step("unreduce", self.now, self.goal, atoms=more)
+        elif self.now != self.goal:
+            yield Step("rename", self.now, self.goal)
 
     def _add_up(self) -> Iterator[Step]:
         """Adds up what the goal has not as a sum."""
@@ -125,6 +134,19 @@ class _Plan:
         pairs = _moves(self.now, self.goal)
         kind = "collective-permute" if any(s != t for s, t in pairs) else "rename"
         return Step(kind, self.now, self.goal.reduced, pairs=pairs)
+
+    def _place(self) -> Step | None:
+        """Makes summands of parts: nothing moves."""
+        for d in range(len(self.dims)):
+            extra = self._extra(d)
+            if not extra or not {*extra} <= {*self.goal.unreduced} - {*self.now.unreduced}:
+                continue
+            if self._is_regular(d, self.now.dims[d]):
+                left = self.now.dims[d][: -len(extra)]
+                summed = (*self.now.unreduced, *extra)
+                after = replace(self.now.with_dim(d, left), unreduced=summed)
+                return Step("place", self.now, after, d, atoms=extra)
+        return None
 
     def _slice(self) -> Step | None:
         """Cuts a dimension that the goal cuts more, along atoms that nothing is cut along."""
@@ -288,6 +310,16 @@ def _emit_unreduce(
     return b.op("select", b.broadcast(is_first, x.shape.dims, ()), x, b.full_like(x, 0))
 
 
+def _emit_place(
+    b: LocalBuilder, x: HloInstruction, dims: Sequence[int], step: Step
+) -> HloInstruction:
+    d, size = step.dimension, x.shape.dims[step.dimension]
+    zeros = b.full(0, x.shape.element_type, step.after.local_dims(dims))
+    starts: list[HloInstruction | int] = [0] * len(dims)
+    starts[d] = b.chosen([place * size for place in step.before.grid.index(step.atoms)])
+    return b.dynamic_update_slice(zeros, x, starts)
+
+
 def _emit_permute(
     b: LocalBuilder, x: HloInstruction, _: Sequence[int], step: Step
 ) -> HloInstruction:
@@ -308,5 +340,6 @@ _EMIT = {
     "all-reduce": _emit_sum,
     "reduce-scatter": _emit_sum,
     "unreduce": _emit_unreduce,
+    "place": _emit_place,
     "rename": _emit_nothing,
 }

@@ -148,7 +148,10 @@ def test_interfaces_lie_in_even_parts_of_whole_axes() -> None:
         'ROOT r = f32[6,8] custom-call(n), custom_call_target="Sharding"'
     )
     uneven = program(lines + cut('{"x"}, {"y"}'))
-    assert texts(uneven) == (['[{}, {"y"}]'], ['[{"x"}, {"y"}]'])
+    assert texts(uneven) == (['[{}, {"y"}]'], ['[{}, {"y"}]'])
+    named = lines.replace('"Sharding"', '"xla.sdy.FuncResultSharding"')
+    asked = program(named + cut('{"x"}, {"y"}'))
+    assert texts(asked) == (['[{}, {"y"}]'], ['[{"x"}, {"y"}]'])
     part = program(lines + cut('{"x":(1)2}, {}'))
     assert texts(part)[0] == ["[{}, {}]"]
 

@@ -45,8 +45,14 @@ def reduce(o: Operation) -> HloInstruction:
     return o.local([o.masked(0, neutral), start])
 
 
-def with_init(o: Operation, total: HloInstruction) -> HloInstruction:
-    """Combines the initial value of a reduction with the total of all devices."""
+def with_init(o: Operation, total: HloInstruction, kept: Atoms) -> HloInstruction:
+    """Combines the initial value of a reduction with the total, once.
+
+    Args:
+        o: the reduction.
+        total: of the devices that are added up.
+        kept: atoms along which sums are kept apart: the first one has the initial value.
+    """
     i = o.instruction
     body = i["to_apply"]
     neutral = identity_of(body.root.opcode, i.shape.element_type)
@@ -55,13 +61,17 @@ def with_init(o: Operation, total: HloInstruction) -> HloInstruction:
         value = np.asarray(neutral).astype(i.shape.element_type.np)
         if np.array_equal(np.asarray(init["literal"].value), value):
             return total
-    spread = o.b.broadcast(o.operands[1], total.shape.dims, ())
+    start = o.operands[1]
+    if kept:
+        is_first = o.b.compare("EQ", o.b.chosen(o.grid.index(kept)), 0)
+        start = o.b.op("select", is_first, start, o.b.scalar(0, start.shape.element_type))
+    spread = o.b.broadcast(start, total.shape.dims, ())
     return o.b.op(body.root.opcode, spread, total)
 
 
 def kept_apart(o: Operation, wanted: AxisSharding | None) -> Atoms:
     """Atoms along which a result is wanted as a sum that nobody adds up."""
-    if wanted is None or wanted.grid != o.grid or o.instruction.opcode == "reduce":
+    if wanted is None or wanted.grid != o.grid:
         return ()
     if reducer_of(o.instruction).root.opcode != "add":
         return ()
