@@ -29,13 +29,26 @@ _library_numbers = itertools.count()
 
 
 @cache
+def _keep_addresses_of_masked_loads() -> None:
+    """Leaves jump threading out, for all of LLVM in this process: it has no narrower switch.
+
+    Where a comparison leaves one index, jump threading makes the index a constant on that edge. The
+    loop vectoriser (LLVM 22) then takes the address of a masked load from the blend in lane 0, though
+    lane 0 may be on neither edge. `pad(x, low) - pad(x, high)` read the wrong elements.
+    """
+    llvm.set_option("xladev", "-jump-threading-threshold=0")
+
+
+@cache
 def _initialize() -> None:
+    _keep_addresses_of_masked_loads()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
 
 @cache
 def _initialize_others() -> None:
+    _keep_addresses_of_masked_loads()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
 

@@ -307,6 +307,20 @@ def test_moved_nans_keep_their_payload(dtype: str) -> None:
     np.testing.assert_array_equal(found.view(bits.dtype), [*bits[::-1], *bits])
 
 
+@pytest.mark.parametrize("level", range(4))
+def test_neighbours_by_padding(level: int) -> None:
+    """LLVM 22's loop vectoriser read the second array from the wrong address."""
+    text = """ENTRY e { x = f64[1,23] parameter(0)
+      z = f64[] constant(0)
+      above = f64[1,24] pad(x, z), padding=0_0x0_1
+      below = f64[1,24] pad(x, z), padding=0_0x1_0
+      ROOT r = f64[1,24] subtract(above, below) }"""
+    x = np.arange(1, 24, dtype=np.float64)[None] ** 2
+    compiled = compile(parse_module(text), "cpu", CompileOptions(optimization_level=level))
+    want = np.pad(x, ((0, 0), (0, 1))) - np.pad(x, ((0, 0), (1, 0)))
+    np.testing.assert_array_equal(np.asarray(compiled(x)), want)
+
+
 def branching(operands: str, count: int) -> str:
     """A conditional of the branches b0, b1, ..."""
     names = ", ".join(f"b{n}" for n in range(count))
