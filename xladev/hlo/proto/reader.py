@@ -25,6 +25,14 @@ from xladev.hlo.proto.wrapping import unwrap
 
 _MODULE = MESSAGES["HloModuleProto"]
 
+_LOCAL = 2**32 - 1
+"""The part of an instruction's id that is its own.
+
+XLA's builder, whose modules TensorFlow hands over as they are, writes ids and `root_id` as
+``computation << 32 | local``, and operands as the local part alone. Source: `HloInstruction::
+CalculateUniqueId` of XLA's `xla/hlo/ir/hlo_instruction.h`.
+"""
+
 
 def read_module(data: bytes) -> HloModule:
     """The module serialized in ``data``.
@@ -79,17 +87,22 @@ class _ModuleReader:
         names: set[str] = set()
         for child in message.children("instructions"):
             instruction = self._read_placed(child, by_id)
-            if child.integer("id") in by_id:
+            identity = child.integer("id") & _LOCAL
+            if identity in by_id:
                 raise child.error(f"{instruction.name} has the id of another instruction")
             if instruction.name in names or not instruction.name:
                 raise child.error(f"instruction name {instruction.name!r} is empty or used before")
             names.add(instruction.name)
-            by_id[child.integer("id")] = instruction
-        root = by_id.get(message.integer("root_id"))
+            by_id[identity] = instruction
+        root = by_id.get(message.integer("root_id") & _LOCAL)
         if root is None:
             raise message.error(f"root {message.integer('root_id')} is none of its instructions")
         order = self.schedule.get(message.integer("id"))
-        ordered = by_id.values() if order is None else in_schedule_order(order, by_id)
+        ordered = (
+            by_id.values()
+            if order is None
+            else in_schedule_order([i & _LOCAL for i in order], by_id)
+        )
         return HloComputation(name, tuple(ordered), root, message.text("execution_thread"))
 
     def _read_placed(self, message: Message, by_id: dict[int, HloInstruction]) -> HloInstruction:
@@ -145,7 +158,7 @@ def _resolve(
     """The instructions that a list of ids names; all must have been read before."""
     ids = message.integers(field)
     try:
-        return tuple([by_id[i] for i in ids])
+        return tuple([by_id[i & _LOCAL] for i in ids])
     except KeyError as failure:
         raise message.error(
             f"{field} names instruction {failure.args[0]}, but none before has that id",

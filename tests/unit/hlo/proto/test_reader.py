@@ -202,6 +202,15 @@ def sequence(*ids: int) -> bytes:
     return write_schedule([(0, ids)])
 
 
+@pytest.mark.parametrize("operand", [0, 7 << 32])
+def test_ids_of_xlas_builder_have_a_part_of_their_computation(operand: int) -> None:
+    here = 7 << 32
+    parts = [instruction("parameter", here), instruction("negate", here | 1, operand)]
+    schedule = write_schedule([(7, (here, here | 1))])
+    read = read_module(module(computation(parts, here | 1, 7), entry=7, schedule=schedule))
+    assert read.entry.root.operands == (read.entry.parameters[0],)
+
+
 def test_a_schedule_orders_instructions() -> None:
     second = instruction("negate", 2, 0)
     both = instruction("add", 3, 1, 2)
