@@ -73,17 +73,23 @@ static void fill_device(Client *client, int index) {
     client->device_list[index] = device;
 }
 
-static Client *make_client(PyObject *told) {
+Client *client_new(const ClientRecord *record, size_t count) {
     Client *client = calloc(1, sizeof *client);
     if (!client) abort();
-    client->python = python_ref(py.PyTuple_GetItem(told, 0));
-    client->record = py.PyLong_AsVoidPtr(py.PyTuple_GetItem(told, 1));
-    size_t count = client->record->num_devices;
+    client->record = record;
+    client->num_devices = count;
     client->devices = calloc(count + 1, sizeof *client->devices);
     client->device_list = calloc(count + 1, sizeof *client->device_list);
     client->memory_list = calloc(MOST_KINDS * count + 1, sizeof *client->memory_list);
     client->topology.client = client;
     for (size_t i = 0; i < count; i++) fill_device(client, (int)i);
+    return client;
+}
+
+static Client *make_client(PyObject *told) {
+    const ClientRecord *record = py.PyLong_AsVoidPtr(py.PyTuple_GetItem(told, 1));
+    Client *client = client_new(record, record->num_devices);
+    client->python = python_ref(py.PyTuple_GetItem(told, 0));
     return client;
 }
 
@@ -103,15 +109,23 @@ static PyObject *option_pairs(const PJRT_NamedValue *options, size_t count) {
     return pairs;
 }
 
+PyObject *client_ask(const PJRT_NamedValue *options, size_t count) {
+    return python_call(engine.open_client, python_tuple(1, option_pairs(options, count)));
+}
+
 static Error *open_client(
     const PJRT_NamedValue *options, size_t count, Client **client) {
+    int64_t promised = deferred_devices(options, count);
+    if (promised > 0) {
+        *client = client_deferred(options, count, promised);
+        return NULL;
+    }
     const char *problem = python_start();
     if (problem) return error_new(PJRT_Error_Code_UNAVAILABLE, "%s", problem);
     PythonScope scope;
     if (!python_enter(&scope))
         return error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down");
-    PyObject *told =
-        python_call(engine.open_client, python_tuple(1, option_pairs(options, count)));
+    PyObject *told = client_ask(options, count);
     Error *error = told ? NULL : error_from_python();
     if (told) {
         *client = make_client(told);
@@ -188,13 +202,13 @@ ANSWER(Memory_Kind_Id, kind_id, args->memory->kind_number)
     }
 
 LIST(Client_Devices, devices, num_devices, args->client->device_list,
-     args->client->record->num_devices)
+     args->client->num_devices)
 LIST(Client_AddressableDevices, addressable_devices, num_addressable_devices,
-     args->client->device_list, args->client->record->num_devices)
+     args->client->device_list, args->client->num_devices)
 LIST(Client_AddressableMemories, addressable_memories, num_addressable_memories,
      args->client->memory_list, args->client->num_memories)
 LIST(TopologyDescription_GetDeviceDescriptions, descriptions, num_descriptions,
-     args->topology->client->device_list, args->topology->client->record->num_devices)
+     args->topology->client->device_list, args->topology->client->num_devices)
 LIST(TopologyDescription_Attributes, attributes, num_attributes, NULL, 0)
 LIST(DeviceDescription_Attributes, attributes, num_attributes,
      args->device_description->record->attributes,
@@ -214,7 +228,7 @@ IMPLEMENT(Device_GetAttributes) {
 }
 
 static Error *look_up(Client *client, int64_t id, Device **device) {
-    for (size_t i = 0; i < client->record->num_devices; i++)
+    for (size_t i = 0; i < client->num_devices; i++)
         if (client->devices[i].record->id == id) {
             *device = &client->devices[i];
             return NULL;
@@ -231,7 +245,7 @@ IMPLEMENT(Client_LookupAddressableDevice) {
 
 IMPLEMENT(Client_DefaultDeviceAssignment) {
     size_t needed = (size_t)args->num_replicas * (size_t)args->num_partitions;
-    size_t present = args->client->record->num_devices;
+    size_t present = args->client->num_devices;
     if (needed > args->default_assignment_size || needed > present)
         return error_new(PJRT_Error_Code_INVALID_ARGUMENT,
                          "%zu devices are wanted and platform %s has %zu", needed,
@@ -266,6 +280,8 @@ IMPLEMENT(TopologyDescription_Fingerprint) {
 /* Device memory that Python allocated is counted there, what the shim allocated here. */
 IMPLEMENT(Device_MemoryStats) {
     Device *device = args->device;
+    Error *closed = client_open(device->client);
+    if (closed) return closed;
     PythonScope scope;
     if (!python_enter(&scope))
         return error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down");

@@ -192,8 +192,9 @@ static Error *hand_over_event(Execution *run, PyObject *pending) {
 static PyObject *ask_engine(Execution *run) {
     PyObject *rows = argument_arrays(run);
     if (!rows) return NULL;
-    return python_call(engine.execute, python_tuple(3, python_ref(run->program->python), rows,
-                                                    donated_numbers(run)));
+    return python_call(engine.execute,
+                       python_tuple(4, python_ref(run->program->python), rows, donated_numbers(run),
+                                    py.PyLong_FromLongLong(run->devices[0]->index)));
 }
 
 /* Ends the execution here, or leaves that to the engine, which sets the event later. */
@@ -400,7 +401,8 @@ static Error *check(const PJRT_LoadedExecutable_Execute_Args *args) {
     if (args->num_devices != devices)
         return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "%s runs on %zu devices, not %zu",
                          record->name, devices, args->num_devices);
-    if (args->execute_device && args->execute_device != args->executable->devices[0])
+    if (args->execute_device && !record->is_portable &&
+        args->execute_device != args->executable->devices[0])
         return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "%s was compiled for %s, not for %s",
                          record->name, args->executable->devices[0]->record->name,
                          args->execute_device->record->name);

@@ -80,6 +80,8 @@ static Error *ask_for_program(
 static Error *compile(
     Client *client, const PJRT_Program *source, const char *options, size_t options_size,
     Executable **program) {
+    Error *closed = client_open(client);
+    if (closed) return closed;
     PythonScope scope;
     if (!python_enter(&scope))
         return error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down");
@@ -116,6 +118,8 @@ IMPLEMENT(Client_Load) {
 }
 
 IMPLEMENT(Executable_DeserializeAndLoad) {
+    Error *closed = client_open(args->client);
+    if (closed) return closed;
     PythonScope scope;
     if (!python_enter(&scope))
         return error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down");

@@ -70,8 +70,7 @@ static void print_exception(void) {
 }
 
 static const char *start_locked(void) {
-    const char *problem = find_functions();
-    if (problem) return problem;
+    const char *problem;
     bool was_running = py.Py_IsInitialized();
     if (!was_running) py.Py_InitializeEx(0);
     int gil = was_running ? py.PyGILState_Ensure() : 0;
@@ -84,9 +83,21 @@ static const char *start_locked(void) {
     return problem;
 }
 
+static const char *missing; /* why there is no Python to start */
+
+static void find_once(void) { missing = find_functions(); }
+
+static void hold_start(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&start_lock);
+}
+
 const char *python_start(void) {
     static const char *problem;
-    pthread_mutex_lock(&start_lock);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_once);
+    if (missing) return missing;
+    python_without_lock(hold_start, NULL); /* who has it may need Python's lock */
     if (!is_started) problem = start_locked();
     is_started = !problem;
     pthread_mutex_unlock(&start_lock);
@@ -125,8 +136,14 @@ void python_leave(PythonScope *scope) {
     py.PyGILState_Release(scope->gil);
 }
 
+/* A client's host, which runs Python, may wait here before the shim has started anything. */
+static bool python_runs(void) {
+    if (atomic_load(&is_shut_down)) return false;
+    return is_started || (py.PyCapsule_GetPointer && py.Py_IsInitialized());
+}
+
 void python_without_lock(void (*wait)(void *argument), void *argument) {
-    if (!is_started || atomic_load(&is_shut_down)) {
+    if (!python_runs()) {
         wait(argument);
         return;
     }
@@ -154,7 +171,7 @@ __attribute__((visibility("default"))) void xladev_shut_down(void) {
 }
 
 /* Grows with every change of what shim and engine say to each other. */
-__attribute__((visibility("default"))) int xladev_interface(void) { return 9; }
+__attribute__((visibility("default"))) int xladev_interface(void) { return 10; }
 
 PyObject *python_ref(PyObject *object) {
     py.Py_IncRef(object);

@@ -47,7 +47,8 @@ void event_on_ready(Event *event, Callback callback, void *argument);
 
 /* Clients, devices and memories: client.c */
 
-/* Filled by xladev.frontends.jax.records; field for field the same there. */
+/* Filled by xladev.frontends.jax.records; field for field the same there. A deferred client has one
+ * made here until it is opened. */
 typedef struct {
     int64_t id;
     const char *kind, *debug_string, *name, *memory_kind;
@@ -76,7 +77,7 @@ struct PJRT_Memory {
 
 struct PJRT_Device {
     Client *client;
-    const DeviceRecord *record;
+    const DeviceRecord *_Atomic record;
     int index;
     Memory memories[MOST_KINDS]; /* the first is the default */
     Memory *memory_list[MOST_KINDS];
@@ -92,13 +93,29 @@ struct PJRT_TopologyDescription {
 
 struct PJRT_Client {
     PyObject *python; /* the engine's client, and the record with all it points to */
-    const ClientRecord *record;
+    const ClientRecord *_Atomic record;
+    struct Deferred *_Atomic deferred; /* how to open it; NULL once it is open */
+    size_t num_devices;
     Device *devices;
     Device **device_list;
     Memory **memory_list;
     size_t num_memories;
     PJRT_TopologyDescription topology;
 };
+
+Client *client_new(const ClientRecord *record, size_t num_devices);
+/* Asks the engine to open a client: (client, address of its record), a new reference. The interpreter
+ * lock is held. */
+PyObject *client_ask(const PJRT_NamedValue *options, size_t count);
+
+/* Clients that are opened when they are first used: deferred.c */
+
+/* How many devices the option `deferred_devices` promises; 0 where it is not given. */
+int64_t deferred_devices(const PJRT_NamedValue *options, size_t count);
+Client *client_deferred(const PJRT_NamedValue *options, size_t count, int64_t num_devices);
+/* Opens a deferred client, or waits until another thread has. Called before anything that needs the
+ * engine's client or the true record; never while the caller holds a lock. */
+Error *client_open(Client *client);
 
 /* Values and buffers: value.c */
 
@@ -211,6 +228,7 @@ typedef struct {
     int64_t code_nbytes, argument_nbytes, result_nbytes, alias_nbytes;
     bool is_short;      /* runs in the caller's thread where its arguments are there */
     bool has_callbacks; /* calls functions of the user's, whose failures are of use to the caller */
+    bool is_portable;   /* runs on whichever device of the client the caller names */
 } ProgramRecord;
 
 enum { NUM_COSTS = 2 };

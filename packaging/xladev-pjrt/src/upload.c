@@ -79,7 +79,8 @@ static void order_upload(
 
 IMPLEMENT(Client_BufferFromHostBuffer) {
     int64_t order[MOST_DIMS];
-    Error *error = check_shape(args->type, args->dims, args->num_dims);
+    Error *error = client_open(args->client);
+    if (!error) error = check_shape(args->type, args->dims, args->num_dims);
     if (!error) error = read_layout(args->device_layout, args->num_dims, order);
     if (error) return error;
     Memory *memory = args->memory ? args->memory : &args->device->memories[0];
@@ -98,7 +99,9 @@ IMPLEMENT(Client_BufferFromHostBuffer) {
 
 IMPLEMENT(Client_CreateUninitializedBuffer) {
     int64_t order[MOST_DIMS];
-    Error *error = check_shape(args->shape_element_type, args->shape_dims, args->shape_num_dims);
+    Error *error = client_open(args->client);
+    if (!error)
+        error = check_shape(args->shape_element_type, args->shape_dims, args->shape_num_dims);
     if (!error) error = read_layout(args->shape_layout, args->shape_num_dims, order);
     if (error) return error;
     Memory *memory = args->memory ? args->memory : &args->device->memories[0];
@@ -128,7 +131,8 @@ IMPLEMENT(Client_CreateErrorBuffer) {
 
 IMPLEMENT(Client_CreateViewOfDeviceBuffer) {
     int64_t order[MOST_DIMS];
-    Error *error = check_shape(args->element_type, args->dims, args->num_dims);
+    Error *error = client_open(args->client);
+    if (!error) error = check_shape(args->element_type, args->dims, args->num_dims);
     if (!error) error = read_layout(args->layout, args->num_dims, order);
     if (error) return error;
     Memory *memory = HAS_FIELD(args, memory) ? args->memory : NULL;

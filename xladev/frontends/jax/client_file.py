@@ -16,6 +16,7 @@ from xladev.client import load_compiled
 from xladev.compiler.json_values import DAMAGE, number_rows, numbers, parse_json, shown, text
 from xladev.compiler.program.program_file import program_from_bytes, program_pieces
 from xladev.errors import FormatError, UnsupportedError
+from xladev.frontends.jax.compile_options import read_options
 from xladev.frontends.jax.conversion import ShownProgram
 from xladev.frontends.jax.entry_interface import BufferPlacement, EntryInterface
 from xladev.frontends.jax.platform_client import PlatformClient
@@ -70,7 +71,10 @@ def read(client: PlatformClient, data: bytes) -> JaxProgram:
     except (struct.error, *DAMAGE) as error:
         raise FormatError("damaged serialized executable", why=shown(error)) from error
     compiled = load_compiled(program_from_bytes(file, is_checked=True), client.platform, rows)
-    return JaxProgram(compiled, shown_program, options, rows, interface, shardings=shardings)
+    return JaxProgram(
+        compiled, shown_program, options, rows, interface,
+        shardings=shardings, is_portable=read_options(options).is_portable,
+    )  # fmt: skip
 
 
 def _told(given: Sequence[BufferPlacement]) -> list[list[int]]:

@@ -37,7 +37,7 @@ def compile(client: PlatformClient, code: bytes, form: str, options: bytes) -> J
     compiled = xla.compile(module, client.platform, chosen)
     return JaxProgram(
         compiled, given.shown, options, rows, given.interface,
-        callbacks=used_callbacks(module), shardings=given.shardings,
+        callbacks=used_callbacks(module), shardings=given.shardings, is_portable=wanted.is_portable,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from xladev.hlo.proto.wire import read_uint64, varint
 Fields = Iterator[tuple[int, int | bytes]]
 Override = str | bool | int | float
 
-_BUILD_OPTIONS, _OVERRIDES = 3, 7
+_BUILD_OPTIONS, _PORTABLE, _OVERRIDES = 3, 4, 7
 _NAME, _VALUE = 1, 2
 _STRING, _BOOL, _INT, _DOUBLE = 1, 2, 3, 4
 _REPLICAS, _PARTITIONS, _ASSIGNMENT = 4, 5, 9
@@ -36,6 +36,7 @@ class JaxOptions:
         overrides: names and values of ``compiler_options``, as the program gave them.
         propagate_to_parameters: for each parameter, may its sharding be chosen; one is for all.
         propagate_to_output: for each result, likewise.
+        is_portable: the client names the device at each execution, not here.
     """
 
     num_replicas: int = 1
@@ -44,6 +45,7 @@ class JaxOptions:
     overrides: tuple[tuple[str, Override], ...] = ()
     propagate_to_parameters: tuple[bool, ...] = ()
     propagate_to_output: tuple[bool, ...] = ()
+    is_portable: bool = False
 
 
 ALONE = JaxOptions()
@@ -66,7 +68,10 @@ def read_options(data: bytes) -> JaxOptions:
 
 def _read(data: bytes) -> JaxOptions:
     overrides = tuple(_override(value) for field, value in _fields(data) if field == _OVERRIDES)
-    return replace(_read_build(_last(data, _BUILD_OPTIONS)), overrides=overrides)
+    read = _read_build(_last(data, _BUILD_OPTIONS))
+    is_alone = read.num_replicas == read.num_partitions == 1
+    is_portable = is_alone and bool(_last(data, _PORTABLE))
+    return replace(read, overrides=overrides, is_portable=is_portable)
 
 
 def _override(message: int | bytes) -> tuple[str, Override]:

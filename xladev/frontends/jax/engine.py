@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -20,6 +21,7 @@ from xladev.errors import (
     InterruptionError,
     OptionError,
     OutOfMemoryError,
+    PluginError,
     UnsupportedError,
     XladevError,
 )
@@ -27,6 +29,7 @@ from xladev.frontends.jax.described import Described, described
 from xladev.frontends.jax.element_types import TOKEN_NUMBER, type_of
 from xladev.frontends.jax.forks import check_device, note_compilation
 from xladev.frontends.jax.host_memory import strided_array, writable_array
+from xladev.frontends.jax.interpreter_exit import prepare_exit
 from xladev.frontends.jax.library import load as load_library
 from xladev.frontends.jax.platform_client import PlatformClient
 from xladev.hlo.shape import array as array_shape
@@ -74,6 +77,8 @@ def open_client(options: Sequence[tuple[str, str | int]] = ()) -> tuple[Platform
             ``num_devices``, how many virtual devices are wanted of a platform that has such.
             Others are those of other plugins.
     """
+    with suppress(PluginError):  # a host in C may have the library elsewhere, and ends by itself
+        prepare_exit()
     given = dict(options)
     opened = PlatformClient(str(given.get("platform", "")), int(given.get("num_devices", 0)))
     return opened, opened.address
@@ -165,7 +170,7 @@ def copy(array: DeviceArray, client: PlatformClient, index: int) -> Described:
 
 
 def execute(
-    program: JaxProgram, rows: Sequence[Sequence[DeviceArray]], donate: Sequence[int]
+    program: JaxProgram, rows: Sequence[Sequence[DeviceArray]], donate: Sequence[int], device: int
 ) -> tuple[tuple[tuple[Described, ...], ...], tuple[DefinitionEvent, ...]]:
     """Runs a program.
 
@@ -173,6 +178,7 @@ def execute(
         program: what to run.
         rows: for each device its arguments.
         donate: numbers of arguments that end.
+        device: number of the first device.
 
     Returns:
         For each device its results; and the event to `notify` of, if they are not there yet.
@@ -181,7 +187,7 @@ def execute(
         XladevError: the execution failed.
     """
     check_device(program.host_addressable)
-    results = program.execute(rows, donate)
+    results = program.execute(rows, donate, device)
     arrays = [array for row in results for array in row]
     pending = next((a.event for a in arrays if not a.is_ready()), None)
     if pending is None:

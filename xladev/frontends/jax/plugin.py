@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 from functools import cache, partial
 
 from xladev.errors import PluginError
 from xladev.frontends.jax import adapter, adapter_callbacks, adapter_rules, callbacks, forks
 from xladev.frontends.jax.costs import lowered_costs
-from xladev.frontends.jax.library import library_path, load
+from xladev.frontends.jax.interpreter_exit import prepare_exit
+from xladev.frontends.jax.library import library_path
 from xladev.frontends.jax.platform_names import has_addressable_memory, jax_platform_names
-from xladev.instrument import interruption, logger
+from xladev.instrument import logger
 from xladev.runtime.registry import current_registry
 
 _log = logger("jax")
@@ -60,21 +60,3 @@ def _client_options(platform: str | None) -> adapter.Options:
     ):
         options["num_devices"] = count
     return options
-
-
-@cache
-def prepare_exit() -> None:
-    """Lets pending work end before the interpreter exits, and nothing enter it afterwards.
-
-    If Ctrl-C ends the process, its loops end early. In a child of fork, what the parent was
-    computing fails.
-    """
-    library = load()
-
-    def leave() -> None:
-        interruption.leave()
-        library.xladev_drain()
-        library.xladev_shut_down()
-
-    atexit.register(leave)
-    os.register_at_fork(after_in_child=library.xladev_after_fork)

@@ -6,7 +6,7 @@ import ctypes
 import hashlib
 from collections.abc import Iterator, Sequence
 
-from xladev.client import CompiledModule
+from xladev.client import CompiledModule, load_compiled
 from xladev.compiler.program.program import Program
 from xladev.compiler.program.thunks import Constant, Evaluate, RunExecutable, Thunk, Transfer
 from xladev.frontends.jax.callbacks import Callback
@@ -46,6 +46,7 @@ class JaxProgram:
         interface: where arguments and results are.
         callbacks: the Python functions that it calls, which live as long as it does.
         shardings: how they are laid out over the devices; None for a program of one partition.
+        is_portable: each execution names its device; the program is loaded on those it meets.
 
     Attributes:
         host_addressable: True if results have addresses.
@@ -60,7 +61,10 @@ class JaxProgram:
         interface: EntryInterface,
         callbacks: Sequence[Callback] = (),
         shardings: Shardings | None = None,
+        is_portable: bool = False,
     ) -> None:
+        self.is_portable = is_portable
+        self._on_device = {rows[0][0]: compiled}
         self.host_addressable = compiled.devices[0].description.host_addressable
         self.callbacks = callbacks
         self.compiled = compiled
@@ -84,10 +88,26 @@ class JaxProgram:
         return ctypes.addressof(self.record)
 
     def execute(
-        self, rows: Sequence[Sequence[DeviceArray]], donate: Sequence[int]
+        self, rows: Sequence[Sequence[DeviceArray]], donate: Sequence[int], device: int
     ) -> list[tuple[DeviceArray, ...]]:
-        """Runs the program on arrays of its devices; one row of results for each."""
-        return self.compiled.execute_leaves(rows, donate)
+        """Runs the program on arrays of its devices; one row of results for each.
+
+        Args:
+            rows: for each device its arguments.
+            donate: numbers of arguments that end.
+            device: number of the first device, which a portable program runs on.
+        """
+        compiled = self._on(device) if self.is_portable else self.compiled
+        return compiled.execute_leaves(rows, donate)
+
+    def _on(self, device: int) -> CompiledModule:
+        """The program on a device; two threads may load it twice, and either is as good."""
+        found = self._on_device.get(device)
+        if found is None:
+            program = self.compiled.program
+            found = load_compiled(program, self.compiled.devices[0].platform, ((device,),))
+            self._on_device[device] = found
+        return found
 
     # The record
 
@@ -200,6 +220,7 @@ class JaxProgram:
         is_straight = all(isinstance(thunk, steps) for thunk in _thunks(program))
         record.is_short = work + arguments + results <= SHORT_WORK and is_straight
         record.has_callbacks = bool(self.callbacks)
+        record.is_portable = self.is_portable
 
 
 def _host_sizes(shapes: Sequence[Shape]) -> list[int]:

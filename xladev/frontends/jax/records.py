@@ -99,6 +99,7 @@ class ProgramRecord(ctypes.Structure):
         ("alias_nbytes", ctypes.c_int64),
         ("is_short", ctypes.c_bool),
         ("has_callbacks", ctypes.c_bool),
+        ("is_portable", ctypes.c_bool),
     ]
 
 
