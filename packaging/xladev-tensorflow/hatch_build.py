@@ -1,0 +1,71 @@
+"""Compiles the library when a wheel is built."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FLAGS = (
+    "-std=gnu11", "-O2", "-g1", "-Wall", "-Wextra", "-fPIC", "-shared", "-fvisibility=hidden",
+)  # fmt: skip
+LIBRARY = "libxladev_tensorflow.so"
+FOLDER = "tensorflow-plugins"
+MACHINE = "x86_64"
+"""C++ values are passed by hand as this machine's ABI says."""
+
+
+def find_compiler() -> list[str]:
+    """The command that compiles C.
+
+    Raises:
+        SystemExit: there is none, or this is another machine.
+    """
+    if platform.machine() != MACHINE:
+        raise SystemExit(
+            f"xladev-tensorflow: this machine is {platform.machine()}; the plugin passes C++ values "
+            f"to TensorFlow as {MACHINE} does, and has not been written for another."
+        )
+    command = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    if shutil.which(command[0]) is None:
+        raise SystemExit(
+            f"xladev-tensorflow: there is no wheel for this machine, and no C compiler "
+            f"{command[0]!r} to build one with. Install a compiler (Debian: apt-get install gcc "
+            "libc6-dev), or name one with the variable CC."
+        )
+    return command
+
+
+def compile_library(root: Path, folder: Path) -> Path:
+    """Compiles the sources under ``root`` into a library in ``folder``; its path."""
+    target = folder / LIBRARY
+    sources = sorted(map(str, (root / "src").glob("*.c")))
+    command = [*find_compiler(), *FLAGS, *sources, "-ldl", "-o", str(target)]
+    subprocess.run(command, check=True)
+    return target
+
+
+class CustomBuildHook(BuildHookInterface[Any]):
+    """Puts the compiled library into the wheel, and its machine into the wheel's name."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compiles, and tags the wheel for any Python of this machine."""
+        made = compile_library(Path(self.root), Path(tempfile.mkdtemp()))
+        key = "force_include_editable" if version == "editable" else "force_include"
+        build_data[key][str(made)] = f"{FOLDER}/{LIBRARY}"
+        build_data["pure_python"] = False
+        tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["tag"] = f"py3-none-{tag}"
+
+
+if __name__ == "__main__":
+    print(compile_library(Path(__file__).parent, Path(sys.argv[1])))

@@ -1,0 +1,169 @@
+/* The PJRT API that TensorFlow talks to: xladev-pjrt's, but for the options of its client. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin.h"
+
+/* As in xla/pjrt/c/pjrt_c_api.h; a test compares the numbers with xladev-pjrt's table. */
+typedef void *(*Function)(void *arguments);
+enum {
+    FIRST_SLOT_NBYTES = 40, /* sizes, an extension and the version come before the functions */
+    SLOT_ERROR_DESTROY = 0, SLOT_ERROR_MESSAGE = 1, SLOT_CLIENT_CREATE = 10, SLOT_BUFFER_DEVICE = 65,
+    SLOT_BUFFER_COPY_TO_DEVICE = 69,
+};
+enum { NAMED_STRING = 0, NAMED_INT64 = 1, TABLE_NBYTES = 1 << 13 };
+
+typedef struct {
+    size_t struct_size;
+    void *extension;
+    const char *name;
+    size_t name_size;
+    int type;
+    union {
+        const char *string_value;
+        int64_t int64_value;
+    };
+    size_t value_size;
+} NamedValue;
+
+typedef struct {
+    size_t struct_size;
+    void *extension;
+    const NamedValue *options;
+    size_t num_options;
+} ClientCreateArgs;
+
+static union {
+    size_t struct_size;
+    char bytes[TABLE_NBYTES];
+} table;
+static Function create_client;
+
+static Function *slot(int number) { return (Function *)(table.bytes + FIRST_SLOT_NBYTES) + number; }
+
+/* The platform is opened when something is compiled or copied, not here: TensorFlow makes a client
+ * under a lock that threads with Python's lock wait for. */
+static void *create_deferred(void *given) {
+    ClientCreateArgs *args = given;
+    const char *platform = platform_name();
+    int count = device_count();
+    NamedValue options[] = {
+        {.struct_size = sizeof(NamedValue), .name = "platform", .name_size = 8, .type = NAMED_STRING,
+         .string_value = platform, .value_size = strlen(platform)},
+        {.struct_size = sizeof(NamedValue), .name = "deferred_devices", .name_size = 16,
+         .type = NAMED_INT64, .int64_value = count, .value_size = 1},
+        {.struct_size = sizeof(NamedValue), .name = "num_devices", .name_size = 11,
+         .type = NAMED_INT64, .int64_value = count, .value_size = 1},
+    };
+    args->options = options;
+    args->num_options = count > 1 ? 3 : 2; /* else as many as there are */
+    void *error = create_client(args);
+    args->options = NULL;
+    args->num_options = 0;
+    return error;
+}
+
+/* Beside this library, in site-packages; or where Python finds the package (pip install -e). */
+static const char *beside(char *path, size_t size) {
+    Dl_info info;
+    if (!dladdr((void *)create_deferred, &info)) return NULL;
+    const char *end = strstr(info.dli_fname, "/tensorflow-plugins/");
+    if (!end) return NULL;
+    snprintf(path, size, "%.*s/xladev_pjrt/libxladev_pjrt.so", (int)(end - info.dli_fname),
+             info.dli_fname);
+    return path;
+}
+
+static void *ask_python_for_path(void *module) {
+    void *(*attribute)(void *, const char *) = dlsym(RTLD_DEFAULT, "PyObject_GetAttrString");
+    void *(*call)(void *, void *) = dlsym(RTLD_DEFAULT, "PyObject_CallObject");
+    void *(*string)(void *) = dlsym(RTLD_DEFAULT, "PyObject_Str");
+    void *function = module ? attribute(module, "library_path") : NULL;
+    void *path = function ? call(function, NULL) : NULL;
+    return path ? string(path) : NULL;
+}
+
+static const char *from_python(char *path, size_t size) {
+    int (*take)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "PyGILState_Ensure");
+    void (*give)(int) = (void (*)(int))dlsym(RTLD_DEFAULT, "PyGILState_Release");
+    void *(*import)(const char *) = dlsym(RTLD_DEFAULT, "PyImport_ImportModule");
+    const char *(*text)(void *, void *) = dlsym(RTLD_DEFAULT, "PyUnicode_AsUTF8AndSize");
+    void (*clear)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "PyErr_Clear");
+    if (!take || !give || !import || !text || !clear) return NULL;
+    int gil = take();
+    void *found = ask_python_for_path(import("xladev_pjrt"));
+    const char *name = found ? text(found, NULL) : NULL;
+    if (name) snprintf(path, size, "%s", name);
+    clear();
+    give(gil);
+    return name ? path : NULL;
+}
+
+static void *open_library(void) {
+    char path[4096];
+    const char *named = getenv("XLADEV_PJRT_LIBRARY");
+    void *library = NULL;
+    if (named && *named) return dlopen(named, RTLD_NOW | RTLD_LOCAL);
+    if (beside(path, sizeof path)) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library && from_python(path, sizeof path)) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return library;
+}
+
+static const void *load(void) {
+    void *library = open_library();
+    if (!library) {
+        const char *why = dlerror();
+        say("no device, for the library of xladev-pjrt cannot be loaded (%s): python -m pip install "
+            "xladev-pjrt", why ? why : "the package is not installed");
+        return NULL;
+    }
+    const void *(*get)(void) = (const void *(*)(void))dlsym(library, "GetPjrtApi");
+    size_t size = get ? *(const size_t *)get() : 0;
+    if (!size || size > sizeof table) {
+        say("no device, for the library of xladev-pjrt is of another release: install xladev-pjrt and "
+            "xladev-tensorflow of the same release");
+        return NULL;
+    }
+    memcpy(table.bytes, get(), size);
+    create_client = *slot(SLOT_CLIENT_CREATE);
+    *slot(SLOT_CLIENT_CREATE) = create_deferred;
+    return &table;
+}
+
+const void *pjrt_api(void) {
+    static const void *api;
+    static bool is_asked;
+    if (!is_asked) api = load();
+    is_asked = true;
+    return api;
+}
+
+EXPORT const void *GetPjrtApi(void) { return pjrt_api(); }
+
+typedef struct {
+    size_t struct_size;
+    void *extension;
+    void *first, *second, *third;
+    size_t size;
+} Args; /* of functions that take and give pointers */
+
+static void take_message(void *error, char *message, size_t size) {
+    Args args = {.struct_size = sizeof args, .first = error};
+    (*slot(SLOT_ERROR_MESSAGE))(&args);
+    snprintf(message, size, "%.*s", (int)(size_t)args.third, (const char *)args.second);
+    Args done = {.struct_size = sizeof done, .first = error};
+    (*slot(SLOT_ERROR_DESTROY))(&done);
+}
+
+void *pjrt_copy(void *buffer, char *message, size_t size) {
+    Args where = {.struct_size = sizeof where, .first = buffer};
+    void *error = (*slot(SLOT_BUFFER_DEVICE))(&where);
+    Args copy = {.struct_size = sizeof copy, .first = buffer, .second = where.second};
+    if (!error) error = (*slot(SLOT_BUFFER_COPY_TO_DEVICE))(&copy);
+    if (!error) return copy.third;
+    take_message(error, message, size);
+    return NULL;
+}
