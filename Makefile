@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-jax mnist test rest lint types format docs full ratchet wheel clean
+.PHONY: help setup setup-jax mnist test rest tensorflow lint types format docs full ratchet wheel clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ test: $(VENV)/.ready-$(EXTRAS)  ## Run tests of every area, in minutes
 rest: $(VENV)/.ready-$(EXTRAS)  ## Run the tests that `make test` leaves out
 	$(PYTEST) --scope=rest -m "not serial" -n $(JOBS) $(ARGS)
 	$(PYTEST) --scope=rest -m serial $(ARGS)
+
+tensorflow: $(VENV)/.ready-test,tensorflow  ## Run the tests that need TensorFlow (a gigabyte; VENV may name another place)
+	$(PYTEST) tests/unit/frontends/tensorflow tests/packaging/test_tensorflow.py tests/examples/test_mnist_softmax_xla.py $(ARGS)
 
 lint: $(VENV)/.ready-lint  ## Check style (ruff)
 	$(BIN)/ruff check .

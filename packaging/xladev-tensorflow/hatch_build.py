@@ -32,8 +32,8 @@ def find_compiler() -> list[str]:
     """
     if platform.machine() != MACHINE:
         raise SystemExit(
-            f"xladev-tensorflow: this machine is {platform.machine()}; the plugin passes C++ values "
-            f"to TensorFlow as {MACHINE} does, and has not been written for another."
+            f"xladev-tensorflow: this machine is {platform.machine()}; the plugin passes C++ "
+            f"values to TensorFlow as {MACHINE} does, and has not been written for another."
         )
     command = shlex.split(os.environ.get("CC", "")) or ["cc"]
     if shutil.which(command[0]) is None:

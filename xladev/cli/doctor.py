@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 
 from xladev.cli.output import print_json
+from xladev.frontends.tensorflow.diagnosis import TensorFlowDiagnosis, diagnose_tensorflow
 from xladev.runtime.plugins.diagnosis import Diagnosis, PlatformDiagnosis, PluginDiagnosis, diagnose
 from xladev.runtime.registry import current_registry
 
@@ -17,14 +19,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     found = diagnose(current_registry())
+    tensorflow = diagnose_tensorflow()
     if arguments.json:
-        print_json(found.to_json())
+        told = {"tensorflow": asdict(tensorflow)} if tensorflow else {}
+        print_json(found.to_json() | told)
     else:
-        _print(found)
+        _print(found, tensorflow)
     return 0 if found.is_healthy else 1
 
 
-def _print(found: Diagnosis) -> None:
+def _print(found: Diagnosis, tensorflow: TensorFlowDiagnosis | None) -> None:
     print(f"contract     {'.'.join(map(str, found.contract))}")
     for name, version in found.versions.items():
         print(f"{name:12} {version}")
@@ -36,7 +40,17 @@ def _print(found: Diagnosis) -> None:
     print()
     for platform in found.platforms:
         _print_platform(platform)
+    if tensorflow:
+        _print_tensorflow(tensorflow)
     print("healthy" if found.is_healthy else "NOT healthy: see the failures above")
+
+
+def _print_tensorflow(found: TensorFlowDiagnosis) -> None:
+    if found.devices:
+        print(f"TensorFlow {found.version}: sees {found.devices} of {found.device_type}")
+        return
+    print(f"TensorFlow {found.version}: does not see {found.device_type}")
+    print(f"  why: {found.why}\n  next: {found.hint}")
 
 
 def _print_plugin(plugin: PluginDiagnosis) -> None:

@@ -248,12 +248,29 @@ static Error *mismatch(const ProgramRecord *record, size_t index, const Buffer *
                      record->parameter_nbytes[index]);
 }
 
-static bool fits(const ProgramRecord *record, size_t i, const int64_t *layout, const Buffer *buffer) {
+static bool fits(const ProgramRecord *record, size_t i, const int64_t *layout, const Buffer *buffer,
+                 size_t nbytes) {
     if (record->parameter_types[i] == PJRT_Buffer_Type_TOKEN) return true;
     size_t rank = record->parameter_ranks[i];
     return (int)buffer->type == record->parameter_types[i] &&
-           buffer->nbytes == record->parameter_nbytes[i] && buffer->rank == rank &&
+           nbytes == record->parameter_nbytes[i] && buffer->rank == rank &&
            !memcmp(buffer->dims + rank, layout, rank * sizeof *layout);
+}
+
+/* The value of an argument, to be unreferenced. A program may take an array whose sizes another one
+ * gave as one of these sizes: TensorFlow compiles for what it finds. */
+static Error *take_argument(const ProgramRecord *record, size_t i, const int64_t *layout,
+                            Buffer *buffer, Value **value) {
+    if (fits(record, i, layout, buffer, buffer->nbytes)) {
+        *value = buffer_value(buffer);
+        return *value ? NULL : deleted_error();
+    }
+    size_t nbytes = 0;
+    Error *error = buffer->dynamic ? buffer_live_nbytes(buffer, &nbytes) : NULL;
+    if (error) return error;
+    if (!buffer->dynamic || !fits(record, i, layout, buffer, nbytes))
+        return mismatch(record, i, buffer);
+    return buffer_settle(buffer, value);
 }
 
 static Error *take_arguments(Execution *run, const PJRT_LoadedExecutable_Execute_Args *args) {
@@ -261,13 +278,10 @@ static Error *take_arguments(Execution *run, const PJRT_LoadedExecutable_Execute
     for (size_t d = 0; d < run->num_devices; d++) {
         const int64_t *layout = record->parameter_layouts;
         for (size_t i = 0; i < run->num_arguments; i++) {
-            Buffer *buffer = args->argument_lists[d][i];
-            if (!fits(record, i, layout, buffer)) return mismatch(record, i, buffer);
+            Error *error = take_argument(record, i, layout, args->argument_lists[d][i],
+                                         &run->arguments[d * run->num_arguments + i]);
+            if (error) return error;
             layout += record->parameter_ranks[i];
-            Value *value = buffer_value(buffer);
-            if (!value)
-                return deleted_error();
-            run->arguments[d * run->num_arguments + i] = value;
         }
     }
     return NULL;

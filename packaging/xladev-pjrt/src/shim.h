@@ -191,6 +191,9 @@ void buffer_set_dynamic(Buffer *buffer, const uint8_t *flags);
 void buffer_dynamic_as(Buffer *buffer, const Buffer *other);
 /* The sizes of the dimensions; waits for the value where one is dynamic. */
 Error *buffer_sizes(Buffer *buffer, const int64_t **sizes);
+/* How many bytes these sizes are; and the part that they name as a value of its own: settle.c */
+Error *buffer_live_nbytes(Buffer *buffer, size_t *nbytes);
+Error *buffer_settle(Buffer *buffer, Value **value);
 Error *deleted_error(void);
 Error *out_of_memory(Device *device, size_t nbytes);
 /* The value of a live buffer, to be unreferenced; NULL if it is deleted. */

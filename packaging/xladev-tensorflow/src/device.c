@@ -2,13 +2,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "plugin.h"
 
 /* TensorFlow's CPU has 70; the highest is where operators go that nobody placed. */
 enum { PRIORITY_DEFAULT = 300, PRIORITY_ASKED_FOR = 50 };
 
-bool is_usable(void) { return is_supported() && pjrt_api(); }
+/* Another copy of this library may be loaded: one of a package, one that a variable names. */
+static bool is_second;
+
+/* A variable of this process says which types there are: `PID XLADEV MY_NPU `. */
+static void find_first(void) {
+    static const char variable[] = "XLADEV_TF_REGISTERED";
+    char told[1024], name[128];
+    int length = snprintf(told, sizeof told, "%d ", (int)getpid());
+    const char *before = getenv(variable);
+    if (before && !strncmp(before, told, (size_t)length)) snprintf(told, sizeof told, "%s", before);
+    snprintf(name, sizeof name, " %s ", device_type());
+    is_second = strstr(told, name);
+    if (is_second) {
+        say("the device type %s is there already, and this copy of the plugin is not used; "
+            "XLADEV_TF_DEVICE names another type", device_type());
+        return;
+    }
+    size_t size = strlen(told);
+    snprintf(told + size, sizeof told - size, "%s", name);
+    setenv(variable, told, 1);
+}
+
+bool is_usable(void) { return is_supported() && pjrt_api() && !is_second; }
 
 static int32_t get_device_count(TF_Status *status) {
     (void)status;
@@ -60,7 +83,8 @@ EXPORT const TFNPD_Api *TFNPD_InitPlugin(TFNPD_PluginParams *params, TF_Status *
     api.shape_to_device_shape = shape_to_device_shape;
     api.get_device_count = get_device_count;
     api.init_device_states = init_device_states;
-    params->device_type = device_type();
+    if (is_supported()) find_first();
+    params->device_type = is_second ? "XLADEV_UNUSED" : device_type();
     params->compilation_device_name = LOWERING;
     params->priority = is_default_device() ? PRIORITY_DEFAULT : PRIORITY_ASKED_FOR;
     params->is_pluggable_device = true;
@@ -68,6 +92,7 @@ EXPORT const TFNPD_Api *TFNPD_InitPlugin(TFNPD_PluginParams *params, TF_Status *
     if (is_usable()) {
         register_lowering();
         register_client();
+        call_python("xladev.frontends.tensorflow.loading", "on_load", NULL, 0);
     }
     return &api;
 }

@@ -77,38 +77,13 @@ static const char *beside(char *path, size_t size) {
     return path;
 }
 
-static void *ask_python_for_path(void *module) {
-    void *(*attribute)(void *, const char *) = dlsym(RTLD_DEFAULT, "PyObject_GetAttrString");
-    void *(*call)(void *, void *) = dlsym(RTLD_DEFAULT, "PyObject_CallObject");
-    void *(*string)(void *) = dlsym(RTLD_DEFAULT, "PyObject_Str");
-    void *function = module ? attribute(module, "library_path") : NULL;
-    void *path = function ? call(function, NULL) : NULL;
-    return path ? string(path) : NULL;
-}
-
-static const char *from_python(char *path, size_t size) {
-    int (*take)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "PyGILState_Ensure");
-    void (*give)(int) = (void (*)(int))dlsym(RTLD_DEFAULT, "PyGILState_Release");
-    void *(*import)(const char *) = dlsym(RTLD_DEFAULT, "PyImport_ImportModule");
-    const char *(*text)(void *, void *) = dlsym(RTLD_DEFAULT, "PyUnicode_AsUTF8AndSize");
-    void (*clear)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "PyErr_Clear");
-    if (!take || !give || !import || !text || !clear) return NULL;
-    int gil = take();
-    void *found = ask_python_for_path(import("xladev_pjrt"));
-    const char *name = found ? text(found, NULL) : NULL;
-    if (name) snprintf(path, size, "%s", name);
-    clear();
-    give(gil);
-    return name ? path : NULL;
-}
-
 static void *open_library(void) {
     char path[4096];
     const char *named = getenv("XLADEV_PJRT_LIBRARY");
     void *library = NULL;
     if (named && *named) return dlopen(named, RTLD_NOW | RTLD_LOCAL);
     if (beside(path, sizeof path)) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library && from_python(path, sizeof path)) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library && call_python("xladev_pjrt", "library_path", path, sizeof path)) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     return library;
 }
 
@@ -141,7 +116,28 @@ const void *pjrt_api(void) {
     return api;
 }
 
-EXPORT const void *GetPjrtApi(void) { return pjrt_api(); }
+static void *do_nothing(void *arguments) {
+    (void)arguments;
+    return NULL;
+}
+
+/* TensorFlow wants a table, though it will see no device: one of functions that do nothing. */
+static const void *empty_api(void) {
+    enum { NUM_SLOTS = 138, MINOR_VERSION = 114, VERSION_NBYTES = 24 };
+    static struct {
+        size_t struct_size;
+        void *extension;
+        size_t version_size;
+        void *version_extension;
+        int major_version, minor_version;
+        Function functions[NUM_SLOTS];
+    } empty = {.struct_size = sizeof empty, .version_size = VERSION_NBYTES,
+               .minor_version = MINOR_VERSION};
+    for (int i = 0; i < NUM_SLOTS; i++) empty.functions[i] = do_nothing;
+    return &empty;
+}
+
+EXPORT const void *GetPjrtApi(void) { return pjrt_api() ? pjrt_api() : empty_api(); }
 
 typedef struct {
     size_t struct_size;

@@ -50,6 +50,10 @@ extern TensorFlow tensorflow; /* filled by is_supported */
 const void *pjrt_api(void); /* NULL, and a line about it, without xladev-pjrt */
 void *pjrt_copy(void *buffer, char *message, size_t size); /* on its own device; NULL if that failed */
 
+/* Calls a function without arguments and copies its result's text, where one is wanted: python.c. False
+ * if there is none, or it failed. */
+bool call_python(const char *module, const char *function, char *text, size_t size);
+
 void register_client(void); /* client.c */
 void allow_pjrt(void);      /* flags.c */
 

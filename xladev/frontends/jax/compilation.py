@@ -19,7 +19,10 @@ from xladev.frontends.jax.program import JaxProgram
 from xladev.hlo.custom_calls.registry import known
 from xladev.hlo.ir import HloModule
 from xladev.hlo.verifier import source_line
+from xladev.instrument import logger
 from xladev.runtime.registry import current_registry
+
+_log = logger("pjrt")
 
 
 def compile(client: PlatformClient, code: bytes, form: str, options: bytes) -> JaxProgram:
@@ -32,6 +35,10 @@ def compile(client: PlatformClient, code: bytes, form: str, options: bytes) -> J
     )
     given = read_program(code, form, wanted)
     module = given.module
+    _log.info(
+        "%s: a program of %d instructions for %s",
+        module.name, sum(len(c.instructions) for c in module.computations), client.platform,
+    )  # fmt: skip
     refuse_unknown_calls(module, client)
     chosen = _compile_options(rows, wanted.overrides)
     compiled = xla.compile(module, client.platform, chosen)

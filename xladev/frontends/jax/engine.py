@@ -159,6 +159,13 @@ def live_dims(array: DeviceArray) -> tuple[int, ...]:
     return array.shape
 
 
+def settle(array: DeviceArray) -> Described:
+    """The array, whose sizes a program gave, as one of these sizes; with its address and size."""
+    check_device(array.device.description.host_addressable)
+    made = put(array.device, array.numpy().copy(order="C"))
+    return described(made, with_address=array.device.description.host_addressable)
+
+
 def copy(array: DeviceArray, client: PlatformClient, index: int) -> Described:
     """The array on a device, with its address and size."""
     check_device(client.host_addressable)

@@ -1,0 +1,129 @@
+"""What fails on the device is an error of the right class in TensorFlow; the process goes on."""
+
+import pytest
+
+from tests.tools.tensorflow_child import run_tensorflow
+
+pytestmark = pytest.mark.long
+
+EXPECT = """
+import tensorflow as tf
+def expect(kind, text, call):
+    try:
+        made = call()
+        made.numpy()
+    except kind as error:
+        assert text in str(error), error
+    else:
+        raise SystemExit(f'nothing was raised: {made}')
+    with tf.device('XLADEV:0'):
+        assert (tf.ones(2) + 1).numpy().tolist() == [2, 2]
+"""
+
+
+def test_classes_of_errors() -> None:
+    run_tensorflow(
+        EXPECT
+        + """
+from xladev.errors import DeviceLostError, OutOfMemoryError
+from xladev.frontends.jax.program import JaxProgram
+execute = JaxProgram.execute
+def failing(error, call):
+    def fails(*_, **__):
+        raise error
+    JaxProgram.execute = fails
+    try:
+        return call()
+    finally:
+        JaxProgram.execute = execute
+with tf.device('XLADEV:0'):
+    x = tf.ones([2])
+    compiled = tf.function(lambda x: x * 3, jit_compile=True)
+    calls = (lambda: (x * 2).numpy(), lambda: compiled(x).numpy())
+for error, kind, text in (
+    (DeviceLostError('gone'), tf.errors.UnavailableError, 'gone'),
+    (OutOfMemoryError('full'), tf.errors.ResourceExhaustedError, 'full'),
+    (RuntimeError('planted'), tf.errors.InternalError, 'planted'),
+):
+    for call in calls:
+        with tf.device('XLADEV:0'):
+            expect(kind, text, lambda: failing(error, call))
+""",
+        "template_npu",
+    )
+
+
+def test_a_compiler_that_raises() -> None:
+    run_tensorflow(
+        EXPECT
+        + """
+from xladev.platforms.cpu.compiler import CpuCompiler
+def fails(*_, **__):
+    raise ZeroDivisionError('planted')
+link, CpuCompiler.link = CpuCompiler.link, fails
+try:
+    with tf.device('XLADEV:0'):
+        tf.function(lambda x: tf.sin(x) * 7, jit_compile=True)(tf.ones([5]))
+except tf.errors.InternalError as error:
+    assert 'planted' in str(error), error
+else:
+    raise SystemExit('nothing was raised')
+CpuCompiler.link = link
+expect(tf.errors.InvalidArgumentError, 'Matrix size-incompatible',
+       lambda: tf.matmul(tf.ones([2, 3]), tf.ones([2, 3])))
+with tf.device('XLADEV:0'):
+    assert tf.function(lambda x: x * 7, jit_compile=True)(tf.ones([5])).numpy()[0] == 7
+""",
+        XLADEV_CACHE="off",
+    )
+
+
+def test_memory_that_there_is_not() -> None:
+    run_tensorflow(
+        EXPECT
+        + """
+with tf.device('XLADEV:0'):
+    huge = tf.function(lambda x: tf.reduce_sum(tf.sort(tf.broadcast_to(x, [1 << 22, 1 << 21]), 0)),
+                       jit_compile=True)
+    expect(tf.errors.ResourceExhaustedError, 'ut of memory', lambda: huge(tf.constant(1.0)))
+"""
+    )
+
+
+def test_a_platform_that_there_is_not() -> None:
+    run_tensorflow(
+        """
+import tensorflow as tf
+for _ in range(2):
+    try:
+        with tf.device('XLADEV:0'):
+            tf.ones(2) + 1
+    except tf.errors.InvalidArgumentError as error:
+        assert "no platform or kind is called 'nosuch'" in str(error), error
+    else:
+        raise SystemExit('nothing was raised')
+assert (tf.ones(2) + 1).numpy().tolist() == [2, 2]
+""",
+        "nosuch",
+    )
+
+
+def test_checks_are_made_where_operators_run_alone() -> None:
+    run_tensorflow(
+        """
+import tensorflow as tf
+with tf.device('XLADEV:0'):
+    bad = tf.constant([1.0, float('nan')])
+    checks = tf.debugging
+    for call in (lambda: checks.check_numerics(bad, 'here'), lambda: checks.assert_positive(-bad)):
+        for run in (call, tf.function(call)):
+            try:
+                run()
+            except tf.errors.InvalidArgumentError as error:
+                pass
+            else:
+                raise SystemExit('nothing was raised')
+    made = tf.strings.join(['a', 'b'])
+    assert 'CPU:0' in made.device
+"""
+    )

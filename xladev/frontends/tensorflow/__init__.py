@@ -1,0 +1,1 @@
+"""Every xladev platform as a TensorFlow device, by the plugin xladev-tensorflow."""

@@ -1,0 +1,59 @@
+"""TensorFlow's private names, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Ask = Callable[..., bytes]
+Answer = Callable[[Ask, str | None, str, Sequence[Any], Sequence[Any], str], bytes | None]
+
+
+def replace_get_compiler_ir(answer: Answer) -> None:
+    """Lets ``answer`` reply to what `experimental_get_compiler_ir` asks the runtime, if it can.
+
+    Source: `Context.get_compiler_ir` of TensorFlow's `python/eager/context.py`, 2.19 to 2.21.
+    """
+    from tensorflow.python.eager.context import Context
+
+    original = Context.get_compiler_ir
+
+    def get_compiler_ir(
+        self: Any, device_name: str | None, platform_name: str | None, function_name: str,
+        flat_args: Sequence[Any], captured_inputs: Sequence[Any], stage: str = "hlo",
+    ) -> bytes:  # fmt: skip
+        def ask(*arguments: Any) -> bytes:
+            found: bytes = original(self, *arguments)
+            return found
+
+        if platform_name is None:
+            found = answer(ask, device_name, function_name, flat_args, captured_inputs, stage)
+            if found is not None:
+                return found
+        return ask(device_name, platform_name, function_name, flat_args, captured_inputs, stage)
+
+    Context.get_compiler_ir = get_compiler_ir
+
+
+def copied_to_host(value: Any, device: str, kept: list[Any]) -> Any:
+    """A tensor, or the handle of a copied variable, on a device; what is neither stays as it is.
+
+    Args:
+        value: a tensor, a variable's handle, or anything else.
+        device: where to.
+        kept: gets the copied variables, whose handles are good while they live.
+
+    Source: `_handle_data` of TensorFlow's `python/ops/handle_data_util.py`.
+    """
+    import tensorflow as tf
+    from tensorflow.python.ops import resource_variable_ops
+
+    if not isinstance(value, tf.Tensor):
+        return value
+    with tf.device(device):
+        if value.dtype != tf.resource:
+            return tf.identity(value)
+        held = value._handle_data.shape_and_type[0]
+        read = resource_variable_ops.read_variable_op(value, tf.as_dtype(held.dtype))
+        kept.append(tf.Variable(read))
+        return kept[-1].handle

@@ -1,0 +1,26 @@
+"""What the plugin calls while TensorFlow is imported: nothing that takes time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xladev.frontends.tensorflow.adapter import replace_get_compiler_ir
+from xladev.frontends.tensorflow.environment import device_type
+
+
+def on_load() -> None:
+    """Lets TensorFlow tell what a function on our device is compiled to."""
+    replace_get_compiler_ir(_answer)
+
+
+def _answer(
+    ask: Callable[..., bytes], device_name: str | None, function: str, arguments: Sequence[Any],
+    captured: Sequence[Any], stage: str,
+) -> bytes | None:  # fmt: skip
+    """For a function on our device; None where it is another's."""
+    if f"/device:{device_type()}:".lower() not in (device_name or "").lower():
+        return None
+    from xladev.frontends.tensorflow.compiler_ir import compiler_ir
+
+    return compiler_ir(ask, function, arguments, captured, stage)
