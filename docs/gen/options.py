@@ -47,7 +47,16 @@ ENVIRONMENT = {
     "XLADEV_DUMP_TO": "folder that intermediate products are written to, numbered",
     "XLADEV_DUMP_FILTER": "regular expression that the name of a dump must contain",
     "XLADEV_CACHE": "folder of [the cache](caching.md), or `off`; unset: one among the user's",
-    "XLADEV_PJRT_LIBRARY": "library that JAX loads; unset: that of the package xladev_pjrt",
+    "XLADEV_TF_PLATFORM": "platform behind [TensorFlow's device](../how-to/use-tensorflow.md); "
+    "unset: the one of highest priority",
+    "XLADEV_TF_DEVICE": "type of that device, instead of XLADEV; `MY_NPU` alone means the platform "
+    "`my_npu`",
+    "XLADEV_TF_DEVICES": "how many of them there are (1)",
+    "XLADEV_TF_DEFAULT": "1: operators that nobody places go there",
+    "XLADEV_TF_ANY_VERSION": "1: offer the device to a TensorFlow that was not tested",
+    "XLADEV_TF_REGISTERED": "set by the plugin: which types a process has",
+    "XLADEV_PJRT_LIBRARY": "library that JAX and TensorFlow load; unset: that of the package "
+    "xladev_pjrt",
     "XLADEV_LIBPYTHON": "libpython that this library loads in a process without Python",
     "XLADEV_LOG": "DEBUG, INFO, WARNING or ERROR: log level of the command line",
 }

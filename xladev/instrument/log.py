@@ -11,6 +11,7 @@ from xladev.errors import OptionError, printable, set_in
 
 LOGGERS: Mapping[str, str] = {
     "xladev.compile": "one INFO line per compilation",
+    "xladev.pjrt": "one INFO line per program that JAX or TensorFlow hands over, with its size",
     "xladev.dump": "one INFO line per file written",
     "xladev.runtime": "failures that nobody read, memory that a plugin did not take back",
     "xladev.profile": "timelines that lack something, or are lost",

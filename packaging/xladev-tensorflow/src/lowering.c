@@ -29,6 +29,9 @@ static const char *const NOT_COMPILED_ALONE[] = {
     "TensorArraySplitV3", "TensorArrayWriteV3",
 };
 
+/* Operators that are compiled for arrays; for lists, as gradients of loops have them, host_kernels.c. */
+static const char *const COMPILED_FOR_ARRAYS[] = {"AddN", "ZerosLike"};
+
 /* Portable HLO: TensorFlow makes no custom calls of the CPU's for devices of plugins. Random numbers
  * are those of TensorFlow's CPU. */
 const char LOWERING[] = "XLA_CPU_JIT";
@@ -69,6 +72,11 @@ typedef bool ParseFromArray(const void *message, const void *bytes, int size);
 enum { TAG_OP = 0x0a };
 static const char HIDDEN[] = "\x2a\x06hidden";
 
+/* A constraint, field 3: the attribute T is one of these 15 types. */
+static const char OF_ARRAYS[] =
+    "\x1a\x18\x0a\x01T\x12\x13\x0a\x11\x32\x0f"
+    "\x01\x02\x03\x04\x05\x06\x08\x09\x0a\x0e\x11\x12\x13\x16\x17";
+
 static void release(const void *memory) {
     void (*operator_delete)(const void *) = (void (*)(const void *))dlsym(RTLD_DEFAULT, "_ZdlPv");
     if (memory && operator_delete) operator_delete(memory);
@@ -80,35 +88,51 @@ static bool is_named(const char *bytes, size_t size, const char *op) {
            !memcmp(bytes + 2, op, length);
 }
 
-static bool is_hidden(const char *bytes, size_t size) {
-    for (size_t i = 0; i < sizeof NOT_COMPILED_ALONE / sizeof *NOT_COMPILED_ALONE; i++)
-        if (is_named(bytes, size, NOT_COMPILED_ALONE[i])) return true;
+static bool is_among(const char *bytes, size_t size, const char *const *ops, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (is_named(bytes, size, ops[i])) return true;
     return false;
 }
 
-static void hide(const void *definition, const char *bytes, size_t size) {
-    size_t added = sizeof HIDDEN - 1;
-    char *changed = malloc(size + added);
+static void replace(const void *definition, const char *bytes, size_t size, const char *added,
+                    size_t num_added) {
+    char *changed = malloc(size + num_added);
     if (!changed) abort();
     memcpy(changed, bytes, size);
-    memcpy(changed + size, HIDDEN, added);
-    ((ParseFromArray *)tensorflow.parse_from_array)(definition, changed, (int)(size + added));
+    memcpy(changed + size, added, num_added);
+    ((ParseFromArray *)tensorflow.parse_from_array)(definition, changed, (int)(size + num_added));
     free(changed);
 }
 
+/* The operator and the device type, which are texts of fewer than 128 bytes and come first. */
+static size_t head_size(const char *bytes) {
+    size_t op = 2 + (size_t)bytes[1];
+    return op + 2 + (size_t)bytes[op + 1];
+}
+
+static void change(const void *definition, const String *bytes) {
+    const char *text = bytes->text;
+    size_t hidden = sizeof NOT_COMPILED_ALONE / sizeof *NOT_COMPILED_ALONE;
+    size_t arrays = sizeof COMPILED_FOR_ARRAYS / sizeof *COMPILED_FOR_ARRAYS;
+    if (is_among(text, bytes->size, NOT_COMPILED_ALONE, hidden))
+        replace(definition, text, bytes->size, HIDDEN, sizeof HIDDEN - 1);
+    if (is_among(text, bytes->size, COMPILED_FOR_ARRAYS, arrays))
+        replace(definition, text, head_size(text), OF_ARRAYS, sizeof OF_ARRAYS - 1);
+}
+
 /* TensorFlow copies these definitions for our device when this plugin's are registered. */
-static void hide_kernels(void) {
+static void change_kernels(void) {
     String device = string_of(LOWERING);
     Pointers all = ((DeviceKernels *)tensorflow.device_kernels)(&device, false);
     for (const void **each = all.first; each < all.end; each++) {
         String bytes = ((SerializeAsString *)tensorflow.serialize_as_string)(*each);
-        if (is_hidden(bytes.text, bytes.size)) hide(*each, bytes.text, bytes.size);
+        change(*each, &bytes);
         if (bytes.size >= sizeof bytes.inside) release(bytes.text);
     }
     release(all.first);
 }
 
 void register_lowering(void) {
-    hide_kernels();
+    change_kernels();
     register_device();
 }

@@ -102,7 +102,7 @@ typedef struct TF_OpKernelConstruction TF_OpKernelConstruction;
 enum {
     TF_FLOAT = 1, TF_DOUBLE = 2, TF_INT32 = 3, TF_UINT8 = 4, TF_INT16 = 5, TF_INT8 = 6,
     TF_COMPLEX64 = 8, TF_INT64 = 9, TF_BOOL = 10, TF_BFLOAT16 = 14, TF_UINT16 = 17,
-    TF_COMPLEX128 = 18, TF_HALF = 19, TF_UINT32 = 22, TF_UINT64 = 23
+    TF_COMPLEX128 = 18, TF_HALF = 19, TF_VARIANT = 21, TF_UINT32 = 22, TF_UINT64 = 23
 }; /* those that a C kernel can be constrained to */
 
 /* C++ values by the ABI of the wheels: libstdc++ with the names of GCC 5 and later, x86-64. */

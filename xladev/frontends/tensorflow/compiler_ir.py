@@ -7,7 +7,7 @@ asked, with copies of the variables; the optimized program is ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +22,7 @@ from xladev.hlo.text import print_module
 from xladev.runtime.registry import current_registry
 
 HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
-_OPTIMIZED = MappingProxyType(
+_OPTIMIZED: Mapping[str, Callable[[HloModule], bytes]] = MappingProxyType(
     {
         "optimized_hlo": lambda module: print_module(module).encode(),
         "optimized_hlo_serialized": write_module,
