@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from xladev.errors import OptionError, printable, set_in
 
 LOGGERS: Mapping[str, str] = {
-    "xladev.compile": "one INFO line per compilation",
-    "xladev.pjrt": "one INFO line per program that JAX or TensorFlow hands over, with its size",
+    "xladev.compile": "one INFO line per compilation, and per program that a framework hands over",
     "xladev.dump": "one INFO line per file written",
     "xladev.runtime": "failures that nobody read, memory that a plugin did not take back",
     "xladev.profile": "timelines that lack something, or are lost",

@@ -22,7 +22,7 @@ from xladev.hlo.verifier import source_line
 from xladev.instrument import logger
 from xladev.runtime.registry import current_registry
 
-_log = logger("pjrt")
+_log = logger("compile")
 
 
 def compile(client: PlatformClient, code: bytes, form: str, options: bytes) -> JaxProgram:

@@ -12,7 +12,8 @@ Answer = Callable[[Ask, str | None, str, Sequence[Any], Sequence[Any], str], byt
 def replace_get_compiler_ir(answer: Answer) -> None:
     """Lets ``answer`` reply to what `experimental_get_compiler_ir` asks the runtime, if it can.
 
-    Source: `Context.get_compiler_ir` of TensorFlow's `python/eager/context.py`, 2.19 to 2.21.
+    Source: `Context.get_compiler_ir` of TensorFlow's module `tensorflow.python.eager.context`, 2.19
+    to 2.21.
     """
     from tensorflow.python.eager.context import Context
 
@@ -43,7 +44,7 @@ def copied_to_host(value: Any, device: str, kept: list[Any]) -> Any:
         device: where to.
         kept: gets the copied variables, whose handles are good while they live.
 
-    Source: `_handle_data` of TensorFlow's `python/ops/handle_data_util.py`.
+    Source: `_handle_data` in TensorFlow's module `tensorflow.python.ops.handle_data_util`.
     """
     import tensorflow as tf
     from tensorflow.python.ops import resource_variable_ops
