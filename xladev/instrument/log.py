@@ -15,6 +15,7 @@ LOGGERS: Mapping[str, str] = {
     "xladev.runtime": "failures that nobody read, memory that a plugin did not take back",
     "xladev.profile": "timelines that lack something, or are lost",
     "xladev.tuning": "kernels that were timed, and those computed in another way than by default",
+    "xladev.torch": "operators of PyTorch programs that torch itself runs, and why",
     "xladev.plugin": "plugins and platforms that are left out, and why",
 }
 """What is logged where."""

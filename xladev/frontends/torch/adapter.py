@@ -1,0 +1,114 @@
+"""The one place that names what is private in torch, and checks its version.
+
+Written and tested with torch 2.13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import aot_function
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from xladev.errors import UnsupportedError
+
+TESTED = "2.13"
+
+GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]
+
+
+def check_version(version: str = torch.__version__) -> None:
+    """Refuses a torch that this front end was not written for.
+
+    Raises:
+        UnsupportedError: another version than the one tested.
+    """
+    if version.startswith(f"{TESTED}."):
+        return
+    raise UnsupportedError(
+        f"torch {version} is installed",
+        why=f"xladev's front end for PyTorch uses private parts of torch {TESTED}",
+        hint=f"pip install 'torch=={TESTED}.0'",
+    )
+
+
+def decompositions(lowered: Mapping[str, Any]) -> dict[Any, Callable[..., Any]]:
+    """Torch's own decompositions of what has no lowering."""
+    every = {**decomposition_table, **core_aten_decompositions()}
+    return {op: how for op, how in every.items() if str(op) not in lowered}
+
+
+def ahead_of_time(
+    compile_graph: Callable[[str], GraphCompiler], table: Mapping[Any, Callable[..., Any]]
+) -> Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
+    """AOTAutograd: forward and backward traced together, made functional and cut in two."""
+    made: Callable[..., Any] = aot_autograd(
+        fw_compiler=compile_graph("forward"),
+        bw_compiler=compile_graph("backward"),
+        inference_compiler=compile_graph("inference"),
+        decompositions=dict(table),
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )
+    return made
+
+
+def traced_function(
+    function: Callable[..., Any],
+    compile_graph: Callable[[str], GraphCompiler],
+    table: Mapping[Any, Callable[..., Any]],
+) -> Callable[..., Any]:
+    """A function compiled as `ahead_of_time` does it, without Dynamo: for tests of operators."""
+    made: Callable[..., Any] = aot_function(
+        function,
+        fw_compiler=compile_graph("forward"),
+        bw_compiler=compile_graph("backward"),
+        inference_compiler=compile_graph("inference"),
+        decompositions=dict(table),
+        partition_fn=min_cut_rematerialization_partition,
+    )
+    return made
+
+
+class _Supported(OperatorSupportBase):  # type: ignore[misc]
+    def __init__(self, is_supported: Callable[[torch.fx.Node], bool]) -> None:
+        super().__init__()
+        self._is_supported = is_supported
+
+    def is_node_supported(self, submodules: Mapping[str, Any], node: torch.fx.Node) -> bool:
+        return self._is_supported(node)
+
+
+def partitioned(
+    graph: torch.fx.GraphModule, is_supported: Callable[[torch.fx.Node], bool]
+) -> torch.fx.GraphModule:
+    """The graph with what is supported in submodules named ``fused_N``."""
+    partitioner = CapabilityBasedPartitioner(
+        graph, _Supported(is_supported), allows_single_node_partition=True
+    )
+    made: torch.fx.GraphModule = partitioner.partition_and_fuse()
+    return made
+
+
+def is_fake(value: object) -> bool:
+    """Whether a tensor has no elements, as those of a traced graph."""
+    return isinstance(value, FakeTensor)
+
+
+def concrete(value: Any, sizes: Mapping[Any, int]) -> int:
+    """A size that is known: a number, or an expression of symbols whose values are given."""
+    if isinstance(value, int):
+        return value
+    return int(value.node.expr.xreplace(dict(sizes)))
+
+
+def symbol(value: Any) -> Any:
+    """The expression behind a symbolic size."""
+    return value.node.expr

@@ -1,0 +1,59 @@
+"""The backend that `torch.compile(model, backend="xladev")` finds by its entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from xladev.frontends.torch import adapter
+from xladev.frontends.torch.compile import compile_graph
+from xladev.frontends.torch.lower.every import LOWERINGS
+from xladev.frontends.torch.settings import Settings, settings_of
+
+
+@cache
+def decompositions() -> Mapping[Any, Callable[..., Any]]:
+    """What torch takes apart before a graph is lowered."""
+    return adapter.decompositions(LOWERINGS)
+
+
+def graph_compilers(settings: Settings) -> Callable[[str], adapter.GraphCompiler]:
+    """For each kind of graph, what compiles it."""
+
+    def of_kind(kind: str) -> adapter.GraphCompiler:
+        def compile_one(
+            graph: torch.fx.GraphModule, examples: Sequence[Any]
+        ) -> Callable[..., Any]:
+            return compile_graph(graph, kind, settings)
+
+        return compile_one
+
+    return of_kind
+
+
+def xladev(
+    graph: torch.fx.GraphModule,
+    examples: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compiles a graph that Dynamo captured, with its gradient.
+
+    Args:
+        graph: what was captured.
+        examples: its inputs.
+        mode: torch.compile's.
+        options: ``platform``, and any other of docs/reference/options.md.
+
+    Raises:
+        UnsupportedError: a version of torch that this front end does not know.
+        OptionError: an option that does not exist.
+        DeviceError: no such platform.
+    """
+    adapter.check_version()
+    compiled = adapter.ahead_of_time(graph_compilers(settings_of(mode, options)), decompositions())
+    return compiled(graph, examples)

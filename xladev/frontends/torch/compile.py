@@ -1,0 +1,274 @@
+"""Compiles traced graphs: as one program, or in parts with torch running the rest."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+import xladev.client
+from xladev.errors import XladevError, one_line
+from xladev.frontends.torch import adapter, records
+from xladev.frontends.torch.call import caller
+from xladev.frontends.torch.element_types import type_of
+from xladev.frontends.torch.graph import SeededBuilder, Sizes, lower_graph, lower_node, shape_of
+from xladev.frontends.torch.lower.every import LOWERINGS
+from xladev.frontends.torch.lower.table import NotLowered
+from xladev.frontends.torch.lower.value import Value
+from xladev.frontends.torch.records import Fallback, GraphRecord
+from xladev.frontends.torch.settings import Settings
+from xladev.instrument import logger
+
+_log = logger("torch")
+_numbers = itertools.count()
+
+Call = Callable[[list[Any]], Sequence[Any]]
+
+
+def compile_graph(
+    graph: torch.fx.GraphModule, kind: str, settings: Settings
+) -> Callable[[list[Any]], Sequence[Any]]:
+    """A graph as a function of a list of its inputs.
+
+    Args:
+        graph: as AOTAutograd makes it, its nodes holding fake results.
+        kind: ``forward``, ``backward`` or ``inference``.
+        settings: how.
+
+    Raises:
+        XladevError: a program that was lowered does not compile.
+    """
+    symbols = _symbols(graph)
+    if symbols:
+        return _Specialised(graph, kind, settings, symbols)
+    return _compiled(graph, kind, settings, {})
+
+
+def _compiled(
+    graph: torch.fx.GraphModule, kind: str, settings: Settings, sizes: Sizes
+) -> Call:
+    refused = _refused(graph, settings, sizes)
+    if not refused:
+        return _whole(graph, kind, settings, sizes)
+    return _in_parts(graph, kind, settings, sizes, refused)
+
+
+def _whole(graph: torch.fx.GraphModule, kind: str, settings: Settings, sizes: Sizes) -> Call:
+    call, run = _program(graph, kind, settings, sizes)
+    records.add(GraphRecord(kind, _operators(graph), (run,), (), tuple(sizes.values())))
+    return call
+
+
+def _operators(graph: torch.fx.GraphModule) -> Counter[str]:
+    return Counter(str(n.target) for n in graph.graph.nodes if n.op == "call_function")
+
+
+def _program(
+    graph: torch.fx.GraphModule, kind: str, settings: Settings, sizes: Sizes
+) -> tuple[Call, xladev.client.CompiledModule]:
+    lowered = lower_graph(graph, f"torch_{kind}_{next(_numbers)}", sizes)
+    run = xladev.client.compile(lowered.module, settings.platform, settings.options)
+    return caller(lowered, run), run
+
+
+# What is left to torch
+
+
+def _refused(
+    graph: torch.fx.GraphModule, settings: Settings, sizes: Sizes
+) -> dict[torch.fx.Node, str]:
+    """Calls that no program holds, and why."""
+    refused = {}
+    for node in graph.graph.nodes:
+        reason = _reason(node, settings, sizes) if node.op == "call_function" else None
+        if reason is not None:
+            refused[node] = reason
+    return refused
+
+
+def _reason(node: torch.fx.Node, settings: Settings, sizes: Sizes) -> str | None:
+    if _is_plain(node):
+        return None
+    lowering = LOWERINGS.get(str(node.target))
+    if lowering is None:
+        return f"{node.target} has no lowering"
+    if settings.random_of_torch and lowering.family == "random":
+        return "option fallback_random leaves random numbers to torch"
+    if not _is_on_host(node):
+        return "a tensor is not on torch's CPU"
+    try:
+        _try(node, sizes)
+    except (XladevError, AssertionError) as error:
+        return one_line(str(error))
+    return None
+
+
+def _is_on_host(node: torch.fx.Node) -> bool:
+    example = node.meta.get("val")
+    return not isinstance(example, torch.Tensor) or example.device.type == "cpu"
+
+
+def _is_plain(node: torch.fx.Node) -> bool:
+    """Picking a part, and numbers: no operators of their own."""
+    if getattr(node.target, "__name__", "") == "getitem":
+        return True
+    return isinstance(node.meta.get("val"), (int, torch.SymInt))
+
+
+def _try(node: torch.fx.Node, sizes: Sizes) -> None:
+    """Lowers one call by itself.
+
+    Raises:
+        XladevError: it has no lowering.
+    """
+    builder = SeededBuilder("try")
+
+    def look(value: Any) -> Any:
+        if isinstance(value, torch.fx.Node):
+            return _operand(builder, value, sizes)
+        if isinstance(value, (list, tuple)):
+            return [look(each) for each in value]
+        if isinstance(value, torch.dtype):
+            return type_of(value)
+        return value
+
+    lower_node(builder, node, look, sizes)
+
+
+def _operand(builder: SeededBuilder, node: torch.fx.Node, sizes: Sizes) -> Any:
+    example = node.meta.get("val")
+    if example is None and node.op == "get_attr":
+        held = node.graph.owning_module
+        for part in str(node.target).split("."):
+            held = getattr(held, part)
+        example = held
+    if isinstance(example, (int, torch.SymInt)):
+        return adapter.concrete(example, sizes)
+    shape = shape_of(example, sizes)
+    if not isinstance(example, torch.Tensor):
+        raise NotLowered(f"an operand of type {type(example).__name__}")
+    return Value(builder, builder.parameter(shape))
+
+
+def _in_parts(
+    graph: torch.fx.GraphModule,
+    kind: str,
+    settings: Settings,
+    sizes: Sizes,
+    refused: Mapping[torch.fx.Node, str],
+) -> Call:
+    """What is lowered as programs, and torch's own kernels in between."""
+    left = tuple(Fallback(str(node.target), reason) for node, reason in refused.items())
+    for each in left:
+        _log.info("torch runs %s: %s", each.operator, each.reason)
+    names = _operators(graph)
+    parts = adapter.partitioned(graph, lambda node: _goes_into_program(node, refused))
+    programs = []
+    for name, part in list(parts.named_children()):
+        if name.startswith("fused_"):
+            call, run = _program(part, kind, settings, sizes)
+            programs.append(run)
+            setattr(parts, name, _Part(call, part))
+    records.add(GraphRecord(kind, names, tuple(programs), left, tuple(sizes.values())))
+
+    def call_parts(args: list[Any]) -> Sequence[Any]:
+        taken = list(args)
+        args.clear()
+        found: Sequence[Any] = parts(*taken)
+        return found
+
+    call_parts._boxed_call = True  # type: ignore[attr-defined]
+    return call_parts
+
+
+def _goes_into_program(node: torch.fx.Node, refused: Mapping[torch.fx.Node, str]) -> bool:
+    if node.op == "get_attr":
+        return False
+    changes_input = str(node.target) == "aten.copy_.default"
+    return node.op == "call_function" and node not in refused and not changes_input
+
+
+class _Part(torch.nn.Module):  # type: ignore[misc]
+    """One program among torch's own calls."""
+
+    def __init__(self, call: Call, part: torch.fx.GraphModule) -> None:
+        super().__init__()
+        self.call = call
+        (output,) = [node for node in part.graph.nodes if node.op == "output"]
+        self.is_alone = not isinstance(output.args[0], (list, tuple))
+
+    def forward(self, *args: Any) -> Any:
+        results = self.call(list(args))
+        return results[0] if self.is_alone else results
+
+
+# Symbolic sizes
+
+Source = tuple[int, int | None]
+"""Where the value of a symbol is found: an argument, or a dimension of one."""
+
+
+def _symbols(graph: torch.fx.GraphModule) -> dict[Any, Source]:
+    """Where each symbol of a graph's sizes is found among its arguments."""
+    found: dict[Any, Source] = {}
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    for at, node in enumerate(placeholders):
+        example = node.meta.get("val")
+        if isinstance(example, torch.SymInt):
+            found.setdefault(adapter.symbol(example), (at, None))
+        elif isinstance(example, torch.Tensor):
+            for d, size in enumerate(example.shape):
+                if isinstance(size, torch.SymInt):
+                    found.setdefault(adapter.symbol(size), (at, d))
+    return {symbol: source for symbol, source in found.items() if symbol.is_Symbol}
+
+
+class _Specialised:
+    """A graph with symbolic sizes, compiled for each set of sizes that comes, up to a number."""
+
+    _boxed_call = True
+
+    def __init__(
+        self,
+        graph: torch.fx.GraphModule,
+        kind: str,
+        settings: Settings,
+        symbols: Mapping[Any, Source],
+    ) -> None:
+        self._graph = graph
+        self._kind = kind
+        self._settings = settings
+        self._symbols = symbols
+        self._calls: dict[tuple[int, ...], Call] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, args: list[Any]) -> Sequence[Any]:
+        key = tuple(_value(args, source) for source in self._symbols.values())
+        call = self._calls.get(key)
+        return (call or self._made(key))(args)
+
+    def _made(self, key: tuple[int, ...]) -> Call:
+        with self._lock:
+            if key in self._calls:
+                return self._calls[key]
+            if len(self._calls) >= self._settings.sizes:
+                return self._by_torch
+            sizes = dict(zip(self._symbols, key, strict=True))
+            call = _compiled(self._graph, self._kind, self._settings, sizes)
+            self._calls[key] = call
+            return call
+
+    def _by_torch(self, args: list[Any]) -> Sequence[Any]:
+        taken = list(args)
+        args.clear()
+        found: Sequence[Any] = self._graph(*taken)
+        return found
+
+
+def _value(args: Sequence[Any], source: Source) -> int:
+    at, dim = source
+    return int(args[at] if dim is None else args[at].shape[dim])

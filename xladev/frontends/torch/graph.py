@@ -1,0 +1,237 @@
+"""A traced graph of torch as one HLO module."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from xladev.errors import XladevError
+from xladev.frontends.torch import adapter
+from xladev.frontends.torch.element_types import type_of
+from xladev.frontends.torch.exchange import as_numpy
+from xladev.frontends.torch.layouts import Place, dense_order
+from xladev.frontends.torch.lower.every import LOWERINGS
+from xladev.frontends.torch.lower.random import STATE
+from xladev.frontends.torch.lower.table import NotLowered
+from xladev.frontends.torch.lower.value import TensorBuilder, Value
+from xladev.hlo.attributes import ModuleAlias
+from xladev.hlo.ir import DEFAULT_HEADER, HloModule
+from xladev.hlo.literal import literal_of
+from xladev.hlo.shape import Shape, array, tuple_of
+
+Sizes = Mapping[Any, int]
+"""The value of each symbol of a graph with symbolic sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredGraph:
+    """A module and how its parameters and results belong to the graph's.
+
+    Attributes:
+        module: the program; its result is a tuple.
+        inputs: for each placeholder, how its tensor becomes the program's next parameter; None for
+            one that is a number and is no parameter.
+        outputs: for each result of the graph, how it is made from the tuple; numbers and None are
+            given back as they are.
+        updates: (result in the tuple, placeholder) of tensors that the program changes in place.
+        has_seed: whether the last parameter is a seed for random numbers.
+    """
+
+    module: HloModule
+    inputs: tuple[Place | None, ...]
+    outputs: tuple[tuple[int, Place] | int | None, ...]
+    updates: tuple[tuple[int, int], ...]
+    has_seed: bool
+
+
+class SeededBuilder(TensorBuilder):
+    """A builder whose seed becomes a parameter where it is first asked for."""
+
+    has_seed = False
+
+    def seed(self) -> None:
+        """Makes the parameter."""
+        if self.random_state is None:
+            self.random_state = Value(self, self.parameter(STATE, "seed"))
+            self.has_seed = True
+
+
+def shape_of(value: Any, sizes: Sizes) -> Any:
+    """The shape of a traced result: of several ones a tuple, None where there is none."""
+    if isinstance(value, torch.Tensor):
+        dims = [adapter.concrete(n, sizes) for n in value.shape]
+        return array(type_of(value.dtype), dims)
+    if isinstance(value, (list, tuple)):
+        return tuple(shape_of(each, sizes) for each in value)
+    return None
+
+
+def lower_node(builder: SeededBuilder, node: torch.fx.Node, look: Any, sizes: Sizes) -> Any:
+    """The results of one call of an operator.
+
+    Raises:
+        NotLowered: the operator, or this way to call it, has no lowering.
+    """
+    name = str(node.target)
+    lowering = LOWERINGS.get(name)
+    if lowering is None:
+        raise NotLowered(f"{name} has no lowering", where=str(node))
+    if lowering.family == "random":
+        builder.seed()
+    out = shape_of(node.meta.get("val"), sizes)
+    kwargs = {key: look(value) for key, value in node.kwargs.items()}
+    try:
+        return lowering(builder, out, tuple(map(look, node.args)), kwargs)
+    except XladevError as error:
+        raise error.at(f"{node} = {name}") from error
+
+
+class _Lowering:
+    """One pass over a graph."""
+
+    def __init__(self, graph: torch.fx.GraphModule, name: str, sizes: Sizes) -> None:
+        self.graph = graph
+        self.sizes = sizes
+        self.builder = SeededBuilder(name)
+        self.values: dict[torch.fx.Node, Any] = {}
+        self.inputs: list[Place | None] = []
+        self.placeholders: dict[torch.fx.Node, int] = {}
+        self.updates: dict[int, Value] = {}
+
+    def run(self) -> LoweredGraph:
+        for node in self.graph.graph.nodes:
+            if node.op == "placeholder":
+                self._placeholder(node)
+        for node in self.graph.graph.nodes:
+            if node.op == "output":
+                return self._output(node)
+            if node.op != "placeholder":
+                self.values[node] = self._value(node)
+        raise AssertionError("a graph ends with its output")
+
+    def _placeholder(self, node: torch.fx.Node) -> None:
+        at = len(self.inputs)
+        self.placeholders[node] = at
+        example = node.meta["val"]
+        if not isinstance(example, torch.Tensor):
+            self.inputs.append(None)
+            self.values[node] = self._number(example, node)
+            return
+        shape = shape_of(example, self.sizes)
+        order = dense_order([adapter.concrete(s, self.sizes) for s in example.stride()], shape.dims)
+        place = Place(shape, order)
+        self.inputs.append(place)
+        stored = Value(self.builder, self.builder.parameter(place.stored, str(node)))
+        self.values[node] = stored.transpose(place.back)
+
+    def _number(self, example: Any, node: torch.fx.Node) -> Any:
+        if isinstance(example, (torch.SymInt, int)):
+            return adapter.concrete(example, self.sizes)
+        raise NotLowered(f"an input of type {type(example).__name__}", where=str(node))
+
+    def _look(self, value: Any) -> Any:
+        """An argument of an operator, as its lowering takes it."""
+        if isinstance(value, torch.fx.Node):
+            return self.values[value]
+        if isinstance(value, (list, tuple)):
+            return [self._look(each) for each in value]
+        if isinstance(value, torch.dtype):
+            return type_of(value)
+        return value
+
+    def _value(self, node: torch.fx.Node) -> Any:
+        if node.op == "get_attr":
+            return self._constant(node)
+        if node.target is operator.getitem:
+            return self.values[node.args[0]][node.args[1]]
+        example = node.meta.get("val")
+        if isinstance(example, (int, torch.SymInt)):
+            return adapter.concrete(example, self.sizes)
+        if str(node.target) == "aten.copy_.default" and node.args[0] in self.placeholders:
+            return self._update(node)
+        return lower_node(self.builder, node, self._look, self.sizes)
+
+    def _constant(self, node: torch.fx.Node) -> Value:
+        held = self.graph
+        for part in str(node.target).split("."):
+            held = getattr(held, part)
+        if not isinstance(held, torch.Tensor):
+            raise NotLowered(f"a constant of type {type(held).__name__}", where=str(node))
+        return Value(self.builder, self.builder.constant(literal_of(to_numpy(held))))
+
+    def _update(self, node: torch.fx.Node) -> Value:
+        made = lower_node(self.builder, node, self._look, self.sizes)
+        assert isinstance(made, Value)
+        self.updates[self.placeholders[node.args[0]]] = made
+        return made
+
+    def _output(self, node: torch.fx.Node) -> LoweredGraph:
+        results: list[Value] = []
+        outputs: list[tuple[int, Place] | int | None] = []
+        for result in returned(node):
+            value = self._look(result)
+            if not isinstance(value, Value):
+                outputs.append(value)
+                continue
+            place = self._place(result, value)
+            outputs.append((len(results), place))
+            results.append(value.transpose(place.order))
+        updates = []
+        for at, value in self.updates.items():
+            place = self.inputs[at]
+            assert place is not None
+            updates.append((len(results), at))
+            results.append(value.transpose(place.order))
+        shapes = (each.node.shape for each in results)
+        root = self.builder.op("tuple", *(r.node for r in results), shape=tuple_of(*shapes))
+        return LoweredGraph(
+            self.builder.module(root, self._header(updates)),
+            tuple(self.inputs),
+            tuple(outputs),
+            tuple(updates),
+            self.builder.has_seed,
+        )
+
+    def _place(self, node: torch.fx.Node, value: Value) -> Place:
+        """Where the elements of a result lie: as torch said that they would, if without gaps."""
+        shape: Shape = value.node.shape
+        strides = node.meta["val"].stride()
+        order = dense_order([adapter.concrete(s, self.sizes) for s in strides], shape.dims)
+        return Place(array(shape.element_type, shape.dims), order)
+
+    def _header(self, updates: Sequence[tuple[int, int]]) -> Any:
+        number = {}
+        for at, place in enumerate(self.inputs):
+            if place is not None:
+                number[at] = len(number)
+        aliases = tuple(ModuleAlias((result,), number[at], ()) for result, at in updates)
+        return replace(DEFAULT_HEADER, aliases=aliases)
+
+
+def returned(output: torch.fx.Node) -> Sequence[Any]:
+    """What a graph returns, as a sequence: a part of a graph may return one value alone."""
+    (found,) = output.args
+    return found if isinstance(found, (list, tuple)) else (found,)
+
+
+def to_numpy(tensor: torch.Tensor) -> Any:
+    """The elements of a tensor as a NumPy array; a view where torch allows it."""
+    return as_numpy(tensor.detach().contiguous())
+
+
+def lower_graph(graph: torch.fx.GraphModule, name: str, sizes: Sizes = {}) -> LoweredGraph:  # noqa: B006
+    """The HLO of a graph whose nodes hold fake results, as AOTAutograd and torch.export make it.
+
+    Args:
+        graph: operators, inputs and constants only.
+        name: of the module.
+        sizes: values of its symbols.
+
+    Raises:
+        NotLowered: an operator has no lowering.
+    """
+    return _Lowering(graph, name, sizes).run()
