@@ -45,7 +45,9 @@ class Row:
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--platform", default="cpu")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--grad", action="store_true", help="gradients too")
@@ -143,8 +145,12 @@ def table(rows: list[Row], *, failed: bool) -> str:
     """The outcomes, counted, with those that did not pass."""
     counts = Counter(row.outcome for row in rows)
     judged = sum(counts[o] for o in ("pass", "host", "torch", "wrong", "error", "crash"))
-    lines = [f"{counts[name]:5} {name:12} {what}" for name, what in OUTCOMES.items() if counts[name]]
-    lines.append(f"{counts['pass']} of {judged} pass ({100 * counts['pass'] / max(judged, 1):.1f}%)")
+    lines = [
+        f"{counts[name]:5} {name:12} {what}" for name, what in OUTCOMES.items() if counts[name]
+    ]
+    lines.append(
+        f"{counts['pass']} of {judged} pass ({100 * counts['pass'] / max(judged, 1):.1f}%)"
+    )
     if failed:
         lines += [f"{r.outcome:12} {r.name}: {r.detail}" for r in rows if r.outcome != "pass"]
     return "\n".join(lines)

@@ -179,4 +179,6 @@ def _unequal(at: int, want: torch.Tensor, got: torch.Tensor) -> str:
     if torch.allclose(got, want, rtol=relative, atol=absolute, equal_nan=True):
         return ""
     away = (got.to(torch.complex128) - want.to(torch.complex128)).abs()
-    return f"result {at} {want.dtype}{list(want.shape)}: off by {away.nan_to_num().max().item():.3g}"
+    return (
+        f"result {at} {want.dtype}{list(want.shape)}: off by {away.nan_to_num().max().item():.3g}"
+    )

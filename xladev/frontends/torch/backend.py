@@ -24,9 +24,7 @@ def graph_compilers(settings: Settings) -> Callable[[str], adapter.GraphCompiler
     """For each kind of graph, what compiles it."""
 
     def of_kind(kind: str) -> adapter.GraphCompiler:
-        def compile_one(
-            graph: torch.fx.GraphModule, examples: Sequence[Any]
-        ) -> Callable[..., Any]:
+        def compile_one(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
             return compile_graph(graph, kind, settings)
 
         return compile_one

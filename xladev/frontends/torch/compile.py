@@ -48,9 +48,7 @@ def compile_graph(
     return _compiled(graph, kind, settings, {})
 
 
-def _compiled(
-    graph: torch.fx.GraphModule, kind: str, settings: Settings, sizes: Sizes
-) -> Call:
+def _compiled(graph: torch.fx.GraphModule, kind: str, settings: Settings, sizes: Sizes) -> Call:
     refused = _refused(graph, settings, sizes)
     if not refused:
         return _whole(graph, kind, settings, sizes)

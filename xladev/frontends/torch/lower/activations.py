@@ -45,9 +45,7 @@ def _threshold_backward(
 
 
 @_lowers("hardtanh.default", sample="nn.functional.hardtanh")
-def _hardtanh(
-    b: TensorBuilder, out: Shape, x: Value, low: Number = -1, high: Number = 1
-) -> Value:
+def _hardtanh(b: TensorBuilder, out: Shape, x: Value, low: Number = -1, high: Number = 1) -> Value:
     """Kept between two bounds."""
     return x.maximum(low).minimum(high)
 

@@ -17,9 +17,7 @@ _lowers = ATTENTION.lowers
 _SAMPLE = "nn.functional.scaled_dot_product_attention"
 
 
-def _scores(
-    q: Value, k: Value, mask: Value | None, *, causal: bool, scale: float | None
-) -> Value:
+def _scores(q: Value, k: Value, mask: Value | None, *, causal: bool, scale: float | None) -> Value:
     """[batch, heads, queries, keys]; minus infinity where a query may not see a key."""
     factor = 1 / math.sqrt(q.dims[-1]) if scale is None else scale
     scores = q.dot(k, (3,), (3,), 2) * factor

@@ -27,14 +27,10 @@ def _dims(rank: int, *, swapped: bool = False) -> ConvDims:
 
 
 def _convolve(x: Value, w: Value, window: Window, dims: ConvDims, groups: int) -> Value:
-    return x.op(
-        "convolution", w, window=window, dim_labels=dims, feature_group_count=groups
-    )
+    return x.op("convolution", w, window=window, dim_labels=dims, feature_group_count=groups)
 
 
-def _forward(
-    x: Value, w: Value, stride: Ints, padding: Ints, dilation: Ints, groups: int
-) -> Value:
+def _forward(x: Value, w: Value, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Value:
     window = tuple(
         WindowDim(size, s, p, p, 1, d)
         for size, s, p, d in zip(w.dims[2:], stride, padding, dilation, strict=True)
@@ -99,7 +95,13 @@ def _convolution(
 
 
 def _kernel_gradient(
-    gradient: Value, x: Value, shape: Shape, stride: Ints, padding: Ints, dilation: Ints, groups: int
+    gradient: Value,
+    x: Value,
+    shape: Shape,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
 ) -> Value:
     """The gradient of a kernel: x convolved with the gradient, batch and features exchanged."""
     rank = len(stride)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from xladev.frontends.torch.lower.promotion import operand, result_type
+from xladev.frontends.torch.lower.promotion import operand
 from xladev.frontends.torch.lower.table import Family, Function
 from xladev.frontends.torch.lower.value import Number, TensorBuilder, Value
 from xladev.hlo import dtype as dt
@@ -154,7 +154,6 @@ def _fmin(b: TensorBuilder, out: Shape, left: Operand, right: Operand) -> Value:
     """The smaller of two; a NaN gives way to a number."""
     x, y = both(b, out, left, right)
     return x.is_nan().where(y, y.is_nan().where(x, x.minimum(y)))
-
 
 
 @_lowers("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar")
@@ -450,7 +449,6 @@ def _real(b: TensorBuilder, out: Shape, x: Value) -> Value:
 def _imag(b: TensorBuilder, out: Shape, x: Value) -> Value:
     """The imaginary part."""
     return x.op("imag") if x.dtype.is_complex else x.like(0)
-
 
 
 # Ternary

@@ -12,12 +12,17 @@ from xladev.frontends.torch.lower.convolution import CONVOLUTION
 from xladev.frontends.torch.lower.cumulative import CUMULATIVE
 from xladev.frontends.torch.lower.elementwise import ELEMENTWISE
 from xladev.frontends.torch.lower.factories import FACTORIES
+from xladev.frontends.torch.lower.fourier import FOURIER
 from xladev.frontends.torch.lower.indexing import INDEXING
+from xladev.frontends.torch.lower.linear_algebra import LINEAR_ALGEBRA
 from xladev.frontends.torch.lower.normalization import NORMALIZATION
+from xladev.frontends.torch.lower.polynomials import POLYNOMIALS
+from xladev.frontends.torch.lower.pooling import POOLING
 from xladev.frontends.torch.lower.products import PRODUCTS
 from xladev.frontends.torch.lower.random import RANDOM
 from xladev.frontends.torch.lower.reductions import REDUCTIONS
 from xladev.frontends.torch.lower.sorting import SORTING
+from xladev.frontends.torch.lower.special import SPECIAL
 from xladev.frontends.torch.lower.table import Family, Lowering
 from xladev.frontends.torch.lower.views import VIEWS
 
@@ -36,6 +41,11 @@ FAMILIES: tuple[Family, ...] = (
     ACTIVATIONS,
     ATTENTION,
     RANDOM,
+    SPECIAL,
+    POLYNOMIALS,
+    POOLING,
+    LINEAR_ALGEBRA,
+    FOURIER,
 )
 
 LOWERINGS: Mapping[str, Lowering] = MappingProxyType(

@@ -36,7 +36,9 @@ def _ones(b: TensorBuilder, out: Shape, *_: Any, **__: Any) -> Value:
 
 
 @FACTORIES.lowers("full.default", "full_like.default")
-def _full(b: TensorBuilder, out: Shape, _: Any, value: Number | Value, *__: Any, **___: Any) -> Value:
+def _full(
+    b: TensorBuilder, out: Shape, _: Any, value: Number | Value, *__: Any, **___: Any
+) -> Value:
     """One number everywhere."""
     return operand(b, value, out.element_type, out.dims)
 
@@ -47,7 +49,6 @@ def _new_full(
 ) -> Value:
     """One number everywhere, in a type taken from another array."""
     return b.full(value, out.element_type, out.dims)
-
 
 
 @FACTORIES.lowers("scalar_tensor.default")
@@ -104,4 +105,3 @@ def _triu_indices(
     """Rows and columns of what is above a diagonal."""
     found = np.stack(np.triu_indices(rows, offset, columns))
     return b.literal(found, dt.S64).cast(out.element_type)
-

@@ -171,7 +171,9 @@ def _scatter(
     b: TensorBuilder, out: Shape, x: Value, dim: int, index: Value, source: Value | Number
 ) -> Value:
     """An array with elements replaced where indices say."""
-    updates = operand(b, source, x.dtype, index.dims if not isinstance(source, Value) else source.dims)
+    updates = operand(
+        b, source, x.dtype, index.dims if not isinstance(source, Value) else source.dims
+    )
     return scatter(x, dim, index, updates, b.assigner(x.dtype))
 
 
@@ -195,7 +197,9 @@ def _scatter_with(
     reduce: str,
 ) -> Value:
     """An array with elements added or multiplied in."""
-    updates = operand(b, source, x.dtype, index.dims if not isinstance(source, Value) else source.dims)
+    updates = operand(
+        b, source, x.dtype, index.dims if not isinstance(source, Value) else source.dims
+    )
     return scatter(x, dim, index, updates, b.combiner(_REDUCTIONS[reduce][0], x.dtype))
 
 
@@ -327,9 +331,7 @@ def _expanded_indices(x: Value, indices: Sequence[Value | None]) -> list[Value |
     return [*indices, *([None] * (x.rank - len(indices)))]
 
 
-def _starts(
-    x: Value, indices: Sequence[Value | None]
-) -> tuple[Value, list[int], Dims, int]:
+def _starts(x: Value, indices: Sequence[Value | None]) -> tuple[Value, list[int], Dims, int]:
     """Index vectors, the dimensions that they are for, their sizes, where these go."""
     used = [d for d, index in enumerate(indices) if index is not None]
     sizes = broadcast_dims(*(i.dims for i in indices if i is not None))

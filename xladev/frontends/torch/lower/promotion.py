@@ -65,9 +65,7 @@ def result_type(*operands: Value | Number) -> PrimitiveType:
     return found or dt.F32
 
 
-def _raised(
-    found: PrimitiveType | None, other: PrimitiveType, *, is_number: bool
-) -> PrimitiveType:
+def _raised(found: PrimitiveType | None, other: PrimitiveType, *, is_number: bool) -> PrimitiveType:
     if found is None or category(other) > category(found):
         return other if found is None or not is_number else _default(found, other)
     return found

@@ -245,5 +245,3 @@ def _rrelu(
     slopes = uniform(b, x.dims, x.dtype) * (high - low) + low
     drawn = x.gt(0).where(1, slopes)
     return [x * drawn, drawn]
-
-

@@ -138,18 +138,14 @@ def _std(b: TensorBuilder, out: Shape, x: Value, dims: Axes = None, **options: A
 
 
 @_lowers("any.default", "any.dim", "any.dims")
-def _any(
-    b: TensorBuilder, out: Shape, x: Value, dims: Axes = None, keepdim: bool = False
-) -> Value:
+def _any(b: TensorBuilder, out: Shape, x: Value, dims: Axes = None, keepdim: bool = False) -> Value:
     """Whether one is true."""
     axes = list(range(x.rank)) if dims is None else axes_of(dims, x.rank)
     return x.cast(dt.PRED).reduce("or", False, axes).reshape(out.dims)
 
 
 @_lowers("all.default", "all.dim", "all.dims")
-def _all(
-    b: TensorBuilder, out: Shape, x: Value, dims: Axes = None, keepdim: bool = False
-) -> Value:
+def _all(b: TensorBuilder, out: Shape, x: Value, dims: Axes = None, keepdim: bool = False) -> Value:
     """Whether all are true."""
     axes = list(range(x.rank)) if dims is None else axes_of(dims, x.rank)
     return x.cast(dt.PRED).reduce("and", True, axes).reshape(out.dims)
@@ -218,9 +214,7 @@ def extreme(x: Value, dim: int, *, largest: bool) -> tuple[Value, Value]:
     return value, index
 
 
-def _argument(
-    b: TensorBuilder, out: Shape, x: Value, dim: int | None, *, largest: bool
-) -> Value:
+def _argument(b: TensorBuilder, out: Shape, x: Value, dim: int | None, *, largest: bool) -> Value:
     flat = x.reshape((x.size,)) if dim is None or not x.rank else x
     at = 0 if dim is None else at_dim(dim, flat.rank)
     return extreme(flat, at, largest=largest)[1].reshape(out.dims)
@@ -318,9 +312,7 @@ def _dist(b: TensorBuilder, out: Shape, x: Value, y: Value, order: float = 2) ->
 
 
 @_lowers("logsumexp.default")
-def _logsumexp(
-    b: TensorBuilder, out: Shape, x: Value, dims: Axes, keepdim: bool = False
-) -> Value:
+def _logsumexp(b: TensorBuilder, out: Shape, x: Value, dims: Axes, keepdim: bool = False) -> Value:
     """Logarithm of the sum of exponentials."""
     axes = axes_of(dims, x.rank)
     taken = x.cast(out.element_type)

@@ -208,7 +208,9 @@ class Value:
                 dimensions=tuple(sorted(dims)),
                 to_apply=self.builder.combiner(opcode, self.dtype),
             )
-        return made.reshape(1 if d in dims else n for d, n in enumerate(self.dims)) if keep else made
+        return (
+            made.reshape(1 if d in dims else n for d, n in enumerate(self.dims)) if keep else made
+        )
 
     def sum(self, dims: Sequence[int], keep: bool = False) -> Value:
         """Sum along some dimensions."""

@@ -12,7 +12,7 @@ from xladev.frontends.torch.lower.promotion import operand
 from xladev.frontends.torch.lower.table import Family, NotLowered
 from xladev.frontends.torch.lower.value import Number, TensorBuilder, Value
 from xladev.hlo import dtype as dt
-from xladev.hlo.shape import Shape, array
+from xladev.hlo.shape import Shape
 
 VIEWS = Family("views", "Sizes, views, copies and joins.")
 _lowers = VIEWS.lowers
@@ -174,7 +174,6 @@ def _narrow(b: TensorBuilder, out: Shape, x: Value, dim: int, start: int, length
     """So many elements of a dimension."""
     first = start + x.dims[at_dim(dim, x.rank)] if start < 0 else start
     return x.slice(at_dim(dim, x.rank), first, first + length)
-
 
 
 def bounds(size: int, start: int | None, end: int | None) -> tuple[int, int]:
@@ -434,14 +433,18 @@ def _as_strided_scatter(
     last = np.full(x.size, -1, np.int64)
     last[at] = np.arange(at.size)
     source_at = b.literal(np.maximum(last, 0)[:, None], dt.S64)
-    taken = source.cast(x.dtype).reshape((at.size,)).op(
-        "gather",
-        source_at,
-        offset_dims=(),
-        collapsed_slice_dims=(0,),
-        start_index_map=(0,),
-        index_vector_dim=1,
-        slice_sizes=(1,),
+    taken = (
+        source.cast(x.dtype)
+        .reshape((at.size,))
+        .op(
+            "gather",
+            source_at,
+            offset_dims=(),
+            collapsed_slice_dims=(0,),
+            start_index_map=(0,),
+            index_vector_dim=1,
+            slice_sizes=(1,),
+        )
     )
     return b.literal(last >= 0, dt.PRED).where(taken, x.reshape((x.size,))).reshape(x.dims)
 
