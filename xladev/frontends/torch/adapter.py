@@ -112,3 +112,12 @@ def concrete(value: Any, sizes: Mapping[Any, int]) -> int:
 def symbol(value: Any) -> Any:
     """The expression behind a symbolic size."""
     return value.node.expr
+
+
+def check_decomposition(info: torch.Tensor, function: str, is_matrix: bool) -> None:
+    """Raises torch's error where a matrix was singular or not positive definite.
+
+    Raises:
+        torch.linalg.LinAlgError: a number in ``info`` is not zero.
+    """
+    torch.ops.aten._linalg_check_errors(info, function, is_matrix=is_matrix)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from xladev.client import CompiledModule
+from xladev.frontends.torch import adapter
 from xladev.frontends.torch.exchange import giver, taker
 from xladev.frontends.torch.graph import LoweredGraph
 
@@ -30,6 +31,9 @@ def caller(lowered: LoweredGraph, run: CompiledModule) -> Callable[[list[Any]], 
         (result, at, giver(_place(lowered, at), shares_memory=shares_memory))
         for result, at in lowered.updates
     ]
+    checks = [
+        (each, giver(each.place, shares_memory=shares_memory)) for each in lowered.checks
+    ]
     has_seed = lowered.has_seed
 
     def call(args: list[Any]) -> list[Any]:
@@ -37,6 +41,8 @@ def caller(lowered: LoweredGraph, run: CompiledModule) -> Callable[[list[Any]], 
         if has_seed:
             taken.append(draw_seed())
         results = run(*taken, donate=donated) if donated else run(*taken)
+        for check, give in checks:
+            adapter.check_decomposition(give(results[check.result]), check.function, check.is_matrix)
         for result, at, give in updates:
             _write_back(args[at], give(results[result]))
         args.clear()

@@ -15,7 +15,7 @@ from xladev.errors import XladevError, one_line
 from xladev.frontends.torch import adapter, records
 from xladev.frontends.torch.call import caller
 from xladev.frontends.torch.element_types import type_of
-from xladev.frontends.torch.graph import SeededBuilder, Sizes, lower_graph, lower_node, shape_of
+from xladev.frontends.torch.graph import SeededBuilder, Sizes, is_check, lower_graph, lower_node, shape_of
 from xladev.frontends.torch.lower.every import LOWERINGS
 from xladev.frontends.torch.lower.table import NotLowered
 from xladev.frontends.torch.lower.value import Value
@@ -112,7 +112,7 @@ def _is_on_host(node: torch.fx.Node) -> bool:
 
 def _is_plain(node: torch.fx.Node) -> bool:
     """Picking a part, and numbers: no operators of their own."""
-    if getattr(node.target, "__name__", "") == "getitem":
+    if getattr(node.target, "__name__", "") == "getitem" or is_check(node):
         return True
     return isinstance(node.meta.get("val"), (int, torch.SymInt))
 
@@ -184,7 +184,7 @@ def _in_parts(
 
 
 def _goes_into_program(node: torch.fx.Node, refused: Mapping[torch.fx.Node, str]) -> bool:
-    if node.op == "get_attr":
+    if node.op == "get_attr" or is_check(node):
         return False
     changes_input = str(node.target) == "aten.copy_.default"
     return node.op == "call_function" and node not in refused and not changes_input

@@ -39,6 +39,8 @@ class LoweredGraph:
             given back as they are.
         updates: (result in the tuple, placeholder) of tensors that the program changes in place.
         has_seed: whether the last parameter is a seed for random numbers.
+        checks: results that tell whether a decomposition failed, behind all others, with what torch
+            says of it.
     """
 
     module: HloModule
@@ -46,6 +48,37 @@ class LoweredGraph:
     outputs: tuple[tuple[int, Place] | int | None, ...]
     updates: tuple[tuple[int, int], ...]
     has_seed: bool
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A result that is zero unless a matrix was singular, or not positive definite.
+
+    Attributes:
+        result: its number in the tuple.
+        place: how it lies.
+        function: name of the function that the user called.
+        is_matrix: whether there is one matrix, and no batch.
+    """
+
+    result: int
+    place: Place
+    function: str
+    is_matrix: bool
+
+
+CHECK = "aten._linalg_check_errors.default"
+
+
+def is_check(node: torch.fx.Node) -> bool:
+    """Whether a call raises torch's error for a matrix that could not be decomposed."""
+    return str(node.target) == "with_effects" and str(node.args[1]) == CHECK
+
+
+def is_token(node: torch.fx.Node) -> bool:
+    """Whether a placeholder only orders effects: torch gives None for it."""
+    return any(str(user.target) == "with_effects" and user.args[0] is node for user in node.users)
 
 
 class SeededBuilder(TensorBuilder):
@@ -101,6 +134,7 @@ class _Lowering:
         self.inputs: list[Place | None] = []
         self.placeholders: dict[torch.fx.Node, int] = {}
         self.updates: dict[int, Value] = {}
+        self.checks: list[tuple[Value, str, bool]] = []
 
     def run(self) -> LoweredGraph:
         for node in self.graph.graph.nodes:
@@ -117,6 +151,10 @@ class _Lowering:
         at = len(self.inputs)
         self.placeholders[node] = at
         example = node.meta["val"]
+        if is_token(node):
+            self.inputs.append(None)
+            self.values[node] = None
+            return
         if not isinstance(example, torch.Tensor):
             self.inputs.append(None)
             self.values[node] = self._number(example, node)
@@ -148,6 +186,10 @@ class _Lowering:
             return self._constant(node)
         if node.target is operator.getitem:
             return self.values[node.args[0]][node.args[1]]
+        if is_check(node):
+            _, _, info, function = node.args
+            self.checks.append((self._look(info), function, node.kwargs["is_matrix"]))
+            return (None,)
         example = node.meta.get("val")
         if isinstance(example, (int, torch.SymInt)):
             return adapter.concrete(example, self.sizes)
@@ -186,6 +228,11 @@ class _Lowering:
             assert place is not None
             updates.append((len(results), at))
             results.append(value.transpose(place.order))
+        checks = []
+        for value, function, is_matrix in self.checks:
+            place = Place(value.node.shape.without_layout(), tuple(range(value.rank)))
+            checks.append(Check(len(results), place, function, is_matrix))
+            results.append(value)
         shapes = (each.node.shape for each in results)
         root = self.builder.op("tuple", *(r.node for r in results), shape=tuple_of(*shapes))
         return LoweredGraph(
@@ -194,6 +241,7 @@ class _Lowering:
             tuple(outputs),
             tuple(updates),
             self.builder.has_seed,
+            tuple(checks),
         )
 
     def _place(self, node: torch.fx.Node, value: Value) -> Place:

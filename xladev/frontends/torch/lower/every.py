@@ -10,6 +10,7 @@ from xladev.frontends.torch.lower.attention import ATTENTION
 from xladev.frontends.torch.lower.comparison import COMPARISON
 from xladev.frontends.torch.lower.convolution import CONVOLUTION
 from xladev.frontends.torch.lower.cumulative import CUMULATIVE
+from xladev.frontends.torch.lower.distances import DISTANCES
 from xladev.frontends.torch.lower.elementwise import ELEMENTWISE
 from xladev.frontends.torch.lower.factories import FACTORIES
 from xladev.frontends.torch.lower.fourier import FOURIER
@@ -21,6 +22,7 @@ from xladev.frontends.torch.lower.pooling import POOLING
 from xladev.frontends.torch.lower.products import PRODUCTS
 from xladev.frontends.torch.lower.random import RANDOM
 from xladev.frontends.torch.lower.reductions import REDUCTIONS
+from xladev.frontends.torch.lower.resampling import RESAMPLING
 from xladev.frontends.torch.lower.sorting import SORTING
 from xladev.frontends.torch.lower.special import SPECIAL
 from xladev.frontends.torch.lower.table import Family, Lowering
@@ -41,6 +43,8 @@ FAMILIES: tuple[Family, ...] = (
     ACTIVATIONS,
     ATTENTION,
     RANDOM,
+    RESAMPLING,
+    DISTANCES,
     SPECIAL,
     POLYNOMIALS,
     POOLING,

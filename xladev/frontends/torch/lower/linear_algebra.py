@@ -484,6 +484,15 @@ def _svd(
     return [found[2], found[1], found[3]]
 
 
+def hermitian_of(x: Value) -> Value:
+    """The Hermitian matrix whose lower triangle is given."""
+    low = triangle(x, lower=True, offset=-1)
+    own = diagonal_mask(x.builder, *x.dims[-2:]).expand(x.dims).where(x, 0)
+    if x.dtype.is_complex:
+        own = own.op("real").cast(x.dtype)
+    return low + own + adjoint(low)
+
+
 @_lowers("linalg_pinv.atol_rtol_tensor", sample="linalg.pinv")
 def _pinv(
     b: TensorBuilder,
@@ -497,6 +506,8 @@ def _pinv(
     """The pseudoinverse: singular values below a bound count as zero."""
     if not x.size:
         return b.full(0, x.dtype, out.dims)
+    if hermitian:
+        x = hermitian_of(x)
     rows, columns = x.dims[-2:]
     size, batch = min(rows, columns), x.dims[:-2]
     real = array(x.dtype.component, (*batch, size))

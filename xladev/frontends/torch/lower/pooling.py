@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from xladev.frontends.torch.lower.indexing import scatter, take
+from xladev.frontends.torch.lower.indexing import points, scatter, take
 from xladev.frontends.torch.lower.reductions import extreme, lowest
 from xladev.frontends.torch.lower.table import Family
 from xladev.frontends.torch.lower.value import Number, TensorBuilder, Value
@@ -389,3 +389,91 @@ def _scatter_backward(rank: int) -> None:
 
 for _rank in (2, 3):
     _scatter_backward(_rank)
+
+
+# Windows at random places
+
+
+def _fractional(
+    b: TensorBuilder,
+    out: Sequence[Shape],
+    x: Value,
+    size: Ints,
+    wanted: Ints,
+    samples: Value,
+) -> list[Value]:
+    """The largest of windows whose places samples say, and its number in the array."""
+    rank = len(size)
+    lead = x.rank - rank
+    space, parts = x.dims[lead:], out[0].dims[lead:]
+    batch = (*[1] * (2 - lead), *x.dims[:lead])
+    whole = x.reshape((*batch, math.prod(space)))
+    dims = (*batch, *parts, *size)
+    number = None
+    for d in range(rank):
+        first = _starts(samples, d if rank == 3 else 1 - d, space[d], parts[d], size[d])
+        along_d = first.place(dims, (0, 1, 2 + d)) + b.iota(dt.S64, dims, 2 + rank + d)
+        number = along_d if number is None else number * space[d] + along_d
+    assert number is not None
+    flat = number.reshape((*batch, math.prod(parts), math.prod(size)))
+    rows = flat.reshape((*batch, flat.size // math.prod(batch)))
+    values = gathered(whole, rows).reshape(flat.dims)
+    best, at = extreme(values, 3, largest=True)
+    chosen = b.iota(dt.S64, flat.dims, 3).eq(at.reshape((*at.dims, 1)))
+    place = chosen.where(flat, 0).sum((3,))
+    return [best.reshape(out[0].dims), place.reshape(out[1].dims)]
+
+
+def _starts(samples: Value, at: int, size: int, parts: int, window: int) -> Value:
+    """The first element of each window along a dimension, s64 [batch, channels, parts]."""
+    b = samples.builder
+    drawn = samples.slice(2, at, at + 1)
+    dims = (*samples.dims[:2], parts)
+    last = b.iota(dt.S64, dims, 2).eq(parts - 1)
+    if parts == 1:
+        return b.full(size - window, dt.S64, dims)
+    alpha = (size - window) / (parts - 1)
+    number = b.iota(samples.dtype, dims, 2)
+    spread = drawn.expand(dims)
+    found = ((number + spread) * alpha).cast(dt.S64) - (spread * alpha).cast(dt.S64)
+    return last.where(size - window, found)
+
+
+def gathered(x: Value, index: Value) -> Value:
+    """For each index, the element of the last dimension that it names."""
+    every = tuple(range(x.rank))
+    return x.op(
+        "gather",
+        points(index, x.rank - 1),
+        offset_dims=(),
+        collapsed_slice_dims=every,
+        start_index_map=every,
+        index_vector_dim=x.rank,
+        slice_sizes=(1,) * x.rank,
+    )
+
+
+def _fractional_backward(rank: int) -> None:
+    def lower(
+        b: TensorBuilder,
+        out: Shape,
+        gradient: Value,
+        x: Value,
+        size: Ints,
+        wanted: Ints,
+        index: Value,
+    ) -> Value:
+        return scattered(b, out, gradient, index, rank)
+
+    name = f"fractional_max_pool{rank}d"
+    POOLING.add(f"{name}.default", _fractional, sample=f"nn.functional.{name}")
+    POOLING.add(
+        f"{name}_backward.default",
+        lower,
+        sample=f"nn.functional.{name}",
+        summary="The gradient at the largest of each window, added up.",
+    )
+
+
+for _rank in (2, 3):
+    _fractional_backward(_rank)
