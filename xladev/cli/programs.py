@@ -1,4 +1,4 @@
-"""The programs that commands are given: HLO, and StableHLO where jaxlib is installed."""
+"""The programs that commands are given: HLO, and what jaxlib or torch make HLO of."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from xladev.hlo.foreign import foreign_format
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import read_file
 
-PROGRAM_HELP = "HLO text or serialized HloModuleProto; StableHLO where jaxlib is installed"
-_CHILD = "xladev.frontends.jax.stablehlo_child"
+PROGRAM_HELP = (
+    "HLO text or serialized HloModuleProto; StableHLO where jaxlib is installed, "
+    ".pt2 of torch.export where torch is"
+)
+_STABLEHLO_CHILD = "xladev.frontends.jax.stablehlo_child"
+_TORCH_CHILD = "xladev.frontends.torch.export_child"
 MOST_S = 300.0
 """Seconds after which a conversion is given up."""
 
@@ -25,8 +29,8 @@ def load_program(path: Path) -> HloModule:
     """The program in a file.
 
     Raises:
-        FormatError: no HLO and no StableHLO.
-        CompileError: StableHLO that jaxlib does not convert.
+        FormatError: no HLO, no StableHLO, and no program of torch.export.
+        CompileError: StableHLO that jaxlib does not convert, or an export that torch does not.
         XladevError: malformed HLO, or the file cannot be read.
     """
     try:
@@ -34,15 +38,18 @@ def load_program(path: Path) -> HloModule:
             return load(path)
     except FormatError:
         found = foreign_format(read_file(path)) if path.is_file() else None
-        if found is None or found.stablehlo is None:
+        if found is None or (found.stablehlo is None and found.exported is None):
             raise
     with progress(f"converting {path.name}"):
-        return load(_converted(found.stablehlo, path))
+        if found.stablehlo is not None:
+            return load(_converted(found.stablehlo, path, _STABLEHLO_CHILD, "StableHLO"))
+        assert found.exported is not None
+        return load(_converted(found.exported, path, _TORCH_CHILD, "a program of torch.export"))
 
 
-def _converted(code: bytes, path: Path) -> bytes:
-    """The HLO of StableHLO, which jaxlib makes in a process of its own."""
-    words = [sys.executable, "-P", "-m", _CHILD]
+def _converted(code: bytes, path: Path, child: str, kind: str) -> bytes:
+    """The HLO of another format, which jaxlib or torch makes in a process of its own."""
+    words = [sys.executable, "-P", "-m", child]
     environment = dict(os.environ) | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": _search_path()}
     try:
         done = subprocess.run(
@@ -50,11 +57,11 @@ def _converted(code: bytes, path: Path) -> bytes:
         )
     except subprocess.TimeoutExpired as error:
         raise CompileError(
-            f"{path} was not converted in {MOST_S:.0f} s", where=str(path), why="it is StableHLO"
+            f"{path} was not converted in {MOST_S:.0f} s", where=str(path), why=f"it is {kind}"
         ) from error
     if done.returncode == 0:
         return done.stdout
-    raise _failure(done.returncode, done.stderr.decode(errors="replace"), path)
+    raise _failure(done.returncode, done.stderr.decode(errors="replace"), path, kind)
 
 
 def _search_path() -> str:
@@ -62,8 +69,8 @@ def _search_path() -> str:
     return os.pathsep.join(each or os.getcwd() for each in sys.path)
 
 
-def _failure(code: int, said: str, path: Path) -> CompileError:
-    what = f"{path} is StableHLO, and was not converted"
+def _failure(code: int, said: str, path: Path, kind: str) -> CompileError:
+    what = f"{path} is {kind}, and was not converted"
     lines = said.strip().splitlines() or [f"the process ended with code {code}"]
     try:
         found = json.loads(lines[-1])

@@ -25,9 +25,10 @@ _FROM_JAX: Final = (
 )
 _CONVERT: Final = "`xladev run` and `xladev convert FILE -o FILE.pb` read it where jaxlib is"
 _TORCH: Final = (
-    "export the program from PyTorch: torch_xla.stablehlo.exported_program_to_stablehlo(program), "
-    "saved as .mlir"
+    "export the program from PyTorch: torch.export.save(torch.export.export(model, arguments), "
+    "'FILE.pt2')"
 )
+_EXPORTED: Final = "`xladev run` and `xladev convert FILE -o FILE.pb` read it where torch is"
 _TENSORFLOW: Final = (
     "export the function from TensorFlow: tf.function(f, jit_compile=True)"
     ".experimental_get_compiler_ir(*arguments)(stage='hlo_serialized')"
@@ -44,11 +45,13 @@ class Foreign:
         what: the file is, with its article.
         hint: what to do next.
         stablehlo: the StableHLO in it, as MLIR of any form; None if there is none.
+        exported: the file itself, if it is a program of torch.export.
     """
 
     what: str
     hint: str
     stablehlo: bytes | None = None
+    exported: bytes | None = None
 
 
 def foreign_format(data: bytes) -> Foreign | None:
@@ -93,6 +96,8 @@ def _zip(data: bytes) -> Foreign | None:
         names = []
     if any(name.endswith(".npy") for name in names):
         return Foreign("an npz file", _ARRAYS)
+    if any(name.endswith("models/model.json") for name in names):
+        return Foreign("a program of torch.export", _EXPORTED, exported=data)
     if any(name.endswith(("data.pkl", "archive_format")) for name in names):
         return Foreign("a PyTorch file", _TORCH)
     if any(name.startswith(("config.json", "model.weights")) for name in names):

@@ -21,6 +21,7 @@ from xladev.frontends.torch.lower.table import NotLowered
 from xladev.frontends.torch.lower.value import Value
 from xladev.frontends.torch.records import Fallback, GraphRecord
 from xladev.frontends.torch.settings import Settings
+from xladev.frontends.torch.symbols import Source, sizes_of, symbols_of
 from xladev.instrument import logger
 
 _log = logger("torch")
@@ -42,7 +43,7 @@ def compile_graph(
     Raises:
         XladevError: a program that was lowered does not compile.
     """
-    symbols = _symbols(graph)
+    symbols = symbols_of(graph)
     if symbols:
         return _Specialised(graph, kind, settings, symbols)
     return _compiled(graph, kind, settings, {})
@@ -206,24 +207,6 @@ class _Part(torch.nn.Module):  # type: ignore[misc]
 
 # Symbolic sizes
 
-Source = tuple[int, int | None]
-"""Where the value of a symbol is found: an argument, or a dimension of one."""
-
-
-def _symbols(graph: torch.fx.GraphModule) -> dict[Any, Source]:
-    """Where each symbol of a graph's sizes is found among its arguments."""
-    found: dict[Any, Source] = {}
-    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    for at, node in enumerate(placeholders):
-        example = node.meta.get("val")
-        if isinstance(example, torch.SymInt):
-            found.setdefault(adapter.symbol(example), (at, None))
-        elif isinstance(example, torch.Tensor):
-            for d, size in enumerate(example.shape):
-                if isinstance(size, torch.SymInt):
-                    found.setdefault(adapter.symbol(size), (at, d))
-    return {symbol: source for symbol, source in found.items() if symbol.is_Symbol}
-
 
 class _Specialised:
     """A graph with symbolic sizes, compiled for each set of sizes that comes, up to a number."""
@@ -245,7 +228,7 @@ class _Specialised:
         self._lock = threading.Lock()
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
-        key = tuple(_value(args, source) for source in self._symbols.values())
+        key = sizes_of(args, self._symbols)
         call = self._calls.get(key)
         return (call or self._made(key))(args)
 
@@ -265,8 +248,3 @@ class _Specialised:
         args.clear()
         found: Sequence[Any] = self._graph(*taken)
         return found
-
-
-def _value(args: Sequence[Any], source: Source) -> int:
-    at, dim = source
-    return int(args[at] if dim is None else args[at].shape[dim])

@@ -126,9 +126,18 @@ def lower_node(builder: SeededBuilder, node: torch.fx.Node, look: Any, sizes: Si
 class _Lowering:
     """One pass over a graph."""
 
-    def __init__(self, graph: torch.fx.GraphModule, name: str, sizes: Sizes) -> None:
+    def __init__(
+        self,
+        graph: torch.fx.GraphModule,
+        name: str,
+        sizes: Sizes,
+        constants: Mapping[str, torch.Tensor],
+        kept: Sequence[int] | None,
+    ) -> None:
         self.graph = graph
         self.sizes = sizes
+        self.constants = constants
+        self.kept = kept
         self.builder = SeededBuilder(name)
         self.values: dict[torch.fx.Node, Any] = {}
         self.inputs: list[Place | None] = []
@@ -151,9 +160,13 @@ class _Lowering:
         at = len(self.inputs)
         self.placeholders[node] = at
         example = node.meta["val"]
-        if is_token(node):
+        if node.name in self.constants:
             self.inputs.append(None)
-            self.values[node] = None
+            self.values[node] = self._literal(self.constants[node.name])
+            return
+        if is_token(node) or example is None or isinstance(example, (str, bool)):
+            self.inputs.append(None)
+            self.values[node] = example if not is_token(node) else None
             return
         if not isinstance(example, torch.Tensor):
             self.inputs.append(None)
@@ -203,7 +216,10 @@ class _Lowering:
             held = getattr(held, part)
         if not isinstance(held, torch.Tensor):
             raise NotLowered(f"a constant of type {type(held).__name__}", where=str(node))
-        return Value(self.builder, self.builder.constant(literal_of(to_numpy(held))))
+        return self._literal(held)
+
+    def _literal(self, held: torch.Tensor) -> Value:
+        return Value(self.builder, self.builder.constant(literal_of(to_numpy(held), type_of(held.dtype))))
 
     def _update(self, node: torch.fx.Node) -> Value:
         made = lower_node(self.builder, node, self._look, self.sizes)
@@ -214,7 +230,7 @@ class _Lowering:
     def _output(self, node: torch.fx.Node) -> LoweredGraph:
         results: list[Value] = []
         outputs: list[tuple[int, Place] | int | None] = []
-        for result in returned(node):
+        for result in self._wanted(node):
             value = self._look(result)
             if not isinstance(value, Value):
                 outputs.append(value)
@@ -244,6 +260,10 @@ class _Lowering:
             tuple(checks),
         )
 
+    def _wanted(self, output: torch.fx.Node) -> Sequence[Any]:
+        every = returned(output)
+        return every if self.kept is None else [every[at] for at in self.kept]
+
     def _place(self, node: torch.fx.Node, value: Value) -> Place:
         """Where the elements of a result lie: as torch said that they would, if without gaps."""
         shape: Shape = value.node.shape
@@ -271,15 +291,24 @@ def to_numpy(tensor: torch.Tensor) -> Any:
     return as_numpy(tensor.detach().contiguous())
 
 
-def lower_graph(graph: torch.fx.GraphModule, name: str, sizes: Sizes = {}) -> LoweredGraph:  # noqa: B006
+def lower_graph(
+    graph: torch.fx.GraphModule,
+    name: str,
+    sizes: Sizes | None = None,
+    *,
+    constants: Mapping[str, torch.Tensor] | None = None,
+    kept: Sequence[int] | None = None,
+) -> LoweredGraph:
     """The HLO of a graph whose nodes hold fake results, as AOTAutograd and torch.export make it.
 
     Args:
         graph: operators, inputs and constants only.
         name: of the module.
         sizes: values of its symbols.
+        constants: values of placeholders, by name, that are no parameters of the program.
+        kept: which of the graph's results are wanted; None for all.
 
     Raises:
         NotLowered: an operator has no lowering.
     """
-    return _Lowering(graph, name, sizes).run()
+    return _Lowering(graph, name, sizes or {}, constants or {}, kept).run()

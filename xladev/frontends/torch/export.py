@@ -1,0 +1,151 @@
+"""Programs that `torch.export` made: as HLO, and as functions of tensors on any platform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+import xladev.client
+from xladev.compiler.options import CompileOptions
+from xladev.errors import ArgumentError, UnsupportedError
+from xladev.frontends.torch import adapter
+from xladev.frontends.torch.backend import decompositions
+from xladev.frontends.torch.call import caller
+from xladev.frontends.torch.graph import LoweredGraph, lower_graph
+from xladev.frontends.torch.symbols import sizes_of, symbols_of
+from xladev.hlo.ir import HloModule
+
+_WEIGHTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+
+def exported_module(
+    program: ExportedProgram | str | Path, *, weights: str = "constants", name: str = "exported"
+) -> HloModule:
+    """The HLO of an exported program of fixed sizes.
+
+    Args:
+        program: what `torch.export.export` made, or a .pt2 file of `torch.export.save`. torch reads
+            the file, which may run code that is in it.
+        weights: ``constants``: in the program, whose parameters are the user's inputs alone;
+            ``parameters``: before them, in the order of the program's signature.
+        name: of the module.
+
+    Returns:
+        A module whose result is a tuple of the user's results; what the program writes into its
+        buffers is left out.
+
+    Raises:
+        NotLowered: an operator has no lowering; an export has nobody else to run it.
+        UnsupportedError: sizes that are not fixed, or another version of torch.
+    """
+    adapter.check_version()
+    read = _read(program)
+    graph = _decomposed(read)
+    if symbols_of(graph.graph_module):
+        raise UnsupportedError(
+            "the exported program has sizes that are not fixed",
+            why="a module of HLO has one size for each dimension",
+            hint="export without dynamic_shapes, or call compile_exported, which takes any sizes",
+        )
+    return _lowered(graph, name, weights=weights, sizes={}).module
+
+
+def _read(program: ExportedProgram | str | Path) -> ExportedProgram:
+    return program if isinstance(program, ExportedProgram) else torch.export.load(str(program))
+
+
+def _decomposed(program: ExportedProgram) -> ExportedProgram:
+    return program.run_decompositions(dict(decompositions()))
+
+
+def _weights(program: ExportedProgram) -> dict[str, torch.Tensor]:
+    """The tensors that a program holds, by the names of its placeholders."""
+    found = {}
+    for spec in program.graph_signature.input_specs:
+        if spec.kind in _WEIGHTS:
+            held = program.state_dict.get(spec.target)
+            found[spec.arg.name] = program.constants[spec.target] if held is None else held
+    return found
+
+
+def _lowered(
+    program: ExportedProgram, name: str, *, weights: str, sizes: Mapping[Any, int]
+) -> LoweredGraph:
+    if weights not in ("constants", "parameters"):
+        raise ArgumentError(f"weights={weights!r}", why="it is 'constants' or 'parameters'")
+    constants = _weights(program) if weights == "constants" else {}
+    outputs = program.graph_signature.output_specs
+    kept = [at for at, spec in enumerate(outputs) if spec.kind is OutputKind.USER_OUTPUT]
+    return lower_graph(program.graph_module, name, sizes, constants=constants, kept=kept)
+
+
+class ExportedFunction:
+    """An exported program on a platform: takes and gives what the exported module does.
+
+    Sizes that the export left open are compiled for when they first come.
+    """
+
+    def __init__(
+        self, program: ExportedProgram, platform: str | None, options: CompileOptions | None
+    ) -> None:
+        self._program = _decomposed(program)
+        self._platform = platform
+        self._options = options
+        self._symbols = symbols_of(self._program.graph_module)
+        self._calls: dict[tuple[int, ...], Callable[[list[Any]], Sequence[Any]]] = {}
+        specs = self._program.graph_signature.input_specs
+        self._held = _weights(self._program)
+        self._names = [getattr(spec.arg, "name", "") for spec in specs]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The results of the program.
+
+        Raises:
+            NotLowered: an operator has no lowering.
+            ArgumentError: arguments nested otherwise than those of the export.
+        """
+        leaves, tree = pytree.tree_flatten((args, kwargs))
+        wanted = self._program.call_spec.in_spec
+        if tree != wanted:
+            raise ArgumentError(
+                "the arguments are nested otherwise than those of the export",
+                why=f"they are {tree}, wanted {wanted}",
+            )
+        given = iter(leaves)
+        inputs = [self._held[n] if n in self._held else next(given) for n in self._names]
+        key = sizes_of(inputs, self._symbols)
+        call = self._calls.get(key) or self._made(key)
+        with torch.no_grad():
+            results = call(inputs)
+        return pytree.tree_unflatten(results, self._program.call_spec.out_spec)
+
+    def _made(self, key: tuple[int, ...]) -> Callable[[list[Any]], Sequence[Any]]:
+        sizes = dict(zip(self._symbols, key, strict=True))
+        lowered = _lowered(self._program, "exported", weights="parameters", sizes=sizes)
+        run = xladev.client.compile(lowered.module, self._platform, self._options)
+        return self._calls.setdefault(key, caller(lowered, run))
+
+
+def compile_exported(
+    program: ExportedProgram | str | Path,
+    platform: str | None = None,
+    options: CompileOptions | None = None,
+) -> ExportedFunction:
+    """An exported program as a function of tensors on a platform.
+
+    Args:
+        program: what `torch.export.export` made, or a .pt2 file.
+        platform: platform or device; None for the one of highest priority.
+        options: xladev's.
+
+    Raises:
+        UnsupportedError: another version of torch.
+    """
+    adapter.check_version()
+    return ExportedFunction(_read(program), platform, options)
