@@ -28,7 +28,7 @@ OUTCOMES = {
     "untraceable": "AOTAutograd cannot trace it",
     "none": "no samples of this dtype, or no gradient",
 }
-LIMIT_S = 300
+LIMIT_S = 1800
 """Seconds after which an operator counts as a crash."""
 
 

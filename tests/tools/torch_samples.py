@@ -75,7 +75,6 @@ _ORDER = ("none", "pass", "host", "torch", "untraceable", "wrong", "error")
 def _one(op: Any, sample: Any, settings: Any, *, grad: bool) -> tuple[str, str]:
     warnings.simplefilter("ignore")
     records.forget()
-    torch._dynamo.reset()
     function, tensors = flat(op, sample)
     try:
         torch.manual_seed(0)

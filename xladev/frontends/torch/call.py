@@ -11,7 +11,7 @@ import torch
 from xladev.client import CompiledModule
 from xladev.frontends.torch import adapter
 from xladev.frontends.torch.exchange import giver, taker
-from xladev.frontends.torch.graph import LoweredGraph
+from xladev.frontends.torch.graph import Input, LoweredGraph
 
 
 def draw_seed() -> Any:
@@ -31,9 +31,7 @@ def caller(lowered: LoweredGraph, run: CompiledModule) -> Callable[[list[Any]], 
         (result, at, giver(_place(lowered, at), shares_memory=shares_memory))
         for result, at in lowered.updates
     ]
-    checks = [
-        (each, giver(each.place, shares_memory=shares_memory)) for each in lowered.checks
-    ]
+    checks = [(each, giver(each.place, shares_memory=shares_memory)) for each in lowered.checks]
     has_seed = lowered.has_seed
 
     def call(args: list[Any]) -> list[Any]:
@@ -42,11 +40,14 @@ def caller(lowered: LoweredGraph, run: CompiledModule) -> Callable[[list[Any]], 
             taken.append(draw_seed())
         results = run(*taken, donate=donated) if donated else run(*taken)
         for check, give in checks:
-            adapter.check_decomposition(give(results[check.result]), check.function, check.is_matrix)
+            adapter.check_decomposition(
+                give(results[check.result]), check.function, check.is_matrix
+            )
         for result, at, give in updates:
             _write_back(args[at], give(results[result]))
+        found = [give(results, args) if callable(give) else give for give in givers]
         args.clear()
-        return [give(results) if callable(give) else give for give in givers]
+        return found
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
@@ -67,9 +68,12 @@ def _place(lowered: LoweredGraph, at: int) -> Any:
 
 
 def _givers(lowered: LoweredGraph, *, shares_memory: bool) -> Sequence[Any]:
-    """For each result of the graph, a function of the program's results, or what it is."""
+    """For each result of the graph, a function of results and inputs, or what it is."""
     made: list[Any] = []
     for output in lowered.outputs:
+        if isinstance(output, Input):
+            made.append(_passed_on(output.number))
+            continue
         if not isinstance(output, tuple):
             made.append(output)
             continue
@@ -77,5 +81,9 @@ def _givers(lowered: LoweredGraph, *, shares_memory: bool) -> Sequence[Any]:
     return made
 
 
-def _one(at: int, give: Callable[[Any], torch.Tensor]) -> Callable[[Any], torch.Tensor]:
-    return lambda results: give(results[at])
+def _one(at: int, give: Callable[[Any], torch.Tensor]) -> Callable[[Any, Any], torch.Tensor]:
+    return lambda results, args: give(results[at])
+
+
+def _passed_on(at: int) -> Callable[[Any, Any], torch.Tensor]:
+    return lambda results, args: args[at]

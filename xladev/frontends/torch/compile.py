@@ -15,7 +15,14 @@ from xladev.errors import XladevError, one_line
 from xladev.frontends.torch import adapter, records
 from xladev.frontends.torch.call import caller
 from xladev.frontends.torch.element_types import type_of
-from xladev.frontends.torch.graph import SeededBuilder, Sizes, is_check, lower_graph, lower_node, shape_of
+from xladev.frontends.torch.graph import (
+    SeededBuilder,
+    Sizes,
+    is_check,
+    lower_graph,
+    lower_node,
+    shape_of,
+)
 from xladev.frontends.torch.lower.every import LOWERINGS
 from xladev.frontends.torch.lower.table import NotLowered
 from xladev.frontends.torch.lower.value import Value

@@ -35,8 +35,8 @@ class LoweredGraph:
         module: the program; its result is a tuple.
         inputs: for each placeholder, how its tensor becomes the program's next parameter; None for
             one that is a number and is no parameter.
-        outputs: for each result of the graph, how it is made from the tuple; numbers and None are
-            given back as they are.
+        outputs: for each result of the graph, how it is made from the tuple, or which input it is;
+            numbers and None are given back as they are.
         updates: (result in the tuple, placeholder) of tensors that the program changes in place.
         has_seed: whether the last parameter is a seed for random numbers.
         checks: results that tell whether a decomposition failed, behind all others, with what torch
@@ -45,10 +45,21 @@ class LoweredGraph:
 
     module: HloModule
     inputs: tuple[Place | None, ...]
-    outputs: tuple[tuple[int, Place] | int | None, ...]
+    outputs: tuple[tuple[int, Place] | Input | int | None, ...]
     updates: tuple[tuple[int, int], ...]
     has_seed: bool
     checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A result that is an input of the graph, as it is: what AOTAutograd keeps for the gradient.
+
+    Attributes:
+        number: which one.
+    """
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +230,9 @@ class _Lowering:
         return self._literal(held)
 
     def _literal(self, held: torch.Tensor) -> Value:
-        return Value(self.builder, self.builder.constant(literal_of(to_numpy(held), type_of(held.dtype))))
+        return Value(
+            self.builder, self.builder.constant(literal_of(to_numpy(held), type_of(held.dtype)))
+        )
 
     def _update(self, node: torch.fx.Node) -> Value:
         made = lower_node(self.builder, node, self._look, self.sizes)
@@ -229,15 +242,7 @@ class _Lowering:
 
     def _output(self, node: torch.fx.Node) -> LoweredGraph:
         results: list[Value] = []
-        outputs: list[tuple[int, Place] | int | None] = []
-        for result in self._wanted(node):
-            value = self._look(result)
-            if not isinstance(value, Value):
-                outputs.append(value)
-                continue
-            place = self._place(result, value)
-            outputs.append((len(results), place))
-            results.append(value.transpose(place.order))
+        outputs = [self._result(result, results) for result in self._wanted(node)]
         updates = []
         for at, value in self.updates.items():
             place = self.inputs[at]
@@ -260,6 +265,23 @@ class _Lowering:
             tuple(checks),
         )
 
+    def _result(self, node: Any, results: list[Value]) -> tuple[int, Place] | Input | int | None:
+        """How a result of the graph is made; what the program must give for it is appended."""
+        value = self._look(node)
+        if not isinstance(value, Value):
+            return value
+        if node in self.placeholders and node.name not in self.constants:
+            at = self.placeholders[node]
+            if at not in self.updates:
+                return Input(at)
+        place = self._place(node, value)
+        stored = value.transpose(place.order)
+        for number, other in enumerate(results):
+            if other.node is stored.node:
+                return number, place
+        results.append(stored)
+        return len(results) - 1, place
+
     def _wanted(self, output: torch.fx.Node) -> Sequence[Any]:
         every = returned(output)
         return every if self.kept is None else [every[at] for at in self.kept]
@@ -272,7 +294,7 @@ class _Lowering:
         return Place(array(shape.element_type, shape.dims), order)
 
     def _header(self, updates: Sequence[tuple[int, int]]) -> Any:
-        number = {}
+        number: dict[int, int] = {}
         for at, place in enumerate(self.inputs):
             if place is not None:
                 number[at] = len(number)

@@ -195,8 +195,8 @@ def _rrelu_backward(
     gradient: Value,
     x: Value,
     noise: Value,
-    low: Number,
-    high: Number,
+    low: float,
+    high: float,
     training: bool,
     is_result: bool,
 ) -> Value:

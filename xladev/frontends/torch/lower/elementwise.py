@@ -75,7 +75,7 @@ def _shift_right(b: TensorBuilder, out: Shape, left: Operand, right: Operand) ->
     return x.op("shift-right-arithmetic" if signed else "shift-right-logical", y)
 
 
-@_lowers("div.Tensor", "div.Scalar", "true_divide.Tensor")
+@_lowers("div.Tensor", "div.Scalar", "true_divide.Tensor", sample="div.no_rounding_mode")
 def _div(b: TensorBuilder, out: Shape, left: Operand, right: Operand) -> Value:
     """Quotient; of integers, a float."""
     x, y = both(b, out, left, right)
@@ -359,7 +359,7 @@ def _round_decimals(b: TensorBuilder, out: Shape, x: Value, *, decimals: int) ->
     return (x / tens).op("round-nearest-even") * tens
 
 
-@_lowers("trunc.default", "fix.default")
+@_lowers("trunc.default", "fix.default", sample="trunc")
 def _trunc(b: TensorBuilder, out: Shape, x: Value) -> Value:
     """Rounded towards zero."""
     return truncated(x)

@@ -26,7 +26,7 @@ for _name in (
     "empty_like.default", "new_empty.default", "empty_permuted.default", "empty_strided.default",
     "new_empty_strided.default", "_efficientzerotensor.default",
 ):  # fmt: skip
-    FACTORIES.add(_name, _zeros)
+    FACTORIES.add(_name, _zeros, sample="zeros" if "zero" in _name else "empty")
 
 
 @FACTORIES.lowers("ones.default", "ones_like.default", "new_ones.default")

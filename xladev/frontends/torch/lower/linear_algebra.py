@@ -585,7 +585,10 @@ _PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 118735379
          40840800.0, 960960.0, 16380.0, 182.0, 1.0)  # fmt: skip
 """Coefficients of the [13/13] approximant of exp (Higham 2005, table 2.3)."""
 
-_SQUARINGS = 12
+_LARGEST = {dt.F32: 0.6, dt.F64: 5.37}
+"""Norms up to which the approximant is exact but for rounding; in f32 the solution rounds more."""
+
+_SQUARINGS = 14
 
 
 @_lowers("linalg_matrix_exp.default", sample="matrix_exp")
@@ -595,7 +598,7 @@ def _matrix_exp(b: TensorBuilder, out: Shape, x: Value) -> Value:
         return x
     axes = (x.rank - 2,)
     norm = x.abs().sum(axes, keep=True).reduce("maximum", 0, (x.rank - 1,), True)
-    steps = (norm / 5.37).maximum(1).op("log2").op("ceil").minimum(_SQUARINGS)
+    steps = (norm / _LARGEST[norm.dtype]).maximum(1).op("log2").op("ceil").minimum(_SQUARINGS)
     scaled = x / steps.op("exp2").expand(x.dims).cast(x.dtype)
     found = _approximant(scaled)
     for at in range(_SQUARINGS):

@@ -142,9 +142,3 @@ def _trilinear(
     product = parts[0] * parts[1] * parts[2]
     axes = sorted(d % product.rank for d in summed)
     return product.sum(axes).reshape(out.dims)
-
-
-@_lowers("_int_mm.default")
-def _int_mm(b: TensorBuilder, out: Shape, x: Value, y: Value) -> Value:
-    """Product of two matrices of s8, in s32."""
-    return x.cast(dt.S32).dot(y.cast(dt.S32), (1,), (0,))

@@ -58,7 +58,7 @@ def exponential(b: TensorBuilder, dims: Dims, to: PrimitiveType) -> Value:
     return -((1 - uniform(b, dims, to)).log())
 
 
-@_lowers("rand.default", "rand_like.default", "rand.generator")
+@_lowers("rand.default", "rand_like.default", "rand.generator", sample="rand_like")
 def _rand(b: TensorBuilder, out: Shape, *_: Any, **__: Any) -> Value:
     """From 0 to below 1."""
     return uniform(b, out.dims, out.element_type)
@@ -108,7 +108,7 @@ def _randint_like_low(
     return whole_numbers(b, out, low, high)
 
 
-@_lowers("randperm.default", wide=False)
+@_lowers("randperm.default", sample="randint", wide=False)
 def _randperm(b: TensorBuilder, out: Shape, size: int, **_: Any) -> Value:
     """The numbers below a bound in random order."""
     return sort(bits(b, out.dims, dt.U64), 0)[1].cast(out.element_type)

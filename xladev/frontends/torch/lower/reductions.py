@@ -92,7 +92,7 @@ def moments(x: Value, axes: Sequence[int], correction: Number) -> tuple[Value, V
     away = x - mean
     squares = away.square() if not x.dtype.is_complex else away.abs().square()
     count = math.prod(x.dims[d] for d in axes)
-    freedom = max(0.0, count - correction)
+    freedom = max(0.0, count - float(correction.real))
     total = squares.sum(axes, keep=True)
     return (total / freedom if freedom else total / 0.0), mean
 
@@ -163,7 +163,7 @@ def smallest(x: Value, axes: Sequence[int], keep: bool = False) -> Value:
     return x.reduce(opcode, highest(x.dtype), axes, keep)
 
 
-@_lowers("amax.default", "max.default")
+@_lowers("amax.default", "max.default", sample="max.reduction_no_dim")
 def _amax(
     b: TensorBuilder, out: Shape, x: Value, dims: Axes = None, keepdim: bool = False
 ) -> Value:
@@ -171,7 +171,7 @@ def _amax(
     return largest(x, axes_of(dims, x.rank)).reshape(out.dims)
 
 
-@_lowers("amin.default", "min.default")
+@_lowers("amin.default", "min.default", sample="min.reduction_no_dim")
 def _amin(
     b: TensorBuilder, out: Shape, x: Value, dims: Axes = None, keepdim: bool = False
 ) -> Value:

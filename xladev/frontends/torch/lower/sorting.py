@@ -27,12 +27,11 @@ def _comparator(types: Sequence[PrimitiveType], *, descending: bool) -> HloCompu
     inner = HloBuilder("order")
     pairs = [[inner.parameter(array(to)) for _ in range(2)] for to in types]
     x, y = pairs[0]
-    kind = {}
-    if types[0].is_float:
-        x, y = _canonical(inner, x), _canonical(inner, y)
-        kind["type"] = "TOTALORDER"
     direction = "GT" if descending else "LT"
-    return inner.build(inner.op("compare", x, y, direction=direction, **kind))
+    if not types[0].is_float:
+        return inner.build(inner.op("compare", x, y, direction=direction))
+    x, y = _canonical(inner, x), _canonical(inner, y)
+    return inner.build(inner.op("compare", x, y, direction=direction, type="TOTALORDER"))
 
 
 def _canonical(inner: HloBuilder, x: HloInstruction) -> HloInstruction:

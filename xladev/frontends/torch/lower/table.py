@@ -151,8 +151,13 @@ def _finished(made: Any, out: Out) -> Any:
         return None
     if not isinstance(out, Shape):
         made = tuple(made)
-        assert len(made) == len(out), f"{len(made)} results, wanted {len(out)}"
+        if len(made) != len(out):
+            raise NotLowered(f"a lowering gave {len(made)} results, wanted {len(out)}")
         return tuple(_finished(each, shape) for each, shape in zip(made, out, strict=True))
-    assert isinstance(made, Value), f"no array for {out}"
-    assert made.dims == out.dims, f"a lowering gave {made}, wanted {out.to_string(layout=False)}"
+    wanted = out.to_string(layout=False)
+    if not isinstance(made, Value):
+        raise NotLowered(f"a lowering gave nothing, wanted {wanted}")
+    if made.dims != out.dims:
+        given = made.node.shape.to_string(layout=False)
+        raise NotLowered(f"a lowering gave {given}, wanted {wanted}")
     return made.cast(out.element_type)

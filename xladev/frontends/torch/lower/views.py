@@ -114,14 +114,14 @@ def _copy(b: TensorBuilder, out: Shape, x: Value, source: Value, *_: Any) -> Val
     return operand(b, source, out.element_type, out.dims)
 
 
-@_lowers("view_as_real.default", "view_as_real_copy.default")
+@_lowers("view_as_real.default", "view_as_real_copy.default", sample="view_as_real")
 def _view_as_real(b: TensorBuilder, out: Shape, x: Value) -> Value:
     """Real and imaginary parts side by side."""
     parts = [x.op(part).reshape((*x.dims, 1)) for part in ("real", "imag")]
     return concatenate(parts, x.rank)
 
 
-@_lowers("view_as_complex.default", "view_as_complex_copy.default")
+@_lowers("view_as_complex.default", "view_as_complex_copy.default", sample="view_as_complex")
 def _view_as_complex(b: TensorBuilder, out: Shape, x: Value) -> Value:
     """Complex numbers of parts that lie side by side."""
     last = x.rank - 1
@@ -153,7 +153,7 @@ def _stack(b: TensorBuilder, out: Shape, parts: Sequence[Value], dim: int = 0) -
     return concatenate([p.cast(out.element_type).reshape(each) for p in parts], at)
 
 
-@_lowers("slice.Tensor", "slice_copy.Tensor")
+@_lowers("slice.Tensor", "slice_copy.Tensor", sample="slice")
 def _slice(
     b: TensorBuilder,
     out: Shape,
@@ -182,7 +182,7 @@ def bounds(size: int, start: int | None, end: int | None) -> tuple[int, int]:
     return first, max(first, limit)
 
 
-@_lowers("select.int", "select_copy.int")
+@_lowers("select.int", "select_copy.int", sample="select")
 def _select(b: TensorBuilder, out: Shape, x: Value, dim: int, index: int) -> Value:
     """One index of a dimension."""
     d = at_dim(dim, x.rank)
