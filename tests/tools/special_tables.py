@@ -165,9 +165,8 @@ def main() -> None:
     """Prints the module."""
     print('"""Chebyshev coefficients of special functions.')
     print("\nWritten by tests/tools/special_tables.py with mpmath. Do not edit.")
-    print(
-        '"""\n\nfrom __future__ import annotations\n\nSeries = tuple[float, float, tuple[float, ...]]'
-    )
+    print('"""\n\nfrom __future__ import annotations\n')
+    print("Series = tuple[float, float, tuple[float, ...]]")
     print('"""The interval, and coefficients of T0, T1, ... on it."""')
     for name, (what, function, low, high) in TABLES.items():
         numbers = [repr(c) for c in series(function, low, high)]

@@ -72,7 +72,7 @@ def _givers(lowered: LoweredGraph, *, shares_memory: bool) -> Sequence[Any]:
     made: list[Any] = []
     for output in lowered.outputs:
         if isinstance(output, Input):
-            made.append(_passed_on(output.number))
+            made.append(_passed_on(output))
             continue
         if not isinstance(output, tuple):
             made.append(output)
@@ -85,5 +85,11 @@ def _one(at: int, give: Callable[[Any], torch.Tensor]) -> Callable[[Any, Any], t
     return lambda results, args: give(results[at])
 
 
-def _passed_on(at: int) -> Callable[[Any, Any], torch.Tensor]:
-    return lambda results, args: args[at]
+def _passed_on(output: Input) -> Callable[[Any, Any], torch.Tensor]:
+    def see(results: Any, args: Any) -> torch.Tensor:
+        tensor = args[output.number]
+        for view, rest in output.views:
+            tensor = view(tensor, *rest)
+        return tensor
+
+    return see

@@ -53,13 +53,28 @@ class LoweredGraph:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A result that is an input of the graph, as it is: what AOTAutograd keeps for the gradient.
+    """A result that is an input of the graph, or a view of one: AOTAutograd keeps such for the
+    gradient.
 
     Attributes:
         number: which one.
+        views: what torch does to see it so, (operator, arguments behind the tensor) each; no
+            elements are moved.
     """
 
     number: int
+    views: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
+
+
+VIEWS = frozenset(
+    f"aten.{name}"
+    for name in (
+        "alias.default", "detach.default", "expand.default", "permute.default", "select.int",
+        "slice.Tensor", "squeeze.dims", "t.default", "transpose.int", "unsqueeze.default",
+        "view.default",
+    )
+)  # fmt: skip
+"""Operators that only see a tensor otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,10 +285,9 @@ class _Lowering:
         value = self._look(node)
         if not isinstance(value, Value):
             return value
-        if node in self.placeholders and node.name not in self.constants:
-            at = self.placeholders[node]
-            if at not in self.updates:
-                return Input(at)
+        seen = self._view_of_input(node)
+        if seen is not None:
+            return seen
         place = self._place(node, value)
         stored = value.transpose(place.order)
         for number, other in enumerate(results):
@@ -281,6 +295,22 @@ class _Lowering:
                 return number, place
         results.append(stored)
         return len(results) - 1, place
+
+    def _view_of_input(self, node: torch.fx.Node) -> Input | None:
+        """The input that a result is a view of, if the program does not change it."""
+        views: list[tuple[Any, tuple[Any, ...]]] = []
+        while node not in self.placeholders:
+            if str(node.target) not in VIEWS or node.kwargs:
+                return None
+            first, *rest = node.args
+            if not isinstance(first, torch.fx.Node) or _names_a_node(rest):
+                return None
+            views.insert(0, (node.target, tuple(rest)))
+            node = first
+        at = self.placeholders[node]
+        if node.name in self.constants or at in self.updates:
+            return None
+        return Input(at, tuple(views))
 
     def _wanted(self, output: torch.fx.Node) -> Sequence[Any]:
         every = returned(output)
@@ -300,6 +330,12 @@ class _Lowering:
                 number[at] = len(number)
         aliases = tuple(ModuleAlias((result,), number[at], ()) for result, at in updates)
         return replace(DEFAULT_HEADER, aliases=aliases)
+
+
+def _names_a_node(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_names_a_node, value))
+    return isinstance(value, torch.fx.Node)
 
 
 def returned(output: torch.fx.Node) -> Sequence[Any]:

@@ -25,6 +25,7 @@ from xladev.frontends.torch.lower.reductions import REDUCTIONS
 from xladev.frontends.torch.lower.resampling import RESAMPLING
 from xladev.frontends.torch.lower.sorting import SORTING
 from xladev.frontends.torch.lower.special import SPECIAL
+from xladev.frontends.torch.lower.spectral import SPECTRAL
 from xladev.frontends.torch.lower.table import Family, Lowering
 from xladev.frontends.torch.lower.views import VIEWS
 
@@ -49,6 +50,7 @@ FAMILIES: tuple[Family, ...] = (
     POLYNOMIALS,
     POOLING,
     LINEAR_ALGEBRA,
+    SPECTRAL,
     FOURIER,
 )
 

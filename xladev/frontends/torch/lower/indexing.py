@@ -18,6 +18,7 @@ from xladev.frontends.torch.lower.value import (
 )
 from xladev.frontends.torch.lower.views import at_dim, concatenate
 from xladev.hlo import dtype as dt
+from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloComputation
 from xladev.hlo.shape import Shape
 
@@ -166,14 +167,17 @@ def scatter(x: Value, dim: int, index: Value, updates: Value, combine: HloComput
     )
 
 
+def _updates(b: TensorBuilder, source: Value | Number, to: PrimitiveType, dims: Dims) -> Value:
+    """What is written: an array as it is, or a number for each index."""
+    return source.cast(to) if isinstance(source, Value) else b.full(source, to, dims)
+
+
 @_lowers("scatter.src", "scatter.value", sample="scatter")
 def _scatter(
     b: TensorBuilder, out: Shape, x: Value, dim: int, index: Value, source: Value | Number
 ) -> Value:
     """An array with elements replaced where indices say."""
-    updates = operand(
-        b, source, x.dtype, index.dims if not isinstance(source, Value) else source.dims
-    )
+    updates = _updates(b, source, x.dtype, index.dims)
     return scatter(x, dim, index, updates, b.assigner(x.dtype))
 
 
@@ -197,9 +201,7 @@ def _scatter_with(
     reduce: str,
 ) -> Value:
     """An array with elements added or multiplied in."""
-    updates = operand(
-        b, source, x.dtype, index.dims if not isinstance(source, Value) else source.dims
-    )
+    updates = _updates(b, source, x.dtype, index.dims)
     return scatter(x, dim, index, updates, b.combiner(_REDUCTIONS[reduce][0], x.dtype))
 
 

@@ -218,10 +218,7 @@ def _searchsorted(
 ) -> Value:
     """Where values would be put in sorted sequences."""
     wanted = values if isinstance(values, Value) else b.scalar(values, sequence.dtype)
-    if sorter is not None:
-        ordered = sort_by(sequence, sorter)
-    else:
-        ordered = sequence
+    ordered = sequence if sorter is None else sort_by(sequence, sorter)
     to = joined(wanted.dtype, ordered.dtype)
     found = _places(ordered.cast(to), wanted.cast(to), right=right or side == "right")
     return found.cast(out.element_type)

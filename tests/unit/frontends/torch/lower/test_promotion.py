@@ -27,7 +27,10 @@ def test_arrays_meet_where_torch_says() -> None:
             torch.empty((1,) * rank, dtype=DTYPE_OF[to])
             for to, rank in zip((left, right), ranks, strict=True)
         ]
-        wanted = type_of(torch.result_type(*tensors))
+        dtype = torch.result_type(*tensors)
+        if dtype is torch.complex32:  # HLO has none
+            continue
+        wanted = type_of(dtype)
         found = result_type(operand(b, left, ranks[0]), operand(b, right, ranks[1]))
         assert found is wanted, (left, right, ranks)
 
@@ -39,5 +42,8 @@ def test_numbers_count_last(number: Number) -> None:
 
     b = TensorBuilder("t")
     for to, rank in itertools.product(TYPES, (0, 1)):
-        wanted = type_of(torch.result_type(torch.empty((1,) * rank, dtype=DTYPE_OF[to]), number))
+        dtype = torch.result_type(torch.empty((1,) * rank, dtype=DTYPE_OF[to]), number)
+        if dtype is torch.complex32:  # HLO has none
+            continue
+        wanted = type_of(dtype)
         assert result_type(operand(b, to, rank), number) is wanted, (to, rank)

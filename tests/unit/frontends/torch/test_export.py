@@ -1,0 +1,69 @@
+"""Exported programs: as HLO, on platforms, from files, by commands."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from xladev.cli.main import main
+from xladev.errors import ArgumentError, UnsupportedError
+from xladev.frontends.torch.export import compile_exported, exported_module
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 4)
+        self.norm = torch.nn.BatchNorm1d(4)
+
+    def forward(self, x: object) -> object:
+        return {"y": self.norm(self.linear(x)).relu()}
+
+
+def exported() -> tuple[object, object, object]:
+    torch.manual_seed(0)
+    model, x = Model().eval(), torch.rand(3, 8)
+    return model, x, torch.export.export(model, (x,))
+
+
+def test_it_takes_and_gives_what_the_model_does() -> None:
+    model, x, program = exported()
+    assert torch.allclose(compile_exported(program, "cpu")(x)["y"], model(x)["y"], atol=1e-6)
+
+
+def test_arguments_nested_otherwise_are_refused() -> None:
+    _, x, program = exported()
+    with pytest.raises(ArgumentError, match="nested otherwise"):
+        compile_exported(program, "cpu")([x])
+
+
+def test_weights_are_constants_or_parameters() -> None:
+    _, _, program = exported()
+    assert len(exported_module(program).entry.parameters) == 1
+    assert len(exported_module(program, weights="parameters").entry.parameters) > 5
+    with pytest.raises(ArgumentError):
+        exported_module(program, weights="none")
+
+
+def test_open_sizes_are_compiled_for_when_they_come() -> None:
+    model = torch.nn.Linear(8, 4)
+    rows = torch.export.Dim("rows", min=2, max=64)
+    program = torch.export.export(model, (torch.rand(4, 8),), dynamic_shapes=[{0: rows}])
+    run = compile_exported(program, "cpu")
+    for size in (2, 5):
+        x = torch.rand(size, 8)
+        assert torch.allclose(run(x), model(x), atol=1e-6)
+    with pytest.raises(UnsupportedError, match="sizes that are not fixed"):
+        exported_module(program)
+
+
+@pytest.mark.long  # starts a process with torch
+def test_commands_read_files(tmp_path: Path) -> None:
+    model, x, program = exported()
+    path, arrays = tmp_path / "m.pt2", tmp_path / "m.npz"
+    torch.export.save(program, path)
+    np.savez(arrays, in_0=x.numpy(), out_0=model(x)["y"].detach().numpy())
+    words = ["run", str(path), "--platform", "interpreter"]
+    assert main([*words, "--inputs", str(arrays), "--check", str(arrays)]) == 0
