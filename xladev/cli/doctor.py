@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from xladev.cli.output import print_json
 from xladev.frontends.tensorflow.diagnosis import TensorFlowDiagnosis, diagnose_tensorflow
+from xladev.frontends.torch.version import TESTED, is_tested
 from xladev.runtime.plugins.diagnosis import Diagnosis, PlatformDiagnosis, PluginDiagnosis, diagnose
 from xladev.runtime.registry import current_registry
 
@@ -31,7 +32,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _print(found: Diagnosis, tensorflow: TensorFlowDiagnosis | None) -> None:
     print(f"contract     {'.'.join(map(str, found.contract))}")
     for name, version in found.versions.items():
-        print(f"{name:12} {version}")
+        print(f"{name:12} {version}{_remark(name, version)}")
     print()
     for plugin in found.plugins:
         _print_plugin(plugin)
@@ -51,6 +52,15 @@ def _print_tensorflow(found: TensorFlowDiagnosis) -> None:
         return
     print(f"TensorFlow {found.version}: does not see {found.device_type}")
     print(f"  why: {found.why}\n  next: {found.hint}")
+
+
+def _remark(package: str, version: str) -> str:
+    """What is to be said of an optional package."""
+    if package != "torch" or version == "not installed":
+        return ""
+    if is_tested(version):
+        return ' (torch.compile(model, backend="xladev") works)'
+    return f" (xladev's front end for PyTorch takes {TESTED} alone)"
 
 
 def _print_plugin(plugin: PluginDiagnosis) -> None:

@@ -76,10 +76,10 @@ FORMATS = {
     "npy": (_npy(), "a NumPy array", "--inputs FILE.npz"),
     "zip": (_zip("a.txt"), "a zip archive", "unpack"),
     "damaged zip": (_zip("a.txt")[:20], "a zip archive", "unpack"),
-    "pt": (_zip("model/data.pkl", "model/data/0"), "a PyTorch file", "exported_program_to_stable"),
-    "pt2": (_zip("archive_format", "models/model.json"), "a PyTorch file", "exported_program"),
+    "pt": (_zip("model/data.pkl", "model/data/0"), "a PyTorch file", "torch.export.save"),
+    "pt2": (_zip("archive_format", "models/model.json"), "a program of torch.export", "xladev run"),
     "keras": (_zip("config.json", "model.weights.h5"), "a Keras model", "get_compiler_ir"),
-    "pickle": (pickle.dumps({"w": 1}), "a pickle", "exported_program_to_stablehlo"),
+    "pickle": (pickle.dumps({"w": 1}), "a pickle", "torch.export.save"),
     "safetensors": (
         len(SAFETENSORS).to_bytes(8, "little") + SAFETENSORS + bytes(4),
         "a safetensors file",

@@ -18,8 +18,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from xladev.errors import UnsupportedError
-
-TESTED = "2.13"
+from xladev.frontends.torch.version import TESTED, is_tested
 
 GraphCompiler = Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 
@@ -30,7 +29,7 @@ def check_version(version: str = torch.__version__) -> None:
     Raises:
         UnsupportedError: another version than the one tested.
     """
-    if version.startswith(f"{TESTED}."):
+    if is_tested(version):
         return
     raise UnsupportedError(
         f"torch {version} is installed",

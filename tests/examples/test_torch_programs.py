@@ -1,0 +1,35 @@
+"""The PyTorch examples learn, compiled by xladev."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+pytestmark = pytest.mark.long
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def output(*words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_digits_are_recognised() -> None:
+    said = output(str(EXAMPLES / "torch_digits/train.py"), "--passes", "3", "--platform", "cpu")
+    shares = [float(each) for each in re.findall(r"([\d.]+) % of test digits", said)]
+    assert shares[-1] > 90, said
+
+
+def test_a_transformer_learns_its_text() -> None:
+    path = str(EXAMPLES / "torch_transformer/train.py")
+    said = output(path, "--steps", "100", "--platform", "cpu")
+    (loss,) = re.findall(r"last loss ([\d.]+)", said)
+    assert float(loss) < 0.6, said
