@@ -16,7 +16,7 @@ from xladev.frontends.torch.graph import Input, LoweredGraph
 
 def draw_seed() -> Any:
     """Two random words from torch's generator, which goes on by them."""
-    return torch.randint(0, 1 << 62, (2,), dtype=torch.int64).numpy().view(np.uint64)
+    return torch.randint(0, 1 << 62, (2,), dtype=torch.int64, device="cpu").numpy().view(np.uint64)
 
 
 def caller(lowered: LoweredGraph, run: CompiledModule) -> Callable[[list[Any]], list[Any]]:

@@ -18,6 +18,7 @@ from xladev.frontends.torch.element_types import type_of
 from xladev.frontends.torch.graph import (
     SeededBuilder,
     Sizes,
+    held_by,
     is_check,
     lower_graph,
     lower_node,
@@ -148,10 +149,7 @@ def _try(node: torch.fx.Node, sizes: Sizes) -> None:
 def _operand(builder: SeededBuilder, node: torch.fx.Node, sizes: Sizes) -> Any:
     example = node.meta.get("val")
     if example is None and node.op == "get_attr":
-        held = node.graph.owning_module
-        for part in str(node.target).split("."):
-            held = getattr(held, part)
-        example = held
+        example = held_by(node.graph.owning_module, node)
     if isinstance(example, (int, torch.SymInt)):
         return adapter.concrete(example, sizes)
     shape = shape_of(example, sizes)
@@ -172,6 +170,7 @@ def _in_parts(
     for each in left:
         _log.info("torch runs %s: %s", each.operator, each.reason)
     names = _operators(graph)
+    _know_constants(graph)
     parts = adapter.partitioned(graph, lambda node: _goes_into_program(node, refused))
     programs = []
     for name, part in list(parts.named_children()):
@@ -189,6 +188,13 @@ def _in_parts(
 
     call_parts._boxed_call = True  # type: ignore[attr-defined]
     return call_parts
+
+
+def _know_constants(graph: torch.fx.GraphModule) -> None:
+    """Gives constants the example that inputs have: in parts of the graph they are inputs."""
+    for node in graph.graph.nodes:
+        if node.op == "get_attr":
+            node.meta.setdefault("val", held_by(graph, node))
 
 
 def _goes_into_program(node: torch.fx.Node, refused: Mapping[torch.fx.Node, str]) -> bool:

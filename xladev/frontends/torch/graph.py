@@ -237,9 +237,7 @@ class _Lowering:
         return lower_node(self.builder, node, self._look, self.sizes)
 
     def _constant(self, node: torch.fx.Node) -> Value:
-        held = self.graph
-        for part in str(node.target).split("."):
-            held = getattr(held, part)
+        held = held_by(self.graph, node)
         if not isinstance(held, torch.Tensor):
             raise NotLowered(f"a constant of type {type(held).__name__}", where=str(node))
         return self._literal(held)
@@ -330,6 +328,14 @@ class _Lowering:
                 number[at] = len(number)
         aliases = tuple(ModuleAlias((result,), number[at], ()) for result, at in updates)
         return replace(DEFAULT_HEADER, aliases=aliases)
+
+
+def held_by(graph: Any, node: torch.fx.Node) -> Any:
+    """What a node of a graph's own attributes names."""
+    held = graph
+    for part in str(node.target).split("."):
+        held = getattr(held, part)
+    return held
 
 
 def _names_a_node(value: Any) -> bool:
