@@ -58,24 +58,21 @@ def result_type(*operands: Value | Number) -> PrimitiveType:
         [_of_number(o) for o in operands if not isinstance(o, Value)],
     )
     found: PrimitiveType | None = None
-    for at, group in enumerate(groups):
+    for group in groups:
         types = list(group)
         if types:
-            found = _raised(found, reduce(joined, types), is_number=at == 2)
+            found = _raised(found, reduce(joined, types))
     return found or dt.F32
 
 
-def _raised(found: PrimitiveType | None, other: PrimitiveType, *, is_number: bool) -> PrimitiveType:
-    if found is None or category(other) > category(found):
-        return other if found is None or not is_number else _default(found, other)
-    return found
-
-
-def _default(found: PrimitiveType, other: PrimitiveType) -> PrimitiveType:
-    """The type for a number of a higher category: f64 stays precise as c128."""
-    if other.is_complex and found in (dt.F64, dt.F16):
-        return dt.C128 if found is dt.F64 else dt.C64
-    return other
+def _raised(found: PrimitiveType | None, other: PrimitiveType) -> PrimitiveType:
+    """What counts more, unless the other is of a higher category; a float decides how precise a
+    complex number is."""
+    if found is None or (category(other) > category(found) and not found.is_float):
+        return other
+    if category(other) <= category(found):
+        return found
+    return dt.C128 if found is dt.F64 else dt.C64
 
 
 def _of_number(number: Any) -> PrimitiveType:
