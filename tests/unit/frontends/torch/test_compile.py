@@ -52,7 +52,10 @@ def test_sizes_are_compiled_for_up_to_a_number() -> None:
     assert len(records.compiled_graphs()) == 1 + 3  # the first size, then three more
 
 
-def test_a_buffer_is_changed_where_it_is() -> None:
+def test_a_buffer_is_changed_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def copy(*_: object) -> None:
+        raise AssertionError("the new value was written elsewhere and copied")
+
     buffer = torch.zeros(1000)
 
     def add(x: object) -> object:
@@ -62,6 +65,8 @@ def test_a_buffer_is_changed_where_it_is() -> None:
     address = buffer.data_ptr()
     with torch.no_grad():
         f = compiled(add)
+        f(torch.zeros(1000))
+        monkeypatch.setattr(torch.Tensor, "copy_", copy)
         assert [float(f(torch.ones(1000))) for _ in range(2)] == [1000, 2000]
     assert buffer.data_ptr() == address
     assert buffer[0] == 2
