@@ -27,7 +27,8 @@ ELSEWHERE = {".../proto/", "jax/_src/lax/linalg.py", "test_x.py"}
 """Names of files of other projects, and of any test."""
 MADE = ("xladev_npu/", "xladev_template_npu/")
 """The package that a reader makes."""
-NO_MODULES = {"xladev.NAME", "xladev.cache", "xladev.dump", "xladev.plugin", "xladev.tuning"}
+NO_MODULES = {"xladev.NAME", "xladev.cache", "xladev.dump", "xladev.plugin", "xladev.torch",
+              "xladev.tuning"}  # fmt: skip
 """Names of loggers."""
 
 

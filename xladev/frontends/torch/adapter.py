@@ -6,6 +6,7 @@ Written and tested with torch 2.13.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import aot_function
 from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
@@ -96,9 +97,10 @@ def partitioned(
     return made
 
 
-def is_fake(value: object) -> bool:
-    """Whether a tensor has no elements, as those of a traced graph."""
-    return isinstance(value, FakeTensor)
+def real_tensors() -> AbstractContextManager[Any]:
+    """Within it, tensors with elements may be used, though torch traces without."""
+    found: AbstractContextManager[Any] = unset_fake_temporarily()
+    return found
 
 
 def concrete(value: Any, sizes: Mapping[Any, int]) -> int:

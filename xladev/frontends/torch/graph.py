@@ -352,7 +352,8 @@ def returned(output: torch.fx.Node) -> Sequence[Any]:
 
 def to_numpy(tensor: torch.Tensor) -> Any:
     """The elements of a tensor as a NumPy array; a view where torch allows it."""
-    return as_numpy(tensor.detach().contiguous())
+    with adapter.real_tensors():
+        return as_numpy(tensor.detach().contiguous())
 
 
 def lower_graph(

@@ -43,6 +43,17 @@ def test_what_has_no_lowering_runs_in_torch_with_its_reason() -> None:
     assert "has no lowering" in fallback.reason
 
 
+@pytest.mark.parametrize("has_parts", [False, True])
+def test_constants_are_part_of_the_program(has_parts: bool) -> None:
+    def f(x: object) -> object:
+        y = x * torch.tensor([1.0, 2.0, 3.0])
+        y = y + torch.histogram(y, bins=3)[0] if has_parts else y
+        return y * torch.tensor([4.0, 5.0, 6.0])
+
+    x = torch.rand(3)
+    assert torch.allclose(compiled(f)(x), f(x))
+
+
 def test_sizes_are_compiled_for_up_to_a_number() -> None:
     model = torch.nn.Linear(8, 2)
     f = compiled(model, specialised_sizes=3)

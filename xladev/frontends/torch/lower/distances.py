@@ -332,6 +332,8 @@ def _embedding_bag_weights_backward(
     padding: int = -1,
 ) -> Value:
     """The gradient of the factor of each row."""
-    at = indices.cast(dt.S64)
-    found = (take(gradient, bag.cast(dt.S64), 0) * take(weight, at, 0)).sum((1,))
-    return at.ne(padding).where(found, 0) if padding >= 0 else found
+    at = indices.cast(dt.S64).reshape((indices.size,))
+    of_bag = take(gradient, bag.cast(dt.S64).reshape((bag.size,)), 0)
+    found = (of_bag * take(weight, at, 0)).sum((1,))
+    kept = at.ne(padding).where(found, 0) if padding >= 0 else found
+    return kept.reshape(out.dims)

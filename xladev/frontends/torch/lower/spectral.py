@@ -145,7 +145,7 @@ _LARGEST = {dt.F32: 0.6, dt.F64: 5.37}
 _SQUARINGS = 14
 
 
-@_lowers("linalg_matrix_exp.default", sample="matrix_exp")
+@_lowers("linalg_matrix_exp.default", sample="matrix_exp", wide=True)
 def _matrix_exp(b: TensorBuilder, out: Shape, x: Value) -> Value:
     """The exponential of a matrix: a [13/13] approximant, scaled and squared."""
     if not x.size:
