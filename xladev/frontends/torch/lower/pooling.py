@@ -403,6 +403,8 @@ def _fractional(
     samples: Value,
 ) -> list[Value]:
     """The largest of windows whose places samples say, and its number in the array."""
+    if not math.prod(out[0].dims):
+        return [b.full(0, shape.element_type, shape.dims) for shape in out]
     rank = len(size)
     lead = x.rank - rank
     space, parts = x.dims[lead:], out[0].dims[lead:]

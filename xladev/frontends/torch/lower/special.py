@@ -184,7 +184,7 @@ def digamma(x: Value) -> Value:
     turned = found - angle.op("cosine") * math.pi / angle.op("sine")
     pole = x.le(0) & x.eq(x.floor())
     result = reflected.where(turned, found)
-    return x.eq(0).where(-math.inf / (1 / x) * 0 - 1 / x, pole.where(math.nan, result))
+    return x.eq(0).where(-1 / x, pole.where(math.nan, result))
 
 
 _BERNOULLI = (12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9,

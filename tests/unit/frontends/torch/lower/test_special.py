@@ -32,6 +32,14 @@ FUNCTIONS: dict[str, tuple[Callable[[Value], Value], Callable[[float], float], f
 }
 
 
+def test_digamma_at_its_poles() -> None:
+    x = np.array([0.0, -0.0, -1.0, -7.0])
+    b = TensorBuilder("t")
+    result = special.digamma(Value(b, b.parameter(array(dt.F64, x.shape))))
+    found = np.asarray(HloEvaluator().run(b.module(result.node), x))
+    np.testing.assert_array_equal(found, [-np.inf, np.inf, np.nan, np.nan])  # as torch's
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_are_mpmaths(name: str) -> None:
     function, reference, low, high = FUNCTIONS[name]
