@@ -173,7 +173,7 @@ def results(
     made = function(*inputs)
     if not grad:
         return made
-    outputs = [each for each in made if each.requires_grad]
+    outputs = [o for o in made if o.requires_grad and o.layout == torch.strided]
     if not outputs:
         return None
     torch.autograd.backward(outputs, [weights_of(each) for each in outputs])
