@@ -32,8 +32,8 @@ _library_numbers = itertools.count()
 def _keep_addresses_of_masked_loads() -> None:
     """Leaves jump threading out, for all of LLVM in this process: it has no narrower switch.
 
-    Where a comparison leaves one index, jump threading makes the index a constant on that edge. The
-    loop vectoriser (LLVM 22) then takes the address of a masked load from the blend in lane 0, though
+    Where a comparison leaves one index, jump threading makes it a constant on that edge. The loop
+    vectoriser (LLVM 22) then takes the address of a masked load from lane 0 of the blend, though
     lane 0 may be on neither edge. `pad(x, low) - pad(x, high)` read the wrong elements.
     """
     llvm.set_option("xladev", "-jump-threading-threshold=0")
