@@ -120,3 +120,9 @@ def test_a_transform_that_is_used_twice_stays_apart() -> None:
     text += "  ROOT o = (c64[8,6,10], c64[6,10,8]) tuple(q, b) }"
     module, _ = fused(text)
     assert not any(i.opcode == "fusion" for i in module.entry.instructions)
+
+
+def test_a_transposed_scalar_is_no_transform() -> None:
+    """A transpose without dimensions has no such attribute."""
+    text = "ENTRY e { k = f32[] parameter(0)\n ROOT t = f32[] transpose(k), dimensions={} }"
+    assert fourier_at(parse_module(text).entry.root) is None

@@ -93,7 +93,7 @@ def fourier_of(spec: KernelSpec) -> Fourier | None:
 def fourier_at(root: HloInstruction) -> Fourier | None:
     """The same of its last instruction."""
     scale, value = _scaled(root)
-    back = value.attrs["dimensions"] if value.opcode == "transpose" else None
+    back = value["dimensions"] if value.opcode == "transpose" else None
     fft = value.operands[0] if back is not None else value
     if fft.opcode != "fft" or max(fft["fft_length"]) > LONGEST:
         return None
