@@ -18,6 +18,7 @@ from tests.unit.platforms.cpu.stacks import (
     together,
 )
 
+pytest.importorskip("scipy")
 EACH = pytest.mark.parametrize("letter", DTYPES)
 TURNS: dict[str, Any] = {
     "NO_TRANSPOSE": lambda a: a,
