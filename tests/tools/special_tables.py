@@ -170,9 +170,10 @@ def main() -> None:
     print('"""The interval, and coefficients of T0, T1, ... on it."""')
     for name, (what, function, low, high) in TABLES.items():
         numbers = [repr(c) for c in series(function, low, high)]
-        print(f"\n{name}: Series = (\n    {float(low)},\n    {float(high)},\n    (")
-        print("\n".join(f"        {number}," for number in numbers))
-        print(f'    ),\n)\n"""{what}."""')
+        print(f"\n{name}: Series = ({float(low)}, {float(high)}, (")
+        for first in range(0, len(numbers), 3):
+            print(f"    {', '.join(numbers[first : first + 3])},")
+        print(f'))  # fmt: skip\n"""{what}."""')
 
 
 if __name__ == "__main__":

@@ -89,6 +89,63 @@ def _reduced(reduction: Case) -> Case:
     return lambda x: (reduction(x), reduction(x, 0), reduction(x, -1, True))
 
 
+_MATH: dict[str, tuple[Case, tuple[Any, ...]]] = {
+    "pow": (tf.pow, (P, A)),
+    "bool": (
+        lambda n: (
+            tf.reduce_any(n > 0, 1),
+            tf.reduce_all(n < 9),
+            tf.math.logical_xor(n > 0, n < 4),
+        ),
+        (N,),
+    ),
+    "bits": (
+        lambda n: (
+            tf.bitwise.bitwise_and(n, 6),
+            tf.bitwise.left_shift(n, 2),
+            tf.bitwise.invert(n),
+        ),
+        (N,),
+    ),
+    "argmax": (lambda x: (tf.argmax(x, 1), tf.argmin(x, 0)), (A,)),
+    "cumsum": (
+        lambda x: (tf.cumsum(x, 1), tf.cumsum(x, 0, True, True), tf.math.cumprod(x)),
+        (A,),
+    ),
+    "top_k": (lambda x: tf.math.top_k(x, 3), (A,)),
+    "bincount": (lambda n: tf.math.bincount(n, minlength=4, maxlength=4), (IDS,)),
+    "segment": (
+        lambda x, i: (
+            tf.math.unsorted_segment_sum(x, i, 4),
+            tf.math.unsorted_segment_max(x, i, 3),
+        ),
+        (A, IDS),
+    ),
+    "in_top_k": (lambda x: tf.math.in_top_k(IDS, x, 2), (A,)),
+    "cast": (
+        lambda x: [tf.cast(x, t) for t in (tf.int32, tf.float64, tf.bool, tf.complex64)],
+        (A,),
+    ),
+    "complex": (
+        lambda x: (
+            tf.abs(tf.complex(x, x)),
+            tf.math.angle(tf.complex(x, x)),
+            tf.math.conj(tf.complex(x, x)),
+        ),
+        (A,),
+    ),
+    "accumulate": (lambda x: tf.math.accumulate_n([x, x, x]), (A,)),
+    "clip": (lambda x: (tf.clip_by_value(x, -1, 1), tf.clip_by_norm(x, 1.0)), (A,)),
+    "int64": (lambda m: (m * m, tf.reduce_sum(m), m // 3), (M,)),
+    "bessel": (lambda x: (tf.math.bessel_i0e(x), tf.math.bessel_i1e(x)), (A,)),
+    "igamma": (
+        lambda x: (tf.math.igamma(x, x), tf.math.betainc(x, x, 0.5 * tf.ones_like(x))),
+        (P,),
+    ),
+    "zeta": (lambda x: tf.math.zeta(x + 1.0, x), (P,)),
+}
+
+
 def _math() -> dict[str, tuple[Case, tuple[Any, ...]]]:
     cases: dict[str, tuple[Case, tuple[Any, ...]]] = {}
     for name in UNARY:
@@ -103,142 +160,87 @@ def _math() -> dict[str, tuple[Case, tuple[Any, ...]]]:
         cases[f"int {name}"] = getattr(tf.math, name), (N, np.abs(N) + 1)
     for name in REDUCTIONS:
         cases[name] = _reduced(getattr(tf.math, name)), (A,)
-    return cases | {
-        "pow": (tf.pow, (P, A)),
-        "bool": (
-            lambda n: (
-                tf.reduce_any(n > 0, 1),
-                tf.reduce_all(n < 9),
-                tf.math.logical_xor(n > 0, n < 4),
-            ),
-            (N,),
-        ),
-        "bits": (
-            lambda n: (
-                tf.bitwise.bitwise_and(n, 6),
-                tf.bitwise.left_shift(n, 2),
-                tf.bitwise.invert(n),
-            ),
-            (N,),
-        ),
-        "argmax": (lambda x: (tf.argmax(x, 1), tf.argmin(x, 0)), (A,)),
-        "cumsum": (
-            lambda x: (tf.cumsum(x, 1), tf.cumsum(x, 0, True, True), tf.math.cumprod(x)),
-            (A,),
-        ),
-        "top_k": (lambda x: tf.math.top_k(x, 3), (A,)),
-        "bincount": (lambda n: tf.math.bincount(n, minlength=4, maxlength=4), (IDS,)),
-        "segment": (
-            lambda x, i: (
-                tf.math.unsorted_segment_sum(x, i, 4),
-                tf.math.unsorted_segment_max(x, i, 3),
-            ),
-            (A, IDS),
-        ),
-        "in_top_k": (lambda x: tf.math.in_top_k(IDS, x, 2), (A,)),
-        "cast": (
-            lambda x: [tf.cast(x, t) for t in (tf.int32, tf.float64, tf.bool, tf.complex64)],
-            (A,),
-        ),
-        "complex": (
-            lambda x: (
-                tf.abs(tf.complex(x, x)),
-                tf.math.angle(tf.complex(x, x)),
-                tf.math.conj(tf.complex(x, x)),
-            ),
-            (A,),
-        ),
-        "accumulate": (lambda x: tf.math.accumulate_n([x, x, x]), (A,)),
-        "clip": (lambda x: (tf.clip_by_value(x, -1, 1), tf.clip_by_norm(x, 1.0)), (A,)),
-        "int64": (lambda m: (m * m, tf.reduce_sum(m), m // 3), (M,)),
-        "bessel": (lambda x: (tf.math.bessel_i0e(x), tf.math.bessel_i1e(x)), (A,)),
-        "igamma": (
-            lambda x: (tf.math.igamma(x, x), tf.math.betainc(x, x, 0.5 * tf.ones_like(x))),
-            (P,),
-        ),
-        "zeta": (lambda x: tf.math.zeta(x + 1.0, x), (P,)),
-    }
+    return cases | _MATH
 
 
-def _array() -> dict[str, tuple[Case, tuple[Any, ...]]]:
-    return {
-        "reshape": (lambda x: tf.reshape(x, [3, -1]), (A,)),
-        "transpose": (lambda x: tf.transpose(x, [2, 0, 3, 1]), (X,)),
-        "concat": (lambda x: (tf.concat([x, x], 0), tf.concat([x, x], 1)), (A,)),
-        "stack": (lambda x: (tf.stack([x, x], 1), tf.unstack(x, axis=1)), (A,)),
-        "split": (lambda x: (tf.split(x, 3, 1), tf.split(x, [1, 3], 0)), (A,)),
-        "slice": (lambda x: (x[1:3, ::2], x[..., -1], x[:, tf.newaxis, 2], x[::-1]), (A,)),
-        "pad": (
-            lambda x: (tf.pad(x, [[1, 0], [2, 1]]), tf.pad(x, [[1, 1], [1, 1]], "REFLECT")),
-            (A,),
+_ARRAY: dict[str, tuple[Case, tuple[Any, ...]]] = {
+    "reshape": (lambda x: tf.reshape(x, [3, -1]), (A,)),
+    "transpose": (lambda x: tf.transpose(x, [2, 0, 3, 1]), (X,)),
+    "concat": (lambda x: (tf.concat([x, x], 0), tf.concat([x, x], 1)), (A,)),
+    "stack": (lambda x: (tf.stack([x, x], 1), tf.unstack(x, axis=1)), (A,)),
+    "split": (lambda x: (tf.split(x, 3, 1), tf.split(x, [1, 3], 0)), (A,)),
+    "slice": (lambda x: (x[1:3, ::2], x[..., -1], x[:, tf.newaxis, 2], x[::-1]), (A,)),
+    "pad": (
+        lambda x: (tf.pad(x, [[1, 0], [2, 1]]), tf.pad(x, [[1, 1], [1, 1]], "REFLECT")),
+        (A,),
+    ),
+    "tile": (lambda x: (tf.tile(x, [2, 1]), tf.repeat(x, 2, 1)), (A,)),
+    "gather": (
+        lambda x: (
+            tf.gather(x, IDS),
+            tf.gather(x, [2, 0], axis=1),
+            tf.gather_nd(x, [[0, 1], [3, 5]]),
         ),
-        "tile": (lambda x: (tf.tile(x, [2, 1]), tf.repeat(x, 2, 1)), (A,)),
-        "gather": (
-            lambda x: (
-                tf.gather(x, IDS),
-                tf.gather(x, [2, 0], axis=1),
-                tf.gather_nd(x, [[0, 1], [3, 5]]),
-            ),
-            (A,),
+        (A,),
+    ),
+    "scatter": (
+        lambda x: (
+            tf.scatter_nd(IDS[:, None], x, [5, 6]),
+            tf.tensor_scatter_nd_update(x, [[1]], x[:1]),
         ),
-        "scatter": (
-            lambda x: (
-                tf.scatter_nd(IDS[:, None], x, [5, 6]),
-                tf.tensor_scatter_nd_update(x, [[1]], x[:1]),
-            ),
-            (A,),
+        (A,),
+    ),
+    "where": (lambda x: tf.where(x > 0, x, -x), (A,)),
+    "one_hot": (lambda n: tf.one_hot(n, 4), (IDS,)),
+    "reverse": (
+        lambda x: (tf.reverse(x, [1]), tf.roll(x, 2, 1), tf.reverse_sequence(x, IDS + 1, 1)),
+        (A,),
+    ),
+    "fill": (
+        lambda x: (
+            tf.fill([2, 3], x[0, 0]),
+            tf.zeros_like(x),
+            tf.range(7),
+            tf.linspace(0.0, 1.0, 5),
         ),
-        "where": (lambda x: tf.where(x > 0, x, -x), (A,)),
-        "one_hot": (lambda n: tf.one_hot(n, 4), (IDS,)),
-        "reverse": (
-            lambda x: (tf.reverse(x, [1]), tf.roll(x, 2, 1), tf.reverse_sequence(x, IDS + 1, 1)),
-            (A,),
+        (A,),
+    ),
+    "broadcast": (
+        lambda x: (tf.broadcast_to(x[0], [3, 6]), tf.expand_dims(x, 1), tf.squeeze(x[:, :1])),
+        (A,),
+    ),
+    "band": (
+        lambda x: (
+            tf.linalg.band_part(x, 1, 0),
+            tf.linalg.diag_part(x[:4, :4]),
+            tf.linalg.diag(x[0]),
         ),
-        "fill": (
-            lambda x: (
-                tf.fill([2, 3], x[0, 0]),
-                tf.zeros_like(x),
-                tf.range(7),
-                tf.linspace(0.0, 1.0, 5),
-            ),
-            (A,),
+        (A,),
+    ),
+    "sort": (
+        lambda x: (
+            tf.sort(x, 1),
+            tf.argsort(x, 1, "DESCENDING"),
+            tf.searchsorted(tf.sort(x, 1), x),
         ),
-        "broadcast": (
-            lambda x: (tf.broadcast_to(x[0], [3, 6]), tf.expand_dims(x, 1), tf.squeeze(x[:, :1])),
-            (A,),
-        ),
-        "band": (
-            lambda x: (
-                tf.linalg.band_part(x, 1, 0),
-                tf.linalg.diag_part(x[:4, :4]),
-                tf.linalg.diag(x[0]),
-            ),
-            (A,),
-        ),
-        "sort": (
-            lambda x: (
-                tf.sort(x, 1),
-                tf.argsort(x, 1, "DESCENDING"),
-                tf.searchsorted(tf.sort(x, 1), x),
-            ),
-            (A,),
-        ),
-        "space": (
-            lambda x: (tf.nn.space_to_depth(x, 2), tf.space_to_batch(x, [2, 2], [[0, 0], [0, 0]])),
-            (X,),
-        ),
-        "meshgrid": (lambda x: tf.meshgrid(x[0], x[:, 0]), (A,)),
-        "dtypes": (
-            lambda x: [
-                tf.concat([tf.cast(x, t)] * 2, 0)
-                for t in (tf.float16, tf.bfloat16, tf.float64, tf.int8, tf.uint8, tf.int64)
-            ],
-            (P,),
-        ),
-        "shape": (lambda x: (tf.shape(x), tf.size(x), tf.rank(x)), (A,)),
-        "bitcast": (lambda x: tf.bitcast(x, tf.int32), (A,)),
-        "empty": (lambda x: (tf.concat([x[:0], x], 0), tf.reduce_sum(x[:0], 0)), (A,)),
-    }
+        (A,),
+    ),
+    "space": (
+        lambda x: (tf.nn.space_to_depth(x, 2), tf.space_to_batch(x, [2, 2], [[0, 0], [0, 0]])),
+        (X,),
+    ),
+    "meshgrid": (lambda x: tf.meshgrid(x[0], x[:, 0]), (A,)),
+    "dtypes": (
+        lambda x: [
+            tf.concat([tf.cast(x, t)] * 2, 0)
+            for t in (tf.float16, tf.bfloat16, tf.float64, tf.int8, tf.uint8, tf.int64)
+        ],
+        (P,),
+    ),
+    "shape": (lambda x: (tf.shape(x), tf.size(x), tf.rank(x)), (A,)),
+    "bitcast": (lambda x: tf.bitcast(x, tf.int32), (A,)),
+    "empty": (lambda x: (tf.concat([x[:0], x], 0), tf.reduce_sum(x[:0], 0)), (A,)),
+}
 
 
 def _dynamic() -> dict[str, tuple[Case, tuple[Any, ...]]]:
@@ -417,7 +419,7 @@ def _random() -> dict[str, tuple[Case, tuple[Any, ...]]]:
 
 AREAS = {
     "math": _math,
-    "array": _array,
+    "array": lambda: _ARRAY,
     "dynamic": _dynamic,
     "nn": _nn,
     "linalg": _linalg,
