@@ -52,7 +52,7 @@ _UNFUSED_OPERANDS: Mapping[str, frozenset[int]] = MappingProxyType(
 )
 """Operands that must be in memory because they are updated in place."""
 
-_READS_MEMORY = frozenset({"custom-call", "fusion"})
+_READS_MEMORY = frozenset({"cholesky", "custom-call", "fft", "fusion", "triangular-solve"})
 """Opcodes that nothing is computed for in their kernels, not even what costs nothing."""
 
 

@@ -321,6 +321,27 @@ def test_neighbours_by_padding(level: int) -> None:
     np.testing.assert_array_equal(np.asarray(compiled(x)), want)
 
 
+@pytest.mark.parametrize(
+    "root",
+    [
+        "f32[8,8] cholesky(ones), lower=true",
+        "f32[8,8] triangular-solve(rows, ones), left_side=true, lower=true, unit_diagonal=true,"
+        " transpose_a=NO_TRANSPOSE",
+        "c64[8,8] fft(complexes), fft_type=FFT, fft_length={8}",
+    ],
+)
+def test_operands_that_cost_nothing(root: str) -> None:
+    """Kernels that read memory are given even what other kernels compute as they read."""
+    text = f"""ENTRY e {{ one = f32[] constant(1)
+      ones = f32[8,8] broadcast(one), dimensions={{}}
+      rows = f32[8,8] iota(), iota_dimension=0
+      complexes = c64[8,8] iota(), iota_dimension=1
+      ROOT r = {root} }}"""
+    module = parse_module(text)
+    want = np.asarray(HloEvaluator().run(module))
+    np.testing.assert_allclose(np.asarray(compile(module, "cpu")()), want, atol=1e-5)
+
+
 def branching(operands: str, count: int) -> str:
     """A conditional of the branches b0, b1, ..."""
     names = ", ".join(f"b{n}" for n in range(count))
