@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xladev.hlo.custom_calls.definition import Appender, CustomCall
 from xladev.hlo.custom_calls.markers import check_marker
 from xladev.hlo.ir import HloInstruction
-from xladev.hlo.opdef import OpDef
+from xladev.hlo.opdef import OpCall, OpDef
 from xladev.hlo.ops import functions
 
 _DIALECTS = ("mhlo", "chlo")
@@ -22,11 +22,16 @@ def _call(dialect: str, op: OpDef) -> CustomCall:
     ) -> HloInstruction:
         return builder.op(op.name, *operands)
 
+    def check(call: OpCall) -> None:
+        check_marker(call)
+        if op.infer is not None:
+            op.infer(OpCall(op, call.operands, {}))
+
     return CustomCall(
         f"{dialect}.{op.name}",
         op.summary,
         op.evaluate,
-        check_marker,
+        check,
         expand,
         tolerance=op.tolerance,
     )

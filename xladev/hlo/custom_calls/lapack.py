@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from xladev.errors import EvaluationError
 from xladev.hlo import dtype as dt
 from xladev.hlo.custom_calls import factor, reduce_matrix, spectral
 from xladev.hlo.custom_calls.backend_config import config_of, letter
@@ -187,6 +188,12 @@ def batched(
     ]
     results = meaning(config, flat)
     shapes = parts_of(instruction.shape)
+    if len(shapes) > len(results):
+        target = instruction["custom_call_target"]
+        raise EvaluationError(
+            f"{target} gives {len(results)} results, not {len(shapes)}",
+            hint="declare as many results as the routine has",
+        )
     values = tuple(
         np.zeros(shape.dims, shape.element_type.np)
         if result is None

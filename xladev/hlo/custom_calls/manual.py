@@ -20,7 +20,7 @@ from xladev.hlo.custom_calls.definition import CustomCall
 from xladev.hlo.devices import DeviceLink, MeshAxes, link_of
 from xladev.hlo.ir import HloModule
 from xladev.hlo.literal import Array, Value
-from xladev.hlo.opdef import Evaluation, InstructionView
+from xladev.hlo.opdef import Evaluation, InstructionView, OpCall
 from xladev.hlo.ops.dimension_rules import parts_of
 from xladev.hlo.shape import Shape
 
@@ -301,6 +301,13 @@ def _evaluate_leave(
     return joined if instruction.shape.is_tuple else joined[0]
 
 
+def _check_border(call: OpCall) -> None:
+    pairs = (call.operands, parts_of(call.result()))
+    kinds = [[(s.element_type, s.rank) if s.is_array else None for s in side] for side in pairs]
+    fits = kinds[0] == kinds[1] and None not in kinds[0]
+    call.require(fits, "custom_call_border", "it gives an array for each operand, of its rank")
+
+
 def _check_devices(link: DeviceLink, parts: Sequence[ManualParts]) -> None:
     needed = max((prod(part.counts) for part in parts), default=1)
     found = len(link.topology.devices)
@@ -330,7 +337,7 @@ _EVALUATE: tuple[tuple[tuple[str, ...], str, Any], ...] = (
 )
 
 CALLS: tuple[CustomCall, ...] = tuple(
-    CustomCall(target, summary, evaluate, side_effect=target.startswith("xla.sdy"))
+    CustomCall(target, summary, evaluate, _check_border, side_effect=target.startswith("xla.sdy"))
     for targets, summary, evaluate in _EVALUATE
     for target in targets
 )

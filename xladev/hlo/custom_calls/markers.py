@@ -35,6 +35,11 @@ def check_marker(call: OpCall) -> None:
     call.require(same, "custom_call_marker", "the result must have the type of the one operand")
 
 
+def _check_sink(call: OpCall) -> None:
+    empty = call.result().is_tuple and not call.result().tuple_shapes
+    call.require(empty, "custom_call_sink", "the result must be an empty tuple")
+
+
 def pass_on(_: Evaluation, __: InstructionView, operands: Sequence[Value]) -> Value:
     """The operand."""
     return operands[0]
@@ -63,7 +68,7 @@ CALLS: tuple[CustomCall, ...] = (
         for target, summary, effect in _MARKERS
     ),
     *(
-        CustomCall(target, summary, _nothing, expand=_expand_to_nothing, side_effect=True)
+        CustomCall(target, summary, _nothing, _check_sink, _expand_to_nothing, side_effect=True)
         for target, summary in _SINKS
     ),
 )

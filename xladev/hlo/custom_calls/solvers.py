@@ -67,6 +67,8 @@ def _call(
 
     def check(call: OpCall) -> None:
         check_matrices(call, ranks)
+        fits = all(o.element_type.is_float or o.element_type.is_complex for o in call.operands)
+        call.require(fits, "custom_call_lapack3", f"{target} takes floating-point numbers")
 
     return CustomCall(target, summary, evaluate, check, tolerance=Tolerance.SOLVER)
 

@@ -17,8 +17,25 @@ from xladev.hlo.ops.ordering import sorted_order
 
 def _check_top_k(call: OpCall) -> None:
     parts = parts_of(call.result())
-    fits = len(parts) == 2 and parts[0].rank == call.operands[0].rank and parts[0].rank > 0
+    arrays = (*call.operands[:1], *parts)
+    ranks = {shape.rank if shape.is_array else 0 for shape in arrays}
+    fits = len(arrays) == 3 and len(ranks) == 1 and 0 not in ranks
     call.require(fits, "custom_call_top_k", "TopK gives values and indices, of the operand's rank")
+    rows = {shape.dims[:-1] for shape in arrays}
+    fits = len(rows) == 1 and parts[0].dims == parts[1].dims
+    fits = fits and parts[0].dims[-1] <= call.operands[0].dims[-1]
+    call.require(fits, "custom_call_top_k", "TopK gives elements of each of its rows")
+
+
+def _check_approximate(call: OpCall) -> None:
+    count = len(call.operands) // 2
+    arrays, initial = call.operands[:count], call.operands[count:]
+    ranks = {shape.rank if shape.is_array else 0 for shape in (*arrays, *parts_of(call.result()))}
+    fits = count > 0 and len(initial) == count == len(parts_of(call.result()))
+    fits = fits and len(ranks) == 1 and 0 not in ranks
+    fits = fits and all(shape.is_array and shape.rank == 0 for shape in initial)
+    what = "it takes N arrays and N scalars, and gives N arrays of their rank"
+    call.require(fits, "custom_call_top_k", what)
 
 
 def _evaluate_top_k(
@@ -70,9 +87,15 @@ CALLS: tuple[CustomCall, ...] = (
         for target in ("TopK", "mhlo.topk", "chlo.top_k")
     ),
     CustomCall(
-        "ApproxTopK", "About the k first elements; exactly these here.", _evaluate_approximate
+        "ApproxTopK",
+        "About the k first elements; exactly these here.",
+        _evaluate_approximate,
+        _check_approximate,
     ),
     CustomCall(
-        "PartialReduce", "Some first elements; exactly the first here.", _evaluate_approximate
+        "PartialReduce",
+        "Some first elements; exactly the first here.",
+        _evaluate_approximate,
+        _check_approximate,
     ),
 )
