@@ -18,7 +18,7 @@ from benchmarks.cpu.machine import machine
 from benchmarks.cpu.measure import Bench, Peers, Plan
 from benchmarks.cpu.peer import PeerSpec
 from benchmarks.cpu.plot import bars, lines
-from benchmarks.cpu.report import Facts, page
+from benchmarks.cpu.report import TITLE, Facts, page
 from benchmarks.cpu.results import BEFORE, OURS, XLA, RowResult, Store
 from benchmarks.cpu.rows import FAMILIES, Row, chosen, read_rows, read_sweeps
 
@@ -71,6 +71,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only-write", action="store_true", help="measure nothing")
     parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
     parser.add_argument("--write", type=Path, help="the page to write; plots go beside it")
+    parser.add_argument("--title", default=TITLE, help="of the page")
     return parser.parse_args(arguments)
 
 
@@ -182,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     timed = {name for r in results for name, peer in r.peers.items() if peer.wall}
     left_out |= dict.fromkeys(versions.keys() - timed, "it took part in none of these rows")
     versions = {name: said for name, said in versions.items() if name in timed}
-    facts = Facts(machine(), versions, left_out, not_measured, options.clock)
+    facts = Facts(machine(), versions, left_out, not_measured, options.clock, options.title)
     if options.write:
         write(results, facts, options.write)
     else:

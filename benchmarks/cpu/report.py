@@ -11,6 +11,8 @@ from benchmarks.cpu.results import OURS, XLA, PeerResult, RowResult
 from benchmarks.cpu.rows import FAMILIES
 from benchmarks.cpu.statistics import CAP, Ratio, capped_geometric_mean
 
+TITLE = "Performance of the CPU backend"
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -22,6 +24,7 @@ class Facts:
         left_out: why, by peer.
         not_measured: rows that nobody has run yet.
         clock: ``cpu``, ``wall``, or ``auto``: CPU time for one thread, wall time for more.
+        title: of the page.
     """
 
     machine: str
@@ -29,6 +32,7 @@ class Facts:
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     not_measured: tuple[str, ...] = ()
     clock: str = "auto"
+    title: str = TITLE
 
     def clock_of(self, threads: int) -> str:
         """The clock whose times are shown."""
@@ -36,7 +40,7 @@ class Facts:
 
 
 PAGE = """\
-# Performance of the CPU backend
+# {title}
 
 <!-- Written by `python -m benchmarks.cpu`; how: see benchmarks/cpu. -->
 
@@ -84,6 +88,7 @@ def page(results: Sequence[RowResult], facts: Facts, plots: Sequence[str] = ()) 
         _not_measured(facts),
     ]
     return PAGE.format(
+        title=facts.title,
         cap=CAP,
         machine=facts.machine,
         clock=_CLOCKS[facts.clock],
