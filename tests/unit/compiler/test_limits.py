@@ -80,7 +80,7 @@ def test_loops_that_an_expansion_adds_count_too() -> None:
         text = print_module(tower("while", levels, 1)).replace("f32[]", "f32[3,3]")
         return parse_module(text.replace("negate(x0)", "cholesky(x0), lower=true"))
 
-    compile(factored(MAX_NESTING - 6), "cpu")
+    compile(factored(MAX_NESTING - 6), "template_npu")
     compile(factored(MAX_NESTING - 1), "interpreter")
     with pytest.raises(CompileError, match="deep"):
-        compile(factored(MAX_NESTING - 1), "cpu")
+        compile(factored(MAX_NESTING - 1), "template_npu")
