@@ -41,6 +41,9 @@ Then what the device rejects is expanded (`expand-rejected`, [below](#expansions
 
 {clean_up}
 
+At last, what the device rejects and constants alone decide becomes a constant
+(`rejected-constants`), which is copied to the device once and not in each run.
+
 ## On platforms
 
 On the part of a program that a platform runs, its own passes run (`Compiler.pipeline`); then those

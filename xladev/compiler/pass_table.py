@@ -21,6 +21,7 @@ from xladev.compiler.kernel_compiler import PLAIN, KernelCompiler
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import CompileTarget
 from xladev.compiler.partition.expansion import ExpandRejected
+from xladev.compiler.partition.rejected_constants import RejectedConstants
 from xladev.compiler.plan.layout import LayoutNormalization
 from xladev.compiler.plan.memory_plan import PIPELINE
 from xladev.compiler.prepare import EXPANSION, RANDOM, STATIC, sharding_pipeline
@@ -39,6 +40,7 @@ _COMPILER_PASSES: tuple[type[HloModulePass], ...] = (
     LayoutNormalization,
     MultiOutputFusion,
     BroadcastDuplication,
+    RejectedConstants,
     Rematerialization,
     RowFusion,
     Schedule,
@@ -74,7 +76,7 @@ def pipelines_of(target: CompileTarget, options: CompileOptions) -> tuple[HloPas
         PluginError: the compiler raised.
     """
     level, compiler = options.optimization_level, target.compiler
-    expansion = HloPassPipeline(EXPANSION, (ExpandRejected(target),))
+    expansion = HloPassPipeline(EXPANSION, (ExpandRejected(target), RejectedConstants(target)))
     first = (
         sharding_pipeline(),
         RANDOM,

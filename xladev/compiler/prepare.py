@@ -9,6 +9,7 @@ from xladev.compiler.limits import refuse_depth, refuse_growth
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import STRUCTURAL_OPCODES, CompileTarget
 from xladev.compiler.partition.expansion import ExpandRejected
+from xladev.compiler.partition.rejected_constants import RejectedConstants
 from xladev.errors import LiteralError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloInstruction, HloModule
@@ -80,7 +81,9 @@ def _rewritten(module: HloModule, target: CompileTarget, level: int) -> HloModul
             ready = pipeline.run(ready)
     ready = default_pipeline(level).run(ready)
     expanded = run_pass(ExpandRejected(target, EXPANDERS), ready, EXPANSION)
-    return ready if expanded is ready else clean_up_pipeline(level).run(expanded)
+    if expanded is not ready:
+        expanded = clean_up_pipeline(level).run(expanded)
+    return run_pass(RejectedConstants(target), expanded, EXPANSION)
 
 
 def sharding_pipeline(partitions: int = 1) -> HloPassPipeline:

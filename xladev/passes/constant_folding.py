@@ -64,15 +64,13 @@ class ConstantFolding(HloModulePass):
                 if i.shape.is_array and not i["literal"].elided:
                     known[i] = i["literal"].array
             elif i.operands and all(o in known for o in i.operands) and self._is_worth_it(i):
-                value = _value(i, known)
+                value = folded_value(i, known)
                 if value is not None:
-                    known[i], made[i] = value, _constant(i, value)
+                    known[i], made[i] = value, as_constant(i, value)
         return made
 
     def _is_worth_it(self, i: HloInstruction) -> bool:
-        if i.opcode in _NEVER or not i.shape.is_array or i.shape.is_dynamic:
-            return False
-        if has_effect(i, frozenset()) or communicates(i) or i.op.category == "random":
+        if not is_foldable(i):
             return False
         size = max(i.shape.size, *(o.shape.size for o in i.operands))
         if i.shape.size > self.max_elements or (i.called and size > _MOST_CALLS):
@@ -83,7 +81,14 @@ class ConstantFolding(HloModulePass):
         return max(cost.flops, size) <= self.max_flops
 
 
-def _value(i: HloInstruction, known: Mapping[HloInstruction, Array]) -> Array | None:
+def is_foldable(i: HloInstruction) -> bool:
+    """Whether an instruction's value depends on its operands alone, and is worth a constant."""
+    if i.opcode in _NEVER or not i.shape.is_array or i.shape.is_dynamic:
+        return False
+    return not (has_effect(i, frozenset()) or communicates(i) or i.op.category == "random")
+
+
+def folded_value(i: HloInstruction, known: Mapping[HloInstruction, Array]) -> Array | None:
     """The value of an instruction; None where the evaluator has none."""
     try:
         value = HloEvaluator().instruction(i, known, ())
@@ -92,6 +97,7 @@ def _value(i: HloInstruction, known: Mapping[HloInstruction, Array]) -> Array | 
     return np.ascontiguousarray(value).reshape(i.shape.dims)
 
 
-def _constant(i: HloInstruction, value: Array) -> HloInstruction:
+def as_constant(i: HloInstruction, value: Array) -> HloInstruction:
+    """The constant in place of an instruction."""
     literal = Literal(i.shape, value)
     return replace(i, op=opdef("constant"), operands=(), attrs={"literal": literal})
