@@ -11,16 +11,19 @@ from xladev.aot.config import Config, read_config
 from xladev.aot.header import type_text
 from xladev.aot.names import program_name
 from xladev.aot.selection import Feed, Fetch, Selection, parse_binding, parse_named
+from xladev.cli import saved_models
 from xladev.cli.inputs import add_options
 from xladev.cli.output import print_line, print_table, progress
 from xladev.cli.programs import PROGRAM_HELP, load_program
 from xladev.compiler.options import CompileOptions
 from xladev.errors import UsageError
+from xladev.hlo.ir import HloModule
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument("file", type=Path, help=PROGRAM_HELP)
+    parser.add_argument("file", type=Path, nargs="?", help=PROGRAM_HELP)
+    saved_models.add_arguments(parser)
     parser.add_argument("--name", help="what names in C begin with; default: of the file")
     parser.add_argument(
         "-o",
@@ -62,9 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     config = Config() if arguments.config is None else read_config(arguments.config)
-    name = arguments.name or config.name or program_name(arguments.file.stem)
-    with progress(f"compiling {arguments.file.name}"):
-        bundle = _compiled(arguments, config, name)
+    source = _source(arguments)
+    name = arguments.name or config.name or program_name(source.stem)
+    module, selection = _program(arguments, config.selection + _selection(arguments))
+    with progress(f"compiling {source.name}"):
+        bundle = _compiled(arguments, config, name, module, selection)
     paths = bundle.write(arguments.out or Path(name))
     _report(bundle)
     for path in paths:
@@ -72,15 +77,42 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _compiled(arguments: argparse.Namespace, config: Config, name: str) -> Bundle:
-    module = load_program(arguments.file)
+def _source(arguments: argparse.Namespace) -> Path:
+    """The file, or the folder of the SavedModel.
+
+    Raises:
+        UsageError: both or neither are given.
+    """
+    given = [path for path in (arguments.file, arguments.saved_model) if path is not None]
+    if len(given) != 1:
+        raise UsageError(
+            "xladev aot takes a FILE, or --saved-model DIR",
+            why="both were given" if given else "neither was given",
+        )
+    path: Path = given[0]
+    return path.resolve() if path.is_dir() else path
+
+
+def _program(arguments: argparse.Namespace, chosen: Selection) -> tuple[HloModule, Selection]:
+    """What is compiled, and what of it."""
+    if arguments.saved_model is None:
+        return load_program(arguments.file), chosen
+    model = saved_models.load_saved_model(
+        arguments.saved_model, arguments.signature, arguments.shape, arguments.tensorflow_python
+    )
+    return model.module, model.selection(chosen)
+
+
+def _compiled(
+    arguments: argparse.Namespace, config: Config, name: str, module: HloModule, chosen: Selection
+) -> Bundle:
     in_place = config.in_place is not False and not arguments.apart
     options = CompileOptions.from_environment().with_options(config.options)
     return compile(
         module,
         name,
         target=_target(arguments, config),
-        selection=config.selection + _selection(arguments),
+        selection=chosen,
         in_place=in_place,
         platform=arguments.platform or config.platform or "cpu",
         options=_with_threads(options.with_options(arguments.option), arguments.threads),

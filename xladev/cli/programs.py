@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xladev.cli.output import progress
@@ -51,6 +52,24 @@ def _converted(code: bytes, path: Path, child: str, kind: str) -> bytes:
     """The HLO of another format, which jaxlib or torch makes in a process of its own."""
     words = [sys.executable, "-P", "-m", child]
     environment = dict(os.environ) | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": _search_path()}
+    return run_converter(words, code, path, kind, environment)
+
+
+def run_converter(
+    words: Sequence[str], code: bytes, path: Path, kind: str, environment: Mapping[str, str]
+) -> bytes:
+    """What a process that converts a program prints.
+
+    Args:
+        words: its command.
+        code: its standard input.
+        path: of the program, for errors.
+        kind: what the program is, for errors.
+        environment: its variables.
+
+    Raises:
+        CompileError: it failed, cannot be started, or took more than `MOST_S` seconds.
+    """
     try:
         done = subprocess.run(
             words, input=code, capture_output=True, timeout=MOST_S, env=environment, check=False
@@ -59,6 +78,11 @@ def _converted(code: bytes, path: Path, child: str, kind: str) -> bytes:
         raise CompileError(
             f"{path} was not converted in {MOST_S:.0f} s", where=str(path), why=f"it is {kind}"
         ) from error
+    except OSError as error:
+        raise CompileError(
+            f"{path} is {kind}, and was not converted", where=str(path),
+            why=f"{words[0]} cannot be started: {error.strerror}", hint="name another interpreter",
+        ) from error  # fmt: skip
     if done.returncode == 0:
         return done.stdout
     raise _failure(done.returncode, done.stderr.decode(errors="replace"), path, kind)
