@@ -36,6 +36,14 @@ def replace_get_compiler_ir(answer: Answer) -> None:
     Context.get_compiler_ir = get_compiler_ir
 
 
+def device_of_variable(value: Any) -> str:
+    """The device of a variable whose handle ``value`` is; of what is none the empty text."""
+    import tensorflow as tf
+
+    is_handle = isinstance(value, tf.Tensor) and value.dtype == tf.resource
+    return str(value.device) if is_handle else ""
+
+
 def copied_to_host(value: Any, device: str, kept: list[Any]) -> Any:
     """A tensor, or the handle of a copied variable, on a device; what is neither stays as it is.
 
