@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 ROOT = Path(__file__).parents[2]
 FILES = (
@@ -59,6 +59,11 @@ class Suite:
     first: int
     step: int
     python: str
+    plugin: ClassVar[str] = "tests.tools.jax_suite_worker"
+
+    def path(self, file: str) -> str:
+        """Where a test file is in the checkout."""
+        return f"tests/{file}.py"
 
     def log(self, file: str) -> Path:
         """Where results of a test file are kept."""
@@ -83,9 +88,9 @@ def results(log: Path) -> dict[str, dict[str, Any]]:
 
 def collect(suite: Suite, file: str) -> list[str]:
     """The tests of a file that belong to the shard; names may differ between platforms."""
-    kept = suite.out / f"{file}.{suite.platform}.tests"
+    kept = suite.log(file).with_suffix(".tests")
     if not kept.exists():
-        command = [suite.python, "-m", "pytest", "-q", "--collect-only", f"tests/{file}.py"]
+        command = [suite.python, "-m", "pytest", "-q", "--collect-only", suite.path(file)]
         environment = suite.environment(suite.out / "unused")
         done = subprocess.run(
             command, cwd=suite.repo, env=environment, capture_output=True, text=True
@@ -111,7 +116,7 @@ def _run_worker(suite: Suite, log: Path, tests: Sequence[str]) -> None:
     listing.write_text("\n".join(tests))
     command = [
         suite.python, "-X", "faulthandler", "-m", "pytest", "-q", "-x", "--maxfail=1000000",
-        "-p", "tests.tools.jax_suite_worker", "-p", "no:cacheprovider", f"@{listing.resolve()}",
+        "-p", suite.plugin, "-p", "no:cacheprovider", f"@{listing.resolve()}",
     ]  # fmt: skip
     before = len(results(log))
     with log.with_suffix(".output").open("w") as output:

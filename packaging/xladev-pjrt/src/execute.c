@@ -1,4 +1,5 @@
 /* Execution: at once by the program's native entry, else by the engine, else later by the worker. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,7 +222,15 @@ static void execute_by_python(Execution *run) {
         finish(run, error);
 }
 
+static atomic_long num_executions;
+
+/* How many executions began in this process: tests ask whether a device was used at all. */
+__attribute__((visibility("default"))) long xladev_num_executions(void) {
+    return atomic_load(&num_executions);
+}
+
 static void execute(Execution *run) {
+    atomic_fetch_add_explicit(&num_executions, 1, memory_order_relaxed);
     Error *error = argument_error(run);
     if (error)
         finish(run, error);

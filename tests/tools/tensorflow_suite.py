@@ -1,0 +1,172 @@
+"""Runs Keras's and TensorFlow's own tests with xladev's device as default, beside TensorFlow's CPU.
+
+    python -m tests.tools.tensorflow_suite --python TF --sample 3/40
+    python -m tests.tools.tensorflow_suite --python TF ops/nn_test --platform template_npu
+    python -m tests.tools.tensorflow_suite --python TF --tensorflow-repo ../tensorflow array_ops
+    python -m tests.tools.tensorflow_suite --table
+
+TF is a Python that has tensorflow, pytest and what xladev needs. Keras's tests are in its wheel;
+TensorFlow's are in its repository; the checkout should be at the release's tag, and is not built.
+The sample is every N-th test of a file or folder. It runs on TensorFlow's CPU first, without the
+plugin; what passes there runs on the device, to which goes what no test places elsewhere. Only
+tests count in which the device executed a program. Crashes, time limits, results: as `jax_suite`.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tests.tools import tensorflow_child
+from tests.tools.jax_suite import ROOT, Suite, collect, reason, results, run_tests
+from tests.tools.tensorflow_suite_worker import SINK
+
+HOST = "host"
+"""In place of a platform: TensorFlow's CPU, without the plugin."""
+AREAS = ("layers", "ops", "trainers")
+KERNEL_TESTS = "tensorflow/python/kernel_tests"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFlowSuite(Suite):
+    """See `Suite`; a "file" is a path below ``repo``, of a file without `.py` or of a folder."""
+
+    plugin: ClassVar[str] = "tests.tools.tensorflow_suite_worker"
+
+    def path(self, file: str) -> str:
+        """What pytest is told to run."""
+        return file if (self.repo / file).is_dir() else f"{file}.py"
+
+    def log(self, file: str) -> Path:
+        """Where results of a test file are kept."""
+        return self.out / f"{file.replace('/', '.')}.{self.platform}.jsonl"
+
+    def environment(self, log: Path) -> dict[str, str]:
+        """Variables of a worker."""
+        on_device = self.platform != HOST
+        return {
+            **tensorflow_child.environment(self.platform if on_device else None),
+            "PYTHONPATH": str(ROOT),
+            "XLADEV_TF_DEFAULT": "1",
+            "TF_CPP_MIN_LOG_LEVEL": "0",
+            "KERAS_BACKEND": "tensorflow",
+            "PYTEST_ADDOPTS": "--import-mode=importlib -Wignore",
+            SINK: str(log),
+        }
+
+
+def copy_of_keras(python: str, out: Path) -> Path:
+    """Keras's test files in a folder of their own: pytest would import the package twice.
+
+    They import each other as `keras.src...`, which finds the installed ones.
+    """
+    ask = "import importlib.util as u; print(u.find_spec('keras').origin)"
+    found = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout
+    source, target = Path(found.strip()).parent / "src", out / "keras"
+    for path in source.rglob("*_test.py"):
+        to = target / path.relative_to(source)
+        if not to.exists():
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, to)
+    (target / "pytest.ini").write_text("[pytest]\n")
+    return target
+
+
+def run(suite: TensorFlowSuite, file: str) -> None:
+    """A sample of a file on TensorFlow's CPU, and what passes there on the device."""
+    host = replace(suite, platform=HOST)
+    tests = collect(host, file)
+    run_tests(host, file, tests)
+    on_host = results(host.log(file))
+    run_tests(suite, file, [t for t in tests if on_host[t]["state"] == "passed"])
+
+
+# What came out
+
+
+def counted(suite: TensorFlowSuite, file: str) -> dict[str, dict[str, Any]]:
+    """Tests that pass on TensorFlow's CPU and in which the device executed something, or might
+    have: those that crashed or hung."""
+    expected = results(replace(suite, platform=HOST).log(file))
+    ours = results(suite.log(file))
+    passing = {t for t, record in expected.items() if record["state"] == "passed"}
+    return {
+        t: record
+        for t, record in ours.items()
+        if t in passing and record["state"] != "skipped" and record.get("executed", 1)
+    }
+
+
+def table(suite: TensorFlowSuite, files: Sequence[str]) -> Iterator[str]:
+    """Lines of Markdown: for each name how many tests ran, executed something, and passed."""
+    yield f"| tests | pass on the host | executed on `{suite.platform}` | pass | share |"
+    yield "|---|--:|--:|--:|--:|"
+    rows = {file: _row(suite, [file]) for file in files}
+    rows["all"] = tuple(map(sum, zip(*rows.values(), strict=True)))
+    for file, (ran, executed, passed) in rows.items():
+        share = f"{100 * passed / executed:.1f} %" if executed else "-"
+        yield f"| {file} | {ran} | {executed} | {passed} | {share} |"
+
+
+def _row(suite: TensorFlowSuite, files: Sequence[str]) -> tuple[int, ...]:
+    ran = sum(len(results(suite.log(file))) for file in files)
+    records = [r for file in files for r in counted(suite, file).values()]
+    return ran, len(records), sum(r["state"] == "passed" for r in records)
+
+
+def failures(suite: TensorFlowSuite, files: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Those that count and do not pass."""
+    found = {t: r for file in files for t, r in counted(suite, file).items()}
+    return {t: r for t, r in found.items() if r["state"] != "passed"}
+
+
+def on_host(suite: TensorFlowSuite, files: Sequence[str]) -> Counter[str]:
+    """In how many of the tests that count each operator was placed on the host."""
+    records = (r for file in files for r in counted(suite, file).values())
+    return Counter(op for record in records for op in record.get("on_host", ()))
+
+
+def report(suite: TensorFlowSuite, files: Sequence[str]) -> None:
+    """Prints the table, the causes of failures by frequency, and the host's operators."""
+    print("\n".join(table(suite, files)))
+    failed = failures(suite, files)
+    print(f"\n{len(failed)} fail:")
+    for text, count in Counter(map(reason, failed.values())).most_common():
+        print(f"{count:5}  {text}")
+    print("\n".join(f"       {test}" for test in failed))
+    print("\noperators on the host, and in how many tests:")
+    print(", ".join(f"{op} {count}" for op, count in on_host(suite, files).most_common()))
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="files or folders; default: all")
+    parser.add_argument("--python", default=os.environ.get(tensorflow_child.VARIABLE, sys.executable))  # fmt: skip # noqa: E501
+    parser.add_argument("--tensorflow-repo", type=Path, help="run TensorFlow's tests, not Keras's")
+    parser.add_argument("--platform", default="cpu")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/tensorflow-suite")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for one test")
+    parser.add_argument("--sample", default="0/40", help="I/N: every N-th test of a file, from I")
+    parser.add_argument("--table", action="store_true", help="print what is there, run nothing")
+    given = parser.parse_args()
+    out = given.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    repo = given.tensorflow_repo
+    root = repo.resolve() / KERNEL_TESTS if repo else copy_of_keras(given.python, out)
+    first, step = map(int, given.sample.split("/"))
+    suite = TensorFlowSuite(root, out, given.platform, given.limit, first, step, given.python)
+    files = given.names or (sorted(x.name for x in root.iterdir() if x.is_dir()) if repo else AREAS)
+    for file in () if given.table else files:
+        run(suite, file)
+    report(suite, files)
+
+
+if __name__ == "__main__":
+    main()

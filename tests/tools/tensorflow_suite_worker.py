@@ -1,0 +1,88 @@
+"""A pytest plugin: a line of JSON when a test of TensorFlow's or Keras's begins and when it ends.
+
+Each line says how many programs the device has executed in the test, and which operators TensorFlow
+placed on the host while the device was the default.
+"""
+
+import ctypes
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SINK = "XLADEV_TENSORFLOW_SUITE_LOG"
+_WHY_CHARACTERS = 2000
+_PLACED = re.compile(r"Executing op (\w+) in device \S*/device:CPU:0|: \((\w+)\): \S*/device:CPU:0")
+_executed: dict[str, int] = {}
+
+
+@cache
+def _counter() -> Any:
+    """The function of the PJRT library that counts executions; None where there is no plugin."""
+    path = os.environ.get("XLADEV_PJRT_LIBRARY")
+    if path is None:
+        return None
+    function = ctypes.CDLL(path).xladev_num_executions
+    function.restype = ctypes.c_long
+    return function
+
+
+def _count() -> int:
+    return _counter()() if _counter() else 0
+
+
+def pytest_collection() -> None:
+    """Tells sessions of TensorFlow's tests not to pin their graphs to the CPU."""
+    import tensorflow as tf
+    from tensorflow.python.framework import test_util
+
+    original = test_util.TensorFlowTestCase._constrain_devices_and_set_default
+
+    def anywhere(self: Any, session: Any, use_gpu: bool, force_gpu: bool) -> Any:
+        return original(self, session, True, False)
+
+    test_util.TensorFlowTestCase._constrain_devices_and_set_default = anywhere
+    tf.debugging.set_log_device_placement(True)
+
+
+def _write(**fields: object) -> None:
+    with Path(os.environ[SINK]).open("a") as file:
+        file.write(json.dumps(fields) + "\n")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    _write(test=item.nodeid, state="begin", at=time.time())
+    before = _count()
+    _executed[item.nodeid] = -before
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    try:
+        return (yield)
+    finally:
+        _executed[item.nodeid] += _count()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" or report.outcome != "passed":
+        why = "" if report.passed else str(report.longrepr)[-_WHY_CHARACTERS:]
+        _write(
+            test=report.nodeid, state=report.outcome, seconds=report.duration, why=why,
+            executed=max(_executed.get(report.nodeid, 0), 0), on_host=_on_host(report),
+        )  # fmt: skip
+
+
+def _on_host(report: pytest.TestReport) -> dict[str, int]:
+    """Operators that TensorFlow said it placed on the CPU, and how often."""
+    placed = (one or other for one, other in _PLACED.findall(report.capstderr))
+    return Counter(op for op in placed if not op.startswith("_"))  # arguments and results

@@ -1,0 +1,71 @@
+"""The runner of Keras's and TensorFlow's tests: which tests count, and where sessions run."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.tools import tensorflow_suite
+from tests.tools.jax_suite import results
+from tests.tools.tensorflow_child import library, tensorflow_python
+from tests.tools.tensorflow_suite import HOST, TensorFlowSuite
+
+SESSIONS = """
+from tensorflow.python.framework import test_util
+from tensorflow.python.ops import math_ops
+from tensorflow.python.platform import test
+import numpy as np
+class SomeTest(test.TestCase):
+    @test_util.run_deprecated_v1
+    def testPinnedElsewhere(self):
+        with self.session(use_gpu=False):
+            self.assertAllEqual(math_ops.tanh(np.zeros(3, 'f')).eval(), np.zeros(3))
+    def testNothingRuns(self):
+        pass
+    def testHost(self):
+        import tensorflow as tf
+        self.assertAllEqual(tf.strings.length(['ab', 'c']) , [2, 1])
+        self.assertAllEqual(tf.tanh([0.0]), [0.0])
+"""
+
+
+def _suite(folder: Path, python: str) -> TensorFlowSuite:
+    (folder / "repo").mkdir()
+    (folder / "out").mkdir()
+    return TensorFlowSuite(folder / "repo", folder / "out", "cpu", 100.0, 0, 1, python)
+
+
+def test_counted_are_those_that_executed_something(tmp_path: Path) -> None:
+    suite = _suite(tmp_path, sys.executable)
+    host = dict.fromkeys(("good", "bad", "idle", "crash", "skips"), "passed")
+    ours = [
+        {"test": "good", "state": "passed", "executed": 3, "on_host": {"Where": 2}},
+        {"test": "bad", "state": "failed", "executed": 1, "on_host": {}},
+        {"test": "idle", "state": "passed", "executed": 0, "on_host": {"Where": 1}},
+        {"test": "crash", "state": "crashed"},
+        {"test": "skips", "state": "skipped", "executed": 0},
+        {"test": "fails on the host too", "state": "failed", "executed": 2},
+    ]
+    own = [{"test": test, "state": state} for test, state in host.items()]
+    replace(suite, platform=HOST).log("ops").write_text("\n".join(map(json.dumps, own)))
+    suite.log("ops").write_text("\n".join(map(json.dumps, ours)))
+    assert set(tensorflow_suite.counted(suite, "ops")) == {"good", "bad", "crash"}
+    assert set(tensorflow_suite.failures(suite, ["ops"])) == {"bad", "crash"}
+    assert tensorflow_suite.on_host(suite, ["ops"]) == {"Where": 1}
+    assert list(tensorflow_suite.table(suite, ["ops"]))[-1] == "| all | 6 | 3 | 1 | 33.3 % |"
+
+
+@pytest.mark.long
+@pytest.mark.rotating
+def test_sessions_run_on_the_device(tmp_path: Path) -> None:
+    library()
+    suite = _suite(tmp_path, tensorflow_python())
+    (suite.repo / "some_test.py").write_text(SESSIONS)
+    tensorflow_suite.run(suite, "some_test")
+    found = {name.split("::test")[-1]: r for name, r in results(suite.log("some_test")).items()}
+    assert {r["state"] for r in found.values() if r["seconds"] > 0.01} == {"passed"}
+    assert found["PinnedElsewhere"]["executed"] > 0
+    assert found["NothingRuns"]["executed"] == 0
+    assert found["Host"]["executed"] > 0 and "StringLength" in found["Host"]["on_host"]
