@@ -40,8 +40,12 @@ rest: $(VENV)/.ready-$(EXTRAS)  ## Run the tests that `make test` leaves out
 	$(PYTEST) --scope=rest -m "not serial" -n $(JOBS) $(ARGS)
 	$(PYTEST) --scope=rest -m serial $(ARGS)
 
-tensorflow: $(VENV)/.ready-test,tensorflow  ## Run the tests that need TensorFlow (a gigabyte; VENV may name another place)
-	$(PYTEST) tests/unit/frontends/tensorflow tests/packaging/test_tensorflow.py tests/examples/test_mnist_softmax_xla.py $(ARGS)
+TENSORFLOW_TESTS := tests/unit/frontends/tensorflow tests/packaging/test_tensorflow.py \
+	tests/examples/test_mnist_softmax_xla.py
+
+tensorflow: $(VENV)/.ready-test,tensorflow  ## Run a part of the tests that need TensorFlow (a gigabyte; VENV names a place for it)
+	$(PYTEST) -m "not serial" -n $(JOBS) $(TENSORFLOW_TESTS) $(ARGS)
+	$(PYTEST) -m serial $(TENSORFLOW_TESTS) $(ARGS)
 
 lint: $(VENV)/.ready-lint  ## Check style (ruff)
 	$(BIN)/ruff check .

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tools.tensorflow_child import ROOT, run_tensorflow
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.rotating]
 
 EXAMPLE = ROOT / "examples" / "mnist_softmax_xla"
 PROGRAMS = {
@@ -45,9 +45,7 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> tuple[np.ndarray, float]
     return _run(folder, PROGRAMS["session, op by op"], "CPU:0", "cpu")
 
 
-@pytest.mark.parametrize(
-    "platform", ["cpu", pytest.param("template_npu", marks=pytest.mark.rotating)]
-)
+@pytest.mark.parametrize("platform", ["cpu", "template_npu"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_trains_as_on_tensorflows_cpu(
     name: str, platform: str, wanted: tuple[np.ndarray, float], tmp_path: Path

@@ -4,7 +4,7 @@ import pytest
 
 from tests.tools.tensorflow_child import run_tensorflow
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.rotating]
 
 EXPECT = """
 import tensorflow as tf

@@ -11,7 +11,7 @@ import pytest
 from tests.tools.plugins import with_entry_points
 from tests.tools.tensorflow_child import ROOT, run_tensorflow
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.rotating]
 
 WHOLE = ("tf.function(jit_compile=True)", "Keras, jit_compile=True", "tf.config.optimizer.set_jit",
          "session, global_jit_level ON_1", "tf.xla.experimental.jit_scope")  # fmt: skip
@@ -28,9 +28,7 @@ def vendor(tmp_path_factory: pytest.TempPathFactory) -> str:
     return os.pathsep.join(map(str, (folder / "my_npu", found)))
 
 
-@pytest.mark.parametrize(
-    "platform", ["cpu", "template_npu", pytest.param("my_npu", marks=pytest.mark.rotating)]
-)
+@pytest.mark.parametrize("platform", ["cpu", "template_npu", "my_npu"])
 def test_each_way(platform: str, request: pytest.FixtureRequest) -> None:
     paths = [str(ROOT)]
     if platform == "my_npu":

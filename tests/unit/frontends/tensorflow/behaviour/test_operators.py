@@ -9,7 +9,7 @@ import pytest
 
 from tests.tools.tensorflow_child import ROOT, run_tensorflow
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.rotating]
 
 AREAS = ("math", "array", "dynamic", "nn", "linalg", "control", "random")
 PARTS = 8
@@ -28,7 +28,6 @@ def test_on_cpu(area: str) -> None:
     _compare(area, "cpu", 0, 1)
 
 
-@pytest.mark.rotating
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("area", AREAS)
 def test_on_npu(area: str, part: int) -> None:
