@@ -99,7 +99,9 @@ def counted(suite: TensorFlowSuite, file: str) -> dict[str, dict[str, Any]]:
     return {
         t: record
         for t, record in ours.items()
-        if t in passing and record["state"] != "skipped" and record.get("executed", 1)
+        if t in passing
+        and record["state"] not in ("begin", "skipped")
+        and record.get("executed", 1)
     }
 
 
