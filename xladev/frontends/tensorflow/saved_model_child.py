@@ -59,10 +59,8 @@ def _write(tf: Any, function: Any, shapes: Mapping[str, list[int]], out: Path) -
     order = [_input_of(tensor.name, inputs) for tensor in frozen.inputs]
     outputs = sorted(function.structured_outputs)
 
-    def results(*values: Any) -> list[Any]:
-        found = tf.nest.flatten(frozen(*values))
-        # A constant would be left out of the program: it is made to look computed.
-        return [_computed(tf, value) for value in found]
+    def results(*values: Any) -> Any:
+        return tf.nest.flatten(frozen(*values))
 
     call = tf.function(results, jit_compile=True).experimental_get_compiler_ir(
         *(specs[name] for name in order)
@@ -70,10 +68,6 @@ def _write(tf: Any, function: Any, shapes: Mapping[str, list[int]], out: Path) -
     (out / "program.pb").write_bytes(call(stage="hlo_serialized", device_name=HOST))
     told = {"inputs": order, "outputs": outputs}
     (out / "interface.json").write_text(json.dumps(told))
-
-
-def _computed(tf: Any, value: Any) -> Any:
-    return tf.raw_ops.PreventGradient(input=value)
 
 
 def _input_of(tensor: str, inputs: Mapping[str, Any]) -> str:
