@@ -1,0 +1,1 @@
+"""PyTorch models under xladev, eager torch and inductor."""
