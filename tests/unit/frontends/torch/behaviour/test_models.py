@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-from xladev.frontends.torch import records
+from xladev.frontends.torch import call, records
 
 pytestmark = pytest.mark.long
 
@@ -133,3 +133,23 @@ def test_an_optimiser_step_is_one_program_that_writes_in_place() -> None:
         assert torch.allclose(found, wanted, atol=1e-6)
     assert [p.data_ptr() for p in model.parameters()] == addresses
     assert not records.fallbacks()
+
+
+@pytest.mark.parametrize("least", [0, 1 << 20])
+def test_running_means_are_eagers_donated_or_copied(
+    least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call, "LEAST_DONATED_NBYTES", least)
+    torch._dynamo.reset()
+    model = nn.BatchNorm1d(3)
+    other = copy.deepcopy(model)
+    run = torch.compile(model, backend="xladev", options={"platform": "cpu"})
+    address, version = model.running_mean.data_ptr(), model.running_mean._version
+    for _ in range(2):
+        x = torch.randn(8, 3)
+        run(x)
+        other(x)
+    for found, wanted in zip(model.buffers(), other.buffers(), strict=True):
+        assert torch.allclose(found, wanted)
+    assert model.running_mean.data_ptr() == address
+    assert model.running_mean._version > version
