@@ -196,7 +196,11 @@ def _batch_norm_inference(
     return [y, *(b.full(0, shape.element_type, shape.dims) for shape in out[1:])]
 
 
-@_lowers("native_batch_norm_backward.default", sample="nn.functional.batch_norm")
+@_lowers(
+    "native_batch_norm_backward.default",
+    "batch_norm_backward.default",
+    sample="nn.functional.batch_norm",
+)
 def _batch_norm_backward(
     b: TensorBuilder,
     out: Sequence[Shape | None],
@@ -210,6 +214,7 @@ def _batch_norm_backward(
     training: bool,
     eps: float,
     mask: Sequence[bool],
+    *_: Any,
 ) -> list[Value | None]:
     """Gradients of input, weight and bias, those that the mask asks for."""
     axes = [0, *range(2, x.rank)]
@@ -228,26 +233,3 @@ def _batch_norm_backward(
     found.append(along if mask[1] and out[1] is not None else None)
     found.append(total if mask[2] and out[2] is not None else None)
     return found
-
-
-@_lowers("batch_norm_backward.default", sample="nn.functional.batch_norm")
-def _batch_norm_backward_reserved(
-    b: TensorBuilder,
-    out: Sequence[Shape | None],
-    gradient: Value,
-    x: Value,
-    weight: Value | None,
-    running_mean: Value | None,
-    running_variance: Value | None,
-    mean: Value | None,
-    scale: Value | None,
-    training: bool,
-    eps: float,
-    mask: Sequence[bool],
-    reserve: Value,
-) -> list[Value | None]:
-    """Gradients of input, weight and bias, those that the mask asks for."""
-    return _batch_norm_backward(
-        b, out, gradient, x, weight, running_mean, running_variance, mean, scale, training, eps,
-        mask,
-    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from xladev.frontends.torch.lower.promotion import operand
@@ -59,64 +60,36 @@ def _added(
     return found + _scaled(operand(b, bias, out.element_type, out.dims), beta)
 
 
-@_lowers("addmm.default")
-def _addmm(
-    b: TensorBuilder,
-    out: Shape,
-    bias: Value,
-    x: Value,
-    y: Value,
-    *_: Any,
-    beta: Number = 1,
-    alpha: Number = 1,
-) -> Value:
-    """beta * bias + alpha * the product of two matrices."""
-    return _added(b, out, bias, dot(x, y, (1,), (0,)), beta, alpha)
+_ADDED: Mapping[str, tuple[str, tuple[int, ...], tuple[int, ...], int]] = {
+    "addmm": ("the product of two matrices", (1,), (0,), 0),
+    "addmv": ("the product of a matrix and a vector", (1,), (0,), 0),
+    "baddbmm": ("the products of two stacks of matrices", (2,), (1,), 1),
+    "addbmm": ("the sum of the products of two stacks of matrices", (0, 2), (0, 1), 0),
+}
+"""What each adds to its first operand, the dimensions that are summed, and how many are a batch."""
 
 
-@_lowers("addmv.default")
-def _addmv(
-    b: TensorBuilder,
-    out: Shape,
-    bias: Value,
-    x: Value,
-    y: Value,
-    *,
-    beta: Number = 1,
-    alpha: Number = 1,
-) -> Value:
-    """beta * bias + alpha * the product of a matrix and a vector."""
-    return _added(b, out, bias, dot(x, y, (1,), (0,)), beta, alpha)
+def _lower_added(name: str) -> None:
+    what, left, right, batch = _ADDED[name]
+
+    def lower(
+        b: TensorBuilder,
+        out: Shape,
+        bias: Value,
+        x: Value,
+        y: Value,
+        *_: Any,
+        beta: Number = 1,
+        alpha: Number = 1,
+    ) -> Value:
+        return _added(b, out, bias, dot(x, y, left, right, batch), beta, alpha)
+
+    lower.__doc__ = f"beta * bias + alpha * {what}."
+    _lowers(f"{name}.default")(lower)
 
 
-@_lowers("baddbmm.default")
-def _baddbmm(
-    b: TensorBuilder,
-    out: Shape,
-    bias: Value,
-    x: Value,
-    y: Value,
-    *,
-    beta: Number = 1,
-    alpha: Number = 1,
-) -> Value:
-    """beta * bias + alpha * the products of two stacks of matrices."""
-    return _added(b, out, bias, dot(x, y, (2,), (1,), 1), beta, alpha)
-
-
-@_lowers("addbmm.default")
-def _addbmm(
-    b: TensorBuilder,
-    out: Shape,
-    bias: Value,
-    x: Value,
-    y: Value,
-    *,
-    beta: Number = 1,
-    alpha: Number = 1,
-) -> Value:
-    """beta * bias + alpha * the sum of the products of two stacks of matrices."""
-    return _added(b, out, bias, dot(x, y, (0, 2), (0, 1)), beta, alpha)
+for _name in _ADDED:
+    _lower_added(_name)
 
 
 @_lowers("_trilinear.default", sample="nn.functional.bilinear")
