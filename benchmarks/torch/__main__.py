@@ -101,7 +101,7 @@ def _difference(found: Mapping[str, Any], compilers: Sequence[str]) -> str:
     ours, norm = (found.get(name, {}) for name in ("xladev", compilers[0]))
     if "losses" in ours and "losses" in norm:
         pairs = zip(ours["losses"], norm["losses"], strict=True)
-        return f"{max(abs(a - b) / max(abs(b), 1) for a, b in pairs):.1e}"
+        return f"{max(abs(a - b) / max(abs(b), 1e-3) for a, b in pairs):.1e}"
     if "result" in ours and "result" in norm:
         return f"{abs(ours['result'] - norm['result']) / max(abs(norm['result']), 1):.1e}"
     return ""

@@ -49,8 +49,11 @@ def measure(name: str, given: Any) -> dict[str, Any]:
 def _prepared(name: str, compiler: str, given: Any) -> tuple[Any, dict[str, Any]]:
     from torch._dynamo.utils import counters
 
+    from xladev.frontends.torch import records
+
     torch._dynamo.reset()
     counters.clear()
+    records.forget()
     model, inputs = make(name)
     model.train(given.what == "training")
     settings = dict(COMPILERS[compiler])
@@ -78,6 +81,8 @@ def _prepared(name: str, compiler: str, given: Any) -> tuple[Any, dict[str, Any]
 def _left() -> list[str]:
     from xladev.frontends.torch import records
 
+    if not records.compiled_graphs():
+        return ["everything"]
     return [f"{f.operator}: {f.reason}"[:120] for f in records.fallbacks()]
 
 
