@@ -35,7 +35,9 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--what", choices=("inference", "training"), default="inference")
     parser.add_argument("--models", default="", help="names or families, separated by commas")
-    parser.add_argument("--compilers", default="eager,xladev,inductor", help="the first is the norm")
+    parser.add_argument(
+        "--compilers", default="eager,xladev,inductor", help="the first is the norm"
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--slice", type=float, default=0.1, help="seconds of each in a round")

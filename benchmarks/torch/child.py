@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
-
 from benchmarks.torch.models import Inputs, make
+from torch import nn
 
 STEPS = 20
 COMPILERS: dict[str, dict[str, Any]] = {
@@ -48,7 +47,6 @@ def measure(name: str, given: Any) -> dict[str, Any]:
 
 def _prepared(name: str, compiler: str, given: Any) -> tuple[Any, dict[str, Any]]:
     from torch._dynamo.utils import counters
-
     from xladev.frontends.torch import records
 
     torch._dynamo.reset()
@@ -70,7 +68,7 @@ def _prepared(name: str, compiler: str, given: Any) -> tuple[Any, dict[str, Any]
             found["losses"] = _losses(model, call)
         else:
             found["result"] = float(_total(call()).detach())
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 (a compiler may raise anything)
         return None, {"error": f"{type(error).__name__}: {error}"[:300]}
     found["breaks"] = sum(counters["graph_break"].values())
     if compiler == "xladev":

@@ -87,9 +87,7 @@ _DINO = {k: v for k, v in _IMAGE.items() if k != "intermediate_size"} | {"patch_
 
 TRANSFORMERS: dict[str, Maker] = {
     "bert": _transformers("BertForMaskedLM", _text, "BertConfig", **_SMALL),
-    "distilbert": _transformers(
-        "DistilBertForMaskedLM", _text, "DistilBertConfig", **_DISTILBERT
-    ),
+    "distilbert": _transformers("DistilBertForMaskedLM", _text, "DistilBertConfig", **_DISTILBERT),
     "roberta": _transformers("RobertaForMaskedLM", _text, "RobertaConfig", **_SMALL),
     "gpt2": _transformers("GPT2LMHeadModel", _text, "GPT2Config", **_GPT2),
     "gptneox": _transformers("GPTNeoXForCausalLM", _text, "GPTNeoXConfig", **_SMALL),
@@ -251,7 +249,13 @@ def _noise() -> dict[str, Any]:
     return {"x": torch.rand(2, 3, 32, 32), "at": torch.rand(2, 16)}
 
 
+def _mlp() -> nn.Module:
+    """So small that it is the call that takes time."""
+    return nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
 OWN: dict[str, Maker] = {
+    "mlp": _own(_mlp, lambda: torch.rand(8, 32)),
     "lstm": _own(lambda: Recurrent("LSTM"), _steps),
     "gru": _own(lambda: Recurrent("GRU"), _steps),
     "lstm cells": _own(lambda: Cells("LSTMCell"), _steps),

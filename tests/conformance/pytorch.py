@@ -1,8 +1,8 @@
-"""Tier 5, PyTorch: an operator of each family and training steps, by `torch.compile` on the backend.
+"""Tier 5, PyTorch: functions of each family of operators, and training steps, by `torch.compile`.
 
-Each function runs as `torch.compile(backend="xladev", options={"platform": ...})` makes it, with its
-gradient, and is held to eager torch in f64. torch itself may run nothing of it. Where torch is not
-installed, or another version, the cases are unsupported and say so.
+Each function runs as `torch.compile(backend="xladev", options={"platform": ...})` makes it, with
+its gradient, and is held to eager torch in f64. torch itself may run nothing of it. Where torch is
+not installed, or another version, the cases are unsupported and say so.
 """
 
 from __future__ import annotations

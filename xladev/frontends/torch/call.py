@@ -13,7 +13,6 @@ from xladev.frontends.torch import adapter
 from xladev.frontends.torch.exchange import giver, taker
 from xladev.frontends.torch.graph import Input, LoweredGraph
 
-
 LEAST_DONATED_NBYTES = 1 << 20
 """What a program changes in place is donated from this size on, all together; smaller tensors are
 copied, since a call that donates nothing takes the short way: 62 buffers of batch norms cost 0.2 ms
