@@ -74,17 +74,17 @@ def _triangular_vectors(e: Emitter, t: Value) -> Value:
 
     A difference of eigenvalues that is nothing but rounding counts as a rounding error.
     """
-    n = t.shape.dims[1]
+    batch, n, _ = t.shape.dims
     values = mx.diagonal(e, t)
     real = values.shape.element_type.component
     size = e.reduce(mx.magnitude(e, t), (1, 2), "maximum", 0)
     least = e.elementwise("maximum", e.multiply(size, mx.EPSILON[real]), mx.TINY[real])
-    above = mx.upper_part(e, t, 1)
+    above = _parts(e, mx.upper_part(e, t, 1))
 
     def step(e: Emitter, number: Value, state: list[Value]) -> Values:
         x, above, values, least = state
         r = e.subtract(e.index(n - 1), number)
-        known = mx.row_times(e, mx.row(e, above, r), x)
+        known = _row_times(e, e.dynamic_slice(above, (0, e.multiply(r, 2), 0), (batch, 2, n)), x)
         gap = e.subtract(values, mx.spread(e, mx.element(e, values, r), values, 0))
         floor = mx.spread(e, least, values, 0)
         small = e.compare("LT", mx.magnitude(e, gap), floor)
@@ -92,25 +92,48 @@ def _triangular_vectors(e: Emitter, t: Value) -> Value:
         column = mx.rows(e, gap)
         new = e.select(e.compare("GT", column, r), e.divide(known, gap), 0)
         new = e.select(e.compare("EQ", column, r), 1, new)
-        x = mx.with_row(e, x, new, r)
+        x = mx.with_row(e, x, e.concatenate((e.op("real", new), e.op("imag", new)), 1), r)
         big = e.compare("GT", mx.magnitude(e, new), _LARGE)
-        factor = e.select(big, e.full_like(new, 1 / _LARGE), 1)
+        factor = e.select(big, e.full(1 / _LARGE, real, new.shape.dims), 1)
         # Seldom: a loop of one step or none, since all of the vectors would be gone over.
         times = e.convert(e.reduce(big, (0, 1), "or", False), dt.S32)
         x, _ = e.repeat(times, (x, factor), lambda e, _, s: (_scaled_down(e, *s), s[1]))
         return x, above, values, least
 
-    return e.repeat(n, (e.full_like(t, 0), above, values, least), step)[0]
+    x = e.repeat(n, (e.full(0, real, (batch, n, 2 * n)), above, values, least), step)[0]
+    return e.op("complex", e.slice_in(x, 2, 0, n), e.slice_in(x, 2, n, 2 * n))
+
+
+def _parts(e: Emitter, x: Value) -> Value:
+    """Real and imaginary parts of each row, one below the other, ``[batch, 2 n, n]``."""
+    batch, n, _ = x.shape.dims
+    parts = e.op("real", x), e.op("imag", x)
+    rows = [e.reshape(part, (batch, n, 1, n)) for part in parts]
+    return e.reshape(e.concatenate(rows, 2), (batch, 2 * n, n))
+
+
+def _row_times(e: Emitter, row: Value, x: Value) -> Value:
+    """A row vector times matrices, as one product of their parts, which is four times as fast.
+
+    Args:
+        e: where instructions go.
+        row: real and imaginary parts, ``[batch, 2, n]``.
+        x: real and imaginary parts side by side, ``[batch, n, 2 n]``.
+    """
+    batch, _, n = row.shape.dims
+    whole = e.reshape(e.matmul(row, x), (batch, 4 * n))
+    real, cross, other, square = (e.slice_in(whole, 1, i * n, i * n + n) for i in range(4))
+    return e.op("complex", e.subtract(real, square), e.add(cross, other))
 
 
 def _scaled_down(e: Emitter, x: Value, factor: Value) -> Value:
-    """Columns times their factors."""
-    return e.multiply(x, mx.across(e, factor, x))
+    """Columns, real parts and imaginary ones, times their factors."""
+    return e.multiply(x, mx.across(e, e.concatenate((factor, factor), 1), x))
 
 
 def _vectors(e: Emitter, q: Value, x: Value) -> Value:
     """Columns of Q X, of length 1, turned so that each one's largest element is real."""
-    rows = e.swap_last(e.matmul(q, _unit_rows(e, x, swap=True)))
+    rows = e.swap_last(mx.complex_product(e, q, _unit_rows(e, x, swap=True)))
     rows = _unit_rows(e, rows, swap=False)
     batch, n, _ = rows.shape.dims
     flat = e.reshape(rows, (batch * n, n))

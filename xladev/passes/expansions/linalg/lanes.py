@@ -154,6 +154,28 @@ def reflector(e: Emitter, x: Value, number: Value) -> Reflector:
     return Reflector(beta, tau, e.select(e.compare("EQ", place, number), 1, v))
 
 
+def short_reflector(
+    e: Emitter, x: Value, others: Sequence[Value], inside: Value
+) -> tuple[Value, ...]:
+    """tau, and of v what is behind its one, for vectors whose elements are values of their own.
+
+    Args:
+        e: where instructions go.
+        x: the first element, real, ``lanes``.
+        others: those that become zero.
+        inside: where there is a reflector at all, pred ``lanes``; elsewhere tau is zero.
+    """
+    rest = e.multiply(others[0], others[0])
+    for other in others[1:]:
+        rest = e.add(rest, e.multiply(other, other))
+    does = mx.both(e, inside, e.compare("GE", rest, _SQUARE_FLOOR[x.shape.element_type]))
+    norm = e.op("sqrt", e.add(e.multiply(x, x), rest))
+    beta = e.select(mx.is_negative(e, x), norm, e.op("negate", norm))
+    tau = e.select(does, e.divide(e.subtract(beta, x), beta), 0)
+    factor = e.select(does, e.divide(e.full_like(x, 1), e.subtract(x, beta)), 0)
+    return tau, *(e.multiply(factor, other) for other in others)
+
+
 # From stacks to lanes, and back
 
 

@@ -67,6 +67,10 @@ def with_element(e: Emitter, x: Value, new: Value, number: Operand) -> Value:
 
 def picked(e: Emitter, x: Value, at: Value) -> Value:
     """Row ``at`` of each matrix, or element ``at`` of each vector; ``at`` has one per matrix."""
+    if x.shape.dims[0] == 1:
+        dims = x.shape.dims[2:]
+        start: list[Operand] = [0, e.reshape(at, ()), *[0] * len(dims)]
+        return e.reshape(e.dynamic_slice(x, start, (1, 1, *dims)), (1, *dims))
     here = e.compare("EQ", e.iota(dt.S32, x.shape.dims, 1), spread(e, at, x, 0))
     chosen = e.select(here, x, 0)
     return e.reduce(chosen, (1,))
@@ -102,13 +106,21 @@ def elements_at(e: Emitter, x: Value, order: Value) -> Value:
     return e.reshape(rows_at(e, e.reshape(x, (batch, n, 1)), order), order.shape.dims)
 
 
-def diagonal(e: Emitter, a: Value) -> Value:
-    """The diagonals, ``[batch, min(m, n)]``."""
+def diagonal(e: Emitter, a: Value, offset: int = 0) -> Value:
+    """What is ``offset`` right of the diagonals, or left of them if it is negative.
+
+    It is read as equal steps through the elements of a matrix, and not as all of a matrix under a
+    mask.
+
+    Args:
+        e: where instructions go.
+        a: ``[batch, m, n]``, which has such elements.
+        offset: 0 for ``[batch, min(m, n)]``.
+    """
     batch, m, n = a.shape.dims
-    k = min(m, n)
-    square = e.slice_in(e.slice_in(a, 1, 0, k), 2, 0, k)
-    kept = e.select(e.compare("EQ", rows(e, square), columns(e, square)), square, 0)
-    return e.reshape(e.reduce(kept, (2,)), (batch, k))
+    start, count = max(offset, -offset * n), min(m + min(offset, 0), n - max(offset, 0))
+    flat = e.reshape(a, (batch, m * n))
+    return e.slice_in(flat, 1, start, start + (count - 1) * (n + 1) + 1, n + 1)
 
 
 def beside_diagonal(e: Emitter, a: Value, offset: int, dimension: int) -> Value:
@@ -116,12 +128,13 @@ def beside_diagonal(e: Emitter, a: Value, offset: int, dimension: int) -> Value:
 
     Args:
         e: where instructions go.
-        a: ``[batch, n, n]``.
+        a: ``[batch, n, n]``, n more than the offset.
         offset: negative for what is left of it.
         dimension: 1 for the element of each row, 2 for that of each column; zero where it has none.
     """
-    here = e.compare("EQ", columns(e, a), e.add(rows(e, a), offset))
-    return e.reduce(e.select(here, a, 0), (3 - dimension,))
+    after = (offset > 0) == (dimension == 1)
+    around = (0, abs(offset)) if after else (abs(offset), 0)
+    return e.pad(diagonal(e, a, offset), ((0, 0, 0), (*around, 0)))
 
 
 # Masks and spreading
@@ -212,6 +225,20 @@ def row_times(e: Emitter, x: Value, a: Value) -> Value:
     batch, m = x.shape.dims
     product = e.matmul(e.reshape(x, (batch, 1, m)), a)
     return e.reshape(product, (batch, a.shape.dims[2]))
+
+
+def complex_product(e: Emitter, x: Value, y: Value) -> Value:
+    """A product of complex matrices, as one product of real ones: [re x; im x] [re y, im y]."""
+    m, n = x.shape.dims[1], y.shape.dims[2]
+    left, right = (
+        e.concatenate((e.op("real", a), e.op("imag", a)), dimension)
+        for a, dimension in ((x, 1), (y, 2))
+    )
+    whole = e.matmul(left, right)
+    upper, lower = (e.slice_in(whole, 1, i * m, i * m + m) for i in (0, 1))
+    real, cross = (e.slice_in(upper, 2, i * n, i * n + n) for i in (0, 1))
+    other, square = (e.slice_in(lower, 2, i * n, i * n + n) for i in (0, 1))
+    return e.op("complex", e.subtract(real, square), e.add(cross, other))
 
 
 def straightened(e: Emitter, rows: Value) -> Value:

@@ -7,6 +7,7 @@ last, shorter reflector of a sweep a case of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from xladev.hlo import dtype as dt
@@ -14,7 +15,7 @@ from xladev.passes.expansions.emit import Emitter, Values
 from xladev.passes.expansions.linalg import lanes as ln
 from xladev.passes.expansions.linalg import matrices as mx
 from xladev.passes.expansions.linalg.blocks import Blocks, blocks_of, blocks_turned
-from xladev.passes.expansions.linalg.hessenberg import hessenberg
+from xladev.passes.expansions.linalg.hessenberg import hessenberg_with_q
 from xladev.passes.expansions.linalg.matrices import Value
 from xladev.passes.expansions.linalg.schur import (
     EXCEPTIONAL,
@@ -22,10 +23,15 @@ from xladev.passes.expansions.linalg.schur import (
     Rotation,
     Schur,
     Window,
-    hessenberg_q,
     negligible,
+    negligible_below,
     without_negligible,
 )
+
+_LINE = 16
+"""Elements of f32 in a cache line of 64 bytes."""
+_WIDE = 64
+"""Matrices of so many rows leave a first-level cache."""
 
 
 def real_schur(e: Emitter, a: Value) -> Schur:
@@ -39,156 +45,200 @@ def real_schur(e: Emitter, a: Value) -> Schur:
     batch, n, _ = a.shape.dims
     if n == 1:
         return Schur(a, e.full_like(a, 1), e.full(0, dt.S32, (batch,)))
-    packed, taus = hessenberg(e, a, 1, n)
-    qh = e.swap_last(hessenberg_q(e, packed, taus))
-    wider = ((0, 0, 0), (0, 1, 0), (0, 1, 0))
-    t, qh = e.pad(mx.upper_part(e, packed, -1), wider), e.pad(qh, ((0, 0, 0), (0, 1, 0), (0, 0, 0)))
-    t, window = _deflated(e, t)
-    state = (e.scalar(0, dt.S32), e.full(0, dt.S32, (batch,)), *window, t, qh)
+    h, qh = hessenberg_with_q(e, a)
+    whole = e.reduce(mx.magnitude(e, h), (1, 2), "maximum", 0)
+    # T and Q' side by side: a reflector turns rows of both at once.
+    grown = ((0, 0, 0), (0, 1, 0), (0, _width(n) - 2 * n, 0))
+    t = e.pad(e.concatenate((h, qh), 2), grown)
+    window = _window(e, t, whole)
+    state = (e.scalar(0, dt.S32), e.full(0, dt.S32, (batch,)), *window, whole, t)
 
     def unfinished(e: Emitter, values: list[Value]) -> Value:
         some = e.reduce(e.compare("GT", values[3], 0), (0,), "or", False)
         return mx.both(e, some, e.compare("LT", values[0], MAX_SWEEPS_PER_ROW * max(10, n)))
 
     def body(e: Emitter, values: list[Value]) -> Values:
-        number, fruitless, first, last, t, qh = values
-        t, qh = _sweep(e, t, qh, Window(first, last), fruitless)
-        t, after = _deflated(e, t)
+        number, fruitless, first, last, whole, t = values
+        t = _sweep(e, t, Window(first, last), fruitless)
+        after = _window(e, t, whole)
         fruitless = e.select(e.compare("EQ", after.last, last), e.add(fruitless, 1), 0)
-        return e.add(number, 1), fruitless, *after, t, qh
+        return e.add(number, 1), fruitless, *after, whole, t
 
     final = e.while_loop(state, unfinished, body)
     info = e.select(e.compare("GT", final[3], 0), e.add(final[3], 1), 0)
-    t, qh = final[4:]
-    t = mx.upper_part(e, e.slice_in(e.slice_in(t, 1, 0, n), 2, 0, n), -1)
-    return Schur(*_standard_blocks(e, t, e.slice_in(qh, 1, 0, n)), info)
+    rows = e.slice_in(final[5], 1, 0, n)
+    t, qh = e.slice_in(rows, 2, 0, n), e.slice_in(rows, 2, n, 2 * n)
+    t = without_negligible(e, mx.upper_part(e, t, -1), negligible(e, t, final[4]))
+    return Schur(*_standard_blocks(e, t, qh), info)
 
 
-def _deflated(e: Emitter, t: Value) -> tuple[Value, Window]:
-    """The matrices without negligible subdiagonal elements, and their last block of three rows.
+def _width(n: int) -> int:
+    """How long rows of T and Q' are.
+
+    Long ones have an odd number of cache lines: a column is then spread over all of a cache's sets.
+    """
+    if n < _WIDE:
+        return 2 * n
+    return (-(-2 * n // _LINE) | 1) * _LINE
+
+
+class _Bands(NamedTuple):
+    """Diagonal, and what is below and above it, ``[batch, n]`` and twice ``[batch, n - 1]``."""
+
+    on: Value
+    below: Value
+    above: Value
+
+
+def _bands(e: Emitter, t: Value) -> _Bands:
+    """Of the T of matrices T and Q' side by side."""
+    n = t.shape.dims[1] - 1
+    return _Bands(*(e.slice_in(mx.diagonal(e, t, i), 1, 0, n - abs(i)) for i in (0, -1, 1)))
+
+
+def _window(e: Emitter, t: Value, whole: Value) -> Window:
+    """The last block of three rows or more, between negligible subdiagonal elements.
 
     A matrix without any such block has a window of last row 0.
     """
-    small = negligible(e, t)
-    t = without_negligible(e, t, small)
-    n = t.shape.dims[1]
-    upper, lower = (e.slice_in(small, 1, i, n - 2 + i) for i in (0, 1))
+    on, below, _ = _bands(e, t)
+    small = negligible_below(e, on, below, whole)
+    count = small.shape.dims[1]
+    upper, lower = (e.slice_in(small, 1, i, count - 1 + i) for i in (0, 1))
     number = mx.rows(e, upper)
     apart = e.op("or", upper, lower)
     last = e.reduce(e.select(apart, 0, e.add(number, 2)), (1,), "maximum", 0)
     ends = mx.both(e, upper, e.compare("LT", number, mx.spread(e, last, number, 0)))
     first = e.reduce(e.select(ends, e.add(number, 1), 0), (1,), "maximum", 0)
-    return t, Window(first, last)
+    return Window(first, last)
 
 
-class _Shifts(NamedTuple):
-    """Sum and product of two shifts, ``[batch]``."""
+class _Start(NamedTuple):
+    """What (T - s1) (T - s2) has in a window's first column, three times ``[batch]``."""
 
-    sum: Value
-    product: Value
+    x: Value
+    y: Value
+    z: Value
 
 
-def _shifts(e: Emitter, t: Value, window: Window, fruitless: Value) -> _Shifts:
-    """The eigenvalues of each window's last 2 x 2 block; now and then something else."""
-    last = window.last
-    before = e.elementwise("maximum", e.subtract(last, 1), 0)
-    upper, lower = mx.picked(e, t, before), mx.picked(e, t, last)
-    a, b = mx.picked(e, upper, before), mx.picked(e, upper, last)
-    c, d = mx.picked(e, lower, before), mx.picked(e, lower, last)
-    sum_ = e.add(a, d)
-    product = e.subtract(e.multiply(a, d), e.multiply(b, c))
-    size = e.add(mx.magnitude(e, c), mx.magnitude(e, mx.picked(e, upper, _back(e, before))))
+def _start(e: Emitter, bands: _Bands, window: Window, fruitless: Value) -> _Start:
+    """With the eigenvalues of the window's last 2 x 2 block as shifts; now and then others."""
+    on, below, above = bands
+    before = _back(e, window.last)
+    a, d = mx.picked(e, on, before), mx.picked(e, on, window.last)
+    c = mx.picked(e, below, before)
+    product = e.subtract(e.multiply(a, d), e.multiply(mx.picked(e, above, before), c))
+    size = e.add(mx.magnitude(e, c), mx.magnitude(e, mx.picked(e, below, _back(e, before))))
     # The pair that LAPACK's hqr takes every ten sweeps: 1.5 size, and its square.
     odd = e.elementwise("remainder", e.add(fruitless, 1), e.full_like(fruitless, EXCEPTIONAL))
     usual = e.compare("NE", odd, 0)
-    return _Shifts(
-        e.select(usual, sum_, e.multiply(size, 1.5)),
-        e.select(usual, product, e.multiply(size, size)),
-    )
+    sum_ = e.select(usual, e.add(a, d), e.multiply(size, 1.5))
+    product = e.select(usual, product, e.multiply(size, size))
+    following = e.add(window.first, 1)
+    upper, lower = mx.picked(e, on, window.first), mx.picked(e, on, following)
+    beside = mx.picked(e, below, window.first)
+    gap = e.subtract(upper, sum_)
+    x = e.add(e.multiply(upper, gap), product)
+    x = e.add(x, e.multiply(mx.picked(e, above, window.first), beside))
+    y = e.multiply(beside, e.add(gap, lower))
+    return _Start(x, y, e.multiply(beside, mx.picked(e, below, following)))
 
 
 def _back(e: Emitter, number: Value) -> Value:
     return e.elementwise("maximum", e.subtract(number, 1), 0)
 
 
-def _sweep(
-    e: Emitter, t: Value, qh: Value, window: Window, fruitless: Value
-) -> tuple[Value, Value]:
+def _sweep(e: Emitter, t: Value, window: Window, fruitless: Value) -> Value:
     """One double step in every window of three rows or more."""
-    shifts = _shifts(e, t, window, fruitless)
+    start = _start(e, _bands(e, t), window, fruitless)
     unfinished = e.compare("GT", window.last, 0)
     n = t.shape.dims[1]
     begin = e.reduce(e.select(unfinished, window.first, n), (0,), "minimum", n)
     end = e.reduce(window.last, (0,), "maximum", 0)
 
     def step(e: Emitter, number: Value, state: list[Value]) -> Values:
-        t, qh, sum_, product, first, last, begin = state
+        t, x, y, z, first, last, begin = state
         k = e.add(number, begin)
-        v, tau = _bulge(e, t, _Shifts(sum_, product), Window(first, last), k)
-        t = _columns_reflected(e, _rows_reflected(e, t, v, tau, k), v, tau, k)
-        return _with_zeros(e, t, k), _rows_reflected(e, qh, v, tau, k), *state[2:]
+        found = _bulge(e, t, _Start(x, y, z), Window(first, last), k)
+        t = _rows_reflected(e, t, found, Window(first, last), k)
+        return _columns_reflected(e, t, found, k), *state[1:]
 
-    t, qh, *_ = e.repeat(e.subtract(end, begin), (t, qh, *shifts, *window, begin), step)
-    return t, qh
+    count = e.subtract(end, begin)
+    return e.repeat(count, (t, *start, *window, begin), step)[0]
 
 
-def _bulge(e: Emitter, t: Value, shifts: _Shifts, window: Window, k: Value) -> tuple[Value, Value]:
-    """The reflector of rows k to k + 2, ``[batch, 3]`` and ``[batch]``; tau 0 outside."""
+class _Reflector(NamedTuple):
+    """1 - tau w w' for three rows or columns.
+
+    Attributes:
+        tau: ``[batch]``.
+        w: it begins with a one, ``[batch, 3]``.
+    """
+
+    tau: Value
+    w: Value
+
+
+def _along(e: Emitter, by: _Reflector, parts: Sequence[Value]) -> Value:
+    """tau (w' x) for three rows or columns x, ``[batch, n]``, without a reduction of three."""
+    first, *others = parts
+    sum_ = first
+    for number, part in enumerate(others, 1):
+        sum_ = e.add(sum_, e.multiply(mx.spread(e, mx.element(e, by.w, number), part, 0), part))
+    return e.multiply(sum_, mx.spread(e, by.tau, first, 0))
+
+
+def _bulge(e: Emitter, t: Value, start: _Start, window: Window, k: Value) -> _Reflector:
+    """The reflector of rows k to k + 2; tau 0 outside of a window."""
     batch = t.shape.dims[0]
     left = _back(e, k)
-    here = e.broadcast(e.compare("EQ", window.first, k), (batch, 3), (0,))
-    block = e.dynamic_slice(t, (0, k, k), (batch, 3, 2))
-    chased = e.reshape(e.dynamic_slice(t, (0, k, left), (batch, 3, 1)), (batch, 3))
-    x = e.select(here, _first_column(e, block, shifts), chased)
-    short = e.compare("EQ", k, e.subtract(window.last, 1))
-    third = e.compare("EQ", mx.rows(e, x), 2)
-    x = e.select(mx.both(e, e.broadcast(short, (batch, 3), (0,)), third), 0, x)
-    found = ln.reflector(e, e.swap_last(x), e.scalar(0, dt.S32))
-    inside = mx.both(
-        e,
-        e.compare("LE", window.first, k),
-        e.compare("LT", k, window.last),
+    number = e.broadcast(k, (batch,), ())
+    begins = e.compare("EQ", window.first, number)
+    chased = (e.dynamic_slice(t, (0, e.add(k, i), left), (batch, 1, 1)) for i in range(3))
+    x, y, z = (
+        e.select(begins, new, e.reshape(old, (batch,)))
+        for new, old in zip(start, chased, strict=True)
     )
-    return e.swap_last(found.v), e.select(inside, found.tau, 0)
+    z = e.select(e.compare("EQ", e.add(number, 1), window.last), 0, z)
+    inside = mx.both(e, e.compare("LE", window.first, number), e.compare("LT", number, window.last))
+    tau, *others = ln.short_reflector(e, x, (y, z), inside)
+    w = [e.reshape(x, (batch, 1)) for x in (e.full_like(x, 1), *others)]
+    return _Reflector(tau, e.concatenate(w, 1))
 
 
-def _first_column(e: Emitter, block: Value, shifts: _Shifts) -> Value:
-    """What (T - s1) (T - s2) has in the window's first column, from its first 3 x 2 elements."""
-    batch = block.shape.dims[0]
-    part = {(i, j): mx.element(e, mx.row(e, block, i), j) for i in range(3) for j in range(2)}
-    gap = e.subtract(part[0, 0], shifts.sum)
-    x = e.add(e.multiply(part[0, 0], gap), shifts.product)
-    x = e.add(x, e.multiply(part[0, 1], part[1, 0]))
-    y = e.multiply(part[1, 0], e.add(gap, part[1, 1]))
-    z = e.multiply(part[1, 0], part[2, 1])
-    return e.concatenate([e.reshape(value, (batch, 1)) for value in (x, y, z)], 1)
+def _rows_reflected(e: Emitter, t: Value, by: _Reflector, window: Window, k: Value) -> Value:
+    """The rows k to k + 2, and zeros where they are meant to be."""
+    batch, _, width = t.shape.dims
+    part = e.dynamic_slice(t, (0, k, 0), (batch, 3, width))
+    rows = [e.reshape(e.slice_in(part, 1, i, i + 1), (batch, width)) for i in range(3)]
+    new = e.subtract(part, mx.outer(e, by.w, _along(e, by, rows)))
+    column = mx.columns(e, part)
+    zero = [e.compare("EQ", column, mx.down(e, x, part)) for x in _zeros(e, window, k)]
+    return e.dynamic_update_slice(t, e.select(e.op("or", *zero), 0, new), (0, k, 0))
 
 
-def _rows_reflected(e: Emitter, a: Value, v: Value, tau: Value, k: Value) -> Value:
-    """(1 - tau v v') A for the rows k to k + 2."""
-    batch, _, n = a.shape.dims
-    part = e.dynamic_slice(a, (0, k, 0), (batch, 3, n))
-    along = mx.row_times(e, v, part)
-    scaled = e.multiply(v, mx.spread(e, tau, v, 0))
-    return e.dynamic_update_slice(a, e.subtract(part, mx.outer(e, scaled, along)), (0, k, 0))
+def _zeros(e: Emitter, window: Window, k: Value) -> tuple[Value, Value]:
+    """Numbers of the columns in which the rows k to k + 2 have zeros, twice s32 ``[batch, 3]``.
+
+    They are what the reflector removed from column k - 1, and the negligible elements at both ends
+    of a window. -1 is no column.
+    """
+    dims = (*window.first.shape.dims, 3)
+    row, number = e.iota(dt.S32, dims, 1), e.broadcast(k, dims, ())
+    begins = e.compare("EQ", number, e.broadcast(window.first, dims, (0,)))
+    ends = e.compare("EQ", e.add(number, 1), e.broadcast(window.last, dims, (0,)))
+    left = e.select(e.op("or", begins, e.compare("GT", row, 0)), e.subtract(number, 1), -1)
+    right = e.select(mx.both(e, ends, e.compare("EQ", row, 2)), e.add(number, 1), -1)
+    return left, right
 
 
-def _columns_reflected(e: Emitter, a: Value, v: Value, tau: Value, k: Value) -> Value:
-    """A (1 - tau v v') for the columns k to k + 2."""
-    batch, n, _ = a.shape.dims
-    part = e.dynamic_slice(a, (0, 0, k), (batch, n, 3))
-    along = mx.times_column(e, part, v)
-    scaled = e.multiply(v, mx.spread(e, tau, v, 0))
-    return e.dynamic_update_slice(a, e.subtract(part, mx.outer(e, along, scaled)), (0, 0, k))
-
-
-def _with_zeros(e: Emitter, t: Value, k: Value) -> Value:
-    """What the reflector of rows k to k + 2 removed from column k - 1."""
-    batch = t.shape.dims[0]
-    at = (0, e.add(k, 1), _back(e, k))
-    old = e.dynamic_slice(t, at, (batch, 2, 1))
-    chasing = e.broadcast(e.compare("GT", k, 0), old.shape.dims, ())
-    return e.dynamic_update_slice(t, e.select(chasing, e.full_like(old, 0), old), at)
+def _columns_reflected(e: Emitter, t: Value, by: _Reflector, k: Value) -> Value:
+    """The columns k to k + 2 of T."""
+    batch, n, _ = t.shape.dims
+    part = e.dynamic_slice(t, (0, 0, k), (batch, n, 3))
+    columns = [e.reshape(e.slice_in(part, 2, i, i + 1), (batch, n)) for i in range(3)]
+    new = e.subtract(part, mx.outer(e, _along(e, by, columns), by.w))
+    return e.dynamic_update_slice(t, new, (0, 0, k))
 
 
 # Blocks of two rows

@@ -12,9 +12,8 @@ from typing import NamedTuple
 from xladev.hlo import dtype as dt
 from xladev.passes.expansions.emit import Emitter, Values
 from xladev.passes.expansions.linalg import matrices as mx
-from xladev.passes.expansions.linalg.hessenberg import hessenberg
+from xladev.passes.expansions.linalg.hessenberg import hessenberg_with_q
 from xladev.passes.expansions.linalg.matrices import Value
-from xladev.passes.expansions.linalg.qr import householder_product
 
 MAX_SWEEPS_PER_ROW = 30
 EXCEPTIONAL = 10
@@ -47,8 +46,7 @@ def complex_schur(e: Emitter, a: Value) -> Schur:
     batch, n, _ = a.shape.dims
     if n == 1:
         return Schur(a, e.full_like(a, 1), e.full(0, dt.S32, (batch,)))
-    packed, taus = hessenberg(e, a, 1, n)
-    t, qh = mx.upper_part(e, packed, -1), mx.adjoint(e, hessenberg_q(e, packed, taus))
+    t, qh = hessenberg_with_q(e, a)
     zeros = e.full(0, dt.S32, (batch,))
     t, window = _deflated(e, t)
     state = (e.scalar(0, dt.S32), zeros, *window, t, qh)
@@ -73,18 +71,6 @@ def complex_schur(e: Emitter, a: Value) -> Schur:
     return Schur(mx.upper_part(e, t), qh, info)
 
 
-def hessenberg_q(e: Emitter, packed: Value, taus: Value) -> Value:
-    """Q of a packed Hessenberg form: one, then the product of reflectors one row further down."""
-    n = packed.shape.dims[1]
-    inner = e.slice_in(e.slice_in(packed, 1, 1, n), 2, 0, n - 1)
-    q = householder_product(e, inner, taus)
-    grown = e.pad(q, ((0, 0, 0), (1, 0, 0), (1, 0, 0)))
-    corner = mx.both(
-        e, e.compare("EQ", mx.rows(e, grown), 0), e.compare("EQ", mx.columns(e, grown), 0)
-    )
-    return e.select(corner, 1, grown)
-
-
 def _deflated(e: Emitter, t: Value) -> tuple[Value, Window]:
     """The matrices without negligible subdiagonal elements, and their last unfinished block."""
     small = negligible(e, t)
@@ -96,15 +82,27 @@ def _deflated(e: Emitter, t: Value) -> tuple[Value, Window]:
     return t, Window(first, last)
 
 
-def negligible(e: Emitter, t: Value) -> Value:
-    """Which subdiagonal elements are nothing beside their neighbours, pred ``[batch, n - 1]``."""
-    n = t.shape.dims[1]
-    diagonal = mx.size(e, mx.diagonal(e, t))
-    around = e.add(e.slice_in(diagonal, 1, 0, n - 1), e.slice_in(diagonal, 1, 1, n))
-    whole = e.reduce(mx.size(e, t), (1, 2), "maximum", 0)
+def negligible(e: Emitter, t: Value, whole: Value | None = None) -> Value:
+    """Which subdiagonal elements are nothing beside their neighbours, pred ``[batch, n - 1]``.
+
+    Args:
+        e: where instructions go.
+        t: ``[batch, n, n]``.
+        whole: the largest size of an element of each matrix; it is found if it is not given.
+    """
+    if whole is None:
+        whole = e.reduce(mx.size(e, t), (1, 2), "maximum", 0)
+    return negligible_below(e, mx.diagonal(e, t), subdiagonal(e, t), whole)
+
+
+def negligible_below(e: Emitter, diagonal: Value, below: Value, whole: Value) -> Value:
+    """The same of a diagonal and what is below it; ``whole`` counts where the diagonal is zero."""
+    n = diagonal.shape.dims[1]
+    sizes = mx.size(e, diagonal)
+    around = e.add(e.slice_in(sizes, 1, 0, n - 1), e.slice_in(sizes, 1, 1, n))
     around = e.select(e.compare("EQ", around, 0), mx.spread(e, whole, around, 0), around)
-    epsilon = mx.EPSILON[t.shape.element_type.component]
-    return e.compare("LE", mx.size(e, subdiagonal(e, t)), e.multiply(around, epsilon))
+    epsilon = mx.EPSILON[diagonal.shape.element_type.component]
+    return e.compare("LE", mx.size(e, below), e.multiply(around, epsilon))
 
 
 def without_negligible(e: Emitter, t: Value, small: Value) -> Value:
@@ -116,8 +114,7 @@ def without_negligible(e: Emitter, t: Value, small: Value) -> Value:
 
 def subdiagonal(e: Emitter, t: Value) -> Value:
     """The elements next below the diagonal, ``[batch, n - 1]``."""
-    n = t.shape.dims[1]
-    return mx.diagonal(e, e.slice_in(e.slice_in(t, 1, 1, n), 2, 0, n - 1))
+    return mx.diagonal(e, t, -1)
 
 
 def _shift(e: Emitter, t: Value, last: Value, fruitless: Value) -> Value:
