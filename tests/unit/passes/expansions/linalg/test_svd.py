@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,6 +17,8 @@ from tests.unit.passes.expansions.linalg.stacks import (
     run,
     wide,
 )
+from xladev.passes.expansions.linalg import svd
+from xladev.passes.expansions.linalg.bidiagonal_qr import BidiagonalSingular, bidiagonal_singular
 from xladev.passes.expansions.linalg.svd import singular_values
 
 
@@ -78,6 +80,23 @@ def test_bad_matrices_fail_alone(seed: int) -> None:
     assert good.tolist() == [True, False]
     assert all(np.isnan(x[1]).all() for x in (s, u, vt))
     assert_close(s[:1], np.linalg.svd(a[:1], compute_uv=False), 20)
+
+
+def test_nothing_is_sought_in_matrices_that_are_not_finite(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Steps through NaN end only at the limit, which zeros do not come near."""
+    found: list[Any] = []
+
+    def watched(e: Any, d: Any, f: Any, *, vectors: bool) -> BidiagonalSingular:
+        found.append(bidiagonal_singular(e, d, f, vectors=vectors))
+        return cast(BidiagonalSingular, found[-1])
+
+    monkeypatch.setattr(svd, "bidiagonal_singular", watched)
+    a = np.ones((1, 4, 4))
+    a[0, 2, 1] = np.nan
+    *_, good, ended = run(lambda e, a: (*full(e, a), found[-1].found), a)
+    assert not good and ended
 
 
 def test_the_program_does_not_grow_with_the_matrix() -> None:
