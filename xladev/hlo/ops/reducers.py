@@ -108,6 +108,39 @@ def monoid_of(computation: HloComputation) -> Monoid | None:
     return Monoid(flags if element_type.np == np.bool_ else numbers, element_type)
 
 
+def monoid_opcodes(computation: HloComputation) -> tuple[str, ...]:
+    """The opcodes of a reducer of several arrays, each with its own monoid; () if it is none."""
+    root, parameters = computation.root, computation.parameters
+    count = len(parameters) // 2
+    if root.opcode != "tuple" or len(root.operands) != count:
+        return ()
+    pairs = zip(root.operands, parameters[:count], parameters[count:], strict=True)
+    known = all(
+        part.opcode in _UFUNCS
+        and set(part.operands) == {left, right}
+        and not (part.shape.element_type.is_complex and part.opcode in _REAL_ONLY)
+        for part, left, right in pairs
+    )
+    return tuple(part.opcode for part in root.operands) if known else ()
+
+
+def keeps_elements(computation: HloComputation) -> bool:
+    """True if each result of a reducer of several arrays is one of its two elements there.
+
+    So is that of the largest element and its index. To combine something with itself changes
+    nothing then, and initial values may take part several times.
+    """
+    root, parameters = computation.root, computation.parameters
+    count = len(parameters) // 2
+    if root.opcode != "tuple" or len(root.operands) != count:
+        return False
+    pairs = zip(root.operands, parameters[:count], parameters[count:], strict=True)
+    return all(
+        part.opcode == "select" and set(part.operands[1:]) == {left, right}
+        for part, left, right in pairs
+    )
+
+
 def reduce_axes(
     evaluation: Evaluation,
     reducer: HloComputation,

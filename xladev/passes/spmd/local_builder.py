@@ -14,7 +14,7 @@ from xladev.hlo.literal import literal_of
 from xladev.hlo.shape import array
 from xladev.hlo.sharding.axis_sharding import AxisSharding
 from xladev.hlo.sharding.grid import Atoms, Grid
-from xladev.passes.expansions.emit import Emitter
+from xladev.passes.expansions.emit import Emitter, Operand
 
 CHANNEL = 1 << 21
 """Channel of the partitioner's collectives: they join partitions, each replica apart."""
@@ -168,7 +168,7 @@ class LocalBuilder(Emitter):
         dims: Sequence[int],
         sharding: AxisSharding,
         dimensions: Sequence[int],
-        value: complex,
+        value: Operand,
     ) -> HloInstruction:
         """A part with ``value`` for its padding along some dimensions.
 
@@ -177,7 +177,7 @@ class LocalBuilder(Emitter):
             dims: of the whole array.
             sharding: how it is cut.
             dimensions: along which padding is replaced; those without any are skipped.
-            value: of the element type of ``x``.
+            value: of the element type of ``x``; a number or a scalar.
         """
         for d in dimensions:
             if dims[d] % sharding.counts[d]:

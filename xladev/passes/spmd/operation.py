@@ -10,6 +10,7 @@ from xladev.hlo.ir import Annotations, HloInstruction
 from xladev.hlo.sharding.axis_sharding import AxisSharding
 from xladev.hlo.sharding.factors import FactorKind, FactorRule
 from xladev.hlo.sharding.grid import Atoms, Grid
+from xladev.passes.expansions.emit import Operand
 from xladev.passes.spmd.choice import Division
 from xladev.passes.spmd.held import local_shape
 from xladev.passes.spmd.local_builder import LocalBuilder
@@ -54,7 +55,7 @@ class Operation:
             )
         )
 
-    def masked(self, number: int, value: complex) -> HloInstruction:
+    def masked(self, number: int, value: Operand) -> HloInstruction:
         """An operand with ``value`` for its padding along factors that are summed over."""
         tensor, cut = self.rule.operands[number], self.division.operands[number]
         dims = self.instruction.operands[number].shape.dims

@@ -163,7 +163,9 @@ class _Computation:
         made = EMIT.get(i.opcode, same)(operation)
         results = tuple(replace(cut, unreduced=apart.atoms) for cut in division.results)
         leaves = taken_apart(self.b, made, i.shape, results)
-        if division.partial:
+        if division.partial and len(leaves) > 1:
+            leaves = self._combined(operation, leaves)
+        elif division.partial:
             leaves = tuple(
                 self._added_up(operation, leaf, want)
                 for leaf, want in zip(leaves, wanted, strict=True)
@@ -206,6 +208,14 @@ class _Computation:
         cuts = tuple(h.sharding for h in given)
         question = Question(self.grid, rule, shapes, cuts, tuple(wanted), is_possible)
         return question.best()
+
+    def _combined(self, o: Operation, leaves: Leaves) -> Leaves:
+        """The results of a reduction of several arrays, of what each device found."""
+        for leaf in leaves:
+            assert leaf.sharding is not None
+            self.owner.report.summed(leaf, o.division.partial, leaf.sharding, o.instruction)
+        made = reduction.combined(o, [leaf.value for leaf in leaves])
+        return taken_apart(self.b, made, o.instruction.shape, o.division.results)
 
     def _added_up(self, o: Operation, leaf: Held, wanted: AxisSharding | None) -> Held:
         """The sum of which each device has a part; where that fits, each keeps what it needs."""

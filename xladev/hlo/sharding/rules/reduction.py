@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from xladev.hlo.attributes import WindowDim
 from xladev.hlo.ir import HloInstruction
-from xladev.hlo.ops.reducers import monoid_of
+from xladev.hlo.ops.reducers import keeps_elements, monoid_of, monoid_opcodes
 from xladev.hlo.ops.reduction_parts import ReductionParts
 from xladev.hlo.shape import flattened_shapes
 from xladev.hlo.sharding.factors import FactorKind, FactorRule, RuleBuilder
@@ -17,7 +17,7 @@ def reduce(i: HloInstruction) -> FactorRule:
     parts = ReductionParts.of(i)
     count = len(parts.arrays)
     first = parts.arrays[0].shape
-    kind = FactorKind.REDUCE if count == 1 and monoid_of(parts.reducer) else FactorKind.WHOLE
+    kind = FactorKind.REDUCE if _is_known(parts) else FactorKind.WHOLE
     b = RuleBuilder([o.shape.rank for o in i.operands], [first.rank - len(parts.dims)] * count)
     inits: list[int | None] = [None] * count
     to = 0
@@ -28,6 +28,14 @@ def reduce(i: HloInstruction) -> FactorRule:
             b.factor([*[d] * count, *inits], [to] * count, size)
             to += 1
     return b.build()
+
+
+def _is_known(parts: ReductionParts) -> bool:
+    """True if parts of a reduction can be combined."""
+    reducer = parts.reducer
+    if len(parts.arrays) == 1:
+        return monoid_of(reducer) is not None
+    return bool(monoid_opcodes(reducer)) or keeps_elements(reducer)
 
 
 def reduce_window(i: HloInstruction) -> FactorRule:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from xladev.hlo.ir import HloComputation, HloInstruction
-from xladev.hlo.ops.reducers import monoid_of
+from xladev.hlo.ops.reducers import keeps_elements, monoid_of, monoid_opcodes
+from xladev.hlo.shape import tuple_of
 from xladev.hlo.sharding.axis_sharding import AxisSharding
 from xladev.hlo.sharding.factors import FactorRule
 from xladev.hlo.sharding.grid import Atoms, Grid
 from xladev.passes.expansions.emit import binary_computation
 from xladev.passes.spmd.local_builder import identity_of
-from xladev.passes.spmd.operation import Operation
+from xladev.passes.spmd.operation import Operation, local_note
 
 
 def product(o: Operation) -> HloInstruction:
@@ -39,10 +40,45 @@ def reduce(o: Operation) -> HloInstruction:
     i = o.instruction
     if not o.division.partial:
         return o.local()
+    if len(o.operands) > 2:
+        return _reduce_several(o)
     neutral = identity_of(i["to_apply"].root.opcode, i.shape.element_type)
     assert neutral is not None
     start = o.b.scalar(neutral, i.shape.element_type)
     return o.local([o.masked(0, neutral), start])
+
+
+def _reduce_several(o: Operation) -> HloInstruction:
+    """Padding is what each part begins with: it changes nothing, or takes part in the end too."""
+    count = len(o.operands) // 2
+    starts = _starts(o)
+    arrays = [o.masked(n, start) for n, start in enumerate(starts)]
+    return o.local([*arrays[:count], *starts])
+
+
+def _starts(o: Operation) -> list[HloInstruction]:
+    """Identities; where results are elements, the initial values, which may take part often."""
+    count = len(o.operands) // 2
+    inits = o.operands[count:]
+    found = []
+    for opcode, init in zip(monoid_opcodes(o.instruction["to_apply"]), inits, strict=False):
+        neutral = identity_of(opcode, init.shape.element_type)
+        assert neutral is not None
+        found.append(o.b.scalar(neutral, init.shape.element_type))
+    return found or list(inits)
+
+
+def combined(o: Operation, parts: Sequence[HloInstruction]) -> HloInstruction:
+    """The results of a reduction of several arrays: what all devices found, reduced in order."""
+    i, b = o.instruction, o.b
+    gathered = []
+    for part in parts:
+        row = b.reshape(part, (1, *part.shape.dims))
+        gathered.append(b.all_gather(row, o.grid, o.division.partial, 0))
+    inits = o.operands[len(parts) :]
+    shape = tuple_of(*(part.shape for part in parts))
+    attrs = {**i.attrs, "dimensions": (0,)}
+    return b.append(HloInstruction(i.op, shape, (*gathered, *inits), attrs, i.name, local_note(i)))
 
 
 def with_init(o: Operation, total: HloInstruction, kept: Atoms) -> HloInstruction:
@@ -79,8 +115,12 @@ def kept_apart(o: Operation, wanted: AxisSharding | None) -> Atoms:
 
 
 def may_reduce(i: HloInstruction, _: FactorRule, __: int, ___: Atoms, ____: Grid) -> bool:
-    """True if the reducer has an identity."""
+    """True if the reducer has an identity, or initial values may take part several times."""
     body = i["to_apply"]
+    if len(i.operands) > 2:
+        types = [o.shape.element_type for o in i.operands[: len(i.operands) // 2]]
+        found = [identity_of(*p) for p in zip(monoid_opcodes(body), types, strict=False)]
+        return None not in found if found else keeps_elements(body)
     known = monoid_of(body)
     return known is not None and identity_of(body.root.opcode, i.shape.element_type) is not None
 

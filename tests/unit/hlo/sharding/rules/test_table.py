@@ -77,7 +77,6 @@ def test_texts_are_read_as_they_are_written(seed: int) -> None:
 # What jaxlib's own pass says, operation by operation; where Shardy needs more than the partitioner
 # does, or cuts what it cannot, the propagation is the same.
 KNOWN = {
-    "argmax": "a reduction of pairs is computed whole here",
     "concatenate": "a joined dimension is fetched here, and joined there",
     "dynamic-slice": "the sliced dimension is blocked there, and no factor of the result here",
     "gather of slices": "likewise",
