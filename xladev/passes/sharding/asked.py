@@ -102,9 +102,10 @@ class Annotations:
         mesh = named.mesh_in(self.meshes)
         if mesh is None:
             return closed(whole, f"the module has no mesh {named.mesh!r}")
+        if not mesh.axes and mesh.device_ids:
+            return closed(whole, ON_ONE_DEVICE)
         if not mesh.axes:
-            fault = ON_ONE_DEVICE if mesh.device_ids else ""
-            return closed(whole, fault)
+            return Asked(whole, *_marks(named))
         if mesh.size != self.count:
             return closed(whole, f"its mesh has {mesh.size} devices, not {self.count}")
         refs = [axis for d in named.dims for axis in d.axes]
@@ -120,12 +121,7 @@ class Annotations:
             if summed is None or sharding.grid != self.grid:
                 return closed(whole, "a sum is kept apart along axes of another mesh")
             sharding = replace(sharding, unreduced=summed.atoms)
-        return Asked(
-            sharding,
-            tuple(d.is_open for d in named.dims),
-            tuple(d.priority for d in named.dims),
-            replicated,
-        )
+        return Asked(sharding, *_marks(named), replicated)
 
     def _by_tiles(self, sharding: Sharding, rank: int) -> Asked | None:
         if sharding.kind == "unknown":
@@ -142,6 +138,11 @@ class Annotations:
         if summed is None or cut.grid != self.grid:
             return closed(cut, "a sum is kept apart along axes of another mesh")
         return closed(replace(cut, unreduced=summed.atoms))
+
+
+def _marks(named: SdySharding) -> tuple[tuple[bool, ...], tuple[int, ...]]:
+    """What is open, and priorities, by dimension."""
+    return tuple(d.is_open for d in named.dims), tuple(d.priority for d in named.dims)
 
 
 _FAULTS = {"maximal": ON_ONE_DEVICE}

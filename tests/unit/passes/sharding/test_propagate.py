@@ -47,6 +47,7 @@ def of(module: HloModule, name: str) -> str:
 
 X = cut('{"x"}, {}')
 Y = cut('{}, {"y"}')
+XY = cut('{"x"}, {"y"}')
 
 
 def test_forwards_and_backwards() -> None:
@@ -200,3 +201,14 @@ def test_priorities() -> None:
         "ROOT r = f32[8,8] add(q, p)", count=2,
     )  # fmt: skip
     assert texts(swapped)[1] == ['[{}, {"x"}]']
+
+
+def test_an_empty_mesh_closes_what_it_does_not_open() -> None:
+    """JAX asks so for keys: the words of a key stay together, all else is free."""
+    asked = "#sdy.sharding<mesh<[]>, [{?}, {}]>"
+    lines = (
+        f'p = f32[8,8] parameter(0){XY}\n'
+        'ROOT r = f32[8,8] custom-call(p), custom_call_target="Sharding", '
+        f'frontend_attributes={{xla.sdy.sharding="{asked}"}}'
+    )
+    assert of(program(lines), "r") == '[{"x"}, {}]'
