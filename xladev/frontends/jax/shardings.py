@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xladev.hlo.proto.shardings import write_sharding
 from xladev.hlo.proto.wire import varint
+from xladev.hlo.shape import Shape, flattened_shapes
+from xladev.hlo.sharding.axis_sharding import AxisSharding
 from xladev.hlo.sharding.tiles import to_tiles
 from xladev.passes.spmd.program import PartitionedProgram
 
@@ -37,9 +40,17 @@ class Shardings:
 
 
 def shardings_of(program: PartitionedProgram) -> Shardings:
-    """What clients are told of a partitioned program."""
-    parameters, results = (
-        tuple(write_sharding(to_tiles(cut)) for cut in cuts)
-        for cuts in (program.parameters, program.results)
+    """What clients are told of a partitioned program; tokens are replicated."""
+    entry = program.module.entry
+    shapes = [leaf for p in entry.parameters for leaf in flattened_shapes(p.shape)]
+    return Shardings(
+        tuple(_told(shapes, program.parameters)),
+        tuple(_told(flattened_shapes(entry.root.shape), program.results)),
     )
-    return Shardings(parameters, results)
+
+
+def _told(shapes: Sequence[Shape], cuts: Sequence[AxisSharding]) -> Iterator[bytes]:
+    """One for each value of some shapes, of which the arrays are cut so."""
+    rest = iter(cuts)
+    for shape in shapes:
+        yield write_sharding(to_tiles(next(rest))) if shape.is_array else _REPLICATED

@@ -104,7 +104,7 @@ class Annotations:
             return closed(whole, f"the module has no mesh {named.mesh!r}")
         if not mesh.axes and mesh.device_ids:
             return closed(whole, ON_ONE_DEVICE)
-        if not mesh.axes:
+        if mesh.size == 1:
             return Asked(whole, *_marks(named))
         if mesh.size != self.count:
             return closed(whole, f"its mesh has {mesh.size} devices, not {self.count}")

@@ -69,13 +69,20 @@ def partition(module: HloModule, count: int, *, poison: bool = False) -> Partiti
         entry, results = partitioner.computation(inlined.entry, choice.parameters, wanted)
     header = _header(inlined, count, choice.parameters, results)
     made = with_unique_names(HloModule(inlined.name, entry, header))
-    flat = tuple(cut for cuts in choice.parameters for cut in cuts if cut is not None)
+    pairs = zip(entry.parameters, choice.parameters, strict=True)
+    flat = tuple(cut for p, cuts in pairs for cut in _of_arrays(p.shape, cuts))
     return PartitionedProgram(
         DeadCodeElimination().run(made),
         flat,
-        tuple(cut for cut in results if cut is not None),
+        _of_arrays(entry.root.shape, results),
         partitioner.report,
     )
+
+
+def _of_arrays(shape: Shape, cuts: Cuts) -> tuple[AxisSharding, ...]:
+    """Those of arrays: tokens are not cut, wherever they went through."""
+    pairs = zip(flattened_shapes(shape), cuts, strict=True)
+    return tuple(cut for leaf, cut in pairs if leaf.is_array and cut is not None)
 
 
 def _even(module: HloModule, results: Cuts, wanted: Cuts) -> Cuts:

@@ -162,3 +162,20 @@ jax.effects_barrier()
 assert sorted(map(str, given)) == ['(8, 4)', 'debug'], given
 """
     )
+
+
+def test_tokens_are_told_apart() -> None:
+    """An ordered effect adds a token in front of the arguments, which lies nowhere."""
+    _run(
+        """
+from jax.experimental import io_callback
+seen = []
+def f(a, b):
+    io_callback(lambda v: seen.append(v.shape), (), a, ordered=True)
+    return a + b
+made = mapped(f, (P(None, 'x'), P()), P(None, 'x'))
+check(made(X, X[:, :2]), X + np.tile(X[:, :2], 2), None, 'x')
+jax.effects_barrier()
+assert set(seen) == {(8, 2)}, seen
+"""
+    )

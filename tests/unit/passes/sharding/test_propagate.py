@@ -203,11 +203,12 @@ def test_priorities() -> None:
     assert texts(swapped)[1] == ['[{}, {"x"}]']
 
 
-def test_an_empty_mesh_closes_what_it_does_not_open() -> None:
+@pytest.mark.parametrize("mesh", ["[]", '["a"=1]'])
+def test_one_device_closes_what_it_does_not_open(mesh: str) -> None:
     """JAX asks so for keys: the words of a key stay together, all else is free."""
-    asked = "#sdy.sharding<mesh<[]>, [{?}, {}]>"
+    asked = f"#sdy.sharding<mesh<{mesh}>, [{{?}}, {{}}]>".replace('"', r"\"")
     lines = (
-        f'p = f32[8,8] parameter(0){XY}\n'
+        f"p = f32[8,8] parameter(0){XY}\n"
         'ROOT r = f32[8,8] custom-call(p), custom_call_target="Sharding", '
         f'frontend_attributes={{xla.sdy.sharding="{asked}"}}'
     )
