@@ -17,7 +17,7 @@ from xladev.hlo.shape import flattened_shapes
 from xladev.hlo.sharding.factors import FactorKind, FactorRule
 from xladev.hlo.sharding.grid import Atoms, Grid
 from xladev.passes.spmd.halo import Ranges, fetch, permutation
-from xladev.passes.spmd.kinds import reduction
+from xladev.passes.spmd.kinds import cumulative, reduction
 from xladev.passes.spmd.operation import Operation
 
 Affine = tuple[int, int, int]
@@ -129,19 +129,30 @@ def _of_concatenate(i: HloInstruction, d: int, count: int) -> list[Ranges]:
 
 
 def reduce_window(o: Operation) -> HloInstruction:
-    """Ranges with what the windows at their ends reach; outside is the initial value."""
+    """Ranges with what the windows at their ends reach; outside is the initial value.
+
+    Cumulative sums take the totals of other parts instead.
+    """
     i = o.instruction
     count = len(o.operands) // 2
     arrays, inits = list(o.operands[:count]), o.operands[count:]
     windows = list(i["window"])
-    for d in moved_dims(o):
+    moved = moved_dims(o)
+    summed = [d for d in moved if cumulative.is_backward(i, d) is not None]
+    for d in summed:
+        arrays = [cumulative.masked(o, x, d) for x in arrays]
+        windows[d] = cumulative.window_of_part(o, d)
+    for d in [d for d in moved if d not in summed]:
         ranges = _of_window(i, d, windows[d], d, d, _count(o, d))
         arrays = [
             fetch(o.b, x, o.sharding(n), d, ranges, init)
             for n, (x, init) in enumerate(zip(arrays, inits, strict=True))
         ]
         windows[d] = replace(windows[d], pad_low=0, pad_high=0)
-    return o.local([*arrays, *inits], window=tuple(windows))
+    made = o.local([*arrays, *inits], window=tuple(windows))
+    for d in summed:
+        made = cumulative.with_others(o, made, d)
+    return made
 
 
 def convolution(o: Operation) -> HloInstruction:
@@ -185,6 +196,8 @@ def may_move(i: HloInstruction, rule: FactorRule, factor: int, atoms: Atoms, gri
     if ask is None or d is None or not i.operands[0].shape.size or not results[0].size:
         return False
     count = grid.count(atoms)
+    if i.opcode == "reduce-window" and cumulative.is_backward(i, d) is not None:
+        return i.operands[0].shape.dims[d] > count  # totals are fewer than elements
     ranges = ask(i, d, count)
     if not ranges or any(len(r.distances) > _MOST_PIECES for r in ranges):
         return False
