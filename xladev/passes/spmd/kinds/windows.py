@@ -136,7 +136,7 @@ def reduce_window(o: Operation) -> HloInstruction:
     i = o.instruction
     count = len(o.operands) // 2
     arrays, inits = list(o.operands[:count]), o.operands[count:]
-    windows = list(i["window"])
+    windows, results = list(i["window"]), flattened_shapes(i.shape)[0]
     moved = moved_dims(o)
     summed = [d for d in moved if cumulative.is_backward(i, d) is not None]
     for d in summed:
@@ -148,7 +148,7 @@ def reduce_window(o: Operation) -> HloInstruction:
             fetch(o.b, x, o.sharding(n), d, ranges, init)
             for n, (x, init) in enumerate(zip(arrays, inits, strict=True))
         ]
-        windows[d] = replace(windows[d], pad_low=0, pad_high=0)
+        windows[d] = _on_part(windows[d], o.division.results[0].local_dims(results.dims)[d])
     made = o.local([*arrays, *inits], window=tuple(windows))
     for d in summed:
         made = cumulative.with_others(o, made, d)
@@ -165,20 +165,54 @@ def convolution(o: Operation) -> HloInstruction:
     windows = list(i["window"])
     for d in moved:
         n = labels.input_spatial.index(d)
-        ranges = _of_window(i, d, windows[n], d, labels.output_spatial[n], _count(o, d))
+        to = labels.output_spatial[n]
+        ranges = _of_window(i, d, windows[n], d, to, _count(o, d))
         zero = o.b.scalar(0, x.shape.element_type)
         x = fetch(o.b, x, o.sharding(0), d, ranges, zero)
-        windows[n] = replace(windows[n], pad_low=0, pad_high=0)
+        windows[n] = _on_part(windows[n], o.division.results[0].local_dims(i.shape.dims)[to])
     return reduction.convolution(o, [x, kernel], window=tuple(windows))
 
 
 def _of_window(
     i: HloInstruction, d: int, window: WindowDim, source: int, target: int, count: int
 ) -> Ranges:
-    extent = (window.size - 1) * window.window_dilation + 1
-    need = window.stride, -window.pad_low, extent
+    """The elements that windows of each part reach; dilated ones lie ``base_dilation`` apart.
+
+    The first of them lies as far behind the beginning of the windows in each part, as
+    `_are_alike` demands, which `_edges` says.
+    """
+    apart = window.base_dilation
     result = flattened_shapes(i.shape)[0].dims[target]
-    return _ranges(i.operands[0].shape.dims[source], result, count, need)
+    local = -(-result // count)
+    first = -(window.pad_low // apart)
+    low, reach = _edges(window)[0], _reach(window, local)
+    starts = tuple(first + place * local * window.stride // apart for place in range(count))
+    size = i.operands[0].shape.dims[source]
+    return Ranges(starts, (reach - 1 - low) // apart + 1, -(-size // count), size)
+
+
+def _reach(window: WindowDim, local: int) -> int:
+    """From the beginning of the first of some windows to the end of the last one."""
+    return (local - 1) * window.stride + (window.size - 1) * window.window_dilation + 1
+
+
+def _edges(window: WindowDim, local: int = 1) -> tuple[int, int]:
+    """How far windows reach beyond the first and the last element that they meet."""
+    low = window.pad_low % window.base_dilation
+    return low, (_reach(window, local) - 1 - low) % window.base_dilation
+
+
+def _are_alike(i: HloInstruction, window: WindowDim, target: int, count: int) -> bool:
+    """True if windows begin at the same distance from an element in all parts."""
+    local = -(-flattened_shapes(i.shape)[0].dims[target] // count)
+    is_met = _reach(window, local) > _edges(window)[0]
+    return local * window.stride % window.base_dilation == 0 and is_met
+
+
+def _on_part(window: WindowDim, local: int) -> WindowDim:
+    """The window on the range that was fetched for ``local`` results."""
+    low, high = _edges(window, local)
+    return replace(window, pad_low=low, pad_high=high)
 
 
 def _count(o: Operation, d: int) -> int:
@@ -226,16 +260,15 @@ def _asked_concatenate(i: HloInstruction, d: int, count: int) -> list[Ranges]:
 
 def _asked_window(i: HloInstruction, d: int, count: int) -> list[Ranges]:
     window = i["window"][d]
-    return [] if window.base_dilation > 1 else [_of_window(i, d, window, d, d, count)]
+    return [_of_window(i, d, window, d, d, count)] if _are_alike(i, window, d, count) else []
 
 
 def _asked_convolution(i: HloInstruction, d: int, count: int) -> list[Ranges]:
     labels = i["dim_labels"]
     n = labels.input_spatial.index(d)
     window = i["window"][n]
-    if window.base_dilation > 1:
-        return []
-    return [_of_window(i, d, window, d, labels.output_spatial[n], count)]
+    to = labels.output_spatial[n]
+    return [_of_window(i, d, window, d, to, count)] if _are_alike(i, window, to, count) else []
 
 
 _RANGES: Mapping[str, Callable[[HloInstruction, int, int], list[Ranges]]] = MappingProxyType(
