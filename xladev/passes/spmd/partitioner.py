@@ -243,6 +243,8 @@ class _Computation:
     def _whole(self, i: HloInstruction) -> Leaves:
         """Computed by every device, of whole operands."""
         operands = [self._assembled_whole(o) for o in i.operands]
+        if i.opcode == "bitcast":  # what it means depends on the layout, which moves have lost
+            operands = [self.b.op("copy", operands[0], shape=i.operands[0].shape)]
         if is_made_once(i):
             made = made_once(self.b, i, operands, self.grid.size)
         else:

@@ -129,3 +129,10 @@ def test_what_acts_is_called_by_the_first_device_alone() -> None:
     calls = [[j.opcode for j in c.instructions].count("custom-call") for c in branch.called]
     assert calls == [1, 0]
     assert "collective-broadcast" in opcodes(made)
+
+
+def test_bitcasts_are_of_the_layout_that_the_program_says() -> None:
+    """What is joined has no layout any more."""
+    module = program(f"""x = f32[8,4]{{0,1}} parameter(0), {ROWS}
+  ROOT r = f32[4,8]{{1,0}} bitcast(x)""")
+    check(module, [X], 4)
