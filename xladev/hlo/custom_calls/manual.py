@@ -303,9 +303,10 @@ def _evaluate_leave(
 
 def _check_border(call: OpCall) -> None:
     pairs = (call.operands, parts_of(call.result()))
-    kinds = [[(s.element_type, s.rank) if s.is_array else None for s in side] for side in pairs]
+    kinds = [[None if s.is_tuple else (s.element_type, s.rank) for s in side] for side in pairs]
     fits = kinds[0] == kinds[1] and None not in kinds[0]
-    call.require(fits, "custom_call_border", "it gives an array for each operand, of its rank")
+    message = "it gives an array for each operand, of its rank, and a token for a token"
+    call.require(fits, "custom_call_border", message)
 
 
 def _check_devices(link: DeviceLink, parts: Sequence[ManualParts]) -> None:
