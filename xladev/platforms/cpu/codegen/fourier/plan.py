@@ -94,12 +94,15 @@ def _best(n: int, done: int) -> tuple[float, tuple[int, ...]]:
 
 def _cost(n: int, radix: int, done: int) -> float:
     """Of a pass over n points, and ``done`` times as many."""
-    each = (
-        _ARITHMETIC[radix] / radix + _MOVED + (_LAID * radix.bit_length() / 4 if done == 1 else 0)
-    )
-    if done == 1 and radix & (radix - 1):
-        each += radix / 2
-    extent = n // radix if done == 1 else done
+    return n * _cost_of_one(radix, n // radix if done == 1 else done, done == 1)
+
+
+@cache
+def _cost_of_one(radix: int, extent: int, is_first: bool) -> float:
+    """The same of one point, where so many numbers are neighbours."""
+    each = _ARITHMETIC[radix] / radix + _MOVED
+    if is_first:
+        each += _LAID * radix.bit_length() / 4 + (radix / 2 if radix & (radix - 1) else 0)
     lanes = min(_EFFICIENT_LANES, 1 << (extent.bit_length() - 1))
     waste = -(-extent // lanes) * lanes / extent
-    return each * n * waste * _EFFICIENT_LANES / lanes
+    return each * waste * _EFFICIENT_LANES / lanes
