@@ -14,6 +14,12 @@ _WIDE: Any = np.longdouble
 _QUARTER_TURN = _WIDE("1.57079632679489661923132169163975144209858")
 _WIDTHS: dict[int, tuple[Any, str]] = {4: (np.float64, "<f4"), 8: (_WIDE, "<f8")}
 """By bytes of a number: the type in which it is computed, and in which it is kept."""
+_CHUNK = 1 << 13
+"""Roots that are computed at once: what is between stays in the second cache."""
+_BLOCK = 32
+"""Neighbours in a progression that are products of one root and a short table."""
+_LARGEST_ANGLE = 128
+"""One part in so many of a turn is the most that a product for f64 turns: see `_products`."""
 
 
 def roots(exponents: Real, n: int, nbytes: int) -> tuple[Real, Real]:
@@ -44,42 +50,105 @@ def pairs(real: Real, imaginary: Real) -> bytes:
     return np.stack([real, imaginary], axis=-1).tobytes()
 
 
+def _progressions(steps: Real, n: int, real: Real, imaginary: Real) -> None:
+    """Writes ``w(steps[i] j / n)`` to element (i, j) of two arrays of any strides."""
+    count, nbytes = real.shape[1], real.itemsize
+    block = _block(int(np.max(steps, initial=1)), n, nbytes)
+    lines, width = max(_CHUNK // max(count, 1), 1), _CHUNK // block * block
+    for line in range(0, len(steps), lines):
+        for begin in range(0, count, width):
+            part = slice(line, line + lines), slice(begin, min(begin + width, count))
+            some, size = steps[part[0], None], part[1].stop - begin
+            firsts = some * (begin + np.arange(0, size, block))
+            made = _products(firsts, some * np.arange(block), n, nbytes)
+            real[part], imaginary[part] = (x.reshape(len(some), -1)[:, :size] for x in made)
+
+
+def _block(step: int, n: int, nbytes: int) -> int:
+    """How many roots are products of the same first one; of f64, 1 where they are too far apart."""
+    if nbytes == 4:
+        return _BLOCK
+    block = _BLOCK
+    while block > 1 and _LARGEST_ANGLE * block * step > n:
+        block //= 2
+    return block
+
+
+def _products(firsts: Real, inner: Real, n: int, nbytes: int) -> tuple[Real, Real]:
+    """Roots of ``firsts[i, a] + inner[i, b]`` as products, in f64.
+
+    With f = 1 + d the inner root, ``w f`` is ``w + w d``, w as the sum of two numbers of f64. The
+    last sum rounds once; w d is as much smaller than w as its own rounding error is negligible.
+    """
+    wide = np.dtype(_WIDTHS[nbytes][0]).itemsize
+    (x, y), (c, s) = _wide_roots(firsts, n, wide), _wide_roots(inner, n, wide)
+    (x, x_rest), (y, y_rest) = _in_two(x), _in_two(y)
+    c, s = (part.astype(np.float64)[:, None, :] for part in (c - 1, s))
+    return x * c - y * s + x_rest + x, x * s + y * c + y_rest + y
+
+
+def _in_two(values: Real) -> tuple[Real, Real]:
+    """Numbers as sums of two of f64, along one more dimension."""
+    first = values.astype(np.float64)
+    return first[..., None], (values - first).astype(np.float64)[..., None]
+
+
 @lru_cache(256)
 def step_table(radix: int, count: int, nbytes: int) -> bytes:
     """For each p below ``count``: the roots ``w(p c / (radix count))`` for 0 < c < radix."""
-    exponents = np.outer(np.arange(count), np.arange(1, radix))
-    return pairs(*roots(exponents, radix * count, nbytes))
+    made = np.empty((count, radix - 1, 2), _WIDTHS[nbytes][1])
+    _progressions(np.arange(1, radix), radix * count, made[..., 0].T, made[..., 1].T)
+    return made.tobytes()
 
 
 @lru_cache(256)
 def lane_table(radix: int, count: int, nbytes: int) -> bytes:
     """For each c, 0 < c < radix: all real parts of ``w(p c / (radix count))``, then imaginary."""
-    exponents = np.outer(np.arange(1, radix), np.arange(count))
-    return np.stack(roots(exponents, radix * count, nbytes), axis=1).tobytes()
+    return _lines(np.arange(1, radix), radix * count, count, nbytes)
+
+
+def _lines(steps: Real, n: int, count: int, nbytes: int) -> bytes:
+    """Of each step, ``w(step j / n)`` for j below ``count``: real parts, then imaginary ones."""
+    made = np.empty((len(steps), 2, count), _WIDTHS[nbytes][1])
+    _progressions(steps, n, made[:, 0], made[:, 1])
+    return made.tobytes()
 
 
 @lru_cache(64)
 def half_table(n: int, nbytes: int) -> bytes:
     """The roots ``w(k / n)`` for k from 0 to n // 4: real parts, then imaginary ones."""
-    return np.stack(roots(np.arange(n // 4 + 1), n, nbytes)).tobytes()
+    return _lines(np.array([1]), n, n // 4 + 1, nbytes)
 
 
 @lru_cache(64)
 def chirp(n: int, nbytes: int, *, in_pairs: bool) -> bytes:
     """``exp(-pi i k^2 / n)`` for k below n: planes, or pairs."""
-    parts = roots(np.arange(n) ** 2, 2 * n, nbytes)
-    return pairs(*parts) if in_pairs else np.stack(parts).tobytes()
+    kept = _WIDTHS[nbytes][1]
+    real, imaginary = (part.astype(kept) for part in _wide_chirp(n, nbytes))
+    return pairs(real, imaginary) if in_pairs else np.stack([real, imaginary]).tobytes()
+
+
+@lru_cache(4)
+def _wide_chirp(n: int, nbytes: int) -> tuple[Real, Real]:
+    """The same in the wider type, by half: ``(n - k)^2`` is ``k^2 + n^2`` modulo 2 n."""
+    wide = _WIDTHS[nbytes][0]
+    real, imaginary = np.empty((2, n), wide)
+    for begin in range(0, n // 2 + 1, _CHUNK):
+        k = np.arange(begin, min(begin + _CHUNK, n // 2 + 1))
+        real[k], imaginary[k] = _wide_roots(k**2, 2 * n, np.dtype(wide).itemsize)
+    for part in real, imaginary:
+        part[n // 2 + 1 :] = part[1 : (n + 1) // 2][::-1] * (-1 if n % 2 else 1)
+    return real, imaginary
 
 
 @lru_cache(64)
 def chirp_spectrum(n: int, m: int, nbytes: int, *, in_pairs: bool) -> bytes:
     """The transform of m points of the conjugate chirp, both ways from 0, over m."""
-    wide = 8 if nbytes == 4 else 16
-    real, imaginary = _wide_roots(np.arange(n) ** 2, 2 * n, wide)
-    signal = np.zeros(m, np.complex128 if wide == 8 else np.clongdouble)
-    signal[:n] = real - 1j * imaginary
+    real, imaginary = _wide_chirp(n, nbytes)
+    signal = np.zeros(m, np.complex128 if nbytes == 4 else np.clongdouble)
+    signal.real[:n], signal.imag[:n] = real, -imaginary
     signal[m - n + 1 :] = signal[1:n][::-1]
-    spectrum = np.fft.fft(signal) / m
+    spectrum = np.fft.fft(signal, norm="forward")
     kept = _WIDTHS[nbytes][1]
     parts = spectrum.real.astype(kept), spectrum.imag.astype(kept)
     return pairs(*parts) if in_pairs else np.stack(parts).tobytes()
@@ -92,10 +161,6 @@ def split_tables(n1: int, n2: int, block: int, most: int, nbytes: int) -> tuple[
     The first for each m, the second for each l below ``most``; of each, the real parts for all j,
     then the imaginary ones.
     """
-    columns = np.arange(n2)
     firsts = (np.arange(max(n1 // block, 1)) * block, np.arange(most))
-    outer, inner = (
-        np.stack(roots(np.outer(first, columns), n1 * n2, nbytes), axis=1).tobytes()
-        for first in firsts
-    )
+    outer, inner = (_lines(first, n1 * n2, n2, nbytes) for first in firsts)
     return outer, inner

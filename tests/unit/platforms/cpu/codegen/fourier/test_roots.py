@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from xladev.platforms.cpu.codegen.fourier.roots import (
+    _progressions,
+    _wide_roots,
     chirp,
     chirp_spectrum,
     lane_table,
@@ -87,3 +89,25 @@ def test_the_spectrum_is_that_of_the_chirp(n: int) -> None:
     signal[-n + 1 :] = signal[n - 1 : 0 : -1]
     spectrum = np.frombuffer(chirp_spectrum(n, m, 8, in_pairs=False)).reshape(2, m)
     np.testing.assert_allclose(spectrum[0] + 1j * spectrum[1], np.fft.fft(signal) / m, atol=1e-13)
+
+
+@pytest.mark.parametrize("nbytes", [4, 8])
+@pytest.mark.parametrize("n1, n2", [(64, 1024), (35, 997), (1, 20001), (1, 8), (16, 0)])
+def test_progressions_are_as_near_as_single_roots(n1: int, n2: int, nbytes: int) -> None:
+    """As products of two roots each, within 0.31 of a unit of the last place of 1."""
+    n = max(n1 * n2, 1)
+    made = np.empty((n1, 2, n2), f"<f{nbytes}")
+    _progressions(np.arange(n1), n, made[:, 0], made[:, 1])
+    wanted = _wide_roots(np.outer(np.arange(n1), np.arange(n2)), n, 16)
+    for part in range(2):
+        error = np.abs(made[:, part] - wanted[part]).max(initial=0)
+        assert error <= 0.31 * np.finfo(made.dtype).eps
+        whole = np.abs(wanted[part]) < 1e-19
+        assert not made[:, part][whole].any()
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 10, 997, 40001])
+def test_half_of_a_chirp_mirrors_the_other(n: int) -> None:
+    k = np.arange(n)
+    wanted = np.stack(roots(k**2, 2 * n, 8))
+    np.testing.assert_array_equal(np.frombuffer(chirp(n, 8, in_pairs=False)).reshape(2, n), wanted)
