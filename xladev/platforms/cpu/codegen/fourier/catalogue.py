@@ -89,13 +89,15 @@ def _call_columns(b: FunctionBuilder, kind: FourierKind) -> None:
 
 
 def _call_rest(b: FunctionBuilder, kind: FourierKind) -> None:
-    """Short rows, a single one among them, convolutions, long rows."""
+    """Short rows, a single one among them, convolutions, first numbers, long rows."""
     for n in _SHORT:
         call_short(b, kind, n, _made(b, ShortArguments))
         single = PassForm(n, _C, _C, False)
         call_pass(b, kind.narrowed(1), single, _made(b, PassArguments))
     for source, result in (_C, _P), (_P, _P), (_P, _C):
         call_product(b, kind, ProductForm(source, result), _made(b, ProductArguments))
+    first = PassForm(1, _P, _C, False)
+    call_pass(b, kind.narrowed(1), first, _made(b, PassArguments))
     call_whole(b, kind, _made(b, RealArguments))
     call_turn(b, kind.narrowed(BLOCK), _made(b, TurnArguments))
 

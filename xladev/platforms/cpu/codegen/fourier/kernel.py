@@ -179,7 +179,7 @@ class _Transform:
                 count: IndexValue = block
                 if rows % block:
                     count = k.b.intrinsic("smin", k.b.sub(rows, k.e.at.value(row)), block)
-                emit(_Rows(self, lines, row, count, source, result, self.address(factors)))
+                emit(_Rows(self, lines, row, count, block, source, result, self.address(factors)))
 
         self._split(-(-rows // block), part)
 
@@ -286,6 +286,7 @@ class _Rows:
         of: the transform.
         lines: writes the calls.
         first, count: numbers of the first row, and how many there are.
+        most: most that there may be.
         source, result: addresses of all rows.
         factors: address of four elements.
     """
@@ -294,6 +295,7 @@ class _Rows:
     lines: Lines
     first: IndexValue
     count: IndexValue
+    most: int
     source: Value
     result: Value
     factors: Value
@@ -339,19 +341,12 @@ def _forward(r: _Rows) -> None:
         lines.rows(h, pairs(r.real_at(r.source)), r.buffer, (h, h), r.count, r.factors)
         lines.real_rows(call_halved, h, result, r.buffer, (r.spectrum, h), r.count, r.factors)
         return
-    real = r.real_at(r.source)
-    b = lines.b
-    with b.loop(0, r.of.k.e.at.value(r.count)) as row:
-        source = Place(Form.PLANES, b.byte_address(real, b.mul(row, n * lines.nbytes)),
-                       lines.zeros(n))  # fmt: skip
-        to = lines.at(r.buffer, b.mul(row, n))
-        lines.rows(n, source, to, (n, n), 1, r.factors)
+    source = Place(Form.PLANES, r.real_at(r.source), lines.zeros(n * r.most))
     steps = (n, r.spectrum)
+    lines.rows(n, source, r.buffer, (n, n), r.count, r.factors)
     lines.copied_rows(r.spectrum, r.buffer, result, steps, r.count, r.factors)
-    with b.loop(0, r.of.k.e.at.value(r.count)) as row:
-        first = lines.at(result, b.mul(row, r.spectrum))
-        imaginary = b.byte_address(first.real, lines.nbytes)
-        b.copy_bytes(imaginary, lines.zeros(n), lines.nbytes)
+    first = Place(Form.PLANES, r.buffer.real, lines.zeros(n * r.most))
+    lines.copied_rows(1, first, result, steps, r.count, r.factors)
 
 
 def _backward(r: _Rows) -> None:

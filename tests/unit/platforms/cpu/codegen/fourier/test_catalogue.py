@@ -44,3 +44,12 @@ def test_real_transforms_come_compiled() -> None:
     ENTRY e { x = c64[512,257] parameter(0)
       ROOT r = f32[512,512] fft(x), fft_type=IRFFT, fft_length={512,512} }"""
     assert called(forward) | called(backward) <= set(module.microkernels())
+
+
+def test_real_transforms_of_odd_length_come_compiled() -> None:
+    module = ModuleBuilder("m", TRAITS)
+    call_all_transforms(module)
+    text = """HloModule m
+    ENTRY e { x = f32[256,997] parameter(0)
+      ROOT r = c64[256,499] fft(x), fft_type=RFFT, fft_length={997} }"""
+    assert called(text) <= set(module.microkernels())
