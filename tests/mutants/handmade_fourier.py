@@ -51,6 +51,10 @@ def _of_neighbours(self: Any, n: int, done: int, *rest: Any) -> None:
     _row_pass(self, n, max(done // 2, 1) if n == done * rest[0] else done, *rest)
 
 
+def _left_as_they_are(self: Any, *_: Any) -> None:
+    """What is behind the columns of a convolution stays what the workspace had."""
+
+
 def _in_order(plant: Plant) -> Plant:
     """Microkernels are kept: those with the mistake in a table of their own."""
 
@@ -82,6 +86,8 @@ MUTANTS = (
            function(kernel, "columns_at_once", _without_rest)),
     _wrong("a pass takes the strides of the one before",
            function(lines.Lines, "_row_pass", _of_neighbours)),
+    _wrong("the padding of a convolution is stale workspace",
+           function(lines.Lines, "_cleared", _left_as_they_are)),
     _wrong("real spectra are not reversed",
            _in_order(function(real, "reverse", lambda b, x: x))),
     _wrong("imaginary parts of real spectra keep their sign",
