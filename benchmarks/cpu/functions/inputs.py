@@ -273,6 +273,7 @@ INPUTS: Mapping[str, Callable[[Parameters], tuple[Input, ...]]] = {
     "ode": _ode,
     "ode_backward": _ode,
     "hamiltonian": _hamiltonian,
+    "nuts": _hamiltonian,
     "pca": _pca,
 }
 """By kind of row."""
