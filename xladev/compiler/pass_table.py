@@ -13,6 +13,7 @@ from typing import NamedTuple
 from xladev.compiler.buffers.arena import arena_alignment
 from xladev.compiler.fusion.attention_fusion import AttentionFusion
 from xladev.compiler.fusion.broadcast_duplication import BroadcastDuplication
+from xladev.compiler.fusion.constant_kernels import ConstantKernels
 from xladev.compiler.fusion.instruction_fusion import Defuser, Fusion
 from xladev.compiler.fusion.multi_output_fusion import MultiOutputFusion
 from xladev.compiler.fusion.row_fusion import RowFusion
@@ -34,6 +35,7 @@ from xladev.passes.registry import PASSES
 
 _COMPILER_PASSES: tuple[type[HloModulePass], ...] = (
     AttentionFusion,
+    ConstantKernels,
     Defuser,
     ExpandRejected,
     Fusion,

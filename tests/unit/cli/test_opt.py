@@ -41,7 +41,7 @@ ENTRY e {
 FORMING = (
     "broadcast-duplication", "attention-fusion", "row-fusion", "fusion", "multi-output-fusion",
     "layout-normalization", "defuser", "constant-panels", "schedule", "rematerialization",
-    "expand-rejected", "rejected-constants",
+    "expand-rejected", "rejected-constants", "constant-kernels",
 )  # fmt: skip
 
 

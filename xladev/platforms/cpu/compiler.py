@@ -16,6 +16,7 @@ from xladev.compiler.contract import ExportedObject
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
 from xladev.compiler.fusion.attention_fusion import AttentionFusion
+from xladev.compiler.fusion.constant_kernels import ConstantKernels
 from xladev.compiler.fusion.fusion_pipeline import fusion_passes
 from xladev.compiler.fusion.multi_output_fusion import loop_space
 from xladev.compiler.kernel_code import KernelCode
@@ -198,8 +199,8 @@ class CpuCompiler(KernelCompiler):
         """Attention first: its parts are kernels of other kinds too.
 
         Rows that were reduced are still in the L1 cache, and values of `LEAST_COPIED_NBYTES`
-        would not stay there. At the end, constants that products would pack in each run are packed
-        for the target.
+        would not stay there. At the end, kernels that read nothing become constants, and constants
+        that products would pack in each run are packed for the target.
         """
         packs = options.optimization_level > 0
         return fusion_passes(
@@ -207,7 +208,9 @@ class CpuCompiler(KernelCompiler):
             rows=True,
             copied_from_nbytes=LEAST_COPIED_NBYTES,
             first=(_ATTENTION, FourierFusion()),
-            last=(ConstantPanels(_target(options.target).traits),) if packs else (),
+            last=(ConstantKernels(), ConstantPanels(_target(options.target).traits))
+            if packs
+            else (),
         )
 
     def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:
