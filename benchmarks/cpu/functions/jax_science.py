@@ -11,6 +11,7 @@ import jax.scipy.linalg as jsl
 from jax import lax
 
 from benchmarks.cpu.functions.inputs import Parameters
+from benchmarks.cpu.functions.jax_nuts import NoUTurnSampler
 
 Function = Callable[..., Any]
 
@@ -200,80 +201,16 @@ def _hamiltonian(p: Parameters) -> Function:
 
 
 def _nuts(p: Parameters) -> Function:
-    """Draws from the posterior of a logistic regression, by the No-U-Turn sampler.
-
-    Trees are built without recursion: of each size a power of two, one point is kept, and turns
-    are looked for between it and the newest one (Phan, Pradhan and Jankowiak 2019). A point is
-    drawn among all by its weight.
-    """
-    draws, depths, step = p["draws"], p["depths"], p["step"]
+    """Draws from the posterior of a logistic regression, by the No-U-Turn sampler."""
 
     def run(seed: Any, x: Any, labels: Any) -> Any:
         def potential(w: Any) -> Any:
             scores = x @ w
             return (jax.nn.softplus(scores) - (labels % 2) * scores).sum() + (w**2).sum() / 2
 
-        slope = jax.grad(potential)
-
-        def leap(w: Any, momentum: Any, size: Any) -> tuple[Any, Any]:
-            momentum = momentum - size / 2 * slope(w)
-            w = w + size * momentum
-            return w, momentum - size / 2 * slope(w)
-
-        def turns(first: Any, last: Any, direction: Any) -> Any:
-            way = direction * (last[0] - first[0])
-            return ((way * first[1]).sum() <= 0) | ((way * last[1]).sum() <= 0)
-
-        def subtree(edge: Any, depth: Any, direction: Any, energy: Any, key: Any) -> Any:
-            """As many more points on one side: the new edge, a draw, their weight, if it turned."""
-
-            def grow(state: Any) -> Any:
-                number, at, kept, drawn, weight, _, key = state
-                at = leap(*at, direction * step)
-                key, mine = jax.random.split(key)
-                log = energy - potential(at[0]) - (at[1] ** 2).sum() / 2
-                total = jnp.logaddexp(weight, log)
-                taken = jnp.log(jax.random.uniform(mine)) < log - total
-                size = 2 << jnp.arange(depths)
-                begins, ends = number % size == 0, (number + 1) % size == 0
-                kept = tuple(
-                    jnp.where(begins[:, None], v, k) for v, k in zip(at, kept, strict=True)
-                )
-                turned = jax.vmap(lambda *start, at=at: turns(start, at, direction))(*kept)
-                stop = (ends & turned).any() | (log < -1000)
-                return number + 1, at, kept, jnp.where(taken, at[0], drawn), total, stop, key
-
-            empty = jnp.zeros((depths, edge[0].shape[0]))
-            first = 0, edge, (empty, empty), edge[0], -jnp.inf, False, key
-            made = lax.while_loop(lambda s: (s[0] < 1 << depth) & ~s[5], grow, first)
-            return made[1], made[3], made[4], made[5]
-
-        def draw(w: Any, key: Any) -> Any:
-            first, key = jax.random.split(key)
-            momentum = jax.random.normal(first, w.shape)
-            energy = potential(w) + (momentum**2).sum() / 2
-
-            def double(state: Any) -> Any:
-                depth, left, right, drawn, weight, _, key = state
-                key, side, inner, choice = jax.random.split(key, 4)
-                forward = jax.random.bernoulli(side)
-                direction = jnp.where(forward, 1.0, -1.0)
-                edge = tuple(jnp.where(forward, r, q) for q, r in zip(left, right, strict=True))
-                edge, new, more, stop = subtree(edge, depth, direction, energy, inner)
-                left = tuple(jnp.where(forward, q, e) for q, e in zip(left, edge, strict=True))
-                right = tuple(jnp.where(forward, e, r) for e, r in zip(edge, right, strict=True))
-                taken = ~stop & (jnp.log(jax.random.uniform(choice)) < more - weight)
-                stop = stop | turns(left, right, 1.0)
-                drawn = jnp.where(taken, new, drawn)
-                return depth + 1, left, right, drawn, jnp.logaddexp(weight, more), stop, key
-
-            start = w, momentum
-            first = 0, start, start, w, jnp.float32(0), False, key
-            made = lax.while_loop(lambda s: (s[0] < depths) & ~s[5], double, first)
-            return made[3], made[3]
-
-        keys = jax.random.split(jax.random.key(seed[0]), draws)
-        _, drawn = lax.scan(draw, jnp.zeros(x.shape[1]), keys)
+        sampler = NoUTurnSampler(potential, p["depths"], p["step"])
+        keys = jax.random.split(jax.random.key(seed[0]), p["draws"])
+        _, drawn = lax.scan(sampler.draw, jnp.zeros(x.shape[1]), keys)
         return drawn.mean(0)
 
     return run
