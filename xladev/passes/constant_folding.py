@@ -85,7 +85,14 @@ def is_foldable(i: HloInstruction) -> bool:
     """Whether an instruction's value depends on its operands alone, and is worth a constant."""
     if i.opcode in _NEVER or not i.shape.is_array or i.shape.is_dynamic:
         return False
-    return not (has_effect(i, frozenset()) or communicates(i) or i.op.category == "random")
+    return _is_function(i)
+
+
+def _is_function(i: HloInstruction) -> bool:
+    """False where a value, also of what is called, is another in each run or on each device."""
+    if has_effect(i, frozenset()) or communicates(i) or i.op.category == "random":
+        return False
+    return all(_is_function(inner) for c in i.called for inner in c.instructions)
 
 
 def folded_value(i: HloInstruction, known: Mapping[HloInstruction, Array]) -> Array | None:

@@ -41,6 +41,19 @@ def test_computations_are_run_on_few_elements() -> None:
     assert_unchanged(ConstantFolding(), many)
 
 
+def test_computations_that_draw_stay() -> None:
+    assert_unchanged(
+        ConstantFolding(),
+        """
+        HloModule m
+        f { a = f32[] parameter(0)  o = f32[] constant(9)
+          ROOT r = f32[] rng(a, o), distribution=rng_uniform }
+        ENTRY main { c = f32[3] constant({0, 1, 2})
+          ROOT r = f32[3] map(c), dimensions={0}, to_apply=f }
+        """,
+    )
+
+
 @pytest.mark.parametrize(
     "body",
     [
