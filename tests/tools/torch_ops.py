@@ -3,12 +3,14 @@
     python -m tests.tools.torch_ops                     all samples, float32, forward, on cpu
     python -m tests.tools.torch_ops --grad --dtype float64 --samples 3 --only softmax,sort
 
-Operators run in a child process that is started again after a crash; `--record FILE` keeps the
+Operators run in a child process that is started again after a crash, without the cache on disk: no
+program comes twice. Samples of an operator share programs; `--record FILE` keeps the
 outcomes, and goes on where it stopped.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -106,7 +108,7 @@ def _child(names: list[str], options: argparse.Namespace) -> Iterator[Row]:
                f"--samples={options.samples}", *(["--grad"] if options.grad else [])]  # fmt: skip
     process = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, env={**os.environ, "XLADEV_CACHE": "off"},
     )  # fmt: skip
     assert process.stdin and process.stdout
     for name in names:
@@ -124,7 +126,6 @@ def _child(names: list[str], options: argparse.Namespace) -> Iterator[Row]:
 def serve(options: argparse.Namespace) -> None:
     """The child: reads names, writes rows."""
     import faulthandler
-    import os
 
     from tests.tools.torch_samples import entries, judge
 

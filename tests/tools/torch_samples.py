@@ -25,6 +25,10 @@ TOLERANCES = {
 }
 """(relative, absolute) by the result's dtype; integers are equal."""
 
+MOST_TOGETHER, OPERATORS_TOGETHER = 32, 400
+"""Samples and, about, operators of a program that several samples share: tracing and compiling cost
+less for each in it."""
+
 UNDEFINED = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided",
              "empty_permuted", "resize_", "resize_as_"}  # fmt: skip
 """Operators whose elements mean nothing: sizes and types are compared."""
@@ -57,8 +61,8 @@ def judge(op: Any, options: argparse.Namespace) -> tuple[str, int, str]:
     worst, ran, detail = "none", 0, ""
     try:
         samples = op.sample_inputs("cpu", dtype, requires_grad=options.grad)
-        for sample in itertools.islice(samples, options.samples or None):
-            outcome, why = _one(op, sample, settings, grad=options.grad)
+        chosen = itertools.islice(samples, options.samples or None)
+        for outcome, why in _outcomes(op, chosen, settings, grad=options.grad):
             ran += outcome != "none"
             if _ORDER.index(outcome) > _ORDER.index(worst):
                 worst, detail = outcome, f"sample {ran}: {why}"
@@ -67,6 +71,59 @@ def judge(op: Any, options: argparse.Namespace) -> tuple[str, int, str]:
     except Exception as error:  # noqa: BLE001 (an operator may raise anything)
         return "error", ran, f"{type(error).__name__}: {error}"[:300]
     return worst, ran, detail
+
+
+def _outcomes(
+    op: Any, samples: Iterator[Any], settings: Any, *, grad: bool
+) -> Iterator[tuple[str, str]]:
+    """The outcome of each sample: the first alone, others in groups that share a program.
+
+    Samples of a group that does not pass as a whole run again one by one, and later groups are
+    smaller.
+    """
+    size = 1
+    for sample in itertools.islice(samples, 1):
+        outcome, why = _one(op, sample, settings, grad=grad)
+        size = _group_size() if outcome == "pass" else 1
+        yield outcome, why
+    while group := list(itertools.islice(samples, size)):
+        if len(group) > 1 and _passes_together(op, group, settings, grad=grad):
+            yield from [("pass", "")] * len(group)
+        else:
+            size = max(1, size // 4)
+            for sample in group:
+                yield _one(op, sample, settings, grad=grad)
+
+
+def _group_size() -> int:
+    """How many samples share a program: fewer of those whose first one had many operators."""
+    operators = sum(each.operators.total() for each in records.compiled_graphs())
+    return max(1, min(MOST_TOGETHER, OPERATORS_TOGETHER // max(operators, 1)))
+
+
+def _passes_together(op: Any, group: list[Any], settings: Any, *, grad: bool) -> bool:
+    """Whether samples pass as one function of all their tensors, and each has results in torch."""
+    records.forget()
+    parts = [flat(op, sample) for sample in group]
+    tensors = [tensor for _, taken in parts for tensor in taken]
+
+    def function(*all_tensors: torch.Tensor) -> list[Any]:
+        left = iter(all_tensors)
+        made = [each(*itertools.islice(left, len(taken))) for each, taken in parts]
+        return [tensor for several in made for tensor in several]
+
+    compiled = adapter.traced_function(function, graph_compilers(settings), decompositions())
+    try:
+        if any(results(each, taken, grad=grad) is None for each, taken in parts):
+            return False
+        torch.manual_seed(0)
+        wanted = results(function, tensors, grad=grad)
+        torch.manual_seed(0)
+        found = results(compiled, tensors, grad=grad)
+    except Exception:  # noqa: BLE001 (an operator may raise anything)
+        return False
+    assert wanted is not None and found is not None
+    return _compared(op, wanted, found)[0] == "pass"
 
 
 _ORDER = ("none", "pass", "host", "torch", "untraceable", "wrong", "error")
