@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import reduce
 
 from xladev.frontends.torch.lower.linear_algebra import (
     adjoint,
@@ -139,25 +141,45 @@ _PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 118735379
          40840800.0, 960960.0, 16380.0, 182.0, 1.0)  # fmt: skip
 """Coefficients of the [13/13] approximant of exp (Higham 2005, table 2.3)."""
 
-_LARGEST = {dt.F32: 0.6, dt.F64: 5.37}
-"""Norms up to which the approximant is exact but for rounding; in f32 the solution rounds more."""
+_DEGREE = 18
+"""Of the Taylor polynomial that f32 takes: the approximant's division would round more."""
+
+_LARGEST = {dt.F32: 3.010066, dt.F64: 5.37}
+"""Norms up to which what is left out is below rounding: of the polynomial in f32 (Bader, Blanes and
+Casas 2019, table 2), of the approximant in f64 (Higham 2005)."""
 
 _SQUARINGS = 14
 
 
 @_lowers("linalg_matrix_exp.default", sample="matrix_exp", wide=True)
 def _matrix_exp(b: TensorBuilder, out: Shape, x: Value) -> Value:
-    """The exponential of a matrix: a [13/13] approximant, scaled and squared."""
+    """The exponential of a matrix: scaled, a polynomial or [13/13] approximant, and squared."""
     if not x.size:
         return x
     axes = (x.rank - 2,)
     norm = x.abs().sum(axes, keep=True).reduce("maximum", 0, (x.rank - 1,), True)
     steps = (norm / _LARGEST[norm.dtype]).maximum(1).op("log2").op("ceil").minimum(_SQUARINGS)
     scaled = x / steps.op("exp2").expand(x.dims).cast(x.dtype)
-    found = _approximant(scaled)
+    found = _polynomial(scaled) if norm.dtype is dt.F32 else _approximant(scaled)
     for at in range(_SQUARINGS):
         more = steps.gt(at).expand(x.dims)
         found = more.where(product(found, found), found)
+    return found
+
+
+def _polynomial(x: Value) -> Value:
+    """The Taylor polynomial in four blocks of x**4 and a rest (Paterson and Stockmeyer 1973)."""
+    x2 = product(x, x)
+    x3 = product(x2, x)
+    powers = (identity(x), x, x2, x3)
+    x4 = product(x2, x2)
+    found = None
+    for first in range(_DEGREE - _DEGREE % 4, -1, -4):
+        own = range(first, min(first + 4, _DEGREE + 1))
+        terms = [powers[k - first] * (1 / math.factorial(k)) for k in reversed(own)]
+        block = reduce(Value.__add__, terms)
+        found = block if found is None else product(x4, found) + block
+    assert found is not None
     return found
 
 
