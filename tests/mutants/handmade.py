@@ -14,6 +14,7 @@ from tests.mutants import (
     handmade_async,
     handmade_cpu,
     handmade_fourier,
+    handmade_lapack,
     handmade_npu,
     handmade_wrappers,
 )
@@ -31,6 +32,7 @@ WHERE_STEPS = {"a kernel overwrites what it still reads": ("programs::*",)}
 OWN = (
     *handmade_cpu.MUTANTS,
     *handmade_fourier.MUTANTS,
+    *handmade_lapack.MUTANTS,
     *handmade_npu.MUTANTS,
     *handmade_async.MUTANTS,
     *handmade_wrappers.MUTANTS,

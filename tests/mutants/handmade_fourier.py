@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tests.differential.planted import function
-from tests.mutants.wrong import Plant, WrongBackend
-from xladev.platforms.cpu import library
+from tests.mutants.wrong import Plant, WrongBackend, compiled_anew
 from xladev.platforms.cpu.codegen.fourier import description, kernel, lines, real, roots
-from xladev.platforms.cpu.library import LIBRARY
 
 
 def _turned_back(radix: int, count: int, nbytes: int) -> bytes:
@@ -55,17 +52,6 @@ def _left_as_they_are(self: Any, *_: Any) -> None:
     """What is behind the columns of a convolution stays what the workspace had."""
 
 
-def _in_order(plant: Plant) -> Plant:
-    """Microkernels are kept: those with the mistake in a table of their own."""
-
-    def planted(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(LIBRARY, "_compiled", {})
-        patch.setattr(library, "shipped_microkernels", lambda target, level: {})
-        plant(patch)
-
-    return planted
-
-
 _columns_at_once, _row_pass = kernel.columns_at_once, lines.Lines._row_pass
 
 
@@ -89,7 +75,7 @@ MUTANTS = (
     _wrong("the padding of a convolution is stale workspace",
            function(lines.Lines, "_cleared", _left_as_they_are)),
     _wrong("real spectra are not reversed",
-           _in_order(function(real, "reverse", lambda b, x: x))),
+           compiled_anew(function(real, "reverse", lambda b, x: x))),
     _wrong("imaginary parts of real spectra keep their sign",
-           _in_order(function(real, "times", lambda b, x, w: x))),
+           compiled_anew(function(real, "times", lambda b, x, w: x))),
 )  # fmt: skip

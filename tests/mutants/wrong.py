@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from xladev.platforms.cpu import library
+
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -51,3 +53,14 @@ def method(owner: type, name: str, wrong: Callable[..., Any]) -> Plant:
         patch.setattr(owner, name, lambda *args, **more: wrong(right, *args, **more))
 
     return plant
+
+
+def compiled_anew(plant: Plant) -> Plant:
+    """Microkernels of the CPU are kept: those with the mistake go to a table of their own."""
+
+    def planted(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(library.LIBRARY, "_compiled", {})
+        patch.setattr(library, "shipped_microkernels", lambda target, level: {})
+        plant(patch)
+
+    return planted
