@@ -47,7 +47,8 @@ def _scales_conjugated(routine: str, position: int) -> Plant:
 
 def _hermitian_as_it_is(m: Any, o: Any, vectors: Any, values: Any, info: Any) -> None:
     """A row-major Hermitian matrix, read by columns, is its conjugate."""
-    right, done = m.transpose, []
+    right = m.transpose
+    done: list[bool] = []
 
     def first_copied(destination: Any, source: Any, rows: int, columns: int) -> None:
         if done:

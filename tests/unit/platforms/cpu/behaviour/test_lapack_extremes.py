@@ -85,7 +85,8 @@ def stack(s: Stacks, batch: int, n: int, make: Callable[..., Any]) -> tuple[Any,
         kinds = [*KINDS[:2], *KINDS[4:]]
     a = make(len(kinds), n, n)
     for matrix, kind in zip(a, kinds, strict=True):
-        CHANGES.get(kind, lambda *_: None)(s, matrix, n)
+        if kind in CHANGES:
+            CHANGES[kind](s, matrix, n)
     return a, kinds
 
 
