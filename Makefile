@@ -44,8 +44,7 @@ TENSORFLOW_TESTS := tests/unit/frontends/tensorflow tests/packaging/test_tensorf
 	tests/examples/test_mnist_softmax_xla.py
 
 tensorflow: $(VENV)/.ready-test,tensorflow  ## Run a part of the tests that need TensorFlow (a gigabyte; VENV names a place for it)
-	$(PYTEST) -m "not serial" -n $(JOBS) $(TENSORFLOW_TESTS) $(ARGS)
-	$(PYTEST) -m serial $(TENSORFLOW_TESTS) $(ARGS)
+	$(PYTEST) -n $(JOBS) $(TENSORFLOW_TESTS) $(ARGS)
 
 lint: $(VENV)/.ready-lint  ## Check style (ruff)
 	$(BIN)/ruff check .

@@ -10,9 +10,23 @@ pytestmark = pytest.mark.long
 
 PROGRAM = """
 import sys, time
-start = time.process_time()
+LOADS = ('load_library', 'load_pluggable_device_library')
+now, entered, loading, loads = time.process_time, 0.0, 0.0, 0
+def watch(frame, event, _):
+    global entered, loading, loads
+    if frame.f_code.co_name not in LOADS:
+        return
+    if event == 'call':
+        entered = now()
+    elif event == 'return':
+        loading, loads = loading + now() - entered, loads + 1
+start = now()
+sys.setprofile(watch)
 import tensorflow as tf
-imported = time.process_time()
+sys.setprofile(None)
+print('loads', loads)
+print('share', loading / (now() - start))
+print('imported', sorted(m for m in sys.modules if m.split('.')[0] in ('xladev', 'llvmlite')))
 x = tf.random.stateless_normal([64, 64], [1, 2])
 f = tf.function(lambda x: tf.nn.softmax(x @ x), jit_compile=True)
 values = [float(v) for v in (tf.reduce_sum(tf.tanh(x @ x)), f(x)[3, 5])]
@@ -22,8 +36,19 @@ print('devices', x.device, f(x).device, v.device, loop(tf.constant(4)).device)
 print('values', values)
 heavy = ('xladev.compiler', 'xladev.platforms', 'llvmlite')
 print('modules', any(m.startswith(heavy) for m in sys.modules))
-print('seconds', imported - start)
 """
+
+
+@pytest.fixture(scope="module")
+def with_plugin() -> str:
+    """What the program prints, with the plugin installed."""
+    return run_tensorflow(PROGRAM)
+
+
+LIGHT = ["xladev", "xladev.frontends", "xladev.frontends.tensorflow",
+         "xladev.frontends.tensorflow.adapter", "xladev.frontends.tensorflow.environment",
+         "xladev.frontends.tensorflow.loading"]  # fmt: skip
+"""What importing TensorFlow imports of xladev."""
 
 
 def _said(shown: str, what: str) -> str:
@@ -32,20 +57,22 @@ def _said(shown: str, what: str) -> str:
     return found[1]
 
 
-def test_nothing_changes() -> None:
-    with_plugin, without = run_tensorflow(PROGRAM), run_tensorflow(PROGRAM, None)
+def test_nothing_changes(with_plugin: str) -> None:
+    without = run_tensorflow(PROGRAM, None)
     for what in ("devices", "values"):
         assert _said(with_plugin, what) == _said(without, what)
     assert "XLADEV" not in _said(with_plugin, "devices")
     assert _said(with_plugin, "modules") == "False", "a platform was opened"
 
 
-@pytest.mark.serial
-def test_importing_takes_no_longer() -> None:
-    def fastest(platform: str | None) -> float:
-        return min(float(_said(run_tensorflow(PROGRAM, platform), "seconds")) for _ in range(4))
+def test_importing_takes_no_longer(with_plugin: str) -> None:
+    """TensorFlow loads plugins in two functions: their share of the import's processor time.
 
-    assert fastest("cpu") < 1.1 * fastest(None) + 0.1
+    Both times are of one process, so a busy machine slows both. The plugin takes 0.02 of 5 seconds.
+    """
+    assert int(_said(with_plugin, "loads")) >= 1, "TensorFlow loads plugins in other functions"
+    assert float(_said(with_plugin, "share")) < 0.02
+    assert _said(with_plugin, "imported") == str(LIGHT)
 
 
 def test_the_first_use_opens_the_device() -> None:
