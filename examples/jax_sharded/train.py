@@ -108,8 +108,13 @@ def layouts(mesh: Mesh) -> dict[str, tuple[dict[str, P], P, P]]:
     }
 
 
-def train(key: jax.Array, steps: int, way: tuple[dict[str, P], P, P] | None, mesh: Mesh | None):
-    """Losses of some steps; on the first device alone where there is no mesh."""
+def prepared(
+    key: jax.Array, way: tuple[dict[str, P], P, P] | None, mesh: Mesh | None, donate: bool = True
+):
+    """The compiled step, its first state and the words; on the first device where there is no mesh.
+
+    The step takes and gives the state, and gives the loss; ``donate`` lets it reuse the memory.
+    """
     words = np.random.default_rng(0).integers(0, WORDS, (BATCH, LENGTH)).astype(np.int32)
     weights = initial_weights(key)
     first, second = ({n: jnp.zeros_like(w) for n, w in weights.items()} for _ in range(2))
@@ -125,7 +130,13 @@ def train(key: jax.Array, steps: int, way: tuple[dict[str, P], P, P] | None, mes
         keep = partial(
             jax.lax.with_sharding_constraint, shardings=NamedSharding(mesh, of_activations)
         )
-    run = jax.jit(partial(step, keep), donate_argnums=0, out_shardings=out)
+    run = jax.jit(partial(step, keep), donate_argnums=0 if donate else (), out_shardings=out)
+    return run, state, words
+
+
+def train(key: jax.Array, steps: int, way: tuple[dict[str, P], P, P] | None, mesh: Mesh | None):
+    """Losses of some steps; on the first device alone where there is no mesh."""
+    run, state, words = prepared(key, way, mesh)
     losses = []
     for _ in range(steps):
         state, value = run(state, words)
