@@ -26,7 +26,7 @@ PLANTED = (
     ("mnist_softmax_train", "broadcast lines dimensions up at the end", "broadcast"),
     ("pooling_fwd_bwd", "reduce leaves out an element", "reduce-window"),
     ("flax_cnn_optax_train", "convolution flips its kernel", "convolution"),
-    ("sort_argsort_multikey", "concatenate repeats its last but one element", "concatenate"),
+    ("rng_threefry", "concatenate repeats its last but one element", "concatenate"),
     ("flax_cnn_optax_train", "scatter keeps windows that hang over the edge", "scatter"),
     ("transformer_block_fwd_bwd", "concatenate repeats its last but one element", "concatenate"),
     ("transformer_block_fwd_bwd", "select takes the other branch", "select"),
