@@ -26,6 +26,9 @@ _NEVER = frozenset({
 _MOST_CALLS = 1024
 """Most elements for which a computation is run."""
 
+MOST_FLOPS = 1 << 22
+"""Most operations that are spent on a constant while a program is compiled."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConstantFolding(HloModulePass):
@@ -42,7 +45,7 @@ class ConstantFolding(HloModulePass):
     name = "constant-folding"
     only_for = frozenset({"constant"})
     max_elements: int = 1 << 16
-    max_flops: int = 1 << 22
+    max_flops: int = MOST_FLOPS
 
     def run(self, module: HloModule) -> HloModule:
         """See the class."""
@@ -70,29 +73,33 @@ class ConstantFolding(HloModulePass):
         return made
 
     def _is_worth_it(self, i: HloInstruction) -> bool:
-        if not is_foldable(i):
-            return False
-        size = max(i.shape.size, *(o.shape.size for o in i.operands))
-        if i.shape.size > self.max_elements or (i.called and size > _MOST_CALLS):
-            return False
-        if i.op.cost is None:
-            return size <= self.max_flops
-        cost = i.op.cost(i.shape, tuple(o.shape for o in i.operands), i)
-        return max(cost.flops, size) <= self.max_flops
+        is_small = is_foldable(i) and i.shape.size <= self.max_elements
+        return is_small and takes_little(i, self.max_flops)
 
 
 def is_foldable(i: HloInstruction) -> bool:
     """Whether an instruction's value depends on its operands alone, and is worth a constant."""
     if i.opcode in _NEVER or not i.shape.is_array or i.shape.is_dynamic:
         return False
-    return _is_function(i)
+    return is_function(i)
 
 
-def _is_function(i: HloInstruction) -> bool:
+def takes_little(i: HloInstruction, max_flops: int) -> bool:
+    """Whether the evaluator computes an instruction with operands in so many operations."""
+    size = max(i.shape.size, *(o.shape.size for o in i.operands))
+    if i.called and size > _MOST_CALLS:
+        return False
+    if i.op.cost is None:
+        return size <= max_flops
+    cost = i.op.cost(i.shape, tuple(o.shape for o in i.operands), i)
+    return max(cost.flops, size) <= max_flops
+
+
+def is_function(i: HloInstruction) -> bool:
     """False where a value, also of what is called, is another in each run or on each device."""
     if has_effect(i, frozenset()) or communicates(i) or i.op.category == "random":
         return False
-    return all(_is_function(inner) for c in i.called for inner in c.instructions)
+    return all(is_function(inner) for c in i.called for inner in c.instructions)
 
 
 def folded_value(i: HloInstruction, known: Mapping[HloInstruction, Array]) -> Array | None:

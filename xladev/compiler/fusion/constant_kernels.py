@@ -14,8 +14,7 @@ from xladev.compiler.fusion.instruction_fusion import without_dead
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.opdef import Tolerance
 from xladev.hlo.rebuild import map_computations, rebuild
-from xladev.passes.constant_folding import as_constant, folded_value
-from xladev.passes.effects import has_effect
+from xladev.passes.constant_folding import as_constant, folded_value, is_function
 from xladev.passes.pass_ import HloModulePass
 
 _SIMPLE = (Tolerance.EXACT, Tolerance.ROUNDED)
@@ -60,5 +59,4 @@ class ConstantKernels(HloModulePass):
 
 
 def _is_simple(i: HloInstruction) -> bool:
-    is_plain = i.op.tolerance in _SIMPLE and i.op.category != "random" and not i.called
-    return is_plain and not has_effect(i, frozenset())
+    return i.op.tolerance in _SIMPLE and not i.called and is_function(i)

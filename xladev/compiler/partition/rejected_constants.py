@@ -18,7 +18,13 @@ from xladev.compiler.partition.assignment import (
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Array
 from xladev.hlo.rebuild import map_computations, rebuild
-from xladev.passes.constant_folding import as_constant, folded_value, is_foldable
+from xladev.passes.constant_folding import (
+    MOST_FLOPS,
+    as_constant,
+    folded_value,
+    is_foldable,
+    takes_little,
+)
 from xladev.passes.dce import without_dead
 from xladev.passes.effects import computations_with_effects
 from xladev.passes.pass_ import HloModulePass
@@ -87,7 +93,9 @@ class RejectedConstants(HloModulePass):
             return not i["literal"].elided
         if i.opcode in STRUCTURAL_OPCODES:
             return False
-        return i.opcode in _FREE or (bool(i.operands) and is_foldable(i))
+        if i.opcode in _FREE:
+            return True
+        return bool(i.operands) and is_foldable(i) and takes_little(i, MOST_FLOPS)
 
 
 def _value(i: HloInstruction, values: dict[HloInstruction, Array]) -> Array | None:

@@ -99,6 +99,19 @@ def test_what_is_too_large_stays(max_nbytes: int) -> None:
     assert ("iota" in opcodes(module)) == (max_nbytes < 48)
 
 
+def test_what_takes_long_to_compute_stays() -> None:
+    text = """
+    HloModule m
+    first {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] subtract(a, b) }}
+    ENTRY main {{ x = f32[] parameter(0)  one = f32[] constant(1)
+      ones = f32[{n}] broadcast(one), dimensions={{}}
+      s = f32[] reduce(ones, one), dimensions={{0}}, to_apply=first
+      ROOT r = f32[] add(x, s) }}
+    """
+    few, many = (rewritten(text.format(n=n), without("reduce")) for n in (1000, 2000))
+    assert "reduce" not in opcodes(few) and "reduce" in opcodes(many)
+
+
 def test_without_a_platform_nothing_changes() -> None:
     module = parse_module(TEXT)
     assert RejectedConstants().run(module) is module
