@@ -1,8 +1,11 @@
-"""What theory says of the cuts of a small model, against sums by hand."""
+"""What theory says of the cuts of a small model, by hand, and what a step moves, as written."""
+
+import json
 
 import pytest
 
-from benchmarks.sharded_training import WAYS, held, theory, traffic_line
+from benchmarks.sharded_training import PAGE, WAYS, held, memory_line, theory, traffic_line
+from tests.tools.jax_child import run_jax
 
 SIZES = {
     "weights": {"embedding": 800, "position": 160, "up": 3200},
@@ -38,3 +41,20 @@ def test_a_row_has_counts_bytes_and_the_ratio() -> None:
     assert traffic_line("data", SIZES) == (
         "| data | 2: 14,574 |  |  |  |  | 14,574 | 7,287 | 2.00 |"
     )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", WAYS)
+def test_devices_receive_and_hold_what_the_page_says(way: str) -> None:
+    code = "import json; from benchmarks.sharded_training_child import measured; "
+    code += f"print(json.dumps(measured({way!r})))"
+    sizes = json.loads(run_jax(code, timeout_s=500, XLADEV_CPU_DEVICES="8"))
+    page = PAGE.read_text("utf-8")
+    told = "python -m benchmarks.sharded_training --write"
+    assert traffic_line(way, sizes) in page, told
+    assert sum(sizes["nbytes"].values()) < 1.75 * theory(way, sizes)
+    start = memory_line(way, sizes)
+    line = next((line for line in page.splitlines() if line.startswith(start)), "")
+    assert line, told
+    peak = int(line.split("|")[-2].replace(",", ""))
+    assert sizes["peak"] <= 1.1 * peak, "a step needs more memory"
