@@ -5,13 +5,14 @@ They need jax and a C compiler; where one is missing, tests skip and say which.
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.tools.c_library import compiled
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "packaging/xladev-pjrt"
@@ -39,18 +40,9 @@ def require_modules(*names: str) -> None:
             pytest.skip(f"{name} is not installed: pip install 'xladev[jax-examples]'")
 
 
-@cache
 def library() -> Path:
     """The shim, compiled once in a session; or a skip without sources or compiler."""
-    if not PACKAGE.is_dir() or not shutil.which(os.environ.get("CC", "cc").split()[0]):
-        pytest.skip("needs packaging/xladev-pjrt and a C compiler")
-    folder = ROOT / "build" / "pjrt" / str(os.getpid())
-    folder.mkdir(parents=True, exist_ok=True)
-    build = [sys.executable, str(PACKAGE / "hatch_build.py"), str(folder)]
-    done = subprocess.run(build, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr, f"the compiler warns: {done.stderr}"
-    return Path(done.stdout.strip())
+    return compiled(PACKAGE.name)
 
 
 def environment(platform: str) -> dict[str, str]:

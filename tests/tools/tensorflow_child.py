@@ -6,7 +6,6 @@ TensorFlow may be in another Python than that of the tests: XLADEV_TENSORFLOW_PY
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 from functools import cache
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.c_library import compiled
 from tests.tools.jax_child import library as pjrt_library
 
 ROOT = Path(__file__).parents[2]
@@ -37,18 +37,9 @@ def tensorflow_python() -> str:
     return named
 
 
-@cache
 def library() -> Path:
     """The plugin, compiled once in a session; or a skip without sources or compiler."""
-    if not PACKAGE.is_dir() or not shutil.which(os.environ.get("CC", "cc").split()[0]):
-        pytest.skip("needs packaging/xladev-tensorflow and a C compiler")
-    folder = ROOT / "build" / "tensorflow" / str(os.getpid())
-    folder.mkdir(parents=True, exist_ok=True)
-    build = [sys.executable, str(PACKAGE / "hatch_build.py"), str(folder)]
-    done = subprocess.run(build, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr, f"the compiler warns: {done.stderr}"
-    return Path(done.stdout.strip())
+    return compiled(PACKAGE.name)
 
 
 def environment(platform: str | None) -> dict[str, str]:
