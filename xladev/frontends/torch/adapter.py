@@ -11,7 +11,9 @@ from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._dynamo import config as dynamo_config
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.variables.builder import VariableBuilder
 from torch._functorch.aot_autograd import aot_function
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -75,6 +77,31 @@ def traced_function(
         partition_fn=min_cut_rematerialization_partition,
     )
     return made
+
+
+def admit_recurrent_modules(backend: Callable[..., Any]) -> None:
+    """Has Dynamo capture `nn.LSTM`, `nn.GRU` and `nn.RNN` whole for one backend.
+
+    It breaks the graph there unless ``torch._dynamo.config.allow_rnn`` is set, which other backends
+    do not bear: the switch is on only while a module is captured for this one.
+    """
+    usual = VariableBuilder.wrap_module
+
+    def wrap_module(self: Any, value: torch.nn.Module) -> Any:
+        if _innermost(self.tx.output.compiler_fn) is not backend:
+            return usual(self, value)
+        with dynamo_config.patch(allow_rnn=True):
+            return usual(self, value)
+
+    VariableBuilder.wrap_module = wrap_module
+
+
+def _innermost(compiler: Any) -> Any:
+    """The backend behind what torch.compile and Dynamo wrap around it."""
+    for name in ("_torchdynamo_orig_backend", "compiler_fn"):
+        while hasattr(compiler, name):
+            compiler = getattr(compiler, name)
+    return compiler
 
 
 class _Supported(OperatorSupportBase):  # type: ignore[misc]

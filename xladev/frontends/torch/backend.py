@@ -11,13 +11,14 @@ import torch
 from xladev.frontends.torch import adapter
 from xladev.frontends.torch.compile import compile_graph
 from xladev.frontends.torch.lower.every import LOWERINGS
+from xladev.frontends.torch.recurrent_layers import DECOMPOSITIONS, by_layers
 from xladev.frontends.torch.settings import Settings, settings_of
 
 
 @cache
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
     """What torch takes apart before a graph is lowered."""
-    return adapter.decompositions(LOWERINGS)
+    return {**adapter.decompositions(LOWERINGS), **DECOMPOSITIONS}
 
 
 def graph_compilers(settings: Settings) -> Callable[[str], adapter.GraphCompiler]:
@@ -54,4 +55,7 @@ def xladev(
     """
     adapter.check_version()
     compiled = adapter.ahead_of_time(graph_compilers(settings_of(mode, options)), decompositions())
-    return compiled(graph, examples)
+    return compiled(by_layers(graph), examples)
+
+
+adapter.admit_recurrent_modules(xladev)

@@ -21,6 +21,7 @@ from xladev.frontends.torch.lower.polynomials import POLYNOMIALS
 from xladev.frontends.torch.lower.pooling import POOLING
 from xladev.frontends.torch.lower.products import PRODUCTS
 from xladev.frontends.torch.lower.random import RANDOM
+from xladev.frontends.torch.lower.recurrent import RECURRENT
 from xladev.frontends.torch.lower.reductions import REDUCTIONS
 from xladev.frontends.torch.lower.resampling import RESAMPLING
 from xladev.frontends.torch.lower.sorting import SORTING
@@ -52,6 +53,7 @@ FAMILIES: tuple[Family, ...] = (
     LINEAR_ALGEBRA,
     SPECTRAL,
     FOURIER,
+    RECURRENT,
 )
 
 LOWERINGS: Mapping[str, Lowering] = MappingProxyType(

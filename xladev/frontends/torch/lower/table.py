@@ -114,7 +114,9 @@ class Family:
         wide: bool | None = None,
     ) -> None:
         """Puts one overload into the table."""
-        full = overload if overload.startswith(("prims.", "aten.")) else f"aten.{overload}"
+        full = (
+            overload if overload.startswith(("prims.", "aten.", "xladev.")) else f"aten.{overload}"
+        )
         assert full not in self.lowerings, full
         text = summary or (inspect.getdoc(function) or "").split("\n")[0]
         name = sample or full.split(".")[1]
