@@ -302,13 +302,9 @@ def test_geev(letter: str, seed: int) -> None:
         if kind in NOT_NUMBERS:
             assert failed == NOT_FINITE and np.isnan(w).all() and np.isnan(v).all(), kind
             continue
-        *each, _, _, said = getattr(routines, f"{letter}geev")(matrix)
+        *_, said = getattr(routines, f"{letter}geev")(matrix)
         scale = scale_of(matrix)
         assert failed == said == 0, kind
-        if kind in ("huge", "tiny"):  # LAPACK of SciPy 1.17 leaves these eigenvalues scaled
-            want = each[0] if letter in "cz" else each[0] + 1j * each[1]
-            same(s, np.sort_complex(w), np.sort_complex(want), scale_of(want), kind)
-            continue
         same(s, (matrix / scale) @ v, v * (w / scale), n, kind)
         same(s, np.linalg.norm(v, axis=0), np.ones(n), 1.0, kind)
 

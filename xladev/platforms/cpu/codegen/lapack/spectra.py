@@ -12,6 +12,7 @@ from xladev.codegen.llvm import Value
 from xladev.platforms.cpu.codegen.lapack.movement import PARTS, call_unpack_vectors
 from xladev.platforms.cpu.codegen.lapack.one_matrix import NOT_FINITE, OneMatrix
 from xladev.platforms.cpu.codegen.lapack.options import Options
+from xladev.platforms.cpu.codegen.lapack.scaling import call_find_scale, call_scale
 from xladev.platforms.cpu.lapack.workspace import ARRAY, QUERY, SIZE
 
 _Arrays = Sequence[tuple[Value, int]]
@@ -163,9 +164,21 @@ def _real_length(o: Options, routine: str, rows: int, columns: int) -> int:
 
 
 def emit_geev(m: OneMatrix, o: Options) -> None:
-    """Eigenvalues (of real matrices: parts), left and right eigenvectors, info."""
+    """Eigenvalues (of real matrices: parts), left and right eigenvectors, info.
+
+    Matrices of huge or tiny elements are scaled here: OpenBLAS (of SciPy 1.17.1) scales them too,
+    as LAPACK does, but then leaves eigenvalues as they are.
+    """
     emit = _complex_geev if m.is_complex else _real_geev
     emit(m, o)
+
+
+def _scaled(m: OneMatrix, matrix: Value, count: int) -> Callable[[Value, int], None]:
+    """Scales a matrix; what is returned scales some of its eigenvalues, or parts of them, back."""
+    element, parts, factors = PARTS[m.letter], 2 if m.is_complex else 1, m.reals(2)
+    call_find_scale(m.b, element, matrix, count * parts, factors)
+    call_scale(m.b, element, matrix, count * parts, factors, 0)
+    return lambda values, n: call_scale(m.b, element, values, n * parts, factors, 1)
 
 
 def _real_geev(m: OneMatrix, o: Options) -> None:
@@ -182,7 +195,10 @@ def _real_geev(m: OneMatrix, o: Options) -> None:
     def run() -> None:
         m.transpose(matrix, a, n, n)
         left, right = found
+        scale_back = _scaled(m, matrix, n * n)
         m.call("geev", *wanted, n, matrix, n, real, imag, left, n, right, n, work, length, info)
+        scale_back(real, n)
+        scale_back(imag, n)
         for each, place, result in zip(wanted, found, vectors, strict=True):
             if each == "V":
                 call_unpack_vectors(m.b, PARTS[m.letter], result, place, imag, n)
@@ -209,7 +225,9 @@ def _complex_geev(m: OneMatrix, o: Options) -> None:
     def run() -> None:
         m.transpose(matrix, a, n, n)
         left, right = found
+        scale_back = _scaled(m, matrix, n * n)
         m.call("geev", *wanted, n, matrix, n, values, left, n, right, n, work, length, reals, info)
+        scale_back(values, n)
         for each, place, result in zip(wanted, found, vectors, strict=True):
             if each == "V":
                 m.transpose(result, place, n, n)
