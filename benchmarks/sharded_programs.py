@@ -77,6 +77,11 @@ def _lookup(table: Any, x: Any) -> Any:
 
 
 def _recurrence(x: Any, w: Any) -> Any:
+    """Scaled down: with w as drawn, rounding grows until two right results have nothing in common.
+
+    Unscaled, 30 to 31 % of the elements differ from NumPy's in f64, on one device and on eight, of
+    xladev, of XLA and of NumPy in f32 alike.
+    """
     import jax
     import jax.numpy as jnp
 

@@ -215,6 +215,9 @@ class _ProgramBuilder:
         header = module.header
         self._replicas = max(options.num_replicas, header.replica_count)
         self._partitions = max(options.num_partitions, header.num_partitions)
+        self._options = replace(
+            options, num_replicas=self._replicas, num_partitions=self._partitions
+        )
 
     def build(self) -> Program:
         check_exchanges(self._module, self._assignment, self._replicas, self._partitions)

@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 from xladev import instrument
 from xladev.compiler.fusion.producer_recomputation import is_worth_copying
+from xladev.compiler.partition.assignment import COLLECTIVE_OPCODES
 from xladev.compiler.support import YES, Support
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.names import UniqueNames
@@ -52,7 +53,9 @@ _UNFUSED_OPERANDS: Mapping[str, frozenset[int]] = MappingProxyType(
 )
 """Operands that must be in memory because they are updated in place."""
 
-_READS_MEMORY = frozenset({"cholesky", "custom-call", "fft", "fusion", "triangular-solve"})
+_READS_MEMORY = COLLECTIVE_OPCODES | {
+    "cholesky", "custom-call", "fft", "fusion", "triangular-solve",
+}  # fmt: skip
 """Opcodes that nothing is computed for in their kernels, not even what costs nothing."""
 
 

@@ -61,7 +61,7 @@ from xladev.platforms.cpu.lapack.found import lapack_identity
 from xladev.platforms.cpu.lapack.option import LAPACK_AUTO, LAPACK_DOC, wants_lapack
 from xladev.platforms.cpu.lapack.routines import LIBRARY_PREFIX
 from xladev.platforms.cpu.library import LIBRARY
-from xladev.platforms.cpu.linker import add_entry, kernels_module, program_module
+from xladev.platforms.cpu.linker import add_entry, add_exchanges, kernels_module, program_module
 from xladev.platforms.cpu.optimization_levels import has_loops, kernels_worth_passes, light_kernels
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import threads_wanted
@@ -182,7 +182,7 @@ class CpuCompiler(KernelCompiler):
     def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
         """Whatever the tables of emitters have code for."""
         is_here = description.target == target_name()
-        return cpu_supports(instruction, self._has_lapack and is_here)
+        return cpu_supports(instruction, self._has_lapack and is_here, has_peers=is_here)
 
     def pipeline(self, options: CompileOptions) -> HloPassPipeline | None:
         """Matrix products in the one form that is fast here, accumulations in linear time.
@@ -284,8 +284,10 @@ class CpuCompiler(KernelCompiler):
             threads = None if alone else options.threads or 0
             tactics = [c.tactic if isinstance(c, CpuKernelCode) else DEFAULT for c in codes]
             module = kernels_module(plan, threads, known, tactics=tactics)
+            devices = options.num_replicas, options.num_partitions
+            exchange = add_exchanges(module, plan, devices, threads)
             light = light_kernels(module, plan)
-            bytecode = _bytecode(plan, module, light, level)
+            bytecode = () if exchange else _bytecode(plan, module, light, level)
         files = bytecode or _object_files(plan, module, light, level)
         microkernels = LIBRARY.microkernels_of(module, level)
         constants = tuple(literal.view() for literal in plan.constants)
@@ -293,7 +295,7 @@ class CpuCompiler(KernelCompiler):
         operations = pack_operations(plan)
         library = module.declared(LIBRARY_PREFIX)
         payload = CpuPayload(
-            constants, files, is_parallel, microkernels, operations, has_loops, library
+            constants, files, is_parallel, microkernels, operations, has_loops, library, exchange
         )
         return Executable(signature, payload.to_bytes())
 

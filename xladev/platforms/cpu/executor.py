@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
+import zlib
 from collections.abc import Sequence
 
 from xladev.compiler.executable import Executable
@@ -12,6 +13,7 @@ from xladev.errors import ExecutionError, FormatError
 from xladev.instrument.interruption import INTERRUPTED, rethrow
 from xladev.platforms.cpu.block_pool import BlockPool, Flush
 from xladev.platforms.cpu.engine import target_name
+from xladev.platforms.cpu.exchange import Exchange
 from xladev.platforms.cpu.fast_call import make_fast_call
 from xladev.platforms.cpu.free_memory import FreeMemory
 from xladev.platforms.cpu.loaded_code import load_code
@@ -97,6 +99,8 @@ class CpuLoadedExecutable(LoadedExecutable):
             error.at(f"executable {executable.signature.name!r}")
             raise
         self.name = executable.signature.name
+        self._exchange = payload.exchange
+        self._exchange_key = (self.name, zlib.crc32(payload.codes[0])) if payload.exchange else ()
         self._code = load_code(payload, self.name)
         self._entry = _ENTRY_TYPE(self._code.entry)
         self._note_program(f"cpu:{executor.ordinal}", payload.operations)
@@ -121,21 +125,29 @@ class CpuLoadedExecutable(LoadedExecutable):
             BaseException: a signal's handler raised it, and so ended a loop.
         """
         scratch = None if context.scratch is None else host_address(context.scratch)
-        status = self._entry(None, _table(context.arguments), _table(context.results), scratch)
+        tables = _table(context.arguments), _table(context.results), scratch
+        if self._exchange is None:
+            status = self._entry(None, *tables)
+        else:
+            exchange = Exchange(self._exchange, self._exchange_key, context)
+            status = self._entry(exchange.words, *tables)
+            exchange.check(self.name)
         if status == INTERRUPTED:
             rethrow()
         if status:
             raise ExecutionError(f"program {self.name} failed with status {status}")
 
     @property
-    def native_entry(self) -> NativeEntry:
-        """The entry that `launch` calls."""
+    def native_entry(self) -> NativeEntry | None:
+        """The entry that `launch` calls; None where it wants to know of other devices."""
+        if self._exchange is not None:
+            return None
         return NativeEntry(self._code.entry, self)
 
     def make_fast_call(self, spec: FastCallSpec) -> FastCall | None:
         """A fast call, unless this Python or this NumPy is one that native code does not know."""
         native = native_fast_call()
-        if native is None:
+        if native is None or self._exchange is not None:
             return None
         pool = self._executor.block_pool(spec.account, native.flush)
         return make_fast_call(native, pool, spec, self._code.entry, self)

@@ -30,11 +30,12 @@ from xladev.compiler.plan.kernel_plan import (
     Step,
 )
 from xladev.instrument.interruption import INTERRUPTED
+from xladev.platforms.cpu.codegen.exchange import ExchangePlan, Exchanges, exchanges
 from xladev.platforms.cpu.codegen.table import emit_kernel
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.engine import ENTRY, target_traits
 from xladev.platforms.cpu.interruption import ENDED, Watch, own_ns
-from xladev.platforms.cpu.optimization_levels import loops
+from xladev.platforms.cpu.optimization_levels import all_steps, loops
 from xladev.platforms.cpu.trace_points import BEGIN, COPY, END, define_marks, emit_mark, load_record
 
 CONSTANTS = "xladev_constants"
@@ -80,11 +81,32 @@ def kernels_module(
     target: TargetTraits | None = None,
     tactics: Sequence[Tactic] = (),
 ) -> ModuleBuilder:
-    """As `program_module`, without the entry."""
+    """As `program_module`, without the entry and the kernels of collectives."""
     module = ModuleBuilder(plan.name, target or target_traits(), provided)
     for spec, tactic in zip(plan.kernels, tactics or repeat(DEFAULT), strict=False):
-        emit_kernel(module, spec, threads, tactic)
+        if not exchanges(spec):
+            emit_kernel(module, spec, threads, tactic)
     return module
+
+
+def add_exchanges(
+    module: ModuleBuilder, plan: KernelPlan, devices: tuple[int, int], threads: int | None
+) -> ExchangePlan | None:
+    """Adds the kernels of a plan's collectives.
+
+    Args:
+        module: with the other kernels.
+        plan: what to run.
+        devices: replicas, and partitions of each.
+        threads: see `program_module`.
+
+    Returns:
+        What they want of whoever launches the program; None if there are none.
+    """
+    made = Exchanges(module, *devices, threads)
+    for spec in filter(exchanges, plan.kernels):
+        made.emit(spec)
+    return made.plan
 
 
 def add_entry(module: ModuleBuilder, plan: KernelPlan, exported: str = "") -> None:
@@ -94,13 +116,20 @@ def add_entry(module: ModuleBuilder, plan: KernelPlan, exported: str = "") -> No
     entry = module.function(exported or ENTRY, I32, [Parameter(PTR, name) for name in names])
     if isinstance(constants, _Table):
         define_marks(module, constants.table)
-    watch = Watch(entry) if loops(plan.steps) and not exported else None
+    watch = Watch(entry) if _may_end(plan, plan.steps) and not exported else None
     around = _Plan(module, plan, constants, not exported)
-    steps = _Steps(around, entry, entry.arguments[1:], watch)
+    context, *memory = entry.arguments
+    steps = _Steps(around, entry, [*memory, context], watch)
     steps.mark(BEGIN)
     steps.emit(plan.steps)
     steps.mark(END)
     entry.ret(entry.const(I32, 0))
+
+
+def _may_end(plan: KernelPlan, steps: Sequence[Step]) -> bool:
+    """Whether some of these steps may end the program early: loops and collectives."""
+    ran = (step for step in all_steps(steps) if isinstance(step, RunKernel))
+    return loops(steps) or any(exchanges(plan.kernels[step.kernel]) for step in ran)
 
 
 class _Table:
@@ -141,7 +170,8 @@ class _Plan:
     def part(self, *, is_watched: bool) -> FunctionBuilder:
         """A new function for some of the steps; where it is watched, it gives what is left."""
         self.functions += 1
-        parameters = [Parameter(PTR, name) for name in ("arguments", "results", "scratch")]
+        names = ("arguments", "results", "scratch", "context")
+        parameters = [Parameter(PTR, name) for name in names]
         watch = [Parameter(PTR, "watch"), Parameter(I64, "left")] if is_watched else []
         return self.module.function(
             f"{ENTRY}.{self.functions}",
@@ -162,7 +192,7 @@ class _Steps:
         self.b = b
         self.watch = watch
         self.memory = memory
-        self.arguments, self.results, self.scratch = memory
+        self.arguments, self.results, self.scratch, self.context = memory
         self.record = load_record(b) if around.has_marks else None
 
     def emit(self, steps: Sequence[Step]) -> None:
@@ -178,7 +208,7 @@ class _Steps:
 
     def _part(self, steps: Sequence[Step]) -> None:
         """Runs steps in a function of their own."""
-        if self.watch is None or not loops(steps):
+        if self.watch is None or not _may_end(self.around.plan, steps):
             part = self.around.part(is_watched=False)
             _Steps(self.around, part, part.arguments).emit(steps)
             part.ret()
@@ -202,8 +232,7 @@ class _Steps:
     def _step(self, step: Step) -> None:
         match step:
             case RunKernel():
-                pointers = [self._pointer(s) for s in step.buffers]
-                self.b.call_void(self.around.plan.kernels[step.kernel].name, *pointers)
+                self._kernel(step)
                 self.mark(step.operation)
             case Copy():
                 self.b.copy_bytes(
@@ -215,6 +244,15 @@ class _Steps:
                 self._loop(step)
             case Branch():
                 self._branch(step)
+
+    def _kernel(self, step: RunKernel) -> None:
+        spec = self.around.plan.kernels[step.kernel]
+        pointers = [self._pointer(s) for s in step.buffers]
+        if exchanges(spec):
+            status = self.b.call(spec.name, I32, *pointers, self.context)
+            self._end_if(self.b.icmp("ne", status, 0))
+        else:
+            self.b.call_void(spec.name, *pointers)
 
     def _pointer(self, s: Slice) -> Value:
         if s.space is Space.SCRATCH:

@@ -43,7 +43,7 @@ def has_loops(plan: KernelPlan) -> bool:
 
 def loops(steps: Sequence[Step]) -> bool:
     """Whether any of some steps runs again and again."""
-    return any(isinstance(step, Loop) for step in _all_steps(steps))
+    return any(isinstance(step, Loop) for step in all_steps(steps))
 
 
 def kernels_worth_passes(module: ModuleBuilder, plan: KernelPlan) -> list[str]:
@@ -76,9 +76,9 @@ def _repeated(steps: Sequence[Step], *, in_loop: bool) -> set[int]:
     return found
 
 
-def _all_steps(steps: Sequence[Step]) -> Iterator[Step]:
+def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
     """Steps, and those within branches."""
     for step in steps:
         yield step
         for branch in step.branches if isinstance(step, Branch) else ():
-            yield from _all_steps(branch)
+            yield from all_steps(branch)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from xladev.compiler.json_values import DAMAGE, numbers, parse_json, shown
 from xladev.errors import FormatError
+from xladev.platforms.cpu.codegen.exchange import ExchangePlan
 
 _LENGTH = struct.Struct("<Q")
+_EXCHANGE_WANTS = struct.Struct("<QQ")
 ALIGNMENT = 64
-_PARALLEL, _LOOPS, _LIBRARY = 1, 2, 4
+_PARALLEL, _LOOPS, _LIBRARY, _EXCHANGE = 1, 2, 4, 8
 """What code imports besides microkernels."""
 
 
@@ -47,6 +49,7 @@ class CpuPayload:
         codes: object files, at least one; the first may be a `Bytecode`.
         is_parallel: whether they import the pool of threads.
         has_loops: whether they import what loops look for interruptions with.
+        exchange: what their collectives want; None if they have none.
         library: names of functions that they import of a library of the host, such as LAPACK.
         microkernels: what else they import.
         operations: what their kernels stand for, packed.
@@ -59,19 +62,22 @@ class CpuPayload:
     operations: bytes = b""
     has_loops: bool = False
     library: tuple[str, ...] = ()
+    exchange: ExchangePlan | None = None
 
     def to_bytes(self) -> bytes:
         """Length of the numbers; numbers (JSON); microkernels; code; operations; constants.
 
         The numbers: 1 if parallel, plus 2 if there are loops, plus 4 if functions of a library are
-        called, whose names then come before the operations; how many microkernels and files, and
+        called, whose names then come before the operations, plus 8 if there are collectives, whose
+        devices and bytes then come before the operations too; how many microkernels and files, and
         the sizes of all.
         """
         microkernels = (p.to_bytes() for p in self.microkernels)
         library = ["\n".join(self.library).encode()] if self.library else []
-        blocks = [*microkernels, *self.codes, *library, self.operations, *self.constants]
+        wants = [] if self.exchange is None else [_EXCHANGE_WANTS.pack(*astuple(self.exchange))]
+        blocks = [*microkernels, *self.codes, *library, *wants, self.operations, *self.constants]
         imports = _PARALLEL * self.is_parallel | _LOOPS * self.has_loops
-        imports |= _LIBRARY * bool(self.library)
+        imports |= _LIBRARY * bool(self.library) | _EXCHANGE * (self.exchange is not None)
         counts = [imports, len(self.microkernels), len(self.codes)]
         sizes = json.dumps([*counts, *map(len, blocks)]).encode()
         return b"".join([_LENGTH.pack(len(sizes)), sizes, *blocks])
@@ -92,7 +98,9 @@ class CpuPayload:
             codes = tuple(map(bytes, blocks[count : count + files]))
             named, rest = (1 if imports & _LIBRARY else 0), count + files
             library = tuple(bytes(b"".join(blocks[rest : rest + named])).decode().split())
-            operations, *constants = blocks[rest + named :]
+            wants = blocks[rest + named :][: 1 if imports & _EXCHANGE else 0]
+            exchange = ExchangePlan(*_EXCHANGE_WANTS.unpack(wants[0])) if wants else None
+            operations, *constants = blocks[rest + named + len(wants) :]
         except (struct.error, *DAMAGE) as e:
             raise FormatError("damaged CPU executable", why=shown(e)) from e
         if at > len(data):
@@ -102,5 +110,5 @@ class CpuPayload:
         work = bytes(operations)
         is_parallel, has_loops = bool(imports & _PARALLEL), bool(imports & _LOOPS)
         return CpuPayload(
-            tuple(constants), codes, is_parallel, microkernels, work, has_loops, library
+            tuple(constants), codes, is_parallel, microkernels, work, has_loops, library, exchange
         )

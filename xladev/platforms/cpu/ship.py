@@ -31,6 +31,7 @@ from xladev.platforms.cpu.engine import (
     run_passes,
     target_machine,
 )
+from xladev.platforms.cpu.exchange import EXCHANGE_LEVEL, exchange_text
 from xladev.platforms.cpu.interruption import INTERRUPTION_LEVEL, interruption_text
 from xladev.platforms.cpu.lapack.threads import LAPACK_THREADS_LEVEL, lapack_threads_text
 from xladev.platforms.cpu.linker import program_module
@@ -149,6 +150,7 @@ def _compiled_texts(target: CpuTarget) -> dict[str, bytes]:
         ("bytecode", runner_text(), RUNNER_LEVEL),
         ("interruption", interruption_text(), INTERRUPTION_LEVEL),
         ("lapack_threads", lapack_threads_text(), LAPACK_THREADS_LEVEL),
+        ("exchange", exchange_text(target.traits.triple), EXCHANGE_LEVEL),
     )
     return {
         text_symbol(name, text, level): compile_text(name, text, level, target)

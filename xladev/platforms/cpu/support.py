@@ -9,8 +9,10 @@ from xladev.compiler.emitter_support import (
     elementwise_support,
     first_refusal,
 )
+from xladev.compiler.partition.assignment import exchanges
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloComputation, HloInstruction
+from xladev.platforms.cpu.codegen.exchange import exchange_support
 from xladev.platforms.cpu.codegen.fourier.kernel import has_transform
 from xladev.platforms.cpu.codegen.lapack.calls import LAPACK_OPCODES
 from xladev.platforms.cpu.codegen.lapack.choice import lapack_support
@@ -25,21 +27,25 @@ _CONTROL = frozenset({"while", "conditional", "call"})
 _WITHIN_SCALARS = _CONTROL | _STRUCTURE
 
 
-def cpu_supports(instruction: HloInstruction, has_lapack: bool = False) -> Support:
+def cpu_supports(
+    instruction: HloInstruction, has_lapack: bool = False, *, has_peers: bool = False
+) -> Support:
     """Whether native code can be made of an instruction and all that it calls.
 
     Args:
         instruction: what is asked about.
         has_lapack: whether LAPACK may be called, if this process has it.
+        has_peers: whether other devices are in this process, to exchange data with.
     """
-    return _Answers(has_lapack).to(instruction)
+    return _Answers(has_lapack, has_peers).to(instruction)
 
 
 class _Answers:
     """Looks once at each computation that an instruction calls, however often it is called."""
 
-    def __init__(self, has_lapack: bool) -> None:
+    def __init__(self, has_lapack: bool, has_peers: bool) -> None:
         self._has_lapack = has_lapack
+        self._has_peers = has_peers
         self._programs: dict[HloComputation, Support] = {}
         self._scalars: dict[HloComputation, Support] = {}
 
@@ -57,6 +63,8 @@ class _Answers:
             return (
                 lapack_support(instruction) if self._has_lapack else no(f"no kernel for {opcode}")
             )
+        if exchanges(instruction):
+            return exchange_support(instruction) if self._has_peers else no("no other devices")
         if opcode == "bitcast":
             return bitcast_support(instruction)
         if opcode == "topk" and not has_top_k(instruction):

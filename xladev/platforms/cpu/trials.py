@@ -41,7 +41,9 @@ class Trial:
 
     def __init__(self, executable: Executable, operands: Sequence[int], spec: KernelSpec) -> None:
         self._loaded = CpuLoadedExecutable(executable, CpuExecutor(0))
-        self._entry = _ENTRY(self._loaded.native_entry.address)
+        entry = self._loaded.native_entry
+        assert entry is not None, "a trial exchanges no data"
+        self._entry = _ENTRY(entry.address)
         self.results = [aligned(shape.nbytes) for shape in spec.results]
         self._scratch = aligned(executable.signature.scratch_nbytes)
         self._tables = _table(operands), _table(addresses(self.results))

@@ -41,7 +41,7 @@ class HostCommunicator(OneCallCommunicator):
 
     def __init__(self, devices: Sequence[Executor], timeout_s: float | None = None) -> None:
         self._size = len(devices)
-        limit = _timeout_from_environment() if timeout_s is None else timeout_s
+        limit = collective_timeout_s() if timeout_s is None else timeout_s
         self._rendezvous = Rendezvous(self._size, limit)
 
     @property
@@ -101,7 +101,12 @@ class HostCommunicator(OneCallCommunicator):
         return self._rendezvous.exchange(who.run_id, who.name, who.rank, value, combine)
 
 
-def _timeout_from_environment() -> float:
+def collective_timeout_s() -> float:
+    """How long a rank waits for the others, in seconds: `XLADEV_COLLECTIVE_TIMEOUT_S` or 60.
+
+    Raises:
+        OptionError: the variable is no number.
+    """
     text = os.environ.get("XLADEV_COLLECTIVE_TIMEOUT_S", str(DEFAULT_TIMEOUT_S))
     try:
         return float(text)

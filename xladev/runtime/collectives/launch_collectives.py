@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar, cast
 
 from xladev.errors import ArgumentError, XladevError
 from xladev.runtime.communicator import Communicator
 
 _REMEMBERED_FAILURES = 64
+
+
+class Abortable(Protocol):
+    """What devices share in one execution, and wait for each other with."""
+
+    def abort(self) -> None:
+        """Makes all that wait go on, and fail."""
+        ...
+
+
+_Shared = TypeVar("_Shared", bound=Abortable)
 
 
 class CommunicatorPool:
@@ -27,6 +39,7 @@ class CommunicatorPool:
         self._lock = threading.Lock()
         self._made: dict[tuple[int, ...], Communicator] = {}
         self._aborted: OrderedDict[int, XladevError] = OrderedDict()
+        self._shared: dict[int, dict[Hashable, Abortable]] = {}
 
     @property
     def size(self) -> int:
@@ -42,6 +55,26 @@ class CommunicatorPool:
                     made.abort(run_id, error)
             return self._made[group]
 
+    def shared(self, run_id: int, key: Hashable, make: Callable[[], _Shared]) -> _Shared:
+        """What all devices get that ask for the same key in run ``run_id``; made for the first."""
+        with self._lock:
+            found = self._shared.setdefault(run_id, {})
+            if key not in found:
+                found[key] = made = make()
+                if run_id in self._aborted:
+                    made.abort()
+            return cast("_Shared", found[key])
+
+    def failure(self, run_id: int) -> XladevError | None:
+        """Why run ``run_id`` was given up; None if it was not."""
+        with self._lock:
+            return self._aborted.get(run_id)
+
+    def end(self, run_id: int) -> None:
+        """Forgets what the devices shared in run ``run_id``, which is over."""
+        with self._lock:
+            self._shared.pop(run_id, None)
+
     def abort(self, run_id: int, error: XladevError) -> None:
         """Makes all collectives of run ``run_id`` fail, those that wait and those to come."""
         with self._lock:
@@ -49,6 +82,8 @@ class CommunicatorPool:
             if len(self._aborted) > _REMEMBERED_FAILURES:
                 self._aborted.popitem(last=False)
             made = tuple(self._made.values())
+            for shared in self._shared.get(run_id, {}).values():
+                shared.abort()
         for communicator in made:
             communicator.abort(run_id, error)
 

@@ -65,7 +65,7 @@ class Rendezvous:
     def abort(self, run_id: int, error: XladevError) -> None:
         """Makes all calls of run ``run_id`` fail, those that wait and those to come."""
         with self._lock:
-            self._fail_run(run_id, _peer_failed(error))
+            self._fail_run(run_id, peer_failed(error))
 
     def _arrive(self, run_id: int, name: str, rank: int, value: Any) -> tuple[_Meeting, bool]:
         with self._lock:
@@ -99,7 +99,7 @@ class Rendezvous:
             missing = sorted(set(range(self._size)) - meeting.brought.keys())
             if missing:
                 came = sorted(meeting.brought)
-                self._fail_run(run_id, _timed_out(name, self._timeout_s, missing, came))
+                self._fail_run(run_id, timed_out(name, self._timeout_s, missing, came))
         meeting.done.wait()
 
     def _fail_run(self, run_id: int, error: XladevError) -> None:
@@ -119,7 +119,8 @@ class Rendezvous:
                 self._meetings.pop((run_id, name), None)
 
 
-def _timed_out(name: str, timeout_s: float, missing: list[int], came: list[int]) -> ExecutionError:
+def timed_out(name: str, timeout_s: float, missing: list[int], came: list[int]) -> ExecutionError:
+    """The error of a rank that waited too long for others."""
     return ExecutionError(
         f"collective {name!r} waited {timeout_s:g} s for ranks {missing}",
         why=f"ranks {came} came",
@@ -128,7 +129,8 @@ def _timed_out(name: str, timeout_s: float, missing: list[int], came: list[int])
     )
 
 
-def _peer_failed(error: XladevError) -> ExecutionError:
+def peer_failed(error: XladevError) -> ExecutionError:
+    """The error of a rank whose peer failed with ``error``."""
     failure = ExecutionError(
         "a collective was given up because another replica failed",
         where=error.where,

@@ -140,6 +140,8 @@ class ReplicatedLaunchable:
             if not isinstance(e, XladevError):  # of a signal's handler: nobody waits for the others
                 self._pool.abort(run_id, InterruptionError("an execution was interrupted"))
             raise
+        finally:
+            self._pool.end(run_id)
         return _with_common_event(results)
 
     def _job(
