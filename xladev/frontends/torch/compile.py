@@ -53,8 +53,18 @@ def compile_graph(
     """
     symbols = symbols_of(graph)
     if symbols:
-        return _Specialised(graph, kind, settings, symbols)
+        return _boxed(_Specialised(graph, kind, settings, symbols))
     return _compiled(graph, kind, settings, {})
+
+
+def _boxed(call: Call) -> Call:
+    """A function, marked as one that empties its list: torch copies the marks of functions alone."""
+
+    def boxed(args: list[Any]) -> Sequence[Any]:
+        return call(args)
+
+    boxed._boxed_call = True  # type: ignore[attr-defined]
+    return boxed
 
 
 def _compiled(graph: torch.fx.GraphModule, kind: str, settings: Settings, sizes: Sizes) -> Call:
@@ -223,8 +233,6 @@ class _Part(torch.nn.Module):  # type: ignore[misc]
 
 class _Specialised:
     """A graph with symbolic sizes, compiled for each set of sizes that comes, up to a number."""
-
-    _boxed_call = True
 
     def __init__(
         self,

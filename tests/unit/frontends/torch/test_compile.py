@@ -63,6 +63,18 @@ def test_sizes_are_compiled_for_up_to_a_number() -> None:
     assert len(records.compiled_graphs()) == 1 + 3  # the first size, then three more
 
 
+def test_gradients_with_sizes_that_change() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    f = compiled(model)
+    for size in (3, 4, 5):
+        x = torch.rand(size, 8)
+        found, wanted = (
+            torch.autograd.grad(each(x).square().sum(), list(model.parameters()))
+            for each in (f, model)
+        )
+        torch.testing.assert_close(found, wanted)
+
+
 def test_a_buffer_is_changed_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     def copy(*_: object) -> None:
         raise AssertionError("the new value was written elsewhere and copied")
