@@ -217,15 +217,22 @@ def cut(extent: int, parts: int, step: int, least: int, most: int) -> int:
 
 
 def block_sizes(plan: DotPlan, is_streamed: bool, is_shared: bool) -> tuple[int, int]:
-    """Rows and columns of a block; enough blocks to share, if that takes no narrow ones."""
+    """Rows and columns of a block; enough blocks to share, if that takes no narrow ones.
+
+    Columns are cut before rows: those of a block are packed by the thread that takes it, and each
+    further block of rows packs them once more.
+    """
     run = PAGE_COLUMNS if is_shared else STREAMED_COLUMNS
     widest = run if is_streamed else plan.block_columns
-    least = LEAST_BLOCKS if is_shared else 1
-    tall = LEAST_BLOCK_ROWS if is_shared else plan.block_rows
-    rows = cut(plan.rows, least, ROWS_STEP, tall, plan.block_rows)
-    least = -(-least // -(-plan.rows // rows))
+    least = -(-LEAST_BLOCKS // prod(plan.batch)) if is_shared else 1
+    rows = cut(plan.rows, 1, ROWS_STEP, plan.block_rows, plan.block_rows)
     narrow = widest if is_streamed and plan.rows <= STREAMED_ROWS else LEAST_BLOCK_COLUMNS
-    return rows, cut(plan.columns, least, COLUMNS_STEP, narrow, widest)
+    wanted = -(-least // -(-plan.rows // rows))
+    columns = cut(plan.columns, wanted, COLUMNS_STEP, narrow, widest)
+    wanted = -(-least // -(-plan.columns // columns))
+    if is_shared and wanted > -(-plan.rows // rows):
+        rows = cut(plan.rows, wanted, ROWS_STEP, LEAST_BLOCK_ROWS, plan.block_rows)
+    return rows, columns
 
 
 def emit_dot_blocks(k: KernelBuild, plan: DotPlan) -> None:

@@ -85,5 +85,11 @@ def test_columns_that_few_rows_read_are_one_block_for_one_thread() -> None:
 def test_others_are_cut_until_there_are_enough_to_share() -> None:
     assert block_sizes(plan_of(64, 256, 512), True, True) == (48, 128)
     assert block_sizes(plan_of(64, 4096, 512), False, True) == (48, 128)
-    assert block_sizes(plan_of(1024, 1024, 1024), False, True) == (144, 512)
+    assert block_sizes(plan_of(1024, 1024, 1024), False, True) == (240, 512)
     assert block_sizes(plan_of(1024, 1024, 1024), False, False) == (240, 512)
+
+
+def test_columns_are_cut_before_rows() -> None:
+    """A block of rows more would pack the columns once more."""
+    assert block_sizes(plan_of(128, 768, 3072), False, True) == (240, 384)
+    assert block_sizes(plan_of(197, 768, 512), False, True) == (144, 128)
