@@ -54,6 +54,26 @@ class MemoryEmitter(InstructionEmitter):
             self._note(LoadInst(type_, address, made.text))
         return made
 
+    def masked_load(self, type_: IrType, address: Value, mask: Value) -> Value:
+        """Reads the lanes of a mask from neighbours in memory; others are zeros, and not read."""
+        kind, chosen = type_.text, mask.type.text
+        symbol = f"llvm.masked.load.{type_.mangled}.p0"
+        self.module.declare_intrinsic(symbol, type_, ("ptr", "i32", chosen, kind))
+        align = self.alignment(type_.scalar())
+        operands = f"ptr {address.text}, i32 {align}, {mask}, {kind} zeroinitializer"
+        return self.emit(type_, f"call {kind} @{symbol}({operands})")
+
+    def masked_gather(self, type_: IrType, base: Value, indices: Value, mask: Value) -> Value:
+        """Reads the lanes of a mask from elements ``indices`` of an array; the others are zeros."""
+        kind, chosen, lanes = type_.text, mask.type.text, type_.lanes
+        places = IrType("ptr", lanes)
+        symbol = f"llvm.masked.gather.{type_.mangled}.v{lanes}p0"
+        self.module.declare_intrinsic(symbol, type_, (places.text, "i32", chosen, kind))
+        element = type_.scalar()
+        place = self.emit(places, f"getelementptr {element}, ptr {base.text}, {indices}")
+        operands = f"{place}, i32 {self.alignment(element)}, {mask}, {kind} zeroinitializer"
+        return self.emit(type_, f"call {kind} @{symbol}({operands})")
+
     def store(
         self, value: Value, address: Value, *, align: int | None = None, metadata: str = ""
     ) -> None:
@@ -63,6 +83,14 @@ class MemoryEmitter(InstructionEmitter):
         self.do(f"store {value}, {place}{extra}")
         if self._keeps:
             self._note(StoreInst(value, address))
+
+    def masked_store(self, value: Value, address: Value, mask: Value) -> None:
+        """Writes the lanes of a mask to neighbours in memory; the others stay as they are."""
+        kind, chosen = value.type.text, mask.type.text
+        symbol = f"llvm.masked.store.{value.type.mangled}.p0"
+        self.module.declare_intrinsic(symbol, VOID, (kind, "ptr", "i32", chosen))
+        align = self.alignment(value.type.scalar())
+        self.do(f"call void @{symbol}({value}, ptr {address.text}, i32 {align}, {mask})")
 
     def fence(self) -> None:
         """Makes what was stored before visible before what is stored after."""

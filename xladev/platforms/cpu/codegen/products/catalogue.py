@@ -14,7 +14,15 @@ from xladev.platforms.cpu.codegen.products.driver import BlockArguments, call_bl
 from xladev.platforms.cpu.codegen.products.kinds import ProductKind
 from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
 from xladev.platforms.cpu.codegen.products.orders import Order
+from xladev.platforms.cpu.codegen.products.patches import (
+    LanesArguments,
+    PatchesArguments,
+    PatchKind,
+    call_lanes,
+    call_patches,
+)
 from xladev.platforms.cpu.codegen.products.row_sums import RowSumsArguments, call_row_sums
+from xladev.platforms.cpu.codegen.products.runs import RunsArguments, call_runs
 from xladev.platforms.cpu.codegen.products.tables import (
     LinesArguments,
     WindowKind,
@@ -36,7 +44,7 @@ TYPES = (
     (dt.F16, dt.F16, dt.F32),
     (dt.S8, dt.S8, dt.S32),
 )
-"""Types of the operands and of the sums; windows that see padding come with the first alone."""
+"""Types of the operands and of the sums; what convolutions alone need comes with the first."""
 MOST_AXES = 3
 """Spatial dimensions of convolutions."""
 
@@ -58,8 +66,20 @@ def call_all_products(module: ModuleBuilder) -> None:
         _call_windows(b, tile, has_edges=False)
     for tile in sorted({kind.rows for kind in edges}):
         _call_windows(b, tile, has_edges=True)
+    if kinds[0].lanes > 1:
+        _call_planar(b, kinds[0])
     _call_attention(b)
     b.ret()
+
+
+def _call_planar(b: FunctionBuilder, kind: ProductKind) -> None:
+    """What convolutions of planes need besides products."""
+    call_runs(b, kind, RunsArguments(*_arguments(b, RunsArguments._fields)))
+    for dimensions in range(1, MOST_AXES + 2):
+        call_lanes(b, dimensions, LanesArguments(*_arguments(b, LanesArguments._fields)))
+    for axes, is_dilated in product(range(1, MOST_AXES + 1), (False, True)):
+        patches = PatchesArguments(*_arguments(b, PatchesArguments._fields))
+        call_patches(b, kind, PatchKind(axes, is_dilated), patches)
 
 
 def _call_attention(b: FunctionBuilder) -> None:
@@ -108,7 +128,7 @@ def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
 _POINTERS = frozenset(
     {"table", "starts", "zeros", "base", "facts", "windows", "runs", "right", "result", "panel",
      "matrix", "vector", "lines", "least", "sums", "scores",
-     "source"}
+     "source", "target", "lanes"}
 )  # fmt: skip
 
 

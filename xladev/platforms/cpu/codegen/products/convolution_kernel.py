@@ -23,6 +23,8 @@ from xladev.hlo.ops.convolution_dims import ConvolutionDims
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.loops import emit_loops
 from xladev.platforms.cpu.codegen.products.convolution import emit_windows
+from xladev.platforms.cpu.codegen.products.planar import PlanarPlan, planar_plan
+from xladev.platforms.cpu.codegen.products.planar_kernel import emit_planar
 from xladev.platforms.cpu.codegen.products.windows import WindowPlan, window_plan
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.codegen.tiles import MOST_ROWS, SUM_TYPES, TileLoops, TileSizes
@@ -103,9 +105,9 @@ def convolution_of(i: HloInstruction) -> TiledConvolution | None:
 
 def convolution_way(
     i: HloInstruction, tactic: Tactic = DEFAULT
-) -> WindowPlan | TiledConvolution | None:
+) -> WindowPlan | PlanarPlan | TiledConvolution | None:
     """Blocks or else tiles, or the other way round by the tactic; None for loops."""
-    plan, tiles = window_plan(i, tactic), convolution_of(i)
+    plan, tiles = window_plan(i, tactic) or planar_plan(i), convolution_of(i)
     return tiles or plan if tactic.in_tiles else plan or tiles
 
 
@@ -114,7 +116,7 @@ def convolution_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> 
     way = convolution_way(spec.computation.root, tactic)
     if way is None:
         return 0
-    return way.workspace_nbytes if isinstance(way, WindowPlan) else way.sizes.workspace_nbytes
+    return way.sizes.workspace_nbytes if isinstance(way, TiledConvolution) else way.workspace_nbytes
 
 
 def emit_convolution(k: KernelBuild) -> None:
@@ -123,6 +125,9 @@ def emit_convolution(k: KernelBuild) -> None:
     if isinstance(way, WindowPlan):
         fits = way.fits(k.b.module.target.vector_nbytes)
         emit_windows(k, way) if fits else emit_loops(k)
+    elif isinstance(way, PlanarPlan):
+        fits = way.kind(k.b.module.target.vector_nbytes).lanes > 1
+        emit_planar(k, way) if fits else emit_loops(k)
     elif way is not None:
         _Tiles(k, way).emit((way.groups,))
     else:

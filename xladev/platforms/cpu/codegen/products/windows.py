@@ -303,8 +303,8 @@ def window_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | Non
     base, filters, result = shapes
     features = result.dims[d.output_feature] // groups
     channels = filters.dims[d.kernel_input_feature]
-    axes = _axes(i, d)
-    position = _position_stride(filters, [d.kernel_spatial[n] for n in axes])
+    axes = filter_axes(i, d)
+    position = position_stride(filters, [d.kernel_spatial[n] for n in axes])
     if position is None or not _is_feature_minor(result, d.output_feature):
         return None
     at = [x for x in reversed(result.minor_to_major) if x != d.output_feature]
@@ -331,13 +331,13 @@ def window_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | Non
     return plan if _is_fast(plan) else None
 
 
-def _axes(i: HloInstruction, d: ConvDims) -> list[int]:
+def filter_axes(i: HloInstruction, d: ConvDims) -> list[int]:
     """Numbers of the spatial dimensions as they are in the filters' memory, outermost first."""
     order = i.operands[1].shape.minor_to_major
     return sorted(range(len(d.kernel_spatial)), key=lambda n: -order.index(d.kernel_spatial[n]))
 
 
-def _position_stride(filters: Shape, dims: Sequence[int]) -> int | None:
+def position_stride(filters: Shape, dims: Sequence[int]) -> int | None:
     """Stride from one element of the window to the next; None if it is not always the same."""
     strides = element_strides(filters)
     kept = [x for x in dims if filters.dims[x] > 1]
