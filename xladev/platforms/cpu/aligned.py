@@ -9,7 +9,7 @@ from xladev.platforms.cpu.payload import ALIGNMENT
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
 
 
-def aligned(data: bytes | memoryview) -> Bytes:
+def aligned(data: bytes | bytearray | memoryview) -> Bytes:
     """A copy of the bytes at a multiple of `ALIGNMENT`."""
     raw = np.empty(len(data) + ALIGNMENT, np.uint8)
     skip = -address_of(raw) % ALIGNMENT

@@ -107,7 +107,7 @@ class Bytecode:
     instructions: bytes
     known: tuple[tuple[int, int], ...]
     registers: int
-    table: bytes = b""
+    table: bytes | bytearray | memoryview = b""
 
     @property
     def kernels(self) -> int:
@@ -134,7 +134,9 @@ class Bytecode:
         at += count * _KNOWN.size
         if len(known) != count or at + code + table != len(data):
             raise FormatError("damaged CPU bytecode", why=f"it has {len(data)} bytes")
-        return Bytecode(data[at : at + code], known, registers, data[at + code :])
+        # Tables of long transforms are megabytes: they are not copied.
+        table = memoryview(data)[at + code :]
+        return Bytecode(data[at : at + code], known, registers, table)
 
 
 def is_bytecode(code: bytes) -> bool:

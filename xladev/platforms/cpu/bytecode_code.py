@@ -68,7 +68,7 @@ class BytecodeCode:
     def bytecode(self) -> Bytecode:
         """What was written."""
         return Bytecode(
-            packed_instructions(self.code), tuple(self.known), self.registers, bytes(self.table)
+            packed_instructions(self.code), tuple(self.known), self.registers, self.table
         )
 
     def call(self, function: int, arguments: Sequence[int]) -> None:

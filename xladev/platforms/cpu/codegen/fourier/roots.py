@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Real = npt.NDArray[Any]
+Complex = npt.NDArray[Any]
 
 _WIDE: Any = np.longdouble
 _QUARTER_TURN = _WIDE("1.57079632679489661923132169163975144209858")
@@ -30,24 +31,20 @@ def roots(exponents: Real, n: int, nbytes: int) -> tuple[Real, Real]:
     f64 in the longest type that NumPy has.
     """
     wide, kept = _WIDTHS[nbytes]
-    real, imaginary = _wide_roots(exponents, n, np.dtype(wide).itemsize)
-    return real.astype(kept), imaginary.astype(kept)
+    made = _wide_roots(exponents, n, np.dtype(wide).itemsize)
+    return made.real.astype(kept), made.imag.astype(kept)
 
 
-def _wide_roots(exponents: Real, n: int, nbytes: int) -> tuple[Real, Real]:
-    """The same in f64, or in the longest type if that has more bytes."""
+def _wide_roots(exponents: Real, n: int, nbytes: int) -> Complex:
+    """The same in f64, or in the longest type if that has more bytes, as complex numbers."""
     wide = np.float64 if nbytes == 8 else _WIDE
     fourths = 4 * (np.asarray(exponents, np.int64) % n)
     quarters = (fourths + n // 2) // n
     angles = (fourths - quarters * n).astype(wide) * (wide(_QUARTER_TURN) / wide(n))
-    made = np.cos(angles) - 1j * np.sin(angles)
+    made = np.empty(angles.shape, np.result_type(angles, np.complex64))
+    made.real, made.imag = np.cos(angles), -np.sin(angles)
     made *= np.array([1, -1j, -1, 1j], made.dtype)[quarters & 3]
-    return made.real, made.imag
-
-
-def pairs(real: Real, imaginary: Real) -> bytes:
-    """Real and imaginary parts in turns."""
-    return np.stack([real, imaginary], axis=-1).tobytes()
+    return made
 
 
 def _progressions(steps: Real, n: int, real: Real, imaginary: Real) -> None:
@@ -77,13 +74,17 @@ def _block(step: int, n: int, nbytes: int) -> int:
 def _products(firsts: Real, inner: Real, n: int, nbytes: int) -> tuple[Real, Real]:
     """Roots of ``firsts[i, a] + inner[i, b]`` as products, in f64.
 
-    With f = 1 + d the inner root, ``w f`` is ``w + w d``, w as the sum of two numbers of f64. The
-    last sum rounds once; w d is as much smaller than w as its own rounding error is negligible.
+    For f32 that is all. For f64, with f = 1 + d the inner root, ``w f`` is ``w + w d``, w as the
+    sum of two numbers of f64. The last sum rounds once; w d is as much smaller than w as its own
+    rounding error is negligible.
     """
     wide = np.dtype(_WIDTHS[nbytes][0]).itemsize
-    (x, y), (c, s) = _wide_roots(firsts, n, wide), _wide_roots(inner, n, wide)
-    (x, x_rest), (y, y_rest) = _in_two(x), _in_two(y)
-    c, s = (part.astype(np.float64)[:, None, :] for part in (c - 1, s))
+    w, f = _wide_roots(firsts, n, wide), _wide_roots(inner, n, wide)
+    if nbytes == 4:
+        made = w[..., None] * f[:, None, :]
+        return made.real, made.imag
+    (x, x_rest), (y, y_rest) = _in_two(w.real), _in_two(w.imag)
+    c, s = (part.astype(np.float64)[:, None, :] for part in (f.real - 1, f.imag))
     return x * c - y * s + x_rest + x, x * s + y * c + y_rest + y
 
 
@@ -123,35 +124,39 @@ def half_table(n: int, nbytes: int) -> bytes:
 @lru_cache(64)
 def chirp(n: int, nbytes: int, *, in_pairs: bool) -> bytes:
     """``exp(-pi i k^2 / n)`` for k below n: planes, or pairs."""
+    return _kept(_wide_chirp(n, nbytes), nbytes, in_pairs=in_pairs)
+
+
+def _kept(made: Complex, nbytes: int, *, in_pairs: bool) -> bytes:
+    """Numbers as they are kept: pairs, or all real parts and then all imaginary ones."""
     kept = _WIDTHS[nbytes][1]
-    real, imaginary = (part.astype(kept) for part in _wide_chirp(n, nbytes))
-    return pairs(real, imaginary) if in_pairs else np.stack([real, imaginary]).tobytes()
+    if in_pairs:
+        return made.astype(np.dtype(f"<c{2 * nbytes}")).tobytes()
+    planes = np.empty((2, made.size), kept)
+    planes[0], planes[1] = made.real, made.imag
+    return planes.tobytes()
 
 
 @lru_cache(4)
-def _wide_chirp(n: int, nbytes: int) -> tuple[Real, Real]:
+def _wide_chirp(n: int, nbytes: int) -> Complex:
     """The same in the wider type, by half: ``(n - k)^2`` is ``k^2 + n^2`` modulo 2 n."""
     wide = _WIDTHS[nbytes][0]
-    real, imaginary = np.empty((2, n), wide)
+    made = np.empty(n, np.result_type(wide, np.complex64))
     for begin in range(0, n // 2 + 1, _CHUNK):
-        k = np.arange(begin, min(begin + _CHUNK, n // 2 + 1))
-        real[k], imaginary[k] = _wide_roots(k**2, 2 * n, np.dtype(wide).itemsize)
-    for part in real, imaginary:
-        part[n // 2 + 1 :] = part[1 : (n + 1) // 2][::-1] * (-1 if n % 2 else 1)
-    return real, imaginary
+        end = min(begin + _CHUNK, n // 2 + 1)
+        made[begin:end] = _wide_roots(np.arange(begin, end) ** 2, 2 * n, np.dtype(wide).itemsize)
+    made[n // 2 + 1 :] = made[1 : (n + 1) // 2][::-1] * (-1 if n % 2 else 1)
+    return made
 
 
 @lru_cache(64)
 def chirp_spectrum(n: int, m: int, nbytes: int, *, in_pairs: bool) -> bytes:
     """The transform of m points of the conjugate chirp, both ways from 0, over m."""
-    real, imaginary = _wide_chirp(n, nbytes)
-    signal = np.zeros(m, np.complex128 if nbytes == 4 else np.clongdouble)
-    signal.real[:n], signal.imag[:n] = real, -imaginary
-    signal[m - n + 1 :] = signal[1:n][::-1]
+    made = np.conj(_wide_chirp(n, nbytes))
+    signal = np.zeros(m, made.dtype)
+    signal[:n], signal[m - n + 1 :] = made, made[:0:-1]
     spectrum = np.fft.fft(signal, norm="forward")
-    kept = _WIDTHS[nbytes][1]
-    parts = spectrum.real.astype(kept), spectrum.imag.astype(kept)
-    return pairs(*parts) if in_pairs else np.stack(parts).tobytes()
+    return _kept(spectrum, nbytes, in_pairs=in_pairs)
 
 
 @lru_cache(16)
