@@ -58,7 +58,7 @@ def compile_graph(
 
 
 def _boxed(call: Call) -> Call:
-    """A function, marked as one that empties its list: torch copies the marks of functions alone."""
+    """A function, marked as one that empties its list: torch copies marks of functions alone."""
 
     def boxed(args: list[Any]) -> Sequence[Any]:
         return call(args)
