@@ -28,6 +28,7 @@ LAYERS = (
     "aot",
     "placement",
     "frontends",
+    "torch",
     "testing",
     "conformance",
     "cli",

@@ -1,0 +1,99 @@
+"""Registers the device with torch; `xladev.torch` shows what users call."""
+
+from __future__ import annotations
+
+import torch
+
+import xladev.client
+from xladev.compiler.options import CompileOptions
+from xladev.errors import DeviceError
+from xladev.frontends.torch import adapter
+from xladev.frontends.torch.device import hooks
+from xladev.frontends.torch.device.autocast import register_autocast
+from xladev.frontends.torch.device.counts import COUNTS, Counts
+from xladev.frontends.torch.device.kernels import register_kernels
+from xladev.frontends.torch.device.module import module
+from xladev.frontends.torch.device.program import compute
+from xladev.frontends.torch.device.record import is_ours
+from xladev.frontends.torch.device.tensor import STATE
+
+_libraries: list[torch.library.Library] = []
+
+
+def register(
+    name: str = "npu",
+    *,
+    platform: str | None = None,
+    eager: bool = False,
+    options: CompileOptions | None = None,
+    random_of_host: bool = False,
+) -> torch.device:
+    """Makes a device of torch whose operators run on a platform of xladev.
+
+    Args:
+        name: of torch's device; once for a process.
+        platform: platform or device of xladev; None for the one of highest priority.
+        eager: each operator runs at once, for debugging; `set_eager` changes it.
+        options: for compiling.
+        random_of_host: torch's own kernels draw random numbers, so that they are those of the CPU.
+
+    Returns:
+        The device; ``model.to(it)`` or ``model.to(name)``.
+
+    Raises:
+        UnsupportedError: another version of torch than this is written for.
+        DeviceError: no such platform, or a device of another name is registered.
+    """
+    adapter.check_version()
+    taken = hooks.registered_name()
+    if taken is not None and taken != STATE.name:
+        raise _taken(name, taken, "another package's")
+    if taken is not None and taken != name:
+        raise _taken(name, taken, "registered")
+    found = xladev.client.devices(platform)
+    if taken is not None and STATE.device is not found[0]:
+        raise _taken(name, taken, f"registered on {STATE.device.name if STATE.device else ''}")
+    STATE.device, STATE.options = found[0], options
+    STATE.is_eager, STATE.random_of_host = eager, random_of_host
+    if taken is None:
+        _set_up(name)
+    return torch.device(name, 0)
+
+
+def _taken(name: str, taken: str, what: str) -> DeviceError:
+    return DeviceError(
+        f"torch cannot get a device {name!r}",
+        where="xladev.torch.register",
+        why=f"torch has one place for a device from outside, and {taken!r} is {what}",
+        hint="register one device, once for a process",
+    )
+
+
+def _set_up(name: str) -> None:
+    STATE.name = name
+    hooks.set_up(name, module(name))
+    library = torch.library.Library("aten", "IMPL")
+    register_kernels(library)
+    every = torch.library.Library("_", "IMPL")
+    register_autocast(library, every)
+    _libraries.extend((library, every))
+    hooks.patch_pickling(is_ours)
+    hooks.patch_printing(is_ours)
+    hooks.patch_copying(is_ours)
+    torch.__future__.set_swap_module_params_on_conversion(True)
+
+
+def set_eager(is_eager: bool) -> None:
+    """Whether each operator runs at once, for debugging; the results are the same."""
+    compute()
+    STATE.is_eager = is_eager
+
+
+def step() -> None:
+    """Compiles what living tensors need as one program, and runs it; does not wait for it."""
+    compute()
+
+
+def report() -> Counts:
+    """What was recorded, compiled and run, and what ran on the host and why; printable."""
+    return COUNTS

@@ -1,0 +1,192 @@
+"""The one place that names what the device uses of torch's private parts.
+
+Written and tested with torch 2.13: `xladev.frontends.torch.adapter.check_version` refuses others
+before anything here is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import backend_registration
+
+KEY = "PrivateUse1"
+"""The dispatch key that torch keeps for devices from outside."""
+
+
+def registered_name() -> str | None:
+    """The name that the key has got in this process; None before that."""
+    found = torch._C._get_privateuse1_backend_name()
+    return None if found == "privateuseone" else found
+
+
+def set_up(name: str, module: Any) -> None:
+    """Names the key and gives torch the device's guard, hooks and module ``torch.NAME``."""
+    backend_registration._setup_privateuseone_for_python_backend(name, backend_module=module)
+
+
+# Tensors
+
+
+def without_storage(sizes: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor of the device that knows its sizes and type and has no memory."""
+    made: torch.Tensor = torch._C._acc.create_empty_tensor(sizes, dtype)
+    return made
+
+
+is_functional: Callable[[torch.Tensor], bool] = torch._is_functional_tensor
+"""Whether a tensor is a wrapper by which torch makes views and mutation pure."""
+
+
+def wrapped(inner: torch.Tensor) -> torch.Tensor:
+    """What the user holds of an inner tensor."""
+    made: torch.Tensor = torch._to_functional_tensor(inner)
+    return made
+
+
+def unwrapped(outer: torch.Tensor) -> torch.Tensor:
+    """The inner tensor, with all that was written through views."""
+    torch._sync(outer)
+    inner: torch.Tensor = torch._from_functional_tensor(outer)
+    return inner
+
+
+def replace(outer: torch.Tensor, inner: torch.Tensor) -> None:
+    """Gives a wrapper another inner tensor: it, and what it is a view of, has changed."""
+    torch._functionalize_replace(outer, inner)
+    torch._functionalize_commit_update(outer)
+    torch._sync(outer)
+
+
+# Operators
+
+
+def operators() -> Iterator[tuple[str, torch._ops.OpOverload]]:
+    """Every overload of ATen that has a packet, by its full name such as ``aten::add.Tensor``."""
+    for full in torch._C._dispatch_get_all_op_names():
+        namespace, _, name = full.partition("::")
+        base, _, overload = name.partition(".")
+        if namespace != "aten":
+            continue
+        try:
+            yield full, getattr(getattr(torch.ops.aten, base), overload or "default")
+        except (AttributeError, RuntimeError):
+            continue
+
+
+def is_composite(full: str, op: torch._ops.OpOverload) -> bool:
+    """Whether torch makes it of other operators, with their gradients."""
+    made = torch._C._dispatch_has_kernel_for_dispatch_key(full, "CompositeImplicitAutograd")
+    return bool(made and op._can_decompose())
+
+
+def writes(op: torch._ops.OpOverload) -> bool:
+    """Whether it changes an argument."""
+    return any(a.alias_info is not None and a.alias_info.is_write for a in op._schema.arguments)
+
+
+def takes_tensors(op: torch._ops.OpOverload) -> bool:
+    """Whether an argument may be a tensor."""
+    return any("Tensor" in str(a.type) for a in op._schema.arguments)
+
+
+def takes_device(op: torch._ops.OpOverload) -> bool:
+    """Whether an argument says where the result is."""
+    return any(a.name == "device" for a in op._schema.arguments)
+
+
+def without_autocast() -> AbstractContextManager[Any]:
+    """Within it, operators keep the types of their arguments."""
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{KEY}"))
+    found: AbstractContextManager[Any] = torch._C._ExcludeDispatchKeyGuard(keys)
+    return found
+
+
+# Tracing
+
+
+def fake_tensors() -> FakeTensorMode:
+    """A mode in which operators compute sizes and types alone."""
+    return FakeTensorMode()
+
+
+def traced(
+    function: Callable[..., Any], examples: list[torch.Tensor], table: dict[Any, Any]
+) -> torch.fx.GraphModule:
+    """The operators that a function calls, taken apart by a table of decompositions."""
+    functional = torch.func.functionalize(function, remove="mutations_and_views")
+    made: torch.fx.GraphModule = make_fx(functional, decomposition_table=table)(*examples)
+    return made
+
+
+# What torch's own methods ask
+
+
+def rebuilt_from_host(tensor: torch.Tensor) -> tuple[Any, tuple[Any, ...]]:
+    """How pickle makes the tensor again: a copy of the host, put on the device."""
+    rebuild = torch._utils._rebuild_device_tensor_from_cpu_tensor
+    host = tensor.detach().cpu()
+    return rebuild, (host, tensor.dtype, str(tensor.device), tensor.requires_grad)
+
+
+def patch_pickling(is_ours: Callable[[torch.Tensor], bool]) -> None:
+    """Tensors of the device are pickled by way of the host; torch asks for memory else."""
+    original = torch.Tensor._reduce_ex_internal
+
+    def reduce(self: torch.Tensor, proto: int) -> Any:
+        return rebuilt_from_host(self) if is_ours(self) else original(self, proto)
+
+    torch.Tensor._reduce_ex_internal = reduce
+
+
+def patch_printing(is_ours: Callable[[torch.Tensor], bool]) -> None:
+    """Tensors of the device are printed as CUDA's are."""
+    original = torch._tensor_str._str_intern
+
+    def text(inp: torch.Tensor, *, tensor_contents: str | None = None) -> Any:
+        if not is_functional(inp) or not is_ours(inp):
+            return original(inp, tensor_contents=tensor_contents)
+        return _text(inp, tensor_contents)
+
+    torch._tensor_str._str_intern = text
+
+
+def _text(tensor: torch.Tensor, contents: str | None) -> Any:
+    host = tensor.detach().cpu()
+    suffixes = [f"device='{tensor.device}'"]
+    plain = (torch.get_default_dtype(), torch.int64, torch.bool)
+    if host.numel() == 0 and host.dim() != 1:
+        suffixes.append(f"size={tuple(host.shape)}")
+    if host.dtype not in plain or (host.numel() == 0 and host.dtype != plain[0]):
+        suffixes.append(f"dtype={host.dtype}")
+    if contents is None:
+        contents = torch._tensor_str._tensor_str(host, len("tensor(")) if host.numel() else "[]"
+    if tensor.grad_fn is not None:
+        suffixes.append(f"grad_fn=<{type(tensor.grad_fn).__name__}>")
+    elif tensor.requires_grad:
+        suffixes.append("requires_grad=True")
+    text = f"tensor({contents}"
+    return torch._tensor_str._add_suffixes(text, suffixes, len("tensor("), force_newline=False)
+
+
+def patch_copying(is_ours: Callable[[torch.Tensor], bool]) -> None:
+    """`copy.deepcopy` clones tensors of the device; torch would copy their memory."""
+    original = torch.Tensor.__deepcopy__
+
+    def deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+        if not is_ours(self) or not self.is_leaf or id(self) in memo:
+            return original(self, memo)
+        made = self.detach().clone().requires_grad_(self.requires_grad)
+        if type(self) is not torch.Tensor:
+            made = torch.Tensor._make_subclass(type(self), made, self.requires_grad)
+        memo[id(self)] = made
+        if self.grad is not None:
+            made.grad = deepcopy(self.grad, memo)
+        return made
+
+    torch.Tensor.__deepcopy__ = deepcopy

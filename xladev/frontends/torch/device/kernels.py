@@ -1,0 +1,163 @@
+"""What torch calls for the device's dispatch key: nearly all operators are recorded alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from xladev.errors import DeviceError
+from xladev.frontends.torch.device import hooks
+from xladev.frontends.torch.device.record import download, hold, mapped, run
+from xladev.frontends.torch.device.tensor import STATE, Inner, upload
+
+aten = torch.ops.aten
+
+_VIEW_NAMES = (
+    "view", "expand", "permute", "unsqueeze", "transpose", "t", "slice", "select", "squeeze",
+    "alias", "detach", "split_with_sizes", "split", "_reshape_alias", "as_strided", "diagonal",
+    "unbind", "unfold", "view_as_real", "view_as_complex",
+)  # fmt: skip
+
+
+def _views() -> Iterator[tuple[Any, Any]]:
+    for name in _VIEW_NAMES:
+        view, copy = getattr(aten, name), getattr(aten, f"{name}_copy", None)
+        for overload in () if copy is None else copy.overloads():
+            if overload in view.overloads():
+                yield getattr(copy, overload), getattr(view, overload)
+
+
+VIEWS: Mapping[Any, Any] = dict(_views())
+"""Functional copies of views, and the views whose lowerings they share."""
+
+
+def check_device(device: Any) -> None:
+    """Refuses a number of the device that torch's hooks for Python cannot carry.
+
+    Raises:
+        DeviceError: another number than 0.
+    """
+    if device is None:
+        return
+    index = torch.device(device).index
+    if index not in (None, 0):
+        raise DeviceError(
+            f"device {STATE.name}:{index} was asked for",
+            where="a factory of torch",
+            why="torch's hooks for devices in Python carry one device, number 0",
+            hint=f"use {STATE.name}:0; register another device of the platform by its name",
+        )
+
+
+def outer(found: Any) -> Any:
+    """Results as users hold them."""
+    return mapped(found, lambda t: hooks.wrapped(t) if isinstance(t, Inner) else t)
+
+
+def operator_kernel(op: Any) -> Callable[..., Any]:
+    """The kernel of an operator on tensors, which torch has unwrapped."""
+    real = VIEWS.get(op, op)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        return run(real, args, kwargs)
+
+    return kernel
+
+
+def factory_kernel(op: Any) -> Callable[..., Any]:
+    """The kernel of an operator that makes a tensor of none."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        check_device(kwargs.get("device"))
+        return outer(run(op, args, kwargs))
+
+    return kernel
+
+
+def _empty_strided(size: Any, stride: Any, **kwargs: Any) -> Any:
+    check_device(kwargs.get("device"))
+    return outer(run(aten.empty.memory_format, (list(size),), kwargs))
+
+
+def _to_copy(tensor: torch.Tensor, **kwargs: Any) -> Any:
+    device, dtype = kwargs.get("device"), kwargs.get("dtype") or tensor.dtype
+    if device is not None and torch.device(device).type == "cpu":
+        return download(tensor).to(dtype)
+    check_device(device)
+    if isinstance(tensor, Inner) or hooks.is_functional(tensor):
+        return outer(run(aten._to_copy.default, (tensor,), {"dtype": dtype}))
+    return hooks.wrapped(upload(tensor.to(dtype)))
+
+
+def _copy(destination: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
+    """What a tensor holds after another was copied to it."""
+    if hooks.is_functional(source):
+        source = hooks.unwrapped(source)
+    if not isinstance(destination, Inner):
+        host = download(source).to(destination.dtype)
+        return host.expand(destination.shape).clone()
+    if not isinstance(source, Inner):
+        source = upload(source)
+    if source.dtype != destination.dtype:
+        source = run(aten._to_copy.default, (source,), {"dtype": destination.dtype})
+    if source.shape != destination.shape:
+        source = run(aten.expand.default, (source, list(destination.shape)), {})
+    return source
+
+
+def _copy_(destination: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
+    """Copies to a tensor of the host, or within the device where nothing is a view."""
+    if isinstance(destination, Inner):
+        hold(destination, _copy(destination, source))
+        return destination
+    return destination.copy_(download(source))
+
+
+def _copy_from(source: torch.Tensor, destination: torch.Tensor, non_blocking: bool = False) -> Any:
+    if not hooks.is_functional(destination):
+        return _copy_(destination, source)
+    inner = hooks.unwrapped(destination)
+    hooks.replace(destination, _copy(inner, source))
+    return destination
+
+
+def _item(tensor: torch.Tensor) -> Any:
+    return download(tensor).item()
+
+
+SPECIAL: dict[str, Callable[..., Any]] = {
+    "aten::empty_strided": _empty_strided,
+    "aten::_to_copy": _to_copy,
+    "aten::copy": _copy,
+    "aten::copy_": _copy_,
+    "aten::_copy_from": _copy_from,
+    "aten::_local_scalar_dense": _item,
+}
+
+
+def kernel_of(full: str, op: Any) -> Callable[..., Any] | None:
+    """The device's kernel of an overload; None where torch makes it of others."""
+    if full in SPECIAL:
+        return SPECIAL[full]
+    overload = full.partition(".")[2]
+    base = full.removeprefix("aten::").partition(".")[0]
+    if overload.endswith("out") or "name" in overload.lower() or base.startswith("_foreach"):
+        return None
+    if hooks.is_composite(full, op) or hooks.writes(op):
+        return None
+    if hooks.takes_tensors(op):
+        return operator_kernel(op)
+    return factory_kernel(op) if hooks.takes_device(op) else None
+
+
+def register_kernels(library: torch.library.Library) -> int:
+    """Gives torch a kernel of each operator; how many."""
+    count = 0
+    for full, op in hooks.operators():
+        kernel = kernel_of(full, op)
+        if kernel is not None:
+            library.impl(full, kernel, hooks.KEY)
+            count += 1
+    return count

@@ -1,0 +1,123 @@
+"""What is recorded: calls of operators, their operands, and the tensors that need them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from xladev.runtime.array import DeviceArray
+
+_numbers = itertools.count()
+
+
+class Spec:
+    """Sizes and type of an array; one object for each that comes, so that `is` compares them.
+
+    Attributes:
+        number: of its own, for keys.
+    """
+
+    __slots__ = ("dtype", "number", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.number = next(_numbers)
+
+
+_specs: dict[tuple[tuple[int, ...], torch.dtype], Spec] = {}
+
+
+def spec_of(tensor: torch.Tensor) -> Spec:
+    """The one object for a tensor's sizes and type."""
+    key = (tuple(tensor.shape), tensor.dtype)
+    found = _specs.get(key)
+    if found is None:
+        found = _specs[key] = Spec(*key)
+    return found
+
+
+class Call:
+    """An operator with arguments of certain sizes and types; one object for all such calls.
+
+    Attributes:
+        name: of the overload.
+        number: of its own, for keys.
+        specs: of the results.
+        is_several: whether there is a list of results.
+        lower: makes HLO of a builder, operands and scalars.
+        draws: whether it takes a seed.
+        why_not: why it has no HLO and runs on the host; empty if it has.
+    """
+
+    __slots__ = ("draws", "is_several", "lower", "name", "number", "specs", "why_not")
+
+    def __init__(
+        self,
+        name: str,
+        specs: tuple[Spec | None, ...],
+        lower: Callable[..., Any] | None,
+        *,
+        is_several: bool = False,
+        draws: bool = False,
+        why_not: str = "",
+    ) -> None:
+        self.name = name
+        self.number = next(_numbers)
+        self.specs = specs
+        self.lower = lower
+        self.is_several = is_several
+        self.draws = draws
+        self.why_not = why_not
+
+
+class Node:
+    """A value: computed, or a call whose operands are nodes.
+
+    Attributes:
+        call: what computes it; None once it is computed, and for a part of several results.
+        inputs: operands; of a part, the node of all results.
+        scalars: numbers that are parameters of programs.
+        spec: None of several results together.
+        part: which of several results; -1 otherwise.
+        value: the array, once it is computed.
+        seed: two words, where the call draws random numbers.
+    """
+
+    __slots__ = ("call", "inputs", "part", "scalars", "seed", "spec", "value")
+
+    def __init__(
+        self,
+        spec: Spec | None,
+        call: Call | None = None,
+        inputs: tuple[Node, ...] = (),
+        scalars: tuple[float, ...] = (),
+        part: int = -1,
+        value: DeviceArray | None = None,
+    ) -> None:
+        self.spec = spec
+        self.call = call
+        self.inputs = inputs
+        self.scalars = scalars
+        self.part = part
+        self.value = value
+        self.seed: Any = None
+
+    def compute(self, value: DeviceArray) -> None:
+        """The value is there; what it was computed from may go."""
+        self.value = value
+        self.call = None
+        self.inputs = ()
+        self.scalars = ()
+
+
+class Handle:
+    """Lives as long as the tensor that holds it: what must be computed."""
+
+    __slots__ = ("__weakref__", "node")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node

@@ -1,0 +1,201 @@
+"""Compiles what living tensors still need as one program, and runs it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+import xladev.client
+from xladev.client import CompiledModule
+from xladev.frontends.torch.device.counts import COUNTS
+from xladev.frontends.torch.device.node import Node
+from xladev.frontends.torch.device.tensor import STATE, the_device
+from xladev.frontends.torch.element_types import type_of
+from xladev.frontends.torch.graph import SeededBuilder
+from xladev.frontends.torch.lower.value import Value
+from xladev.hlo import dtype as dt
+from xladev.hlo.ir import HloModule
+from xladev.hlo.shape import array, tuple_of
+from xladev.instrument import logger
+
+BOUND = 20_000
+"""So many tensors are recorded before what lives is computed, read or not."""
+
+_log = logger("torch.device")
+_lock = threading.RLock()
+_programs: dict[tuple[int, ...], CompiledModule] = {}
+_numbers = itertools.count()
+
+Key = tuple[int, ...]
+
+
+def compute(wanted: Sequence[Node] = ()) -> None:
+    """Computes all that living tensors need; in eager mode, what is wanted alone.
+
+    Raises:
+        XladevError: the program does not compile, or its execution failed.
+    """
+    with _lock:
+        roots = _pending(wanted)
+        if roots:
+            _run(roots)
+
+
+def _pending(wanted: Sequence[Node]) -> list[Node]:
+    """Nodes of living tensors without a value, in the order in which they were recorded."""
+    if STATE.is_eager and wanted:
+        return [node for node in wanted if node.value is None]
+    recorded, STATE.recorded = STATE.recorded, []
+    living = (handle() for handle in recorded)
+    nodes = dict.fromkeys(handle.node for handle in living if handle is not None)
+    nodes.update(dict.fromkeys(wanted))
+    return [node for node in nodes if node.value is None]
+
+
+def _run(roots: Sequence[Node]) -> None:
+    order, number = _order(roots)
+    key = _key(order, number, roots)
+    program = _programs.get(key)
+    if program is None:
+        program = _programs[key] = _compiled(order, number, roots)
+    arguments = _arguments(order)
+    COUNTS.ran += 1
+    if torch.autograd._profiler_enabled():
+        with torch.profiler.record_function(f"xladev::{program.program.name}"):
+            results = program(*arguments)
+    else:
+        results = program(*arguments)
+    for node, value in zip(roots, results, strict=True):
+        node.compute(value)
+
+
+def _order(roots: Iterable[Node]) -> tuple[list[Node], dict[Node, int]]:
+    """What the roots need, operands before what uses them; and the place of each."""
+    order: list[Node] = []
+    number: dict[Node, int] = {}
+    for root in roots:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in number:
+                stack.pop()
+                continue
+            missing = [each for each in node.inputs if each not in number]
+            if missing:
+                stack.extend(reversed(missing))
+                continue
+            number[node] = len(order)
+            order.append(node)
+            stack.pop()
+    return order, number
+
+
+def _key(order: Sequence[Node], number: dict[Node, int], roots: Sequence[Node]) -> Key:
+    """What tells one program from another: calls, operands, and what is wanted of them."""
+    key: list[int] = []
+    for node in order:
+        if node.value is not None:
+            key.append(-1 - node.spec.number)  # type: ignore[union-attr]
+        elif node.call is None:
+            key += (node.part, number[node.inputs[0]])
+        else:
+            key.append(node.call.number)
+            key += [number[each] for each in node.inputs]
+    key.append(-1)
+    key += [number[root] for root in roots]
+    return tuple(key)
+
+
+# Scalars and seeds are packed: three parameters at most, however many there are.
+
+
+def _arguments(order: Sequence[Node]) -> list[Any]:
+    """Values, then numbers by their types, then seeds: as `_compiled` makes parameters."""
+    taken: list[Any] = [node.value for node in order if node.value is not None]
+    for scalars, to in ((_numbers_of(order, False), np.float32), (_numbers_of(order, True), float)):
+        if scalars:
+            taken.append(np.array(scalars, to))
+    seeds = [node.seed for node in order if node.seed is not None and node.value is None]
+    if seeds:
+        taken.append(np.array(seeds, np.uint64))
+    return taken
+
+
+def _numbers_of(order: Sequence[Node], is_double: bool) -> list[float]:
+    return [s for node in order if node.scalars and _is_double(node) is is_double
+            for s in node.scalars]  # fmt: skip
+
+
+def _is_double(node: Node) -> bool:
+    """Whether a call takes its numbers in f64: its result has such."""
+    spec = node.call.specs[0]  # type: ignore[union-attr]
+    return spec is not None and spec.dtype is torch.float64
+
+
+class _Building:
+    """One program being built."""
+
+    def __init__(self, order: Sequence[Node], number: dict[Node, int], name: str) -> None:
+        self.order = order
+        self.number = number
+        self.builder = SeededBuilder(name)
+        self.values: list[Any] = []
+
+    def module(self, roots: Sequence[Node]) -> HloModule:
+        given = {id(n): self._parameter(n) for n in self.order if n.value is not None}
+        single = self._vector(_numbers_of(self.order, False), dt.F32)
+        double = self._vector(_numbers_of(self.order, True), dt.F64)
+        seeds = self._seeds()
+        for node in self.order:
+            if node.value is not None:
+                self.values.append(given[id(node)])
+            elif node.call is None:
+                self.values.append(self.values[self.number[node.inputs[0]]][node.part])
+            else:
+                self.values.append(self._call(node, double if _is_double(node) else single, seeds))
+        results = [self.values[self.number[root]].node for root in roots]
+        shape = tuple_of(*(each.shape for each in results))
+        return self.builder.module(self.builder.op("tuple", *results, shape=shape))
+
+    def _parameter(self, node: Node) -> Value:
+        spec = node.spec
+        assert spec is not None
+        return Value(self.builder, self.builder.parameter(array(type_of(spec.dtype), spec.shape)))
+
+    def _vector(self, numbers: Sequence[float], to: dt.PrimitiveType) -> Any:
+        """Each number as an array without dimensions, in turn."""
+        if not numbers:
+            return iter(())
+        every = Value(self.builder, self.builder.parameter(array(to, (len(numbers),)), "scalars"))
+        return (every.slice(0, at, at + 1).reshape(()) for at in range(len(numbers)))
+
+    def _seeds(self) -> Any:
+        count = sum(node.seed is not None and node.value is None for node in self.order)
+        if not count:
+            return iter(())
+        every = Value(self.builder, self.builder.parameter(array(dt.U64, (count, 2)), "seeds"))
+        return (every.slice(0, at, at + 1).reshape((2,)) for at in range(count))
+
+    def _call(self, node: Node, numbers: Any, seeds: Any) -> Any:
+        call = node.call
+        assert call is not None and call.lower is not None
+        operands = [self.values[self.number[each]] for each in node.inputs]
+        scalars = [next(numbers) for _ in node.scalars]
+        self.builder.random_state = next(seeds) if node.seed is not None else None
+        return call.lower(self.builder, operands, scalars)
+
+
+def _compiled(
+    order: Sequence[Node], number: dict[Node, int], roots: Sequence[Node]
+) -> CompiledModule:
+    name = f"torch_device_{next(_numbers)}"
+    module = _Building(order, number, name).module(roots)
+    COUNTS.compiled += 1
+    _log.info("compiles %s: %d operators, %d results", name, len(order), len(roots))
+    device = the_device()
+    return xladev.client.compile(module, device.name, STATE.options)

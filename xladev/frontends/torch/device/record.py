@@ -1,0 +1,239 @@
+"""Records an operator, or runs it on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from xladev.errors import UnsupportedError
+from xladev.frontends.torch.device import hooks
+from xladev.frontends.torch.device.counts import COUNTS
+from xladev.frontends.torch.device.generator import draw_seed
+from xladev.frontends.torch.device.node import Call, Node
+from xladev.frontends.torch.device.program import BOUND, compute
+from xladev.frontends.torch.device.signature import (
+    DROPPED,
+    SCALARS,
+    Operand,
+    Scalar,
+    Signature,
+)
+from xladev.frontends.torch.device.tensor import (
+    STATE,
+    Inner,
+    tensor_from,
+    tensor_of,
+    upload,
+    uploaded,
+)
+
+_NO_SCALARS: frozenset[int | str] = frozenset()
+_calls: dict[tuple[Any, ...], Call] = {}
+
+INDICES_OF_HOST = frozenset(
+    f"aten.{name}"
+    for name in (
+        "index.Tensor", "_unsafe_index.Tensor", "index_put.default", "_index_put_impl.default",
+    )
+)  # fmt: skip
+"""Operators whose indices may be on the host, as on CUDA."""
+
+
+class _Arguments:
+    """One pass over arguments: a key for their kinds, operands, scalars."""
+
+    __slots__ = ("key", "name", "nodes", "scalars")
+
+    def __init__(self, name: str, op: Any) -> None:
+        self.name = name
+        self.key: list[Any] = [op]
+        self.nodes: list[Node] = []
+        self.scalars: list[float] = []
+
+    def take(self, value: Any, is_scalar: bool) -> None:
+        kind = value.__class__
+        if kind is Inner:
+            node = value.handle.node
+            self.nodes.append(node)
+            self.key.append(node.spec)
+        elif kind is float and is_scalar:
+            self.scalars.append(value)
+            self.key.append(float)
+        elif kind is list or kind is tuple:
+            self.key.append(len(value))
+            for each in value:
+                self.take(each, False)
+        elif isinstance(value, torch.Tensor):
+            self._other(value)
+        elif kind is float:
+            self.key.append(kind)
+            self.key.append(value.hex())
+        else:
+            self.key.append(kind)
+            self.key.append(value)
+
+    def _other(self, value: torch.Tensor) -> None:
+        """A tensor from elsewhere: a number of the host, or an index."""
+        if hooks.is_functional(value):
+            self.take(hooks.unwrapped(value), False)
+            return
+        if value.device.type != "cpu" or (value.dim() and self.name not in INDICES_OF_HOST):
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{STATE.name}:0 and {value.device}! ({self.name})"
+            )
+        node = uploaded(value)
+        self.nodes.append(node)
+        self.key.append(node.spec)
+
+
+def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The results of an operator, as inner tensors.
+
+    Raises:
+        RuntimeError: tensors of several devices.
+    """
+    name = _name_of(op)
+    scalars = SCALARS.get(name, _NO_SCALARS)
+    taken = _Arguments(name, op)
+    for at, value in enumerate(args):
+        taken.take(value, at in scalars)
+    for word, value in kwargs.items():
+        if word not in DROPPED and value is not None:
+            taken.key.append(word)
+            taken.take(value, word in scalars)
+    key = tuple(taken.key)
+    call = _calls.get(key)
+    if call is None:
+        call = _calls[key] = _signature(op, args, kwargs, taken, scalars).call()
+    if call.lower is None or _is_for_host(call, kwargs):
+        return on_host(op, args, kwargs, call.why_not or "torch draws its random numbers")
+    return _recorded(call, taken)
+
+
+_names: dict[Any, str] = {}
+
+
+def _name_of(op: Any) -> str:
+    found = _names.get(op)
+    if found is None:
+        found = _names[op] = str(op)
+    return found
+
+
+def _is_for_host(call: Call, kwargs: dict[str, Any]) -> bool:
+    return call.draws and (STATE.random_of_host or kwargs.get("generator") is not None)
+
+
+def _recorded(call: Call, taken: _Arguments) -> Any:
+    COUNTS.recorded += 1
+    scalars = tuple(taken.scalars)
+    inputs = tuple(taken.nodes)
+    if not call.is_several:
+        node = Node(call.specs[0], call, inputs, scalars)
+        if call.draws:
+            node.seed = draw_seed()
+        made: Any = tensor_of(node)
+    else:
+        whole = Node(None, call, inputs, scalars)
+        if call.draws:
+            whole.seed = draw_seed()
+        made = [
+            None if spec is None else tensor_of(Node(spec, None, (whole,), (), at))
+            for at, spec in enumerate(call.specs)
+        ]
+    if STATE.is_eager:
+        compute([t.handle.node for t in (made if call.is_several else [made]) if t is not None])
+    elif len(STATE.recorded) > BOUND:
+        compute()
+    return made
+
+
+def _signature(
+    op: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    taken: _Arguments,
+    scalars: frozenset[int | str],
+) -> Signature:
+    operands = iter(range(len(taken.nodes)))
+    numbers = iter(range(len(taken.scalars)))
+
+    def template(value: Any, is_scalar: bool = False) -> Any:
+        if isinstance(value, torch.Tensor):
+            return Operand(next(operands))
+        if is_scalar and value.__class__ is float:
+            return Scalar(next(numbers))
+        if isinstance(value, (list, tuple)):
+            return [template(each) for each in value]
+        return value
+
+    kept = {k: v for k, v in kwargs.items() if k not in DROPPED and v is not None}
+    specs = tuple(node.spec for node in taken.nodes)
+    return Signature(
+        op,
+        [template(value, at in scalars) for at, value in enumerate(args)],
+        {key: template(value, key in scalars) for key, value in kept.items()},
+        specs,  # type: ignore[arg-type]
+        tuple(taken.scalars),
+    )
+
+
+# On the host
+
+
+def download(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements of a tensor of the device, on the host; any other tensor as it is."""
+    if hooks.is_functional(tensor):
+        tensor = hooks.unwrapped(tensor)
+    if not isinstance(tensor, Inner):
+        return tensor
+    node = tensor.handle.node
+    if node.value is None:
+        compute([node])
+    assert node.value is not None and node.spec is not None
+    return tensor_from(node.value, node.spec)
+
+
+def mapped(value: Any, function: Any) -> Any:
+    """Arguments or results with a function applied to each tensor."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, (list, tuple)):
+        return [mapped(each, function) for each in value]
+    if isinstance(value, dict):
+        return {name: mapped(each, function) for name, each in value.items()}
+    return value
+
+
+def on_host(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: str) -> Any:
+    """Runs torch's own kernel on copies of the operands; the results are put on the device."""
+    COUNTS.host[_name_of(op), why] += 1
+    given = mapped(kwargs, download)
+    if "device" in given:
+        given["device"] = torch.device("cpu")
+    if given.get("pin_memory"):
+        given["pin_memory"] = False
+    return mapped(op(*mapped(args, download), **given), _back)
+
+
+def _back(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.layout is not torch.strided:
+        raise UnsupportedError(
+            f"a tensor of layout {tensor.layout}",
+            where=f"device {STATE.name}",
+            why="arrays of xladev are dense",
+            hint="use dense tensors on the device, sparse ones on the host",
+        )
+    return upload(tensor)
+
+
+def is_ours(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is on the device."""
+    return tensor.device.type == STATE.name
+
+
+def hold(tensor: Inner, source: Inner) -> None:
+    """A tensor stands for what another one does from now on."""
+    tensor.handle = source.handle

@@ -1,0 +1,208 @@
+"""From an operator and its arguments to the one `Call` for all of their sizes and types.
+
+How an operator becomes HLO is found once for each signature: by its lowering, or by torch's
+decomposition traced into operators that have one. What has neither runs on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from xladev.errors import XladevError, one_line
+from xladev.frontends.torch import adapter
+from xladev.frontends.torch.device import hooks
+from xladev.frontends.torch.device.decomposed import lower_traced
+from xladev.frontends.torch.device.node import Call, Spec, spec_of
+from xladev.frontends.torch.element_types import TYPE_OF, type_of
+from xladev.frontends.torch.graph import SeededBuilder, shape_of
+from xladev.frontends.torch.lower.every import LOWERINGS
+from xladev.frontends.torch.lower.random import STATE as SEED
+from xladev.frontends.torch.lower.table import NotLowered
+from xladev.frontends.torch.lower.value import Value
+from xladev.hlo import dtype as dt
+from xladev.hlo.shape import array
+
+DROPPED = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking"))
+"""Arguments that say nothing about the values."""
+
+SCALARS: Mapping[str, frozenset[int | str]] = {
+    **{
+        f"aten.{name}.{kind}": frozenset((1, "alpha"))
+        for name in ("add", "sub")
+        for kind in ("Tensor", "Scalar")
+    },
+    **{f"aten.{name}.{kind}": frozenset((1,)) for name in ("mul", "div")
+       for kind in ("Tensor", "Scalar")},
+    "aten.lerp.Scalar": frozenset((2,)),
+    "aten.addcmul.default": frozenset(("value",)),
+    "aten.addcdiv.default": frozenset(("value",)),
+    "aten.rsub.Scalar": frozenset((1,)),
+}  # fmt: skip
+"""Floats that are parameters of programs, so that one program serves them all: optimisers give
+others at each step. By overload: places among the arguments, and names."""
+
+HOST_ONLY = frozenset(("aten._local_scalar_dense.default", "aten.equal.default"))
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """The place of a tensor among a call's operands."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """The place of a number among a call's scalars."""
+
+    at: int
+
+
+def filled(template: Any, operands: Sequence[Any], scalars: Sequence[Any]) -> Any:
+    """A template of arguments with something for each operand and scalar."""
+    if isinstance(template, Operand):
+        return operands[template.at]
+    if isinstance(template, Scalar):
+        return scalars[template.at]
+    if isinstance(template, (list, tuple)):
+        return [filled(each, operands, scalars) for each in template]
+    if isinstance(template, dict):
+        return {name: filled(each, operands, scalars) for name, each in template.items()}
+    return template
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """An operator with arguments in which operands and scalars are left open.
+
+    Attributes:
+        op: the overload; a view, where torch asked for a copy that is one.
+        args: template.
+        kwargs: template.
+        specs: of the operands.
+        scalars: one value of each scalar, for sizes and types.
+    """
+
+    op: Any
+    args: Any
+    kwargs: Any
+    specs: tuple[Spec, ...]
+    scalars: tuple[float, ...]
+
+    def call(self) -> Call:
+        """The call: how it is lowered, or why not."""
+        name = str(self.op)
+        try:
+            return self._lowered(name)
+        except (XladevError, AssertionError, TypeError, ValueError, RuntimeError,
+                NotImplementedError) as error:  # fmt: skip
+            return Call(name, (), None, why_not=one_line(str(error))[:200] or type(error).__name__)
+
+    def _lowered(self, name: str) -> Call:
+        if name in HOST_ONLY:
+            raise NotLowered("its result is a number of the host")
+        found = self._inferred()
+        specs, is_several = _specs(found)
+        lowering = LOWERINGS.get(name)
+        lower: Callable[..., Any]
+        if lowering is None:
+            lower = self._decomposed()
+            draws = True
+        else:
+            lower = self._by_table(lowering, shape_of(found, {}))
+            draws = lowering.family == "random"
+        draws = self._try(lower, draws)
+        return Call(name, specs, lower, is_several=is_several, draws=draws)
+
+    def _examples(self) -> list[torch.Tensor]:
+        return [torch.empty(spec.shape, dtype=spec.dtype) for spec in self.specs]
+
+    def _inferred(self) -> Any:
+        """The results without elements."""
+        with hooks.fake_tensors():
+            return self._applied(self._examples())
+
+    def _applied(self, operands: Sequence[torch.Tensor]) -> Any:
+        args = filled(self.args, operands, self.scalars)
+        kwargs = filled(self.kwargs, operands, self.scalars)
+        if hooks.takes_device(self.op):
+            kwargs["device"] = "cpu"
+        return self.op(*args, **kwargs)
+
+    def _by_table(self, lowering: Any, out: Any) -> Callable[..., Any]:
+        args, kwargs = _with_types(self.args), _with_types(self.kwargs)
+
+        def lower(builder: SeededBuilder, operands: list[Value], scalars: list[Value]) -> Any:
+            given = tuple(filled(args, operands, scalars))
+            return lowering(builder, out, given, filled(kwargs, operands, scalars))
+
+        return lower
+
+    def _decomposed(self) -> Callable[..., Any]:
+        def function(*operands: torch.Tensor) -> Any:
+            return self._applied(operands)
+
+        with hooks.fake_tensors():
+            graph = hooks.traced(function, self._examples(), decompositions())
+
+        def lower(builder: SeededBuilder, operands: list[Value], _: list[Value]) -> Any:
+            return lower_traced(builder, graph, operands)
+
+        return lower
+
+    def _try(self, lower: Callable[..., Any], draws: bool) -> bool:
+        """Lowers it by itself; whether it draws random numbers.
+
+        Raises:
+            XladevError: it has no lowering.
+        """
+        builder = SeededBuilder("try")
+        operands = [
+            Value(builder, builder.parameter(array(type_of(s.dtype), s.shape))) for s in self.specs
+        ]
+        to = dt.F32
+        scalars = [Value(builder, builder.parameter(array(to))) for _ in self.scalars]
+        seed = Value(builder, builder.parameter(SEED)) if draws else None
+        builder.random_state = seed
+        lower(builder, operands, scalars)
+        return builder.random_state is not seed
+
+
+def _with_types(template: Any) -> Any:
+    """Torch's dtypes as HLO's."""
+    if isinstance(template, torch.dtype):
+        return type_of(template)
+    if isinstance(template, (list, tuple)):
+        return [_with_types(each) for each in template]
+    if isinstance(template, dict):
+        return {name: _with_types(each) for name, each in template.items()}
+    return template
+
+
+def _specs(found: Any) -> tuple[tuple[Spec | None, ...], bool]:
+    if isinstance(found, torch.Tensor):
+        return (_spec(found),), False
+    if isinstance(found, (list, tuple)) and all(
+        each is None or isinstance(each, torch.Tensor) for each in found
+    ):
+        return tuple(None if each is None else _spec(each) for each in found), True
+    raise NotLowered(f"a result of type {type(found).__name__}")
+
+
+def _spec(found: torch.Tensor) -> Spec:
+    if found.dtype not in TYPE_OF or found.layout is not torch.strided:
+        raise NotLowered(f"a result of {found.dtype}, {found.layout}")
+    if not all(isinstance(size, int) for size in found.shape):
+        raise NotLowered("a result whose size depends on values")
+    return spec_of(found)
+
+
+@cache
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """What torch takes apart."""
+    return adapter.decompositions(LOWERINGS)

@@ -1,0 +1,113 @@
+"""Tensors of the device: without storage, each with the node that it stands for."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from xladev.compiler.options import CompileOptions
+from xladev.errors import DeviceError
+from xladev.frontends.torch.device import hooks
+from xladev.frontends.torch.device.node import Handle, Node, Spec, spec_of
+from xladev.frontends.torch.element_types import type_of
+from xladev.frontends.torch.exchange import as_numpy, giver
+from xladev.frontends.torch.layouts import Place
+from xladev.hlo.shape import array
+from xladev.runtime.array import DeviceArray, put
+from xladev.runtime.device import Device
+
+
+@dataclass(slots=True)
+class State:
+    """The device that is registered.
+
+    Attributes:
+        name: such as ``npu``.
+        device: xladev's, where arrays are.
+        options: for compiling.
+        is_eager: whether each operator runs at once.
+        random_of_host: whether torch's own kernels draw random numbers.
+        recorded: handles of tensors that were not computed when they were made.
+    """
+
+    name: str = ""
+    device: Device | None = None
+    options: CompileOptions | None = None
+    is_eager: bool = False
+    random_of_host: bool = False
+    recorded: list[weakref.ref[Handle]] = field(default_factory=list)
+
+
+STATE = State()
+
+
+def the_device() -> Device:
+    """Where arrays are.
+
+    Raises:
+        DeviceError: none is registered.
+    """
+    if STATE.device is None:
+        raise DeviceError(
+            "no device is registered with torch", hint='call xladev.torch.register("npu") first'
+        )
+    return STATE.device
+
+
+class Inner(torch.Tensor):  # type: ignore[misc]
+    """What is inside a tensor of the device; the user never holds it."""
+
+    handle: Handle
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        return f"<inner tensor {tuple(self.shape)} {self.dtype}>"
+
+
+_empty = hooks.without_storage
+
+
+def tensor_of(node: Node) -> Inner:
+    """A tensor that stands for a node."""
+    spec: Spec = node.spec  # type: ignore[assignment]
+    made: Any = _empty(spec.shape, spec.dtype)
+    made.__class__ = Inner
+    handle = made.handle = Handle(node)
+    if node.value is None:
+        STATE.recorded.append(weakref.ref(handle))
+    return made
+
+
+def upload(host: torch.Tensor) -> Inner:
+    """A tensor of the device with the elements of one of the host."""
+    return tensor_of(uploaded(host))
+
+
+def uploaded(host: torch.Tensor) -> Node:
+    """A computed node with the elements of a tensor of the host."""
+    spec = spec_of(host)
+    type_of(host.dtype)
+    plain = host.detach().resolve_conj().resolve_neg().contiguous()
+    return Node(spec, value=put(the_device(), as_numpy(plain)))
+
+
+def tensor_from(value: DeviceArray, spec: Spec) -> torch.Tensor:
+    """A tensor of the host with memory of its own."""
+    shape = array(type_of(spec.dtype), spec.shape)
+    place = Place(shape, tuple(range(shape.rank)))
+    given = giver(place, shares_memory=False)(_Read(value))  # type: ignore[arg-type]
+    return given.reshape(spec.shape)
+
+
+class _Read:
+    """An array whose NumPy view is a copy that may be written to."""
+
+    def __init__(self, value: DeviceArray) -> None:
+        self._value = value
+
+    def numpy(self) -> Any:
+        """The copy."""
+        return np.array(self._value.numpy())
