@@ -108,6 +108,20 @@ def test_uniform_integers_fill_their_range(t: str) -> None:
     assert np.abs(counts - 7000 / len(counts)).max() < 250
 
 
+@pytest.mark.parametrize(("t", "low", "high"), [("s32", "0", "-1"), ("s8", "100", "-100")])
+def test_a_range_of_integers_goes_on_past_their_largest(t: str, low: str, high: str) -> None:
+    bits = int(t[1:])
+    width = (int(high) - int(low)) % 2**bits
+    drawn = (one(f"{t}[7000]", "uniform", low, high).astype(np.int64) - int(low)) % 2**bits
+    assert drawn.max() < width
+    counts, _ = np.histogram(drawn, 8, (0, width))
+    assert np.abs(counts - 875).max() < 250
+
+
+def test_an_empty_range_of_integers_gives_its_start() -> None:
+    assert (one("s32[9]", "uniform", "5", "5") == 5).all()
+
+
 def test_pred_takes_either_bound() -> None:
     assert 800 < one("pred[2000]", "uniform", "false", "true").sum() < 1200
     assert one("pred[9]", "uniform", "true", "true").all()

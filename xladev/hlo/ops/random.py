@@ -74,8 +74,9 @@ def _uniform(generator: np.random.Generator, low: Array, high: Array, shape: Sha
         drawn = generator.integers(int(low), int(high) + 1, shape.dims)
         return drawn.astype(np.bool_)
     if element_type.is_integral:
-        least, bound = int(low), int(high)
-        unsigned = generator.integers(0, max(bound - least, 1), shape.dims, np.uint64)
+        least = int(low)
+        width = (int(high) - least) % 2**element_type.bits  # past the largest, as in XLA
+        unsigned = generator.integers(0, max(width, 1), shape.dims, np.uint64)
         return (unsigned + np.uint64(least & (2**64 - 1))).astype(element_type.np)
     ends = low.astype(np.float64), high.astype(np.float64)
     values = (generator.random(shape.dims) * (ends[1] - ends[0]) + ends[0]).astype(element_type.np)

@@ -24,7 +24,11 @@ Bits = Callable[[PrimitiveType, tuple[int, ...]], HloInstruction]
 def uniform(
     e: Emitter, bits: Bits, shape: Shape, low: HloInstruction, high: HloInstruction
 ) -> HloInstruction:
-    """Numbers from ``low`` to below ``high``; of pred, either of both."""
+    """Numbers from ``low`` to below ``high``; of pred, either of both.
+
+    Where ``high`` of integers is below ``low``, it is taken as that much past their largest: so XLA
+    does, and TensorFlow asks for all 32-bit integers but one by 0 and -1.
+    """
     element_type, dims = shape.element_type, shape.dims
     if element_type is dt.PRED:
         coin = e.compare("EQ", e.elementwise("and", bits(dt.U8, dims), 1), 1)
@@ -32,8 +36,8 @@ def uniform(
     if element_type.is_float:
         return _uniform_float(e, bits, shape, low, high)
     first, last = (e.convert(x, dt.U64) for x in (low, high))
-    width = e.elementwise("maximum", e.subtract(last, first), 1)
-    width = e.select(e.compare("LT", low, high), width, 1)
+    width = e.elementwise("and", e.subtract(last, first), (1 << element_type.bits) - 1)
+    width = e.elementwise("maximum", width, 1)
     drawn = e.elementwise("remainder", bits(dt.U64, dims), _spread(e, width, dims))
     return e.convert(e.add(drawn, _spread(e, first, dims)), element_type)
 

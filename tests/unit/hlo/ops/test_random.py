@@ -155,6 +155,13 @@ def test_uniform_integers_over_the_whole_range() -> None:
     assert got.min() < -(2**62) and got.max() > 2**62
 
 
+def test_uniform_integers_past_their_largest() -> None:
+    drawn = draw("s32", 0, -1)
+    assert (drawn < 0).any()
+    assert (drawn > 2**20).any()
+    assert (draw("s32", 5, 5) == 5).all()
+
+
 def test_uniform_pred() -> None:
     assert 0.4 < draw("pred", False, True).mean() < 0.6
 
