@@ -51,9 +51,9 @@ def test_without_compiler_it_says_so(tmp_path: Path) -> None:
 
 
 def test_slots_are_those_of_the_pjrt_library() -> None:
-    told = dict(re.findall(r"\bSLOT_(\w+) = (\d+)", _source("pjrt.c")))
+    told = dict(re.findall(r"\bSLOT_(\w+) = (\d+)", _source("pjrt.h")))
     names = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper() for name in slots()]
-    assert len(told) == 5
+    assert len(told) == 11
     assert {name: int(number) for name, number in told.items()} == {
         name: names.index(name) for name in told
     }
@@ -62,6 +62,7 @@ def test_slots_are_those_of_the_pjrt_library() -> None:
 def test_c_and_python_read_the_same_variables() -> None:
     variables = set(re.findall(r'"(XLADEV_TF_\w+)"', _source("options.c")))
     told = {environment.DEVICE, environment.PLATFORM, environment.COUNT, environment.DEFAULT}
+    told.add(environment.REPLAY)
     assert variables == told
 
 

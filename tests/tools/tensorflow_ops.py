@@ -436,11 +436,14 @@ NOT_COMPILED = {
 def run(
     case: Case, arguments: Iterable[Any], device: str, compiled: bool | None
 ) -> list[np.ndarray]:
-    """Results of a case on a device, operator by operator or as a function, compiled or not."""
+    """Results of a case on a device, operator by operator or as a function, compiled or not.
+
+    Of two calls: what runs alone is executed in another way the second time.
+    """
     with tf.device(device):
         call = tf.function(case, jit_compile=compiled) if compiled is not None else case
-        found = tf.nest.flatten(call(*map(tf.constant, arguments)), expand_composites=True)
-        return [value.numpy() for value in found]
+        calls = [call(*map(tf.constant, arguments)) for _ in range(2)]
+        return [value.numpy() for value in tf.nest.flatten(calls, expand_composites=True)]
 
 
 def difference(found: list[np.ndarray], wanted: list[np.ndarray]) -> str:

@@ -49,9 +49,6 @@ typedef void *CreateOpKernel(
 typedef void *NewDevice(
     void **device, const String *type, const void *session_options, const String *name_prefix);
 
-/* absl::Status without an error. */
-static void *ok(void) { return minor_version() < FIRST_OF_ODD_STATUSES ? NULL : (void *)1; }
-
 /* A device of TensorFlow's CPU, which kernels ask for memory and threads. */
 static void *cpu_device;
 
@@ -74,11 +71,11 @@ static void *create_on_cpu(const Construction *construction) {
     pthread_once(&once, make_cpu_device);
     String cpu = {.size = 3, .inside = "CPU"};
     cpu.text = cpu.inside; /* the callee may take over what lies elsewhere */
-    void *kernel = NULL, *status = ok();
+    void *kernel = NULL, *status = ok_status();
     ((CreateOpKernel *)tensorflow.create_op_kernel)(
         &kernel, &cpu, cpu_device, construction->allocator, construction->properties,
         construction->graph_def_version, &status);
-    return status == ok() && cpu_device ? kernel : NULL;
+    return status == ok_status() && cpu_device ? kernel : NULL;
 }
 
 typedef void Fail(void *construction_or_context, TF_Status *status);

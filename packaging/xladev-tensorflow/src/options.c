@@ -84,3 +84,8 @@ bool is_default_device(void) {
     const char *value = given("XLADEV_TF_DEFAULT");
     return value && strcmp(value, "0");
 }
+
+bool is_replaying(void) {
+    const char *value = given("XLADEV_TF_REPLAY");
+    return !value || strcmp(value, "0");
+}

@@ -5,15 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pjrt.h"
 #include "plugin.h"
 
-/* As in xla/pjrt/c/pjrt_c_api.h; a test compares the numbers with xladev-pjrt's table. */
-typedef void *(*Function)(void *arguments);
-enum {
-    FIRST_SLOT_NBYTES = 40, /* sizes, an extension and the version come before the functions */
-    SLOT_ERROR_DESTROY = 0, SLOT_ERROR_MESSAGE = 1, SLOT_CLIENT_CREATE = 10, SLOT_BUFFER_DEVICE = 65,
-    SLOT_BUFFER_COPY_TO_DEVICE = 69,
-};
+enum { FIRST_SLOT_NBYTES = 40 }; /* sizes, an extension and the version come before the functions */
 enum { NAMED_STRING = 0, NAMED_INT64 = 1, TABLE_NBYTES = 1 << 13 };
 
 typedef struct {
@@ -42,7 +37,7 @@ static union {
 } table;
 static Function create_client;
 
-static Function *slot(int number) { return (Function *)(table.bytes + FIRST_SLOT_NBYTES) + number; }
+Function *pjrt_slot(int number) { return (Function *)(table.bytes + FIRST_SLOT_NBYTES) + number; }
 
 /* The platform is opened when something is compiled or copied, not here: TensorFlow makes a client
  * under a lock that threads with Python's lock wait for. */
@@ -103,8 +98,9 @@ static const void *load(void) {
         return NULL;
     }
     memcpy(table.bytes, get(), size);
-    create_client = *slot(SLOT_CLIENT_CREATE);
-    *slot(SLOT_CLIENT_CREATE) = create_deferred;
+    create_client = *pjrt_slot(SLOT_CLIENT_CREATE);
+    *pjrt_slot(SLOT_CLIENT_CREATE) = create_deferred;
+    register_executions();
     return &table;
 }
 
@@ -139,26 +135,19 @@ static const void *empty_api(void) {
 
 EXPORT const void *GetPjrtApi(void) { return pjrt_api() ? pjrt_api() : empty_api(); }
 
-typedef struct {
-    size_t struct_size;
-    void *extension;
-    void *first, *second, *third;
-    size_t size;
-} Args; /* of functions that take and give pointers */
-
 static void take_message(void *error, char *message, size_t size) {
     Args args = {.struct_size = sizeof args, .first = error};
-    (*slot(SLOT_ERROR_MESSAGE))(&args);
+    (*pjrt_slot(SLOT_ERROR_MESSAGE))(&args);
     snprintf(message, size, "%.*s", (int)(size_t)args.third, (const char *)args.second);
     Args done = {.struct_size = sizeof done, .first = error};
-    (*slot(SLOT_ERROR_DESTROY))(&done);
+    (*pjrt_slot(SLOT_ERROR_DESTROY))(&done);
 }
 
 void *pjrt_copy(void *buffer, char *message, size_t size) {
     Args where = {.struct_size = sizeof where, .first = buffer};
-    void *error = (*slot(SLOT_BUFFER_DEVICE))(&where);
+    void *error = (*pjrt_slot(SLOT_BUFFER_DEVICE))(&where);
     Args copy = {.struct_size = sizeof copy, .first = buffer, .second = where.second};
-    if (!error) error = (*slot(SLOT_BUFFER_COPY_TO_DEVICE))(&copy);
+    if (!error) error = (*pjrt_slot(SLOT_BUFFER_COPY_TO_DEVICE))(&copy);
     if (!error) return copy.third;
     take_message(error, message, size);
     return NULL;

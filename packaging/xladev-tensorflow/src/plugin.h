@@ -18,6 +18,7 @@ const char *device_type(void);   /* XLADEV_TF_DEVICE, else XLADEV */
 const char *platform_name(void); /* XLADEV_TF_PLATFORM; "": the one of highest priority */
 int device_count(void);          /* XLADEV_TF_DEVICES, else 1 */
 bool is_default_device(void);    /* XLADEV_TF_DEFAULT */
+bool is_replaying(void);         /* XLADEV_TF_REPLAY, which is on unless 0 */
 /* One line on standard error. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -26,6 +27,7 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Whether this TensorFlow is one that the plugin was written for, and has every function that it
  * needs; else a line says why not, once. */
 bool is_supported(void);
+void *find_symbol(const char *name); /* in TensorFlow's libraries; NULL if there is none */
 /* 21 for TensorFlow 2.21; 0 for what is no 2. */
 int minor_version(void);
 /* The releases that changed structs. */
@@ -44,6 +46,11 @@ typedef struct {
 } TensorFlow;
 
 extern TensorFlow tensorflow; /* filled by is_supported */
+
+/* absl::Status without an error. */
+static inline void *ok_status(void) {
+    return minor_version() < FIRST_OF_ODD_STATUSES ? NULL : (void *)1;
+}
 
 /* The PJRT API: pjrt.c */
 
@@ -75,5 +82,7 @@ bool is_usable(void); /* device.c: there is a device to offer */
 
 extern const char LOWERING[];
 void register_lowering(void);
+
+void register_replay(void); /* replay.c */
 
 #endif

@@ -65,7 +65,7 @@ static void *find_by_prefix(void *handle, const char *prefix) {
 static const char *const ABSEIL[] = {"20250814", "20250127", "20230802"};
 enum { NUM_ABSEIL = sizeof ABSEIL / sizeof *ABSEIL, NAME_SIZE = 512 };
 
-static void *find_by_name(const char *name) {
+void *find_symbol(const char *name) {
     for (size_t i = 0; i < NUM_LIBRARIES; i++) {
         void *found = library(i) ? dlsym(library(i), name) : NULL;
         if (found) return found;
@@ -77,7 +77,7 @@ static void *find_with_abseil(const char *pattern) {
     for (size_t i = 0; i < NUM_ABSEIL; i++) {
         char name[NAME_SIZE];
         snprintf(name, sizeof name, pattern, ABSEIL[i]);
-        void *found = find_by_name(name);
+        void *found = find_symbol(name);
         if (found) return found;
     }
     return NULL;
@@ -86,7 +86,7 @@ static void *find_with_abseil(const char *pattern) {
 /* A name is a pattern if Abseil's release is a part of it; what comes before finds other releases. */
 static void *find(const char *name) {
     const char *variable = strstr(name, "%s");
-    if (!variable) return find_by_name(name);
+    if (!variable) return find_symbol(name);
     void *found = find_with_abseil(name);
     char prefix[NAME_SIZE];
     snprintf(prefix, sizeof prefix, "%.*s", (int)(variable - name), name);
@@ -151,7 +151,7 @@ static const Wanted WANTED[] = {
 };
 
 static const char *version(void) {
-    const char *(*ask)(void) = (const char *(*)(void))find_by_name("TF_Version");
+    const char *(*ask)(void) = (const char *(*)(void))find_symbol("TF_Version");
     return ask ? ask() : "of unknown version";
 }
 

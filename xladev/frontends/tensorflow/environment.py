@@ -7,6 +7,8 @@ import re
 
 DEVICE, PLATFORM = "XLADEV_TF_DEVICE", "XLADEV_TF_PLATFORM"
 COUNT, DEFAULT = "XLADEV_TF_DEVICES", "XLADEV_TF_DEFAULT"
+REPLAY = "XLADEV_TF_REPLAY"
+"""`0`: operators that run alone go through TensorFlow's own lookup at each call."""
 DEVICE_TYPE = "XLADEV"
 """The device type where `DEVICE` names no other."""
 
