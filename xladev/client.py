@@ -5,6 +5,7 @@ The only place that joins compiler and runtime.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 from collections.abc import Iterable, Sequence
@@ -25,11 +26,14 @@ from xladev.hlo.ir import HloModule
 from xladev.hlo.load import load as _load_module
 from xladev.hlo.nested_values import nested
 from xladev.hlo.shape import Shape
+from xladev.hlo.text import print_module
+from xladev.hlo.text.printer import PrintOptions
 from xladev.instrument import pass_interruption
 from xladev.runtime.array import DeviceArray
 from xladev.runtime.collectives.replicas import ReplicatedLaunchable
 from xladev.runtime.device import Device
 from xladev.runtime.device_name import parse_device_name
+from xladev.runtime.distributed.job import Job, Place, Spread, current_job
 from xladev.runtime.fast_call import FastCall
 from xladev.runtime.host.interruption import interruptible
 from xladev.runtime.launch.loaded_program import load_program
@@ -43,6 +47,9 @@ CALLS_BEFORE_FAST_CALL = 2
 
 LONG_WORK = 10**10
 """Floating-point operations, some seconds of one thread, from which on kernels can be left."""
+
+_COMPARED = PrintOptions(metadata=False)
+"""How processes write a program that they compare: not where on a machine its source was."""
 
 Result = Any
 """A DeviceArray, None for a token, or a tuple of results: nested as the HLO result is."""
@@ -115,7 +122,7 @@ def compile(
         targets,
         options,
         lambda: compile_module(module, target, options, hosts),
-        lambda program: CompiledModule(program, _program_devices(chosen, program, options, first)),
+        lambda program: _on_devices(chosen, program, options, first, module),
     )
 
 
@@ -138,7 +145,7 @@ def load_compiled(
         num_replicas=len(rows), num_partitions=len(rows[0]), device_assignment=rows
     )
     chosen = current_registry().platform(platform)
-    return CompiledModule(program, _program_devices(chosen, program, options, None))
+    return _on_devices(chosen, program, options, None)
 
 
 def load_executable(path: str | Path, platform: str | None = None) -> CompiledModule:
@@ -166,7 +173,7 @@ def load_executable(path: str | Path, platform: str | None = None) -> CompiledMo
         raise
     chosen = current_registry().platform(platform or program.signature.platform)
     first = None if platform is None else parse_device_name(platform).ordinal
-    return CompiledModule(program, _program_devices(chosen, program, CompileOptions(), first))
+    return _on_devices(chosen, program, CompileOptions(), first)
 
 
 def host_targets(registry: Registry, target: RegisteredPlatform) -> tuple[CompileTarget, ...]:
@@ -180,6 +187,39 @@ def host_targets(registry: Registry, target: RegisteredPlatform) -> tuple[Compil
         )
     host = registry.host_platform(exclude=target.name)
     return () if host is None else (host.compile_target(),)
+
+
+def _on_devices(
+    platform: RegisteredPlatform,
+    program: Program,
+    options: CompileOptions,
+    first: int | None,
+    module: HloModule | None = None,
+) -> CompiledModule:
+    """The program on devices of this process, or on those of several where it is in a job."""
+    places = _places(platform, program, options)
+    if places is None:
+        return CompiledModule(program, _program_devices(platform, program, options, first))
+    job, own = places
+    text = str(program) if module is None else print_module(module, _COMPARED)
+    spread = Spread(job, own, program.name, hashlib.sha256(text.encode()).digest())
+    ordinals = [spread.places[i][1] for i in spread.own]
+    is_here = spread.processes == (job.index,)
+    found = _present(platform, program, ordinals)
+    return CompiledModule(program, found, None if is_here else spread)
+
+
+def _places(
+    platform: RegisteredPlatform, program: Program, options: CompileOptions
+) -> tuple[Job, tuple[Place, ...]] | None:
+    """The job, and where in it a program runs; None if the program is nobody else's business."""
+    job, rows = current_job(), options.device_assignment
+    if job is None or job.platform not in (None, platform.name):
+        return None
+    if rows is None and (job.device_counts is not None or program.device_count == 1):
+        return None
+    assignment = None if rows is None else [number for row in rows for number in row]
+    return job, job.places(program.device_count, assignment)
 
 
 def _program_devices(
@@ -196,10 +236,17 @@ def _program_devices(
             f"device_assignment names {len(ordinals)} devices",
             why=f"program {program.name!r} takes {program.device_count}",
         )
-    needed = max(ordinals) + 1
-    available = platform.device_count()
     if first is not None:
         platform.device(first)  # one that is named is there; those after it may be made for it
+    return _present(platform, program, ordinals)
+
+
+def _present(
+    platform: RegisteredPlatform, program: Program, ordinals: Sequence[int]
+) -> tuple[Device, ...]:
+    """The devices of a platform with these numbers, made if it can make them."""
+    needed = max(ordinals, default=-1) + 1
+    available = platform.device_count()
     if available < needed:
         available = platform.provide_devices(needed)
     if available < needed:
@@ -217,10 +264,13 @@ class CompiledModule:
     Attributes:
         program: what it was compiled to: signature, fallbacks with reasons, counts; printable,
             and saved by `save`.
-        devices: where it runs, replica by replica.
+        devices: where it runs in this process, replica by replica.
+        is_spread: True if it runs in other processes too.
     """
 
-    def __init__(self, program: Program, devices: Sequence[Device]) -> None:
+    def __init__(
+        self, program: Program, devices: Sequence[Device], spread: Spread | None = None
+    ) -> None:
         self.program = program
         self.devices = tuple(devices)
         others = tuple(current_registry().device(name) for name in program.platforms[1:])
@@ -231,10 +281,11 @@ class CompiledModule:
         self._calls = itertools.count(1)
         self._fast_call: FastCall | None = None
         self._together: ReplicatedLaunchable | None = None
-        if len(self.devices) > 1:
+        self.is_spread = spread is not None
+        if len(self.devices) > 1 or (spread is not None and self.devices):
             platform = current_registry().platform(self.devices[0].platform).platform
             self._together = ReplicatedLaunchable(
-                platform, self._launchables, program.signature.num_partitions
+                platform, self._launchables, program.signature.num_partitions, spread
             )
 
     def __repr__(self) -> str:
@@ -312,6 +363,11 @@ class CompiledModule:
     def _execute_now(
         self, rows: Sequence[Sequence[Any]], donate: tuple[int, ...]
     ) -> Sequence[tuple[DeviceArray, ...]]:
+        if not self.devices:
+            raise DeviceError(
+                f"program {self.program.name!r} has no device in this process",
+                hint="only the processes whose devices it has can run it",
+            )
         if self._together is None:
             return [self._launchables[0].execute(rows[0], donate=donate)]
         return self._together.execute(rows, donate=donate)
@@ -360,7 +416,9 @@ class CompiledModule:
     @property
     def native_entry(self) -> NativeEntry | None:
         """The C entry point of a program of one device that is one piece of native code."""
-        return None if self._together else self._launchables[0].loaded.native_entry
+        if self._together is not None or not self._launchables:
+            return None
+        return self._launchables[0].loaded.native_entry
 
     # Arguments and results
 

@@ -274,6 +274,14 @@ class InterruptionError(ExecutionError):
     advice = "run the program again; the device is usable, what was donated to the program is gone"
 
 
+class ProcessError(ExecutionError):
+    """Another process of a job is missing, ended, failed, disagrees, or is none of the job's."""
+
+    code = "PROCESS"
+    rule = "a program of several processes runs only while all of them do the same"
+    advice = "look at the messages of the process that is named, and start the job again"
+
+
 class FileError(XladevError):
     """A file that cannot be read or written."""
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from xladev import distributed
 from xladev.cli.compile_times import compile_times, shown_compile_times
 from xladev.cli.debugging import debug_lines, no_anomaly
 from xladev.cli.inputs import add_inputs, add_options, given_inputs, given_options
 from xladev.cli.output import check_least, print_json, print_line, print_table, progress
+from xladev.cli.processes import join_launched, spawn
 from xladev.cli.programs import PROGRAM_HELP, load_program
 from xladev.client import CompiledModule, compile
 from xladev.errors import ArgumentError, counted
@@ -55,6 +57,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--debug", choices=sorted(TESTS), help="name the instruction that makes the first one"
     )
     parser.add_argument("--trace", type=Path, metavar="PATH", help="write a timeline")
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        metavar="N",
+        help="divide the program between N processes",
+    )
     parser.add_argument("--strict", action="store_true", help="a fallback is an error")
     add_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
@@ -62,6 +71,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    check_least("--processes", arguments.processes, 1)
+    if arguments.processes > 1 and (code := spawn(arguments.processes)) is not None:
+        return code
+    join_launched()
     if arguments.trace is None:
         return _run_program(arguments)
     with profile(arguments.trace):
@@ -87,17 +100,22 @@ def _run_program(arguments: argparse.Namespace) -> int:
     with progress(f"running {arguments.file.name}"):
         results, seconds = _timed(compiled, inputs, arguments.iterations)
     problems = _problems(module, compiled, results, inputs, arguments)
-    if arguments.save is not None:
+    if arguments.save is not None and distributed.process_index() == 0:
         save_arrays(arguments.save, _flat(inputs), results)
     report = _report(compiled, results, times, seconds, problems)
     if arguments.debug is not None:
         with progress(f"looking for {arguments.debug}"):
             report["debug"] = debug_lines(module, inputs, arguments.debug)
+    if distributed.process_index() == 0 or any(problems.values()):
+        _show(report, arguments)
+    return 1 if any(problems.values()) or report.get("debug") else 0
+
+
+def _show(report: dict[str, Any], arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(report)
     else:
         _print(report, arguments)
-    return 1 if any(problems.values()) or report.get("debug") else 0
 
 
 def _timed(
@@ -180,6 +198,7 @@ def _report(
     return {
         "module": program.name,
         "device": compiled.devices[0].name,
+        "processes": distributed.process_count() if compiled.is_spread else 1,
         "compile_s": sum(times.values()),
         "compile_steps_s": times,
         "iterations": len(seconds),
@@ -196,9 +215,14 @@ def _report(
     }
 
 
+def _among(processes: int) -> str:
+    return f" in each of {processes} processes" if processes > 1 else ""
+
+
 def _print(report: dict[str, Any], arguments: argparse.Namespace) -> None:
+    place = f"{report['device']}{_among(report['processes'])}"
     print_line(
-        f"{report['module']} on {report['device']}: compiled in {report['compile_s']:.3f} s, "
+        f"{report['module']} on {place}: compiled in {report['compile_s']:.3f} s, "
         f"ran {report['iterations']} time(s), median {1e3 * report['median_s']:.3f} ms"
     )
     rows = [("RESULT", "SHAPE", "MEAN", "FIRST VALUES")]

@@ -65,12 +65,14 @@ static void fill_device(Client *client, int index) {
     device->index = index;
     device->self = device;
     const char *kinds[MOST_KINDS] = {device->record->memory_kind, "pinned_host", "unpinned_host"};
+    client->device_list[index] = device;
+    if (device->record->process_index != client->record->process_index) return;
+    client->own_list[client->num_own++] = device;
     device->num_memories = client->record->host_addressable ? MOST_KINDS : 1;
     for (int i = 0; i < (int)device->num_memories; i++) {
         fill_memory(device, i, kinds[i]);
         client->memory_list[client->num_memories++] = device->memory_list[i];
     }
-    client->device_list[index] = device;
 }
 
 Client *client_new(const ClientRecord *record, size_t count) {
@@ -80,6 +82,7 @@ Client *client_new(const ClientRecord *record, size_t count) {
     client->num_devices = count;
     client->devices = calloc(count + 1, sizeof *client->devices);
     client->device_list = calloc(count + 1, sizeof *client->device_list);
+    client->own_list = calloc(count + 1, sizeof *client->own_list);
     client->memory_list = calloc(MOST_KINDS * count + 1, sizeof *client->memory_list);
     client->topology.client = client;
     for (size_t i = 0; i < count; i++) fill_device(client, (int)i);
@@ -109,12 +112,13 @@ static PyObject *option_pairs(const PJRT_NamedValue *options, size_t count) {
     return pairs;
 }
 
-PyObject *client_ask(const PJRT_NamedValue *options, size_t count) {
-    return python_call(engine.open_client, python_tuple(1, option_pairs(options, count)));
+PyObject *client_ask(const PJRT_NamedValue *options, size_t count, struct KeyValues *store) {
+    return python_call(engine.open_client, python_tuple(2, option_pairs(options, count),
+                                                        py.PyLong_FromVoidPtr(store)));
 }
 
-static Error *open_client(
-    const PJRT_NamedValue *options, size_t count, Client **client) {
+static Error *open_client(const PJRT_NamedValue *options, size_t count, struct KeyValues *store,
+                          Client **client) {
     int64_t promised = deferred_devices(options, count);
     if (promised > 0) {
         *client = client_deferred(options, count, promised);
@@ -125,7 +129,7 @@ static Error *open_client(
     PythonScope scope;
     if (!python_enter(&scope))
         return error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down");
-    PyObject *told = client_ask(options, count);
+    PyObject *told = client_ask(options, count, store);
     Error *error = told ? NULL : error_from_python();
     if (told) {
         *client = make_client(told);
@@ -136,18 +140,12 @@ static Error *open_client(
 }
 
 IMPLEMENT(Client_Create) {
-    return open_client(args->create_options, args->num_options, &args->client);
+    struct KeyValues *store = key_values_new(args);
+    return open_client(args->create_options, args->num_options, store, &args->client);
 }
 
 /* Buffers and executables may outlive their client, and point to its devices: it stays. */
 IMPLEMENT(Client_Destroy) {
-    (void)args;
-    return NULL;
-}
-
-/* Nothing here spans processes, so nothing changes with them. jaxlib tells every client that is open
- * where jax.distributed is used, whoever computes, and ends the process at an error. */
-IMPLEMENT(Client_UpdateGlobalProcessInfo) {
     (void)args;
     return NULL;
 }
@@ -177,20 +175,25 @@ TEXT(Memory_Kind, memory, kind, kind_size, args->memory->kind)
 TEXT(Memory_DebugString, memory, debug_string, debug_string_size, args->memory->text)
 TEXT(Memory_ToString, memory, to_string, to_string_size, args->memory->text)
 
+static bool is_own(const Device *device) {
+    return device->record->process_index == device->client->record->process_index;
+}
+
 #define ANSWER(function, field, value) \
     IMPLEMENT(function) {              \
         args->field = (value);         \
         return NULL;                   \
     }
 
-ANSWER(Client_ProcessIndex, process_index, 0)
+ANSWER(Client_ProcessIndex, process_index, args->client->record->process_index)
 ANSWER(Client_TopologyDescription, topology, &args->client->topology)
 ANSWER(Device_GetDescription, device_description, args->device)
-ANSWER(Device_IsAddressable, is_addressable, true)
-ANSWER(Device_LocalHardwareId, local_hardware_id, args->device->index)
+ANSWER(Device_IsAddressable, is_addressable, is_own(args->device))
+ANSWER(Device_LocalHardwareId, local_hardware_id, args->device->record->local_id)
 ANSWER(Device_DefaultMemory, memory, &args->device->memories[0])
 ANSWER(DeviceDescription_Id, id, (int)args->device_description->record->id)
-ANSWER(DeviceDescription_ProcessIndex, process_index, 0)
+ANSWER(DeviceDescription_ProcessIndex, process_index,
+       args->device_description->record->process_index)
 ANSWER(Memory_Id, id, args->memory->id)
 ANSWER(Memory_Kind_Id, kind_id, args->memory->kind_number)
 
@@ -204,7 +207,7 @@ ANSWER(Memory_Kind_Id, kind_id, args->memory->kind_number)
 LIST(Client_Devices, devices, num_devices, args->client->device_list,
      args->client->num_devices)
 LIST(Client_AddressableDevices, addressable_devices, num_addressable_devices,
-     args->client->device_list, args->client->num_devices)
+     args->client->own_list, args->client->num_own)
 LIST(Client_AddressableMemories, addressable_memories, num_addressable_memories,
      args->client->memory_list, args->client->num_memories)
 LIST(TopologyDescription_GetDeviceDescriptions, descriptions, num_descriptions,
@@ -240,7 +243,13 @@ static Error *look_up(Client *client, int64_t id, Device **device) {
 IMPLEMENT(Client_LookupDevice) { return look_up(args->client, args->id, &args->device); }
 
 IMPLEMENT(Client_LookupAddressableDevice) {
-    return look_up(args->client, args->local_hardware_id, &args->addressable_device);
+    for (size_t i = 0; i < args->client->num_own; i++)
+        if (args->client->own_list[i]->record->local_id == args->local_hardware_id) {
+            args->addressable_device = args->client->own_list[i];
+            return NULL;
+        }
+    return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "platform %s has no device %d here",
+                     args->client->record->platform_name, args->local_hardware_id);
 }
 
 IMPLEMENT(Client_DefaultDeviceAssignment) {
@@ -257,7 +266,7 @@ IMPLEMENT(Client_DefaultDeviceAssignment) {
 
 IMPLEMENT(TopologyDescription_Create) {
     Client *client = NULL;
-    Error *error = open_client(args->create_options, args->num_options, &client);
+    Error *error = open_client(args->create_options, args->num_options, NULL, &client);
     if (!error) args->topology = &client->topology;
     return error;
 }

@@ -84,10 +84,11 @@ static const ClientRecord *provisional_record(size_t count) {
         char *name = allocate(1, NAME_SIZE);
         snprintf(name, NAME_SIZE, "xladev:%zu", i);
         devices[i] = (DeviceRecord){
-            .id = (int64_t)i, .kind = "xladev", .debug_string = name, .name = name,
+            .id = (int64_t)i, .local_id = (int)i, .kind = "xladev", .debug_string = name, .name = name,
             .memory_kind = "device"};
     }
     *record = (ClientRecord){.platform_name = "xladev", .platform_version = "xladev",
+                             .num_processes = 1,
                              .num_devices = count, .devices = devices};
     return record;
 }
@@ -118,7 +119,7 @@ static Error *open_now(Client *client, const Deferred *deferred) {
     PythonScope scope;
     if (!python_enter(&scope))
         return error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down");
-    PyObject *told = client_ask(deferred->options, deferred->num_options);
+    PyObject *told = client_ask(deferred->options, deferred->num_options, NULL);
     Error *error = told ? adopt(client, told) : error_from_python();
     if (told) py.Py_DecRef(told);
     python_leave(&scope);

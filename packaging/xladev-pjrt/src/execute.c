@@ -406,7 +406,15 @@ static Error *execute_now(Execution *run, const PJRT_LoadedExecutable_Execute_Ar
     return error;
 }
 
+/* Programs that run in other processes too run here in the order in which they were called, all in
+ * one thread: in another order, or at once, they would wait for each other crosswise. */
+static Device *queue_of(const Execution *run) {
+    Device *first = run->devices[0];
+    return run->program->record->is_spread ? first->client->own_list[0] : first;
+}
+
 static bool can_run_now(const Execution *run) {
+    if (run->program->record->is_spread && !worker_is_current()) return false;
     for (size_t i = 0; i < argument_count(run); i++)
         if (!event_is_ready(run->arguments[i]->ready)) return false;
     return run->program->record->is_short || worker_is_current();
@@ -414,7 +422,7 @@ static bool can_run_now(const Execution *run) {
 
 static Error *check(const PJRT_LoadedExecutable_Execute_Args *args) {
     const ProgramRecord *record = args->executable->record;
-    size_t devices = record->num_replicas * record->num_partitions;
+    size_t devices = record->num_own;
     if (args->executable->deleted)
         return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "Execute() of %s, which was deleted",
                          record->name);
@@ -433,6 +441,7 @@ static Error *check(const PJRT_LoadedExecutable_Execute_Args *args) {
 }
 
 IMPLEMENT(LoadedExecutable_Execute) {
+    if (!args->num_devices && !args->executable->record->num_own) return NULL; /* all elsewhere */
     worker_admit();
     Error *error = check(args);
     if (error) return error;
@@ -453,6 +462,6 @@ IMPLEMENT(LoadedExecutable_Execute) {
     place(run, args->execute_device);
     give_results(run, args);
     if (can_run_now(run)) return execute_now(run, args);
-    worker_enqueue(run->devices[0], wait_and_execute, run, run->done);
+    worker_enqueue(queue_of(run), wait_and_execute, run, run->done);
     return NULL;
 }

@@ -211,7 +211,7 @@ ARGS(Client_CreateUninitializedBuffer, PJRT_Client *client; const int64_t *shape
     size_t shape_num_dims; PJRT_Buffer_Type shape_element_type;
     PJRT_Buffer_MemoryLayout *shape_layout; PJRT_Device *device; PJRT_Memory *memory;
     PJRT_Buffer *buffer;)
-ARGS(Client_UpdateGlobalProcessInfo, PJRT_Client *client; void *process_infos;
+ARGS(Client_UpdateGlobalProcessInfo, PJRT_Client *client; PJRT_ProcessInfo *process_infos;
     size_t num_process_infos;)
 ARGS(LoadedExecutable_GetDeviceAssignment, PJRT_LoadedExecutable *executable;
     const char *serialized_bytes; size_t serialized_bytes_size;

@@ -163,9 +163,50 @@ typedef struct {
 } PJRT_LogicalDeviceIds;
 
 typedef void (*PJRT_Event_OnReadyCallback)(PJRT_Error *error, void *user_arg);
-typedef void *PJRT_KeyValueGetCallback;
-typedef void *PJRT_KeyValuePutCallback;
+typedef PJRT_Error *(*PJRT_CallbackError)(PJRT_Error_Code code, const char *message, size_t size);
+
+typedef struct {
+    size_t struct_size;
+    PJRT_Extension_Base *extension_start;
+    const char *key;
+    size_t key_size;
+    int timeout_in_ms;
+    PJRT_CallbackError *callback_error;
+    void *user_arg;
+    char *value;
+    size_t value_size;
+    void (*value_deleter_callback)(char *value);
+} PJRT_KeyValueGetCallback_Args;
+
+typedef struct {
+    size_t struct_size;
+    PJRT_Extension_Base *extension_start;
+    const char *key;
+    size_t key_size;
+    const char *value;
+    size_t value_size;
+    PJRT_CallbackError *callback_error;
+    void *user_arg;
+} PJRT_KeyValuePutCallback_Args;
+
+typedef PJRT_Error *(*PJRT_KeyValueGetCallback)(PJRT_KeyValueGetCallback_Args *args);
+typedef PJRT_Error *(*PJRT_KeyValuePutCallback)(PJRT_KeyValuePutCallback_Args *args);
 typedef void *PJRT_KeyValueTryGetCallback;
+
+typedef enum {
+    PJRT_ProcessState_kUnspecified, PJRT_ProcessState_kUninitialized,
+    PJRT_ProcessState_kDisconnected, PJRT_ProcessState_kConnected, PJRT_ProcessState_kError
+} PJRT_ProcessState;
+
+typedef struct {
+    size_t struct_size;
+    int task_id;
+    uint64_t incarnation_id;
+    PJRT_ProcessState state;
+    int error_code;
+    const char *error_message;
+    size_t error_message_size;
+} PJRT_ProcessInfo;
 
 /* Since 0.112 a memory begins with a pointer to this table. */
 typedef struct {

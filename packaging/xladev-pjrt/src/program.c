@@ -45,7 +45,7 @@ static Executable *make_program(Client *client, PyObject *told) {
     program->python = python_ref(py.PyTuple_GetItem(told, 0));
     const ProgramRecord *record = py.PyLong_AsVoidPtr(py.PyTuple_GetItem(told, 1));
     program->record = record;
-    size_t devices = record->num_replicas * record->num_partitions;
+    size_t devices = record->num_own;
     size_t kinds = record->num_outputs + record->num_parameters;
     program->devices = allocate(devices, sizeof *program->devices);
     program->logical_ids = allocate(devices, sizeof *program->logical_ids);
@@ -53,14 +53,14 @@ static Executable *make_program(Client *client, PyObject *told) {
     program->memory_kind_sizes = allocate(kinds, sizeof *program->memory_kind_sizes);
     for (size_t i = 0; i < devices; i++) {
         program->devices[i] = &client->devices[record->device_ids[i]];
-        program->logical_ids[i].replica = (int)(i / record->num_partitions);
-        program->logical_ids[i].partition = (int)(i % record->num_partitions);
+        program->logical_ids[i].replica = record->own[i] / (int)record->num_partitions;
+        program->logical_ids[i].partition = record->own[i] % (int)record->num_partitions;
     }
     for (size_t i = 0; i < kinds; i++) {
         bool is_output = i < record->num_outputs;
         int number = is_output ? record->output_kinds[i]
                                : record->parameter_kinds[i - record->num_outputs];
-        program->memory_kinds[i] = program->devices[0]->memories[number].kind;
+        program->memory_kinds[i] = client->own_list[0]->memories[number].kind;
         program->memory_kind_sizes[i] = strlen(program->memory_kinds[i]);
     }
     fill_costs(program);
@@ -213,16 +213,14 @@ IMPLEMENT(LoadedExecutable_GetExecutable) {
 }
 
 IMPLEMENT(LoadedExecutable_AddressableDevices) {
-    const ProgramRecord *record = args->executable->record;
     args->addressable_devices = args->executable->devices;
-    args->num_addressable_devices = record->num_replicas * record->num_partitions;
+    args->num_addressable_devices = args->executable->record->num_own;
     return NULL;
 }
 
 IMPLEMENT(LoadedExecutable_AddressableDeviceLogicalIds) {
-    const ProgramRecord *record = args->executable->record;
     args->addressable_device_logical_ids = args->executable->logical_ids;
-    args->num_addressable_device_logical_ids = record->num_replicas * record->num_partitions;
+    args->num_addressable_device_logical_ids = args->executable->record->num_own;
     return NULL;
 }
 

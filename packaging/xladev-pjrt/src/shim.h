@@ -51,6 +51,7 @@ void event_on_ready(Event *event, Callback callback, void *argument);
  * made here until it is opened. */
 typedef struct {
     int64_t id;
+    int process_index, local_id; /* whose it is, and its number there */
     const char *kind, *debug_string, *name, *memory_kind;
     const PJRT_NamedValue *attributes;
     size_t num_attributes;
@@ -59,6 +60,7 @@ typedef struct {
 typedef struct {
     const char *platform_name, *platform_version;
     bool host_addressable; /* programs find arrays at addresses that the host can read and write */
+    int process_index, num_processes; /* of this process; 0 and 1 where it is alone */
     size_t num_devices;
     const DeviceRecord *devices;
 } ClientRecord;
@@ -95,18 +97,22 @@ struct PJRT_Client {
     PyObject *python; /* the engine's client, and the record with all it points to */
     const ClientRecord *_Atomic record;
     struct Deferred *_Atomic deferred; /* how to open it; NULL once it is open */
-    size_t num_devices;
+    size_t num_devices, num_own;
     Device *devices;
-    Device **device_list;
+    Device **device_list, **own_list; /* all, and those of this process */
     Memory **memory_list;
     size_t num_memories;
     PJRT_TopologyDescription topology;
 };
 
+struct KeyValues;
 Client *client_new(const ClientRecord *record, size_t num_devices);
 /* Asks the engine to open a client: (client, address of its record), a new reference. The interpreter
- * lock is held. */
-PyObject *client_ask(const PJRT_NamedValue *options, size_t count);
+ * lock is held. `store` is what processes leave values for each other in, or NULL. */
+PyObject *client_ask(const PJRT_NamedValue *options, size_t count, struct KeyValues *store);
+
+/* What the caller of Client_Create gave for that; NULL if nothing. Never freed: processes.c */
+struct KeyValues *key_values_new(const PJRT_Client_Create_Args *args);
 
 /* Clients that are opened when they are first used: deferred.c */
 
@@ -213,7 +219,9 @@ typedef struct {
     size_t name_size, fingerprint_size, shown_size, shown_format_size, compile_options_size;
     size_t device_assignment_size;
     size_t num_replicas, num_partitions, num_parameters, num_outputs;
-    const int *device_ids; /* num_replicas * num_partitions indices of devices, by replica */
+    size_t num_own;        /* participants in this process: all, where it is alone */
+    const int *device_ids; /* indices of their devices, by replica */
+    const int *own;        /* their numbers: replica * num_partitions + partition */
     const int *parameter_types, *output_types;
     const size_t *parameter_nbytes, *output_nbytes, *output_ranks;
     const int64_t *parameter_dims, *output_dims; /* of parameters: from major to minor */
@@ -232,6 +240,7 @@ typedef struct {
     bool is_short;      /* runs in the caller's thread where its arguments are there */
     bool has_callbacks; /* calls functions of the user's, whose failures are of use to the caller */
     bool is_portable;   /* runs on whichever device of the client the caller names */
+    bool is_spread;     /* runs in other processes too */
 } ProgramRecord;
 
 enum { NUM_COSTS = 2 };

@@ -24,16 +24,15 @@ def register_platform(
 ) -> None:
     """Makes a JAX platform of a PJRT library; its options are asked for when it is opened.
 
-    Its clients are never told of `jax.distributed`, whose processes they do not span: jaxlib would
-    watch over these processes for each client, and complain of them when the program ends.
+    Where `jax.distributed` is used, the platform that JAX was told to prefer spans its processes.
+    Clients of others are not told of them: jaxlib would watch over these processes for each client,
+    and complain of them when the program ends.
     """
-    from jax._src import distributed, xla_bridge
+    from jax._src import xla_bridge
 
     def open_client() -> Any:
-        shared = distributed.global_state
-        if shared.client is not None:
-            _refuse_processes(name, shared.num_processes or 1)
-        return _open_client(name, options())
+        spanned = _processes(name)
+        return _open_client(name, {**options(), **spanned}, is_spread=bool(spanned))
 
     # JAX warns that a platform it does not know is experimental.
     known: set[str] | None = getattr(xla_bridge, "_nonexperimental_plugins", None)
@@ -45,32 +44,30 @@ def register_platform(
     factories[name] = dataclasses.replace(factories[name], fail_quietly=True)
 
 
-def _open_client(name: str, options: Options) -> Any:
+def _open_client(name: str, options: Options, *, is_spread: bool) -> Any:
     """A client of a registered PJRT library."""
+    from jax._src import distributed
     from jax._src.lib import xla_client
 
     if not xla_client.pjrt_plugin_initialized(name):
         xla_client.initialize_pjrt_plugin(name)
-    return xla_client.make_c_api_client(name, options, None)
+    shared = distributed.global_state.client if is_spread else None
+    return xla_client.make_c_api_client(name, options, shared)
 
 
-def _refuse_processes(name: str, count: int) -> None:
-    """Refuses to be the platform that programs of several processes run on.
+def _processes(name: str) -> Options:
+    """What a client is told of the processes that it spans; empty if it is this one alone."""
+    from jax._src import config, distributed
 
-    Raises:
-        UnsupportedError: JAX was told to prefer the platform, and there are several processes.
-    """
-    from jax._src import config
-
+    shared = distributed.global_state
     preferred = (config.jax_platforms.value or "").split(",")[0]
-    if count > 1 and preferred == name:
-        raise UnsupportedError(
-            "programs of several processes cannot run on xladev yet",
-            where=f"platform {name}",
-            why=f"each of the {count} processes of jax.distributed would compute alone",
-            hint="JAX_PLATFORMS=cpu runs them on JAX's own CPU; one process may use several "
-            "devices of xladev",
-        )
+    if shared.client is None or (shared.num_processes or 1) < 2 or preferred != name:
+        return {}
+    return {
+        "num_nodes": shared.num_processes or 1,
+        "node_id": shared.process_id,
+        "coordinator": shared.coordinator_address or "",
+    }
 
 
 def host_device_count() -> int:

@@ -73,7 +73,7 @@ def read(client: PlatformClient, data: bytes) -> JaxProgram:
     compiled = load_compiled(program_from_bytes(file, is_checked=True), client.platform, rows)
     return JaxProgram(
         compiled, shown_program, options, rows, interface,
-        shardings=shardings, is_portable=read_options(options).is_portable,
+        shardings=shardings, is_portable=read_options(options).is_portable, is_own=client.is_own,
     )  # fmt: skip
 
 

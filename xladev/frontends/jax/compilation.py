@@ -45,6 +45,7 @@ def compile(client: PlatformClient, code: bytes, form: str, options: bytes) -> J
     return JaxProgram(
         compiled, given.shown, options, rows, given.interface,
         callbacks=used_callbacks(module), shardings=given.shardings, is_portable=wanted.is_portable,
+        is_own=client.is_own,
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from xladev.frontends.jax.host_memory import strided_array, writable_array
 from xladev.frontends.jax.interpreter_exit import prepare_exit
 from xladev.frontends.jax.library import load as load_library
 from xladev.frontends.jax.platform_client import PlatformClient
+from xladev.frontends.jax.processes import note_states, processes_of
 from xladev.hlo.shape import array as array_shape
 from xladev.instrument import interruption, is_interruption
 from xladev.runtime.array import DeviceArray, put, to_device
@@ -69,19 +70,30 @@ def describe_error(error: BaseException) -> tuple[int, str]:
     return code, f"{type(error).__name__}: {error}"
 
 
-def open_client(options: Sequence[tuple[str, str | int]] = ()) -> tuple[PlatformClient, int]:
+def open_client(
+    options: Sequence[tuple[str, str | int]] = (), store: int = 0
+) -> tuple[PlatformClient, int]:
     """A client and the address of its record.
 
     Args:
         options: ``platform``, whose name it is, or that of highest priority if it is empty; and
-            ``num_devices``, how many virtual devices are wanted of a platform that has such.
+            ``num_devices``, how many virtual devices are wanted of a platform that has such;
+            ``num_nodes`` and ``node_id``, how many processes there are, and which this one is.
             Others are those of other plugins.
+        store: address of the shim's store of keys and values, which the processes share; 0: none.
     """
     with suppress(PluginError):  # a host in C may have the library elsewhere, and ends by itself
         prepare_exit()
     given = dict(options)
-    opened = PlatformClient(str(given.get("platform", "")), int(given.get("num_devices", 0)))
+    count = int(given.get("num_devices", 0))
+    opened = PlatformClient(str(given.get("platform", "")), count, processes_of(given, store))
     return opened, opened.address
+
+
+def update_processes(client: PlatformClient, states: Sequence[tuple[int, int, str]]) -> None:
+    """Notes which processes ended: (number, PJRT_ProcessState, message) of each."""
+    if client.job is not None:
+        note_states(client.job, states)
 
 
 def memory_stats(client: PlatformClient, index: int) -> tuple[int, int, int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xladev.client import CompiledModule, load_compiled
 from xladev.compiler.program.program import Program
@@ -47,6 +47,7 @@ class JaxProgram:
         callbacks: the Python functions that it calls, which live as long as it does.
         shardings: how they are laid out over the devices; None for a program of one partition.
         is_portable: each execution names its device; the program is loaded on those it meets.
+        is_own: says of the id of a device whether it is in this process.
 
     Attributes:
         host_addressable: True if results have addresses.
@@ -62,10 +63,12 @@ class JaxProgram:
         callbacks: Sequence[Callback] = (),
         shardings: Shardings | None = None,
         is_portable: bool = False,
+        is_own: Callable[[int], bool] = lambda _: True,
     ) -> None:
+        self._is_own = is_own
         self.is_portable = is_portable
         self._on_device = {rows[0][0]: compiled}
-        self.host_addressable = compiled.devices[0].description.host_addressable
+        self.host_addressable = any(d.description.host_addressable for d in compiled.devices)
         self.callbacks = callbacks
         self.compiled = compiled
         self.shown = shown
@@ -138,7 +141,11 @@ class JaxProgram:
     def _fill_interface(self, record: ProgramRecord) -> None:
         numbers = self._storage.numbers
         record.num_replicas, record.num_partitions = len(self.rows), len(self.rows[0])
-        record.device_ids = numbers(ctypes.c_int, [i for row in self.rows for i in row])
+        every = [i for row in self.rows for i in row]
+        own = [at for at, i in enumerate(every) if self._is_own(i)]
+        record.num_own, record.own = len(own), numbers(ctypes.c_int, own)
+        record.device_ids = numbers(ctypes.c_int, [every[at] for at in own])
+        record.is_spread = len(own) < len(every)
         for kind, shapes in (("parameter", self.parameters), ("output", self.results)):
             setattr(record, f"num_{kind}s", len(shapes))
             types = [number_of(s.element_type) for s in shapes]

@@ -28,6 +28,8 @@ class DeviceRecord(ctypes.Structure):
 
     _fields_ = [
         ("id", ctypes.c_int64),
+        ("process_index", ctypes.c_int),
+        ("local_id", ctypes.c_int),
         ("kind", ctypes.c_char_p),
         ("debug_string", ctypes.c_char_p),
         ("name", ctypes.c_char_p),
@@ -44,6 +46,8 @@ class ClientRecord(ctypes.Structure):
         ("platform_name", ctypes.c_char_p),
         ("platform_version", ctypes.c_char_p),
         ("host_addressable", ctypes.c_bool),
+        ("process_index", ctypes.c_int),
+        ("num_processes", ctypes.c_int),
         ("num_devices", ctypes.c_size_t),
         ("devices", ctypes.c_void_p),
     ]
@@ -69,7 +73,9 @@ class ProgramRecord(ctypes.Structure):
         ("num_partitions", ctypes.c_size_t),
         ("num_parameters", ctypes.c_size_t),
         ("num_outputs", ctypes.c_size_t),
+        ("num_own", ctypes.c_size_t),
         ("device_ids", ctypes.c_void_p),
+        ("own", ctypes.c_void_p),
         ("parameter_types", ctypes.c_void_p),
         ("output_types", ctypes.c_void_p),
         ("parameter_nbytes", ctypes.c_void_p),
@@ -100,6 +106,7 @@ class ProgramRecord(ctypes.Structure):
         ("is_short", ctypes.c_bool),
         ("has_callbacks", ctypes.c_bool),
         ("is_portable", ctypes.c_bool),
+        ("is_spread", ctypes.c_bool),
     ]
 
 

@@ -19,6 +19,8 @@ from xladev.instrument.interruption import Work
 from xladev.runtime.array import DeviceArray
 from xladev.runtime.collectives.launch_collectives import Collectives, CommunicatorPool
 from xladev.runtime.communicator import Communicator
+from xladev.runtime.distributed.job import Spread
+from xladev.runtime.distributed.process_communicator import ProcessCommunicator
 from xladev.runtime.executor import Executor
 from xladev.runtime.launch.definition_event import PEER_FAILED, DefinitionEvent
 from xladev.runtime.launch.launch_arguments import Donated
@@ -90,25 +92,34 @@ class ReplicatedLaunchable:
         platform: makes communicators.
         launchables: one per device, ordered by replica, then partition.
         num_partitions: partitions of each replica.
+        spread: where the program runs in several processes; the launchables are then those of its
+            participants in this process.
 
     Raises:
         ArgumentError: no device, a device named twice, or not a whole number of replicas.
     """
 
     def __init__(
-        self, platform: Platform, launchables: Sequence[Launchable], num_partitions: int = 1
+        self,
+        platform: Platform,
+        launchables: Sequence[Launchable],
+        num_partitions: int = 1,
+        spread: Spread | None = None,
     ) -> None:
         self._launchables = tuple(launchables)
         self._devices = tuple(launchable.device for launchable in launchables)
         names = [device.name for device in self._devices]
-        if not names or len(set(names)) < len(names) or len(names) % num_partitions:
+        self._spread = spread
+        self._numbers = spread.own if spread else tuple(range(len(names)))
+        self._size = len(spread.places) if spread else len(names)
+        if not names or len(set(names)) < len(names) or self._size % num_partitions:
             raise ArgumentError(
                 f"a program of {num_partitions} partitions cannot run on devices {names}",
                 why="every participant needs a device of its own",
             )
         self._platform = platform
         self._num_partitions = num_partitions
-        self._pool = CommunicatorPool(len(names), self._communicator)
+        self._pool = CommunicatorPool(self._size, self._communicator)
 
     def execute(self, arguments: Sequence[Sequence[Any]], *, donate: Donated = ()) -> list[Results]:
         """Enqueues one execution on all devices.
@@ -129,7 +140,7 @@ class ReplicatedLaunchable:
                 f"arguments for {counted(len(arguments), 'device')}, "
                 f"the program has {len(self._launchables)}"
             )
-        run_id = next_run_id()
+        run_id = self._spread.begin() if self._spread else next_run_id()
         launched: list[Results] = []
         jobs = [self._job(i, arguments[i], donate, run_id, launched) for i in range(len(arguments))]
         try:
@@ -138,7 +149,7 @@ class ReplicatedLaunchable:
             for event in {id(a.event): a.event for row in launched for a in row}.values():
                 event.disregard()
             if not isinstance(e, XladevError):  # of a signal's handler: nobody waits for the others
-                self._pool.abort(run_id, InterruptionError("an execution was interrupted"))
+                self._abort(run_id, InterruptionError("an execution was interrupted"))
             raise
         finally:
             self._pool.end(run_id)
@@ -152,8 +163,8 @@ class ReplicatedLaunchable:
         run_id: int,
         launched: list[Results],
     ) -> Callable[[], Results]:
-        replicas = len(self._launchables) // self._num_partitions
-        collectives = Collectives(self._pool, index, replicas, self._num_partitions)
+        replicas, number = self._size // self._num_partitions, self._numbers[index]
+        collectives = Collectives(self._pool, number, replicas, self._num_partitions)
 
         def job() -> Results:
             try:
@@ -163,13 +174,21 @@ class ReplicatedLaunchable:
                 launched.append(results)
                 return results
             except XladevError as e:
-                self._pool.abort(run_id, e)
+                self._abort(run_id, e)
                 raise
 
         return job
 
+    def _abort(self, run_id: int, error: XladevError) -> None:
+        self._pool.abort(run_id, error)
+        if self._spread is not None:
+            self._spread.abort(run_id, error)
+
     def _communicator(self, group: tuple[int, ...]) -> Communicator:
-        members: list[Executor] = [self._devices[i].executor for i in group]
+        if self._spread is not None and not set(group) <= set(self._numbers):
+            return ProcessCommunicator(self._spread, group)
+        here = [self._numbers.index(i) for i in group]
+        members: list[Executor] = [self._devices[i].executor for i in here]
         plugin, function = self._devices[0].platform, "Platform.create_communicator"
         with plugin_call(plugin, function):
             made = self._platform.create_communicator(members)

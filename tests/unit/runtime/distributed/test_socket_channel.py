@@ -1,0 +1,105 @@
+"""Collectives between processes, by every algorithm, against NumPy."""
+
+import numpy as np
+import pytest
+
+from tests.tools.transports import connected, in_threads
+from xladev.errors import ProcessError
+from xladev.runtime.distributed.transport import Exchange
+
+_RUN = bytes(8)
+
+
+def together(transports, work):
+    processes = range(len(transports))
+    channels = [t.channel(b"k", processes) for t in transports]
+    return in_threads([lambda i=i: work(i, channels[i]) for i in processes])
+
+
+@pytest.fixture
+def transports(request):
+    made = connected(request.param)
+    yield made
+    for transport in made:
+        transport.close()
+
+
+@pytest.mark.parametrize("transports", [2, 3, 5, 8], indirect=True)
+@pytest.mark.parametrize("size", [0, 1, 5, 20000, 300_000])
+def test_all_reduce_gives_all_the_same_sum(transports, size):
+    count = len(transports)
+    rng = np.random.default_rng(size + count)
+    given = [rng.integers(-9, 9, size).astype(np.float32) for _ in range(count)]
+
+    def work(i, channel):
+        array = given[i].copy()
+        for run in range(3):
+            channel.all_reduce(Exchange(_RUN, f"a{run}"), array, np.add)
+        return array
+
+    want = sum(given) * count * count if count else 0
+    for got in together(transports, work):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("transports", [3], indirect=True)
+def test_rounding_is_the_same_everywhere(transports):
+    given = np.random.default_rng(0).normal(size=(3, 100_003)).astype(np.float32)
+
+    def work(i, channel):
+        array = given[i].copy()
+        channel.all_reduce(Exchange(_RUN, "a"), array, np.add)
+        return array
+
+    first, *others = together(transports, work)
+    assert all(first.tobytes() == other.tobytes() for other in others)
+    np.testing.assert_allclose(first, given.sum(0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("transports", [4], indirect=True)
+def test_all_gather_of_different_sizes(transports):
+    blobs = [bytes([i]) * (10**i if i < 3 else 700_000) for i in range(4)]
+
+    def work(i, channel):
+        return [bytes(b) for b in channel.all_gather(Exchange(_RUN, "g"), blobs[i])]
+
+    assert together(transports, work) == [blobs] * 4
+
+
+@pytest.mark.parametrize("transports", [3], indirect=True)
+def test_a_ring_of_large_sends_does_not_wait_for_itself(transports):
+    """Each sends more than a socket holds before it asks for anything."""
+    blob = bytes(8 << 20)
+
+    def work(i, channel):
+        return len(channel.exchange(Exchange(_RUN, "r"), {(i + 1) % 3: blob}, [(i - 1) % 3]))
+
+    assert together(transports, work) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("transports", [2], indirect=True)
+def test_exchanges_of_several_threads_do_not_mix(transports):
+    def work(number):
+        process, name = number % 2, f"t{number // 2}"
+        channel = transports[process].channel(b"k", (0, 1))
+        total = 0
+        for step in range(40):
+            array = np.full(3 + 20_000 * (step % 2), number // 2, np.int64)
+            channel.all_reduce(Exchange(_RUN, f"{name}.{step}"), array, np.add)
+            total += int(array[0])
+        return total
+
+    assert in_threads([lambda n=n: work(n) for n in range(8)]) == [80 * (n // 2) for n in range(8)]
+
+
+@pytest.mark.parametrize("transports", [2], indirect=True)
+@pytest.mark.parametrize("size", [4, 200_000])
+def test_disagreement_is_told_to_both(transports, size):
+    def work(i, channel):
+        agreement = f"{i}".encode()
+        channel.all_reduce(Exchange(_RUN, "a", agreement), np.ones(size), np.add)
+
+    for error in together(transports, work):
+        assert isinstance(error, ProcessError)
+        assert "disagree on collective 'a'" in error.what
+        assert "host:" in error.where

@@ -1,0 +1,1 @@
+"""Programs over several processes: how they meet, exchange messages, and fail together."""

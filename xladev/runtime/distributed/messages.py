@@ -1,0 +1,78 @@
+"""What goes over a connection between processes: chunks of messages, with checked headers."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+
+from xladev.errors import ProcessError
+
+HEADER = struct.Struct("<IB24s8sQQI")
+"""Magic, kind, tag, digest of the agreement; bytes of the message; offset, bytes of the chunk."""
+
+MAGIC = 0x4D564458
+DATA, FAILED, GOODBYE = 0, 1, 2
+RUN_NBYTES = 8
+MOST_NBYTES = 1 << 36
+"""Of one message."""
+CHUNK_NBYTES = 1 << 20
+MOST_REASON = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """One chunk of a message; one of another kind than `DATA` is whole."""
+
+    kind: int
+    tag: bytes
+    check: bytes
+    total: int
+    offset: int
+    nbytes: int
+
+    def pack(self) -> bytes:
+        """Its bytes."""
+        return HEADER.pack(
+            MAGIC, self.kind, self.tag, self.check, self.total, self.offset, self.nbytes
+        )
+
+
+def read_header(data: bytes | bytearray) -> Header:
+    """A header from its bytes.
+
+    Raises:
+        ProcessError: these bytes are no header, or a number in it is out of bounds.
+    """
+    magic, *fields = HEADER.unpack(data)
+    header = Header(*fields)
+    most = CHUNK_NBYTES if header.kind == DATA else MOST_REASON
+    is_bounded = header.nbytes <= most and header.total <= MOST_NBYTES
+    if magic != MAGIC or header.kind > GOODBYE or not is_bounded:
+        raise ProcessError("bytes arrived that are no message of xladev", why=data[:16].hex())
+    if header.offset + header.nbytes > header.total:
+        raise ProcessError("a message is longer than it says")
+    return header
+
+
+def run_tag(name: bytes, run: int) -> bytes:
+    """The name of the ``run``-th execution of what ``name`` names."""
+    return hashlib.blake2b(
+        name + run.to_bytes(8, "little"), digest_size=RUN_NBYTES, person=b"xladev run"
+    ).digest()
+
+
+def base_tag(key: bytes, run: bytes, name: str) -> bytes:
+    """The common part of the tags of one exchange; a step's number makes it whole."""
+    text = key + b"\0" + name.encode()
+    return run + hashlib.blake2b(text, digest_size=12).digest()
+
+
+def step_tag(base: bytes, step: int) -> bytes:
+    """The tag of one step of an exchange."""
+    return base + step.to_bytes(4, "little")
+
+
+def agreement_check(agreement: bytes) -> bytes:
+    """What is compared of an agreement."""
+    return hashlib.blake2b(agreement, digest_size=8).digest()

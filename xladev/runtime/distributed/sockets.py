@@ -1,0 +1,113 @@
+"""The transport that needs nothing installed: TCP connections between all processes."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from xladev.errors import ProcessError
+from xladev.runtime.distributed.courier import Courier
+from xladev.runtime.distributed.handshake import greet
+from xladev.runtime.distributed.listener import Listener
+from xladev.runtime.distributed.meeting import connect, hello_of, names_of, split_address
+from xladev.runtime.distributed.socket_channel import SocketChannel
+from xladev.runtime.distributed.transport import Channel, Transport
+
+LANES = 2
+"""Connections between two processes; large messages use all."""
+
+
+class SocketTransport(Transport):
+    """See `Transport`.
+
+    Args:
+        rank: the number of this process.
+        connections: to each other process, authenticated.
+        addresses: of all processes, for errors.
+        timeout_s: how long an exchange waits for a process, in seconds.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        connections: dict[int, list[socket.socket]],
+        addresses: Sequence[str],
+        timeout_s: float,
+    ) -> None:
+        self._rank = rank
+        self._size = len(addresses)
+        self._courier = Courier(connections, names_of(addresses), timeout_s)
+
+    @property
+    def rank(self) -> int:
+        """See `Transport.rank`."""
+        return self._rank
+
+    @property
+    def size(self) -> int:
+        """See `Transport.size`."""
+        return self._size
+
+    def channel(self, key: bytes, processes: Sequence[int]) -> Channel:
+        """See `Transport.channel`."""
+        return SocketChannel(self._courier, key, processes, self._rank)
+
+    def fail_run(self, run: bytes, reason: str) -> None:
+        """See `Transport.fail_run`."""
+        self._courier.fail_run(run, reason)
+
+    def lose(self, process: int, reason: str) -> None:
+        """See `Transport.lose`."""
+        if process != self._rank:
+            self._courier.lose(process, reason)
+
+    def close(self) -> None:
+        """See `Transport.close`."""
+        self._courier.close()
+
+
+def connect_all(
+    listener: Listener, addresses: Sequence[str], index: int, job: str, secret: bytes,
+    deadline: float, timeout_s: float,
+) -> SocketTransport:  # fmt: skip
+    """Connects every two processes: the one with the higher number calls the other.
+
+    Raises:
+        ProcessError: a process does not come in time, or has another secret or version.
+    """
+    found: dict[int, list[socket.socket]] = {i: [] for i in range(len(addresses)) if i != index}
+    try:
+        hello = hello_of(index, len(addresses), job, "lane")
+        for other in range(index):
+            where = f"process {other} ({addresses[other]})"
+            for _ in range(LANES):
+                found[other].append(_call(addresses[other], deadline, where, secret, hello))
+        while missing := [i for i, row in found.items() if i > index and len(row) < LANES]:
+            told, connection = listener.accept("lane", missing, deadline)
+            found[told["index"]].append(connection)
+    except BaseException:
+        for row in found.values():
+            for connection in row:
+                connection.close()
+        raise
+    return SocketTransport(index, found, addresses, timeout_s)
+
+
+def _call(
+    address: str, deadline: float, where: str, secret: bytes, hello: dict[str, Any]
+) -> socket.socket:
+    connection = connect(split_address(address), deadline, where)
+    try:
+        greet(connection, secret, hello, where)
+    except OSError as error:
+        connection.close()
+        left = deadline - time.monotonic()
+        raise ProcessError(
+            f"{where} does not answer", why=f"{error}; {max(left, 0):.1f} s were left"
+        ) from error
+    except ProcessError:
+        connection.close()
+        raise
+    return connection
