@@ -75,7 +75,7 @@ def chosen(names: list[str], options: argparse.Namespace) -> list[str]:
 
 def run(options: argparse.Namespace) -> list[Row]:
     """All outcomes; a crash takes one entry with it."""
-    done = _recorded(options.record)
+    done = recorded(options.record)
     left = [n for n in chosen(_names(options), options) if n not in done]
     rows = dict(done)
     while left:
@@ -88,7 +88,8 @@ def run(options: argparse.Namespace) -> list[Row]:
     return list(rows.values())
 
 
-def _recorded(path: Path | None) -> dict[str, Row]:
+def recorded(path: Path | None) -> dict[str, Row]:
+    """What a file of outcomes says, by name."""
     if path is None or not path.is_file():
         return {}
     rows = (Row(**json.loads(line)) for line in path.read_text().splitlines())

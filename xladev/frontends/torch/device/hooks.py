@@ -119,7 +119,7 @@ def traced(
     function: Callable[..., Any], examples: list[torch.Tensor], table: dict[Any, Any]
 ) -> torch.fx.GraphModule:
     """The operators that a function calls, taken apart by a table of decompositions."""
-    functional = torch.func.functionalize(function, remove="mutations_and_views")
+    functional = torch.func.functionalize(function, remove="mutations")
     made: torch.fx.GraphModule = make_fx(functional, decomposition_table=table)(*examples)
     return made
 

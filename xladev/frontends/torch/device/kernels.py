@@ -29,7 +29,11 @@ def _views() -> Iterator[tuple[Any, Any]]:
                 yield getattr(copy, overload), getattr(view, overload)
 
 
-VIEWS: Mapping[Any, Any] = dict(_views())
+VIEWS: Mapping[Any, Any] = {
+    **dict(_views()),
+    aten._conj_copy.default: aten.conj_physical.default,
+    aten._neg_view_copy.default: aten.neg.default,
+}
 """Functional copies of views, and the views whose lowerings they share."""
 
 

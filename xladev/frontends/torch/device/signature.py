@@ -16,6 +16,7 @@ import torch
 from xladev.errors import XladevError, one_line
 from xladev.frontends.torch import adapter
 from xladev.frontends.torch.device import hooks
+from xladev.frontends.torch.device.cells import CELLS
 from xladev.frontends.torch.device.decomposed import lower_traced
 from xladev.frontends.torch.device.node import Call, Spec, spec_of
 from xladev.frontends.torch.element_types import TYPE_OF, type_of
@@ -132,7 +133,7 @@ class Signature:
         kwargs = filled(self.kwargs, operands, self.scalars)
         if hooks.takes_device(self.op):
             kwargs["device"] = "cpu"
-        return self.op(*args, **kwargs)
+        return CELLS.get(self.op, self.op)(*args, **kwargs)
 
     def _by_table(self, lowering: Any, out: Any) -> Callable[..., Any]:
         args, kwargs = _with_types(self.args), _with_types(self.kwargs)

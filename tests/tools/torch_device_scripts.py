@@ -1,0 +1,126 @@
+"""Unchanged training scripts on a device of xladev, beside the host: the losses of each step.
+
+    python -m tests.tools.torch_device_scripts                 all of SCRIPTS
+    python -m tests.tools.torch_device_scripts gpt2 resnet18 --steps 20 --platform template_npu
+
+Prints for each the largest difference of the losses, when programs were compiled, and what ran on
+the host. Any model of benchmarks/torch/models.py may be named.
+"""
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+import xladev.torch
+from benchmarks.torch.models import make
+
+SCRIPTS = ("mlp", "gpt2", "generation", "bert", "resnet18", "unet", "lstm", "policy gradient")
+
+
+def training(name: str, device: str, steps: int) -> Iterator[float]:
+    """A model trained by AdamW; the loss of each step."""
+    model, inputs = make(name)
+    model.to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    given = (
+        {k: v.to(device) for k, v in inputs.items()}
+        if isinstance(inputs, dict)
+        else inputs.to(device)
+    )
+    for _ in range(steps):
+        optimizer.zero_grad()
+        made = model(**given) if isinstance(given, dict) else model(given)
+        first = made[0] if not isinstance(made, torch.Tensor) else made
+        loss = first.pow(2).mean() + first.mean()
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+
+def generation(device: str, steps: int) -> Iterator[float]:
+    """Tokens that GPT-2 chooses, as numbers."""
+    model, inputs = make("gpt2")
+    assert isinstance(inputs, dict)
+    model.to(device).eval()
+    found: Any = model.generate(
+        inputs["input_ids"].to(device), max_new_tokens=steps, do_sample=False, pad_token_id=0
+    )
+    yield from map(float, found.cpu().flatten().tolist())
+
+
+def policy_gradient(device: str, steps: int) -> Iterator[float]:
+    """REINFORCE in a corridor: the policy goes left or right, and is rewarded at the right end."""
+    torch.manual_seed(0)
+    policy = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 2)).to(device)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(steps):
+        at, logs, rewards = 3, [], []
+        for _ in range(8):
+            state = torch.zeros(8, device=device)
+            state[at] = 1
+            chances = torch.distributions.Categorical(logits=policy(state))
+            goes = int(torch.rand((), generator=generator) < chances.probs[1].item())
+            logs.append(chances.log_prob(torch.tensor(goes, device=device)))
+            at = min(7, max(0, at + 2 * goes - 1))
+            rewards.append(float(at == 7))
+        returns = torch.tensor(rewards, device=device).flip(0).cumsum(0).flip(0)
+        loss = -(torch.stack(logs) * (returns - returns.mean())).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+
+OWN: dict[str, Callable[[str, int], Iterator[float]]] = {
+    "generation": generation,
+    "policy gradient": policy_gradient,
+}
+
+
+def script(name: str, device: str, steps: int) -> Iterator[float]:
+    """The losses of a script on a device."""
+    return OWN[name](device, steps) if name in OWN else training(name, device, steps)
+
+
+def compared(name: str, steps: int) -> str:
+    """What a script gave on both devices, in one line."""
+    wanted = list(script(name, "cpu", steps))
+    counts = xladev.torch.report()
+    counts.clear()
+    found, compiled = [], []
+    start = time.process_time()
+    for loss in script(name, "npu", steps):
+        found.append(loss)
+        compiled.append(counts.compiled)
+    away = max(abs(a - b) / max(1.0, abs(b)) for a, b in zip(found, wanted, strict=True))
+    last = next(at for at, count in enumerate(compiled) if count == compiled[-1]) + 1
+    return (
+        f"{name}: {len(found)} numbers, {wanted[0]:.4f} to {wanted[-1]:.4f}, off by {away:.1e}; "
+        f"{compiled[-1]} programs, the last at {last}; "
+        f"{time.process_time() - start:.1f} s of processor time; "
+        f"host {sum(counts.host.values())} {sorted({n for n, _ in counts.host})}"
+    )
+
+
+def main() -> None:
+    """Runs scripts."""
+    warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", default=SCRIPTS)
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--platform", default="cpu")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    xladev.torch.register("npu", platform=options.platform)
+    for name in options.names:
+        print(compared(name, options.steps), flush=True)
+
+
+if __name__ == "__main__":
+    main()
