@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from xladev.client import compile, devices, load, load_executable
     from xladev.compiler.options import CompileOptions
     from xladev.errors import XladevError
+    from xladev.hlo.device_scope import device
     from xladev.hlo.ir import HloModule
     from xladev.hlo.text import parse_module as parse
     from xladev.hlo.text import print_module
@@ -24,6 +25,7 @@ _PUBLIC = {
     "HloModule": "xladev.hlo.ir:HloModule",
     "XladevError": "xladev.errors:XladevError",
     "compile": "xladev.client:compile",
+    "device": "xladev.hlo.device_scope:device",
     "devices": "xladev.client:devices",
     "load": "xladev.client:load",
     "load_executable": "xladev.client:load_executable",
@@ -37,6 +39,7 @@ __all__ = [
     "HloModule",
     "XladevError",
     "compile",
+    "device",
     "devices",
     "load",
     "load_executable",

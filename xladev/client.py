@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from xladev.compiler.cache.whole_file import write_whole
 from xladev.compiler.compile import compile_module
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import CompileTarget
+from xladev.compiler.placement.devices import wanted_devices
 from xladev.compiler.program.program import Program
 from xladev.compiler.program.program_file import program_from_bytes, program_to_bytes
 from xladev.errors import ArgumentError, DeviceError, FileError, FormatError, OptionError, counted
@@ -114,14 +116,18 @@ def compile(
     target = chosen.compile_target(options.target)
     store = store_of_environment()
     hosts = partial(host_targets, registry, chosen)
-    targets = (target, *hosts()) if store else (target,)
     first = None if platform is None else parse_device_name(platform).ordinal
+    find = partial(find_device, registry, chosen, target, first or 0)
+    targets: tuple[CompileTarget, ...] = (target,)
+    if store:  # what a program depends on is a part of the key of its entry
+        named = (find(name) for name in sorted(wanted_devices(module, options)))
+        targets = (target, *hosts(), *filter(None, named))
     return compile_through(
         store,
         module,
         targets,
         options,
-        lambda: compile_module(module, target, options, hosts),
+        lambda: compile_module(module, target, options, hosts, find),
         lambda program: _on_devices(chosen, program, options, first, module),
     )
 
@@ -220,6 +226,35 @@ def _places(
         return None
     assignment = None if rows is None else [number for row in rows for number in row]
     return job, job.places(program.device_count, assignment)
+
+
+def find_device(
+    registry: Registry, chosen: RegisteredPlatform, target: CompileTarget, first: int, name: str
+) -> CompileTarget | None:
+    """The device that a name in a program or an option means; None where there is none.
+
+    Args:
+        registry: knows the platforms.
+        chosen: the platform that the program is compiled for.
+        target: what it is compiled for: the name stays the platform's.
+        first: number of the device where its arrays live.
+        name: such as ``npu:1``; without a number, the first device.
+    """
+    try:
+        wanted = registry.platform(name)
+        ordinal = parse_device_name(name).ordinal
+    except DeviceError:
+        return None
+    if wanted is chosen and ordinal in (None, first):
+        return target
+    number = ordinal or 0
+    count = wanted.device_count()
+    if number >= count and wanted.provide_devices(number + 1) <= number:
+        return None
+    is_other = wanted is not chosen
+    shown = wanted.name if is_other and not number else f"{wanted.name}:{number}"
+    found = wanted.compile_target() if is_other else target
+    return replace(found, name=shown)
 
 
 def _program_devices(

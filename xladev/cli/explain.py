@@ -14,11 +14,12 @@ from xladev.cli.output import print_json, print_line, progress
 from xladev.cli.programs import PROGRAM_HELP, load_program
 from xladev.cli.sharding_report import print_shardings, sharding_report
 from xladev.cli.whereabouts import copy_rows, placement_rows, print_copies, print_places
-from xladev.client import host_targets
+from xladev.client import find_device, host_targets
 from xladev.compiler.compile import compile_recorded
 from xladev.compiler.compile_record import CompileRecord
 from xladev.compiler.fusion.instruction_fusion import is_free
 from xladev.errors import counted
+from xladev.runtime.device_name import parse_device_name
 from xladev.runtime.registry import current_registry
 from xladev.testing.debug.placement import (
     PlacedKernel,
@@ -51,9 +52,14 @@ def _run(arguments: argparse.Namespace) -> int:
     registry = current_registry()
     platform = registry.platform(arguments.platform)
     target = platform.compile_target(options.target)
+    ordinal = parse_device_name(arguments.platform).ordinal
     with progress(f"compiling {arguments.file.name}"):
         record = compile_recorded(
-            module, target, options, partial(host_targets, registry, platform)
+            module,
+            target,
+            options,
+            partial(host_targets, registry, platform),
+            partial(find_device, registry, platform, target, ordinal or 0),
         )
     report = explained(record)
     if arguments.json:

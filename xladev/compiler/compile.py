@@ -18,7 +18,6 @@ from xladev.compiler.partition.assignment import (
     SDK,
     Assignment,
     CompileTarget,
-    assign,
     refuse_fallbacks,
 )
 from xladev.compiler.partition.exchange_check import check_exchanges
@@ -26,6 +25,8 @@ from xladev.compiler.partition.memory_spaces import entry_spaces, in_spaces
 from xladev.compiler.partition.partition import Region, Step, callees, cut
 from xladev.compiler.partition.region_compile import compile_region
 from xladev.compiler.partition.region_values import RegionValue, sources
+from xladev.compiler.placement.devices import FindDevice
+from xladev.compiler.placement.placer import Placer
 from xladev.compiler.prepare import instrumented_by, prepare
 from xladev.compiler.program.collective_thunk import CollectivePlan, simple_reduction
 from xladev.compiler.program.dynamic_interface import with_dynamic_interface
@@ -36,6 +37,7 @@ from xladev.compiler.program.thunks import RunExecutable
 from xladev.compiler.signature import Signature
 from xladev.errors import OutOfMemoryError
 from xladev.hlo.device_groups import device_groups
+from xladev.hlo.device_scope import device
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.shape import Shape
 from xladev.hlo.work import floating_point_work
@@ -59,6 +61,7 @@ def compile_module(
     target: CompileTarget,
     options: CompileOptions,
     hosts: Hosts = tuple,
+    find: FindDevice | None = None,
 ) -> Program:
     """Compiles a module.
 
@@ -67,6 +70,7 @@ def compile_module(
         target: the platform wanted.
         options: how.
         hosts: gives host platforms for what it refuses, best first; asked only if there is any.
+        find: looks up the devices that instructions and options name.
 
     Raises:
         VerifyError: the module breaks a rule of HLO.
@@ -77,7 +81,7 @@ def compile_module(
         CompileError: a backend could not compile a region.
         OutOfMemoryError: the compiler itself ran out of memory.
     """
-    return _Compilation(module, target, options, hosts).built().program
+    return _Compilation(module, target, options, hosts, find).built().program
 
 
 def compile_recorded(
@@ -85,10 +89,11 @@ def compile_recorded(
     target: CompileTarget,
     options: CompileOptions,
     hosts: Hosts = tuple,
+    find: FindDevice | None = None,
 ) -> CompileRecord:
     """As `compile_module`, and gives with the program what was done on the way to it."""
     with collect_decisions() as decisions:
-        built = _Compilation(module, target, options, hosts, is_recorded=True).built()
+        built = _Compilation(module, target, options, hosts, find, is_recorded=True).built()
     copies = (TRANSFER_STEP, RESULT_STEP)
     return built.record(tuple(d for d in decisions if d.step in copies))
 
@@ -101,6 +106,7 @@ class _Compilation:
     target: CompileTarget
     options: CompileOptions
     hosts: Hosts
+    find: FindDevice | None = None
     is_recorded: bool = False
 
     def built(self) -> _Built:
@@ -132,13 +138,14 @@ class _Compilation:
 
     def _build(self) -> _Built:
         found, options = _Once(self.hosts), self.options
-        with instrumented_by(options) as around:
+        with instrumented_by(options) as around, device(None):
             earlier = len(around.records)
-            ready = prepare(self.module, self.target, options)
-            assignment = assign(ready, self.target, found, op_by_op=options.op_by_op)
+            placer = Placer(self.target, found, self.find, options)
+            ready = prepare(placer.constrained(self.module), placer.asked(), options)
+            assignment = placer.assign(ready)
             if options.strict:
                 refuse_fallbacks(self.module.name, assignment.fallbacks)
-            targets = (self.target, *found.asked)
+            targets = (self.target, *found.asked, *placer.devices)
             builder = _ProgramBuilder(ready, targets, options, assignment, self.is_recorded)
             program = with_dynamic_interface(builder.build(), self.module)
         check_program(program)
@@ -316,6 +323,8 @@ class _ProgramBuilder:
             self._regions.append(RegionRecord(module.name, device, region.plan, decisions))
         else:
             made = compile_region(target, module, self._options)
+        if made.signature.platform != device:  # one of several devices of a platform
+            made = replace(made, signature=replace(made.signature, platform=device))
         self._executables.append(made)
         return len(self._executables) - 1, made.signature
 

@@ -80,7 +80,7 @@ class Executable:
         mine = self.signature
         if mine.format_version != FORMAT_VERSION:
             raise _wrong_version(mine.format_version)
-        if mine.platform != platform:
+        if mine.platform.partition(":")[0] != platform:
             raise FormatError(
                 f"executable {mine.name!r} was compiled for platform {mine.platform!r}",
                 where=f"executable {mine.name!r}",

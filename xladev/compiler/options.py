@@ -18,6 +18,8 @@ from typing import Any
 from xladev.errors import OptionError
 
 Assignment = tuple[tuple[int, ...], ...]
+Placement = tuple[tuple[str, str], ...]
+"""Pairs of a pattern and a device; see `xladev/compiler/placement/rules.py`."""
 Scalar = bool | int | float | str
 MOST_STREAMS = 64
 Extras = Mapping[str, Scalar] | tuple[tuple[str, Scalar], ...]
@@ -71,6 +73,12 @@ class CompileOptions:
         None, "bytes that one run should do with: values are recomputed; unset: the device's"
     )
     target: str | None = _option(None, "what to generate code for; unset: the device present")
+    placement: Placement = _option(
+        (), "devices by pattern of opcode, op name or name: opcode:dot=npu:0,op:*/decoder/*=npu:1"
+    )
+    soft_placement: bool = _option(
+        True, "what its device does not take is moved; false: that is an error"
+    )
     strict: bool = _option(False, "an instruction that would fall back to the host is an error")
     verify_passes: bool = _option(False, "check the program after each pass", cached=False)
     dump_to: str | None = _option(None, "folder to write intermediate products to", cached=False)
@@ -79,6 +87,8 @@ class CompileOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "extras", _checked_extras(self.extras))
+        if self.placement:
+            object.__setattr__(self, "placement", _checked_placement(self.placement))
         if isinstance(self.dump_to, os.PathLike):
             object.__setattr__(self, "dump_to", os.fspath(self.dump_to))
         for f in fields(self):
@@ -187,6 +197,13 @@ def _parse_assignment(text: str) -> Assignment:
     return tuple(tuple(int(d) for d in row.split(",")) for row in text.split(";"))
 
 
+def _parse_placement(text: str) -> Placement:
+    pairs = [part.rpartition("=") for part in text.split(",") if part.strip()]
+    if not all(pattern.strip() and device.strip() for pattern, _, device in pairs):
+        raise ValueError(text)
+    return tuple((pattern.strip(), device.strip()) for pattern, _, device in pairs)
+
+
 _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "optimization_level": int,
     "num_replicas": int,
@@ -201,6 +218,8 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "streams": int,
     "memory_limit": int,
     "target": str,
+    "placement": _parse_placement,
+    "soft_placement": _parse_bool,
     "strict": _parse_bool,
     "verify_passes": _parse_bool,
     "dump_to": str,
@@ -244,6 +263,21 @@ def _checked_extras(extras: Extras) -> tuple[tuple[str, Scalar], ...]:
                 why="the key is platform.key, the value a number, a string or true or false",
             )
     return tuple(sorted(pairs.items()))
+
+
+def _checked_placement(pairs: object) -> Placement:
+    rows = pairs.items() if isinstance(pairs, Mapping) else pairs
+    try:
+        made = tuple((pattern, device) for pattern, device in rows)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        made = ((None, None),)
+    if not all(isinstance(word, str) and word for pair in made for word in pair):
+        raise OptionError(
+            f"placement is {pairs!r}",
+            why="it is pairs of a pattern and the name of a device",
+            hint='write placement=(("opcode:dot", "npu:0"), ("op:*/decoder/*", "npu:1"))',
+        )
+    return made
 
 
 def _unknown_option(key: str) -> OptionError:

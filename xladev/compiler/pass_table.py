@@ -23,6 +23,7 @@ from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import CompileTarget
 from xladev.compiler.partition.expansion import ExpandRejected
 from xladev.compiler.partition.rejected_constants import RejectedConstants
+from xladev.compiler.placement.rules import ApplyPlacementRules
 from xladev.compiler.plan.layout import LayoutNormalization
 from xladev.compiler.plan.memory_plan import PIPELINE
 from xladev.compiler.prepare import EXPANSION, RANDOM, STATIC, sharding_pipeline
@@ -34,6 +35,7 @@ from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.registry import PASSES
 
 _COMPILER_PASSES: tuple[type[HloModulePass], ...] = (
+    ApplyPlacementRules,
     AttentionFusion,
     ConstantKernels,
     Defuser,

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from xladev.errors import ShapeError
+from xladev.hlo.device_scope import placed_note
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import (
     DEFAULT_HEADER,
@@ -118,7 +119,12 @@ class HloBuilder:
             ShapeError: a rule of the opcode is broken.
         """
         made = make_instruction(
-            opcode, operands, attrs, shape=shape, name=name or self._fresh(opcode), note=note
+            opcode,
+            operands,
+            attrs,
+            shape=shape,
+            name=name or self._fresh(opcode),
+            note=placed_note(note, opcode),
         )
         return self.append(made)
 

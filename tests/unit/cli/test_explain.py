@@ -124,7 +124,7 @@ def test_where_instructions_run_and_what_is_transferred(
     [
         ("cpu", "s (add) on cpu: the program asks for it"),
         ("template_npu", "s (add) on template_npu: the program asks for it"),
-        ("moon", "s (add) on template_npu: moon, which the program asks for, does not take it"),
+        ("moon", "s (add) on template_npu: the program asks for moon, which is not there"),
     ],
 )
 def test_a_device_that_the_program_asks_for(

@@ -108,7 +108,8 @@ def test_options_are_hashable_values():
 CHANGES = [
     "optimization_level=1", "num_replicas=2", "num_partitions=2", "device_assignment=3",
     "threads=1", "deterministic", "rng_seed=1", "fusion=0", "op_by_op", "schedule=0",
-    "memory_limit=9", "streams=2", "target=x", "strict", "cpu.x=1",
+    "memory_limit=9", "streams=2", "target=x",
+    "placement=dot=npu:1", "soft_placement=0", "strict", "cpu.x=1",
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from xladev.compiler.contract import Compiler
@@ -26,6 +27,9 @@ SDK = "sdk"
 
 EVALUATOR = "evaluator"
 """Device name of what only the SDK's evaluator runs."""
+
+NOT_PLACED = "NOT_PLACED"
+"""Code of the error of an instruction that the device it names does not take."""
 
 CONTROL_OPCODES = frozenset({"while", "conditional", "call", "fusion"})
 """Opcodes whose computations the SDK can run itself, instruction by instruction."""
@@ -111,6 +115,9 @@ class CompileTarget:
             return layout
 
 
+_NO_DEVICES: Mapping[str, CompileTarget] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """A device name for each instruction that is no structure.
@@ -139,6 +146,8 @@ def assign(
     hosts: Callable[[], Sequence[CompileTarget]] = tuple,
     *,
     op_by_op: bool = False,
+    devices: Mapping[str, CompileTarget] = _NO_DEVICES,
+    soft: bool = True,
 ) -> Assignment:
     """Assigns every instruction that the SDK may have to run separately.
 
@@ -147,12 +156,15 @@ def assign(
         target: the platform wanted.
         hosts: gives platforms for what it refuses, best first; asked only if there is any.
         op_by_op: no platform gets control flow; the SDK runs it, so that it sees each instruction.
+        devices: those, besides target and hosts, that attributes of instructions may name.
+        soft: False: an instruction that the device it names does not take is an error.
 
     Raises:
-        UnsupportedError: nobody runs an instruction; with every platform's reason.
+        UnsupportedError: nobody runs an instruction; with every platform's reason. Or not ``soft``,
+            and a device does not take what names it (code `NOT_PLACED`).
         PluginError: a compiler raised.
     """
-    return _Assigner(target, hosts, op_by_op).run(module)
+    return _Assigner(target, hosts, op_by_op, devices, soft).run(module)
 
 
 class _Assigner:
@@ -163,9 +175,13 @@ class _Assigner:
         target: CompileTarget,
         hosts: Callable[[], Sequence[CompileTarget]],
         op_by_op: bool,
+        devices: Mapping[str, CompileTarget],
+        soft: bool,
     ) -> None:
         self._target = target
         self._op_by_op = op_by_op
+        self._named = devices
+        self._soft = soft
         self._find_hosts = hosts
         self._hosts: tuple[CompileTarget, ...] | None = None
         self._answers: dict[tuple[str, HloInstruction], Support] = {}
@@ -202,17 +218,30 @@ class _Assigner:
                 if self._op_by_op and is_run_by_sdk(instruction):
                     answer = no("the program runs op by op")
                 elif answer:
-                    answer = next(self._refusals_within(instruction), YES)
+                    answer = next(self._refusals_within(self._target, instruction), YES)
                 self._answers[self._target.name, instruction] = answer
 
-    def _refusals_within(self, instruction: HloInstruction) -> Iterator[Support]:
+    def _refusals_within(
+        self, target: CompileTarget, instruction: HloInstruction
+    ) -> Iterator[Support]:
         for computation in dict.fromkeys(instruction.called):
             for inner in computation.instructions:
                 if inner.opcode in STRUCTURAL_OPCODES:
                     continue
-                answer = self._support(self._target, inner)
+                wanted = inner.note.device
+                if wanted not in (None, target.name) and self._device(wanted) is not None:
+                    yield no(f"{inner.name} in {computation.name} runs on {wanted}")
+                answer = self._support(target, inner)
                 if not answer:
                     yield no(f"{inner.name} in {computation.name}: {answer.reason}")
+
+    def _device(self, name: str | None) -> CompileTarget | None:
+        """The device of that name, if it takes part."""
+        if name is None or name == self._target.name:
+            return self._target
+        if name in self._named:
+            return self._named[name]
+        return next((host for host in self.hosts if host.name == name), None)
 
     def _support(self, target: CompileTarget, instruction: HloInstruction) -> Support:
         key = target.name, instruction
@@ -223,6 +252,7 @@ class _Assigner:
     def _assign(self, instruction: HloInstruction) -> str:
         choice = self._wanted(instruction) or self._by_support(instruction)
         self._devices[instruction] = choice.device
+        self._check_wish(instruction, choice)
         reason = self._reason(instruction, choice)
         if reason:
             self._reasons[instruction] = reason
@@ -241,6 +271,8 @@ class _Assigner:
             return said
         if wanted == choice.device:
             return "the program asks for it"
+        if self._device(wanted) is None:
+            return f"the program asks for {wanted}, which is not there" + (said and f"; {said}")
         return f"{wanted}, which the program asks for, does not take it" + (said and f"; {said}")
 
     def _wanted(self, instruction: HloInstruction) -> _Choice | None:
@@ -248,10 +280,40 @@ class _Assigner:
         wanted = instruction.note.device
         if wanted is None or wanted == self._target.name:
             return None
-        for target in self.hosts:
-            if wanted == target.name and self._support(target, instruction):
-                return _Choice(target.name)
-        return None
+        target = self._device(wanted)
+        if target is None or not self._support(target, instruction):
+            return None
+        if instruction.opcode in CONTROL_OPCODES:
+            within = self._refusals_within(target, instruction)
+            if self._op_by_op or next(within, None) is not None:
+                return None
+        return _Choice(target.name)
+
+    def _check_wish(self, instruction: HloInstruction, choice: _Choice) -> None:
+        """Refuses to move what names its device, unless placement is soft.
+
+        Control flow that the SDK runs is nowhere itself.
+        """
+        wanted = instruction.note.device
+        if self._soft or wanted in (None, choice.device) or choice.device == SDK:
+            return
+        raise UnsupportedError(
+            f"{instruction.name} ({instruction.opcode}) cannot run on {wanted}",
+            where=repr(instruction),
+            why=self._wish_refusal(instruction),
+            hint="place it elsewhere, or compile with soft_placement=True, which moves it",
+            code=NOT_PLACED,
+        )
+
+    def _wish_refusal(self, instruction: HloInstruction) -> str:
+        """Why the device that an instruction names does not take it."""
+        target = self._device(instruction.note.device)
+        if target is None:
+            return f"there is no device {instruction.note.device}"
+        answer = self._support(target, instruction)
+        if answer:
+            answer = next(self._refusals_within(target, instruction), answer)
+        return answer.reason
 
     def _by_support(self, instruction: HloInstruction) -> _Choice:
         answer = self._support(self._target, instruction)

@@ -127,7 +127,8 @@ class ProgramParts:
         names: list[str] = []
         for number, each in enumerate(self.program.executables):
             loaded = self._executables[number]
-            wanted = executable in (None, number) and each.signature.platform == platform
+            place = each.signature.platform.partition(":")[0]
+            wanted = executable in (None, number) and place == platform
             if wanted and loaded is not None:
                 names += loaded.kernel_names or [each.signature.name]
         return tuple(names)
