@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from xladev.client import compile, devices, load, load_executable
     from xladev.compiler.options import CompileOptions
+    from xladev.compiler.placement.placement_log import set_log_device_placement
     from xladev.errors import XladevError
     from xladev.hlo.device_scope import device
     from xladev.hlo.ir import HloModule
@@ -32,6 +33,9 @@ _PUBLIC = {
     "parse": "xladev.hlo.text:parse_module",
     "print_module": "xladev.hlo.text:print_module",
     "profile": "xladev.profiling.timeline:profile",
+    "set_log_device_placement": (
+        "xladev.compiler.placement.placement_log:set_log_device_placement"
+    ),
 }
 
 __all__ = [
@@ -46,6 +50,7 @@ __all__ = [
     "parse",
     "print_module",
     "profile",
+    "set_log_device_placement",
 ]
 
 

@@ -117,7 +117,8 @@ def compile(
     store = store_of_environment()
     hosts = partial(host_targets, registry, chosen)
     first = None if platform is None else parse_device_name(platform).ordinal
-    find = partial(find_device, registry, chosen, target, first or 0)
+    target = replace(target, ordinal=first or 0)
+    find = partial(find_device, registry, chosen, target)
     targets: tuple[CompileTarget, ...] = (target,)
     if store:  # what a program depends on is a part of the key of its entry
         named = (find(name) for name in sorted(wanted_devices(module, options)))
@@ -229,7 +230,7 @@ def _places(
 
 
 def find_device(
-    registry: Registry, chosen: RegisteredPlatform, target: CompileTarget, first: int, name: str
+    registry: Registry, chosen: RegisteredPlatform, target: CompileTarget, name: str
 ) -> CompileTarget | None:
     """The device that a name in a program or an option means; None where there is none.
 
@@ -237,7 +238,6 @@ def find_device(
         registry: knows the platforms.
         chosen: the platform that the program is compiled for.
         target: what it is compiled for: the name stays the platform's.
-        first: number of the device where its arrays live.
         name: such as ``npu:1``; without a number, the first device.
     """
     try:
@@ -245,7 +245,7 @@ def find_device(
         ordinal = parse_device_name(name).ordinal
     except DeviceError:
         return None
-    if wanted is chosen and ordinal in (None, first):
+    if wanted is chosen and ordinal in (None, target.ordinal):
         return target
     number = ordinal or 0
     count = wanted.device_count()
@@ -254,7 +254,7 @@ def find_device(
     is_other = wanted is not chosen
     shown = wanted.name if is_other and not number else f"{wanted.name}:{number}"
     found = wanted.compile_target() if is_other else target
-    return replace(found, name=shown)
+    return replace(found, name=shown, ordinal=number)
 
 
 def _program_devices(

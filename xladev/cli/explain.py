@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,15 +52,15 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     registry = current_registry()
     platform = registry.platform(arguments.platform)
-    target = platform.compile_target(options.target)
     ordinal = parse_device_name(arguments.platform).ordinal
+    target = replace(platform.compile_target(options.target), ordinal=ordinal or 0)
     with progress(f"compiling {arguments.file.name}"):
         record = compile_recorded(
             module,
             target,
             options,
             partial(host_targets, registry, platform),
-            partial(find_device, registry, platform, target, ordinal or 0),
+            partial(find_device, registry, platform, target),
         )
     report = explained(record)
     if arguments.json:

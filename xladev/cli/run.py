@@ -20,6 +20,7 @@ from xladev.cli.output import check_least, print_json, print_line, print_table, 
 from xladev.cli.processes import join_launched, spawn
 from xladev.cli.programs import PROGRAM_HELP, load_program
 from xladev.client import CompiledModule, compile
+from xladev.compiler.placement.placement_log import set_log_device_placement
 from xladev.errors import ArgumentError, counted
 from xladev.hlo.ir import HloModule
 from xladev.instrument import tracing
@@ -64,6 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="divide the program between N processes",
     )
+    parser.add_argument(
+        "--log-placement", action="store_true", help="say where each instruction runs"
+    )
     parser.add_argument("--strict", action="store_true", help="a fallback is an error")
     add_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
@@ -87,6 +91,8 @@ def _run_program(arguments: argparse.Namespace) -> int:
     check_least("--iterations", arguments.iterations, 1)
     check_least("--rtol", 0.0 if arguments.rtol is None else arguments.rtol, 0)
     options = given_options(arguments)
+    if arguments.log_placement:
+        set_log_device_placement(True)
     if arguments.strict:
         options = options.with_option("strict")
     start = time.perf_counter()

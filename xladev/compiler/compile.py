@@ -26,6 +26,7 @@ from xladev.compiler.partition.partition import Region, Step, callees, cut
 from xladev.compiler.partition.region_compile import compile_region
 from xladev.compiler.partition.region_values import RegionValue, sources
 from xladev.compiler.placement.devices import FindDevice
+from xladev.compiler.placement.placement_log import log_placement
 from xladev.compiler.placement.placer import Placer
 from xladev.compiler.prepare import instrumented_by, prepare
 from xladev.compiler.program.collective_thunk import CollectivePlan, simple_reduction
@@ -145,7 +146,8 @@ class _Compilation:
             assignment = placer.assign(ready)
             if options.strict:
                 refuse_fallbacks(self.module.name, assignment.fallbacks)
-            targets = (self.target, *found.asked, *placer.devices)
+            targets = (placer.target, *found.asked, *placer.devices)
+            log_placement(assignment, {each.name: each for each in targets})
             builder = _ProgramBuilder(ready, targets, options, assignment, self.is_recorded)
             program = with_dynamic_interface(builder.build(), self.module)
         check_program(program)

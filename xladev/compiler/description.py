@@ -47,6 +47,30 @@ class MemorySpace:
                 raise ArgumentError(f"memory {self.name!r}: alignment {value} is no power of two")
 
 
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A way for data between two memories.
+
+    Attributes:
+        bandwidth: bytes per second.
+        latency_s: seconds that a copy of nothing takes, the host's part included.
+    """
+
+    bandwidth: float
+    latency_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.bandwidth > 0 or self.latency_s < 0:
+            raise ArgumentError(
+                f"a link of {self.bandwidth} bytes per second and {self.latency_s} seconds",
+                why="the first is positive, the second not negative",
+            )
+
+    def seconds(self, nbytes: int) -> float:
+        """What a copy takes."""
+        return self.latency_s + nbytes / self.bandwidth
+
+
 def _check_types(what: str, value: object, types: Mapping[str, tuple[type, ...]]) -> None:
     """Refuses a field of another type where it is written, not where it is first used.
 
@@ -75,6 +99,9 @@ _DEVICE_TYPES: Mapping[str, tuple[type, ...]] = MappingProxyType(
 )  # fmt: skip
 
 _ALL_DTYPES = frozenset(t.name for t in dt.ARRAY_TYPES)
+_NO_LINKS: Mapping[str, Link] = MappingProxyType({})
+HOST_LINK = "host"
+"""Key of the link between a device and the memory of the host."""
 _NO_RATES: Mapping[str, float] = MappingProxyType({})
 
 
@@ -100,6 +127,11 @@ class DeviceDescription:
         tile: shape of the matrix unit's tile, such as (16, 16, 16); empty if there is none.
         cache_nbytes: last-level cache of one core, in bytes.
         transfer_bandwidth: bytes per second between host and device.
+        links: links to other memories, by name of the platform whose devices they lead to, or
+            ``host``. Where there is none, data goes by way of the host. They say where instructions
+            are worth placing: the SDK may then run on the host, or leave there, what costs more to
+            bring to the device than the device saves. Without any, that is only done among devices
+            that `CompileOptions.devices` names, and the link to the host is measured.
         launch_overhead_s: seconds that one launch costs the host: kernels that end before the next
             is launched gain nothing from streams, unless they are replayed.
         dlpack_device_type: the number that DLPack gives this device type; None: not offered.
@@ -125,6 +157,7 @@ class DeviceDescription:
     tile: tuple[int, ...] = ()
     cache_nbytes: int = 1 << 20
     transfer_bandwidth: float | None = None
+    links: Mapping[str, Link] = field(default_factory=lambda: _NO_LINKS)
     launch_overhead_s: float = 0.0
     dlpack_device_type: int | None = None
     compute_streams: int = 1

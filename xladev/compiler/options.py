@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any
@@ -73,6 +73,9 @@ class CompileOptions:
         None, "bytes that one run should do with: values are recomputed; unset: the device's"
     )
     target: str | None = _option(None, "what to generate code for; unset: the device present")
+    devices: tuple[str, ...] = _option(
+        (), "devices that instructions go to as that takes least time, by estimate: npu:0,npu:1,cpu"
+    )
     placement: Placement = _option(
         (), "devices by pattern of opcode, op name or name: opcode:dot=npu:0,op:*/decoder/*=npu:1"
     )
@@ -87,6 +90,8 @@ class CompileOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "extras", _checked_extras(self.extras))
+        if self.devices:
+            object.__setattr__(self, "devices", _checked_devices(self.devices))
         if self.placement:
             object.__setattr__(self, "placement", _checked_placement(self.placement))
         if isinstance(self.dump_to, os.PathLike):
@@ -197,6 +202,10 @@ def _parse_assignment(text: str) -> Assignment:
     return tuple(tuple(int(d) for d in row.split(",")) for row in text.split(";"))
 
 
+def _parse_devices(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, text.split(","))))
+
+
 def _parse_placement(text: str) -> Placement:
     pairs = [part.rpartition("=") for part in text.split(",") if part.strip()]
     if not all(pattern.strip() and device.strip() for pattern, _, device in pairs):
@@ -218,6 +227,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "streams": int,
     "memory_limit": int,
     "target": str,
+    "devices": _parse_devices,
     "placement": _parse_placement,
     "soft_placement": _parse_bool,
     "strict": _parse_bool,
@@ -263,6 +273,17 @@ def _checked_extras(extras: Extras) -> tuple[tuple[str, Scalar], ...]:
                 why="the key is platform.key, the value a number, a string or true or false",
             )
     return tuple(sorted(pairs.items()))
+
+
+def _checked_devices(names: object) -> tuple[str, ...]:
+    rows = names if isinstance(names, Sequence) and not isinstance(names, str) else (None,)
+    if all(isinstance(name, str) for name in rows):
+        return tuple(rows)
+    raise OptionError(
+        f"devices are {names!r}",
+        why="they are names of devices",
+        hint='write devices=("npu:0", "cpu")',
+    )
 
 
 def _checked_placement(pairs: object) -> Placement:

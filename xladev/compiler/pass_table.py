@@ -23,6 +23,8 @@ from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import CompileTarget
 from xladev.compiler.partition.expansion import ExpandRejected
 from xladev.compiler.partition.rejected_constants import RejectedConstants
+from xladev.compiler.partition.rejected_transposes import RejectedTransposes
+from xladev.compiler.placement.forms import DeviceForms
 from xladev.compiler.placement.rules import ApplyPlacementRules
 from xladev.compiler.plan.layout import LayoutNormalization
 from xladev.compiler.plan.memory_plan import PIPELINE
@@ -39,12 +41,14 @@ _COMPILER_PASSES: tuple[type[HloModulePass], ...] = (
     AttentionFusion,
     ConstantKernels,
     Defuser,
+    DeviceForms,
     ExpandRejected,
     Fusion,
     LayoutNormalization,
     MultiOutputFusion,
     BroadcastDuplication,
     RejectedConstants,
+    RejectedTransposes,
     Rematerialization,
     RowFusion,
     Schedule,
@@ -80,7 +84,9 @@ def pipelines_of(target: CompileTarget, options: CompileOptions) -> tuple[HloPas
         PluginError: the compiler raised.
     """
     level, compiler = options.optimization_level, target.compiler
-    expansion = HloPassPipeline(EXPANSION, (ExpandRejected(target), RejectedConstants(target)))
+    expansion = HloPassPipeline(
+        EXPANSION, (ExpandRejected(target), RejectedConstants(target), RejectedTransposes(target))
+    )
     first = (
         sharding_pipeline(),
         RANDOM,

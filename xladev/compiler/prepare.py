@@ -10,6 +10,7 @@ from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import STRUCTURAL_OPCODES, CompileTarget
 from xladev.compiler.partition.expansion import ExpandRejected
 from xladev.compiler.partition.rejected_constants import RejectedConstants
+from xladev.compiler.partition.rejected_transposes import RejectedTransposes
 from xladev.errors import LiteralError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloInstruction, HloModule
@@ -83,7 +84,9 @@ def _rewritten(module: HloModule, target: CompileTarget, level: int) -> HloModul
     expanded = run_pass(ExpandRejected(target, EXPANDERS), ready, EXPANSION)
     if expanded is not ready:
         expanded = clean_up_pipeline(level).run(expanded)
-    return run_pass(RejectedConstants(target), expanded, EXPANSION)
+    for each in (RejectedConstants(target), RejectedTransposes(target)):
+        expanded = run_pass(each, expanded, EXPANSION)
+    return expanded
 
 
 def sharding_pipeline(partitions: int = 1) -> HloPassPipeline:

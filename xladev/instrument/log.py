@@ -12,6 +12,7 @@ from xladev.errors import OptionError, printable, set_in
 LOGGERS: Mapping[str, str] = {
     "xladev.compile": "one INFO line per compilation, and per program that a framework hands over",
     "xladev.dump": "one INFO line per file written",
+    "xladev.placement": "where each instruction runs, after `set_log_device_placement(True)`",
     "xladev.runtime": "failures that nobody read, memory that a plugin did not take back",
     "xladev.profile": "timelines that lack something, or are lost",
     "xladev.tuning": "kernels that were timed, and those computed in another way than by default",

@@ -109,7 +109,7 @@ CHANGES = [
     "optimization_level=1", "num_replicas=2", "num_partitions=2", "device_assignment=3",
     "threads=1", "deterministic", "rng_seed=1", "fusion=0", "op_by_op", "schedule=0",
     "memory_limit=9", "streams=2", "target=x",
-    "placement=dot=npu:1", "soft_placement=0", "strict", "cpu.x=1",
+    "devices=npu:0", "placement=dot=npu:1", "soft_placement=0", "strict", "cpu.x=1",
 ]  # fmt: skip
 
 

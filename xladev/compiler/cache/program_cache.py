@@ -11,6 +11,7 @@ from xladev.compiler.cache.code_stamp import code_stamp
 from xladev.compiler.cache.store import Store, entry_key
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import CompileTarget
+from xladev.compiler.placement.placement_log import logs_device_placement
 from xladev.compiler.program.program import Program
 from xladev.compiler.program.program_file import PROGRAM_VERSION, program_from_bytes, program_pieces
 from xladev.errors import DeviceError, XladevError
@@ -61,7 +62,8 @@ def compile_through(
 
 def _is_watched(options: CompileOptions) -> bool:
     """True if somebody wants to see the compilation at work."""
-    return dumping() or options.dump_to is not None or options.verify_passes
+    shown = options.dump_to is not None or options.verify_passes
+    return dumping() or shown or logs_device_placement()
 
 
 def is_cacheable(module: HloModule) -> bool:

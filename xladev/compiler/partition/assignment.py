@@ -65,11 +65,19 @@ class CompileTarget:
         name: device name that assignments use, usually the platform's name.
         compiler: the plugin's compiler.
         description: the device type to compile for.
+        ordinal: number of the device among those of its platform; of the platform wanted, the one
+            where the program's arrays are.
     """
 
     name: str
     compiler: Compiler
     description: DeviceDescription
+    ordinal: int = 0
+
+    @property
+    def device_name(self) -> str:
+        """Platform and number, such as ``cpu:0``."""
+        return f"{self.name.partition(':')[0]}:{self.ordinal}"
 
     def supports(self, instruction: HloInstruction) -> Support:
         """The compiler's answer; a compiler that raises is an error naming it.
@@ -86,6 +94,10 @@ class CompileTarget:
             return expect(
                 self.compiler.supports(instruction, self.description), Support, self.name, function
             )
+
+    def formed(self, module: HloModule) -> HloModule:
+        """What the device is given in place of a module: what it takes in another form, in that."""
+        return module
 
     def rated(self) -> DeviceDescription:
         """The description with rates that may have to be measured first.
@@ -127,11 +139,15 @@ class Assignment:
         fallbacks: what the first target refused and the SDK does not run itself.
         reasons: why an instruction is not on the first target, or not where its own attribute
             wants it.
+        launch_order: the devices of a program whose devices are to work beside one another, in the
+            order in which they are given work that does not depend on each other's; empty for one
+            that has a host for what it refuses.
     """
 
     devices: Mapping[HloInstruction, str]
     fallbacks: tuple[Fallback, ...]
     reasons: Mapping[HloInstruction, str] = field(default_factory=dict[HloInstruction, str])
+    launch_order: tuple[str, ...] = ()
 
 
 class _Choice(NamedTuple):

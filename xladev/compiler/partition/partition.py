@@ -9,7 +9,7 @@ later regions of their device where their users allow it, which empties regions 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -21,6 +21,7 @@ from xladev.compiler.partition.assignment import (
 )
 from xladev.compiler.partition.region_values import RegionValue, operand_sources, sources
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.work import total_cost
 from xladev.passes.effects import computations_with_effects, has_effect
 
 
@@ -47,6 +48,7 @@ def partition(
     effects: AbstractSet[HloComputation] = frozenset(),
     *,
     op_by_op: bool = False,
+    launch_order: Sequence[str] = (),
 ) -> tuple[Step, ...]:
     """Steps that together run what the computation's result and side effects need.
 
@@ -55,13 +57,15 @@ def partition(
         devices: device name, or `SDK`, of each instruction that is no structure.
         effects: computations that must run even if nobody uses their values.
         op_by_op: a region for each instruction.
+        launch_order: see `Assignment.launch_order`.
 
     Returns:
         Steps in an order where a step needs only earlier ones.
     """
     live = _live(computation, effects)
-    levels = _levels(live, devices)
-    order = {name: at for at, name in enumerate(dict.fromkeys(devices.values()))}
+    levels = _levels(live, devices, is_beside=bool(launch_order))
+    names = dict.fromkeys((*launch_order, *devices.values()))
+    order = {name: at for at, name in enumerate(names)}
     groups: dict[tuple[int, int, int], list[HloInstruction]] = {}
     for at, instruction in enumerate(live):
         device = devices[instruction]
@@ -85,7 +89,13 @@ def cut(
     inside = {module.entry}
     for computation in reversed(module.computations):
         if computation in inside:
-            found = partition(computation, assignment.devices, effects, op_by_op=op_by_op)
+            found = partition(
+                computation,
+                assignment.devices,
+                effects,
+                op_by_op=op_by_op,
+                launch_order=assignment.launch_order,
+            )
             steps[computation] = found
             inside.update(c for step in found for c in callees(step))
     return steps
@@ -105,20 +115,29 @@ def _step(device: str, instructions: list[HloInstruction]) -> Step:
 Needs = dict[HloInstruction, set[HloInstruction]]
 
 
-def _levels(live: Needs, devices: Mapping[HloInstruction, str]) -> dict[HloInstruction, int]:
+def _levels(
+    live: Needs, devices: Mapping[HloInstruction, str], *, is_beside: bool
+) -> dict[HloInstruction, int]:
     """A level for each instruction; steps run in the order of levels."""
     levels: dict[HloInstruction, int] = {}
     for instruction, needed in live.items():
         ways = (levels[n] + _border(n, instruction, devices) for n in needed)
         levels[instruction] = max(ways, default=0)
-    _sink(live, devices, levels)
+    _sink(live, devices, levels, is_beside=is_beside)
     return levels
 
 
 def _sink(
-    live: Needs, devices: Mapping[HloInstruction, str], levels: dict[HloInstruction, int]
+    live: Needs,
+    devices: Mapping[HloInstruction, str],
+    levels: dict[HloInstruction, int],
+    *,
+    is_beside: bool,
 ) -> None:
-    """Moves instructions to the last region of their device that their users allow."""
+    """Moves instructions to the last region of their device that their users allow.
+
+    Not what takes time on a device that may work beside others: it would wait for them.
+    """
     regions: dict[str, set[int]] = {}
     for instruction, level in levels.items():
         regions.setdefault(devices[instruction], set()).add(level)
@@ -127,12 +146,22 @@ def _sink(
     for instruction in reversed(live):
         needed = live[instruction]
         device, level = devices[instruction], levels[instruction]
-        if instruction in limits and device != SDK:
+        stays = device == SDK or (is_beside and _takes_time(instruction))
+        if instruction in limits and not stays:
             found = ordered[device]
             level = levels[instruction] = found[bisect_right(found, limits[instruction]) - 1]
         for n in needed:
             limit = level - _border(n, instruction, devices)
             limits[n] = min(limits.get(n, limit), limit)
+
+
+def _takes_time(instruction: HloInstruction) -> bool:
+    cost = total_cost((instruction,))
+    return cost.flops + cost.transcendentals + cost.bytes_accessed >= _MUCH
+
+
+_MUCH = 1 << 18
+"""Operations and bytes of what is worth a region of its own."""
 
 
 def _border(

@@ -37,7 +37,7 @@ def compile_region(
             trace_scope(module.name, "compile-region", platform=target.name),
             instrumented_by(options),
         ):
-            ready = _passed(target, module, options)
+            ready = _passed(target, target.formed(module), options)
             made = target.compiler.compile(ready, options)
     except XladevError as e:
         raise e.at(f"module {module.name}, platform {target.name}") from e.__cause__

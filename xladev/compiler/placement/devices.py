@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import CompileTarget
+from xladev.compiler.placement.forms import FormingTarget
 from xladev.compiler.support import Support
 from xladev.hlo.ir import HloInstruction, HloModule
 
@@ -33,6 +34,7 @@ class PlacementDevices:
         """The device that a name means."""
         if name not in self._spelled:
             target = None if self._find is None else self._find(name)
+            target = target and FormingTarget.of(target)
             self._spelled[name] = name if target is None else target.name
             if target is not None:
                 self.found.setdefault(target.name, target)
@@ -40,7 +42,7 @@ class PlacementDevices:
 
     def spellings(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
         """Each name with the one name of its device, where that is another."""
-        for name in names:
+        for name in sorted(names):  # an order that every process finds
             self.find(name)
         return tuple(pair for pair in self._spelled.items() if pair[0] != pair[1])
 
@@ -58,7 +60,8 @@ def named_devices(module: HloModule) -> Iterator[str]:
 
 def wanted_devices(module: HloModule, options: CompileOptions) -> frozenset[str]:
     """The names of devices that a module or its options give, in any spelling."""
-    return frozenset((*named_devices(module), *(device for _, device in options.placement)))
+    ruled = (device for _, device in options.placement)
+    return frozenset((*named_devices(module), *ruled, *options.devices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,8 @@ class PlacedTarget(CompileTarget):
         others = tuple(d for d in devices if d.name != target.name)
         if not others:
             return target
-        return PlacedTarget(target.name, target.compiler, target.description, others)
+        mine = (target.name, target.compiler, target.description, target.ordinal)
+        return PlacedTarget(*mine, others)
 
     def supports(self, instruction: HloInstruction) -> Support:
         """The answer of the device that the instruction names."""

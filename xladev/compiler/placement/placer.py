@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
+from xladev.compiler.contract import HostOnlyCompiler
+from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.partition.assignment import Assignment, CompileTarget, assign
+from xladev.compiler.partition.assignment import EVALUATOR, Assignment, CompileTarget, assign
+from xladev.compiler.placement.choice import DeviceChoice
+from xladev.compiler.placement.colocation import colocates
 from xladev.compiler.placement.devices import (
     FindDevice,
     PlacedTarget,
     PlacementDevices,
     wanted_devices,
 )
+from xladev.compiler.placement.estimate import Estimate
+from xladev.compiler.placement.forms import FormingTarget
 from xladev.compiler.placement.rules import ApplyPlacementRules
 from xladev.hlo.ir import HloModule
 from xladev.passes.pipeline import run_pass
 
 PLACEMENT = "placement"
 """Name of the pipeline of what is done to a program before it is placed."""
+
+
+_EVALUATOR = CompileTarget(
+    EVALUATOR,
+    HostOnlyCompiler(),
+    DeviceDescription(
+        peak_flops=MappingProxyType({"f32": 1e9}),
+        memory_spaces=(MemorySpace("host", bandwidth=1e9, host_addressable=True),),
+    ),
+)
+"""What has no other place, as a device that takes nothing else."""
 
 
 class Placer:
@@ -28,6 +47,9 @@ class Placer:
         hosts: gives platforms for what it refuses; asked only if there is any.
         find: looks up the devices that options and instructions name.
         options: how.
+
+    Attributes:
+        target: the platform wanted, with what it takes in another form.
     """
 
     def __init__(
@@ -37,7 +59,8 @@ class Placer:
         find: FindDevice | None,
         options: CompileOptions,
     ) -> None:
-        self._target = target
+        self._plain = target
+        self.target = FormingTarget.of(target)
         self._hosts = hosts
         self._options = options
         self._devices = PlacementDevices(find)
@@ -58,7 +81,7 @@ class Placer:
 
     def asked(self) -> CompileTarget:
         """Whom passes ask that depend on what devices take."""
-        return PlacedTarget.of(self._target, self.devices)
+        return PlacedTarget.of(self._plain, self.devices)
 
     def assign(self, ready: HloModule) -> Assignment:
         """Where each instruction of the prepared module runs.
@@ -69,11 +92,44 @@ class Placer:
             PluginError: a compiler raised.
         """
         options = self._options
-        return assign(
+        assignment = assign(
             ready,
-            self._target,
+            self.target,
             self._hosts,
             op_by_op=options.op_by_op,
             devices=self._devices.found,
             soft=options.soft_placement,
         )
+        if self._is_chosen(assignment):
+            candidates = self._candidates(assignment)
+            assignment = DeviceChoice(ready, assignment, candidates, Estimate(candidates)).run()
+        if not self._devices.found:
+            return assignment
+        return replace(assignment, launch_order=self._launch_order())
+
+    def _launch_order(self) -> tuple[str, ...]:
+        """Devices with memory of their own first: they may work while the host does."""
+        devices = (self.target, *self.devices)
+        ordered = sorted(devices, key=lambda device: device.description.host_addressable)
+        return tuple(dict.fromkeys(device.name for device in ordered))
+
+    def _is_chosen(self, assignment: Assignment) -> bool:
+        """Whether estimated times decide where there is a choice.
+
+        They do among devices that the options name; and where the vendor states links, as soon as a
+        program is on several devices anyway.
+        """
+        if self._options.devices or colocates(assignment.devices):
+            return True
+        is_split = bool(assignment.fallbacks or self._devices.found)
+        return is_split and bool(self.target.description.links)
+
+    def _candidates(self, assignment: Assignment) -> list[CompileTarget]:
+        """The target, then what is named, then hosts; the evaluator if it has anything."""
+        listed = (self._devices.find(name) for name in self._options.devices)
+        devices = [self.target, *filter(None, listed), *self.devices]
+        if not self._options.devices or assignment.fallbacks:
+            devices += self._hosts()
+        if EVALUATOR in assignment.devices.values():
+            devices.append(_EVALUATOR)
+        return list({device.name: device for device in devices}.values())

@@ -38,6 +38,7 @@ from xladev.compiler.program.thunks import (
     Transfer,
     While,
 )
+from xladev.compiler.program.transfer_order import with_early_transfers
 from xladev.compiler.signature import Signature
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.shape import Shape
@@ -147,9 +148,8 @@ class ProcedureBuilder:
             results = tuple(map(self._own, root, results))
         for move in self._moves.values():
             move.tell()
-        return Procedure(
-            self._computation.name, tuple(self._slots), slots, results, tuple(self._thunks)
-        )
+        thunks = with_early_transfers(self._thunks, self._slots, slots)
+        return Procedure(self._computation.name, tuple(self._slots), slots, results, thunks)
 
     # Slots
 
