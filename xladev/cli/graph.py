@@ -14,8 +14,10 @@ from xladev.cli.convert import write_output
 from xladev.cli.inputs import add_options, given_options
 from xladev.cli.output import progress
 from xladev.cli.programs import PROGRAM_HELP, load_program
-from xladev.client import host_targets
+from xladev.client import find_device, host_targets
+from xladev.compiler.partition.partition import cut
 from xladev.compiler.pass_table import SDK_PASSES
+from xladev.compiler.placement.placer import Placer
 from xladev.compiler.prepare import prepare
 from xladev.errors import UsageError
 from xladev.hlo.dot import module_to_dot
@@ -29,8 +31,9 @@ from xladev.profiling.graph.model import Colouring, graph_data
 from xladev.profiling.graph.shades import COLOURS
 from xladev.profiling.graph.svg import png_picture, svg_picture
 from xladev.profiling.timeline.file import read_trace
+from xladev.runtime.device_name import parse_device_name
 from xladev.runtime.registry import current_registry
-from xladev.testing.debug.assembly import split
+from xladev.testing.debug.assembly import Split
 from xladev.testing.debug.forms import forms_of
 from xladev.testing.debug.placement import placements
 
@@ -131,12 +134,15 @@ def _on_platform(module: HloModule, arguments: argparse.Namespace) -> _Shown:
     """The program as the platform's compiler is given it, or before its kernels are formed."""
     registry = current_registry()
     platform, options = registry.platform(arguments.platform), given_options(arguments)
-    target = platform.compile_target(options.target)
+    ordinal = parse_device_name(arguments.platform).ordinal
+    target = replace(platform.compile_target(options.target), ordinal=ordinal or 0)
     hosts = partial(host_targets, registry, platform)
     forms = forms_of(module, target, options, hosts)
     with instrumented(Instrumentation()):
-        ready = prepare(module, target, options)
-    places = placements(split(ready, target, options, hosts))
+        placer = Placer(target, hosts, partial(find_device, registry, platform, target), options)
+        ready = prepare(placer.constrained(module), placer.asked(), options)
+        assignment = placer.assign(ready)
+    places = placements(Split(ready, assignment, cut(ready, assignment)))
     devices = {p.instruction.name: p.device for p in places}
     last = forms[-1].module
     fusions = kernels_of(last)

@@ -26,6 +26,7 @@ from xladev.compiler.partition.partition import Region, Step, callees, cut
 from xladev.compiler.partition.region_compile import compile_region
 from xladev.compiler.partition.region_values import RegionValue, sources
 from xladev.compiler.placement.devices import FindDevice
+from xladev.compiler.placement.placed_graph import placed_text
 from xladev.compiler.placement.placement_log import log_placement
 from xladev.compiler.placement.placer import Placer
 from xladev.compiler.prepare import instrumented_by, prepare
@@ -148,6 +149,9 @@ class _Compilation:
                 refuse_fallbacks(self.module.name, assignment.fallbacks)
             targets = (placer.target, *found.asked, *placer.devices)
             log_placement(assignment, {each.name: each for each in targets})
+            if len(targets) > 1:
+                names = {each.name: each.device_name for each in targets}
+                dump(ready.name, "placed.txt", lambda: placed_text(ready, assignment, names))
             builder = _ProgramBuilder(ready, targets, options, assignment, self.is_recorded)
             program = with_dynamic_interface(builder.build(), self.module)
         check_program(program)
