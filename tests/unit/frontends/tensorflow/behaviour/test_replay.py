@@ -1,4 +1,4 @@
-"""Operators that run alone, executed again without TensorFlow's lookup: when, and with what result."""
+"""Operators that run alone, executed again without TensorFlow's lookup."""
 
 import pytest
 
