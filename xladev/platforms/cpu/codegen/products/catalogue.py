@@ -10,6 +10,7 @@ from xladev.hlo import dtype as dt
 from xladev.platforms.cpu.codegen.products.all_panels import AllPanelsArguments, call_pack_all
 from xladev.platforms.cpu.codegen.products.channels import ChannelsArguments, call_channels
 from xladev.platforms.cpu.codegen.products.denormals import LeastArguments, call_least_exponent
+from xladev.platforms.cpu.codegen.products.depthwise import DepthwiseArguments, call_depthwise
 from xladev.platforms.cpu.codegen.products.driver import BlockArguments, call_block, call_stream
 from xladev.platforms.cpu.codegen.products.kinds import ProductKind
 from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
@@ -80,6 +81,8 @@ def _call_planar(b: FunctionBuilder, kind: ProductKind) -> None:
     for axes, is_dilated in product(range(1, MOST_AXES + 1), (False, True)):
         patches = PatchesArguments(*_arguments(b, PatchesArguments._fields))
         call_patches(b, kind, PatchKind(axes, is_dilated), patches)
+        depthwise = DepthwiseArguments(*_arguments(b, DepthwiseArguments._fields))
+        call_depthwise(b, kind, PatchKind(axes, is_dilated), depthwise)
 
 
 def _call_attention(b: FunctionBuilder) -> None:

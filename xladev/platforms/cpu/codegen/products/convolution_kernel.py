@@ -23,6 +23,7 @@ from xladev.hlo.ops.convolution_dims import ConvolutionDims
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.loops import emit_loops
 from xladev.platforms.cpu.codegen.products.convolution import emit_windows
+from xladev.platforms.cpu.codegen.products.depthwise_kernel import emit_depthwise
 from xladev.platforms.cpu.codegen.products.planar import PlanarPlan, planar_plan
 from xladev.platforms.cpu.codegen.products.planar_kernel import emit_planar
 from xladev.platforms.cpu.codegen.products.windows import WindowPlan, window_plan
@@ -127,7 +128,8 @@ def emit_convolution(k: KernelBuild) -> None:
         emit_windows(k, way) if fits else emit_loops(k)
     elif isinstance(way, PlanarPlan):
         fits = way.kind(k.b.module.target.vector_nbytes).lanes > 1
-        emit_planar(k, way) if fits else emit_loops(k)
+        emit = emit_depthwise if way.is_depthwise else emit_planar
+        emit(k, way) if fits else emit_loops(k)
     elif way is not None:
         _Tiles(k, way).emit((way.groups,))
     else:

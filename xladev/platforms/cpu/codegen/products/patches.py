@@ -8,6 +8,7 @@ line is one load; padding is a mask.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -217,11 +218,30 @@ class _Lanes:
         return self.b.element_address(start, lane, I32)
 
 
-class _Patches:
+Reader = Callable[[Value], Callable[[Value], Value]]
+"""From the numbers of a position to what reads a vector of lanes there, given a plane."""
+
+
+class PatchReader(ABC):
+    """What reads a vector of lanes at positions and planes.
+
+    Args:
+        b: where to emit.
+        kind: says how many lanes there are, of what type.
+        patch: see `PatchKind`.
+        lanes: this vector's part of a table of lanes, and bytes from one line to the next there.
+        facts: `PatchAxis` of each spatial dimension.
+    """
+
     def __init__(
-        self, b: FunctionBuilder, kind: ProductKind, patch: PatchKind, a: PatchesArguments
+        self,
+        b: FunctionBuilder,
+        kind: ProductKind,
+        patch: PatchKind,
+        lanes: tuple[Value, Value],
+        facts: Value,
     ) -> None:
-        self.b, self.kind, self.patch, self.a = b, kind, patch, a
+        self.b, self.kind, self.patch, self.lanes, self.facts = b, kind, patch, lanes, facts
         self.numbers = vector(I32, kind.lanes)
         count = len(PatchAxis._fields)
         self.axes = [
@@ -229,40 +249,33 @@ class _Patches:
         ]
 
     def _fact(self, number: int) -> Value:
-        return self.b.load(I64, self.b.element_address(self.a.facts, number, I64))
+        return self.b.load(I64, self.b.element_address(self.facts, number, I64))
 
     def emit(self) -> None:
-        """All positions, and at each of them all planes."""
+        """The visit, with what reads fastest."""
         b = self.b
         places = self._lanes(b.const(I64, 0))
         coordinates = [self._lanes(b.add(axis.dimension, 1)) for axis in self.axes]
         if self.patch.is_dilated:
-            self._positions(lambda w: self._apart(places, coordinates, w))
+            self.visit(lambda w: self._apart(places, coordinates, w))
             return
         first = b.extract(places, 0)
         lanes = b.add(b.splat(first, self.kind.lanes), b.lane_numbers(self.kind.lanes))
         is_broken = b.any(b.icmp("ne", places, lanes))
         with b.when(is_broken):
-            self._positions(lambda w: self._scattered(places, coordinates, w))
+            self.visit(lambda w: self._scattered(places, coordinates, w))
         with b.when(b.not_(is_broken)):
             start = b.resize(first, I64, signed=True)
-            self._positions(lambda w: self._unbroken(start, coordinates, w))
+            self.visit(lambda w: self._unbroken(start, coordinates, w))
 
     def _lanes(self, line: Value) -> Value:
-        place = self.b.byte_address(self.a.lanes, self.b.mul(line, self.a.lanes_line))
+        first, nbytes = self.lanes
+        place = self.b.byte_address(first, self.b.mul(line, nbytes))
         return self.b.load(self.numbers, place)
 
-    def _positions(self, reader: Callable[[Value], Callable[[Value], Value]]) -> None:
-        """Stores what a reader, made for a position, reads from each plane."""
-        b, a = self.b, self.a
-        step = b.mul(a.positions, a.line)
-        with b.loop(0, a.positions) as position:
-            number = b.mul(position, 1 + len(self.axes))
-            read = reader(b.element_address(a.windows, number, I64))
-            target = b.byte_address(a.target, b.mul(position, a.line))
-            with b.loop(0, a.planes) as plane:
-                value = read(b.byte_address(a.base, b.mul(plane, a.plane)))
-                b.store(value, b.byte_address(target, b.mul(plane, step)))
+    @abstractmethod
+    def visit(self, reader: Reader) -> None:
+        """Emits what reads at all positions and planes; may be called for several readers."""
 
     def _number(self, window: Value, number: int) -> Value:
         return self.b.load(I64, self.b.element_address(window, number, I64))
@@ -316,3 +329,23 @@ class _Patches:
             place = b.ashr(x, self._spread(axis.shift))
             numbers = b.add(numbers, b.mul(place, self._spread(axis.stride)))
         return lambda plane: b.masked_gather(kind.vector, plane, numbers, mask)
+
+
+class _Patches(PatchReader):
+    def __init__(
+        self, b: FunctionBuilder, kind: ProductKind, patch: PatchKind, a: PatchesArguments
+    ) -> None:
+        super().__init__(b, kind, patch, (a.lanes, a.lanes_line), a.facts)
+        self.a = a
+
+    def visit(self, reader: Reader) -> None:
+        """Stores what a reader, made for a position, reads from each plane."""
+        b, a = self.b, self.a
+        step = b.mul(a.positions, a.line)
+        with b.loop(0, a.positions) as position:
+            number = b.mul(position, 1 + len(self.axes))
+            read = reader(b.element_address(a.windows, number, I64))
+            target = b.byte_address(a.target, b.mul(position, a.line))
+            with b.loop(0, a.planes) as plane:
+                value = read(b.byte_address(a.base, b.mul(plane, a.plane)))
+                b.store(value, b.byte_address(target, b.mul(plane, step)))

@@ -36,6 +36,8 @@ BLOCK_COLUMNS = 128
 """Columns of a block, about: so many panels stay in the second cache."""
 MOST_JOINED = 64
 """Pixels of an image up to which images share vectors: the result is put in its places later."""
+BLOCK_CHANNELS = 32
+"""Channels of a block of a depthwise convolution."""
 LEAST_WINDOW = 16
 """Places in a window from which on they are lanes, if there are more of them than pixels."""
 MOST_ELEMENTS = 1 << 30
@@ -81,17 +83,25 @@ class PlanarPlan:
     @property
     def is_turned(self) -> bool:
         """True if lanes are places in the window: there are more of them than pixels."""
-        return self.window >= LEAST_WINDOW and self.window > prod(self.pixels)
+        is_long = self.window >= LEAST_WINDOW and self.window > prod(self.pixels)
+        return is_long and not self.is_depthwise
 
     @property
     def is_joined(self) -> bool:
         """True if a block has the pixels of several images."""
-        return self.images > 1 and not self.is_turned and prod(self.pixels) <= MOST_JOINED
+        is_small = self.images > 1 and prod(self.pixels) <= MOST_JOINED
+        return is_small and not (self.is_turned or self.is_depthwise)
 
     @property
     def matrices(self) -> int:
         """Of the result, each with blocks of its own."""
         return 1 if self.is_joined else self.images
+
+    @property
+    def is_depthwise(self) -> bool:
+        """True if each channel is a group, of one feature; then there is no product of matrices."""
+        is_single = self.groups > 1 and self.channels == self.features == 1
+        return is_single and self.window <= MOST_LINES
 
     @property
     def columns(self) -> int:
@@ -224,6 +234,8 @@ class PlanarPlan:
     @property
     def workspace_nbytes(self) -> int:
         """Panels, what is turned, copied filters, sums, the table of rows, lanes."""
+        if self.is_depthwise:
+            return self.lanes_nbytes
         copied = self.turned_nbytes + self.gathered_nbytes + self.kept_nbytes
         return self.panels_nbytes + copied + self.table_nbytes + self.lanes_nbytes
 
@@ -362,8 +374,7 @@ def planar_plan(i: HloInstruction) -> PlanarPlan | None:
 
 def _is_fast(plan: PlanarPlan) -> bool:
     """False for what other code is for."""
-    is_depthwise = plan.groups > 1 and plan.features == 1
     is_apart = plan.channels > 1 and plan.window > 1 and not plan.is_turned
     if is_apart and plan.left[1] != plan.window * plan.left[2] and plan.left[2] != 1:
         return False
-    return not is_depthwise and (plan.is_turned or plan.window <= MOST_LINES)
+    return plan.is_turned or plan.window <= MOST_LINES

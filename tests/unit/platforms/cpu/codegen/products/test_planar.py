@@ -90,7 +90,27 @@ LANES_ARE_PLACES = {
         "1,4,12,12", "9,4,10,10", "1,9,3,3", "size=10x10 rhs_reversal=1x1"
     ),
 }  # fmt: skip
-CASES = LANES_ARE_PIXELS | LANES_ARE_PLACES
+DEPTHWISE = {
+    "depthwise": text("2,19,9,20", "19,1,3,3", "2,19,9,20", "size=3x3 pad=1_1x1_1", groups=19),
+    "depthwise, strided": text(
+        "1,9,21,40", "9,1,3,3", "1,9,11,20", "size=3x3 pad=1_1x1_1 stride=2x2", groups=9
+    ),
+    "depthwise, dilated base": text(
+        "1,9,6,7", "9,1,3,3", "1,9,12,14", "size=3x3 pad=1_2x1_2 lhs_dilate=2x2 rhs_reversal=1x1",
+        groups=9,
+    ),
+    "depthwise, small": text("2,40,2,2", "40,1,5,5", "2,40,2,2", "size=5x5 pad=2_2x2_2", groups=40),
+    "depthwise, one dimension": text(
+        "3,33,150", "33,1,4", "3,33,147", "size=4", "bf0_oi0->bf0", groups=33
+    ),
+    "depthwise, f64": text(
+        "1,9,9,9", "9,1,3,3", "1,9,9,9", "size=3x3 pad=1_1x1_1", groups=9, dtype="f64"
+    ),
+    "depthwise, images in rows": text(
+        "9,2,8,9", "9,1,3,3", "9,2,6,7", "size=3x3", "fb01_oi01->fb01", groups=9
+    ),
+}  # fmt: skip
+CASES = LANES_ARE_PIXELS | LANES_ARE_PLACES | DEPTHWISE
 
 
 def plan_of(hlo: str) -> PlanarPlan:
@@ -116,13 +136,16 @@ def check(hlo: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_as_the_evaluator_has_it(name: str, seed: int) -> None:
-    assert plan_of(CASES[name]).is_turned == (name in LANES_ARE_PLACES)
+    plan = plan_of(CASES[name])
+    assert plan.is_turned == (name in LANES_ARE_PLACES)
+    assert plan.is_depthwise == (name in DEPTHWISE)
     check(CASES[name], seed)
 
 
 @pytest.mark.parametrize("nbytes", [4, 16, 32, 64])
 @pytest.mark.parametrize(
-    "name", ["padded", "strided", "dilated base", "small images", "filter gradient", "f64"]
+    "name",
+    ["padded", "strided", "dilated base", "small images", "filter gradient", "f64", "depthwise"],
 )
 def test_processors_with_other_vectors(
     nbytes: int, name: str, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -136,6 +159,9 @@ def test_processors_with_other_vectors(
 THREADED = {
     "tall": text("1,64,14,14", "300,64,3,3", "1,300,14,14", "size=3x3 pad=1_1x1_1"),
     "deep": text("2,140,4,4", "140,200,3,3", "2,200,4,4", REVERSED, INPUT),
+    "depthwise": text(
+        "2,200,40,40", "200,1,3,3", "2,200,40,40", "size=3x3 pad=1_1x1_1", groups=200
+    ),
     "turned": text("2,64,14,14", "2,96,14,14", "96,64,3,3", "size=14x14 pad=1_1x1_1", FILTERS),
 }
 
@@ -165,7 +191,7 @@ def test_the_same_bits_however_blocks_are_cut(
     np.testing.assert_array_equal(np.asarray(xladev.compile(module, "cpu")(*arguments)), wanted)
 
 
-@pytest.mark.parametrize("name", ["padded", "small images", "filter gradient"])
+@pytest.mark.parametrize("name", ["padded", "small images", "filter gradient", "depthwise"])
 def test_nans_stay_where_they_are_seen(name: str) -> None:
     module = parse_module(CASES[name])
     x, w = (np.ones(p.shape.dims, np.float32) for p in module.entry.parameters)
@@ -180,14 +206,13 @@ def test_nans_stay_where_they_are_seen(name: str) -> None:
 @pytest.mark.parametrize(
     "hlo",
     [
-        text("1,8,6,6", "8,1,3,3", "1,8,4,4", "size=3x3", groups=8),
         text("1,4,4,4", "16,4,3,3", "1,16,8,8", "size=3x3 lhs_dilate=3x3"),
         text("1,9,8,5", "3,3,5,20", "1,9,8,20", "size=3x3 pad=1_1x1_1", "b01f_01io->b01f"),
         text("1,4,6,6", "16,4,3,3", "1,16,4,4", "size=3x3", dtype="bf16"),
         text("3,4,6,6", "16,4,3,3", "4,3,16,4", "size=3x3", "bf01_oi01->0bf1"),
         text("1,4,6,6", "3,16,4,3", "1,16,4,4", "size=3x3", "bf01_0oi1->bf01"),
     ],
-    ids=["depthwise", "dilated by three", "features last", "bf16", "lines first", "far window"],
+    ids=["dilated by three", "features last", "bf16", "lines first", "far window"],
 )
 def test_what_other_code_is_for(hlo: str) -> None:
     assert planar_plan(parse_module(hlo).entry.root) is None
