@@ -78,6 +78,7 @@ from xladev.platforms.cpu.tuning import (
     table_digest,
     tuning_mode,
 )
+from xladev.runtime.distributed.job import current_job
 
 LEAST_REUSE = 4
 """Transposing an operand of a matrix product pays if the product uses each element so often."""
@@ -150,8 +151,12 @@ class CpuCompiler(KernelCompiler):
         return with_rates(description)
 
     def version(self) -> str:
-        """Processor features, and whether there are threads: both change the code."""
-        return ":".join([*host_cpu(), "alone" if threads_wanted() == 1 else "threads"])
+        """Processor features, threads, and whether devices may be in other processes.
+
+        All change the code.
+        """
+        threads = "alone" if threads_wanted() == 1 else "threads"
+        return ":".join([*host_cpu(), threads, *(["job"] if current_job() else [])])
 
     def platform_options(self) -> tuple[PlatformOption, ...]:
         """How kernels are chosen: `xladev/platforms/cpu/tuning.py`."""
@@ -182,7 +187,8 @@ class CpuCompiler(KernelCompiler):
     def supports(self, instruction: HloInstruction, description: DeviceDescription) -> Support:
         """Whatever the tables of emitters have code for."""
         is_here = description.target == target_name()
-        return cpu_supports(instruction, self._has_lapack and is_here, has_peers=is_here)
+        has_peers = is_here and current_job() is None  # others' memory is out of reach
+        return cpu_supports(instruction, self._has_lapack and is_here, has_peers=has_peers)
 
     def pipeline(self, options: CompileOptions) -> HloPassPipeline | None:
         """Matrix products in the one form that is fast here, accumulations in linear time.

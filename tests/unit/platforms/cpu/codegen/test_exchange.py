@@ -13,6 +13,7 @@ from xladev.hlo.multi_device import evaluate_replicated
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.codegen.combining import BLOCK_NBYTES
 from xladev.platforms.cpu.compiler import CpuCompiler
+from xladev.runtime.distributed import job
 
 DEVICES = 4
 ALL = "channel_id=1, use_global_device_ids=true, replica_groups="
@@ -148,3 +149,12 @@ def test_other_machines_have_no_peers():
     (collective,) = (i for i in program(FORMS["all-reduce"]).entry.instructions if i.called)
     assert not target.supports(collective)
     assert replace(target, description=CpuCompiler().describe()).supports(collective)
+
+
+def test_a_job_of_several_processes_meets_elsewhere(monkeypatch):
+    device = CompileTarget("cpu", CpuCompiler(), CpuCompiler().describe())
+    (collective,) = (i for i in program(FORMS["all-reduce"]).entry.instructions if i.called)
+    alone = device.compiler.version()
+    monkeypatch.setattr(job._current, "job", object())
+    assert not device.supports(collective)
+    assert device.compiler.version() != alone
