@@ -5,15 +5,18 @@ Written and tested with torch 2.13.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
+from sympy import Mul
+from torch._C import DispatchKey
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._dynamo import config as dynamo_config
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.variables.builder import VariableBuilder
+from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 from torch._functorch.aot_autograd import aot_function
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -79,21 +82,63 @@ def traced_function(
     return made
 
 
-def admit_recurrent_modules(backend: Callable[..., Any]) -> None:
+def admit_recurrent_modules(
+    backend: Callable[..., Any], functions: Sequence[Any], kernels: Mapping[Any, Callable[..., Any]]
+) -> None:
     """Has Dynamo capture `nn.LSTM`, `nn.GRU` and `nn.RNN` whole for one backend.
 
     It breaks the graph there unless ``torch._dynamo.config.allow_rnn`` is set, which other backends
-    do not bear: the switch is on only while a module is captured for this one.
+    do not bear: the switch is on only while a module is captured for this one. To know the results'
+    sizes, Dynamo takes a call apart into all steps, and has one graph for each length then: for
+    this backend it runs the kernels given here.
+
+    Args:
+        backend: which one.
+        functions: what the modules call, `torch.lstm` and its like.
+        kernels: what gives the results of these functions' operators.
     """
-    usual = VariableBuilder.wrap_module
+    _wrap(VariableBuilder, "wrap_module", lambda builder, _: _is_for(backend, builder.tx),
+          lambda: dynamo_config.patch(allow_rnn=True))  # fmt: skip
+    _wrap(TorchInGraphFunctionVariable, "call_function",
+          lambda called, tx: called.value in functions and _is_for(backend, tx),
+          lambda: _with_kernels(kernels))  # fmt: skip
 
-    def wrap_module(self: Any, value: torch.nn.Module) -> Any:
-        if _innermost(self.tx.output.compiler_fn) is not backend:
-            return usual(self, value)
-        with dynamo_config.patch(allow_rnn=True):
-            return usual(self, value)
 
-    VariableBuilder.wrap_module = wrap_module
+def _wrap(
+    owner: type,
+    name: str,
+    applies: Callable[[Any, Any], bool],
+    within: Callable[[], AbstractContextManager[Any]],
+) -> None:
+    """Has a method run within a context where that applies, told itself and the first argument."""
+    usual = getattr(owner, name)
+
+    def method(self: Any, first: Any, *args: Any, **kwargs: Any) -> Any:
+        with within() if applies(self, first) else nullcontext():
+            return usual(self, first, *args, **kwargs)
+
+    setattr(owner, name, method)
+
+
+def _is_for(backend: Callable[..., Any], tx: Any) -> bool:
+    return _innermost(tx.output.compiler_fn) is backend
+
+
+@contextmanager
+def _with_kernels(kernels: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
+    """Gives operators other kernels in Python for a while."""
+    keys = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
+    kept = {op: dict(op.py_kernels) for op in kernels}
+    for op, kernel in kernels.items():
+        op.py_kernels.update(dict.fromkeys(keys, kernel))
+        op._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for op, usual in kept.items():
+            op.py_kernels.clear()
+            op.py_kernels.update(usual)
+            op._dispatch_cache.clear()
 
 
 def _innermost(compiler: Any) -> Any:
@@ -140,6 +185,19 @@ def concrete(value: Any, sizes: Mapping[Any, int]) -> int:
 def symbol(value: Any) -> Any:
     """The expression behind a symbolic size."""
     return value.node.expr
+
+
+def product_of(size: Any) -> tuple[int | None, list[Any]]:
+    """A symbolic size as a number times symbols; no number where it is none such."""
+    number, rest = size.node.expr.as_coeff_Mul()
+    symbols = sorted((f for f in Mul.make_args(rest) if f.is_Symbol), key=str)
+    is_product = number.is_Integer and Mul(*symbols) == rest
+    return (int(number) if is_product else None), symbols
+
+
+def is_pointwise(operator: Any) -> bool:
+    """Whether an operator works on each element alone."""
+    return torch.Tag.pointwise in getattr(operator, "tags", ())
 
 
 def check_decomposition(info: torch.Tensor, function: str, is_matrix: bool) -> None:

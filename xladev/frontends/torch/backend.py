@@ -11,7 +11,7 @@ import torch
 from xladev.frontends.torch import adapter
 from xladev.frontends.torch.compile import compile_graph
 from xladev.frontends.torch.lower.every import LOWERINGS
-from xladev.frontends.torch.recurrent_layers import DECOMPOSITIONS, by_layers
+from xladev.frontends.torch.recurrent_layers import CALLS, DECOMPOSITIONS, by_layers
 from xladev.frontends.torch.settings import Settings, settings_of
 
 
@@ -58,4 +58,4 @@ def xladev(
     return compiled(by_layers(graph), examples)
 
 
-adapter.admit_recurrent_modules(xladev)
+adapter.admit_recurrent_modules(xladev, tuple(CALLS), DECOMPOSITIONS)

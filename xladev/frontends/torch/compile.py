@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +13,10 @@ import torch
 import xladev.client
 from xladev.errors import XladevError, one_line
 from xladev.frontends.torch import adapter, records
+from xladev.frontends.torch.bounds.call import bounded_caller
+from xladev.frontends.torch.bounds.plan import plan_of
+from xladev.frontends.torch.bounds.rules import RULES
+from xladev.frontends.torch.bounds.sizes import SizedCalls
 from xladev.frontends.torch.call import caller
 from xladev.frontends.torch.element_types import type_of
 from xladev.frontends.torch.graph import (
@@ -29,7 +33,7 @@ from xladev.frontends.torch.lower.table import NotLowered
 from xladev.frontends.torch.lower.value import Value
 from xladev.frontends.torch.records import Fallback, GraphRecord
 from xladev.frontends.torch.settings import Settings
-from xladev.frontends.torch.symbols import Source, sizes_of, symbols_of
+from xladev.frontends.torch.symbols import Source, symbols_of
 from xladev.instrument import logger
 
 _log = logger("torch")
@@ -53,12 +57,12 @@ def compile_graph(
     """
     symbols = symbols_of(graph)
     if symbols:
-        return _boxed(_Specialised(graph, kind, settings, symbols))
+        return _any_sizes(graph, kind, settings, symbols)
     return _compiled(graph, kind, settings, {})
 
 
 def _boxed(call: Call) -> Call:
-    """A function, marked as one that empties its list: torch copies marks of functions alone."""
+    """A function marked as one that empties its list: torch copies marks of functions alone."""
 
     def boxed(args: list[Any]) -> Sequence[Any]:
         return call(args)
@@ -71,6 +75,9 @@ def _compiled(graph: torch.fx.GraphModule, kind: str, settings: Settings, sizes:
     refused = _refused(graph, settings, sizes)
     if not refused:
         return _whole(graph, kind, settings, sizes)
+    if sizes:  # the graph is taken apart where it is, and further sizes want it whole
+        graph = copy.deepcopy(graph)
+        refused = _refused(graph, settings, sizes)
     return _in_parts(graph, kind, settings, sizes, refused)
 
 
@@ -231,41 +238,49 @@ class _Part(torch.nn.Module):  # type: ignore[misc]
 # Symbolic sizes
 
 
-class _Specialised:
-    """A graph with symbolic sizes, compiled for each set of sizes that comes, up to a number."""
+def _any_sizes(
+    graph: torch.fx.GraphModule, kind: str, settings: Settings, symbols: Mapping[Any, Source]
+) -> Call:
+    """A graph with symbolic sizes."""
 
-    def __init__(
-        self,
-        graph: torch.fx.GraphModule,
-        kind: str,
-        settings: Settings,
-        symbols: Mapping[Any, Source],
-    ) -> None:
-        self._graph = graph
-        self._kind = kind
-        self._settings = settings
-        self._symbols = symbols
-        self._calls: dict[tuple[int, ...], Call] = {}
-        self._lock = threading.Lock()
+    def exact(sizes: Sizes) -> Call:
+        return _compiled(graph, kind, settings, sizes)
 
-    def __call__(self, args: list[Any]) -> Sequence[Any]:
-        key = sizes_of(args, self._symbols)
-        call = self._calls.get(key)
-        return (call or self._made(key))(args)
+    def bounded(bounds: Sizes) -> Call:
+        return _with_bounds(graph, kind, settings, symbols, bounds)
 
-    def _made(self, key: tuple[int, ...]) -> Call:
-        with self._lock:
-            if key in self._calls:
-                return self._calls[key]
-            if len(self._calls) >= self._settings.sizes:
-                return self._by_torch
-            sizes = dict(zip(self._symbols, key, strict=True))
-            call = _compiled(self._graph, self._kind, self._settings, sizes)
-            self._calls[key] = call
-            return call
+    def by_torch(reason: str) -> Call:
+        left = Fallback("the graph, for further sizes", reason)
+        records.add(GraphRecord(kind, _operators(graph), (), (left,)))
+        return lambda args: _run_by_torch(graph, args)
 
-    def _by_torch(self, args: list[Any]) -> Sequence[Any]:
-        taken = list(args)
-        args.clear()
-        found: Sequence[Any] = self._graph(*taken)
-        return found
+    return _boxed(SizedCalls(symbols, settings.sizes, exact, bounded, by_torch))
+
+
+def _with_bounds(
+    graph: torch.fx.GraphModule,
+    kind: str,
+    settings: Settings,
+    symbols: Mapping[Any, Source],
+    bounds: Sizes,
+) -> Call:
+    """One program for all sizes up to bounds.
+
+    Raises:
+        NotLowered: it is not known how an operator leaves out what fills its operands up.
+    """
+    for node, reason in _refused(graph, settings, bounds).items():
+        raise NotLowered(f"{node.target} runs in torch", why=reason)
+    plan = plan_of(graph, bounds, RULES)
+    lowered = lower_graph(graph, f"torch_{kind}_{next(_numbers)}", bounds, plan=plan)
+    run = xladev.client.compile(lowered.module, settings.platform, settings.options)
+    sizes = tuple(bounds.values())
+    records.add(GraphRecord(kind, _operators(graph), (run,), (), sizes, is_bound=True))
+    return bounded_caller(graph, plan, symbols, caller(lowered, run))
+
+
+def _run_by_torch(graph: torch.fx.GraphModule, args: list[Any]) -> Sequence[Any]:
+    taken = list(args)
+    args.clear()
+    found: Sequence[Any] = graph(*taken)
+    return found

@@ -11,6 +11,14 @@ import torch
 
 from xladev.errors import XladevError
 from xladev.frontends.torch import adapter
+from xladev.frontends.torch.bounds.masks import (
+    Masks,
+    argument,
+    element_from_end,
+    mean_of_those_that_count,
+    put_from_end,
+)
+from xladev.frontends.torch.bounds.plan import BoundPlan
 from xladev.frontends.torch.element_types import type_of
 from xladev.frontends.torch.exchange import as_numpy
 from xladev.frontends.torch.layouts import Place, dense_order
@@ -18,6 +26,7 @@ from xladev.frontends.torch.lower.every import LOWERINGS
 from xladev.frontends.torch.lower.random import STATE
 from xladev.frontends.torch.lower.table import NotLowered
 from xladev.frontends.torch.lower.value import TensorBuilder, Value
+from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import ModuleAlias
 from xladev.hlo.ir import DEFAULT_HEADER, HloModule
 from xladev.hlo.literal import literal_of
@@ -129,8 +138,14 @@ def shape_of(value: Any, sizes: Sizes) -> Any:
     return None
 
 
-def lower_node(builder: SeededBuilder, node: torch.fx.Node, look: Any, sizes: Sizes) -> Any:
-    """The results of one call of an operator.
+def lower_node(
+    builder: SeededBuilder,
+    node: torch.fx.Node,
+    look: Any,
+    sizes: Sizes,
+    more: Mapping[str, Any] | None = None,
+) -> Any:
+    """The results of one call of an operator, ``more`` being arguments instead of the call's own.
 
     Raises:
         NotLowered: the operator, or this way to call it, has no lowering.
@@ -142,7 +157,7 @@ def lower_node(builder: SeededBuilder, node: torch.fx.Node, look: Any, sizes: Si
     if lowering.family == "random":
         builder.seed()
     out = shape_of(node.meta.get("val"), sizes)
-    kwargs = {key: look(value) for key, value in node.kwargs.items()}
+    kwargs = {key: look(value) for key, value in node.kwargs.items()} | dict(more or {})
     try:
         return lowering(builder, out, tuple(map(look, node.args)), kwargs)
     except XladevError as error:
@@ -159,8 +174,10 @@ class _Lowering:
         sizes: Sizes,
         constants: Mapping[str, torch.Tensor],
         kept: Sequence[int] | None,
+        plan: BoundPlan | None,
     ) -> None:
         self.graph = graph
+        self.plan = plan
         self.sizes = sizes
         self.constants = constants
         self.kept = kept
@@ -175,6 +192,8 @@ class _Lowering:
         for node in self.graph.graph.nodes:
             if node.op == "placeholder":
                 self._placeholder(node)
+        if self.plan is not None:
+            self.masks = Masks(self.builder, {s: self._size() for s in self.plan.bounds})
         for node in self.graph.graph.nodes:
             if node.op == "output":
                 return self._output(node)
@@ -205,6 +224,12 @@ class _Lowering:
         stored = Value(self.builder, self.builder.parameter(place.stored, str(node)))
         self.values[node] = stored.transpose(place.back)
 
+    def _size(self) -> Value:
+        """A parameter behind the graph's own: the value of a symbol."""
+        place = Place(array(dt.S32), ())
+        self.inputs.append(place)
+        return Value(self.builder, self.builder.parameter(place.stored, "size"))
+
     def _number(self, example: Any, node: torch.fx.Node) -> Any:
         if isinstance(example, (torch.SymInt, int)):
             return adapter.concrete(example, self.sizes)
@@ -234,7 +259,32 @@ class _Lowering:
             return adapter.concrete(example, self.sizes)
         if str(node.target) == "aten.copy_.default" and node.args[0] in self.placeholders:
             return self._update(node)
-        return lower_node(self.builder, node, self._look, self.sizes)
+        return self._call(node)
+
+    def _call(self, node: torch.fx.Node) -> Any:
+        change = None if self.plan is None else self.plan.changes.get(node)
+        if self.plan is None or change is None:
+            return lower_node(self.builder, node, self._look, self.sizes)
+        look = argument(self.masks, change, self.plan.extents, self._look)
+        if change.from_end is not None:
+            return self._from_end(node, self.masks.sizes[change.from_end])
+        more = {}
+        if change.keys:
+            mask = self._look(node.kwargs.get("attn_mask"))
+            more["attn_mask"] = self.masks.seen_keys(change.keys, mask)
+        if change.steps is not None:
+            self.builder.steps = self.masks.sizes[change.steps]
+        made = lower_node(self.builder, node, look, self.sizes, more)
+        self.builder.steps = None
+        return mean_of_those_that_count(self.masks, change, made) if change.divisor else made
+
+    def _from_end(self, node: torch.fx.Node, size: Value) -> Value:
+        """One element, of which the index counts from the end."""
+        tensors = [a for a in map(self._look, node.args) if isinstance(a, Value)]
+        dim, index = (a for a in node.args if isinstance(a, int))
+        if len(tensors) == 1:
+            return element_from_end(size, tensors[0], dim, index)
+        return put_from_end(size, tensors[0], tensors[1], dim, index)
 
     def _constant(self, node: torch.fx.Node) -> Value:
         held = held_by(self.graph, node)
@@ -248,7 +298,7 @@ class _Lowering:
         )
 
     def _update(self, node: torch.fx.Node) -> Value:
-        made = lower_node(self.builder, node, self._look, self.sizes)
+        made = self._call(node)
         assert isinstance(made, Value)
         self.updates[self.placeholders[node.args[0]]] = made
         return made
@@ -363,6 +413,7 @@ def lower_graph(
     *,
     constants: Mapping[str, torch.Tensor] | None = None,
     kept: Sequence[int] | None = None,
+    plan: BoundPlan | None = None,
 ) -> LoweredGraph:
     """The HLO of a graph whose nodes hold fake results, as AOTAutograd and torch.export make it.
 
@@ -372,8 +423,10 @@ def lower_graph(
         sizes: values of its symbols.
         constants: values of placeholders, by name, that are no parameters of the program.
         kept: which of the graph's results are wanted; None for all.
+        plan: how arrays are filled up to a bound; ``sizes`` are the bounds then, and the symbols'
+            values are further parameters.
 
     Raises:
         NotLowered: an operator has no lowering.
     """
-    return _Lowering(graph, name, sizes or {}, constants or {}, kept).run()
+    return _Lowering(graph, name, sizes or {}, constants or {}, kept, plan).run()

@@ -32,6 +32,7 @@ class GraphRecord:
         programs: what they were compiled to; several where torch runs some in between.
         fallbacks: calls that torch runs.
         sizes: values of symbolic sizes that this was compiled for.
+        is_bound: whether the program takes all sizes up to these.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class GraphRecord:
     programs: tuple[CompiledModule, ...]
     fallbacks: tuple[Fallback, ...] = ()
     sizes: tuple[int, ...] = ()
+    is_bound: bool = False
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ def _operator(name: str, schema: str) -> Callable[[Callable[..., Any]], Any]:
     return torch.library.custom_op(f"xladev::{name}", mutates_args=(), schema=schema)
 
 
-def _sizes_of(operator: Any) -> Callable[[Callable[..., Tensors]], Callable[..., Tensors]]:
+def _sizes_of(operator: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers what gives results without elements."""
     register: Callable[..., Any] = operator.register_fake
     return register
@@ -31,6 +31,18 @@ def _sizes_of(operator: Any) -> Callable[[Callable[..., Tensors]], Callable[...,
 
 def _times(count: int, backward: bool) -> Iterable[int]:
     return reversed(range(count)) if backward else range(count)
+
+
+@_operator("states_before", "(Tensor states, Tensor first, bool backward) -> Tensor")
+def states_before(states: Tensor, first: Tensor, backward: bool) -> Tensor:
+    """The state that each step started from, [steps, batch, hidden]."""
+    start = first[None]
+    return torch.cat((states[1:], start) if backward else (start, states[:-1]))
+
+
+@_sizes_of(states_before)
+def _(states: Tensor, first: Tensor, backward: bool) -> Tensor:
+    return torch.empty_like(states)
 
 
 # LSTM
@@ -148,17 +160,11 @@ def _lstm_gradient(ctx: Any, dhidden: Tensor, dh: Tensor, dc: Tensor, *_: Any) -
     if projection is not None:
         wide = gates[..., -c.shape[1] :] * cells.tanh()
         dprojection = _summed_products(totals, wide)
-    dweight = _summed_products(dx, _before(hidden, h, backward=ctx.backward))
+    dweight = _summed_products(dx, states_before(hidden, h, ctx.backward))
     return dx, dfirst, dcell, dweight, dprojection, None
 
 
 torch.library.register_autograd("xladev::lstm_steps", _lstm_gradient, setup_context=_keep_lstm)
-
-
-def _before(hidden: Tensor, first: Tensor, *, backward: bool) -> Tensor:
-    """The hidden state that each step started from."""
-    first = first[None]
-    return torch.cat((hidden[1:], first) if backward else (first, hidden[:-1]))
 
 
 def _summed_products(left: Tensor, right: Tensor) -> Tensor:
@@ -262,7 +268,7 @@ def _keep_gru(ctx: Any, inputs: tuple[Any, ...], output: Tensors) -> None:
 def _gru_gradient(ctx: Any, dhidden: Tensor, dh: Tensor, *_: Any) -> tuple[Any, ...]:
     h, weight, hidden, gates = ctx.saved_tensors
     dx, dinner, dfirst = gru_steps_backward(dhidden, dh, hidden, gates, h, weight, ctx.backward)
-    dweight = _summed_products(dinner, _before(hidden, h, backward=ctx.backward))
+    dweight = _summed_products(dinner, states_before(hidden, h, ctx.backward))
     dbias = dinner.sum((0, 1)) if ctx.has_bias else None
     return dx, dfirst, dweight, dbias, None
 
@@ -323,7 +329,7 @@ def _keep_rnn(ctx: Any, inputs: tuple[Any, ...], output: Tensors) -> None:
 def _rnn_gradient(ctx: Any, dhidden: Tensor, dh: Tensor) -> tuple[Any, ...]:
     h, weight, hidden = ctx.saved_tensors
     dx, dfirst = rnn_steps_backward(dhidden, dh, hidden, weight, ctx.is_relu, ctx.backward)
-    dweight = _summed_products(dx, _before(hidden, h, backward=ctx.backward))
+    dweight = _summed_products(dx, states_before(hidden, h, ctx.backward))
     return dx, dfirst, dweight, None, None
 
 

@@ -54,13 +54,30 @@ def test_constants_are_part_of_the_program(has_parts: bool) -> None:
     assert torch.allclose(compiled(f)(x), f(x))
 
 
-def test_sizes_are_compiled_for_up_to_a_number() -> None:
-    model = torch.nn.Linear(8, 2)
-    f = compiled(model, specialised_sizes=3)
+def test_sizes_without_bounds_are_compiled_for_up_to_a_number() -> None:
+    def function(x: object) -> object:
+        return x.sort(0)[0] * 2
+
+    f = compiled(function, specialised_sizes=3)
     for size in range(4, 12):
         x = torch.rand(size, 8)
+        assert torch.equal(f(x), function(x))
+    programs = [record for record in records.compiled_graphs() if record.programs]
+    assert len(programs) == 1 + 3  # the first size, then three more
+    (fallback,) = records.fallbacks()
+    assert "sort" in fallback.reason
+
+
+def test_sizes_share_programs_with_bounds() -> None:
+    model = torch.nn.Linear(8, 2)
+    f = compiled(model)
+    for size in range(4, 40):
+        x = torch.rand(size, 8)
         assert torch.allclose(f(x), model(x), atol=1e-6)
-    assert len(records.compiled_graphs()) == 1 + 3  # the first size, then three more
+    bounds = [record.sizes for record in records.compiled_graphs() if record.is_bound]
+    assert bounds == [(8,), (16,), (32,), (64,)]
+    assert len(records.compiled_graphs()) == 1 + 2 + len(bounds)
+    assert not records.fallbacks()
 
 
 def test_gradients_with_sizes_that_change() -> None:

@@ -56,20 +56,22 @@ def over_time(
     """
     read = {name: value for name, value in fixed.items() if value is not None}
     made = {name: b.full(0, s.element_type, s.dims) for name, s in collected.items()}
-    start = {"count": b.scalar(0, dt.S32), **read, **states, **made}
+    limit = b.steps or b.scalar(steps, dt.S32)
+    start = {"count": b.scalar(0, dt.S32), "limit": limit, **read, **states, **made}
     names = list(start)
 
     def body(carried: Sequence[Value]) -> list[Value]:
         now = dict(zip(names, carried, strict=True))
         count = now["count"]
-        t = (steps - 1) - count if backward else count
+        last = now["limit"] - 1
+        t = last - count if backward else count
         parts = step(now, lambda name: at_step(now[name], t), t)
         for name, part in parts.items():
             now[name] = with_step(now[name], t, part) if name in made else part
         now["count"] = count + 1
         return [now[name] for name in names]
 
-    done = repeat_while(list(start.values()), lambda carried: carried[0].lt(steps), body)
+    done = repeat_while(list(start.values()), lambda carried: carried[0].lt(carried[1]), body)
     return dict(zip(names, done, strict=True))
 
 
@@ -164,13 +166,21 @@ def _lstm_backward(
     return [done[name] for name in ("dx", "dh", "dc", "totals")]
 
 
+@_lowers("xladev.states_before.default", sample="nn.LSTM")
+def _states_before(b: TensorBuilder, out: Shape, states: Value, first: Value, back: bool) -> Value:
+    """The state that each step of a recurrent layer started from."""
+    return _before(states, first, backward=back)
+
+
 def _before(states: Value, first: Value, *, backward: bool) -> Value:
     """The state that each step started from."""
     start = first.reshape((1, *first.dims))
     steps = states.dims[0]
-    if backward:
-        return states.slice(0, 1, steps).op("concatenate", start, dimensions=(0,))
-    return start.op("concatenate", states.slice(0, 0, steps - 1), dimensions=(0,))
+    if not backward:
+        return start.op("concatenate", states.slice(0, 0, steps - 1), dimensions=(0,))
+    later = states.slice(0, 1, steps).op("concatenate", start, dimensions=(0,))
+    known = states.builder.steps
+    return later if known is None else with_step(later, known - 1, first)
 
 
 # GRU

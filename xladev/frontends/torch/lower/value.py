@@ -29,6 +29,8 @@ class TensorBuilder(HloBuilder):
         self._scalars: dict[tuple[str, str], HloInstruction] = {}
         self.random_state: Value | None = None
         """What random numbers are drawn from, u64[2]; `random` advances it."""
+        self.steps: Value | None = None
+        """How many steps of time the call being lowered takes, s32, if that is no constant."""
 
     def scalar(self, value: Number, to: PrimitiveType) -> Value:
         """A constant of no dimensions."""
