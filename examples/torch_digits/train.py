@@ -2,6 +2,7 @@
 
 python train.py                            the platform of highest priority
 python train.py --platform template_npu    a simulated accelerator
+python train.py --device                   tensors on the device ``npu``, no compilation asked for
 python train.py --eager                    PyTorch's own kernels, to compare with
 """
 
@@ -11,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+import xladev.torch
 
 DIGITS = Path(__file__).parents[1] / "mnist_softmax" / "digits.npz"
 TEST_IMAGES = 500
@@ -41,13 +44,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--passes", type=int, default=10)
     parser.add_argument("--platform", help="platform or device of xladev")
+    parser.add_argument("--device", action="store_true", help="tensors on a device of xladev")
     parser.add_argument("--eager", action="store_true", help="without xladev")
     options = parser.parse_args()
     torch.manual_seed(0)
     x, y, test_x, test_y = read_digits()
     network = make_network()
+    if options.device:
+        device = xladev.torch.register("npu", platform=options.platform)
+        network.to(device)
+        x, y, test_x, test_y = (each.to(device) for each in (x, y, test_x, test_y))
     run = network
-    if not options.eager:
+    if not options.eager and not options.device:
         given = {"platform": options.platform} if options.platform else {}
         run = torch.compile(network, backend="xladev", options=given)
     optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3)

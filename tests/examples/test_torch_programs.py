@@ -28,6 +28,13 @@ def test_digits_are_recognised() -> None:
     assert shares[-1] > 90, said
 
 
+def test_digits_are_recognised_on_the_device() -> None:
+    words = ("--passes", "3", "--device", "--platform", "template_npu")
+    said = output(str(EXAMPLES / "torch_digits/train.py"), *words)
+    shares = [float(each) for each in re.findall(r"([\d.]+) % of test digits", said)]
+    assert shares[-1] > 90, said
+
+
 def test_a_transformer_learns_its_text() -> None:
     path = str(EXAMPLES / "torch_transformer/train.py")
     said = output(path, "--steps", "100", "--platform", "cpu")

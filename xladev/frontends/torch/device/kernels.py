@@ -131,6 +131,20 @@ def _item(tensor: torch.Tensor) -> Any:
     return download(tensor).item()
 
 
+def _batch_norm(
+    x: torch.Tensor, weight: Any, bias: Any, mean: Any, variance: Any, training: bool,
+    momentum: float, eps: float,
+) -> Any:  # fmt: skip
+    """Changes the running mean and variance, which its schema does not say."""
+    given = (x, weight, bias, mean, variance, training, momentum, eps)
+    if not training or mean is None:
+        return run(aten.native_batch_norm.default, given, {})
+    found = run(aten._native_batch_norm_legit_functional.default, given, {})
+    hold(mean, found[3])
+    hold(variance, found[4])
+    return found[:3]
+
+
 SPECIAL: dict[str, Callable[..., Any]] = {
     "aten::empty_strided": _empty_strided,
     "aten::_to_copy": _to_copy,
@@ -138,6 +152,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "aten::copy_": _copy_,
     "aten::_copy_from": _copy_from,
     "aten::_local_scalar_dense": _item,
+    "aten::native_batch_norm": _batch_norm,
 }
 
 

@@ -119,6 +119,14 @@ def copied(d: str) -> Any:
     return other[0].weight, other(torch.ones(2, 3, device=d)), again
 
 
+def normalised(d: str) -> Any:
+    layer = nn.BatchNorm1d(3).to(d)
+    for _ in range(3):
+        layer(torch.rand(5, 3).to(d) * 4)
+    seen = layer.running_mean, layer.running_var, layer.num_batches_tracked
+    return [*seen, layer.eval()(torch.ones(2, 3, device=d))]
+
+
 def clipped(d: str) -> Any:
     model = nn.Linear(4, 2).to(d)
     model(torch.ones(3, 4, device=d)).sum().backward()
@@ -146,7 +154,8 @@ def read(d: str) -> Any:
 
 
 SCRIPTS = (
-    views, indices, gradients, checkpointed, loaded, copied, clipped, data, out_arguments, read,
+    views, indices, gradients, checkpointed, loaded, copied, normalised, clipped, data,
+    out_arguments, read,
 )  # fmt: skip
 
 
