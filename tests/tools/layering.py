@@ -23,6 +23,7 @@ LAYERS = (
     "codegen",
     "compiler",
     "runtime",
+    "distributed",
     "client",
     "profiling",
     "aot",

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from xladev import distributed
+from xladev.distributed import exchange_timeout_s, initialize, is_initialized, new_secret
 from xladev.runtime.distributed.environment import (
     ADDRESS,
     COUNT,
@@ -31,8 +31,8 @@ def join_launched() -> None:
     Raises:
         XladevError: see `xladev.distributed.initialize`.
     """
-    if is_started_by_launcher() and not distributed.is_initialized():
-        distributed.initialize()
+    if is_started_by_launcher() and not is_initialized():
+        initialize()
 
 
 def spawn(count: int) -> int | None:
@@ -46,7 +46,7 @@ def spawn(count: int) -> int | None:
     command = [sys.executable, "-m", "xladev", *sys.argv[1:]]
     said = {
         ADDRESS: f"127.0.0.1:{_free_port()}", COUNT: str(count),
-        SECRET: distributed.new_secret(),
+        SECRET: new_secret(),
     }  # fmt: skip
     dies_with_parent = _dies_with_parent()
     children = [
@@ -70,7 +70,7 @@ def _wait(children: list[subprocess.Popen[bytes]]) -> int:
         if None not in codes:
             return failed[0] if failed else 0
         if failed and deadline is None:
-            deadline = time.monotonic() + distributed.exchange_timeout_s() + _GRACE_S
+            deadline = time.monotonic() + exchange_timeout_s() + _GRACE_S
         if deadline is not None and time.monotonic() > deadline:
             return failed[0]
         time.sleep(_POLL_S)

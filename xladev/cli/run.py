@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from xladev import distributed
 from xladev.cli.compile_times import compile_times, shown_compile_times
 from xladev.cli.debugging import debug_lines, no_anomaly
 from xladev.cli.inputs import add_inputs, add_options, given_inputs, given_options
@@ -21,6 +20,7 @@ from xladev.cli.processes import join_launched, spawn
 from xladev.cli.programs import PROGRAM_HELP, load_program
 from xladev.client import CompiledModule, compile
 from xladev.compiler.placement.placement_log import set_log_device_placement
+from xladev.distributed import process_count, process_index
 from xladev.errors import ArgumentError, counted
 from xladev.hlo.ir import HloModule
 from xladev.instrument import tracing
@@ -106,13 +106,13 @@ def _run_program(arguments: argparse.Namespace) -> int:
     with progress(f"running {arguments.file.name}"):
         results, seconds = _timed(compiled, inputs, arguments.iterations)
     problems = _problems(module, compiled, results, inputs, arguments)
-    if arguments.save is not None and distributed.process_index() == 0:
+    if arguments.save is not None and process_index() == 0:
         save_arrays(arguments.save, _flat(inputs), results)
     report = _report(compiled, results, times, seconds, problems)
     if arguments.debug is not None:
         with progress(f"looking for {arguments.debug}"):
             report["debug"] = debug_lines(module, inputs, arguments.debug)
-    if distributed.process_index() == 0 or any(problems.values()):
+    if process_index() == 0 or any(problems.values()):
         _show(report, arguments)
     return 1 if any(problems.values()) or report.get("debug") else 0
 
@@ -204,7 +204,7 @@ def _report(
     return {
         "module": program.name,
         "device": compiled.devices[0].name,
-        "processes": distributed.process_count() if compiled.is_spread else 1,
+        "processes": process_count() if compiled.is_spread else 1,
         "compile_s": sum(times.values()),
         "compile_steps_s": times,
         "iterations": len(seconds),

@@ -88,8 +88,8 @@ PLANTED = {
     "a file in no layer": (
         {"helpers.py": ""},
         "helpers.py is in no layer; the layers are errors, instrument, hlo, passes, codegen, "
-        "compiler, runtime, client, profiling, aot, placement, frontends, torch, testing, "
-        "conformance, cli, __main__",
+        "compiler, runtime, distributed, client, profiling, aot, placement, frontends, torch, "
+        "testing, conformance, cli, __main__",
     ),
     "a kernel of one platform in the shared room": (
         {

@@ -7,7 +7,7 @@ import xladev
 from tests.tools.transports import connected, in_threads
 from xladev.client import CompiledModule
 from xladev.errors import XladevError
-from xladev.runtime.distributed.job import Job, Spread
+from xladev.runtime.distributed.job import Job, Spread, enter_job, leave_job
 from xladev.runtime.registry import current_registry
 
 _REDUCERS = {
@@ -28,6 +28,14 @@ _PROGRAMS = {
     "permute": "T[8] collective-permute(p), source_target_pairs={{0,1},{1,2},{2,0}}",
     "broadcast": "T[8] collective-broadcast(p), replica_groups={{2,0,1,3}}",
 }
+
+
+@pytest.fixture(autouse=True)
+def in_a_job():
+    """Compiled for several processes: devices do not meet in native code."""
+    enter_job(Job(connected(1)[0], [1], "none of these"))
+    yield
+    leave_job()
 
 
 def module(body, dtype="f32"):

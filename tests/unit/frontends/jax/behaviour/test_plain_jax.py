@@ -25,7 +25,7 @@ f = jax.shard_map(lambda x: jax.lax.psum(x, 'x'), mesh=mesh, in_specs=P('x'), ou
 mine = np.asarray([jax.process_index() + 1.0])
 x = jax.make_array_from_process_local_data(NamedSharding(mesh, P('x')), mine)
 print(jax.process_count(), jax.default_backend(), float(jax.jit(f)(x)[0]))
-assert float(jnp.add(jax.device_put(1.0, jax.devices('xladev_cpu')[0]), 1.0)) == 2.0
+assert float(jnp.add(jax.device_put(1.0, jax.local_devices(backend='xladev_cpu')[0]), 1.0)) == 2.0
 jax.distributed.shutdown()
 """
 
