@@ -22,6 +22,7 @@ _PAIR = re.compile(r"\(([^,()]*(?:\([^()]*\))?)\s*,([^,()]*(?:\([^()]*\))?)\s*\)
 _SEPARATOR = re.compile(r",(?![^()]*\))")
 _PARENTHESIS = re.compile(r"[()]")
 _MAX_NUMPY_RANK = 64
+_MAX_BYTES = 2**31 - 1
 
 
 def parse_literal_at(cursor: Cursor, shape: Shape, depth: int = 0) -> Literal:
@@ -54,6 +55,8 @@ def _parse_bare(cursor: Cursor, shape: Shape) -> Array:
     value = _parse_scalar(cursor, shape)
     if shape.size == 1:
         return value
+    if shape.size * value.dtype.itemsize > _MAX_BYTES:
+        cursor.fail(f"a constant of {shape.size} elements", why="at most 2 GiB, as in a proto")
     flat = np.zeros(shape.size, value.dtype)
     flat[:1] = value
     return flat

@@ -253,6 +253,7 @@ REFUSED = {
     "constant too long": ("  c = f32[2] constant({1, 2, 3})", "size 2, not 3", None),
     "constant too short": ("  c = f32[2,2] constant({{1, 2}})", "size 2, not 1", None),
     "constant nested wrong": ("  c = f32[2,2] constant({1, 2, 3, 4})", "dimension 1", None),
+    "constant too large": ("  c = s32[9999999999] constant(4)", "of 9999999999 elements", None),
     "integer out of range": ("  c = s8[] constant(128)", "range of s8", None),
     "negative unsigned": ("  c = u8[] constant(-1)", "range of u8", None),
     "float out of range": ("  c = f16[] constant(1e5)", "range of f16", None),
