@@ -91,7 +91,6 @@ EXPORT const TFNPD_Api *TFNPD_InitPlugin(TFNPD_PluginParams *params, TF_Status *
     params->use_pjrt_on_demand_compile = true;
     if (is_usable()) {
         register_lowering();
-        register_replay();
         register_client();
         call_python("xladev.frontends.tensorflow.loading", "on_load", NULL, 0);
     }
