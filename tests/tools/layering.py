@@ -56,6 +56,7 @@ OUTSIDE = {
     "jaxlib": ("frontends/jax", "frontends/stablehlo", "testing"),
     "xladev_pjrt": ("frontends/jax",),
     "torch": ("frontends/torch",),
+    "sympy": ("frontends/torch",),  # comes with torch: its symbolic sizes
     "tensorflow": ("frontends/tensorflow",),
     "onnx": ("frontends/onnx",),
     "pytest": ("testing",),

@@ -18,6 +18,8 @@ from types import ModuleType
 
 from tests.tools.syntax import parse
 
+FRONT_ENDS = frozenset({"torch"})
+"""Packages of frameworks that modules of front ends import when they are themselves imported."""
 LEAST = 3
 """Opcodes from which a constant may be a table of them."""
 SHARE = 0.6
@@ -79,8 +81,18 @@ def modules_that_name(root: Path, opset: frozenset[str]) -> list[ModuleType]:
         quoted = set(_QUOTED.findall(path.read_text("utf-8")))
         inner = path.relative_to(root.parent).with_suffix("").parts
         if len(quoted & opset) >= LEAST and all(map(str.isidentifier, inner)):
-            found.append(importlib.import_module(".".join(inner).removesuffix(".__init__")))
+            found += _imported(".".join(inner).removesuffix(".__init__"))
     return found
+
+
+def _imported(name: str) -> list[ModuleType]:
+    """The module; none if it takes a front end's package that is not here (CI has them all)."""
+    try:
+        return [importlib.import_module(name)]
+    except ModuleNotFoundError as missing:
+        if missing.name in FRONT_ENDS:
+            return []
+        raise
 
 
 def compared_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
