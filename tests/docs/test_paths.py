@@ -30,6 +30,8 @@ MADE = ("xladev_npu/", "xladev_template_npu/")
 NO_MODULES = {"xladev.NAME", "xladev.cache", "xladev.dump", "xladev.plugin", "xladev.torch",
               "xladev.tuning"}  # fmt: skip
 """Names of loggers."""
+OPERATORS = re.compile(r"xladev\.(?:(?:gru|lstm|rnn)_steps|states_before)\w*\Z")
+"""Operators of torch in a namespace of the same name."""
 
 
 def missing(text: str, near: Path | None = None) -> list[str]:
@@ -43,7 +45,8 @@ def missing(text: str, near: Path | None = None) -> list[str]:
     named = {n for n in NAMED.findall(prose) if not n.startswith(("../", *MADE))} - ELSEWHERE
     around = () if near is None else tuple(p for p in near.parents if p.is_relative_to(ROOT))
     paths = {n for n in named if not any(_is_there(place, n) for place in (*PLACES, *around))}
-    modules = {n for n in set(MODULE.findall(prose)) - NO_MODULES if not _is_importable(n)}
+    names = {n for n in MODULE.findall(prose) if not OPERATORS.match(n.removesuffix(".default"))}
+    modules = {n for n in names - NO_MODULES if not _is_importable(n)}
     return sorted(paths | modules)
 
 

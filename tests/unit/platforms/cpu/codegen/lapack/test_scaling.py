@@ -60,6 +60,7 @@ def test_scale_multiplies_so_many(dtype: type, which: int) -> None:
 @pytest.mark.parametrize("letter", DTYPES)
 @pytest.mark.parametrize("exponent", [-1, 1])
 def test_eigenvalues_scale_as_the_matrix_does(letter: str, exponent: int, seed: int) -> None:
+    pytest.importorskip("scipy.linalg.lapack")
     s, n = Stacks(letter, seed), 6
     a = s.random(n, n)
     # Not the least numbers: of a power of two in the normal range, all bits come back.
