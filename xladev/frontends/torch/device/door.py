@@ -42,7 +42,8 @@ def register(
 
     Raises:
         UnsupportedError: another version of torch than this is written for.
-        DeviceError: no such platform, or a device of another name is registered.
+        DeviceError: no such platform, a device of another name is registered, or autograd has run
+            in this process: torch counts devices when it first does.
     """
     adapter.check_version()
     taken = hooks.registered_name()
@@ -57,6 +58,7 @@ def register(
     STATE.is_eager, STATE.random_of_host = eager, random_of_host
     if taken is None:
         _set_up(name)
+        _check_autograd(name)
     return torch.device(name, 0)
 
 
@@ -81,6 +83,21 @@ def _set_up(name: str) -> None:
     hooks.patch_printing(is_ours)
     hooks.patch_copying(is_ours)
     torch.__future__.set_swap_module_params_on_conversion(True)
+
+
+def _check_autograd(name: str) -> None:
+    """Runs autograd once: its engine has queues for devices that it knew when it started."""
+    leaf = torch.zeros((), device=name, requires_grad=True)
+    try:
+        torch.autograd.backward(leaf)
+    except RuntimeError as error:
+        raise DeviceError(
+            f"torch's autograd does not know the device {name!r}",
+            where="xladev.torch.register",
+            why="torch counts devices when backward first runs, and it has run in this process",
+            hint="register the device before the first backward, best behind the imports",
+        ) from error
+    COUNTS.clear()
 
 
 def set_eager(is_eager: bool) -> None:

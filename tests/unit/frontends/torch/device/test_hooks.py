@@ -1,5 +1,8 @@
 """Each private part of torch that the device uses does what the device relies on."""
 
+import subprocess
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -82,3 +85,18 @@ def test_a_second_name_is_refused() -> None:
     with pytest.raises(XladevError, match="torch cannot get a device 'other'"):
         door.register("other", platform="cpu")
     assert torch.device("npu").type == "npu"
+
+
+TOO_LATE = """
+import torch, xladev.torch
+torch.ones(3, requires_grad=True).sum().backward()
+try:
+    xladev.torch.register("npu", platform="cpu")
+except xladev.errors.DeviceError as error:
+    print(error.code, error.hint)
+"""
+
+
+def test_a_device_that_comes_after_the_first_backward_is_refused() -> None:
+    done = subprocess.run([sys.executable, "-c", TOO_LATE], capture_output=True, text=True)
+    assert done.stdout.startswith("DEVICE register the device before the first backward"), done
