@@ -160,6 +160,7 @@ class ModuleBuilder:
         self._shared: set[str] = set()
         self._provided = provided
         self._microkernels: dict[str, None] = {}
+        self._is_in_microkernel = False
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
         self._tables: dict[str, ConstantTable] = {}
@@ -201,16 +202,23 @@ class ModuleBuilder:
     def define_microkernel(
         self, symbol: str, types: Sequence[IrType], emit: MicrokernelEmitter
     ) -> None:
-        """Defines an internal function without a result, unless the module has it or gets it."""
+        """Defines an internal function without a result, unless the module has it or gets it.
+
+        What a microkernel calls is defined, though it be provided: the code of each stands alone.
+        """
         self._microkernels[symbol] = None
-        if symbol in self._provided:
+        if symbol in self._provided and not self._is_in_microkernel:
             self.declare(symbol, VOID, [t.text for t in types])
             return
         if symbol in self._functions:
             return
         parameters = [Parameter(t, f"a{i}") for i, t in enumerate(types)]
         builder = self.function(symbol, VOID, parameters, linkage="internal", attributes="noinline")
-        emit(builder, builder.arguments)
+        outer, self._is_in_microkernel = self._is_in_microkernel, True
+        try:
+            emit(builder, builder.arguments)
+        finally:
+            self._is_in_microkernel = outer
         builder.ret()
 
     def declare_intrinsic(self, symbol: str, result: IrType, types: Sequence[str]) -> None:
@@ -400,8 +408,9 @@ class ModuleBuilder:
         parts.extend(self._global(name) for name in self._globals if name in used)
         parts.extend(self._definition(n, mentions, is_exported=n == exported) for n in defined)
         declared = used.difference(defined)
-        parts.extend(self._declaration(n) for n in self._functions if n in declared)
-        parts.extend(line for name, line in self._declarations.items() if name in used)
+        here = [n for n in self._functions if n in declared and n not in self._declarations]
+        parts.extend(self._declaration(n) for n in here)
+        parts.extend(line for name, line in self._declarations.items() if name in declared)
         parts.append(f"attributes #0 = {{ {' '.join(self.target.function_attributes)} }}")
         parts.extend(f"!{i} = {body}" for i, body in enumerate(self._metadata))
         return "\n\n".join(parts) + "\n"

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from xladev.client import compile as compile_for
-from xladev.codegen.llvm import I64, PTR, VOID, FunctionBuilder, ModuleBuilder, Parameter, Value
+from xladev.codegen.llvm import (
+    I64,
+    PTR,
+    VOID,
+    FunctionBuilder,
+    ModuleBuilder,
+    Parameter,
+    TargetTraits,
+    Value,
+)
 from xladev.compiler.options import CompileOptions
 from xladev.errors import FormatError
 from xladev.hlo.text import parse_module
@@ -150,3 +159,28 @@ def test_modules_declare_what_they_are_given() -> None:
     alone.ret()
     text = alone.module.microkernel("xladev.one")
     assert "define void @xladev.one(ptr" in text and "@g" not in text
+
+
+def _outer(b: FunctionBuilder, values: tuple[Value, ...]) -> None:
+    b.call_microkernel("one", values, _store)
+
+
+@pytest.mark.parametrize("calls", [("outer",), ("one", "outer"), ("outer", "one")])
+def test_a_microkernel_defines_what_it_calls_though_it_be_given(calls: tuple[str, ...]) -> None:
+    """Its code is linked alone, and another program may have brought the one that it calls."""
+    library = Library()
+    _compile_calls(library, ("one",))
+    _compile_calls(library, calls)
+
+
+def _compile_calls(library: Library, calls: tuple[str, ...]) -> None:
+    known = library.known(TargetTraits(), 2)
+    module = ModuleBuilder("m", provided=known)
+    b = module.function("f", VOID, [Parameter(PTR, "p")])
+    for name in calls:
+        b.call_microkernel(name, b.arguments, {"one": _store, "outer": _outer}[name])
+    b.ret()
+    engine.compile_text("m", module.part(["f"]), 2)
+    found = library.microkernels_of(module, 2)
+    assert sorted(p.symbol for p in found) == sorted(f"xladev.{name}" for name in calls)
+    assert library.addresses(found).keys() == {f"xladev.{name}" for name in calls}
