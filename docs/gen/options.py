@@ -54,10 +54,18 @@ ENVIRONMENT = {
     "XLADEV_TF_DEVICES": "how many of them there are (1)",
     "XLADEV_TF_DEFAULT": "1: operators that nobody places go there",
     "XLADEV_TF_ANY_VERSION": "1: offer the device to a TensorFlow that was not tested",
+    "XLADEV_TF_REPLAY": "0: operators that run alone go through TensorFlow's lookup at "
+    "[each call](tensorflow-calls.md)",
     "XLADEV_TF_REGISTERED": "set by the plugin: which types a process has",
     "XLADEV_PJRT_LIBRARY": "library that JAX and TensorFlow load; unset: that of the package "
     "xladev_pjrt",
     "XLADEV_LIBPYTHON": "libpython that this library loads in a process without Python",
+    "XLADEV_COORDINATOR": "`host:port` of process 0 of "
+    "[a job of several](../how-to/use-several-processes.md)",
+    "XLADEV_PROCESSES": "how many processes the job has",
+    "XLADEV_PROCESS": "which of them this one is",
+    "XLADEV_SECRET": "a text that all processes of the job know, and nobody else",
+    "XLADEV_HOST": "the address of this machine that the other processes call",
     "XLADEV_LOG": "DEBUG, INFO, WARNING or ERROR: log level of the command line",
 }
 

@@ -20,6 +20,7 @@ from xladev.codegen.scalar import convert, elementwise, formats, integers
 from xladev.compiler.buffers import buffer_assignment, in_place
 from xladev.hlo import dtype as dt
 from xladev.platforms.cpu.codegen import build, updates
+from xladev.platforms.cpu.codegen.products import planar
 from xladev.platforms.cpu.codegen.sorting import sort_microkernel
 from xladev.platforms.cpu.library import LIBRARY
 
@@ -70,6 +71,16 @@ def entry(module: Any, name: str, key: str, value: Any) -> Plant:
 def function(module: Any, name: str, wrong: Any) -> Plant:
     """A function of a module or class replaced."""
     return lambda patch: patch.setattr(module, name, wrong)
+
+
+def together(*plants: Plant) -> Plant:
+    """Several at once: the same mistake in every place that could make it."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        for each in plants:
+            each(patch)
+
+    return plant
 
 
 def with_attr(name: str, change: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -124,6 +135,13 @@ def _wraps(b: Any, value: Any, type_: Any, *, signed: bool) -> Any:
 
 def _undilated(e: Any, window: Any, output: Any, inner: Any) -> Any:
     return _window_position(e, [replace(w, window_dilation=1) for w in window], output, inner)
+
+
+def _undilated_coordinate(plan: Any, axis: int, at: int) -> int:
+    window = plan.axes[axis].window
+    if plan.is_turned:
+        return int(at * window.stride - window.pad_low)
+    return int(window.size - 1 - at) if window.reversal else at
 
 
 def _unreversed(e: Any, window: Any, output: Any, inner: Any) -> Any:
@@ -275,7 +293,8 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("integers divided by zero give zero", ("divide",),
                entry(elementwise, "INTEGER_EMITTERS", "divide", _no_zero_check)),
     PlantedBug("window dilation is ignored", ("reduce-window", "convolution"),
-               function(reduction, "window_position", _undilated)),
+               together(function(reduction, "window_position", _undilated),
+                        function(planar.PlanarPlan, "_coordinate", _undilated_coordinate))),
     PlantedBug("convolution flips its kernel", ("convolution",),
                function(reduction, "window_position", _unreversed)),
     PlantedBug("convolution reads the first feature group always", ("convolution",),
