@@ -56,8 +56,7 @@ def call_depthwise(
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         _Depthwise(inner, kind, patch, DepthwiseArguments(*values)).emit()
 
-    dilated = ".dilated" if patch.is_dilated else ""
-    b.call_microkernel(kind.packed_name(f"depthwise.{patch.axes}{dilated}"), arguments, emit)
+    b.call_microkernel(kind.packed_name(patch.name("depthwise")), arguments, emit)
 
 
 class _Depthwise(PatchReader):

@@ -125,6 +125,10 @@ class PatchKind:
     axes: int
     is_dilated: bool
 
+    def name(self, function: str) -> str:
+        """What a function of these patches is called in names of microkernels."""
+        return f"{function}.{self.axes}{'.dilated' if self.is_dilated else ''}"
+
 
 def lane_facts(dims: Sequence[LaneDimension], origin: int) -> tuple[int, ...]:
     """Dimensions as the microkernel reads them, outermost first.
@@ -153,9 +157,7 @@ def call_patches(
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
         _Patches(inner, kind, patch, PatchesArguments(*values)).emit()
 
-    dilated = ".dilated" if patch.is_dilated else ""
-    name = kind.packed_name(f"patches.{patch.axes}{dilated}")
-    b.call_microkernel(name, arguments, emit, is_long=False)
+    b.call_microkernel(kind.packed_name(patch.name("patches")), arguments, emit, is_long=False)
 
 
 class _Lanes:
