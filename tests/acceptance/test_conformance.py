@@ -104,5 +104,5 @@ def assert_certified(platform: str, report: dict[str, Any], least: int) -> None:
 
 def lacks_support(case: dict[str, Any]) -> bool:
     """Whether a case was refused, other than for a framework that is not installed here."""
-    absent = "torch" in case["tags"] and find_spec("torch") is None
+    absent = "torch" in case.get("tags", ()) and find_spec("torch") is None
     return case["status"] == "unsupported" and not absent
