@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from xladev.errors import XladevError
     from xladev.hlo.device_scope import device
     from xladev.hlo.ir import HloModule
+    from xladev.hlo.jit_scope import jit_scope
     from xladev.hlo.text import parse_module as parse
     from xladev.hlo.text import print_module
     from xladev.profiling.timeline import profile
@@ -28,6 +29,7 @@ _PUBLIC = {
     "compile": "xladev.client:compile",
     "device": "xladev.hlo.device_scope:device",
     "devices": "xladev.client:devices",
+    "jit_scope": "xladev.hlo.jit_scope:jit_scope",
     "load": "xladev.client:load",
     "load_executable": "xladev.client:load_executable",
     "parse": "xladev.hlo.text:parse_module",
@@ -45,6 +47,7 @@ __all__ = [
     "compile",
     "device",
     "devices",
+    "jit_scope",
     "load",
     "load_executable",
     "parse",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xladev
+from xladev.compiler.clustering.cluster_graph import ClusterGraph
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition import partition as cutting
 from xladev.compiler.placement import choice
@@ -53,6 +54,15 @@ def _with_entry(program: Program, entry: object) -> Program:
     return replace(program, procedures=(*program.procedures[:-1], entry))  # type: ignore[arg-type]
 
 
+def test_two_writers(registry: Registry) -> None:
+    program = xladev.compile(TEXT.encode(), "template_npu").program
+    entry = program.entry
+    for at, twice in enumerate(entry.thunks):
+        thunks = (*entry.thunks[: at + 1], twice, *entry.thunks[at + 1 :])
+        with pytest.raises(FormatError, match="written twice"):
+            check_program(_with_entry(program, replace(entry, thunks=thunks)))
+
+
 def test_a_value_read_where_it_is_not(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """A region that is given another device's memory, as if it needed no transfer."""
     monkeypatch.setattr(
@@ -66,7 +76,7 @@ def test_a_lost_edge(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Non
     """Regions in an order in which an operand comes too late."""
     whole: Callable[..., Mapping[HloInstruction, int]] = cutting._levels
 
-    def levels(live: cutting.Needs, *rest: object, **named: object) -> Mapping[HloInstruction, int]:
+    def levels(live: cutting.Live, *rest: object, **named: object) -> Mapping[HloInstruction, int]:
         cut_off = {i: set() if i.name == "b" else needed for i, needed in live.items()}
         return whole(cut_off, *rest, **named)
 
@@ -117,3 +127,21 @@ def test_a_pair_that_is_split(registry: Registry, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(choice, "colocated", alone)
     assert places()["vendor_like:1"] < 2
+
+
+CIRCLE = """HloModule circle
+ENTRY e { x = f32[8] parameter(0)
+  a = f32[8] sine(x)
+  b = f32[8] cosine(a), frontend_attributes={xladev_jit_scope="-"}
+  ROOT r = f32[8] add(a, b) }"""
+
+
+def test_a_cycle_of_clusters(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two instructions in one cluster, and between them one that is not in it."""
+    options = CompileOptions(optimization_level=0, compilation_level=1, min_cluster_size=1)
+    assert result_is_right(CIRCLE, options)
+    contract = ClusterGraph.contract
+    monkeypatch.setattr(ClusterGraph, "_search", lambda *_: set())
+    monkeypatch.setattr(ClusterGraph, "contract", lambda *given: contract(*given) or True)
+    with pytest.raises((XladevError, KeyError)):
+        assert result_is_right(CIRCLE, options)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from xladev.compiler.clustering.levels import CLUSTER_STEP, Clustering
 from xladev.compiler.compile_record import CompileRecord, RegionRecord, recorded_region
 from xladev.compiler.compile_report import dumped_report
 from xladev.compiler.executable import Executable
@@ -41,6 +42,7 @@ from xladev.errors import OutOfMemoryError
 from xladev.hlo.device_groups import device_groups
 from xladev.hlo.device_scope import device
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
+from xladev.hlo.jit_scope import unscoped
 from xladev.hlo.shape import Shape
 from xladev.hlo.work import floating_point_work
 from xladev.instrument import (
@@ -96,8 +98,8 @@ def compile_recorded(
     """As `compile_module`, and gives with the program what was done on the way to it."""
     with collect_decisions() as decisions:
         built = _Compilation(module, target, options, hosts, find, is_recorded=True).built()
-    copies = (TRANSFER_STEP, RESULT_STEP)
-    return built.record(tuple(d for d in decisions if d.step in copies))
+    steps = (TRANSFER_STEP, RESULT_STEP, CLUSTER_STEP)
+    return built.record(tuple(d for d in decisions if d.step in steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class _Compilation:
 
     def _build(self) -> _Built:
         found, options = _Once(self.hosts), self.options
-        with instrumented_by(options) as around, device(None):
+        with instrumented_by(options) as around, device(None), unscoped():
             earlier = len(around.records)
             placer = Placer(self.target, found, self.find, options)
             ready = prepare(placer.constrained(self.module), placer.asked(), options)
@@ -266,8 +268,8 @@ class _ProgramBuilder:
 
     def _cut(self) -> list[HloComputation]:
         """Partitions what the SDK runs; returns it, callees first."""
-        one_by_one = self._options.op_by_op
-        self._steps.update(cut(self._module, self._assignment, op_by_op=one_by_one))
+        clustering = Clustering.of(self._options)
+        self._steps.update(cut(self._module, self._assignment, clustering=clustering))
         ordered = [c for c in self._module.computations if c in self._steps]
         for computation in ordered:
             self._devices_within[computation] = self._find_devices(computation)

@@ -19,7 +19,7 @@ from xladev.errors import OptionError
 
 Assignment = tuple[tuple[int, ...], ...]
 Placement = tuple[tuple[str, str], ...]
-"""Pairs of a pattern and a device; see `xladev/compiler/placement/rules.py`."""
+"""Pairs of a pattern and a device or scope; see `xladev/compiler/placement/rules.py`."""
 Scalar = bool | int | float | str
 MOST_STREAMS = 64
 Extras = Mapping[str, Scalar] | tuple[tuple[str, Scalar], ...]
@@ -62,8 +62,17 @@ class CompileOptions:
     deterministic: bool = _option(False, "same bits on every run, at any number of threads")
     rng_seed: int = _option(0, "start of the hidden state that rng draws from; 64 bits")
     fusion: bool = _option(True, "join producers and consumers into one kernel")
+    compilation_level: int = _option(
+        2, "what is compiled together: 0 scopes alone, 1 clusters on one device, 2 the program"
+    )
     op_by_op: bool = _option(
-        False, "launch each instruction by itself; the SDK runs loops, branches and calls"
+        False, "compilation level 0: each instruction by itself; the SDK runs control flow"
+    )
+    min_cluster_size: int = _option(
+        4, "instructions of the smallest cluster of level 1; fewer are compiled one by one"
+    )
+    scopes: Placement = _option(
+        (), "scopes by pattern of opcode, op name or name: op:*/decoder/*=decoder; -: alone"
     )
     schedule: bool = _option(True, "order instructions so that less memory is needed at once")
     streams: int | None = _option(
@@ -92,13 +101,17 @@ class CompileOptions:
         object.__setattr__(self, "extras", _checked_extras(self.extras))
         if self.devices:
             object.__setattr__(self, "devices", _checked_devices(self.devices))
-        if self.placement:
-            object.__setattr__(self, "placement", _checked_placement(self.placement))
+        for name in ("placement", "scopes"):
+            if getattr(self, name):
+                pairs = _checked_pairs(name, getattr(self, name))
+                object.__setattr__(self, name, pairs)
         if isinstance(self.dump_to, os.PathLike):
             object.__setattr__(self, "dump_to", os.fspath(self.dump_to))
         for f in fields(self):
             _check_type(f.name, getattr(self, f.name), f.default)
         _check_range("optimization_level", self.optimization_level, 0, 3)
+        _check_range("compilation_level", self.compilation_level, 0, 2)
+        _check_range("min_cluster_size", self.min_cluster_size, 1)
         _check_range("num_replicas", self.num_replicas, 1)
         _check_range("num_partitions", self.num_partitions, 1)
         _check_range("rng_seed", self.rng_seed, 0, 2**64 - 1)
@@ -110,6 +123,11 @@ class CompileOptions:
             _check_range("memory_limit", self.memory_limit, 0)
         if self.device_assignment is not None:
             self._check_assignment(self.device_assignment)
+
+    @property
+    def level(self) -> int:
+        """The level of compilation, `op_by_op` being another word for 0."""
+        return 0 if self.op_by_op else self.compilation_level
 
     def _check_assignment(self, rows: Assignment) -> None:
         wanted = (self.num_replicas, self.num_partitions)
@@ -222,7 +240,10 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "deterministic": _parse_bool,
     "rng_seed": int,
     "fusion": _parse_bool,
+    "compilation_level": int,
     "op_by_op": _parse_bool,
+    "min_cluster_size": int,
+    "scopes": _parse_placement,
     "schedule": _parse_bool,
     "streams": int,
     "memory_limit": int,
@@ -286,19 +307,24 @@ def _checked_devices(names: object) -> tuple[str, ...]:
     )
 
 
-def _checked_placement(pairs: object) -> Placement:
+def _checked_pairs(name: str, pairs: object) -> Placement:
     rows = pairs.items() if isinstance(pairs, Mapping) else pairs
     try:
-        made = tuple((pattern, device) for pattern, device in rows)  # type: ignore[attr-defined]
+        made = tuple((pattern, word) for pattern, word in rows)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
         made = ((None, None),)
     if not all(isinstance(word, str) and word for pair in made for word in pair):
+        what, first, second = _PAIRS[name]
         raise OptionError(
-            f"placement is {pairs!r}",
-            why="it is pairs of a pattern and the name of a device",
-            hint='write placement=(("opcode:dot", "npu:0"), ("op:*/decoder/*", "npu:1"))',
+            f"{name} is {pairs!r}",
+            why=f"it is pairs of a pattern and the name of a {what}",
+            hint=f'write {name}=(("opcode:dot", "{first}"), ("op:*/decoder/*", "{second}"))',
         )
     return made
+
+
+_PAIRS = {"placement": ("device", "npu:0", "npu:1"), "scopes": ("scope", "products", "decoder")}
+"""What the options of pairs name, with two examples."""
 
 
 def _unknown_option(key: str) -> OptionError:

@@ -29,6 +29,7 @@ from xladev.hlo.ir import (
     HloModule,
     ModuleHeader,
 )
+from xladev.hlo.jit_scope import scoped_note
 from xladev.hlo.literal import Literal, literal_of
 from xladev.hlo.names import with_unique_names
 from xladev.hlo.opdef import OpCall, OpDef
@@ -124,7 +125,7 @@ class HloBuilder:
             attrs,
             shape=shape,
             name=name or self._fresh(opcode),
-            note=placed_note(note, opcode),
+            note=scoped_note(placed_note(note, opcode), opcode),
         )
         return self.append(made)
 

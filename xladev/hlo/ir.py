@@ -15,6 +15,7 @@ from typing import Any
 from xladev.errors import VerifyError, printable_name
 from xladev.hlo.attributes import NO_METADATA, Metadata, ModuleAlias, Origin, Sharding
 from xladev.hlo.opdef import AttrKind, OpDef
+from xladev.hlo.place_attributes import PLACE_KEYS
 from xladev.hlo.shape import Shape, ShapeIndex
 
 StringPairs = tuple[tuple[str, str], ...]
@@ -46,10 +47,14 @@ class Annotations:
 
     @property
     def place(self) -> Annotations:
-        """Metadata and device alone: what instructions carry that are made for this one's sake."""
+        """What instructions carry that are made for this one's sake.
+
+        Metadata, device, and what is to be together (`PLACE_KEYS`).
+        """
         if self is NO_ANNOTATIONS:
             return self
-        return Annotations(metadata=self.metadata, device=self.device)
+        kept = tuple(pair for pair in self.frontend_attributes if pair[0] in PLACE_KEYS)
+        return Annotations(metadata=self.metadata, frontend_attributes=kept, device=self.device)
 
 
 NO_ANNOTATIONS = Annotations()

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from xladev.compiler.clustering.clusters import Cluster
+from xladev.compiler.clustering.levels import Clustering
 from xladev.compiler.partition.assignment import (
     CONTROL_OPCODES,
     SDK,
@@ -40,6 +42,8 @@ class Region:
 
 Step = Region | HloInstruction
 """A region, or one instruction that the SDK runs."""
+Live = dict[HloInstruction, set[HloInstruction]]
+"""Instructions that run, in program order, with those that must run before each."""
 
 
 def partition(
@@ -47,7 +51,7 @@ def partition(
     devices: Mapping[HloInstruction, str],
     effects: AbstractSet[HloComputation] = frozenset(),
     *,
-    op_by_op: bool = False,
+    clustering: Clustering | None = None,
     launch_order: Sequence[str] = (),
 ) -> tuple[Step, ...]:
     """Steps that together run what the computation's result and side effects need.
@@ -56,33 +60,51 @@ def partition(
         computation: what to cut.
         devices: device name, or `SDK`, of each instruction that is no structure.
         effects: computations that must run even if nobody uses their values.
-        op_by_op: a region for each instruction.
+        clustering: what regions consist of, other than all that can be together.
         launch_order: see `Assignment.launch_order`.
 
     Returns:
         Steps in an order where a step needs only earlier ones.
     """
     live = _live(computation, effects)
-    levels = _levels(live, devices, is_beside=bool(launch_order))
     names = dict.fromkeys((*launch_order, *devices.values()))
     order = {name: at for at, name in enumerate(names)}
+    if clustering is not None:
+        return _clustered(clustering.clusters(live, devices), live, devices, order)
+    levels = _levels(live, devices, is_beside=bool(launch_order))
     groups: dict[tuple[int, int, int], list[HloInstruction]] = {}
     for at, instruction in enumerate(live):
         device = devices[instruction]
-        alone = at + 1 if device == SDK or op_by_op else 0
+        alone = at + 1 if device == SDK else 0
         groups.setdefault((levels[instruction], order[device], alone), []).append(instruction)
     return tuple(_step(devices[groups[key][0]], groups[key]) for key in sorted(groups))
 
 
+def _clustered(
+    clusters: Sequence[Cluster],
+    live: Live,
+    devices: Mapping[HloInstruction, str],
+    order: Mapping[str, int],
+) -> tuple[Step, ...]:
+    """A step for each cluster; of those that may run at the same time, the first devices' first."""
+    levels: dict[HloInstruction, int] = {}
+    for cluster in clusters:
+        needed = {n for i in cluster for n in live[i] if n in levels}
+        ways = (levels[n] + _border(n, cluster[0], devices) for n in needed)
+        levels.update(dict.fromkeys(cluster, max(ways, default=0)))
+    ordered = sorted(clusters, key=lambda cluster: (levels[cluster[0]], order[devices[cluster[0]]]))
+    return tuple(_step(devices[cluster[0]], cluster) for cluster in ordered)
+
+
 def cut(
-    module: HloModule, assignment: Assignment, *, op_by_op: bool = False
+    module: HloModule, assignment: Assignment, *, clustering: Clustering | None = None
 ) -> Mapping[HloComputation, tuple[Step, ...]]:
     """The partition of each computation that the SDK runs, the entry among them.
 
     Args:
         module: prepared.
         assignment: where its instructions run.
-        op_by_op: a region for each instruction.
+        clustering: what regions consist of, other than all that can be together.
     """
     effects = computations_with_effects(module)
     steps: dict[HloComputation, tuple[Step, ...]] = {}
@@ -93,7 +115,7 @@ def cut(
                 computation,
                 assignment.devices,
                 effects,
-                op_by_op=op_by_op,
+                clustering=clustering,
                 launch_order=assignment.launch_order,
             )
             steps[computation] = found
@@ -108,15 +130,12 @@ def callees(step: Step) -> tuple[HloComputation, ...]:
     return step.called
 
 
-def _step(device: str, instructions: list[HloInstruction]) -> Step:
+def _step(device: str, instructions: Sequence[HloInstruction]) -> Step:
     return instructions[0] if device == SDK else Region(device, tuple(instructions))
 
 
-Needs = dict[HloInstruction, set[HloInstruction]]
-
-
 def _levels(
-    live: Needs, devices: Mapping[HloInstruction, str], *, is_beside: bool
+    live: Live, devices: Mapping[HloInstruction, str], *, is_beside: bool
 ) -> dict[HloInstruction, int]:
     """A level for each instruction; steps run in the order of levels."""
     levels: dict[HloInstruction, int] = {}
@@ -128,7 +147,7 @@ def _levels(
 
 
 def _sink(
-    live: Needs,
+    live: Live,
     devices: Mapping[HloInstruction, str],
     levels: dict[HloInstruction, int],
     *,
@@ -178,9 +197,7 @@ def needs(instruction: HloInstruction) -> set[HloInstruction]:
     return {value.producer for value in values if value.producer.opcode not in STRUCTURAL_OPCODES}
 
 
-def _live(
-    computation: HloComputation, effects: AbstractSet[HloComputation]
-) -> dict[HloInstruction, set[HloInstruction]]:
+def _live(computation: HloComputation, effects: AbstractSet[HloComputation]) -> Live:
     """What the result and side effects need, in program order, with what each needs itself.
 
     Structure is left out.

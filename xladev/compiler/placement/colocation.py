@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.place_attributes import COLOCATE_KEY
 
-COLOCATE_KEY = "xladev_colocate"
 _ENDS = ("-start", "-update", "-done")
 
 

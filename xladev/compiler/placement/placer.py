@@ -96,7 +96,7 @@ class Placer:
             ready,
             self.target,
             self._hosts,
-            op_by_op=options.op_by_op,
+            op_by_op=options.level == 0,
             devices=self._devices.found,
             soft=options.soft_placement,
         )

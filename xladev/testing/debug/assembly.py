@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from xladev.compiler.clustering.levels import Clustering
 from xladev.compiler.compile import Hosts
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import Assignment, CompileTarget, assign
@@ -46,8 +47,9 @@ def split(ready: HloModule, target: CompileTarget, options: CompileOptions, host
     Raises:
         XladevError: nobody runs an instruction.
     """
-    assignment = assign(ready, target, hosts, op_by_op=options.op_by_op)
-    return Split(ready, assignment, cut(ready, assignment, op_by_op=options.op_by_op))
+    assignment = assign(ready, target, hosts, op_by_op=options.level == 0)
+    steps = cut(ready, assignment, clustering=Clustering.of(options))
+    return Split(ready, assignment, steps)
 
 
 def assembled(found: Split, change: Change) -> HloModule:
