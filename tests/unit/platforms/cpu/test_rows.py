@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from xladev.client import compile
+from xladev.codegen.llvm import FunctionBuilder, IrType, Value
 from xladev.compiler.fusion.row_fusion import RowFusion
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.evaluator import HloEvaluator
@@ -62,6 +63,19 @@ PROGRAMS = {
   l = {t}[{kept}] log(s)
   ROOT r = {t}[{kept}] add(l, m) }}""",
 }
+COMPLEX = """ENTRY e {{ x = {z}[7,{n}] parameter(0)
+  zero = {t}[] constant(0)
+  e = {z}[7,{n}] exponential(x)
+  p = {t}[7,{n}] real(e)
+  q = {t}[7,{n}] imag(e)
+  pp = {t}[7,{n}] multiply(p, p)
+  qq = {t}[7,{n}] multiply(q, q)
+  s = {t}[7,{n}] add(pp, qq)
+  total = {t}[7] reduce(s, zero), dimensions={{1}}, to_apply=add
+  norm = {t}[7] sqrt(total)
+  nb = {t}[7,{n}] broadcast(norm), dimensions={{0}}
+  d = {z}[7,{n}] convert(nb)
+  ROOT r = {z}[7,{n}] divide(e, d) }}"""
 SHAPES = [((5, 64), 1), ((3, 67), 1), ((2, 3, 100), 2), ((4, 3, 40), 1), ((1, 9, 1, 700), 3)]
 
 
@@ -109,3 +123,25 @@ def test_rows_element_by_element(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(emitter, "lanes_for", lambda k, extent: 1)
     found, wanted = results(name, (3, 2, 40), 1, "f32")
     np.testing.assert_allclose(found, wanted, rtol=3e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "part"), [("c64", "f32"), ("c128", "f64")])
+@pytest.mark.parametrize("columns", [40, 100])
+def test_rows_of_complex_numbers_have_room_for_both_parts(
+    dtype: str, part: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rooms: list[int] = []
+    alloca = FunctionBuilder.alloca
+
+    def noted(b: FunctionBuilder, type_: IrType, count: int = 1, align: int = 16) -> Value:
+        rooms.append(count)
+        return alloca(b, type_, count, align)
+
+    monkeypatch.setattr(FunctionBuilder, "alloca", noted)
+    module = parse_module((HEAD + COMPLEX).format(t=part, z=dtype, n=columns))
+    program = compile(module, "cpu", CompileOptions(strict=True))
+    assert 2 * columns in rooms
+    parts = np.random.default_rng(3).standard_normal((2, 7, columns))
+    argument = (parts[0] + 1j * parts[1]).astype(module.entry.parameters[0].shape.element_type.np)
+    wanted = HloEvaluator().run(module, argument)
+    np.testing.assert_allclose(np.asarray(program(argument)), np.asarray(wanted), rtol=1e-5)

@@ -75,12 +75,13 @@ class _Rows:
             self.k.e.element(i, self._row_index(i, outer))
 
     def _buffer(self, i: HloInstruction) -> IrArray:
-        """Memory for one row."""
+        """Memory for one row; of complex numbers, for both parts of each."""
         if i not in self.buffers:
             dims = (*(1,) * self.space.kept, *self.space.row)
             shape = array(i.shape.element_type, dims)
+            count = shape.size * (1 + i.shape.element_type.is_complex)
             stored = storage_type(i.shape.element_type)
-            self.buffers[i] = IrArray(self.b.alloca(stored, shape.size, align=64), shape)
+            self.buffers[i] = IrArray(self.b.alloca(stored, count, align=64), shape)
         return self.buffers[i]
 
     def totals(self, outer: Index, phase: Phase, stored: Sequence[Member]) -> Sequence[Element]:
