@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.llvm import FunctionBuilder, Value, constant
 from xladev.codegen.math.complex.pairs import (
     INFINITY,
     NAN,
@@ -40,6 +40,29 @@ def _divide(b: FunctionBuilder, args: Sequence[Pair]) -> Pair:
         _quotient_part(b, a, real, exponent, zero, vanishes),
         _quotient_part(b, c, imag, exponent, zero, vanishes),
     )
+
+
+def _divide_by_real(b: FunctionBuilder, z: Pair, divisor: Value) -> Pair:
+    """(a + c i) / d for a divisor without imaginary part: a/d and c/d, each rounded once.
+
+    A finite part beside one that is not becomes NaN, as it does in the products of the full
+    quotient and in XLA, unless the divisor is zero.
+    """
+    zero = b.fcmp("oeq", divisor, 0.0)
+    parts = []
+    for part, other in (z, (z[1], b.fneg(z[0]))):
+        alone = b.or_(zero, b.fcmp("oeq", b.fabs(part), INFINITY))
+        lost = b.fadd(part, b.fmul(other, 0.0))
+        parts.append(b.fdiv(b.select(alone, part, lost), divisor))
+    return parts[0], parts[1]
+
+
+def emit_divide(b: FunctionBuilder, args: Sequence[Pair]) -> Pair:
+    """A quotient; cheap where the divisor is a real number made complex."""
+    real, imag = args[1]
+    if imag == constant(imag.type, 0.0):
+        return _divide_by_real(b, args[0], real)
+    return _emit_full_quotient(b, args)
 
 
 def _quotient_part(
@@ -138,7 +161,7 @@ def _rsqrt(b: FunctionBuilder, args: Sequence[Pair]) -> Pair:
     return real, b.select(zero, NAN, b.select(infinite, vanishing, imag))
 
 
-emit_divide = shared_pair("divide", _divide)
+_emit_full_quotient = shared_pair("divide", _divide)
 emit_magnitude = shared_real("abs", magnitude)
 emit_sign = shared_pair("sign", _sign)
 emit_sqrt = shared_pair("sqrt", _sqrt)
