@@ -10,6 +10,7 @@ import torch
 
 from xladev.frontends.torch import adapter
 from xladev.frontends.torch.compile import compile_graph
+from xladev.frontends.torch.errors import told_as_torch
 from xladev.frontends.torch.lower.every import LOWERINGS
 from xladev.frontends.torch.recurrent_layers import CALLS, DECOMPOSITIONS, by_layers
 from xladev.frontends.torch.settings import Settings, settings_of
@@ -26,7 +27,8 @@ def graph_compilers(settings: Settings) -> Callable[[str], adapter.GraphCompiler
 
     def of_kind(kind: str) -> adapter.GraphCompiler:
         def compile_one(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
-            return compile_graph(graph, kind, settings)
+            with told_as_torch(f"the {kind} graph"):
+                return compile_graph(graph, kind, settings)
 
         return compile_one
 
@@ -48,13 +50,17 @@ def xladev(
         mode: torch.compile's.
         options: ``platform``, and any other of docs/reference/options.md.
 
+    Dynamo wraps what this raises in its own `BackendCompilerFailed`, a `RuntimeError`.
+
     Raises:
         UnsupportedError: a version of torch that this front end does not know.
         OptionError: an option that does not exist.
         DeviceError: no such platform.
     """
-    adapter.check_version()
-    compiled = adapter.ahead_of_time(graph_compilers(settings_of(mode, options)), decompositions())
+    with told_as_torch("torch.compile"):
+        adapter.check_version()
+        settings = settings_of(mode, options)
+    compiled = adapter.ahead_of_time(graph_compilers(settings), decompositions())
     return compiled(by_layers(graph), examples)
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import torch
 
 from xladev.client import CompiledModule
+from xladev.errors import XladevError
 from xladev.frontends.torch import adapter
+from xladev.frontends.torch.errors import as_torch
 from xladev.frontends.torch.exchange import giver, taker
 from xladev.frontends.torch.graph import Input, LoweredGraph
 
@@ -25,7 +27,10 @@ def draw_seed() -> Any:
 
 
 def caller(lowered: LoweredGraph, run: CompiledModule) -> Callable[[list[Any]], list[Any]]:
-    """A function of the graph's inputs, which it takes out of a list that it empties."""
+    """A function of the graph's inputs, which it takes out of a list that it empties.
+
+    It raises an XladevError that is of torch's usual class too where the run fails.
+    """
     shares_memory = run.devices[0].description.host_addressable
     takers = [None if place is None else taker(place) for place in lowered.inputs]
     numbers = [at for at, take in enumerate(takers) if take is not None]
@@ -38,12 +43,16 @@ def caller(lowered: LoweredGraph, run: CompiledModule) -> Callable[[list[Any]], 
     ]
     checks = [(each, giver(each.place, shares_memory=shares_memory)) for each in lowered.checks]
     has_seed = lowered.has_seed
+    where = f"program {run.program.name}"
 
     def call(args: list[Any]) -> list[Any]:
         taken = [take(args[at]) for at, take in plan]  # type: ignore[misc]
         if has_seed:
             taken.append(draw_seed())
-        results = run(*taken, donate=donated) if donated else run(*taken)
+        try:
+            results = run(*taken, donate=donated) if donated else run(*taken)
+        except XladevError as error:
+            raise as_torch(error.at(where)) from error
         for check, give in checks:
             adapter.check_decomposition(
                 give(results[check.result]), check.function, check.is_matrix

@@ -73,12 +73,31 @@ def _boxed(call: Call) -> Call:
 
 def _compiled(graph: torch.fx.GraphModule, kind: str, settings: Settings, sizes: Sizes) -> Call:
     refused = _refused(graph, settings, sizes)
+    if refused and _is_strict(settings):
+        node, reason = next(iter(refused.items()))
+        raise NotLowered(f"{node.target} would run in torch", where=_place(node), why=reason,
+                         hint=_WITHOUT_STRICT)  # fmt: skip
     if not refused:
         return _whole(graph, kind, settings, sizes)
     if sizes:  # the graph is taken apart where it is, and further sizes want it whole
         graph = copy.deepcopy(graph)
         refused = _refused(graph, settings, sizes)
     return _in_parts(graph, kind, settings, sizes, refused)
+
+
+_WITHOUT_STRICT = "leave the option strict out, and torch runs it, between programs"
+
+
+def _is_strict(settings: Settings) -> bool:
+    """Whether nothing may run elsewhere than on the platform."""
+    return settings.options is not None and settings.options.strict
+
+
+def _place(node: torch.fx.Node) -> str:
+    """The line of the user's program that calls an operator, or its node."""
+    lines = (node.meta.get("stack_trace") or "").strip().splitlines()
+    places = [line.strip() for line in lines if line.strip().startswith("File ")]
+    return f"{node}, {places[-1]}" if places else str(node)
 
 
 def _whole(graph: torch.fx.GraphModule, kind: str, settings: Settings, sizes: Sizes) -> Call:
@@ -250,6 +269,9 @@ def _any_sizes(
         return _with_bounds(graph, kind, settings, symbols, bounds)
 
     def by_torch(reason: str) -> Call:
+        if _is_strict(settings):
+            raise NotLowered("a graph with further sizes would run in torch", where="torch.compile",
+                             why=reason, hint=_WITHOUT_STRICT)  # fmt: skip
         left = Fallback("the graph, for further sizes", reason)
         records.add(GraphRecord(kind, _operators(graph), (), (left,)))
         return lambda args: _run_by_torch(graph, args)

@@ -17,6 +17,7 @@ from xladev.errors import ArgumentError, UnsupportedError
 from xladev.frontends.torch import adapter
 from xladev.frontends.torch.backend import decompositions
 from xladev.frontends.torch.call import caller
+from xladev.frontends.torch.errors import told_as_torch
 from xladev.frontends.torch.graph import LoweredGraph, lower_graph
 from xladev.frontends.torch.symbols import sizes_of, symbols_of
 from xladev.hlo.ir import HloModule
@@ -44,6 +45,11 @@ def exported_module(
         NotLowered: an operator has no lowering; an export has nobody else to run it.
         UnsupportedError: sizes that are not fixed, or another version of torch.
     """
+    with told_as_torch("exported_module"):
+        return _module(program, weights, name)
+
+
+def _module(program: ExportedProgram | str | Path, weights: str, name: str) -> HloModule:
     adapter.check_version()
     read = _read(program)
     graph = _decomposed(read)
@@ -127,8 +133,9 @@ class ExportedFunction:
 
     def _made(self, key: tuple[int, ...]) -> Callable[[list[Any]], Sequence[Any]]:
         sizes = dict(zip(self._symbols, key, strict=True))
-        lowered = _lowered(self._program, "exported", weights="parameters", sizes=sizes)
-        run = xladev.client.compile(lowered.module, self._platform, self._options)
+        with told_as_torch("compile_exported"):
+            lowered = _lowered(self._program, "exported", weights="parameters", sizes=sizes)
+            run = xladev.client.compile(lowered.module, self._platform, self._options)
         return self._calls.setdefault(key, caller(lowered, run))
 
 
@@ -147,5 +154,6 @@ def compile_exported(
     Raises:
         UnsupportedError: another version of torch.
     """
-    adapter.check_version()
+    with told_as_torch("compile_exported"):
+        adapter.check_version()
     return ExportedFunction(_read(program), platform, options)

@@ -11,6 +11,7 @@ from xladev.errors import DeviceError
 from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.record import download, hold, mapped, run
 from xladev.frontends.torch.device.tensor import STATE, Inner, upload
+from xladev.frontends.torch.errors import refusal
 
 aten = torch.ops.aten
 
@@ -47,7 +48,8 @@ def check_device(device: Any) -> None:
         return
     index = torch.device(device).index
     if index not in (None, 0):
-        raise DeviceError(
+        raise refusal(
+            DeviceError,
             f"device {STATE.name}:{index} was asked for",
             where="a factory of torch",
             why="torch's hooks for devices in Python carry one device, number 0",

@@ -12,10 +12,12 @@ import torch
 
 import xladev.client
 from xladev.client import CompiledModule
+from xladev.errors import XladevError
 from xladev.frontends.torch.device.counts import COUNTS
 from xladev.frontends.torch.device.node import Node
 from xladev.frontends.torch.device.tensor import STATE, the_device
 from xladev.frontends.torch.element_types import type_of
+from xladev.frontends.torch.errors import as_torch
 from xladev.frontends.torch.graph import SeededBuilder
 from xladev.frontends.torch.lower.value import Value
 from xladev.hlo import dtype as dt
@@ -38,12 +40,17 @@ def compute(wanted: Sequence[Node] = ()) -> None:
     """Computes all that living tensors need; in eager mode, what is wanted alone.
 
     Raises:
-        XladevError: the program does not compile, or its execution failed.
+        XladevError: the program does not compile, or its execution failed; of torch's usual class
+            too.
     """
     with _lock:
         roots = _pending(wanted)
-        if roots:
+        if not roots:
+            return
+        try:
             _run(roots)
+        except XladevError as error:
+            raise as_torch(error.at(f"device {STATE.name}")) from error
 
 
 def _pending(wanted: Sequence[Node]) -> list[Node]:

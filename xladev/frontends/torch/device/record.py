@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from xladev.errors import UnsupportedError
+from xladev.errors import ArgumentError, UnsupportedError
 from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.counts import COUNTS
 from xladev.frontends.torch.device.generator import draw_seed
@@ -27,6 +27,7 @@ from xladev.frontends.torch.device.tensor import (
     upload,
     uploaded,
 )
+from xladev.frontends.torch.errors import refusal
 
 _NO_SCALARS: frozenset[int | str] = frozenset()
 _calls: dict[tuple[Any, ...], Call] = {}
@@ -79,9 +80,13 @@ class _Arguments:
             self.take(hooks.unwrapped(value), False)
             return
         if value.device.type != "cpu" or (value.dim() and self.name not in INDICES_OF_HOST):
-            raise RuntimeError(
+            raise refusal(
+                ArgumentError,
                 "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{STATE.name}:0 and {value.device}! ({self.name})"
+                f"{STATE.name}:0 and {value.device}!",
+                where=self.name,
+                why="an operator has all its operands on one device; numbers of the host may go by",
+                hint=f"move the other one there: .to({STATE.name!r})",
             )
         node = uploaded(value)
         self.nodes.append(node)
@@ -220,7 +225,8 @@ def on_host(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: str) ->
 
 def _back(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.layout is not torch.strided:
-        raise UnsupportedError(
+        raise refusal(
+            UnsupportedError,
             f"a tensor of layout {tensor.layout}",
             where=f"device {STATE.name}",
             why="arrays of xladev are dense",

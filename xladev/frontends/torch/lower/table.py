@@ -60,6 +60,8 @@ class Lowering:
             NotLowered: the arguments ask for something that has no lowering.
             ShapeError: the lowering broke a rule of HLO.
         """
+        if _is_empty(out):
+            return _filled(builder, out)
         if not self.wide:
             return _finished(self.function(builder, out, *args, **kwargs), out)
         made = self.function(
@@ -122,6 +124,21 @@ class Family:
         name = sample or full.split(".")[1]
         is_wide = self.wide if wide is None else wide
         self.lowerings[full] = Lowering(full, function, self.name, text, name, is_wide)
+
+
+def _is_empty(out: Out) -> bool:
+    """Whether no result has elements, so that nothing need be computed: HLO's gather and its like
+    refuse operands without elements."""
+    if isinstance(out, Shape):
+        return 0 in out.dims
+    return bool(out) and all(_is_empty(each) for each in out)
+
+
+def _filled(builder: TensorBuilder, out: Out) -> Any:
+    """Results without elements."""
+    if isinstance(out, Shape):
+        return builder.full(0, out.element_type, out.dims)
+    return tuple(_filled(builder, each) for each in out)
 
 
 _WIDER = {dt.BF16: dt.F32, dt.F16: dt.F32}

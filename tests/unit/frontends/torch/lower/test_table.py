@@ -50,3 +50,20 @@ def test_a_result_of_wrong_sizes_is_refused() -> None:
     x = Value(b, b.parameter(array(dt.F32, (2,))))
     with pytest.raises(NotLowered, match=r"gave f32\[2\], wanted f32\[3\]"):
         lowering(wide=False)(b, array(dt.F32, (3,)), (x,), {})
+
+
+def test_results_without_elements_need_no_lowering() -> None:
+    family = Family("some", "Some.")
+
+    @family.lowers("first.default")
+    def first(b: TensorBuilder, out: tuple[Shape, Shape], x: Value) -> list[Value]:
+        """Reads an element, which an empty array does not have."""
+        raise AssertionError("called")
+
+    b = TensorBuilder("t")
+    x = Value(b, b.parameter(array(dt.F32, (0,))))
+    shapes = (array(dt.F32, (2, 0)), array(dt.S64, (0,)))
+    made = family.lowerings["aten.first.default"](b, shapes, (x,), {})
+    assert [each.node.shape.to_string(layout=False) for each in made] == ["f32[2,0]", "s64[0]"]
+    with pytest.raises(AssertionError, match="called"):
+        family.lowerings["aten.first.default"](b, (shapes[0], array(dt.S64, (1,))), (x,), {})

@@ -175,8 +175,9 @@ def test_tensors_are_printed_as_those_of_cuda() -> None:
 
 
 def test_devices_are_not_mixed() -> None:
-    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device") as e:
         torch.ones(2, device="npu") + torch.ones(2)
+    assert all(f"  {part}: " in str(e.value) for part in ("where", "why", "next"))
     with pytest.raises(TypeError, match=r"can't convert npu:0 device type tensor to numpy"):
         torch.ones(2, device="npu").numpy()
 
