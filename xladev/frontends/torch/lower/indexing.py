@@ -7,7 +7,7 @@ from typing import Any
 
 from xladev.frontends.torch.lower.cumulative import cumulated
 from xladev.frontends.torch.lower.promotion import operand
-from xladev.frontends.torch.lower.reductions import highest, lowest
+from xladev.frontends.torch.lower.reductions import highest, lowest, norm
 from xladev.frontends.torch.lower.table import Family, NotLowered
 from xladev.frontends.torch.lower.value import (
     Dims,
@@ -66,6 +66,27 @@ def _index_select(b: TensorBuilder, out: Shape, x: Value, dim: int, index: Value
 def _embedding(b: TensorBuilder, out: Shape, weight: Value, index: Value, *_: Any) -> Value:
     """Rows of a table."""
     return take(weight, index.cast(dt.S64), 0)
+
+
+@_lowers("embedding_renorm.default", sample="nn.functional.embedding")
+def _embedding_renorm(
+    b: TensorBuilder, out: Shape, weight: Value, index: Value, most: float, order: float
+) -> Value:
+    """A table whose rows that indices name are scaled down to a norm."""
+    rows = weight.dims[0]
+    flat = index.cast(dt.S64).reshape((index.size,))
+    named = put(
+        b.full(False, dt.PRED, (rows,)),
+        flat,
+        0,
+        b.full(True, dt.PRED, flat.dims),
+        b.assigner(dt.PRED),
+    )
+    length = norm(weight.abs(), float(order), (1,)).reshape((rows,))
+    scale = b.scalar(most, weight.dtype).expand((rows,)) / (length + 1e-7)
+    shrunk = weight * scale.reshape((rows, 1)).expand(weight.dims)
+    is_longer = (named & length.gt(most)).reshape((rows, 1)).expand(weight.dims)
+    return is_longer.where(shrunk, weight)
 
 
 @_lowers("embedding_dense_backward.default", sample="nn.functional.embedding")
@@ -408,17 +429,30 @@ def _index_put(
 def _masked_put(
     x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool
 ) -> Value | None:
-    """One number put where a mask is true: a choice; None where this is something else."""
-    masks = [i for i in indices if i is not None and i.dtype is dt.PRED]
-    if len(masks) != 1 or any(i is not None and i is not masks[0] for i in indices):
+    """What is put where one mask is true: a choice; None where this is something else.
+
+    The values are one for all that is chosen, or follow one another as the mask's true elements do.
+    """
+    masks = [i for i in indices if i is not None]
+    if len(masks) != 1 or masks[0].dtype not in (dt.PRED, dt.U8):
         return None
-    (mask,) = masks
-    at = next(d for d, i in enumerate(indices) if i is mask)
-    if values.size != 1:
-        return None
+    mask = masks[0].cast(dt.PRED)
+    at = next(d for d, i in enumerate(indices) if i is not None)
+    before, behind = x.dims[:at], x.dims[at + mask.rank :]
     chosen = mask.place(x.dims, range(at, at + mask.rank))
-    number = values.cast(x.dtype).reshape(())
-    return chosen.where(x + number if accumulate else number, x)
+    padded = (*[1] * (at + 1 + len(behind) - values.rank), *values.dims)
+    count = padded[at]
+    rows = values.cast(x.dtype).reshape(padded).expand((*before, count, *behind))
+    if count == 0:
+        return x
+    if count == 1:
+        put_there = rows.reshape((*before, *[1] * mask.rank, *behind)).expand(x.dims)
+    else:
+        number = _ranks(mask.reshape((mask.size,))).maximum(0)
+        put_there = take(rows, number, at).reshape(x.dims)
+    if accumulate:
+        put_there = (x | put_there) if _is_bool(x) else x + put_there
+    return chosen.where(put_there, x)
 
 
 @_lowers("put.default")
