@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import takewhile
 
 from xladev.hlo.sharding.factors import FactorRule
 from xladev.hlo.sharding.grid import Atoms, Grid
@@ -111,22 +112,29 @@ class Border:
     manual: tuple[Atoms, ...]
 
     def agree(self) -> bool:
-        """Lets each side grow as the other did; True if one did."""
+        """Lets each side grow as the other did; True if one did.
+
+        What already cuts another dimension of a side does not cut this one too.
+        """
         changed = False
         for d, manual in enumerate(self.manual):
             count = len(manual)
             if self.outer.dims[d][:count] != manual:
                 continue
             inside, within = self.outer.dims[d][count:], self.inner.dims[d]
-            if inside == within:
-                continue
-            if inside[: len(within)] == within and self.inner.is_open[d]:
-                self.inner.cut(d, inside)
-                changed = True
-            elif within[: len(inside)] == inside and self.outer.is_open[d]:
-                self.outer.cut(d, manual + within)
-                changed = True
+            changed |= self._grow(self.inner, d, within, inside)
+            changed |= self._grow(self.outer, d, inside, within)
         return changed
+
+    def _grow(self, side: Tensor, d: int, now: Atoms, other: Atoms) -> bool:
+        """Cuts a dimension further by what the other side has beyond that; True if it did."""
+        if other[: len(now)] != now or not side.is_open[d]:
+            return False
+        used = {a for n, own in enumerate(side.dims) if n != d for a in own}
+        more = tuple(takewhile(lambda a: a not in used, other[len(now) :]))
+        if more:
+            side.cut(d, side.dims[d] + more)
+        return bool(more)
 
 
 def longest_even(grid: Grid, size: int, atoms: Sequence[int]) -> Atoms:
