@@ -13,6 +13,7 @@ from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.platforms.cpu.codegen.fourier.codelets import transform
 from xladev.platforms.cpu.codegen.fourier.kinds import Complex, FourierKind, times
 from xladev.platforms.cpu.codegen.fourier.places import Factors, Form, load_complex
+from xladev.platforms.cpu.codegen.fourier.row_function import RowFunction
 from xladev.platforms.cpu.codegen.fourier.shuffles import deinterleaved, interleaved
 
 
@@ -65,23 +66,19 @@ def call_first(
     b.call_microkernel(kind.name(form.name), arguments, emit)
 
 
-class _First:
+class _First(RowFunction[FirstForm, FirstArguments]):
     def __init__(
         self, b: FunctionBuilder, kind: FourierKind, form: FirstForm, a: FirstArguments
     ) -> None:
-        self.b, self.kind, self.form, self.a = b, kind, form, a
-        self.factors = Factors.load(b, kind, a.factors)
+        super().__init__(b, kind, form, a)
+        self.last = b.sub(a.positions, kind.lanes)
 
-    def emit(self) -> None:
-        """Rows, then vectors of p, the last of which may overlap the one before."""
-        b, a, lanes = self.b, self.a, self.kind.lanes
-        last = b.sub(a.positions, lanes)
-        with b.loop(0, a.rows) as row:
-            source = [b.byte_address(x, b.mul(row, a.source_row)) for x in a[:2]]
-            result = [b.byte_address(x, b.mul(row, a.result_row)) for x in a[2:4]]
-            with b.loop(0, a.positions, lanes) as begin:
-                p = b.intrinsic("smin", begin, last) if lanes > 1 else begin
-                self._vectors(source, result, p)
+    def row(self, source: list[Value], result: list[Value]) -> None:
+        """In vectors of p, the last of which may overlap the one before."""
+        b, lanes = self.b, self.kind.lanes
+        with b.loop(0, self.a.positions, lanes) as begin:
+            p = b.intrinsic("smin", begin, self.last) if lanes > 1 else begin
+            self._vectors(source, result, p)
 
     def _vectors(self, source: list[Value], result: list[Value], p: Value) -> None:
         b, form, nbytes = self.b, self.form, self.kind.nbytes

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.platforms.cpu.codegen.fourier.codelets import transform
 from xladev.platforms.cpu.codegen.fourier.kinds import Complex, FourierKind, times
-from xladev.platforms.cpu.codegen.fourier.places import Factors, Form, load_complex, store_complex
+from xladev.platforms.cpu.codegen.fourier.places import Form, load_complex, store_complex
+from xladev.platforms.cpu.codegen.fourier.row_function import RowFunction
 
 
 class PassArguments(NamedTuple):
@@ -26,7 +27,7 @@ class PassArguments(NamedTuple):
             begins there if the width is a whole number of vectors and ``positions`` results follow
             the same steps.
         table: roots of unity: for each p, those of c = 1, 2...
-        factors: four elements; see `Factors`.
+        factors: four elements; see `places.Factors`.
         width: numbers beside each other; a vector at least.
         positions: how many p there are.
         source_step, result_step, table_step: from one p to the next.
@@ -86,33 +87,24 @@ def call_pass(
     b.call_microkernel(kind.name(form.name), arguments, emit)
 
 
-class _Pass:
+class _Pass(RowFunction[PassForm, PassArguments]):
     def __init__(
         self, b: FunctionBuilder, kind: FourierKind, form: PassForm, a: PassArguments
     ) -> None:
-        self.b, self.kind, self.form, self.a = b, kind, form, a
-        self.factors = Factors.load(b, kind, a.factors)
+        super().__init__(b, kind, form, a)
+        self.last = b.sub(a.width, kind.lanes)
 
-    def emit(self) -> None:
-        """Rows, then p, then vectors of the width, the last of which may overlap the one before."""
-        b, a = self.b, self.a
-        lanes = self.kind.lanes
-        last = b.sub(a.width, lanes)
-        with b.loop(0, a.rows) as row:
-            source = [b.byte_address(x, b.mul(row, a.source_row)) for x in a[:2]]
-            result = [b.byte_address(x, b.mul(row, a.result_row)) for x in a[2:4]]
-            with b.loop(0, a.positions) as p:
-                roots = self._roots(p)
-                here = [b.byte_address(x, b.mul(p, a.source_step)) for x in source]
-                there = [b.byte_address(x, b.mul(p, a.result_step)) for x in result]
-                with b.loop(0, a.width, lanes) as begin:
-                    at = b.intrinsic("smin", begin, last) if lanes > 1 else begin
-                    self._vectors(self._at(here, at, self.form.source),
-                                  self._at(there, at, self.form.result), roots)  # fmt: skip
-
-    def _at(self, bases: list[Value], at: Value, form: Form) -> list[Value]:
-        offset = self.b.mul(at, self.kind.nbytes * form.parts)
-        return [self.b.byte_address(base, offset) for base in bases]
+    def row(self, source: list[Value], result: list[Value]) -> None:
+        """Each p, then vectors of the width, the last of which may overlap the one before."""
+        b, a, lanes = self.b, self.a, self.kind.lanes
+        with b.loop(0, a.positions) as p:
+            roots = self._roots(p)
+            here = [b.byte_address(x, b.mul(p, a.source_step)) for x in source]
+            there = [b.byte_address(x, b.mul(p, a.result_step)) for x in result]
+            with b.loop(0, a.width, lanes) as begin:
+                at = b.intrinsic("smin", begin, self.last) if lanes > 1 else begin
+                self._vectors(self.at(here, at, self.form.source),
+                              self.at(there, at, self.form.result), roots)  # fmt: skip
 
     def _roots(self, p: Value) -> list[Complex]:
         """Of c = 1, 2...; from c = 0 on if that is all there is."""

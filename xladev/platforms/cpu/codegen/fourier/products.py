@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from xladev.codegen.llvm import FunctionBuilder, Value
 from xladev.platforms.cpu.codegen.fourier.kinds import FourierKind, times
-from xladev.platforms.cpu.codegen.fourier.places import Factors, Form, load_complex, store_complex
+from xladev.platforms.cpu.codegen.fourier.places import Form, load_complex, store_complex
+from xladev.platforms.cpu.codegen.fourier.row_function import RowFunction
 
 
 class ProductArguments(NamedTuple):
@@ -17,7 +18,7 @@ class ProductArguments(NamedTuple):
         source, source_imaginary: first element of the rows; the second is for planes alone.
         result, result_imaginary: the same of the result.
         table: real parts of the factors, then imaginary ones.
-        factors: four elements; see `Factors`.
+        factors: four elements; see `places.Factors`.
         width: numbers in a row; a vector at least.
         padded: numbers of the result in a row; a vector more than ``width`` or as many.
         rows: how many.
@@ -66,43 +67,30 @@ def call_product(
     b.call_microkernel(kind.name(form.name), arguments, emit)
 
 
-class _Product:
-    def __init__(
-        self, b: FunctionBuilder, kind: FourierKind, form: ProductForm, a: ProductArguments
-    ) -> None:
-        self.b, self.kind, self.form, self.a = b, kind, form, a
-        self.factors = Factors.load(b, kind, a.factors)
-
-    def emit(self) -> None:
-        """Rows in vectors, the last of which may overlap the one before, then zeros likewise."""
+class _Product(RowFunction[ProductForm, ProductArguments]):
+    def row(self, source: list[Value], result: list[Value]) -> None:
+        """In vectors, the last of which may overlap the one before, then zeros likewise."""
         b, a, lanes = self.b, self.a, self.kind.lanes
-        with b.loop(0, a.rows) as row:
-            source = [b.byte_address(x, b.mul(row, a.source_row)) for x in a[:2]]
-            result = [b.byte_address(x, b.mul(row, a.result_row)) for x in a[2:4]]
-            with b.loop(0, a.width, lanes) as begin:
-                self._vector(source, result, b.intrinsic("smin", begin, b.sub(a.width, lanes)))
-            if self.form.result is Form.PLANES:
-                with b.loop(a.width, a.padded, lanes) as begin:
-                    self._zeros(result, b.intrinsic("smin", begin, b.sub(a.padded, lanes)))
+        with b.loop(0, a.width, lanes) as begin:
+            self._vector(source, result, b.intrinsic("smin", begin, b.sub(a.width, lanes)))
+        if self.form.result is Form.PLANES:
+            with b.loop(a.width, a.padded, lanes) as begin:
+                self._zeros(result, b.intrinsic("smin", begin, b.sub(a.padded, lanes)))
 
     def _vector(self, source: list[Value], result: list[Value], at: Value) -> None:
         b, kind, form = self.b, self.kind, self.form
         imaginary = b.mul(self.a.width, kind.nbytes)
         place = b.byte_address(self.a.table, b.mul(at, kind.nbytes))
         root = kind.load(b, place), kind.load(b, b.byte_address(place, imaginary))
-        real, other = self._at(source, at, form.source)
+        real, other = self.at(source, at, form.source)
         if form.source is None:
             x = b.fmul(kind.load(b, real), self.factors.read[0])
             value = b.fmul(x, root[0]), b.fmul(x, root[1])
         else:
             value = times(b, load_complex(b, kind, form.source, real, other, self.factors), root)
-        store_complex(b, form.result, value, *self._at(result, at, form.result), self.factors)
+        place, beside = self.at(result, at, form.result)
+        store_complex(b, form.result, value, place, beside, self.factors)
 
     def _zeros(self, result: list[Value], at: Value) -> None:
-        for place in self._at(result, at, Form.PLANES):
+        for place in self.at(result, at, Form.PLANES):
             self.b.store(self.b.const(self.kind.vector, 0.0), place)
-
-    def _at(self, bases: list[Value], at: Value, form: Form | None) -> tuple[Value, Value]:
-        offset = self.b.mul(at, self.kind.nbytes * (form.parts if form else 1))
-        real, imaginary = (self.b.byte_address(base, offset) for base in bases)
-        return real, imaginary
