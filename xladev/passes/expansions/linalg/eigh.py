@@ -5,6 +5,8 @@ Small matrices of a stack are solved many at a time, in lanes.
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 from xladev.hlo import dtype as dt
@@ -15,6 +17,11 @@ from xladev.passes.expansions.linalg.matrices import Value
 from xladev.passes.expansions.linalg.order import sorted_with_order
 from xladev.passes.expansions.linalg.row_reflectors import turned_back
 from xladev.passes.expansions.linalg.tridiagonal_qr import tridiagonal_eigen
+
+_WHOLE = 128
+"""Matrices of at most so many rows are reduced in one loop over all of them."""
+_PARTS = 4
+"""Loops that reduce a larger one."""
 
 
 class Eigen(NamedTuple):
@@ -69,21 +76,40 @@ class _Tridiagonal(NamedTuple):
 
 
 def _tridiagonal(e: Emitter, a: Value) -> _Tridiagonal:
-    """The form of Hermitian matrices ``[n, n, *lanes]``, all of whose elements are read."""
+    """The form of Hermitian matrices ``[n, n, *lanes]``, all of whose elements are read.
+
+    Of a large matrix each quarter of the steps has a loop of its own, over the rows and columns
+    that are left.
+    """
     n = a.shape.dims[0]
     taus = e.full(0, a.shape.element_type, a.shape.dims[1:])
-    none = e.full(0, a.shape.element_type.component, (n - 1, *a.shape.dims[2:]))
+    beside = e.full(0, a.shape.element_type.component, (n - 1, *a.shape.dims[2:]))
+    parts = _PARTS if n > _WHOLE and a.shape.rank == 2 else 1
+    borders = [(n - 1) * i // parts for i in range(parts + 1)]
+    state: list[Value] = [e.full_like(a, 0), taus, beside]
+    diagonals = []
+    for begin, end in pairwise(borders):
+        a, *state = e.repeat(end - begin, (a, *state), partial(_reduced, begin))
+        diagonal = _diagonal(e, e.real(a))
+        if end < n - 1:
+            diagonal = e.slice_in(diagonal, 0, 0, end - begin)
+            left = e.slice_in(a, 0, end - begin, n - begin)
+            a = e.slice_in(left, 1, end - begin, n - begin)
+        diagonals.append(diagonal)
+    v, taus, beside = state
+    whole = e.concatenate(diagonals, 0) if len(diagonals) > 1 else diagonals[0]
+    return _Tridiagonal(whole, beside, v, taus)
 
-    def step(e: Emitter, number: Value, state: list[Value]) -> Values:
-        a, v, taus, beside = state
-        found = ln.reflector(e, e.conjugate(ln.one(e, a, number)), e.add(number, 1))
-        a = _two_sided(e, a, found)
-        beside = ln.put(e, beside, found.beta, number)
-        return a, ln.put(e, v, found.v, number), ln.put(e, taus, found.tau, number), beside
 
-    start = (a, e.full_like(a, 0), taus, none)
-    a, v, taus, beside = e.repeat(n - 1, start, step)
-    return _Tridiagonal(_diagonal(e, e.real(a)), beside, v, taus)
+def _reduced(begin: int, e: Emitter, number: Value, state: list[Value]) -> Values:
+    """A step on the rows and columns from ``begin`` on, whose first ``number`` are done."""
+    a, v, taus, beside = state
+    found = ln.reflector(e, e.conjugate(ln.one(e, a, number)), e.add(number, 1))
+    a = _two_sided(e, a, found)
+    place = e.add(number, begin) if begin else number
+    row = e.reshape(found.v, (1, *found.v.shape.dims))
+    v = e.dynamic_update_slice(v, row, (place, begin, *[0] * (v.shape.rank - 2)))
+    return a, v, ln.put(e, taus, found.tau, place), ln.put(e, beside, found.beta, place)
 
 
 def _diagonal(e: Emitter, a: Value) -> Value:
