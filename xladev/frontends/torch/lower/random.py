@@ -25,6 +25,8 @@ STATE = array(dt.U64, (2,))
 """Shape of the seed that a program with random numbers takes as its last parameter."""
 
 _WORD = {16: dt.U32, 32: dt.U32, 64: dt.U64}
+_KEPT = {dt.F64: 53, dt.F32: 24, dt.F16: 11, dt.BF16: 8}
+"""How many of a word's bits a number keeps."""
 
 
 def bits(b: TensorBuilder, dims: Dims, word: PrimitiveType) -> Value:
@@ -39,7 +41,7 @@ def bits(b: TensorBuilder, dims: Dims, word: PrimitiveType) -> Value:
 def uniform(b: TensorBuilder, dims: Dims, to: PrimitiveType) -> Value:
     """Numbers from 0 to just below 1, as many as the type has near 1."""
     word = _WORD[to.bits]
-    kept = {dt.F64: 53, dt.F32: 24, dt.F16: 11, dt.BF16: 8}[to]
+    kept = _KEPT[to]
     words = bits(b, dims, word)
     whole = words.op("shift-right-logical", words.like(word.bits - kept))
     signed = whole.cast(dt.S64 if word is dt.U64 else dt.S32)
@@ -54,8 +56,9 @@ def normal(b: TensorBuilder, dims: Dims, to: PrimitiveType) -> Value:
 
 
 def exponential(b: TensorBuilder, dims: Dims, to: PrimitiveType) -> Value:
-    """Numbers above 0 of mean 1."""
-    return -((1 - uniform(b, dims, to)).log())
+    """Numbers above 0 of mean 1: what a uniform 0 gives is half of what the next number does."""
+    drawn = -(1 - uniform(b, dims, to)).log()
+    return drawn.maximum(2.0 ** -(_KEPT[to] + 1))
 
 
 @_lowers("rand.default", "rand_like.default", "rand.generator", sample="rand_like")
