@@ -32,6 +32,7 @@ from xladev.compiler.placement.placement_log import log_placement
 from xladev.compiler.placement.placer import Placer
 from xladev.compiler.prepare import instrumented_by, prepare
 from xladev.compiler.program.collective_thunk import CollectivePlan, simple_reduction
+from xladev.compiler.program.donors import donors
 from xladev.compiler.program.dynamic_interface import with_dynamic_interface
 from xladev.compiler.program.procedure_builder import RESULT_STEP, TRANSFER_STEP, ProcedureBuilder
 from xladev.compiler.program.program import ConstantData, Procedure, Program, Slot
@@ -438,7 +439,7 @@ class _ProgramBuilder:
             tuple(self._executables),
             tuple(self._constants),
             tuple(self._procedures),
-            donors=_donors(self._module),
+            donors=donors(self._module),
             instruction_counts=tuple(sorted(counts.items())),
             fallbacks=self._assignment.fallbacks,
             work_counts=tuple(sorted((name, n) for name, n in work.items() if n)),
@@ -449,16 +450,3 @@ class _ProgramBuilder:
         for steps in self._steps.values():
             for step in steps:
                 yield from step.instructions if isinstance(step, Region) else (step,)
-
-
-def _donors(module: HloModule) -> tuple[int, ...]:
-    """Argument numbers that the module says may be reused for results."""
-    header = module.header
-    parts = {(a.parameter, a.parameter_index) for a in header.aliases}
-    parts |= set(header.buffer_donors)
-    leaves = [
-        (number, index)
-        for number, parameter in enumerate(module.entry.parameters)
-        for index, _ in parameter.shape.leaves()
-    ]
-    return tuple(at for at, leaf in enumerate(leaves) if leaf in parts)
