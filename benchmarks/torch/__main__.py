@@ -3,12 +3,15 @@
     python -m benchmarks.torch                                  inference, one thread
     python -m benchmarks.torch --what training --models gpt2,unet --threads 2
     python -m benchmarks.torch --compilers eager,xladev,inductor,max-autotune,freezing
+    python -m benchmarks.torch --what losses --record losses.jsonl    goes on where it stopped
 
 Prints milliseconds per call (medians of rounds; processor time with one thread, wall time with
 more), how many times as long the others take with a 95% interval, the processor time of first calls
 (no caches), the largest difference of 20 losses from eager's (of an inference, of its mean square),
-breaks of the graph, and what torch runs itself. Needs torch, and transformers, torchvision and timm
-for their models.
+breaks of the graph, and what torch runs itself. `losses` runs 20 steps of AdamW and measures no
+time: how far losses are from eager's, and eager's with two threads and in f64 from them. With
+`--record`, models whose rows the file holds are not run again. Needs torch, and transformers,
+torchvision and timm for their models.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--what", choices=("inference", "training"), default="inference")
+    parser.add_argument("--what", choices=("inference", "training", "losses"), default="inference")
     parser.add_argument("--models", default="", help="names or families, separated by commas")
     parser.add_argument(
         "--compilers", default="eager,xladev,inductor", help="the first is the norm"
@@ -41,7 +44,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--slice", type=float, default=0.1, help="seconds of each in a round")
-    parser.add_argument("--record", type=Path, help="a file for rows as JSON, one a line")
+    parser.add_argument("--record", type=Path, help="a file of rows as JSON, one a line")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
     given.compilers = given.compilers.split(",")
@@ -74,6 +77,51 @@ def run(model: str) -> dict[str, Any]:
         return {"model": model, "error": f"exit status {made.returncode}: {made.stderr[-300:]}"}
 
 
+def recorded(given: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Rows of the record that hold what is asked for, by model."""
+    if not given.record or not given.record.exists():
+        return {}
+    rows = [json.loads(text) for text in given.record.read_text().splitlines()]
+    return {
+        row["model"]: row
+        for row in rows
+        if (row["what"], row["threads"]) == (given.what, given.threads)
+        and (given.what == "losses" or set(given.compilers) <= set(row.get("compilers", ())))
+    }
+
+
+def header(given: argparse.Namespace) -> str:
+    """The head of the table."""
+    if given.what == "losses":
+        return (
+            "| model | off by | eager, two threads | eager, f64 | xladev, f64 | breaks | torch |\n"
+            "|---|--:|--:|--:|--:|--:|---|"
+        )
+    return (
+        f"{given.what}, {given.threads} thread(s), ms: times as long as xladev\n"
+        f"| model | {' | '.join(given.compilers)} | first calls, s | off by | breaks | torch |\n"
+        f"|---|{'--:|' * len(given.compilers)}--:|--:|--:|---|"
+    )
+
+
+def loss_line(row: Mapping[str, Any]) -> str:
+    """A row of the table of losses."""
+    if "error" in row:
+        return f"| {row['model']} | {row['error']} |"
+    cells = [apart(row[a], row[b]) for a, b in (
+        ("xladev", "eager"), ("eager, two threads", "eager"), ("eager", "eager, f64"),
+        ("xladev", "eager, f64"),
+    )]  # fmt: skip
+    shown = " | ".join(f"{value:.0e}" for value in cells)
+    return f"| {row['model']} | {shown} | {row['breaks']} | {'; '.join(row['torch']) or 'none'} |"
+
+
+def apart(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The largest difference of losses, relative to those of more than 0.001."""
+    pairs = zip(ours, theirs, strict=True)
+    return max(abs(a - b) / max(abs(b), 1e-3) for a, b in pairs)
+
+
 def line(row: Mapping[str, Any], compilers: Sequence[str]) -> str:
     """A row of the table."""
     if "error" in row:
@@ -102,8 +150,7 @@ def _difference(found: Mapping[str, Any], compilers: Sequence[str]) -> str:
     """How far losses, or the mean square of an inference, are from the norm's."""
     ours, norm = (found.get(name, {}) for name in ("xladev", compilers[0]))
     if "losses" in ours and "losses" in norm:
-        pairs = zip(ours["losses"], norm["losses"], strict=True)
-        return f"{max(abs(a - b) / max(abs(b), 1e-3) for a, b in pairs):.1e}"
+        return f"{apart(ours['losses'], norm['losses']):.1e}"
     if "result" in ours and "result" in norm:
         return f"{abs(ours['result'] - norm['result']) / max(abs(norm['result']), 1):.1e}"
     return ""
@@ -142,22 +189,24 @@ def main() -> None:
     """See the module."""
     given = parse()
     if given.child:
-        from benchmarks.torch.child import measure, prepare_environment
+        from benchmarks.torch.child import losses, measure, prepare_environment
 
         prepare_environment(given.threads)
-        print(json.dumps(measure(given.child, given)))
+        measured = losses if given.what == "losses" else measure
+        print(json.dumps(measured(given.child, given)))
         return
-    print(f"{given.what}, {given.threads} thread(s), ms: times as long as xladev")
-    print(f"| model | {' | '.join(given.compilers)} | first calls, s | off by | breaks | torch |")
-    print("|---|" + "--:|" * len(given.compilers) + "--:|--:|--:|---|")
+    print(header(given))
+    known = recorded(given)
     rows = []
     for model in chosen(given.models):
-        rows.append(run(model))
-        print(line(rows[-1], given.compilers), flush=True)
-        if given.record:
+        row = known.get(model) or {"what": given.what, "threads": given.threads, **run(model)}
+        rows.append(row)
+        print(loss_line(row) if given.what == "losses" else line(row, given.compilers), flush=True)
+        if given.record and model not in known:
             with given.record.open("a") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-    print(means(rows, given.compilers))
+                file.write(json.dumps(row) + "\n")
+    if given.what != "losses":
+        print(means(rows, given.compilers))
 
 
 if __name__ == "__main__":

@@ -45,6 +45,36 @@ def measure(name: str, given: Any) -> dict[str, Any]:
     return row
 
 
+def losses(name: str, given: Any) -> dict[str, Any]:
+    """Losses of 20 steps of AdamW by xladev, by eager torch with one and two threads, and in f64.
+
+    Args:
+        name: of the model.
+        given: the command line.
+    """
+    row: dict[str, Any] = {"model": name}
+    kinds = {"eager": (1, torch.float32), "eager, two threads": (2, torch.float32),
+             "eager, f64": (1, torch.float64)}  # fmt: skip
+    for kind, (threads, dtype) in kinds.items():
+        torch.set_num_threads(threads)
+        model, inputs = make(name)
+        model.train().to(dtype)
+        row[kind] = _losses(model, _training(model, model, _converted(inputs, dtype)))
+    torch.set_num_threads(given.threads)
+    given.what = "training"
+    call, found = _prepared(name, "xladev", given)
+    if call is None:
+        return {"model": name, "error": found["error"]}
+    return row | {"xladev": found["losses"], "breaks": found["breaks"], "torch": found["torch"],
+                  "first_s": found["first_s"]}  # fmt: skip
+
+
+def _converted(inputs: Inputs, dtype: torch.dtype) -> Inputs:
+    if isinstance(inputs, dict):
+        return {key: _converted(value, dtype) for key, value in inputs.items()}
+    return inputs.to(dtype) if inputs.is_floating_point() else inputs
+
+
 def _prepared(name: str, compiler: str, given: Any) -> tuple[Any, dict[str, Any]]:
     from torch._dynamo.utils import counters
     from xladev.frontends.torch import records
@@ -119,9 +149,13 @@ def _losses(model: nn.Module, call: Callable[[], Any]) -> list[float]:
 
 
 def _total(made: Any) -> Any:
-    """The mean square of the first result that is a model's own."""
+    """How far the first result that is a model's own is from ones, in the mean square.
+
+    Some models begin with weights of zero before it: the gradient is not zero even so.
+    """
     if isinstance(made, torch.Tensor):
-        return made.float().square().mean()
+        wide = made if made.dtype == torch.float64 else made.float()
+        return (wide - 1).square().mean()
     if isinstance(made, (tuple, list)):
         return _total(made[0])
     for key in ("logits", "last_hidden_state"):

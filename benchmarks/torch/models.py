@@ -18,6 +18,8 @@ _SMALL = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_atte
           "intermediate_size": 37}  # fmt: skip
 _IMAGE = {k: v for k, v in _SMALL.items() if k != "vocab_size"} | {"image_size": 64}
 _GROUPED = _SMALL | {"num_key_value_heads": 2}
+_EXPERTS = _GROUPED | {"intermediate_size": 40, "num_local_experts": 4}
+"""Torch's products of groups want rows of whole multiples of 16 bytes."""
 _PAIR = {"vocab_size": 99, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2,
          "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 37,
          "decoder_ffn_dim": 37}  # fmt: skip
@@ -97,9 +99,7 @@ TRANSFORMERS: dict[str, Maker] = {
     "qwen2": _transformers("Qwen2ForCausalLM", _text, "Qwen2Config", **_GROUPED),
     "gemma": _transformers("GemmaForCausalLM", _text, "GemmaConfig", head_dim=8, **_GROUPED),
     "phi": _transformers("PhiForCausalLM", _text, "PhiConfig", **_SMALL),
-    "mixtral": _transformers(
-        "MixtralForCausalLM", _text, "MixtralConfig", num_local_experts=4, **_GROUPED
-    ),
+    "mixtral": _transformers("MixtralForCausalLM", _text, "MixtralConfig", **_EXPERTS),
     "mamba": _transformers("MambaForCausalLM", _text, "MambaConfig", **_MAMBA),
     "t5": _transformers("T5ForConditionalGeneration", _pair, "T5Config", **_T5),
     "bart": _transformers("BartForConditionalGeneration", _pair, "BartConfig", **_PAIR),
