@@ -15,7 +15,8 @@ and decomposed them, and that become HLO; `aten.` is left out. Whatever torch de
 is lowered too. A call of any other runs in torch itself, between programs, and
 `xladev.frontends.torch.records.fallbacks()` names it. *Sample* is the entry of torch's operator
 database whose samples call the overload; `python -m tests.tools.torch_ops --only SAMPLE` compares
-them with eager torch. Operators of `xladev.` are the front end's own, which the modules beside them
+them with eager torch. Products of groups (`grouped_mm`) have no entry; unit tests compare them.
+Operators of `xladev.` are the front end's own, which the modules beside them
 are made of.
 
 In families marked *wide*, bf16 and f16 are computed in f32 and rounded once, as torch's CPU does.

@@ -44,9 +44,24 @@ def check_version(version: str = torch.__version__) -> None:
     )
 
 
+def _weight_norm_backward(
+    gradient: torch.Tensor, v: torch.Tensor, g: torch.Tensor, norms: torch.Tensor, dim: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gradients of v and g where weights are g * v / norms, the norms of v along all but a dim."""
+    others = [d for d in range(v.dim()) if d != dim % v.dim()]
+    along = (gradient * v).sum(others, keepdim=True) / norms
+    return g / norms * (gradient - v * (along / norms)), along
+
+
+_OWN: Mapping[Any, Callable[..., Any]] = {
+    torch.ops.aten._weight_norm_interface_backward.default: _weight_norm_backward
+}
+"""What torch does not decompose."""
+
+
 def decompositions(lowered: Mapping[str, Any]) -> dict[Any, Callable[..., Any]]:
     """Torch's own decompositions of what has no lowering."""
-    every = {**decomposition_table, **core_aten_decompositions()}
+    every = {**decomposition_table, **core_aten_decompositions(), **_OWN}
     return {op: how for op, how in every.items() if str(op) not in lowered}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xladev.frontends.torch.lower.promotion import operand
-from xladev.frontends.torch.lower.table import Family
+from xladev.frontends.torch.lower.table import Family, NotLowered
 from xladev.frontends.torch.lower.value import Number, TensorBuilder, Value
 from xladev.hlo import dtype as dt
 from xladev.hlo.shape import Shape
@@ -44,6 +44,66 @@ def _mv(b: TensorBuilder, out: Shape, x: Value, y: Value) -> Value:
 def _dot(b: TensorBuilder, out: Shape, x: Value, y: Value) -> Value:
     """Product of two vectors."""
     return dot(x, y, (0,), (0,))
+
+
+def _group_sizes(ends: Value) -> Value:
+    """How many rows each group has, of where the groups end."""
+    before = ends.slice(0, 0, ends.dims[0] - 1)
+    return ends - ends.builder.full(0, ends.dtype, (1,)).op("concatenate", before, dimensions=(0,))
+
+
+def _rows_by_group(x: Value, stack: Value, ends: Value, contracting: int = 1) -> Value:
+    """Each row times the matrix of its group, along a dimension of the matrices."""
+    return x.op(
+        "ragged-dot", stack, _group_sizes(ends), lhs_batch_dims=(), rhs_batch_dims=(),
+        lhs_contracting_dims=(1,), rhs_contracting_dims=(contracting,), lhs_ragged_dims=(0,),
+        rhs_group_dims=(0,),
+    )  # fmt: skip
+
+
+def _sums_by_group(x: Value, y: Value, ends: Value) -> Value:
+    """Outer products of the rows of two matrices, [rows, m] and [rows, n], summed in each group."""
+    return x.op(
+        "ragged-dot", y, _group_sizes(ends), lhs_batch_dims=(), rhs_batch_dims=(),
+        lhs_contracting_dims=(0,), rhs_contracting_dims=(0,), lhs_ragged_dims=(0,),
+        rhs_group_dims=(),
+    )  # fmt: skip
+
+
+@_lowers("_grouped_mm.default")
+def _grouped(
+    b: TensorBuilder,
+    out: Shape,
+    x: Value,
+    y: Value,
+    ends: Value | None = None,
+    bias: Value | None = None,
+    dtype: Any = None,
+) -> Value:
+    """Products of matrices whose rows, or what is summed, are cut into groups at run time."""
+    if ends is None and x.rank == y.rank == 3:
+        made = dot(x, y, (2,), (1,), 1)
+    elif ends is not None and (x.rank, y.rank) == (2, 3):
+        made = _rows_by_group(x, y, ends)
+    elif ends is not None and x.rank == y.rank == 2:
+        made = _sums_by_group(x.transpose((1, 0)), y, ends)
+    else:
+        raise NotLowered(f"groups of columns of {y.dims}")
+    return made.cast(out.element_type) if bias is None else made.cast(out.element_type) + bias
+
+
+@_lowers("transformers.grouped_mm_fallback.default")
+def _grouped_rows(b: TensorBuilder, out: Shape, x: Value, stack: Value, ends: Value) -> Value:
+    """Each row times the matrix of its group; groups are cut at run time."""
+    return _rows_by_group(x, stack, ends)
+
+
+@_lowers("transformers.grouped_mm_fallback_backward.default")
+def _grouped_rows_backward(
+    b: TensorBuilder, out: Any, x: Value, stack: Value, ends: Value, gradient: Value
+) -> list[Value]:
+    """Gradients of rows and of the groups' matrices."""
+    return [_rows_by_group(gradient, stack, ends, 2), _sums_by_group(x, gradient, ends)]
 
 
 def _scaled(x: Value, factor: Number) -> Value:

@@ -116,9 +116,7 @@ class Family:
         wide: bool | None = None,
     ) -> None:
         """Puts one overload into the table."""
-        full = (
-            overload if overload.startswith(("prims.", "aten.", "xladev.")) else f"aten.{overload}"
-        )
+        full = overload if overload.count(".") > 1 else f"aten.{overload}"
         assert full not in self.lowerings, full
         text = summary or (inspect.getdoc(function) or "").split("\n")[0]
         name = sample or full.split(".")[1]

@@ -22,8 +22,13 @@ def test_samples_are_entries_of_the_database_and_overloads_exist() -> None:
     from torch.testing._internal.common_methods_invocations import op_db
 
     names = {f"{op.name}.{op.variant_test_name}".rstrip(".") for op in op_db}
-    torchs = [each for name, each in LOWERINGS.items() if not name.startswith("xladev.")]
+    torchs = [
+        each
+        for name, each in LOWERINGS.items()
+        if not name.startswith("xladev.") and "grouped_mm" not in name
+    ]
     assert {each.sample for each in torchs} - names == set()
+    pytest.importorskip("transformers.integrations.moe")  # declares its own
     for overload in LOWERINGS:
         library, packet, name = overload.split(".")
         assert hasattr(getattr(getattr(torch.ops, library), packet), name), overload
