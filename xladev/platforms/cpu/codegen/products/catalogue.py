@@ -13,6 +13,7 @@ from xladev.platforms.cpu.codegen.products.denormals import LeastArguments, call
 from xladev.platforms.cpu.codegen.products.depthwise import DepthwiseArguments, call_depthwise
 from xladev.platforms.cpu.codegen.products.driver import BlockArguments, call_block, call_stream
 from xladev.platforms.cpu.codegen.products.kinds import ProductKind
+from xladev.platforms.cpu.codegen.products.left_panels import LeftArguments, call_pack_left
 from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
 from xladev.platforms.cpu.codegen.products.orders import Order
 from xladev.platforms.cpu.codegen.products.patches import (
@@ -65,6 +66,8 @@ def call_all_products(module: ModuleBuilder) -> None:
     for tile in sorted({kind.rows for kind in kinds}):
         call_lines(b, tile, LinesArguments(*_arguments(b, LinesArguments._fields)))
         _call_windows(b, tile, has_edges=False)
+    for tile, size in sorted({(kind.rows, kind.left.host_nbytes) for kind in kinds}):
+        call_pack_left(b, tile, size, LeftArguments(*_arguments(b, LeftArguments._fields)))
     for tile in sorted({kind.rows for kind in edges}):
         _call_windows(b, tile, has_edges=True)
     if kinds[0].lanes > 1:
@@ -131,7 +134,7 @@ def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
 _POINTERS = frozenset(
     {"table", "starts", "zeros", "base", "facts", "windows", "runs", "right", "result", "panel",
      "matrix", "vector", "lines", "least", "sums", "scores",
-     "source", "target", "lanes"}
+     "source", "target", "lanes", "packed"}
 )  # fmt: skip
 
 

@@ -29,6 +29,14 @@ from xladev.platforms.cpu.codegen.products.kinds import (
     ProductKind,
     ReductionStep,
 )
+from xladev.platforms.cpu.codegen.products.left_panels import (
+    BETWEEN_NBYTES,
+    PACKED_STEPS,
+    LeftArguments,
+    call_pack_left,
+    packed_left_nbytes,
+    pays_to_pack_left,
+)
 from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
 from xladev.platforms.cpu.codegen.products.orders import Order
 from xladev.platforms.cpu.codegen.products.panels import Panels, panels_of
@@ -157,9 +165,28 @@ class DotPlan:
         return rows * columns * self.total.host_nbytes if self.is_narrowed else 0
 
     @property
+    def packs_left(self) -> bool:
+        """True if rows are packed: neighbours of a step, far from those of the next, used often."""
+        is_apart = self.left.free == 1 < self.left.step
+        nbytes = self.depth * self.left.step * self.total.host_nbytes
+        return is_apart and pays_to_pack_left(self.rows, self.columns, nbytes)
+
+    @property
     def workspace_nbytes(self) -> int:
-        """One packed panel, the table of rows, two numbers, sums."""
+        """One packed panel, the table of rows, two numbers, sums, rows that are packed."""
+        return self.packed_left + self.packed_left_nbytes
+
+    @property
+    def packed_left(self) -> int:
+        """Where packed rows begin in it."""
         return self.panel_nbytes + self.table_nbytes + CHECK_NBYTES + self.sums_nbytes
+
+    @property
+    def packed_left_nbytes(self) -> int:
+        """The rows of a block in one part of the depth, where they are packed."""
+        if not self.packs_left:
+            return 0
+        return packed_left_nbytes(self.table_nbytes // 8, self.depth, self.total.host_nbytes)
 
 
 def dot_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> DotPlan | None:
@@ -302,7 +329,8 @@ class _Blocks:
         left = self.k.e.arrays[self.k.root.operands[0]][0]
         table = b.byte_address(self.k.scratch, p.panel_nbytes)
         base = self._address(left.base, size, batch, (p.left.batch, p.left.free), row)
-        self._fill_table(table, base, rows, p.left.free * size)
+        if not p.packs_left:
+            self._fill_table(table, base, rows, p.left.free * size)
         kept_nbytes = p.kept.host_nbytes
         kept = self._address(self.k.results[0].base, kept_nbytes, batch, p.result, row)
         kept = b.byte_address(kept, b.mul(column, kept_nbytes))
@@ -331,16 +359,43 @@ class _Blocks:
             panel=self.k.scratch if p.panels is None else Value("null", PTR),
             most_lines=b.const(I64, p.lines(kind)),
         )
-        if self.is_streamed:
-            self._stream(arguments)
-            return
-        if kind.has_pairs:
+        if p.packs_left:
+            self._packed(arguments, base, size)
+        elif kind.has_pairs:
             self._call_pairs(arguments, base, numbers)
         else:
-            call_block(b, kind, p.order, arguments)
+            self._call(arguments)
         if p.is_narrowed:
             narrowing = NarrowingArguments(sums, sums_row, kept, kept_row, rows, columns)
             call_narrowing(b, kind, p.kept, narrowing)
+
+    def _call(self, a: BlockArguments) -> None:
+        if self.is_streamed:
+            self._stream(a)
+        else:
+            call_block(self.b, self.kind, self.plan.order, a)
+
+    def _packed(self, a: BlockArguments, base: Value, size: int) -> None:
+        """Parts of the depth, whose rows are packed first."""
+        p, b, tile = self.plan, self.b, self.kind.rows
+        packed = b.byte_address(self.k.scratch, p.packed_left)
+        parts = -(-p.depth // PACKED_STEPS)
+        most = -(-p.depth // parts)
+        apart = b.const(I64, most * tile * size + BETWEEN_NBYTES)
+        with b.loop(0, parts) as part:
+            first = b.mul(part, most)
+            steps = b.intrinsic("smin", b.sub(b.const(I64, p.depth), first), most)
+            source = b.byte_address(base, b.mul(first, a.left_step))
+            left = LeftArguments(a.table, packed, apart, source, a.left_step, a.rows, steps)
+            call_pack_left(b, tile, size, left)
+            self._call(
+                a._replace(
+                    left_step=b.const(I64, tile * size),
+                    steps=steps,
+                    right=b.byte_address(a.right, b.mul(first, a.right_step)),
+                    goes_on=first,
+                )
+            )
 
     def _stream(self, a: BlockArguments) -> None:
         """Whole tiles of columns as they are in memory; columns left of a block are packed."""
