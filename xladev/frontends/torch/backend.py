@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from xladev.frontends.torch import adapter
+from xladev.frontends.torch import adapter, chunked_losses
 from xladev.frontends.torch.compile import compile_graph
 from xladev.frontends.torch.errors import told_as_torch
 from xladev.frontends.torch.lower.every import LOWERINGS
@@ -19,7 +19,11 @@ from xladev.frontends.torch.settings import Settings, settings_of
 @cache
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
     """What torch takes apart before a graph is lowered."""
-    return {**adapter.decompositions(LOWERINGS), **DECOMPOSITIONS}
+    return {
+        **adapter.decompositions(LOWERINGS),
+        **DECOMPOSITIONS,
+        **chunked_losses.DECOMPOSITIONS,
+    }
 
 
 def graph_compilers(settings: Settings) -> Callable[[str], adapter.GraphCompiler]:
