@@ -23,7 +23,15 @@ from xladev.compiler.partition.assignment import CompileTarget
 from xladev.compiler.placement.devices import wanted_devices
 from xladev.compiler.program.program import Program
 from xladev.compiler.program.program_file import program_from_bytes, program_to_bytes
-from xladev.errors import ArgumentError, DeviceError, FileError, FormatError, OptionError, counted
+from xladev.errors import (
+    ArgumentError,
+    DeviceError,
+    FileError,
+    FormatError,
+    OptionError,
+    XladevError,
+    counted,
+)
 from xladev.hlo.ir import HloModule
 from xladev.hlo.load import load as _load_module
 from xladev.hlo.nested_values import nested
@@ -110,6 +118,13 @@ def compile(
             why="they are one CompileOptions",
             hint="CompileOptions(fusion=False), or CompileOptions().with_option('fusion=false')",
         )
+    try:
+        return _compiled(module, platform, options)
+    except XladevError as error:
+        raise error.at(f"module {module.name}") from error.__cause__
+
+
+def _compiled(module: HloModule, platform: str | None, options: CompileOptions) -> CompiledModule:
     registry = current_registry()
     check_platform_options(options, registry.platforms())
     chosen = registry.platform(platform)

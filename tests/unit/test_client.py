@@ -18,6 +18,7 @@ from xladev.errors import (
     ExecutionError,
     OptionError,
     ParseError,
+    UnsupportedError,
     XladevError,
 )
 from xladev.hlo.proto import write_module
@@ -482,3 +483,13 @@ def test_only_the_live_part_of_dynamic_arrays_counts(name):
         np.testing.assert_array_equal(again.numpy(), x * 16)
         with pytest.raises(ArgumentError, match="parameter 0 of dynamic"):
             executable(np.ones(9, np.float32), np.int32(3))
+
+
+def test_errors_of_compiling_have_a_place(monkeypatch):
+    def refuse(*_):
+        raise UnsupportedError("this target is one of f32")
+
+    monkeypatch.setattr("xladev.client.compile_module", refuse)
+    with pytest.raises(UnsupportedError) as info:
+        xladev.compile(parse_module(ADD), "interpreter")
+    assert info.value.where == "module plus"

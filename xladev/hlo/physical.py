@@ -104,10 +104,12 @@ def tiles_of(shape: Shape) -> tuple[tuple[int, ...], ...]:
         return ()
     sparse = any(level != "D" for level in layout.dim_level_types)
     if sparse or layout.split_configs or layout.physical_shape or layout.metadata_prefix_bytes:
-        raise UnsupportedError(f"layout {layout} has no dense form")
+        raise UnsupportedError(f"layout {layout} has no dense form", where=f"shape {shape}")
     tiles = tuple(tile.dims for tile in layout.tiles)
     if any(d == COMBINE_DIMENSION or d < 1 for tile in tiles for d in tile):
-        raise UnsupportedError(f"layout {layout} combines dimensions in a tile")
+        raise UnsupportedError(
+            f"layout {layout} combines dimensions in a tile", where=f"shape {shape}"
+        )
     return tiles
 
 

@@ -12,6 +12,7 @@ from xladev.errors import LiteralError, UnsupportedError
 from xladev.hlo import dtype as dt
 from xladev.hlo.physical import is_plain, pack, physical_nbytes, unpack
 from xladev.hlo.shape import COMBINE_DIMENSION, TOKEN_SHAPE, Layout, Shape, Tile, row_major
+from xladev.hlo.text import parse_module
 
 
 def address(shape, index):
@@ -52,6 +53,15 @@ def test_every_element_lies_where_the_definition_says(shape):
         assert flat[offset] == array[index]
         assert total * 2 == packed.nbytes == physical_nbytes(shape)
     assert unpack(packed, shape).tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("layout", ["{1,0:SC(1:2,4)}", "{1,0:D(S)}", "{1,0:T(*,4)}"])
+def test_a_layout_without_a_dense_form_is_refused_with_its_place(layout):
+    text = f"HloModule m\nENTRY e {{ ROOT x = f32[4,8]{layout} parameter(0) }}"
+    shape = parse_module(text).entry.parameters[0].shape
+    with pytest.raises(UnsupportedError) as info:
+        physical_nbytes(shape)
+    assert info.value.where == f"shape f32[4,8]{layout}"
 
 
 @given(st.sampled_from([1, 2, 4]), st.integers(0, 20), st.booleans())
