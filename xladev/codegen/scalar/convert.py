@@ -56,6 +56,8 @@ def _convert_real(
         return b.resize(value, compute_type(target), signed=source.is_signed)
     if target.is_float:
         cast = "sitofp" if source.is_signed else "uitofp"
+        if source.bits == 1:  # NVPTX takes a set bit for 1, signed or not
+            value = b.resize(value, I32, signed=source.is_signed)
         if target is BF16 and source.bits > _FLOAT_DIGITS:
             wide = b.cast(cast, _sticky(b, value, source), DOUBLE)
             return round_to(b, _to_odd_float(b, wide), target)
@@ -77,11 +79,9 @@ def _from_float(b: FunctionBuilder, value: Value, target: PrimitiveType) -> Valu
 
 def float_to_integer(b: FunctionBuilder, value: Value, type_: IrType, *, signed: bool) -> Value:
     """Truncates toward zero, clamps to the range of ``type_``; NaN gives 0."""
-    name = "fptosi.sat" if signed else "fptoui.sat"
-    if type_.bits > 1 or not signed:
-        return b.intrinsic(name, value, result=type_)
-    # The one-bit signed range is -1..0: LLVM is spared a case that no other program has.
-    return b.fcmp("ole", value, -1.0)
+    if type_.bits == 1:  # the ranges are -1..0 and 0..1; LLVM's targets differ in such casts
+        return b.fcmp("ole", value, -1.0) if signed else b.fcmp("oge", value, 1.0)
+    return b.intrinsic("fptosi.sat" if signed else "fptoui.sat", value, result=type_)
 
 
 def _sticky(b: FunctionBuilder, value: Value, source: PrimitiveType) -> Value:

@@ -39,7 +39,9 @@ _EPILOGUES: Mapping[str, int] = MappingProxyType(
 )
 _TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE, _BIAS_POINTER, _BIAS_TYPE = 3, 4, 7, 8, 26
 _LAYOUT_BATCH, _LAYOUT_STRIDE = 5, 6
-_PREFERRED_WORKSPACE = 1
+_PREFERRED_WORKSPACE, _REDUCTION_SCHEMES = 1, 3
+_IN_COMPUTE_TYPE = 2
+"""Parts along the contracted dimension are added in the compute type, never in bf16."""
 _PROPOSALS = 8
 
 _Handle = ctypes.c_void_p
@@ -176,6 +178,8 @@ class MatmulDescriptors:
         preference = self._made("MatmulPreference")
         limit = ctypes.c_uint64(self.call.workspace_nbytes)
         self._set("MatmulPreference", preference, _PREFERRED_WORKSPACE, limit)
+        schemes = ctypes.c_uint32(_IN_COMPUTE_TYPE)
+        self._set("MatmulPreference", preference, _REDUCTION_SCHEMES, schemes)
         found, count = (_Proposal * _PROPOSALS)(), ctypes.c_int()
         self.library.call(
             "cublasLtMatmulAlgoGetHeuristic",

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,8 @@ class CupyDevice:
         with self._on.calls():
             kind = self._runtime.memcpyHostToDevice
             self._runtime.memcpy(address, source.ctypes.data, source.nbytes, kind)
+            # The call returns when the bytes have left the array, which is before they arrive.
+            self._runtime.streamSynchronize(self._runtime.streamLegacy)
 
     def copy_to_host(self, destination: HostBytes, address: int) -> None:
         """See `DriverDevice.copy_to_host`."""
@@ -218,8 +221,7 @@ class CupyStream:
         self._on = on
         self._stream = stream
         self._runtime = on.cupy.cuda.runtime
-        self._kept: list[HostBytes] = []
-        self._landing = Landing(self._page_locked)
+        self._landing = Landing(self._page_locked, stream.synchronize)
 
     @property
     def pointer(self) -> int:
@@ -234,22 +236,19 @@ class CupyStream:
         """See `DriverStream.copy_to_device`."""
         with self._on.calls():
             staged = self._landing.outgoing(source)
-        self._copy(address, staged.ctypes.data, staged.nbytes, "HostToDevice", staged)
+        self._copy(address, staged.ctypes.data, staged.nbytes, "HostToDevice")
 
     def copy_to_host(self, destination: HostBytes, address: int) -> None:
         """See `DriverStream.copy_to_host`."""
         with self._on.calls():
             staged = self._landing.incoming(destination)
-        self._copy(staged.ctypes.data, address, staged.nbytes, "DeviceToHost", staged)
+        self._copy(staged.ctypes.data, address, staged.nbytes, "DeviceToHost")
 
     def copy(self, destination: int, source: int, nbytes: int) -> None:
         """See `DriverStream.copy`."""
         self._copy(destination, source, nbytes, "Default")
 
-    def _copy(
-        self, destination: int, source: int, nbytes: int, kind: str, *kept: HostBytes
-    ) -> None:
-        self._kept += kept
+    def _copy(self, destination: int, source: int, nbytes: int, kind: str) -> None:
         code = getattr(self._runtime, f"memcpy{kind}")
         with self._on.calls():
             self._runtime.memcpyAsync(destination, source, nbytes, code, self._stream.ptr)
@@ -282,15 +281,14 @@ class CupyStream:
         with self._on.calls():
             event = self._on.cupy.cuda.Event()
             event.record(self._stream)
-        kept, self._kept = self._kept, []
-        return CupyEvent(self._on, event, kept, self._landing, self._landing.event())
+        return CupyEvent(self._on, event, self._landing, self._landing.event(partial(_done, event)))
 
     def stamp(self) -> CupyEvent:
         """See `DriverStream.stamp`."""
         with self._on.calls():
             event = self._on.cupy.cuda.Event()
             event.record(self._stream)
-        return CupyEvent(self._on, event, [], self._landing, 0)
+        return CupyEvent(self._on, event, self._landing, 0)
 
     def branch(self) -> CupyStream:
         """See `DriverStream.branch`; CUDA reports failures whatever stream they are of."""
@@ -302,7 +300,7 @@ class CupyStream:
         with self._on.calls():
             event = self._on.cupy.cuda.Event(disable_timing=True)
             event.record(self._stream)
-        return CupyEvent(self._on, event, [], self._landing, 0)
+        return CupyEvent(self._on, event, self._landing, 0)
 
     def begin_capture(self) -> None:
         """See `DriverStream.begin_capture`; other threads go on allocating."""
@@ -330,16 +328,13 @@ class CupyStream:
 
 
 class CupyEvent:
-    """A recorded event; keeps host memory of the copies before it until it is dropped."""
+    """A recorded event; whoever sees it ready moves on what was copied to the host before it."""
 
-    def __init__(
-        self, on: _OnDevice, event: Any, kept: list[HostBytes], landing: Landing, number: int
-    ) -> None:
+    def __init__(self, on: _OnDevice, event: Any, landing: Landing, number: int) -> None:
         self._on = on
         self._landing = landing
         self._number = number
         self.event = event
-        self._kept = kept
         self._failure: DriverError | None = None
 
     def query(self) -> bool:
@@ -382,6 +377,14 @@ class CupyEvent:
             raise DriverError("an event of another driver")
         with self._on.calls():
             return float(self._on.cupy.cuda.get_elapsed_time(since.event, self.event))
+
+
+def _done(event: Any) -> bool:
+    """Whether an event of CuPy is reached; failed work is finished work."""
+    try:
+        return bool(event.done)
+    except Exception:  # noqa: BLE001 - a fault of the device, which the next call reports
+        return True
 
 
 def _properties(found: dict[str, Any]) -> DeviceProperties:

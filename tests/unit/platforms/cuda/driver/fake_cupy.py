@@ -10,6 +10,9 @@ import numpy as np
 
 from xladev.platforms.cuda.driver.emulated_cusolver import HANDLE
 
+TO_DEVICE, LEGACY = 1, 1
+on_default_stream = []
+
 
 class CUDARuntimeError(RuntimeError):
     def __init__(self, status, text):
@@ -82,6 +85,8 @@ class Stream:
     def run(self):
         while self.pending:
             self.pending.pop(0)()
+
+    synchronize = run
 
     def begin_capture(self, mode=None):
         self.captured = Capture()
@@ -160,7 +165,17 @@ streams, calls = {}, []
 
 
 def memcpy(target, source, nbytes, kind):
-    ctypes.memmove(target, source, nbytes)
+    """What goes to the device arrives when the default stream is waited for."""
+    if kind != TO_DEVICE:
+        ctypes.memmove(target, source, nbytes)
+        return
+    staged = ctypes.string_at(source, nbytes)
+    on_default_stream.append(lambda: ctypes.memmove(target, staged, nbytes))
+
+
+def stream_synchronize(stream):
+    while stream == LEGACY and on_default_stream:
+        on_default_stream.pop(0)()
 
 
 def memcpy_async(target, source, nbytes, kind, stream):
@@ -178,9 +193,10 @@ def make():
     """A module with one GPU."""
     runtime = SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError, getDeviceCount=lambda: 1, memcpy=memcpy,
-        memcpyAsync=memcpy_async, memcpyHostToDevice=1, memcpyDeviceToHost=2, memcpyDefault=4,
-        memcpyDeviceToDevice=3, streamCaptureModeThreadLocal=1, streamLegacy=1,
-        streamSynchronize=lambda stream: None, memGetInfo=lambda: (1 << 20, 1 << 21),
+        memcpyAsync=memcpy_async, memcpyHostToDevice=TO_DEVICE, memcpyDeviceToHost=2,
+        memcpyDefault=4, memcpyDeviceToDevice=3, streamCaptureModeThreadLocal=1,
+        streamLegacy=LEGACY, streamSynchronize=stream_synchronize,
+        memGetInfo=lambda: (1 << 20, 1 << 21),
         getDeviceProperties=properties, driverGetVersion=lambda: 13000,
         runtimeGetVersion=lambda: 13020,
         streamIsCapturing=lambda stream: streams[stream].captured is not None,

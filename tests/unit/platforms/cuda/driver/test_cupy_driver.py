@@ -63,6 +63,14 @@ def test_large_copies_are_not_staged(device, monkeypatch):
     assert np.array_equal(found, np.arange(8))
 
 
+def test_a_copy_has_arrived_when_it_returns(device):
+    """Streams are not ordered with the default one, where CUDA makes such copies."""
+    memory, found = device.allocate(8), np.zeros(8, np.uint8)
+    device.copy_to_device(memory.address, np.arange(8, dtype=np.uint8))
+    device.copy_to_host(found, memory.address)
+    assert np.array_equal(found, np.arange(8))
+
+
 def test_memory_comes_from_the_pool_and_ends(device):
     memory = device.allocate(100)
     assert memory.address % 256 == 0
