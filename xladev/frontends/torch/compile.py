@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -38,6 +39,8 @@ from xladev.instrument import logger
 
 _log = logger("torch")
 _numbers = itertools.count()
+_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
+"""Where torch's own code is."""
 
 Call = Callable[[list[Any]], Sequence[Any]]
 
@@ -94,10 +97,15 @@ def _is_strict(settings: Settings) -> bool:
 
 
 def _place(node: torch.fx.Node) -> str:
-    """The line of the user's program that calls an operator, or its node."""
-    lines = (node.meta.get("stack_trace") or "").strip().splitlines()
-    places = [line.strip() for line in lines if line.strip().startswith("File ")]
-    return f"{node}, {places[-1]}" if places else str(node)
+    """The line of the user's program that calls an operator, or its node.
+
+    Frames of torch itself, such as those of a default device, are not the user's.
+    """
+    lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
+    places = [line for line in lines if line.startswith("File ")]
+    own = [line for line in places if not line.startswith(f'File "{_TORCH}')]
+    found = own or places
+    return f"{node}, {found[-1]}" if found else str(node)
 
 
 def _whole(graph: torch.fx.GraphModule, kind: str, settings: Settings, sizes: Sizes) -> Call:

@@ -55,6 +55,13 @@ def test_an_operator_that_is_not_lowered_with_fallback_off() -> None:
     assert isinstance(error.inner_exception, errors.UnsupportedError)
 
 
+def test_the_place_is_the_users_where_a_default_device_is_set() -> None:
+    """Torch's frames of such a device lie between the user's line and the operator."""
+    f = compiled(with_histogram, strict=True)
+    with torch.device("cpu"):
+        told(lambda: f(torch.rand(8)), torch._dynamo.exc.BackendCompilerFailed, "test_errors.py")
+
+
 def test_a_dtype_that_no_program_has() -> None:
     f = compiled(lambda x: x * x, strict=True)
     x = torch.rand(4, dtype=torch.complex64).to(torch.complex32)
