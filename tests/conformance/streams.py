@@ -3,12 +3,13 @@
 import gc
 import threading
 import time
+from itertools import product
 
 import numpy as np
 
 from xladev.errors import XladevError
 from xladev.runtime.array import put
-from xladev.runtime.stream import Stream
+from xladev.runtime.stream import Endpoint, Stream
 from xladev.testing.conformance.case import checks_of
 from xladev.testing.conformance.probe import Probe, ended
 from xladev.testing.conformance.waits import LARGE_NBYTES, hand_on, pass_on
@@ -16,6 +17,8 @@ from xladev.testing.conformance.waits import LARGE_NBYTES, hand_on, pass_on
 _ABANDONED: list[object] = []
 """What a device may use for ever, because an event that says otherwise never came."""
 
+HUGE_NBYTES = 128 << 20
+"""Of copies within a device, which take it longer than the host takes to ask for them."""
 ROWS = 4096
 CHAIN = """HloModule chain
 turn { s = (s32[], f32[64,64]{1,0}) parameter(0)
@@ -186,25 +189,26 @@ def check_streams_work_independently(probe: Probe) -> None:
     busy, other = own_stream(probe), own_stream(probe)
     if busy.is_synchronous:
         return  # none is ever busy
-    device, size = probe.device, probe.at_most(LARGE_NBYTES)
-    busy_held = device.allocate_nbytes(size, "busy")
-    large = busy_held.memory.slice(0, size)
-    short_held = device.allocate_nbytes(64, "short")
-    small = short_held.memory.slice(0, 64)
+    device, size, half = probe.device, probe.at_most(LARGE_NBYTES), probe.at_most(HUGE_NBYTES) // 2
+    held = device.allocate_nbytes(max(size, 2 * half), "busy")
+    large, short = held.memory.slice(0, size), device.allocate_nbytes(64, "short")
     sent, few = np.zeros(size, np.uint8), np.zeros(64, np.uint8)
+    within = held.memory.slice(0, half), held.memory.slice(half, half)
+    small = short.memory.slice(0, 64)
+    work: list[tuple[int, Endpoint, Endpoint]] = [
+        *((n, large, sent) for n in (16, 64, 256, 1024)),
+        (64, *within),
+    ]
+    short_copies: list[tuple[Endpoint, Endpoint]] = [(small, few), (few, small)]
     pending = False
     with ended(busy, other):
-        for trial, count in enumerate((16, 16, 64, 64, 256, 256, 1024, 1024)):
+        # A device may have one engine for all copies of a direction: the short one goes either way.
+        for (count, into, out), ends in product(work, short_copies):
             for _ in range(count):
-                busy.copy(large, sent)
+                busy.copy(into, out)
             end = busy.record()
             pending = pending or not end.is_ready()
-            if (
-                trial % 2 == 0
-            ):  # in turns: a device may have one engine for each direction of copies
-                other.copy(small, few)
-            else:
-                other.copy(few, small)
+            other.copy(*ends)
             other.synchronize()
             overtaken = not end.is_ready()
             busy.synchronize()

@@ -69,8 +69,15 @@ def test_relu_behind_a_convolution_keeps_nan(device):  # noqa: F811
     assert np.isnan(np.asarray(client.compile(module, "cuda")(x, k, b))).all()
 
 
+SEVERAL_KERNELS = """ENTRY e { x = f32[8,16] parameter(0)
+  y = f32[16,8] parameter(1)
+  d = f32[8,8] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[8,8] cosine(d)
+  ROOT r = f32[8,8] dot(t, t), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
+
+
 def test_programs_are_replayed_as_graphs(device):  # noqa: F811
-    module = parse_module(programs.layer("f32", programs.GELU))
+    module = parse_module(SEVERAL_KERNELS)
     compiled = client.compile(module, "cuda", CompileOptions(strict=True))
     arguments = random_arguments(module, 0)
     with collect_counters() as counters:

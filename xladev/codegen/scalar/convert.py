@@ -56,8 +56,10 @@ def _convert_real(
         return b.resize(value, compute_type(target), signed=source.is_signed)
     if target.is_float:
         cast = "sitofp" if source.is_signed else "uitofp"
-        if source.bits == 1:  # NVPTX takes a set bit for 1, signed or not
-            value = b.resize(value, I32, signed=source.is_signed)
+        if source.bits == 1:  # some targets make 1 of a set bit, signed or not
+            real = value.type.of(compute_type(target))
+            numbers = [b.const(real, x) for x in (-1.0 if source.is_signed else 1.0, 0.0)]
+            return round_to(b, b.select(value, *numbers), target)
         if target is BF16 and source.bits > _FLOAT_DIGITS:
             wide = b.cast(cast, _sticky(b, value, source), DOUBLE)
             return round_to(b, _to_odd_float(b, wide), target)

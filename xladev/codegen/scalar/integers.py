@@ -103,7 +103,7 @@ def _shift(name: str, arithmetic: bool = False) -> IntegerEmitter:
         inside = b.icmp("ule", amount, widest)
         if arithmetic:
             return b.binary(name, value, b.select(inside, amount, widest))
-        # Masked, not chosen: LLVM's NVPTX joins a choice with a shift that reads 32 bits of it.
+        # Masked, not chosen: LLVM joins a choice with a shift that may read 32 bits of it.
         shifted = b.binary(name, value, b.and_(amount, widest))
         return b.select(inside, shifted, 0)
 

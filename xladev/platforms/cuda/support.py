@@ -10,6 +10,7 @@ from xladev.compiler.emitter_support import (
     first_refusal,
 )
 from xladev.compiler.support import YES, Support, no
+from xladev.hlo.dtype import F32
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.platforms.cuda.libraries.rules import library_support
 
@@ -61,7 +62,9 @@ class _Answers:
             return bitcast_support(i)
         if i.opcode in ELEMENT_RULES or i.opcode in _KERNELS:
             return first_refusal(self._within(c, scalar=True) for c in i.called)
-        return elementwise_support(i) if i.op.elementwise else no(f"no kernel for {i.opcode}")
+        if not i.op.elementwise:
+            return no(f"no kernel for {i.opcode}")
+        return _NO_SIGN if _orders_narrow_floats(i) else elementwise_support(i)
 
     def _within(self, computation: HloComputation, *, scalar: bool) -> Support:
         """Yes if every instruction of a computation can be a step, or part of one thread's code."""
@@ -77,6 +80,16 @@ class _Answers:
         if i.opcode in _CONTROL:
             return first_refusal(self._within(c, scalar=True) for c in i.called)
         return YES if i.opcode in _STRUCTURE else self._element(i)
+
+
+def _orders_narrow_floats(i: HloInstruction) -> bool:
+    """True for a total order of what is widened to f32 before it is compared."""
+    if i.opcode != "compare" or i["type"] != "TOTALORDER":
+        return False
+    return i.operands[0].shape.element_type.bits < F32.bits
+
+
+_NO_SIGN = no("a NaN that is widened to f32 has no sign on a GPU, and total order asks for it")
 
 
 def _named(inner: HloInstruction, answer: Support) -> Support:
