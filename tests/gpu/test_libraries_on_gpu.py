@@ -1,4 +1,4 @@
-"""On a GPU: library calls, graphs and exchange with CuPy; never run without one."""
+"""On a GPU: library calls, graphs and exchange with CuPy."""
 
 import numpy as np
 import pytest

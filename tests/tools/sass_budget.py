@@ -157,7 +157,7 @@ PAGE_TEXT = """# CUDA kernels as the assembler sees them
 
 Written by `python -m tests.tools.sass_budget --write`, for `{target}`: every kernel of {count}
 programs and GPU workloads that the tests use, put through `ptxas` and `nvdisasm`. Nothing here
-was timed: no GPU has run any of it.
+was timed.
 
 {summary}.
 

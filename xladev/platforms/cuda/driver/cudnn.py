@@ -2,7 +2,7 @@
 
 The front end is the Python package ``nvidia-cudnn-frontend`` from 1.14 on, module ``cudnn``. A
 graph is described without a GPU; a handle, and with it all that follows, needs one. Nothing here
-has run on a GPU yet.
+has run on a GPU yet: the one that was there lacked the front end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The real libraries of one GPU: cuBLASLt and cuFFT by ctypes, cuDNN, cuSOLVER, and trsm by CuPy.
 
 The best of cuBLASLt's algorithms and of cuDNN's plans is found by timing each once, and kept in the
-one on-disk cache. Nothing here has run on a GPU yet, but for what needs none: descriptors.
+one on-disk cache.
 """
 
 from __future__ import annotations
