@@ -16,6 +16,8 @@ static const char *const NOT_COMPILED_ALONE[] = {
     "_EagerConst",
     /* XLA drops checks; alone they cost little. */
     "Assert", "CheckNumerics", "CheckNumericsV2",
+    /* The lowering has no pivoting, which is the default; an attribute cannot restrict a kernel. */
+    "TridiagonalSolve",
     /* Lists are values within a program of XLA's, and objects of TensorFlow's outside of one. */
     "EmptyTensorList", "TensorListConcat", "TensorListConcatLists", "TensorListConcatV2",
     "TensorListElementShape", "TensorListFromTensor", "TensorListGather", "TensorListGetItem",
