@@ -6,8 +6,9 @@ before anything here is called.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -37,6 +38,12 @@ def without_storage(sizes: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """A tensor of the device that knows its sizes and type and has no memory."""
     made: torch.Tensor = torch._C._acc.create_empty_tensor(sizes, dtype)
     return made
+
+
+strided: Callable[[torch.Tensor, tuple[int, ...], tuple[int, ...], int], torch.Tensor] = (
+    torch._C._dynamo.guards._reinterpret_tensor
+)
+"""A tensor without memory as one of other sizes, strides and offset."""
 
 
 is_functional: Callable[[torch.Tensor], bool] = torch._is_functional_tensor
@@ -110,9 +117,16 @@ def without_autocast() -> AbstractContextManager[Any]:
 # Tracing
 
 
-def fake_tensors() -> FakeTensorMode:
-    """A mode in which operators compute sizes and types alone."""
-    return FakeTensorMode()
+@contextmanager
+def fake_tensors() -> Iterator[None]:
+    """Within it, operators compute sizes and types alone; what fails is raised and not logged."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    was_disabled, log.disabled = log.disabled, True
+    try:
+        with FakeTensorMode():
+            yield
+    finally:
+        log.disabled = was_disabled
 
 
 def traced(

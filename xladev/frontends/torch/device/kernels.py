@@ -9,8 +9,9 @@ import torch
 
 from xladev.errors import DeviceError
 from xladev.frontends.torch.device import hooks
+from xladev.frontends.torch.device.node import layout_of
 from xladev.frontends.torch.device.record import download, hold, mapped, run
-from xladev.frontends.torch.device.tensor import STATE, Inner, upload
+from xladev.frontends.torch.device.tensor import STATE, Inner, tensor_of, upload
 from xladev.frontends.torch.errors import refusal
 
 aten = torch.ops.aten
@@ -84,7 +85,9 @@ def factory_kernel(op: Any) -> Callable[..., Any]:
 
 def _empty_strided(size: Any, stride: Any, **kwargs: Any) -> Any:
     check_device(kwargs.get("device"))
-    return outer(run(aten.empty.memory_format, (list(size),), kwargs))
+    made = run(aten.empty.memory_format, (list(size),), kwargs)
+    layout = layout_of(torch.empty_strided(size, stride, device="meta"))
+    return outer(made if layout is None else tensor_of(made.handle.node, layout))
 
 
 def _to_copy(tensor: torch.Tensor, **kwargs: Any) -> Any:
@@ -93,8 +96,10 @@ def _to_copy(tensor: torch.Tensor, **kwargs: Any) -> Any:
         return download(tensor).to(dtype)
     check_device(device)
     if isinstance(tensor, Inner) or hooks.is_functional(tensor):
-        return outer(run(aten._to_copy.default, (tensor,), {"dtype": dtype}))
-    return hooks.wrapped(upload(tensor.to(dtype)))
+        kept = {"dtype": dtype, "memory_format": kwargs.get("memory_format")}
+        return outer(run(aten._to_copy.default, (tensor,), kept))
+    form = kwargs.get("memory_format") or torch.preserve_format
+    return hooks.wrapped(upload(tensor.to(dtype, memory_format=form)))
 
 
 def _copy(destination: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
@@ -110,6 +115,8 @@ def _copy(destination: torch.Tensor, source: torch.Tensor, non_blocking: bool = 
         source = run(aten._to_copy.default, (source,), {"dtype": destination.dtype})
     if source.shape != destination.shape:
         source = run(aten.expand.default, (source, list(destination.shape)), {})
+    if source.handle.layout != destination.handle.layout:
+        source = tensor_of(source.handle.node, destination.handle.layout)
     return source
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -40,6 +40,25 @@ def spec_of(tensor: torch.Tensor) -> Spec:
     return found
 
 
+class Layout(NamedTuple):
+    """Where torch's CPU would have the elements of a tensor: by it torch tells views from copies.
+
+    Attributes:
+        strides: elements from one index to the next, by dimension.
+        offset: elements before the first.
+    """
+
+    strides: tuple[int, ...]
+    offset: int = 0
+
+
+def layout_of(tensor: torch.Tensor) -> Layout | None:
+    """A tensor's layout; None where elements follow one another from the first."""
+    if tensor.is_contiguous() and not tensor.storage_offset():
+        return None
+    return Layout(tensor.stride(), int(tensor.storage_offset()))
+
+
 class Call:
     """An operator with arguments of certain sizes and types; one object for all such calls.
 
@@ -47,13 +66,14 @@ class Call:
         name: of the overload.
         number: of its own, for keys.
         specs: of the results.
+        layouts: of the results, by those of the operands where one of these is strided.
         is_several: whether there is a list of results.
         lower: makes HLO of a builder, operands and scalars.
         draws: whether it takes a seed.
         why_not: why it has no HLO and runs on the host; empty if it has.
     """
 
-    __slots__ = ("draws", "is_several", "lower", "name", "number", "specs", "why_not")
+    __slots__ = ("draws", "is_several", "layouts", "lower", "name", "number", "specs", "why_not")
 
     def __init__(
         self,
@@ -63,11 +83,13 @@ class Call:
         *,
         is_several: bool = False,
         draws: bool = False,
+        layouts: tuple[Layout | None, ...] = (),
         why_not: str = "",
     ) -> None:
         self.name = name
         self.number = next(_numbers)
         self.specs = specs
+        self.layouts: dict[Any, tuple[Layout | None, ...]] = {None: layouts}
         self.lower = lower
         self.is_several = is_several
         self.draws = draws
@@ -115,9 +137,14 @@ class Node:
 
 
 class Handle:
-    """Lives as long as the tensor that holds it: what must be computed."""
+    """Lives as long as the tensor that holds it: what must be computed.
 
-    __slots__ = ("__weakref__", "node")
+    Attributes:
+        layout: the tensor's; None where elements follow one another.
+    """
 
-    def __init__(self, node: Node) -> None:
+    __slots__ = ("__weakref__", "layout", "node")
+
+    def __init__(self, node: Node, layout: Layout | None = None) -> None:
         self.node = node
+        self.layout = layout

@@ -10,7 +10,7 @@ from xladev.errors import ArgumentError, UnsupportedError
 from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.counts import COUNTS
 from xladev.frontends.torch.device.generator import draw_seed
-from xladev.frontends.torch.device.node import Call, Node
+from xladev.frontends.torch.device.node import Call, Layout, Node
 from xladev.frontends.torch.device.program import BOUND, compute
 from xladev.frontends.torch.device.signature import (
     DROPPED,
@@ -22,6 +22,7 @@ from xladev.frontends.torch.device.signature import (
 from xladev.frontends.torch.device.tensor import (
     STATE,
     Inner,
+    handle_of,
     tensor_from,
     tensor_of,
     upload,
@@ -44,19 +45,25 @@ INDICES_OF_HOST = frozenset(
 class _Arguments:
     """One pass over arguments: a key for their kinds, operands, scalars."""
 
-    __slots__ = ("key", "name", "nodes", "scalars")
+    __slots__ = ("is_strided", "key", "layouts", "name", "nodes", "scalars")
 
     def __init__(self, name: str, op: Any) -> None:
         self.name = name
         self.key: list[Any] = [op]
         self.nodes: list[Node] = []
+        self.layouts: list[Layout | None] = []
+        self.is_strided = False
         self.scalars: list[float] = []
 
     def take(self, value: Any, is_scalar: bool) -> None:
         kind = value.__class__
         if kind is Inner:
-            node = value.handle.node
+            handle = value.handle
+            node = handle.node
             self.nodes.append(node)
+            self.layouts.append(handle.layout)
+            if handle.layout is not None:
+                self.is_strided = True
             self.key.append(node.spec)
         elif kind is float and is_scalar:
             self.scalars.append(value)
@@ -90,6 +97,7 @@ class _Arguments:
             )
         node = uploaded(value)
         self.nodes.append(node)
+        self.layouts.append(None)
         self.key.append(node.spec)
 
 
@@ -97,7 +105,7 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The results of an operator, as inner tensors.
 
     Raises:
-        RuntimeError: tensors of several devices.
+        RuntimeError: tensors of several devices, or a view that torch's CPU would not give.
     """
     name = _name_of(op)
     scalars = SCALARS.get(name, _NO_SCALARS)
@@ -114,7 +122,11 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = _calls[key] = _signature(op, args, kwargs, taken, scalars).call()
     if call.lower is None or _is_for_host(call, kwargs):
         return on_host(op, args, kwargs, call.why_not or "torch draws its random numbers")
-    return _recorded(call, taken)
+    layouts = call.layouts.get(tuple(taken.layouts) if taken.is_strided else None)
+    if layouts is None:
+        layouts = _signature(op, args, kwargs, taken, scalars).strided()
+        call.layouts[tuple(taken.layouts)] = layouts
+    return _recorded(call, taken, layouts)
 
 
 _names: dict[Any, str] = {}
@@ -131,7 +143,7 @@ def _is_for_host(call: Call, kwargs: dict[str, Any]) -> bool:
     return call.draws and (STATE.random_of_host or kwargs.get("generator") is not None)
 
 
-def _recorded(call: Call, taken: _Arguments) -> Any:
+def _recorded(call: Call, taken: _Arguments, layouts: tuple[Layout | None, ...]) -> Any:
     COUNTS.recorded += 1
     scalars = tuple(taken.scalars)
     inputs = tuple(taken.nodes)
@@ -139,13 +151,13 @@ def _recorded(call: Call, taken: _Arguments) -> Any:
         node = Node(call.specs[0], call, inputs, scalars)
         if call.draws:
             node.seed = draw_seed()
-        made: Any = tensor_of(node)
+        made: Any = tensor_of(node, layouts[0])
     else:
         whole = Node(None, call, inputs, scalars)
         if call.draws:
             whole.seed = draw_seed()
         made = [
-            None if spec is None else tensor_of(Node(spec, None, (whole,), (), at))
+            None if spec is None else tensor_of(Node(spec, None, (whole,), (), at), layouts[at])
             for at, spec in enumerate(call.specs)
         ]
     if STATE.is_eager:
@@ -182,6 +194,7 @@ def _signature(
         {key: template(value, key in scalars) for key, value in kept.items()},
         specs,  # type: ignore[arg-type]
         tuple(taken.scalars),
+        tuple(taken.layouts),
     )
 
 
@@ -241,5 +254,5 @@ def is_ours(tensor: torch.Tensor) -> bool:
 
 
 def hold(tensor: Inner, source: Inner) -> None:
-    """A tensor stands for what another one does from now on."""
-    tensor.handle = source.handle
+    """A tensor stands for what another one does from now on, and keeps its strides."""
+    tensor.handle = handle_of(source.handle.node, tensor.handle.layout)

@@ -18,7 +18,7 @@ from xladev.frontends.torch import adapter
 from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.cells import CELLS
 from xladev.frontends.torch.device.decomposed import lower_traced
-from xladev.frontends.torch.device.node import Call, Spec, spec_of
+from xladev.frontends.torch.device.node import Call, Layout, Spec, layout_of, spec_of
 from xladev.frontends.torch.element_types import TYPE_OF, type_of
 from xladev.frontends.torch.graph import SeededBuilder, shape_of
 from xladev.frontends.torch.lower.every import LOWERINGS
@@ -28,8 +28,11 @@ from xladev.frontends.torch.lower.value import Value
 from xladev.hlo import dtype as dt
 from xladev.hlo.shape import array
 
-DROPPED = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking"))
-"""Arguments that say nothing about the values."""
+DROPPED = frozenset(("device", "layout", "pin_memory", "non_blocking"))
+"""Arguments that say nothing about the result."""
+
+FORMAT = "memory_format"
+"""The argument that says the result's strides and nothing about its values."""
 
 SCALARS: Mapping[str, frozenset[int | str]] = {
     **{
@@ -87,6 +90,7 @@ class Signature:
         kwargs: template.
         specs: of the operands.
         scalars: one value of each scalar, for sizes and types.
+        layouts: of the operands.
     """
 
     op: Any
@@ -94,14 +98,15 @@ class Signature:
     kwargs: Any
     specs: tuple[Spec, ...]
     scalars: tuple[float, ...]
+    layouts: tuple[Layout | None, ...]
 
     def call(self) -> Call:
         """The call: how it is lowered, or why not."""
         name = str(self.op)
         try:
             return self._lowered(name)
-        except (XladevError, AssertionError, TypeError, ValueError, RuntimeError,
-                NotImplementedError) as error:  # fmt: skip
+        except (XladevError, AssertionError, TypeError, ValueError, IndexError,
+                RuntimeError, NotImplementedError) as error:  # fmt: skip
             return Call(name, (), None, why_not=one_line(str(error))[:200] or type(error).__name__)
 
     def _lowered(self, name: str) -> Call:
@@ -109,6 +114,7 @@ class Signature:
             raise NotLowered("its result is a number of the host")
         found = self._inferred()
         specs, is_several = _specs(found)
+        layouts = _layouts(found)
         lowering = LOWERINGS.get(name)
         lower: Callable[..., Any]
         if lowering is None:
@@ -118,13 +124,29 @@ class Signature:
             lower = self._by_table(lowering, shape_of(found, {}))
             draws = lowering.family == "random"
         draws = self._try(lower, draws)
-        return Call(name, specs, lower, is_several=is_several, draws=draws)
+        return Call(name, specs, lower, is_several=is_several, draws=draws, layouts=layouts)
+
+    def strided(self) -> tuple[Layout | None, ...]:
+        """Layouts of the results where operands are strided.
+
+        Raises:
+            RuntimeError: there is no such view of an operand.
+        """
+        with hooks.fake_tensors():
+            operands = [
+                each if layout is None else _strided(each, layout)
+                for each, layout in zip(self._examples(), self.layouts, strict=True)
+            ]
+            try:
+                return _layouts(self._applied(operands))
+            except ValueError as error:  # what torch's references of views raise
+                raise RuntimeError(str(error)) from error
 
     def _examples(self) -> list[torch.Tensor]:
         return [torch.empty(spec.shape, dtype=spec.dtype) for spec in self.specs]
 
     def _inferred(self) -> Any:
-        """The results without elements."""
+        """The results without elements, operands being contiguous."""
         with hooks.fake_tensors():
             return self._applied(self._examples())
 
@@ -137,6 +159,7 @@ class Signature:
 
     def _by_table(self, lowering: Any, out: Any) -> Callable[..., Any]:
         args, kwargs = _with_types(self.args), _with_types(self.kwargs)
+        kwargs.pop(FORMAT, None)
 
         def lower(builder: SeededBuilder, operands: list[Value], scalars: list[Value]) -> Any:
             given = tuple(filled(args, operands, scalars))
@@ -193,6 +216,18 @@ def _specs(found: Any) -> tuple[tuple[Spec | None, ...], bool]:
     ):
         return tuple(None if each is None else _spec(each) for each in found), True
     raise NotLowered(f"a result of type {type(found).__name__}")
+
+
+def _layouts(found: Any) -> tuple[Layout | None, ...]:
+    results = [found] if isinstance(found, torch.Tensor) else found
+    return tuple(None if each is None else layout_of(each) for each in results)
+
+
+def _strided(example: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """An example with a layout, and memory for it."""
+    last = sum((n - 1) * s for n, s in zip(example.shape, layout.strides, strict=True))
+    memory = torch.empty((max(last, 0) + layout.offset + 1,), dtype=example.dtype)
+    return memory.as_strided(example.shape, layout.strides, layout.offset)
 
 
 def _spec(found: torch.Tensor) -> Spec:

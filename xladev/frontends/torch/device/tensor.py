@@ -12,7 +12,7 @@ import torch
 from xladev.compiler.options import CompileOptions
 from xladev.errors import DeviceError
 from xladev.frontends.torch.device import hooks
-from xladev.frontends.torch.device.node import Handle, Node, Spec, spec_of
+from xladev.frontends.torch.device.node import Handle, Layout, Node, Spec, layout_of, spec_of
 from xladev.frontends.torch.element_types import type_of
 from xladev.frontends.torch.exchange import as_numpy, giver
 from xladev.frontends.torch.layouts import Place
@@ -70,20 +70,33 @@ class Inner(torch.Tensor):  # type: ignore[misc]
 _empty = hooks.without_storage
 
 
-def tensor_of(node: Node) -> Inner:
-    """A tensor that stands for a node."""
+def tensor_of(node: Node, layout: Layout | None = None) -> Inner:
+    """A tensor that stands for a node; torch sees the strides of a layout."""
     spec: Spec = node.spec  # type: ignore[assignment]
     made: Any = _empty(spec.shape, spec.dtype)
+    if layout is not None:
+        made = hooks.strided(made, spec.shape, layout.strides, layout.offset)
     made.__class__ = Inner
-    handle = made.handle = Handle(node)
-    if node.value is None:
-        STATE.recorded.append(weakref.ref(handle))
+    made.handle = handle_of(node, layout)
     return made
 
 
+def handle_of(node: Node, layout: Layout | None) -> Handle:
+    """What a tensor holds of a node; the node is computed as long as it lives."""
+    handle = Handle(node, layout)
+    if node.value is None:
+        STATE.recorded.append(weakref.ref(handle))
+    return handle
+
+
 def upload(host: torch.Tensor) -> Inner:
-    """A tensor of the device with the elements of one of the host."""
-    return tensor_of(uploaded(host))
+    """A tensor of the device with the elements of one of the host, and its order of dimensions."""
+    return tensor_of(uploaded(host), None if host.is_contiguous() else _kept(host))
+
+
+def _kept(host: torch.Tensor) -> Layout | None:
+    """What a copy keeps of strides: the order of dimensions, if nothing lies between elements."""
+    return layout_of(torch.empty_like(host, device="meta"))
 
 
 def uploaded(host: torch.Tensor) -> Node:
