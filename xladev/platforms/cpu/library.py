@@ -44,7 +44,8 @@ class Library:
                     text = module.microkernel(symbol)
                     loaded, code = load_cached(symbol, text, optimization_level, (symbol,))
                     known[symbol] = MicrokernelCode(symbol, code)
-                    self._loaded[known[symbol]] = loaded
+                    # Programs from the cache may have loaded it, and call it where it is.
+                    self._loaded.setdefault(known[symbol], loaded)
             return tuple(known[symbol] for symbol in module.microkernels())
 
     def _table(self, target: TargetTraits, optimization_level: int) -> dict[str, MicrokernelCode]:

@@ -103,6 +103,18 @@ def test_the_next_process_reads_them(
     assert len(compiled) == MICROKERNELS
 
 
+def test_what_a_cached_program_loaded_stays_where_it_is(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    microkernels = CpuPayload.from_bytes(check(48)).microkernels
+    fresh = Library()
+    monkeypatch.setattr(compiler, "LIBRARY", fresh)
+    monkeypatch.setattr(loaded_code, "LIBRARY", fresh)
+    before = fresh.addresses(microkernels)  # as loading a program from the cache does
+    check(50)  # compiles what the library has loaded and never compiled
+    assert fresh.addresses(microkernels) == before
+
+
 def test_an_entry_that_is_damaged_is_compiled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: list[str]
 ) -> None:
