@@ -94,12 +94,14 @@ _NARROW_FLOATS = (
 def _arithmetic() -> Mapping[str, float]:
     """Operations per second of f32 and f64."""
     code, _ = load_cached("rates", _text(), 1, tuple(_TYPES))
-    return {"f32": _rate(lambda: _adder(code, "f32")), "f64": _rate(lambda: _adder(code, "f64"))}
+    f32, f64 = _rates(lambda: _adder(code, "f32"), lambda: _adder(code, "f64"))
+    return {"f32": f32, "f64": f64}
 
 
 @cache
 def _bandwidth() -> float:
-    return _rate(_copier)
+    (bandwidth,) = _rates(_copier)
+    return bandwidth
 
 
 def _adder(code: LoadedObject, name: str) -> Work:
@@ -127,22 +129,27 @@ def _copier() -> Work:
     return work
 
 
-def _rate(prepare: Callable[[], Work]) -> float:
-    """Work per second of all threads at once: for each, its best round."""
-    works = [prepare() for _ in range(threads_wanted())]
+def _rates(*kinds: Callable[[], Work]) -> list[float]:
+    """For each kind of work how much all threads do per second at once, each in its best round.
+
+    The kinds take turns in every round, so that a clock that changes changes their ratio little.
+    """
+    works = [[prepare() for prepare in kinds] for _ in range(threads_wanted())]
     together = Barrier(len(works))
 
-    def thread(work: Work) -> float:
-        best = 0.0
+    def thread(own: list[Work]) -> list[float]:
+        best = [0.0] * len(own)
         for _round in range(_ROUNDS):
-            together.wait()
-            start = time.thread_time_ns()
-            done = work()
-            best = max(best, done / max(time.thread_time_ns() - start, 1) * 1e9)
+            for kind, work in enumerate(own):
+                together.wait()
+                start = time.thread_time_ns()
+                done = work()
+                rate = done / max(time.thread_time_ns() - start, 1) * 1e9
+                best[kind] = max(best[kind], rate)
         return best
 
     with ThreadPoolExecutor(len(works)) as threads:
-        return sum(threads.map(thread, works))
+        return [sum(rates) for rates in zip(*threads.map(thread, works), strict=True)]
 
 
 _TYPES: Mapping[str, tuple[str, int, str]] = MappingProxyType(
