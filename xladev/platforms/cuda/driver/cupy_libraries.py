@@ -1,7 +1,7 @@
 """The real libraries of one GPU: cuBLASLt and cuFFT by ctypes, cuDNN, cuSOLVER, and trsm by CuPy.
 
-The best of cuBLASLt's algorithms and of cuDNN's plans is found by timing each once, and kept in the
-one on-disk cache.
+The best of cuBLASLt's algorithms and of cuDNN's plans is found by timing each once, and kept
+(`choices.py`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
-from xladev.compiler.cache.store import entry_key, store_of_environment
+from xladev.compiler.cache.store import entry_key
 from xladev.platforms.cuda.driver import cudnn
+from xladev.platforms.cuda.driver.choices import Choices
 from xladev.platforms.cuda.driver.cublaslt import Algorithm, CublasLt, MatmulDescriptors
 from xladev.platforms.cuda.driver.cufft import Transform
 from xladev.platforms.cuda.driver.cupy_solvers import (
@@ -72,6 +73,7 @@ class CupyLibraries:
         self._calls = calls
         self._pool = pool
         self._stopwatch = Stopwatch(cupy, pool)
+        self._choices = Choices()
         self._device = device
         self._lock = threading.Lock()
 
@@ -143,21 +145,16 @@ class CupyLibraries:
         library, handle = self._lt
         if product.call.deterministic:
             return product.proposals(handle)[0]
-        store = store_of_environment()
-        key = entry_key("cublaslt", str(library.version()), self._device, write_call(product.call))
-        known = store.read(key) if store else None
-        if known is not None:
-            found = json.loads(known)
-            return Algorithm(bytes.fromhex(found["code"]), found["workspace_nbytes"])
-        best = self._stopwatch.fastest(
-            product.proposals(handle),
-            lambda way, addresses, stream: product.enqueue(handle, way, addresses, stream),
-            buffer_nbytes(product.call),
+        return self._choices.choose(
+            entry_key("cublaslt", str(library.version()), self._device, write_call(product.call)),
+            _algorithm_of,
+            lambda: self._stopwatch.fastest(
+                product.proposals(handle),
+                lambda way, addresses, stream: product.enqueue(handle, way, addresses, stream),
+                buffer_nbytes(product.call),
+            ),
+            _bytes_of,
         )
-        if store is not None:
-            kept = {"code": best.code.hex(), "workspace_nbytes": best.workspace_nbytes}
-            store.write(key, json.dumps(kept).encode())
-        return best
 
     def _gemm(self, call: Matmul) -> Enqueue:
         """cuBLAS through CuPy, for what cuBLASLt proposes no algorithm for."""
@@ -180,18 +177,14 @@ class CupyLibraries:
         """The fastest plan, by one measurement; the first if that may not decide."""
         if planned.call.deterministic:
             return planned.plans(1)[0]
-        store = store_of_environment()
-        key = entry_key("cudnn", self._cudnn.version(), self._device, write_call(planned.call))
-        known = store.read(key) if store else None
-        plan = None if known is None else planned.plan(known.decode())
-        if plan is not None:
-            return plan
-        best = self._stopwatch.fastest(
-            planned.plans(), planned.enqueue, cudnn.buffer_nbytes(planned.call)
+        return self._choices.choose(
+            entry_key("cudnn", self._cudnn.version(), self._device, write_call(planned.call)),
+            lambda known: planned.plan(known.decode()),
+            lambda: self._stopwatch.fastest(
+                planned.plans(), planned.enqueue, cudnn.buffer_nbytes(planned.call)
+            ),
+            lambda plan: planned.name(plan).encode(),
         )
-        if store is not None:
-            store.write(key, planned.name(best).encode())
-        return best
 
     # Others
 
@@ -228,6 +221,16 @@ class CupyLibraries:
         return lambda addresses, stream: enqueue_triangular_solve(
             self._cupy, call, addresses, stream
         )
+
+
+def _algorithm_of(known: bytes) -> Algorithm:
+    found = json.loads(known)
+    return Algorithm(bytes.fromhex(found["code"]), found["workspace_nbytes"])
+
+
+def _bytes_of(algorithm: Algorithm) -> bytes:
+    kept = {"code": algorithm.code.hex(), "workspace_nbytes": algorithm.workspace_nbytes}
+    return json.dumps(kept).encode()
 
 
 def buffer_nbytes(call: Matmul) -> list[int]:
