@@ -5,10 +5,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from xladev.instrument.counters import collect_counters
 from xladev.runtime.array import from_dlpack, put
 from xladev.testing.conformance.case import checks_of
 from xladev.testing.conformance.probe import Probe
 
+NEGATED = """HloModule negated
+ENTRY e { x = f32[3,20]{1,0} parameter(0)
+  ROOT n = f32[3,20]{1,0} negate(x) }"""
 TYPES = (np.float32, np.float64, np.float16, np.int8, np.int32, np.int64, np.uint8, np.uint32,
          np.complex64)  # fmt: skip
 
@@ -30,6 +34,20 @@ def check_arrays_come_in_through_dlpack(probe: Probe) -> None:
         sent = np.arange(60).reshape(3, 4, 5).astype(dtype)
         found = from_dlpack(probe.device, sent)
         probe.require(np.array_equal(found.numpy(), sent), f"{np.dtype(dtype)} from DLPack")
+
+
+def check_an_array_that_came_in_is_launched_where_it_is(probe: Probe) -> None:
+    sent = np.arange(60, dtype=np.float32).reshape(3, 20)
+    array = put(probe.device, sent)
+    if probe.device.description.dlpack_device_type is None:
+        return
+    taken = from_dlpack(probe.device, cast(Any, array))
+    compiled = probe.compile(NEGATED)
+    with collect_counters() as counts:
+        result = compiled(taken)
+    copied = counts["runtime.nbytes_to_host"]
+    probe.require(not copied, f"{copied} bytes of an argument went through the host")
+    probe.require(np.array_equal(result.numpy(), -sent), "a program on an array from DLPack")
 
 
 def check_exported_memory_outlives_its_array(probe: Probe) -> None:

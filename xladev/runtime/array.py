@@ -11,7 +11,7 @@ import numpy as np
 
 from xladev.errors import ArgumentError, DeviceLostError, XladevError
 from xladev.hlo.physical import HostArray, physical_nbytes, unpack
-from xladev.hlo.shape import Shape
+from xladev.hlo.shape import Shape, interned
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.buffers.transfer import (
     SIZE_SHAPE,
@@ -483,5 +483,6 @@ def from_dlpack(device: Device, producer: Any) -> DeviceArray:
             taken = device.executor.from_dlpack(producer)
         if taken is not None:
             memory, shape = taken
-            return DeviceArray(device, shape, device.allocator.adopt(memory, "dlpack"), DEFINED)
+            buffer = device.allocator.adopt(memory, "dlpack")
+            return DeviceArray(device, interned(shape.with_default_layout()), buffer, DEFINED)
     return put(device, np.from_dlpack(producer))

@@ -11,7 +11,7 @@ from tests.unit.runtime.null_device import Driver, add_executable, null_device, 
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.errors import ArgumentError, ExecutionError, PluginError, ShapeError
 from xladev.hlo.dtype import F32, S4
-from xladev.hlo.shape import Layout, Shape, Tile, array
+from xladev.hlo.shape import Layout, Shape, Tile, array, interned
 from xladev.runtime.array import from_dlpack, put, to_device
 from xladev.runtime.device import Device
 from xladev.runtime.host_executor import HostExecutor, host_address
@@ -344,9 +344,12 @@ def test_from_dlpack_takes_device_memory_or_copies(driver):
             return (12, 0)
 
     np.testing.assert_array_equal(from_dlpack(device, Producer()).numpy(), A)
+    Producer.shape = Producer.shape.without_layout()
+    taken = from_dlpack(device, Producer())  # of the very shape that a program takes as it is
+    assert taken.hlo_shape is interned(array(F32, A.shape).with_default_layout())
     copied = from_dlpack(device, A)
     np.testing.assert_array_equal(copied.numpy(), A)
-    assert driver.calls.count("from_dlpack") == 1
+    assert driver.calls.count("from_dlpack") == 2
 
 
 def test_failed_results_raise_wherever_they_are_read(driver):

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 from xladev.errors import DeviceError, OutOfMemoryError
 from xladev.platforms.cuda.driver.interface import DriverError, DriverMemoryError
 
 
-@contextmanager
-def driver_errors(where: str) -> Iterator[None]:
-    """Turns what a driver raises into an error of the SDK.
+class driver_errors:
+    """Turns what a driver raises inside the block into an error of the SDK.
+
+    A class, since a launch passes through several: a generator would take three times as long.
+
+    Args:
+        where: the device or what is called, for messages.
 
     Raises:
         OutOfMemoryError: memory that does not fit; the SDK then waits and tries again.
         DeviceError: anything else.
     """
-    try:
-        yield
-    except DriverMemoryError as e:
-        raise OutOfMemoryError("the device's memory is full", where=where, why=str(e)) from e
-    except DriverError as e:
-        raise DeviceError("the CUDA driver refused a call", where=where, why=str(e)) from e
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, DriverError):
+            return
+        if isinstance(error, DriverMemoryError):
+            what = "the device's memory is full"
+            raise OutOfMemoryError(what, where=self._where, why=str(error)) from error
+        what = "the CUDA driver refused a call"
+        raise DeviceError(what, where=self._where, why=str(error)) from error

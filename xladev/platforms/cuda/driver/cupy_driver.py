@@ -7,10 +7,10 @@ there are no devices, and `CupyDriver.version` says why.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -114,24 +114,52 @@ class CupyGraph:
     nodes: int = 0
 
 
+class _Calls:
+    """See `_OnDevice.calls`; a launch has a dozen such blocks, so no generator makes them."""
+
+    __slots__ = ("_on",)
+
+    def __init__(self, on: _OnDevice) -> None:
+        self._on = on
+
+    def __enter__(self) -> None:
+        self._on.device.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._on.device.__exit__(kind, error, traceback)
+        if error is None:
+            return
+        if isinstance(error, self._on.memory_error):
+            raise DriverMemoryError(str(error)) from error
+        if isinstance(error, self._on.errors):
+            raise DriverError(str(error)) from error
+
+
 class _OnDevice:
-    """Makes calls on one device, and turns CuPy's errors into the interface's."""
+    """Makes calls on one device, and turns CuPy's errors into the interface's.
+
+    Attributes:
+        cupy: the module.
+        device: CuPy's; entering it makes it the thread's current one.
+        memory_error: what CuPy raises where memory does not fit.
+        errors: what it raises where CUDA refuses a call.
+    """
 
     def __init__(self, cupy: Any, ordinal: int) -> None:
+        cuda = cupy.cuda
         self.cupy = cupy
-        self._device = cupy.cuda.Device(ordinal)
+        self.device = cuda.Device(ordinal)
+        self.memory_error = cuda.memory.OutOfMemoryError
+        self.errors = (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError)
 
-    @contextmanager
-    def calls(self) -> Iterator[None]:
-        """CUDA's current device is ours; errors are the interface's."""
-        cuda = self.cupy.cuda
-        try:
-            with self._device:
-                yield
-        except cuda.memory.OutOfMemoryError as e:
-            raise DriverMemoryError(str(e)) from e
-        except (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError) as e:
-            raise DriverError(str(e)) from e
+    def calls(self) -> _Calls:
+        """A block in which CUDA's current device is ours and errors are the interface's."""
+        return _Calls(self)
 
 
 class CupyDevice:
