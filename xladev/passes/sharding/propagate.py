@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from xladev.hlo.sharding.factors import FactorKind
 from xladev.hlo.sharding.grid import Grid
-from xladev.passes.sharding.strategy import SpreadOf, spread_aggressive, spread_basic
+from xladev.passes.sharding.strategy import SpreadOf, Views, spread_aggressive, spread_basic
 from xladev.passes.sharding.tensors import Border, Edge, Spread, Tensor
 
 PASS_THROUGH = frozenset({"reshape", "transpose", "copy", "flow", "opt-barrier"})
@@ -31,24 +31,25 @@ def propagate(
     """
     waiting = [tensor for tensor in tensors if tensor.later]
     rounds = sorted({since for tensor in waiting for since, _, _ in tensor.later.values()} | {0})
+    views = Views(grid)
     for number in rounds:
         for tensor in waiting:
             tensor.begin_round(number)
-        _one_round(grid, edges, borders)
+        _one_round(views, edges, borders)
 
 
-def _one_round(grid: Grid, edges: Sequence[Edge], borders: Sequence[Border]) -> None:
+def _one_round(views: Views, edges: Sequence[Edge], borders: Sequence[Border]) -> None:
     for level in LEVELS:
-        _until_settled(grid, edges, borders, level, spread_basic)
-        _until_settled(grid, edges, borders, level, spread_aggressive)
+        _until_settled(views, edges, borders, level, spread_basic)
+        _until_settled(views, edges, borders, level, spread_aggressive)
 
 
 def _until_settled(
-    grid: Grid,
+    views: Views,
     edges: Sequence[Edge],
     borders: Sequence[Border],
     level: SpreadOf,
-    strategy: Callable[[Grid, Edge, SpreadOf], bool],
+    strategy: Callable[[Views, Edge, SpreadOf], bool],
 ) -> None:
     """Sweeps there and back, over edges whose members grew since they were looked at."""
     order = list(edges)
@@ -60,7 +61,7 @@ def _until_settled(
             if state < 0 or seen.get(edge) == state:
                 continue
             seen[edge] = state
-            changed |= strategy(grid, edge, level)
+            changed |= strategy(views, edge, level)
         grown = [border.agree() for border in borders]
         if not changed and not any(grown):
             return

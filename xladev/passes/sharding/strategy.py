@@ -27,6 +27,7 @@ class _Seen:
         factors: the atoms of each factor that it has.
         overflow: atoms of its dimensions that no factor has.
         is_operand: on which side it is.
+        changes: how often the tensor had grown.
     """
 
     tensor: Tensor
@@ -34,9 +35,36 @@ class _Seen:
     factors: dict[int, Atoms]
     overflow: frozenset[int]
     is_operand: bool
+    changes: int
 
 
-def spread_basic(grid: Grid, edge: Edge, spread: SpreadOf) -> bool:
+class Views:
+    """The members of edges by factors; one is made anew only after its tensor grew.
+
+    Args:
+        grid: of the devices.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self._made: dict[Edge, tuple[_Seen, ...]] = {}
+
+    def of(self, edge: Edge) -> tuple[_Seen, ...]:
+        """Those of an edge that there are, operands first, as they are now."""
+        made = self._made.get(edge)
+        if made is None:
+            made = self._made[edge] = tuple(_all_seen(self.grid, edge))
+        elif any(member.changes != member.tensor.changes for member in made):
+            made = self._made[edge] = tuple(self._again(edge, made))
+        return made
+
+    def _again(self, edge: Edge, made: Sequence[_Seen]) -> Iterator[_Seen]:
+        for m in made:
+            is_same = m.changes == m.tensor.changes
+            yield m if is_same else _seen(self.grid, edge, m.tensor, m.dims, m.is_operand)
+
+
+def spread_basic(views: Views, edge: Edge, spread: SpreadOf) -> bool:
     """Spreads what no member contradicts; True if a member grew.
 
     For each factor: the longest list of atoms that all members have the beginning of, cut where in
@@ -44,28 +72,28 @@ def spread_basic(grid: Grid, edge: Edge, spread: SpreadOf) -> bool:
     """
     changed = False
     for factor in _factors(edge, spread):
-        seen = _seen(grid, edge)
+        seen = views.of(edge)
         atoms = _agreed(seen, factor, spread(edge, factor))
         for member in seen:
             if factor in member.factors:
-                atoms = _free(grid, edge, member, factor, atoms)
-        changed |= _update(grid, edge, seen, factor, atoms)
+                atoms = _free(views.grid, edge, member, factor, atoms)
+        changed |= _update(views.grid, edge, seen, factor, atoms)
     return changed
 
 
-def spread_aggressive(grid: Grid, edge: Edge, spread: SpreadOf) -> bool:
+def spread_aggressive(views: Views, edge: Edge, spread: SpreadOf) -> bool:
     """Spreads to each member what this one does not contradict; True if a member grew.
 
     Factors cut into more parts come first, so that of two that want the same atoms the one that is
     cut more gets them.
     """
-    seen = _seen(grid, edge)
+    grid, seen = views.grid, views.of(edge)
     agreed = {f: _agreed(seen, f, spread(edge, f)) for f in _factors(edge, spread)}
     order = sorted(agreed, key=lambda f: -grid.count(agreed[f]))
     changed = False
     for factor in order:
         for number in range(len(seen)):
-            member = _seen(grid, edge)[number]
+            member = views.of(edge)[number]
             if factor in member.factors:
                 atoms = _free(grid, edge, member, factor, agreed[factor])
                 changed |= _update(grid, edge, [member], factor, atoms)
@@ -78,19 +106,20 @@ def _factors(edge: Edge, spread: SpreadOf) -> list[int]:
     return [f for f in every if f not in rule.blocked and spread(edge, f) is not Spread.NONE]
 
 
-def _seen(grid: Grid, edge: Edge) -> list[_Seen]:
-    found: list[_Seen] = []
+def _all_seen(grid: Grid, edge: Edge) -> Iterator[_Seen]:
     for number, tensor in enumerate(edge.members):
-        if tensor is None:
-            continue
-        dims = edge.rule.tensors[number]
-        factors = project(grid, dims, edge.rule.sizes, tensor.dims)
-        present = {f for d in dims for f in d}
-        own = {f: factors[f] for f in present}
-        placed = {a for atoms in own.values() for a in atoms}
-        overflow = frozenset(a for atoms in tensor.dims for a in atoms if a not in placed)
-        found.append(_Seen(tensor, dims, own, overflow, number < len(edge.operands)))
-    return found
+        if tensor is not None:
+            dims = edge.rule.tensors[number]
+            yield _seen(grid, edge, tensor, dims, number < len(edge.operands))
+
+
+def _seen(grid: Grid, edge: Edge, tensor: Tensor, dims: FactorDims, is_operand: bool) -> _Seen:
+    factors = project(grid, dims, edge.rule.sizes, tensor.dims)
+    present = {f for d in dims for f in d}
+    own = {f: factors[f] for f in present}
+    placed = {a for atoms in own.values() for a in atoms}
+    overflow = frozenset(a for atoms in tensor.dims for a in atoms if a not in placed)
+    return _Seen(tensor, dims, own, overflow, is_operand, tensor.changes)
 
 
 def _agreed(seen: Sequence[_Seen], factor: int, spread: Spread) -> Atoms:
