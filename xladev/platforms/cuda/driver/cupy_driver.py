@@ -114,34 +114,10 @@ class CupyGraph:
     nodes: int = 0
 
 
-class _Calls:
-    """See `_OnDevice.calls`; a launch has a dozen such blocks, so no generator makes them."""
-
-    __slots__ = ("_on",)
-
-    def __init__(self, on: _OnDevice) -> None:
-        self._on = on
-
-    def __enter__(self) -> None:
-        self._on.device.__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._on.device.__exit__(kind, error, traceback)
-        if error is None:
-            return
-        if isinstance(error, self._on.memory_error):
-            raise DriverMemoryError(str(error)) from error
-        if isinstance(error, self._on.errors):
-            raise DriverError(str(error)) from error
-
-
 class _OnDevice:
-    """Makes calls on one device, and turns CuPy's errors into the interface's.
+    """A block of calls on one device, whose errors are the interface's; may be entered again.
+
+    A launch has a dozen such blocks, so no generator makes them.
 
     Attributes:
         cupy: the module.
@@ -157,9 +133,22 @@ class _OnDevice:
         self.memory_error = cuda.memory.OutOfMemoryError
         self.errors = (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError)
 
-    def calls(self) -> _Calls:
-        """A block in which CUDA's current device is ours and errors are the interface's."""
-        return _Calls(self)
+    def __enter__(self) -> None:
+        self.device.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.device.__exit__(kind, error, traceback)
+        if error is None:
+            return
+        if isinstance(error, self.memory_error):
+            raise DriverMemoryError(str(error)) from error
+        if isinstance(error, self.errors):
+            raise DriverError(str(error)) from error
 
 
 class CupyDevice:
@@ -169,15 +158,15 @@ class CupyDevice:
         self._on = _OnDevice(cupy, ordinal)
         self.ordinal = ordinal
         self._runtime = cupy.cuda.runtime
-        with self._on.calls():
+        with self._on:
             self._pool = cupy.cuda.MemoryPool()
             self.properties = _properties(self._runtime.getDeviceProperties(ordinal))
         name = self.properties.name
-        self.libraries = CupyLibraries(cupy, self._on.calls, self._pool, name)
+        self.libraries = CupyLibraries(cupy, self._on, self._pool, name)
 
     def allocate(self, nbytes: int) -> Allocation:
         """See `DriverDevice.allocate`; CuPy aligns to 512 bytes."""
-        with self._on.calls():
+        with self._on:
             pointer = self._pool.malloc(nbytes)
         return Allocation(int(pointer.ptr), nbytes, [pointer])
 
@@ -186,19 +175,19 @@ class CupyDevice:
         owner = allocation.owner
         if not isinstance(owner, list) or not owner:
             raise DriverError(f"address {allocation.address:#x} was not allocated, or freed")
-        with self._on.calls():
+        with self._on:
             owner.clear()
 
     def memory_info(self) -> MemoryInfo:
         """See `DriverDevice.memory_info`."""
-        with self._on.calls():
+        with self._on:
             free, _ = self._runtime.memGetInfo()
             used, held = int(self._pool.used_bytes()), int(self._pool.total_bytes())
         return MemoryInfo(used, held, int(free) + held)
 
     def copy_to_device(self, address: int, source: HostBytes) -> None:
         """See `DriverDevice.copy_to_device`."""
-        with self._on.calls():
+        with self._on:
             kind = self._runtime.memcpyHostToDevice
             self._runtime.memcpy(address, source.ctypes.data, source.nbytes, kind)
             # The call returns when the bytes have left the array, which is before they arrive.
@@ -206,13 +195,13 @@ class CupyDevice:
 
     def copy_to_host(self, destination: HostBytes, address: int) -> None:
         """See `DriverDevice.copy_to_host`."""
-        with self._on.calls():
+        with self._on:
             kind = self._runtime.memcpyDeviceToHost
             self._runtime.memcpy(destination.ctypes.data, address, destination.nbytes, kind)
 
     def create_stream(self) -> CupyStream:
         """See `DriverDevice.create_stream`; not ordered with the default stream either."""
-        with self._on.calls():
+        with self._on:
             return CupyStream(self._on, self._on.cupy.cuda.Stream(non_blocking=True))
 
     @property
@@ -222,12 +211,12 @@ class CupyDevice:
 
     def wait_for_others(self) -> None:
         """See `DriverDevice.wait_for_others`."""
-        with self._on.calls():
+        with self._on:
             self._runtime.streamSynchronize(self._runtime.streamLegacy)
 
     def load(self, image: bytes, symbol: str) -> CupyFunction:
         """See `DriverDevice.load`: PTX as what `machine_code` makes of it, or a cubin."""
-        with self._on.calls():
+        with self._on:
             module = self._on.cupy.cuda.function.Module()
             try:
                 module.load(machine_code(image, self.properties.target))
@@ -238,7 +227,7 @@ class CupyDevice:
 
     def close(self) -> None:
         """See `DriverDevice.close`."""
-        with self._on.calls():
+        with self._on:
             self._pool.free_all_blocks()
 
 
@@ -262,13 +251,13 @@ class CupyStream:
 
     def copy_to_device(self, address: int, source: HostBytes) -> None:
         """See `DriverStream.copy_to_device`."""
-        with self._on.calls():
+        with self._on:
             staged = self._landing.outgoing(source)
         self._copy(address, staged.ctypes.data, staged.nbytes, "HostToDevice")
 
     def copy_to_host(self, destination: HostBytes, address: int) -> None:
         """See `DriverStream.copy_to_host`."""
-        with self._on.calls():
+        with self._on:
             staged = self._landing.incoming(destination)
         self._copy(staged.ctypes.data, address, staged.nbytes, "DeviceToHost")
 
@@ -278,7 +267,7 @@ class CupyStream:
 
     def _copy(self, destination: int, source: int, nbytes: int, kind: str) -> None:
         code = getattr(self._runtime, f"memcpy{kind}")
-        with self._on.calls():
+        with self._on:
             self._runtime.memcpyAsync(destination, source, nbytes, code, self._stream.ptr)
 
     def launch(
@@ -290,12 +279,12 @@ class CupyStream:
             DriverError: a kernel of another driver, or the launch was refused.
         """
         if isinstance(function, CupyCall):
-            with self._on.calls():
+            with self._on:
                 function.enqueue(list(arguments), self._stream.ptr)
             return
         if not isinstance(function, CupyFunction):
             raise DriverError("the kernel belongs to another driver")
-        with self._on.calls():
+        with self._on:
             function.function(
                 dimensions.grid,
                 dimensions.block,
@@ -306,52 +295,52 @@ class CupyStream:
 
     def record(self) -> CupyEvent:
         """See `DriverStream.record`."""
-        with self._on.calls():
+        with self._on:
             event = self._on.cupy.cuda.Event()
             event.record(self._stream)
         return CupyEvent(self._on, event, self._landing, self._landing.event(partial(_done, event)))
 
     def stamp(self) -> CupyEvent:
         """See `DriverStream.stamp`."""
-        with self._on.calls():
+        with self._on:
             event = self._on.cupy.cuda.Event()
             event.record(self._stream)
         return CupyEvent(self._on, event, self._landing, 0)
 
     def branch(self) -> CupyStream:
         """See `DriverStream.branch`; CUDA reports failures whatever stream they are of."""
-        with self._on.calls():
+        with self._on:
             return CupyStream(self._on, self._on.cupy.cuda.Stream(non_blocking=True))
 
     def mark(self) -> CupyEvent:
         """See `DriverStream.mark`."""
-        with self._on.calls():
+        with self._on:
             event = self._on.cupy.cuda.Event(disable_timing=True)
             event.record(self._stream)
         return CupyEvent(self._on, event, self._landing, 0)
 
     def begin_capture(self) -> None:
         """See `DriverStream.begin_capture`; other threads go on allocating."""
-        with self._on.calls():
+        with self._on:
             self._stream.begin_capture(self._runtime.streamCaptureModeThreadLocal)
 
     def end_capture(self) -> CupyGraph:
         """See `DriverStream.end_capture`."""
-        with self._on.calls():
+        with self._on:
             return CupyGraph(self._stream.end_capture())
 
     def launch_graph(self, graph: DriverGraph) -> None:
         """See `DriverStream.launch_graph`."""
         if not isinstance(graph, CupyGraph):
             raise DriverError("the graph belongs to another driver")
-        with self._on.calls():
+        with self._on:
             graph.graph.launch(self._stream)
 
     def wait(self, event: DriverEvent) -> None:
         """See `DriverStream.wait`."""
         if not isinstance(event, CupyEvent):
             raise DriverError("the event belongs to another driver")
-        with self._on.calls():
+        with self._on:
             self._stream.wait_event(event.event)
 
 
@@ -368,7 +357,7 @@ class CupyEvent:
     def query(self) -> bool:
         """See `DriverEvent.query`; failed work is finished work."""
         try:
-            with self._on.calls():
+            with self._on:
                 if not self.event.done:
                     return False
         except DriverError as e:
@@ -381,7 +370,7 @@ class CupyEvent:
         if timeout_s is not None:
             return self._polled(time.monotonic() + timeout_s)
         try:
-            with self._on.calls():
+            with self._on:
                 self.event.synchronize()
         except DriverError as e:
             self._failure = e
@@ -403,7 +392,7 @@ class CupyEvent:
         """See `DriverEvent.elapsed_ms`."""
         if not isinstance(since, CupyEvent):
             raise DriverError("an event of another driver")
-        with self._on.calls():
+        with self._on:
             return float(self._on.cupy.cuda.get_elapsed_time(since.event, self.event))
 
 

@@ -61,16 +61,16 @@ class CupyLibraries:
 
     Args:
         cupy: the module.
-        calls: makes its device CUDA's current one, and errors the interface's.
+        on_device: makes its device CUDA's current one, and errors the interface's.
         pool: of memory, for measurements.
         device: its name, for what is kept of them.
     """
 
     def __init__(
-        self, cupy: Any, calls: Callable[[], AbstractContextManager[None]], pool: Any, device: str
+        self, cupy: Any, on_device: AbstractContextManager[None], pool: Any, device: str
     ) -> None:
         self._cupy = cupy
-        self._calls = calls
+        self._on_device = on_device
         self._pool = pool
         self._stopwatch = Stopwatch(cupy, pool)
         self._choices = Choices()
@@ -84,7 +84,7 @@ class CupyLibraries:
     def convolution_version(self) -> str:
         """Of cuDNN and its front end, or why there is none."""
         try:
-            with self._calls():
+            with self._on_device:
                 return self._cudnn.version()
         except LibraryError as e:
             return str(e)
@@ -94,7 +94,7 @@ class CupyLibraries:
         if not isinstance(call, Convolution):
             return ""
         try:
-            with self._calls():
+            with self._on_device:
                 cudnn.PlannedConvolution(self._cudnn, call).plans(1)
         except LibraryError as e:
             return str(e)
@@ -110,7 +110,7 @@ class CupyLibraries:
             TriangularSolve: self._triangular_solve,
             **dict.fromkeys(SOLVER_KINDS, self._factorisation),
         }
-        with self._calls():
+        with self._on_device:
             return CupyCall(name, self._alone(makers[type(call)](call)))
 
     def _alone(self, enqueue: Enqueue) -> Enqueue:
