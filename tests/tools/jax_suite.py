@@ -35,6 +35,7 @@ FILES = (
 OWN = "cpu"
 _POLL_S = 0.5
 _START_S = 120.0
+_NOT_COLLECTED = re.compile(r"^(?:ERROR .*|E  .*Error: .*)\n", re.M)
 _REASON = re.compile(r"^(?:E +)?([\w.]*(?:Error|Exception|Failure)\b.*|Mismatch.*)$", re.M)
 
 
@@ -90,7 +91,8 @@ def collect(suite: Suite, file: str) -> list[str]:
     """The tests of a file that belong to the shard; names may differ between platforms."""
     kept = suite.log(file).with_suffix(".tests")
     if not kept.exists():
-        command = [suite.python, "-m", "pytest", "-q", "--collect-only", suite.path(file)]
+        pytest = [suite.python, "-m", "pytest", "-q", "-p", suite.plugin]
+        command = [*pytest, "--collect-only", suite.path(file)]
         environment = suite.environment(suite.out / "unused")
         done = subprocess.run(
             command, cwd=suite.repo, env=environment, capture_output=True, text=True
@@ -98,6 +100,7 @@ def collect(suite: Suite, file: str) -> list[str]:
         found = [line for line in done.stdout.splitlines() if "::" in line]
         if not found:
             raise SystemExit(f"no tests in {file}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        print(*_NOT_COLLECTED.findall(done.stdout), sep="\n", end="", file=sys.stderr)
         kept.write_text("\n".join(found))
     return kept.read_text().splitlines()[suite.first :: suite.step]
 

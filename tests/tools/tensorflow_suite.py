@@ -3,10 +3,12 @@
     python -m tests.tools.tensorflow_suite --python TF --sample 3/40
     python -m tests.tools.tensorflow_suite --python TF ops/nn_test --platform template_npu
     python -m tests.tools.tensorflow_suite --python TF --tensorflow-repo ../tensorflow array_ops
+    python -m tests.tools.tensorflow_suite --python TF --tensorflow-repo ../tensorflow --xla
     python -m tests.tools.tensorflow_suite --table
 
 TF is a Python that has tensorflow, pytest and what xladev needs. Keras's tests are in its wheel;
 TensorFlow's are in its repository; the checkout should be at the release's tag, and is not built.
+`--xla` runs its tests of XLA devices, `compiler/tests`, for which the host is the device XLA_CPU.
 The sample is every N-th test of a file or folder. It runs on TensorFlow's CPU first, without the
 plugin; what passes there runs on the device, to which goes what no test places elsewhere. Only
 tests count in which the device executed a program. Crashes, time limits, results: as `jax_suite`.
@@ -25,12 +27,21 @@ from typing import Any, ClassVar
 
 from tests.tools import tensorflow_child
 from tests.tools.jax_suite import ROOT, Suite, collect, reason, results, run_tests
-from tests.tools.tensorflow_suite_worker import SINK
+from tests.tools.tensorflow_suite_worker import SINK, XLA_DEVICE
 
 HOST = "host"
 """In place of a platform: TensorFlow's CPU, without the plugin."""
 AREAS = ("layers", "ops", "trainers")
 KERNEL_TESTS = "tensorflow/python/kernel_tests"
+XLA_TESTS = "compiler/tests"
+CONFTEST = """
+import keras
+import pytest
+
+def skip_if_backend(name, reason):
+    return pytest.mark.skipif(keras.backend.backend() == name, reason=reason)
+"""
+"""What Keras's tests import from their repository's `conftest`, which the wheel has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +49,11 @@ class TensorFlowSuite(Suite):
     """See `Suite`; a "file" is a path below ``repo``, of a file without `.py` or of a folder."""
 
     plugin: ClassVar[str] = "tests.tools.tensorflow_suite_worker"
+
+    @property
+    def is_xla(self) -> bool:
+        """True for TensorFlow's tests of XLA devices."""
+        return (self.repo / XLA_TESTS).is_dir()
 
     def path(self, file: str) -> str:
         """What pytest is told to run."""
@@ -53,12 +69,13 @@ class TensorFlowSuite(Suite):
         return {
             **tensorflow_child.environment(self.platform if on_device else None),
             "PYTHONPATH": str(ROOT),
+            "PYTHONSAFEPATH": "1",
             "XLADEV_TF_DEFAULT": "1",
             "TF_CPP_MIN_LOG_LEVEL": "0",
             "KERAS_BACKEND": "tensorflow",
             "PYTEST_ADDOPTS": "--import-mode=importlib -Wignore",
             SINK: str(log),
-        }
+        } | ({XLA_DEVICE: "XLADEV" if on_device else "XLA_CPU"} if self.is_xla else {})
 
 
 def copy_of_keras(python: str, out: Path) -> Path:
@@ -74,7 +91,8 @@ def copy_of_keras(python: str, out: Path) -> Path:
         if not to.exists():
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, to)
-    (target / "pytest.ini").write_text("[pytest]\n")
+    (target / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    (target / "conftest.py").write_text(CONFTEST)
     return target
 
 
@@ -152,6 +170,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="files or folders; default: all")
     parser.add_argument("--python", default=os.environ.get(tensorflow_child.VARIABLE, sys.executable))  # fmt: skip # noqa: E501
     parser.add_argument("--tensorflow-repo", type=Path, help="run TensorFlow's tests, not Keras's")
+    parser.add_argument("--xla", action="store_true", help="its tests of XLA devices")
     parser.add_argument("--platform", default="cpu")
     parser.add_argument("--out", type=Path, default=ROOT / "build/tensorflow-suite")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one test")
@@ -161,10 +180,12 @@ def main() -> None:
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     repo = given.tensorflow_repo
-    root = repo.resolve() / KERNEL_TESTS if repo else copy_of_keras(given.python, out)
+    below = "tensorflow" if given.xla else KERNEL_TESTS
+    root = repo.resolve() / below if repo else copy_of_keras(given.python, out)
     first, step = map(int, given.sample.split("/"))
     suite = TensorFlowSuite(root, out, given.platform, given.limit, first, step, given.python)
-    files = given.names or (sorted(x.name for x in root.iterdir() if x.is_dir()) if repo else AREAS)
+    folders = [XLA_TESTS] if given.xla else sorted(x.name for x in root.iterdir() if x.is_dir())
+    files = given.names or (folders if repo else AREAS)
     for file in () if given.table else files:
         run(suite, file)
     report(suite, files)

@@ -18,6 +18,13 @@ from typing import Any
 import pytest
 
 SINK = "XLADEV_TENSORFLOW_SUITE_LOG"
+XLA_DEVICE = "XLADEV_TENSORFLOW_SUITE_XLA_DEVICE"
+"""The variable with the device that TensorFlow's tests of XLA devices are told to test."""
+_XLA_TYPES = (
+    "DT_HALF,DT_FLOAT,DT_DOUBLE,DT_UINT8,DT_QUINT8,DT_INT8,DT_QINT8,DT_INT32,DT_QINT32,DT_INT64,"
+    "DT_BOOL,DT_COMPLEX64,DT_COMPLEX128"
+)
+"""Types that `compiler/tests/build_defs.bzl` says for XLA_CPU."""
 _WHY_CHARACTERS = 2000
 _PLACED = re.compile(r"Executing op (\w+) in device \S*/device:CPU:0|: \((\w+)\): \S*/device:CPU:0")
 _executed: dict[str, int] = {}
@@ -39,6 +46,27 @@ def _count() -> int:
 
 
 def pytest_collection() -> None:
+    """Tells TensorFlow's tests where to run."""
+    _unpin_sessions()
+    if XLA_DEVICE in os.environ:
+        _set_xla_device(os.environ[XLA_DEVICE])
+
+
+def _set_xla_device(device: str) -> None:
+    """Sets the flags of tests of XLA devices, which are below the current folder."""
+    from tensorflow import compiler
+    from tensorflow.python.eager import context
+    from tensorflow.python.platform import flags
+
+    compiler.__path__.append(str(Path("compiler").resolve()))
+    from tensorflow.compiler.tests import xla_test  # noqa: F401 (defines the flags)
+
+    flags.FLAGS(["", f"--test_device={device}", f"--types={_XLA_TYPES}"])
+    if device == "XLA_CPU":
+        context.context().enable_xla_devices()
+
+
+def _unpin_sessions() -> None:
     """Tells sessions of TensorFlow's tests not to pin their graphs to the CPU."""
     import tensorflow as tf
     from tensorflow.python.framework import test_util

@@ -30,6 +30,21 @@ class SomeTest(test.TestCase):
         self.assertAllEqual(tf.tanh([0.0]), [0.0])
 """
 
+XLA_TEST = """
+from tensorflow.python.platform import flags
+flags.DEFINE_string('test_device', None, '')
+flags.DEFINE_string('types', None, '')
+"""
+ON_XLA_DEVICE = """
+import tensorflow as tf
+from tensorflow.compiler.tests import xla_test
+def test_device():
+    name = xla_test.flags.FLAGS.test_device
+    assert 'DT_COMPLEX128' in xla_test.flags.FLAGS.types
+    with tf.device(f'device:{name}:0'):
+        assert name in tf.tanh(tf.zeros(3)).device
+"""
+
 
 def _suite(folder: Path, python: str) -> TensorFlowSuite:
     (folder / "repo").mkdir()
@@ -69,3 +84,21 @@ def test_sessions_run_on_the_device(tmp_path: Path) -> None:
     assert found["PinnedElsewhere"]["executed"] > 0
     assert found["NothingRuns"]["executed"] == 0
     assert found["Host"]["executed"] > 0 and "StringLength" in found["Host"]["on_host"]
+
+
+@pytest.mark.long
+@pytest.mark.rotating
+def test_xla_tests_are_told_their_device(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    library()
+    suite = _suite(tmp_path, tensorflow_python())
+    folder = suite.repo / tensorflow_suite.XLA_TESTS
+    folder.mkdir(parents=True)
+    (folder / "xla_test.py").write_text(XLA_TEST)
+    (folder / "some_test.py").write_text(ON_XLA_DEVICE)
+    (folder / "other_test.py").write_text("import no_such_module")
+    tensorflow_suite.run(suite, tensorflow_suite.XLA_TESTS)
+    (record,) = results(suite.log(tensorflow_suite.XLA_TESTS)).values()
+    assert record["state"] == "passed" and record["executed"] > 0
+    assert "no_such_module" in capsys.readouterr().err  # what was not collected
