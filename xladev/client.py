@@ -55,6 +55,10 @@ from xladev.runtime.registry import Registry, current_registry
 CALLS_BEFORE_FAST_CALL = 2
 """A program that is called more often than this gets a way to its native code without Python."""
 
+LARGE_NBYTES = 1 << 20
+"""A program with so many bytes of results and scratch gets that way at its first call: memory of
+calls without it is kept apart, and later calls would not use it again."""
+
 LONG_WORK = 10**10
 """Floating-point operations, some seconds of one thread, from which on kernels can be left."""
 
@@ -329,6 +333,8 @@ class CompiledModule:
         )
         self._is_long = sum(count for _, count in program.work_counts) >= LONG_WORK
         self._calls = itertools.count(1)
+        is_large = any(each.allocated_nbytes >= LARGE_NBYTES for each in self._launchables)
+        self._slow_calls = 0 if is_large else CALLS_BEFORE_FAST_CALL
         self._fast_call: FastCall | None = None
         self._together: ReplicatedLaunchable | None = None
         self.is_spread = spread is not None
@@ -385,22 +391,29 @@ class CompiledModule:
 
     def _call(self, arguments: Sequence[Any], donate: bool | Iterable[int]) -> Result:
         """Runs the program by way of Python, whatever the arguments are."""
+        if donate is False and not self._slow_calls:
+            self._slow_calls = -1
+            self._fast_call = self._make_fast_call()
+            return self(*arguments)
         leaves = self._flatten(arguments)
         donated = self._donated(donate)
         rows = self._execute([leaves] * len(self.devices), donated)
-        if not donated and next(self._calls) == CALLS_BEFORE_FAST_CALL:
+        if not donated and next(self._calls) == self._slow_calls:
             self._fast_call = self._make_fast_call()
         return self._nest(rows[0])
 
     def _make_fast_call(self) -> FastCall | None:
         """A shorter way for calls with plain arguments; None if the program has none."""
         signature = self.program.signature
-        if self._together is not None or self._is_long:
+        if self._together is not None or not self._launchables:
             return None
         result = signature.result
         if any(s.is_tuple for s in (*signature.parameters, *result.tuple_shapes)):
             return None
-        return self._launchables[0].make_fast_call(is_bare=not result.is_tuple)
+        made = self._launchables[0].make_fast_call(is_bare=not result.is_tuple)
+        if made is None or not self._is_long:
+            return made
+        return lambda *arguments: interruptible(lambda: made(*arguments))
 
     def _execute(
         self, rows: Sequence[Sequence[Any]], donate: tuple[int, ...]

@@ -20,6 +20,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from xladev import instrument
 from xladev.codegen.llvm import ModuleBuilder, TargetTraits
 from xladev.errors import CompileError, FormatError
+from xladev.platforms.cpu.code_pages import LLVM_PAGES
 from xladev.platforms.cpu.targets import CpuTarget, x86_missing
 
 ENTRY = "xladev_entry"
@@ -208,7 +209,7 @@ def parsed(name: str, text: str) -> llvm.ModuleRef:
         CompileError: LLVM rejects the text; the error keeps it.
     """
     try:
-        with instrument.trace_scope("LLVM parse", "codegen"):
+        with instrument.trace_scope("LLVM parse", "codegen"), LLVM_PAGES.work():
             module = llvm.parse_assembly(text)
             module.verify()
     except RuntimeError as e:
@@ -235,7 +236,7 @@ def run_passes(
             getattr(passes, f"add_{each}_pass")()
     else:
         passes = builder.getModulePassManager()
-    with instrument.trace_scope("LLVM passes", "codegen"):
+    with instrument.trace_scope("LLVM passes", "codegen"), LLVM_PAGES.work():
         passes.run(module, builder)
     _free(passes)
 
@@ -244,7 +245,7 @@ def object_code(name: str, machine: llvm.TargetMachine, module: llvm.ModuleRef) 
     """An object file of a module."""
     instrument.dump(f"{name}.optimized", "ll", lambda: str(module))
     instrument.dump(name, "s", lambda: machine.emit_assembly(module))
-    with instrument.trace_scope("LLVM code", "codegen"):
+    with instrument.trace_scope("LLVM code", "codegen"), LLVM_PAGES.work():
         code: bytes = machine.emit_object(module)
     return code
 
@@ -317,7 +318,7 @@ class LoadedObject:
             builder = builder.import_symbol(symbol, address)
         engine = _engines.next()
         try:
-            with instrument.trace_scope("link", "codegen"):
+            with instrument.trace_scope("link", "codegen"), LLVM_PAGES.work():
                 tracker = builder.link(engine, library)
         except RuntimeError as e:
             raise FormatError(f"the code of {name} cannot be loaded", why=str(e)) from e

@@ -12,6 +12,7 @@ from xladev.compiler.executable import Executable
 from xladev.errors import ExecutionError, FormatError
 from xladev.instrument.interruption import INTERRUPTED, rethrow
 from xladev.platforms.cpu.block_pool import BlockPool, Flush
+from xladev.platforms.cpu.code_pages import LLVM_PAGES
 from xladev.platforms.cpu.engine import target_name
 from xladev.platforms.cpu.exchange import Exchange
 from xladev.platforms.cpu.fast_call import make_fast_call
@@ -103,6 +104,7 @@ class CpuLoadedExecutable(LoadedExecutable):
         self._exchange_key = (self.name, zlib.crc32(payload.codes[0])) if payload.exchange else ()
         self._code = load_code(payload, self.name)
         self._entry = _ENTRY_TYPE(self._code.entry)
+        LLVM_PAGES.let_go()
         self._note_program(f"cpu:{executor.ordinal}", payload.operations)
 
     def _note_program(self, device: str, operations: bytes) -> None:
@@ -147,6 +149,7 @@ class CpuLoadedExecutable(LoadedExecutable):
     def make_fast_call(self, spec: FastCallSpec) -> FastCall | None:
         """A fast call, unless this Python or this NumPy is one that native code does not know."""
         native = native_fast_call()
+        LLVM_PAGES.let_go()  # the process's first fast call has compiled what they run through
         if native is None or self._exchange is not None:
             return None
         pool = self._executor.block_pool(spec.account, native.flush)

@@ -75,6 +75,12 @@ class Launchable:
         )
         self._scratch_label = f"scratch of {name}"
 
+    @property
+    def allocated_nbytes(self) -> int:
+        """Bytes that a launch allocates if nothing is donated: results and scratch."""
+        results = sum(nbytes for nbytes, _, _ in self._result_buffers)
+        return results + self.signature.scratch_nbytes
+
     def execute(
         self,
         arguments: Sequence[Any],

@@ -47,6 +47,11 @@ ENTRY main {
   y = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   ROOT z = f32[64,64] dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }"""
+LARGE = b"""HloModule large
+ENTRY main {
+  x = f32[512,513] parameter(0)
+  ROOT r = f32[512,513] add(x, x)
+}"""
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 Y = np.full((2, 3), 0.5, np.float32)
 

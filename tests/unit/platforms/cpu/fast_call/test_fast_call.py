@@ -16,6 +16,7 @@ from tests.unit.platforms.cpu.fast_call.samples import (
     ADD,
     FIVE_TO_THREE,
     IN_PLACE,
+    LARGE,
     SCALAR,
     WITH_SCRATCH,
     X,
@@ -23,6 +24,7 @@ from tests.unit.platforms.cpu.fast_call.samples import (
     opened,
     went_through,
 )
+from xladev import client
 from xladev.client import CALLS_BEFORE_FAST_CALL, CompiledModule, compile
 from xladev.errors import ArgumentError, XladevError
 from xladev.platforms.cpu import executor as cpu_executor
@@ -36,6 +38,31 @@ def test_a_fast_call_opens_after_some_calls():
     program = compile(ADD, "cpu")
     seen = [went_through(program(X, Y)) for _ in range(CALLS_BEFORE_FAST_CALL + 2)]
     assert seen == [False] * CALLS_BEFORE_FAST_CALL + [True, True]
+
+
+@pytest.mark.parametrize("way", ["fast_call"], indirect=True)
+def test_a_large_program_opens_at_once_and_keeps_to_one_place(way: str) -> None:
+    """Memory of calls that go the long way is kept apart: it would be there twice."""
+    program = compile(LARGE, "cpu")
+    x = np.full((512, 513), 0.5, np.float32)
+    places = set()
+    for _ in range(CALLS_BEFORE_FAST_CALL + 3):
+        result = program(x)
+        assert went_through(result)
+        places.add(result.numpy().__array_interface__["data"][0])
+        del result
+    assert len(places) == 1
+
+
+@pytest.mark.parametrize("way", ["fast_call"], indirect=True)
+def test_long_programs_have_one_too(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "LONG_WORK", 1)
+    program = opened(ADD, X, Y)
+    result = program(X, Y)
+    assert went_through(result)
+    np.testing.assert_array_equal(result.numpy(), X + Y)
+    with pytest.raises(ArgumentError, match="takes 2 arguments, not 1"):
+        program(X)
 
 
 def test_no_fast_call_where_objects_are_laid_out_otherwise(monkeypatch):
