@@ -50,11 +50,8 @@ class Sequence:
         draw: chooses steps; every choice depends on the seed alone.
         device: name of the device.
         pairs: tensors that live.
-        expanded: ids of the host's tensors that are, or are views of, one with several elements in
-            one place.
         is_unwanted: whether a tensor has been told not to want a gradient any more.
         told: steps so far, as text.
-        kept: tensors whose ids are in `expanded`, so that no other gets them.
         counts: steps by kind, and errors.
     """
 
@@ -62,10 +59,8 @@ class Sequence:
     device: str
     counts: Counter[str]
     pairs: list[Pair] = field(default_factory=list)
-    expanded: set[int] = field(default_factory=set)
     is_unwanted: bool = False
     told: list[str] = field(default_factory=list)
-    kept: list[torch.Tensor] = field(default_factory=list)
 
     def run(self) -> None:
         """All steps.
@@ -100,13 +95,7 @@ class Sequence:
         """A view of a tensor, or what torch makes where there is none."""
         at = self.chosen()
         name, step = _view(self.draw, self.pairs[at][0])
-        count = len(self.pairs)
-        self.both(f"t{count} = {name} of t{at}", at, [], step)
-        if len(self.pairs) > count and (
-            id(self.pairs[at][0]) in self.expanded or name.startswith(("expand", "unfold"))
-        ):
-            self.expanded.add(id(self.pairs[-1][0]))
-            self.kept.append(self.pairs[-1][0])
+        self.both(f"t{len(self.pairs)} = {name} of t{at}", at, [], step)
 
     def compute(self) -> None:
         """A new tensor of one or two others."""
@@ -118,13 +107,14 @@ class Sequence:
     def write(self) -> None:
         """A change in place; the result is the tensor itself and is not kept.
 
-        Views of tensors with several elements in one place are left out: the host refuses most
-        writes to them, and torch lets the device write the elements' sum.
+        Where elements have one place together, what several writes to it leave depends on their
+        order: there, all that write the same to it are tried, and those that the host refuses.
         """
         at, other = self.chosen(), self.chosen()
-        if id(self.pairs[at][0]) in self.expanded:
-            return
         name = self.draw.choice(list(WRITES))
+        host = self.pairs[at][0]
+        if name not in ALIKE and _is_shared(host) and not (_is_expanded(host) and name in REFUSED):
+            return
         with torch.set_grad_enabled(self.draw.random() < 0.6):
             text = f"{name} on t{at}, t{other}, grad {torch.is_grad_enabled()}"
             self.both(text, at, [other], WRITES[name], keep=False)
@@ -195,7 +185,7 @@ class Sequence:
                 errors.append(error)
         if REPLAY in str(errors[1]):
             raise Ended("replay")
-        if [type(e) for e in errors] != [type(errors[0])] * 2:
+        if not isinstance(errors[1], type(errors[0])):
             raise Different(f"host: {errors[0]!r}\ndevice: {errors[1]!r}")
         if errors[0] is not None:
             self.counts["error"] += 1
@@ -238,6 +228,18 @@ def _equal(name: str, host: torch.Tensor, device: torch.Tensor) -> None:
     wanted, found = host.detach(), device.detach().cpu()
     if not torch.equal(wanted.nan_to_num(77), found.nan_to_num(77)):
         raise Different(f"{name} is {found.tolist()}, on the host {wanted.tolist()}")
+
+
+def _is_expanded(tensor: torch.Tensor) -> bool:
+    """Whether an index moves nothing."""
+    return any(n > 1 and not s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def _is_shared(tensor: torch.Tensor) -> bool:
+    """Whether two elements have one place."""
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    places = torch.arange(last + 1).as_strided(tensor.shape, tensor.stride())
+    return places.unique().numel() < tensor.numel()
 
 
 ASKED: dict[str, Callable[[torch.Tensor], Any]] = {
@@ -348,7 +350,16 @@ WRITES: dict[str, Step] = {
     ),
     "data = other": lambda t, o: setattr(t, "data", o[0].detach().clone().expand_as(t).clone()),
     "detach_": lambda t, _: t.detach_(),
+    "add_ what may be a view": lambda t, o: t.add_(o[0]).clamp_(-8, 8),
+    "copy_ what may be a view": lambda t, o: t.copy_(o[0]),
 }
+
+ALIKE = {"zero_", "fill_ 2", "relu_", "masked_fill_", "[0] = 3", "[mask] = 0", "index_fill_",
+         "data = other", "detach_"}  # fmt: skip
+"""Writes by which all elements of one place become the same."""
+
+REFUSED = {"add_ 1", "mul_ -1", "copy_", "add_ other", "mul_ other", "index_add_"}
+"""Writes that the host refuses where an index moves nothing."""
 
 
 def attempt(seed: int, device: str, counts: Counter[str], *, show: bool = False) -> str:

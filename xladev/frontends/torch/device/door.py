@@ -16,6 +16,7 @@ from xladev.frontends.torch.device.module import module
 from xladev.frontends.torch.device.program import compute
 from xladev.frontends.torch.device.record import is_ours
 from xladev.frontends.torch.device.tensor import STATE
+from xladev.frontends.torch.device.writes import register_writes
 
 _libraries: list[torch.library.Library] = []
 
@@ -76,6 +77,7 @@ def _set_up(name: str) -> None:
     hooks.set_up(name, module(name))
     library = torch.library.Library("aten", "IMPL")
     register_kernels(library)
+    register_writes(library)
     every = torch.library.Library("_", "IMPL")
     register_autocast(library, every)
     _libraries.extend((library, every))

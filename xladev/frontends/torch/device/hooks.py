@@ -19,6 +19,9 @@ from torch.utils import backend_registration
 KEY = "PrivateUse1"
 """The dispatch key that torch keeps for devices from outside."""
 
+AUTOGRAD = f"Autograd{KEY}"
+"""The key of what stands before it and records gradients."""
+
 
 def registered_name() -> str | None:
     """The name that the key has got in this process; None before that."""
@@ -63,6 +66,15 @@ def unwrapped(outer: torch.Tensor) -> torch.Tensor:
     return inner
 
 
+inside: Callable[[torch.Tensor], torch.Tensor] = torch._from_functional_tensor
+"""The inner tensor of a wrapper as it was last brought up to date."""
+
+
+def share_memory(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two tensors are views of one, or one of the other."""
+    return bool(torch._C._is_alias_of(first, second))
+
+
 def replace(outer: torch.Tensor, inner: torch.Tensor) -> None:
     """Gives a wrapper another inner tensor: it, and what it is a view of, has changed."""
     torch._functionalize_replace(outer, inner)
@@ -95,6 +107,26 @@ def is_composite(full: str, op: torch._ops.OpOverload) -> bool:
 def writes(op: torch._ops.OpOverload) -> bool:
     """Whether it changes an argument."""
     return any(a.alias_info is not None and a.alias_info.is_write for a in op._schema.arguments)
+
+
+def is_pointwise(op: torch._ops.OpOverload) -> bool:
+    """Whether it works on each element alone."""
+    return torch.Tag.pointwise in op.tags
+
+
+def autograd_kernel(full: str) -> Callable[..., Any]:
+    """Torch's own kernel that records an operator's gradient; it takes keys, then arguments."""
+    found: Callable[..., Any] = torch.library.get_kernel(full, AUTOGRAD).call_boxed
+    return found
+
+
+def autograd_kernel_of_numbers(op: torch._ops.OpOverload) -> Callable[..., Any] | None:
+    """The kernel for numbers in the place of tensors, where an operator has one."""
+    base, _, overload = op._name.partition(".")
+    wanted = "Scalar_out" if overload == "out" else overload.replace("Tensor", "Scalar", 1)
+    if wanted == overload or wanted not in op.overloadpacket.overloads():
+        return None
+    return autograd_kernel(f"{base}.{wanted}")
 
 
 def takes_tensors(op: torch._ops.OpOverload) -> bool:

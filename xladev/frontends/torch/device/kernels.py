@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from xladev.errors import DeviceError
-from xladev.frontends.torch.device import hooks
+from xladev.frontends.torch.device import hooks, inverses
 from xladev.frontends.torch.device.node import layout_of
 from xladev.frontends.torch.device.record import download, hold, mapped, run
 from xladev.frontends.torch.device.tensor import STATE, Inner, tensor_of, upload
@@ -95,9 +95,10 @@ def _to_copy(tensor: torch.Tensor, **kwargs: Any) -> Any:
     if device is not None and torch.device(device).type == "cpu":
         return download(tensor).to(dtype)
     check_device(device)
+    kept = {"dtype": dtype, "memory_format": kwargs.get("memory_format")}
     if isinstance(tensor, Inner) or hooks.is_functional(tensor):
-        kept = {"dtype": dtype, "memory_format": kwargs.get("memory_format")}
-        return outer(run(aten._to_copy.default, (tensor,), kept))
+        made = run(aten._to_copy.default, (tensor,), kept)
+        return made if inverses.WRITING.depth else outer(made)  # a write takes it in a wrapper
     form = kwargs.get("memory_format") or torch.preserve_format
     return hooks.wrapped(upload(tensor.to(dtype, memory_format=form)))
 
@@ -162,6 +163,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "aten::_copy_from": _copy_from,
     "aten::_local_scalar_dense": _item,
     "aten::native_batch_norm": _batch_norm,
+    **inverses.KERNELS,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -54,9 +54,51 @@ class Layout(NamedTuple):
 
 def layout_of(tensor: torch.Tensor) -> Layout | None:
     """A tensor's layout; None where elements follow one another from the first."""
-    if tensor.is_contiguous() and not tensor.storage_offset():
-        return None
-    return Layout(tensor.stride(), int(tensor.storage_offset()))
+    return plain(tensor.shape, Layout(tensor.stride(), int(tensor.storage_offset())))
+
+
+def plain(sizes: Sequence[int], layout: Layout) -> Layout | None:
+    """A layout, or None where elements follow one another from the first."""
+    return None if layout == (contiguous(sizes), 0) else layout
+
+
+def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Strides of elements that follow one another."""
+    found, step = [], 1
+    for size in reversed(sizes):
+        found.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(found))
+
+
+def view_strides(
+    sizes: Sequence[int], strides: Sequence[int], wanted: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Strides of a view of other sizes; None where there is no such view.
+
+    Dimensions of which each goes on where the next one ends are one block: within each block, sizes
+    may be others. Source: torch's documentation of `torch.Tensor.view`.
+
+    Args:
+        sizes: of a tensor; none is 0.
+        strides: of it.
+        wanted: sizes of the view, as many elements together.
+    """
+    found: list[int] = []
+    left, kept = list(wanted), list(zip(sizes, strides, strict=True)) or [(1, 1)]
+    while kept:
+        size, step = kept.pop()
+        while kept and (kept[-1][0] == 1 or kept[-1][1] == step * size):
+            size *= kept.pop()[0]
+        while left and (size > 1 or left[-1] == 1):
+            if size % left[-1]:
+                return None
+            found.append(step)
+            step *= left[-1]
+            size //= left.pop()
+        if size > 1:
+            return None
+    return tuple(reversed(found))
 
 
 class Call:
@@ -141,10 +183,12 @@ class Handle:
 
     Attributes:
         layout: the tensor's; None where elements follow one another.
+        base: the tensor that an `unfold` is a view of.
     """
 
-    __slots__ = ("__weakref__", "layout", "node")
+    __slots__ = ("__weakref__", "base", "layout", "node")
 
     def __init__(self, node: Node, layout: Layout | None = None) -> None:
         self.node = node
         self.layout = layout
+        self.base: Any = None

@@ -13,13 +13,22 @@ from typing import Any
 
 import torch
 
-from xladev.errors import XladevError, one_line
+from xladev.errors import ArgumentError, XladevError, one_line
 from xladev.frontends.torch import adapter
 from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.cells import CELLS
 from xladev.frontends.torch.device.decomposed import lower_traced
-from xladev.frontends.torch.device.node import Call, Layout, Spec, layout_of, spec_of
+from xladev.frontends.torch.device.node import (
+    Call,
+    Layout,
+    Spec,
+    layout_of,
+    plain,
+    spec_of,
+    view_strides,
+)
 from xladev.frontends.torch.element_types import TYPE_OF, type_of
+from xladev.frontends.torch.errors import refusal
 from xladev.frontends.torch.graph import SeededBuilder, shape_of
 from xladev.frontends.torch.lower.every import LOWERINGS
 from xladev.frontends.torch.lower.random import STATE as SEED
@@ -132,6 +141,8 @@ class Signature:
         Raises:
             RuntimeError: there is no such view of an operand.
         """
+        if self.op is torch.ops.aten.view.default:
+            return (self._view(),)
         with hooks.fake_tensors():
             operands = [
                 each if layout is None else _strided(each, layout)
@@ -141,6 +152,28 @@ class Signature:
                 return _layouts(self._applied(operands))
             except ValueError as error:  # what torch's references of views raise
                 raise RuntimeError(str(error)) from error
+
+    def _view(self) -> Layout | None:
+        """The layout of a view of other sizes.
+
+        Torch's own rule for tensors without elements takes some for views that its CPU refuses.
+        """
+        spec, layout = self.specs[0], self.layouts[0]
+        assert layout is not None
+        if 0 in spec.shape:
+            return None
+        wanted = torch.empty(spec.shape, device="meta").view(self.args[1]).shape
+        strides = view_strides(spec.shape, layout.strides, wanted)
+        if strides is None:
+            raise refusal(
+                ArgumentError,
+                "view size is not compatible with input tensor's size and stride (at least one "
+                "dimension spans across two contiguous subspaces). Use .reshape(...) instead.",
+                where=f"a view of {tuple(wanted)} of {spec.shape}, strides {layout.strides}",
+                why="its elements would lie at no equal distances",
+                hint="call reshape, which copies them",
+            )
+        return plain(wanted, Layout(strides, layout.offset))
 
     def _examples(self) -> list[torch.Tensor]:
         return [torch.empty(spec.shape, dtype=spec.dtype) for spec in self.specs]

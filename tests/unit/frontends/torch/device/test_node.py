@@ -1,11 +1,14 @@
 """Layouts: torch tells views from copies on the device as it does on the host."""
 
+import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
+
+from xladev.frontends.torch.device.node import view_strides
 
 pytestmark = pytest.mark.usefixtures("npu")
 
@@ -22,6 +25,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "copy of transposed": lambda t: t.t().clone(),
     "contiguous": lambda t: t.t().contiguous(),
     "unfolded": lambda t: t.unfold(1, 2, 1),
+    "a size of one": lambda t: t[:1, ::4],
     "parts": lambda t: t.split(2, 1)[1],
 }
 
@@ -59,3 +63,42 @@ def test_a_copy_keeps_the_strides_of_what_it_is_copied_to() -> None:
     device.copy_(torch.arange(6.0).reshape(3, 2).to("npu"))
     assert device.stride() == (1, 3)
     assert device.cpu().tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+def _strided(draw: random.Random) -> Any:
+    """A view of eight numbers by eight, by random steps."""
+    host = torch.arange(64).reshape(draw.choice([(64,), (8, 8), (4, 1, 16), (2, 2, 4, 4)]))
+    for _ in range(draw.randint(0, 3)):
+        dim = draw.randrange(host.dim())
+        size = host.shape[dim]
+        order = draw.sample(range(host.dim()), host.dim())
+        sizes = [*host.shape[:dim], draw.choice([1, 2]), *host.shape[dim:]]
+        host = draw.choice([
+            host.permute(order), host.narrow(dim, 0, draw.randint(1, size)),
+            host.unsqueeze(dim).expand(sizes), host.unfold(dim, draw.randint(1, size), 2),
+        ])  # fmt: skip
+    return host
+
+
+def test_views_of_other_sizes_are_those_of_the_host() -> None:
+    draw = random.Random(0)
+    refused = 0
+    for _ in range(3000):
+        host, wanted = _strided(draw), []
+        left = host.numel()
+        while left > 1:
+            wanted.append(draw.choice([n for n in range(1, left + 1) if left % n == 0]))
+            left //= wanted[-1]
+        found = view_strides(host.shape, host.stride(), wanted)
+        try:
+            strides = host.view(wanted).stride()
+        except RuntimeError:
+            strides = None
+        refused += strides is None
+        assert found == strides, (host.shape, host.stride(), wanted)
+    assert 500 < refused < 2500
+
+
+def test_an_expanded_tensor_with_a_size_of_one_has_no_flat_view() -> None:
+    with pytest.raises(RuntimeError, match=r"view size is not compatible .* Use \.reshape"):
+        torch.zeros(1, 3, device="npu").expand(2, 1, 3).view(-1)

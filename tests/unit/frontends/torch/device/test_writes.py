@@ -1,0 +1,71 @@
+"""Writes are refused where the host refuses them, and allowed where it allows them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+pytestmark = [
+    pytest.mark.usefixtures("npu"),
+    pytest.mark.filterwarnings("ignore:Use of:UserWarning"),
+]
+
+
+def at(x: Any) -> Any:
+    return torch.tensor([0, 1], device=x.device)
+
+
+CASES: dict[str, Callable[[Any], Any]] = {
+    "add_": lambda x: x.expand(4, 4).add_(1),
+    "add_ of a tensor": lambda x: x.expand(4, 4).add_(x.clone()),
+    "copy_": lambda x: x.expand(4, 4).copy_(x.clone()),
+    "cumsum_": lambda x: x.expand(4, 4).cumsum_(0),
+    "index_add_": lambda x: x.expand(4, 4).index_add_(0, at(x), x.expand(2, 4).clone()),
+    "scatter_": lambda x: x.expand(4, 4).scatter_(0, at(x)[None], 1.0),
+    "an operator with out": lambda x: torch.add(x.clone(), 1, out=x.expand(4, 4)),
+    "a list": lambda x: torch._foreach_add_([x.expand(4, 4)], 1),
+    "tril_": lambda x: x.expand(1, 4).tril_(),
+    "fill_": lambda x: x.expand(4, 4).fill_(1),
+    "a transposed one": lambda x: x.view(2, 2).t().add_(1),
+    "a size of one": lambda x: x[:1].expand(1).add_(1),
+    "a shifted copy": lambda x: x[1:].copy_(x[:-1]),
+    "a shifted sum": lambda x: x[1:].add_(x[:-1]),
+    "a shifted multiplication by rows": lambda x: x[1:].view(3, 1).mul_(x[:-1].view(3, 1)),
+    "itself": lambda x: x.mul_(x),
+    "a view of itself": lambda x: x.view(2, 2).mul_(x.view(2, 2)),
+    "itself transposed": lambda x: x.view(2, 2).mul_(x.view(2, 2).t()),
+    "what lies beside": lambda x: x[2:].add_(x[:2]),
+    "what lies between": lambda x: x[::2].add_(x[1::2]),
+    "its own index": lambda x: x[:2].index_add_(0, at(x), x[:2]),
+    "an index of another": lambda x: x[:2].index_add_(0, at(x), x[2:]),
+    "numbers": lambda x: x.add_(1).mul_(2.5).sub_(1, alpha=2).div_(2, rounding_mode="floor"),
+    "whole numbers by a half": lambda x: x.to(torch.int32).mul_(1.5),
+    "comparison": lambda x: x.gt_(1),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_write(name: str) -> None:
+    outcomes: list[Any] = []
+    for device in ("cpu", "npu"):
+        x = torch.tensor([1.0, 2.0, 3.0, 4.0], device=device)
+        try:
+            CASES[name](x)
+        except RuntimeError as error:
+            text = str(error).removeprefix("[ARGUMENT] ").removeprefix("[HLO_SHAPE] ")
+            outcomes.append((text[:60], x.tolist()))
+        else:
+            outcomes.append(("", x.tolist()))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_numbers_stay_parameters_of_programs() -> None:
+    from xladev import torch as door
+
+    for factor in (1.5, 2.5, 3.5):
+        x = torch.ones(3, device="npu", dtype=torch.bfloat16)
+        x.mul_(factor)
+        assert x.dtype is torch.bfloat16 and x.tolist() == [factor] * 3
+    assert door.report().compiled <= 2
