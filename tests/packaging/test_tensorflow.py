@@ -53,7 +53,7 @@ def test_without_compiler_it_says_so(tmp_path: Path) -> None:
 def test_slots_are_those_of_the_pjrt_library() -> None:
     told = dict(re.findall(r"\bSLOT_(\w+) = (\d+)", _source("pjrt.h")))
     names = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper() for name in slots()]
-    assert len(told) == 11
+    assert len(told) == 15
     assert {name: int(number) for name, number in told.items()} == {
         name: names.index(name) for name in told
     }

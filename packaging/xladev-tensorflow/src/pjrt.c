@@ -101,6 +101,7 @@ static const void *load(void) {
     create_client = *pjrt_slot(SLOT_CLIENT_CREATE);
     *pjrt_slot(SLOT_CLIENT_CREATE) = create_deferred;
     register_executions();
+    register_downloads();
     return &table;
 }
 

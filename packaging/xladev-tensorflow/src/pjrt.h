@@ -11,12 +11,13 @@ typedef void *(*Function)(void *arguments);
 
 /* A test compares the numbers with xladev-pjrt's table. */
 enum {
-    SLOT_ERROR_DESTROY = 0, SLOT_ERROR_MESSAGE = 1, SLOT_CLIENT_CREATE = 10,
+    SLOT_ERROR_DESTROY = 0, SLOT_ERROR_MESSAGE = 1, SLOT_EVENT_DESTROY = 5, SLOT_EVENT_AWAIT = 8,
+    SLOT_CLIENT_CREATE = 10,
     SLOT_EXECUTABLE_DESTROY = 40, SLOT_EXECUTABLE_NUM_OUTPUTS = 44,
     SLOT_LOADED_EXECUTABLE_GET_EXECUTABLE = 51,
     SLOT_LOADED_EXECUTABLE_EXECUTE = 55, SLOT_BUFFER_DESTROY = 58,
     SLOT_BUFFER_DYNAMIC_DIMENSION_INDICES = 62, SLOT_BUFFER_DEVICE = 65,
-    SLOT_BUFFER_COPY_TO_DEVICE = 69,
+    SLOT_BUFFER_COPY_TO_DEVICE = 69, SLOT_BUFFER_TO_HOST_BUFFER = 70, SLOT_BUFFER_READY_EVENT = 72,
 };
 
 /* An entry of the table that TensorFlow has, or will be given. */
@@ -51,6 +52,10 @@ typedef struct {
     void **device_complete_events;
     void *execute_device;
 } ExecuteArgs;
+
+/* downloads.c */
+
+void register_downloads(void); /* before TensorFlow has the table */
 
 /* executions.c */
 

@@ -60,6 +60,7 @@ void *pjrt_copy(void *buffer, char *message, size_t size); /* on its own device;
 /* Calls a function without arguments and copies its result's text, where one is wanted: python.c. False
  * if there is none, or it failed. */
 bool call_python(const char *module, const char *function, char *text, size_t size);
+bool holds_python(void); /* whether this thread has the interpreter lock */
 
 void register_client(void); /* client.c */
 void allow_pjrt(void);      /* flags.c */

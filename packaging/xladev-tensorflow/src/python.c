@@ -49,3 +49,10 @@ bool call_python(const char *module, const char *function, char *text, size_t si
     python.give(gil);
     return found;
 }
+
+bool holds_python(void) {
+    static int (*_Atomic check)(void);
+    int (*known)(void) = check;
+    if (!known) check = known = (int (*)(void))dlsym(RTLD_DEFAULT, "PyGILState_Check");
+    return known && known();
+}
