@@ -100,7 +100,7 @@ def collect(suite: Suite, file: str) -> list[str]:
         found = [line for line in done.stdout.splitlines() if "::" in line]
         if not found:
             raise SystemExit(f"no tests in {file}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        print(*_NOT_COLLECTED.findall(done.stdout), sep="\n", end="", file=sys.stderr)
+        print(*_NOT_COLLECTED.findall(done.stdout), sep="", end="", file=sys.stderr)
         kept.write_text("\n".join(found))
     return kept.read_text().splitlines()[suite.first :: suite.step]
 

@@ -20,7 +20,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -78,15 +78,20 @@ class TensorFlowSuite(Suite):
         } | ({XLA_DEVICE: "XLADEV" if on_device else "XLA_CPU"} if self.is_xla else {})
 
 
-def copy_of_keras(python: str, out: Path) -> Path:
-    """Keras's test files in a folder of their own: pytest would import the package twice.
+def keras_source(python: str) -> Path:
+    """The folder of Keras's sources, tests among them, of a Python."""
+    ask = "import importlib.util as u; print(u.find_spec('keras').origin)"
+    found = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout
+    return Path(found.strip()).parent / "src"
+
+
+def copy_of_keras(source: Path, files: Iterable[Path], out: Path) -> Path:
+    """Test files of Keras's in a folder of their own: pytest would import the package twice.
 
     They import each other as `keras.src...`, which finds the installed ones.
     """
-    ask = "import importlib.util as u; print(u.find_spec('keras').origin)"
-    found = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout
-    source, target = Path(found.strip()).parent / "src", out / "keras"
-    for path in source.rglob("*_test.py"):
+    target = out / "keras"
+    for path in files:
         to = target / path.relative_to(source)
         if not to.exists():
             to.parent.mkdir(parents=True, exist_ok=True)
@@ -96,10 +101,25 @@ def copy_of_keras(python: str, out: Path) -> Path:
     return target
 
 
-def run(suite: TensorFlowSuite, file: str) -> None:
-    """A sample of a file on TensorFlow's CPU, and what passes there on the device."""
+def whole_keras(python: str, out: Path) -> Path:
+    """A folder with all of Keras's test files."""
+    source = keras_source(python)
+    return copy_of_keras(source, source.rglob("*_test.py"), out)
+
+
+def run(suite: TensorFlowSuite, file: str, most: int | None = None, turn: int = 0) -> None:
+    """A sample of a file on TensorFlow's CPU, and what passes there on the device.
+
+    Args:
+        suite: says which sample.
+        file: one of its files.
+        most: so many tests of the sample at most, evenly spread.
+        turn: of the ways to spread them, this one.
+    """
     host = replace(suite, platform=HOST)
     tests = collect(host, file)
+    every = -(-len(tests) // most) if most else 1
+    tests = tests[turn % every :: every]
     run_tests(host, file, tests)
     on_host = results(host.log(file))
     run_tests(suite, file, [t for t in tests if on_host[t]["state"] == "passed"])
@@ -181,7 +201,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     repo = given.tensorflow_repo
     below = "tensorflow" if given.xla else KERNEL_TESTS
-    root = repo.resolve() / below if repo else copy_of_keras(given.python, out)
+    root = repo.resolve() / below if repo else whole_keras(given.python, out)
     first, step = map(int, given.sample.split("/"))
     suite = TensorFlowSuite(root, out, given.platform, given.limit, first, step, given.python)
     folders = [XLA_TESTS] if given.xla else sorted(x.name for x in root.iterdir() if x.is_dir())
