@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 
 from tests.tools import tensorflow_child
 from tests.tools.jax_suite import ROOT, Suite, collect, reason, results, run_tests
-from tests.tools.tensorflow_suite_worker import SINK, XLA_DEVICE
+from tests.tools.tensorflow_suite_worker import HOST_XLA_DEVICE, SINK, XLA_DEVICE
 
 HOST = "host"
 """In place of a platform: TensorFlow's CPU, without the plugin."""
@@ -75,7 +75,7 @@ class TensorFlowSuite(Suite):
             "KERAS_BACKEND": "tensorflow",
             "PYTEST_ADDOPTS": "--import-mode=importlib -Wignore",
             SINK: str(log),
-        } | ({XLA_DEVICE: "XLADEV" if on_device else "XLA_CPU"} if self.is_xla else {})
+        } | ({XLA_DEVICE: "XLADEV" if on_device else HOST_XLA_DEVICE} if self.is_xla else {})
 
 
 def keras_source(python: str) -> Path:

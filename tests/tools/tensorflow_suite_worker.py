@@ -20,6 +20,7 @@ import pytest
 SINK = "XLADEV_TENSORFLOW_SUITE_LOG"
 XLA_DEVICE = "XLADEV_TENSORFLOW_SUITE_XLA_DEVICE"
 """The variable with the device that TensorFlow's tests of XLA devices are told to test."""
+HOST_XLA_DEVICE = "XLA_CPU"
 _XLA_TYPES = (
     "DT_HALF,DT_FLOAT,DT_DOUBLE,DT_UINT8,DT_QUINT8,DT_INT8,DT_QINT8,DT_INT32,DT_QINT32,DT_INT64,"
     "DT_BOOL,DT_COMPLEX64,DT_COMPLEX128"
@@ -62,8 +63,25 @@ def _set_xla_device(device: str) -> None:
     from tensorflow.compiler.tests import xla_test  # noqa: F401 (defines the flags)
 
     flags.FLAGS(["", f"--test_device={device}", f"--types={_XLA_TYPES}"])
-    if device == "XLA_CPU":
+    if device == HOST_XLA_DEVICE:
         context.context().enable_xla_devices()
+
+
+def _set_plain_device(test_file: Path) -> None:
+    """Bazel's rule for tests of XLA devices says which of them run on the CPU's plain device."""
+    from tensorflow.python.platform import flags
+
+    rules = (test_file.parent / "BUILD").read_text().split("\n)\n")
+    named = (r for r in rules if f'srcs = ["{test_file.name}"]' in r)
+    is_plain = any("use_xla_device = False" in rule for rule in named)
+    flags.FLAGS.test_device = "CPU" if is_plain else HOST_XLA_DEVICE
+
+
+@cache
+def _wants_graphs(test_file: Path) -> bool:
+    """True for files whose main program turns eager execution off."""
+    main = test_file.read_text().partition("if __name__ ==")[2]
+    return "disable_eager_execution()" in main
 
 
 def _unpin_sessions() -> None:
@@ -90,7 +108,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     _write(test=item.nodeid, state="begin", at=time.time())
     before = _count()
     _executed[item.nodeid] = -before
-    return (yield)
+    if os.environ.get(XLA_DEVICE) == HOST_XLA_DEVICE:
+        _set_plain_device(item.path)
+    if not _wants_graphs(item.path):
+        return (yield)
+    from tensorflow.python.eager import context
+
+    with context.graph_mode():
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -46,6 +46,27 @@ def test_device():
 """
 
 
+PLAIN = """
+import tensorflow as tf
+from tensorflow.compiler.tests import xla_test
+def test_on_the_plain_cpu():
+    assert xla_test.flags.FLAGS.test_device in ('CPU', 'XLADEV')
+    assert not tf.executing_eagerly()
+if __name__ == '__main__':
+    tf.compat.v1.disable_eager_execution()
+"""
+RULES = """
+tf_xla_py_strict_test(
+    srcs = ["some_test.py"],
+)
+
+tf_xla_py_strict_test(
+    srcs = ["plain_test.py"],
+    use_xla_device = False,
+)
+"""
+
+
 def _suite(folder: Path, python: str) -> TensorFlowSuite:
     (folder / "repo").mkdir()
     (folder / "out").mkdir()
@@ -97,8 +118,11 @@ def test_xla_tests_are_told_their_device(
     folder.mkdir(parents=True)
     (folder / "xla_test.py").write_text(XLA_TEST)
     (folder / "some_test.py").write_text(ON_XLA_DEVICE)
+    (folder / "plain_test.py").write_text(PLAIN)
+    (folder / "BUILD").write_text(RULES)
     (folder / "other_test.py").write_text("import no_such_module")
     tensorflow_suite.run(suite, tensorflow_suite.XLA_TESTS)
-    (record,) = results(suite.log(tensorflow_suite.XLA_TESTS)).values()
-    assert record["state"] == "passed" and record["executed"] > 0
+    records = results(suite.log(tensorflow_suite.XLA_TESTS)).values()
+    assert [r["state"] for r in records] == ["passed", "passed"]
+    assert sorted(r["executed"] > 0 for r in records) == [False, True]
     assert "no_such_module" in capsys.readouterr().err  # what was not collected
