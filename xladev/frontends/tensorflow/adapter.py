@@ -36,6 +36,27 @@ def replace_get_compiler_ir(answer: Answer) -> None:
     Context.get_compiler_ir = get_compiler_ir
 
 
+def run_operators_as_such() -> None:
+    """Makes contexts of TensorFlow run an operator by its kernel, and not as a function of one operator.
+
+    Such functions run in parts, one for each device that has an argument, and all threads exchange
+    arguments between parts by the same names in one table. So an operator on a device, with an argument
+    in host memory, may get that of another thread's operator, or wait for ever, or fail with an error of
+    another thread's: on two devices of TensorFlow's own CPU, too.
+
+    Source: `Context.ensure_initialized` of TensorFlow's module `tensorflow.python.eager.context`, and
+    `EagerContext::RendezvousFactory` of its `core/common_runtime/eager/context.h`, 2.19 to 2.21.
+    """
+    from tensorflow.python import pywrap_tfe
+
+    set_option = pywrap_tfe.TFE_ContextOptionsSetRunEagerOpAsFunction
+
+    def never(options: Any, wanted: bool) -> None:
+        set_option(options, False)
+
+    pywrap_tfe.TFE_ContextOptionsSetRunEagerOpAsFunction = never
+
+
 def device_of_variable(value: Any) -> str:
     """The device of a variable whose handle ``value`` is; of what is none the empty text."""
     import tensorflow as tf

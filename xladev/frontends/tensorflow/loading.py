@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xladev.frontends.tensorflow.adapter import device_of_variable, replace_get_compiler_ir
+from xladev.frontends.tensorflow.adapter import (
+    device_of_variable,
+    replace_get_compiler_ir,
+    run_operators_as_such,
+)
 from xladev.frontends.tensorflow.environment import device_type
 
 
 def on_load() -> None:
-    """Lets TensorFlow tell what a function on our device is compiled to."""
+    """Lets threads share the device, and TensorFlow tell what a function on it is compiled to."""
+    run_operators_as_such()
     replace_get_compiler_ir(_answer)
 
 
