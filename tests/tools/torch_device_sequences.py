@@ -112,6 +112,7 @@ class Sequence:
         """
         at, other = self.chosen(), self.chosen()
         name = self.draw.choice(list(WRITES))
+        self.is_unwanted |= name == "detach_"
         host = self.pairs[at][0]
         if name not in ALIKE and _is_shared(host) and not (_is_expanded(host) and name in REFUSED):
             return
@@ -185,6 +186,8 @@ class Sequence:
                 errors.append(error)
         if REPLAY in str(errors[1]):
             raise Ended("replay")
+        if self.is_unwanted and "view of a leaf" in str(errors[0]) and errors[1] is None:
+            raise Ended("unwanted")
         if not isinstance(errors[1], type(errors[0])):
             raise Different(f"host: {errors[0]!r}\ndevice: {errors[1]!r}")
         if errors[0] is not None:

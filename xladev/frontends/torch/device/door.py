@@ -84,6 +84,7 @@ def _set_up(name: str) -> None:
     hooks.patch_pickling(is_ours)
     hooks.patch_printing(is_ours)
     hooks.patch_copying(is_ours)
+    hooks.patch_lazy_modules()
     torch.__future__.set_swap_module_params_on_conversion(True)
 
 

@@ -82,6 +82,12 @@ def replace(outer: torch.Tensor, inner: torch.Tensor) -> None:
     torch._sync(outer)
 
 
+def as_plain_tensors() -> AbstractContextManager[Any]:
+    """Within it, classes made of tensors are asked about nothing."""
+    found: AbstractContextManager[Any] = torch._C.DisableTorchFunctionSubclass()
+    return found
+
+
 # Operators
 
 
@@ -236,3 +242,26 @@ def patch_copying(is_ours: Callable[[torch.Tensor], bool]) -> None:
         return made
 
     torch.Tensor.__deepcopy__ = deepcopy
+
+
+def patch_lazy_modules() -> None:
+    """Parameters without sizes stay such where a module is moved; swapped ones would not."""
+    lazy = torch.nn.modules.lazy.LazyModuleMixin
+    uninitialised = torch.nn.parameter.UninitializedParameter
+
+    def apply(self: torch.nn.Module, fn: Callable[..., Any], recurse: bool = True) -> Any:
+        every = self._parameters
+        self._parameters = {n: p for n, p in every.items() if not isinstance(p, uninitialised)}
+        try:
+            made = super(lazy, self)._apply(fn, recurse)
+        finally:
+            moved, self._parameters = self._parameters, every
+        every.update(moved)
+        for param in every.values():
+            if isinstance(param, uninitialised):
+                to = fn(torch.empty(0, dtype=param.data.dtype, device=param.device))
+                new = uninitialised(param.requires_grad, device=to.device, dtype=to.dtype)
+                torch.utils.swap_tensors(param, new)
+        return made
+
+    lazy._apply = apply

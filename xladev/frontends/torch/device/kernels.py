@@ -100,7 +100,8 @@ def _to_copy(tensor: torch.Tensor, **kwargs: Any) -> Any:
         made = run(aten._to_copy.default, (tensor,), kept)
         return made if inverses.WRITING.depth else outer(made)  # a write takes it in a wrapper
     form = kwargs.get("memory_format") or torch.preserve_format
-    return hooks.wrapped(upload(tensor.to(dtype, memory_format=form)))
+    with hooks.as_plain_tensors():  # a parameter without sizes yet refuses to be asked
+        return hooks.wrapped(upload(tensor.detach().to(dtype, memory_format=form)))
 
 
 def _copy(destination: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:

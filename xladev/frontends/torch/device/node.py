@@ -138,6 +138,11 @@ class Call:
         self.why_not = why_not
 
 
+def takes_doubles(specs: Sequence[Spec | None]) -> bool:
+    """Whether a call takes its numbers in f64: its result, told by its specs, has such."""
+    return bool(specs) and specs[0] is not None and specs[0].dtype is torch.float64
+
+
 class Node:
     """A value: computed, or a call whose operands are nodes.
 

@@ -14,7 +14,7 @@ import xladev.client
 from xladev.client import CompiledModule
 from xladev.errors import XladevError
 from xladev.frontends.torch.device.counts import COUNTS
-from xladev.frontends.torch.device.node import Node
+from xladev.frontends.torch.device.node import Node, takes_doubles
 from xladev.frontends.torch.device.tensor import STATE, the_device
 from xladev.frontends.torch.element_types import type_of
 from xladev.frontends.torch.errors import as_torch
@@ -139,9 +139,8 @@ def _numbers_of(order: Sequence[Node], is_double: bool) -> list[float]:
 
 
 def _is_double(node: Node) -> bool:
-    """Whether a call takes its numbers in f64: its result has such."""
-    spec = node.call.specs[0]  # type: ignore[union-attr]
-    return spec is not None and spec.dtype is torch.float64
+    """Whether a call takes its numbers in f64."""
+    return takes_doubles(node.call.specs)  # type: ignore[union-attr]
 
 
 class _Building:

@@ -25,6 +25,7 @@ from xladev.frontends.torch.device.node import (
     layout_of,
     plain,
     spec_of,
+    takes_doubles,
     view_strides,
 )
 from xladev.frontends.torch.element_types import TYPE_OF, type_of
@@ -132,7 +133,7 @@ class Signature:
         else:
             lower = self._by_table(lowering, shape_of(found, {}))
             draws = lowering.family == "random"
-        draws = self._try(lower, draws)
+        draws = self._try(lower, draws, dt.F64 if takes_doubles(specs) else dt.F32)
         return Call(name, specs, lower, is_several=is_several, draws=draws, layouts=layouts)
 
     def strided(self) -> tuple[Layout | None, ...]:
@@ -212,8 +213,8 @@ class Signature:
 
         return lower
 
-    def _try(self, lower: Callable[..., Any], draws: bool) -> bool:
-        """Lowers it by itself; whether it draws random numbers.
+    def _try(self, lower: Callable[..., Any], draws: bool, to: dt.PrimitiveType) -> bool:
+        """Lowers it by itself, with scalars of a type; whether it draws random numbers.
 
         Raises:
             XladevError: it has no lowering.
@@ -222,7 +223,6 @@ class Signature:
         operands = [
             Value(builder, builder.parameter(array(type_of(s.dtype), s.shape))) for s in self.specs
         ]
-        to = dt.F32
         scalars = [Value(builder, builder.parameter(array(to))) for _ in self.scalars]
         seed = Value(builder, builder.parameter(SEED)) if draws else None
         builder.random_state = seed

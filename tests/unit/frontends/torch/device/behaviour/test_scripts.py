@@ -246,3 +246,21 @@ def test_eager_mode_gives_the_same() -> None:
         assert xladev.torch.report().ran == before + 2
     finally:
         xladev.torch.set_eager(False)
+
+
+def test_lazy_modules_get_their_sizes_on_the_device() -> None:
+    for to in ((torch.float64,), ("npu",), ("npu", torch.bfloat16)):
+        layer = nn.LazyConv1d(3, 2)
+        weight = layer.weight
+        layer.to(*to)
+        assert layer.weight is weight and isinstance(weight, nn.UninitializedParameter)
+        x = torch.ones(1, 2, 5).to(*to)
+        assert layer(x).shape == (1, 3, 4)
+        assert layer.weight is weight and type(weight) is nn.Parameter
+        assert (weight.device, weight.dtype) == (x.device, x.dtype)
+
+
+def test_doubles_and_numbers_run_on_the_device() -> None:
+    x = torch.ones(3, device="npu", dtype=torch.float64)
+    assert torch.sub(x * 0.1, x, alpha=0.3).tolist() == [0.1 - 0.3] * 3
+    assert not xladev.torch.report().host
