@@ -191,10 +191,20 @@ def real_tensors() -> AbstractContextManager[Any]:
 
 
 def concrete(value: Any, sizes: Mapping[Any, int]) -> int:
-    """A size that is known: a number, or an expression of symbols whose values are given."""
+    """A size that is known: a number, or an expression of symbols whose values are given.
+
+    Raises:
+        UnsupportedError: the value of a symbol is not given, since it depends on elements.
+    """
     if isinstance(value, int):
         return value
-    return int(value.node.expr.xreplace(dict(sizes)))
+    expression = value.node.expr
+    if not expression.free_symbols <= sizes.keys():
+        raise UnsupportedError(
+            f"size {value} is not known before the graph runs",
+            why="it depends on elements of a tensor",
+        )
+    return int(expression.xreplace(dict(sizes)))
 
 
 def symbol(value: Any) -> Any:

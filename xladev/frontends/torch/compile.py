@@ -142,6 +142,10 @@ def _refused(
 
 
 def _reason(node: torch.fx.Node, settings: Settings, sizes: Sizes) -> str | None:
+    try:
+        _know_sizes(node.meta.get("val"), sizes)
+    except XladevError as error:
+        return one_line(str(error))
     if _is_plain(node):
         return None
     lowering = LOWERINGS.get(str(node.target))
@@ -156,6 +160,21 @@ def _reason(node: torch.fx.Node, settings: Settings, sizes: Sizes) -> str | None
     except (XladevError, AssertionError) as error:
         return one_line(str(error))
     return None
+
+
+def _know_sizes(made: Any, sizes: Sizes) -> None:
+    """Looks at the sizes of what a call makes.
+
+    Raises:
+        XladevError: one is not known before the graph runs.
+    """
+    if isinstance(made, (list, tuple)):
+        for each in made:
+            _know_sizes(each, sizes)
+    elif isinstance(made, torch.Tensor):
+        shape_of(made, sizes)
+    elif isinstance(made, torch.SymInt):
+        adapter.concrete(made, sizes)
 
 
 def _is_on_host(node: torch.fx.Node) -> bool:

@@ -108,21 +108,20 @@ class ExportedFunction:
         specs = self._program.graph_signature.input_specs
         self._held = _weights(self._program)
         self._names = [getattr(spec.arg, "name", "") for spec in specs]
+        made = {n.name: n.meta.get("val") for n in self._program.graph.nodes}
+        self._examples = [made.get(name) for name in self._names if name not in self._held]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results of the program.
 
         Raises:
             NotLowered: an operator has no lowering.
-            ArgumentError: arguments nested otherwise than those of the export.
+            ArgumentError: arguments nested otherwise than those of the export, or what is no tensor
+                of the host where it has one.
         """
         leaves, tree = pytree.tree_flatten((args, kwargs))
-        wanted = self._program.call_spec.in_spec
-        if tree != wanted:
-            raise ArgumentError(
-                "the arguments are nested otherwise than those of the export",
-                why=f"they are {tree}, wanted {wanted}",
-            )
+        with told_as_torch("an exported program"):
+            self._check(leaves, tree)
         given = iter(leaves)
         inputs = [self._held[n] if n in self._held else next(given) for n in self._names]
         key = sizes_of(inputs, self._symbols)
@@ -131,12 +130,38 @@ class ExportedFunction:
             results = call(inputs)
         return pytree.tree_unflatten(results, self._program.call_spec.out_spec)
 
+    def _check(self, leaves: Sequence[Any], tree: Any) -> None:
+        wanted = self._program.call_spec.in_spec
+        if tree != wanted:
+            raise ArgumentError(
+                "the arguments are nested otherwise than those of the export",
+                why=f"they are {tree}, wanted {wanted}",
+                hint="give what the exported module takes",
+            )
+        for number, (leaf, example) in enumerate(zip(leaves, self._examples, strict=True)):
+            if isinstance(example, torch.Tensor) and not _is_on_host(leaf):
+                raise ArgumentError(
+                    f"argument {number} is {_shown(leaf)}",
+                    why=f"the program takes a tensor of {example.dtype} there, on torch's cpu",
+                    hint="tensors of other devices come over by .cpu()",
+                )
+
     def _made(self, key: tuple[int, ...]) -> Callable[[list[Any]], Sequence[Any]]:
         sizes = dict(zip(self._symbols, key, strict=True))
         with told_as_torch("compile_exported"):
             lowered = _lowered(self._program, "exported", weights="parameters", sizes=sizes)
             run = xladev.client.compile(lowered.module, self._platform, self._options)
         return self._calls.setdefault(key, caller(lowered, run))
+
+
+def _is_on_host(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "cpu"
+
+
+def _shown(value: Any) -> str:
+    """What a wrong argument is."""
+    kind = type(value).__name__
+    return f"a tensor of {value.device}" if isinstance(value, torch.Tensor) else f"a {kind}"
 
 
 def compile_exported(

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,43 @@ def test_what_has_no_lowering_runs_in_torch_with_its_reason() -> None:
     (fallback,) = records.fallbacks()
     assert fallback.operator == "aten.histogram.bin_ct"
     assert "has no lowering" in fallback.reason
+
+
+def chosen_rows(x: Any) -> Any:
+    return x[x[:, 0] > 0.5].sum(1) * 2
+
+
+def first_rows(x: Any) -> Any:
+    return (x * 2)[: x.sum().to(torch.int64).item() % 4 + 1] + 1
+
+
+def positions(x: Any) -> Any:
+    return (x > 0.5).nonzero()
+
+
+@pytest.mark.parametrize("function", [chosen_rows, first_rows, positions])
+def test_sizes_that_depend_on_elements_are_torchs_where_it_captures_them(function: Any) -> None:
+    """Dynamo breaks the graph at them, unless these switches are on."""
+    config = torch._dynamo.config
+    with config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+        f = torch.compile(function, backend="xladev", fullgraph=True, options={"platform": "cpu"})
+        for seed in range(4):
+            torch.manual_seed(seed)
+            x = torch.rand(6, 5)
+            assert torch.allclose(f(x).float(), function(x).float())
+    reasons = [fallback.reason for fallback in records.fallbacks()]
+    assert any("not known before the graph runs" in reason for reason in reasons)
+
+
+def test_gradients_of_rows_chosen_by_their_elements() -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        f = compiled(lambda x: chosen_rows(x).square().sum())
+        for seed in range(4):
+            torch.manual_seed(seed)
+            x = torch.rand(6, 5, requires_grad=True)
+            (found,) = torch.autograd.grad(f(x), x)
+            (wanted,) = torch.autograd.grad(chosen_rows(x).square().sum(), x)
+            assert torch.allclose(found, wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize("has_parts", [False, True])

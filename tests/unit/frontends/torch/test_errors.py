@@ -79,6 +79,16 @@ def test_a_platform_that_does_not_exist() -> None:
     assert isinstance(error.inner_exception, errors.XladevError)
 
 
+@pytest.mark.parametrize("needs_gradient", [False, True])
+def test_memory_that_no_machine_has(needs_gradient: bool) -> None:
+    """A result of the program, and what the gradient needs of it, of more than 128 TiB."""
+    f = compiled(lambda x: (x[:, None] * x[None, :]).sort(-1)[0])
+    x = torch.rand(1 << 23, requires_grad=needs_gradient)
+    error = told(lambda: f(x), torch.OutOfMemoryError, "cannot allocate", "smaller batches")
+    assert isinstance(error, errors.OutOfMemoryError)
+    assert torch.allclose(compiled(lambda x: x + 1)(x[:4]), x[:4] + 1)
+
+
 class _Failing:
     """A program whose platform fails."""
 

@@ -35,8 +35,20 @@ def test_it_takes_and_gives_what_the_model_does() -> None:
 
 def test_arguments_nested_otherwise_are_refused() -> None:
     _, x, program = exported()
-    with pytest.raises(ArgumentError, match="nested otherwise"):
+    with pytest.raises(ArgumentError, match="nested otherwise") as info:
         compile_exported(program, "cpu")([x])
+    assert isinstance(info.value, RuntimeError) and info.value.where == "an exported program"
+
+
+@pytest.mark.parametrize(
+    ("argument", "shown"), [("x", "a str"), (torch.rand(3, 8, device="meta"), "a tensor of meta")]
+)
+def test_what_is_no_tensor_of_the_host_is_refused(argument: object, shown: str) -> None:
+    _, _, program = exported()
+    with pytest.raises(ArgumentError, match=f"argument 0 is {shown}") as info:
+        compile_exported(program, "cpu")(argument)
+    assert isinstance(info.value, RuntimeError)
+    assert info.value.why == "the program takes a tensor of torch.float32 there, on torch's cpu"
 
 
 def test_weights_are_constants_or_parameters() -> None:
