@@ -30,7 +30,7 @@ from xladev.compiler.plan.kernel_plan import (
     Step,
 )
 from xladev.instrument.interruption import INTERRUPTED
-from xladev.platforms.cpu.codegen.exchange import ExchangePlan, Exchanges, exchanges
+from xladev.platforms.cpu.codegen.exchange import ExchangePlan, Exchanges, exchanges, is_number
 from xladev.platforms.cpu.codegen.table import emit_kernel
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.engine import ENTRY, target_traits
@@ -84,7 +84,7 @@ def kernels_module(
     """As `program_module`, without the entry and the kernels of collectives."""
     module = ModuleBuilder(plan.name, target or target_traits(), provided)
     for spec, tactic in zip(plan.kernels, tactics or repeat(DEFAULT), strict=False):
-        if not exchanges(spec):
+        if not exchanges(spec) and not is_number(spec):
             emit_kernel(module, spec, threads, tactic)
     return module
 
@@ -92,7 +92,7 @@ def kernels_module(
 def add_exchanges(
     module: ModuleBuilder, plan: KernelPlan, devices: tuple[int, int], threads: int | None
 ) -> ExchangePlan | None:
-    """Adds the kernels of a plan's collectives.
+    """Adds the kernels of a plan's collectives and device numbers.
 
     Args:
         module: with the other kernels.
@@ -104,8 +104,11 @@ def add_exchanges(
         What they want of whoever launches the program; None if there are none.
     """
     made = Exchanges(module, *devices, threads)
-    for spec in filter(exchanges, plan.kernels):
-        made.emit(spec)
+    for spec in plan.kernels:
+        if is_number(spec):
+            made.emit_number(spec)
+        elif exchanges(spec):
+            made.emit(spec)
     return made.plan
 
 
@@ -251,6 +254,8 @@ class _Steps:
         if exchanges(spec):
             status = self.b.call(spec.name, I32, *pointers, self.context)
             self._end_if(self.b.icmp("ne", status, 0))
+        elif is_number(spec):
+            self.b.call_void(spec.name, *pointers, self.context)
         else:
             self.b.call_void(spec.name, *pointers)
 

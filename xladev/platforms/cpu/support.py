@@ -9,7 +9,7 @@ from xladev.compiler.emitter_support import (
     elementwise_support,
     first_refusal,
 )
-from xladev.compiler.partition.assignment import exchanges
+from xladev.compiler.partition.assignment import DEVICE_NUMBER_OPCODES, exchanges
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.platforms.cpu.codegen.exchange import exchange_support
@@ -65,6 +65,8 @@ class _Answers:
             )
         if exchanges(instruction):
             return exchange_support(instruction) if self._has_peers else no("no other devices")
+        if opcode in DEVICE_NUMBER_OPCODES:
+            return YES if self._has_peers else no("no other devices")
         if opcode == "bitcast":
             return bitcast_support(instruction)
         if opcode == "topk" and not has_top_k(instruction):

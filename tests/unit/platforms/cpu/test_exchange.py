@@ -90,3 +90,43 @@ def test_the_code_is_complete_for_every_machine(triple):
     text = exchange.exchange_text(triple)
     assert "define internal i64 @sleep" in text
     assert ("@syscall" in text) == (not triple.startswith("riscv64"))
+
+
+NUMBERS = parse_module("""HloModule numbers, replica_count=2, num_partitions=3
+ENTRY e { r = u32[] replica-id()  p = u32[] partition-id()  ten = u32[] constant(10)
+  tens = u32[] multiply(r, ten)  ROOT n = u32[] add(tens, p) }""")
+LOOP = parse_module("""HloModule loop, num_partitions=2
+body { s = (s32[], u32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)  next = s32[] add(i, one)  sum = u32[] get-tuple-element(s), index=1
+  p = u32[] partition-id()  more = u32[] add(sum, p)  ROOT t = (s32[], u32[]) tuple(next, more) }
+test { s = (s32[], u32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)  ROOT r = pred[] compare(i, n), direction=LT }
+ENTRY e { i = s32[] constant(0)  zero = u32[] constant(0)  s = (s32[], u32[]) tuple(i, zero)
+  w = (s32[], u32[]) while(s), condition=test, body=body
+  ROOT r = u32[] get-tuple-element(w), index=1 }""")
+
+
+def executables(compiled):
+    """The program's parts."""
+    return compiled.program.executables
+
+
+def test_device_numbers_are_part_of_one_region():
+    compiled = xladev.compile(NUMBERS, "cpu")
+    assert [e.signature.platform for e in executables(compiled)] == ["cpu"]
+    results = compiled.run_on_devices([[]] * 6)
+    assert [int(np.asarray(r)) for r in results] == [0, 1, 2, 10, 11, 12]
+
+
+def test_a_loop_that_asks_for_the_device_number_is_native():
+    compiled = xladev.compile(LOOP, "cpu")
+    assert [e.signature.platform for e in executables(compiled)] == ["cpu"]
+    assert [int(np.asarray(r)) for r in compiled.run_on_devices([[], []])] == [0, 5]
+
+
+def test_of_one_device_all_numbers_are_zero_and_nothing_is_shared():
+    text = "HloModule one\nENTRY e { ROOT p = u32[] partition-id() }"
+    compiled = xladev.compile(parse_module(text), "cpu")
+    assert int(compiled()) == 0
+    (launchable,) = compiled._launchables
+    assert launchable.loaded.native_entry is not None

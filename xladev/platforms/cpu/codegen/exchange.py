@@ -1,5 +1,7 @@
 """Collectives in native code: a kernel that meets its peers, and what the last to come does.
 
+Device numbers are here too, since they stand where the peers do.
+
 A kernel of a collective hands over the addresses of its operands and results, its frame. Whoever
 comes last has the frames of all ranks, and computes every result straight from every operand; the
 others sleep (`exchange.ll`). Sums are taken in the order of ranks, each step in the operands' type,
@@ -16,13 +18,16 @@ from math import prod
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import (
     I32,
+    I64,
     PTR,
+    VOID,
     FunctionBuilder,
     ModuleBuilder,
     Parameter,
     Value,
 )
 from xladev.compiler.emitter_support import elementwise_support, first_refusal
+from xladev.compiler.partition.assignment import DEVICE_NUMBER_OPCODES
 from xladev.compiler.program.collective_thunk import simple_reduction
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.device_groups import Groups, device_groups
@@ -54,6 +59,11 @@ class ExchangePlan:
 def exchanges(spec: KernelSpec) -> bool:
     """True for the kernel of a collective."""
     return spec.computation.root.opcode in EMITTERS
+
+
+def is_number(spec: KernelSpec) -> bool:
+    """True for the kernel of a device number."""
+    return spec.computation.root.opcode in DEVICE_NUMBER_OPCODES
 
 
 def exchange_support(instruction: HloInstruction) -> Support:
@@ -106,14 +116,31 @@ class Exchanges:
         self._counts = replicas, partitions
         self._threads = threads
         self._nbytes = HEADER_NBYTES
+        self._has_numbers = False
 
     @property
     def plan(self) -> ExchangePlan | None:
         """What those written so far want; None if there are none."""
-        if self._nbytes == HEADER_NBYTES:
+        if self._nbytes == HEADER_NBYTES and not self._has_numbers:
             return None
         replicas, partitions = self._counts
         return ExchangePlan(replicas * partitions, self._nbytes)
+
+    def emit_number(self, spec: KernelSpec) -> None:
+        """Defines ``void name(ptr result, ptr context)``; of one device all numbers are 0."""
+        b = self._module.function(
+            spec.name, VOID, [Parameter(PTR, "r0"), Parameter(PTR, "context")]
+        )
+        result, context = b.arguments
+        replicas, partitions = self._counts
+        number = b.const(I64, 0)
+        if replicas * partitions > 1:
+            self._has_numbers = True
+            number = b.load(I64, b.element_address(context, 1, I64))
+            is_partition = spec.computation.root.opcode == "partition-id"
+            number = (b.srem if is_partition else b.sdiv)(number, partitions)
+        b.store(b.resize(number, I32, signed=False), result)
+        b.ret()
 
     def emit(self, spec: KernelSpec) -> None:
         """Defines ``i32 name(ptr operands..., ptr results..., ptr context)``; 0 is success."""
