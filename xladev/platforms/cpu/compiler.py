@@ -291,8 +291,8 @@ class CpuCompiler(KernelCompiler):
             tactics = [c.tactic if isinstance(c, CpuKernelCode) else DEFAULT for c in codes]
             module = kernels_module(plan, threads, known, tactics=tactics)
             devices = options.num_replicas, options.num_partitions
-            exchange = add_exchanges(module, plan, devices, threads)
-            light = light_kernels(module, plan)
+            exchange, light_exchanges = add_exchanges(module, plan, devices, threads)
+            light = [*light_kernels(module, plan), *light_exchanges]
             bytecode = () if exchange else _bytecode(plan, module, light, level)
         files = bytecode or _object_files(plan, module, light, level)
         microkernels = LIBRARY.microkernels_of(module, level)
@@ -333,7 +333,7 @@ def _object_files(
     """The object files of kernels and entry."""
     add_entry(module, plan)
     instrument.dump(plan.name, "ll", lambda: str(module))
-    optimized = kernels_worth_passes(module, plan)
+    optimized = [name for name in kernels_worth_passes(module, plan) if name not in set(light)]
     least = light if has_loops(plan) else [*light, ENTRY]
     return compile_module(plan.name, module, optimized, level, least)
 

@@ -91,7 +91,7 @@ def kernels_module(
 
 def add_exchanges(
     module: ModuleBuilder, plan: KernelPlan, devices: tuple[int, int], threads: int | None
-) -> ExchangePlan | None:
+) -> tuple[ExchangePlan | None, Sequence[str]]:
     """Adds the kernels of a plan's collectives and device numbers.
 
     Args:
@@ -101,7 +101,8 @@ def add_exchanges(
         threads: see `program_module`.
 
     Returns:
-        What they want of whoever launches the program; None if there are none.
+        What they want of whoever launches the program, None if there are none; and the kernels
+        whose own code need not be good.
     """
     made = Exchanges(module, *devices, threads)
     for spec in plan.kernels:
@@ -109,7 +110,7 @@ def add_exchanges(
             made.emit_number(spec)
         elif exchanges(spec):
             made.emit(spec)
-    return made.plan
+    return made.plan, made.light
 
 
 def add_entry(module: ModuleBuilder, plan: KernelPlan, exported: str = "") -> None:

@@ -28,6 +28,12 @@ LEAST_SHARED_NBYTES = 1 << 19
 """Of all operands of all ranks; less is not worth a second thread."""
 
 
+LIGHT_PIECE_NBYTES = 256
+"""Pieces of so many bytes are moved by calls, which good code around them makes no faster."""
+
+MOST_LIGHT_PIECES = 64
+"""So few may be smaller than that: far less than a microsecond."""
+
 Run = tuple[str, int, int]
 """A function of units: its name, how many there are, and the bytes of an operand."""
 
@@ -87,6 +93,20 @@ class Combine:
         numbers = [b.const(I64, n) for n in (units, grain, 0, self._threads or 0)]
         self._module.declare(PARALLEL, VOID, ("ptr", "ptr", "ptr", "i64", "i64", "i64", "i64"))
         b.call_void(PARALLEL, Value(f"@{run}", PTR), frames, null, *numbers)
+
+    @property
+    def is_light(self) -> bool:
+        """Whether the time goes to copies and steps of many bytes, not to the loops around them."""
+        return all(map(self._is_light, range(len(self._shapes))))
+
+    def _is_light(self, number: int) -> bool:
+        root = self.root
+        if root.opcode in ("all-reduce", "collective-permute"):
+            return True
+        outer, piece = self.cut(number, self._shapes[number])
+        if root.opcode != "all-gather":
+            piece //= self.ranks
+        return piece >= LIGHT_PIECE_NBYTES or outer * self.ranks**2 <= MOST_LIGHT_PIECES
 
     # The parts of a function of units
 

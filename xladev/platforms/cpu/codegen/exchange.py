@@ -117,6 +117,12 @@ class Exchanges:
         self._threads = threads
         self._nbytes = HEADER_NBYTES
         self._has_numbers = False
+        self._light: list[str] = []
+
+    @property
+    def light(self) -> Sequence[str]:
+        """Kernels whose own code need not be good."""
+        return self._light
 
     @property
     def plan(self) -> ExchangePlan | None:
@@ -141,6 +147,7 @@ class Exchanges:
             number = (b.srem if is_partition else b.sdiv)(number, partitions)
         b.store(b.resize(number, I32, signed=False), result)
         b.ret()
+        self._light.append(spec.name)
 
     def emit(self, spec: KernelSpec) -> None:
         """Defines ``i32 name(ptr operands..., ptr results..., ptr context)``; 0 is success."""
@@ -149,6 +156,8 @@ class Exchanges:
         operands = [spec.computation.parameters.index(o) for o in root.operands]
         combine = Combine(self._module, spec, len(groups[0]), self._threads)
         combine.define()
+        if combine.is_light:
+            self._light.append(spec.name)
         names = [*(f"p{n}" for n in range(len(spec.operands)))]
         names += [*(f"r{n}" for n in range(len(spec.results))), "context"]
         b = self._module.function(
