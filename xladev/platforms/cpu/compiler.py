@@ -40,6 +40,7 @@ from xladev.platforms.cpu.ahead import compile_ahead, entry_symbol
 from xladev.platforms.cpu.bytecode import KERNELS
 from xladev.platforms.cpu.bytecode_writer import bytecode_of
 from xladev.platforms.cpu.codegen.attention import attention_refusal
+from xladev.platforms.cpu.codegen.exchange import is_number
 from xladev.platforms.cpu.codegen.lapack.choice import tell_lapack
 from xladev.platforms.cpu.codegen.products.dot import is_fast_as_it_is
 from xladev.platforms.cpu.codegen.scan import is_scan
@@ -293,8 +294,10 @@ class CpuCompiler(KernelCompiler):
             devices = options.num_replicas, options.num_partitions
             exchange, light_exchanges = add_exchanges(module, plan, devices, threads)
             light = [*light_kernels(module, plan), *light_exchanges]
-            bytecode = () if exchange else _bytecode(plan, module, light, level)
-        files = bytecode or _object_files(plan, module, light, level)
+            wants_context = exchange is not None or any(map(is_number, plan.kernels))
+            bytecode = () if wants_context else _bytecode(plan, module, light, level)
+        is_shared = exchange is not None
+        files = bytecode or _object_files(plan, module, light, level, is_shared=is_shared)
         microkernels = LIBRARY.microkernels_of(module, level)
         constants = tuple(literal.view() for literal in plan.constants)
         is_parallel, has_loops = map(module.declares, (PARALLEL, POLL))
@@ -328,10 +331,15 @@ def _bytecode(
 
 
 def _object_files(
-    plan: KernelPlan, module: ModuleBuilder, light: Sequence[str], level: int
+    plan: KernelPlan,
+    module: ModuleBuilder,
+    light: Sequence[str],
+    level: int,
+    *,
+    is_shared: bool,
 ) -> tuple[bytes, ...]:
     """The object files of kernels and entry."""
-    add_entry(module, plan)
+    add_entry(module, plan, is_shared=is_shared)
     instrument.dump(plan.name, "ll", lambda: str(module))
     optimized = [name for name in kernels_worth_passes(module, plan) if name not in set(light)]
     least = light if has_loops(plan) else [*light, ENTRY]

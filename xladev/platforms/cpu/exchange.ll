@@ -13,7 +13,7 @@
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 ; 0: it is done; 1: it was given up; 2: this device is in no group.
-; context is { ptr block, i64 number of this device }; groups is { i64 offset of the first slot, i64
+; context is { ptr block, i64 number of this device, ptr mark }; groups is { i64 offset of the first slot, i64
 ; bytes of a slot, i64 devices of a group, { i64 group or -1, i64 rank } of each device }.
 define i32 @xladev_exchange(ptr %context, ptr %groups, ptr %frame, ptr %combine) {
 begin:

@@ -130,13 +130,20 @@ class Exchange:
         plan: the program's.
         key: of the program, the same on all devices.
         context: who takes part.
+        mark: the address that the device's marks come from (`trace_points.PROGRAM_WORD`).
 
     Raises:
         ArgumentError: the launch has another number of devices.
     """
 
-    def __init__(self, plan: ExchangePlan, key: Hashable, context: LaunchContext) -> None:
+    def __init__(
+        self, plan: ExchangePlan, key: Hashable, context: LaunchContext, mark: int
+    ) -> None:
         others = context.communicator or _alone()
+        self._block: ExchangeBlock | None = None
+        if not plan.nbytes:
+            self.words = (ctypes.c_size_t * 3)(0, others.device_index, mark)
+            return
         if others.pool.size != plan.devices:
             raise ArgumentError(
                 f"a program that exchanges data between {counted(plan.devices, 'device')} was "
@@ -144,8 +151,9 @@ class Exchange:
                 hint="launch it on as many as num_replicas times num_partitions",
             )
         self._run_id, self._pool = context.run_id, others.pool
-        self._block = self._pool.shared(context.run_id, key, lambda: ExchangeBlock(plan))
-        self.words = (ctypes.c_size_t * 2)(self._block.address, others.device_index)
+        block = self._pool.shared(context.run_id, key, lambda: ExchangeBlock(plan))
+        self._block = block
+        self.words = (ctypes.c_size_t * 3)(block.address, others.device_index, mark)
 
     def check(self, name: str) -> None:
         """Raises why collectives failed, if they did.
@@ -156,10 +164,11 @@ class Exchange:
         Raises:
             ExecutionError: a device did not come in time, or failed.
         """
-        failure = self._block.failure
+        if self._block is None or not (failure := self._block.failure):
+            return
         if failure == TIMED_OUT:
             raise self._block.timed_out(f"of {name}")
-        if failure and (cause := self._pool.failure(self._run_id)) is not None:
+        if (cause := self._pool.failure(self._run_id)) is not None:
             raise peer_failed(cause)
 
 

@@ -17,7 +17,7 @@ from xladev.platforms.cpu.engine import target_name
 from xladev.platforms.cpu.exchange import Exchange
 from xladev.platforms.cpu.fast_call import make_fast_call
 from xladev.platforms.cpu.free_memory import FreeMemory
-from xladev.platforms.cpu.loaded_code import load_code
+from xladev.platforms.cpu.loaded_code import load_code, load_shared
 from xladev.platforms.cpu.native_fast_call import native_fast_call
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.recorder import RECORDER, TracedProgram
@@ -102,14 +102,20 @@ class CpuLoadedExecutable(LoadedExecutable):
         self.name = executable.signature.name
         self._exchange = payload.exchange
         self._exchange_key = (self.name, zlib.crc32(payload.codes[0])) if payload.exchange else ()
-        self._code = load_code(payload, self.name)
+        self._own = ctypes.c_size_t()  # its address is that of no other program on no other device
+        if self._exchange is None:
+            self._code = load_code(payload, self.name)
+            self._mark = self._code.address
+        else:
+            self._code = load_shared(payload, executable.payload, self.name)
+            self._mark = ctypes.addressof(self._own)
         self._entry = _ENTRY_TYPE(self._code.entry)
         LLVM_PAGES.let_go()
         self._note_program(f"cpu:{executor.ordinal}", payload.operations)
 
     def _note_program(self, device: str, operations: bytes) -> None:
         """Tells the recorder whose marks come from here, for as long as they do."""
-        address = self._code.address
+        address = self._mark
         RECORDER.add_program(address, TracedProgram(self.name, device, operations))
         finalizer = weakref.finalize(self, RECORDER.remove_program, address)
         finalizer.atexit = False
@@ -131,7 +137,7 @@ class CpuLoadedExecutable(LoadedExecutable):
         if self._exchange is None:
             status = self._entry(None, *tables)
         else:
-            exchange = Exchange(self._exchange, self._exchange_key, context)
+            exchange = Exchange(self._exchange, self._exchange_key, context, self._mark)
             status = self._entry(exchange.words, *tables)
             exchange.check(self.name)
         if status == INTERRUPTED:

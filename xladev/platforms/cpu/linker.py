@@ -113,13 +113,22 @@ def add_exchanges(
     return made.plan, made.light
 
 
-def add_entry(module: ModuleBuilder, plan: KernelPlan, exported: str = "") -> None:
-    """Adds the entry to a module that has a plan's kernels; see `program_module`."""
+def add_entry(
+    module: ModuleBuilder, plan: KernelPlan, exported: str = "", *, is_shared: bool = False
+) -> None:
+    """Adds the entry to a module that has a plan's kernels; see `program_module`.
+
+    Args:
+        module: with all kernels.
+        plan: what to run.
+        exported: see `program_module`.
+        is_shared: whether several devices run this code, so that its address is nobody's mark.
+    """
     constants = _Within(module, plan) if exported else _Table(module, plan)
     names = ("context", "arguments", "results", "scratch")
     entry = module.function(exported or ENTRY, I32, [Parameter(PTR, name) for name in names])
     if isinstance(constants, _Table):
-        define_marks(module, constants.table)
+        define_marks(module, None if is_shared else constants.table)
     watch = Watch(entry) if _may_end(plan, plan.steps) and not exported else None
     around = _Plan(module, plan, constants, not exported)
     context, *memory = entry.arguments
@@ -231,7 +240,7 @@ class _Steps:
         """Says what was done, if the code can be traced."""
         if self.record is not None:
             asks_first = len(self.around.plan.steps) <= FEW_STEPS
-            emit_mark(self.b, self.record, mark, asks_first=asks_first)
+            emit_mark(self.b, self.record, mark, self.context, asks_first=asks_first)
 
     def _step(self, step: Step) -> None:
         match step:

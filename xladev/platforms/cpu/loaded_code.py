@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Mapping
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from xladev.platforms.cpu.aligned import address_of, aligned
 from xladev.platforms.cpu.bytecode import KERNELS, Bytecode, is_bytecode
@@ -42,7 +44,7 @@ def load_code(payload: CpuPayload, name: str) -> LoadedCode:
         FormatError: a damaged bytecode.
         CompileError: it calls functions of a library that this process lacks.
     """
-    library = library_symbols(payload.library, f"executable {name!r}") if payload.library else {}
+    library = _library(payload, name)
     if is_bytecode(payload.codes[0]):
         return _Interpreted(payload, library)
     return _Linked(payload, library)
@@ -83,6 +85,33 @@ class _Interpreted:
             tuple(library.values()),
         )
         self.entry, self.address = self._bytecode.entry, self._bytecode.address
+
+
+_shared: WeakValueDictionary[bytes, _Linked] = WeakValueDictionary()
+"""The code of programs of several devices, by their payloads, for as long as a device has it."""
+_shared_lock = threading.Lock()
+
+
+def load_shared(payload: CpuPayload, data: bytes, name: str) -> LoadedCode:
+    """Links the code of a program of several devices, once for all of them.
+
+    Args:
+        payload: with an exchange.
+        data: the same in bytes.
+        name: of the program.
+
+    Raises:
+        CompileError: see `load_code`.
+    """
+    with _shared_lock:
+        code = _shared.get(data)
+        if code is None:
+            _shared[data] = code = _Linked(payload, _library(payload, name))
+        return code
+
+
+def _library(payload: CpuPayload, name: str) -> Mapping[str, int]:
+    return library_symbols(payload.library, f"executable {name!r}") if payload.library else {}
 
 
 def _imports(payload: CpuPayload) -> dict[str, int]:

@@ -18,21 +18,27 @@ BEGIN, END, COPY = -1, -2, -3
 HELP, HELPED = -4, -5
 """Marks of the pool's threads: one begins to work on somebody's kernel, it has done so."""
 
+PROGRAM_WORD = 2
+"""Where the context of a launch on several devices has the address that marks come from."""
+
 _MARK = "xladev.mark"
 
 
-def define_marks(module: ModuleBuilder, program: Value) -> None:
+def define_marks(module: ModuleBuilder, program: Value | None) -> None:
     """Defines the function that `emit_mark` calls.
 
     Args:
         module: of the program.
-        program: an address that no other program has.
+        program: an address that no other program has; None: the launch's context tells it
+            (`PROGRAM_WORD`), for the code is that of several devices.
     """
-    parameters = [Parameter(PTR, "record"), Parameter(I64, "step")]
+    parameters = [Parameter(PTR, "record"), Parameter(I64, "step"), Parameter(PTR, "context")]
     b = module.function(_MARK, VOID, parameters, linkage="internal", attributes="noinline")
-    record, step = b.arguments
+    record, step, context = b.arguments
     with b.when(b.emit(I1, f"icmp ne {record}, null")):
         function = b.load(PTR, record)
+        if program is None:
+            program = b.load(PTR, b.element_address(context, PROGRAM_WORD, PTR))
         b.do(f"call void {function.text}({record}, {step}, {program})")
     b.ret()
 
@@ -42,17 +48,20 @@ def load_record(b: FunctionBuilder) -> Value:
     return b.load(PTR, b.module.external_word(TRACE))
 
 
-def emit_mark(b: FunctionBuilder, record: Value, mark: int, *, asks_first: bool) -> None:
+def emit_mark(
+    b: FunctionBuilder, record: Value, mark: int, context: Value, *, asks_first: bool
+) -> None:
     """Says what was done, if anybody wants to know.
 
     Args:
         b: where to.
         record: of `load_record`.
         mark: what was done.
+        context: of the launch.
         asks_first: whether to look before the call: faster if nobody does, and more code.
     """
     if not asks_first:
-        b.call_void(_MARK, record, b.const(I64, mark))
+        b.call_void(_MARK, record, b.const(I64, mark), context)
         return
     with b.when(b.emit(I1, f"icmp ne {record}, null")):
-        b.call_void(_MARK, record, b.const(I64, mark))
+        b.call_void(_MARK, record, b.const(I64, mark), context)

@@ -1,7 +1,9 @@
 """Meetings of devices in native code: those that do not come, fail, or are too few."""
 
+import gc
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -130,3 +132,34 @@ def test_of_one_device_all_numbers_are_zero_and_nothing_is_shared():
     assert int(compiled()) == 0
     (launchable,) = compiled._launchables
     assert launchable.loaded.native_entry is not None
+
+
+SCALED = parse_module("""HloModule scaled, num_partitions=2
+ENTRY e { x = f32[3] parameter(0)  ROOT r = f32[3] add(x, x) }""")
+
+
+@pytest.mark.parametrize("module", [SUM, SCALED], ids=["meets", "does not meet"])
+def test_devices_share_the_code_of_a_program(module):
+    compiled = xladev.compile(module, "cpu")
+    first, second = (launchable.loaded for launchable in compiled._launchables)
+    assert first._code is second._code
+    assert first._mark != second._mark
+    for result in compiled.run_on_devices([[X], [X]]):
+        np.testing.assert_array_equal(np.asarray(result), 2 * X)
+
+
+def test_code_goes_with_the_last_device_that_has_it():
+    compiled = xladev.compile(SUM, "cpu")
+    code = weakref.ref(compiled._launchables[0].loaded._code)
+    assert code() is not None
+    del compiled
+    gc.collect()
+    assert code() is None
+
+
+def test_a_timeline_tells_the_devices_of_shared_code_apart():
+    compiled = xladev.compile(SUM, "cpu")
+    with xladev.profile() as timeline:
+        compiled.run_on_devices([[X], [X]])
+    kernels = [e for e in timeline.events if e.category == "kernel"]
+    assert {e.track.partition("/")[0] for e in kernels} == {"cpu:0", "cpu:1"}

@@ -49,7 +49,7 @@ class ExchangePlan:
 
     Attributes:
         devices: how many run the program together.
-        nbytes: of the block that they share.
+        nbytes: of the block that they share; 0 if they exchange nothing.
     """
 
     devices: int
@@ -126,11 +126,12 @@ class Exchanges:
 
     @property
     def plan(self) -> ExchangePlan | None:
-        """What those written so far want; None if there are none."""
-        if self._nbytes == HEADER_NBYTES and not self._has_numbers:
-            return None
+        """What the program wants of whoever launches it; None for a program of one device."""
         replicas, partitions = self._counts
-        return ExchangePlan(replicas * partitions, self._nbytes)
+        if replicas * partitions == 1 and self._nbytes == HEADER_NBYTES:
+            return None
+        exchanges_nothing = self._nbytes == HEADER_NBYTES and not self._has_numbers
+        return ExchangePlan(replicas * partitions, 0 if exchanges_nothing else self._nbytes)
 
     def emit_number(self, spec: KernelSpec) -> None:
         """Defines ``void name(ptr result, ptr context)``; of one device all numbers are 0."""
