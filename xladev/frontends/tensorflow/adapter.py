@@ -37,15 +37,15 @@ def replace_get_compiler_ir(answer: Answer) -> None:
 
 
 def run_operators_as_such() -> None:
-    """Makes contexts of TensorFlow run an operator by its kernel, and not as a function of one operator.
+    """Makes contexts of TensorFlow run operators by their kernels, not as functions of one operator.
 
     Such functions run in parts, one for each device that has an argument, and all threads exchange
-    arguments between parts by the same names in one table. So an operator on a device, with an argument
-    in host memory, may get that of another thread's operator, or wait for ever, or fail with an error of
-    another thread's: on two devices of TensorFlow's own CPU, too.
+    arguments between parts by the same names in one table. So an operator on a device, with an
+    argument in host memory, may get that of another thread's operator, or wait for ever, or fail
+    with an error of another thread's: on two devices of TensorFlow's own CPU, too.
 
-    Source: `Context.ensure_initialized` of TensorFlow's module `tensorflow.python.eager.context`, and
-    `EagerContext::RendezvousFactory` of its `core/common_runtime/eager/context.h`, 2.19 to 2.21.
+    Source: `Context.ensure_initialized` of the module `tensorflow.python.eager.context`, and
+    `EagerContext::RendezvousFactory` of `core/common_runtime/eager/context.h`, 2.19 to 2.21.
     """
     from tensorflow.python import pywrap_tfe
 

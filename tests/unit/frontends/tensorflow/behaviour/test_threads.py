@@ -44,7 +44,7 @@ together(*(in_thread(shapes, *shape) for shape in ((3, 4), (4, 3), (2, 6), (6, 2
 
 
 def test_the_end_of_a_sequence() -> None:
-    """Ends of one thread's pipelines are no errors of others, whose arguments come from pipelines, too."""
+    """Ends of one thread's pipelines are no errors of others, which have pipelines, too."""
     run_tensorflow(
         TOGETHER
         + """
