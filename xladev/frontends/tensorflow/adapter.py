@@ -37,7 +37,7 @@ def replace_get_compiler_ir(answer: Answer) -> None:
 
 
 def run_operators_as_such() -> None:
-    """Makes contexts of TensorFlow run operators by their kernels, not as functions of one operator.
+    """Makes TensorFlow run operators by their kernels, not as functions of one operator each.
 
     Such functions run in parts, one for each device that has an argument, and all threads exchange
     arguments between parts by the same names in one table. So an operator on a device, with an
