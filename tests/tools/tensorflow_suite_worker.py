@@ -5,6 +5,7 @@ placed on the host while the device was the default.
 """
 
 import ctypes
+import inspect
 import json
 import os
 import re
@@ -60,21 +61,33 @@ def _set_xla_device(device: str) -> None:
     from tensorflow.python.platform import flags
 
     compiler.__path__.append(str(Path("compiler").resolve()))
-    from tensorflow.compiler.tests import xla_test  # noqa: F401 (defines the flags)
+    from tensorflow.compiler.tests import xla_test
 
     flags.FLAGS(["", f"--test_device={device}", f"--types={_XLA_TYPES}"])
     if device == HOST_XLA_DEVICE:
         context.context().enable_xla_devices()
+        _set_plain_devices(xla_test.XLATestCase)
 
 
-def _set_plain_device(test_file: Path) -> None:
-    """Bazel's rule for tests of XLA devices says which of them run on the CPU's plain device."""
+def _set_plain_devices(case: Any) -> None:
+    """Gives tests the CPU's plain device that have it by Bazel's rule."""
     from tensorflow.python.platform import flags
 
+    original = case.__init__
+
+    def init(self: Any, *args: Any) -> None:
+        is_plain = _is_plain(Path(inspect.getfile(type(self))))
+        flags.FLAGS.test_device = "CPU" if is_plain else HOST_XLA_DEVICE
+        original(self, *args)
+
+    case.__init__ = init
+
+
+@cache
+def _is_plain(test_file: Path) -> bool:
     rules = (test_file.parent / "BUILD").read_text().split("\n)\n")
     named = (r for r in rules if f'srcs = ["{test_file.name}"]' in r)
-    is_plain = any("use_xla_device = False" in rule for rule in named)
-    flags.FLAGS.test_device = "CPU" if is_plain else HOST_XLA_DEVICE
+    return any("use_xla_device = False" in rule for rule in named)
 
 
 @cache
@@ -108,8 +121,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     _write(test=item.nodeid, state="begin", at=time.time())
     before = _count()
     _executed[item.nodeid] = -before
-    if os.environ.get(XLA_DEVICE) == HOST_XLA_DEVICE:
-        _set_plain_device(item.path)
     if not _wants_graphs(item.path):
         return (yield)
     from tensorflow.python.eager import context

@@ -34,24 +34,31 @@ XLA_TEST = """
 from tensorflow.python.platform import flags
 flags.DEFINE_string('test_device', None, '')
 flags.DEFINE_string('types', None, '')
+import unittest
+class XLATestCase(unittest.TestCase):
+    def __init__(self, method):
+        super().__init__(method)
+        self.device = flags.FLAGS.test_device
 """
 ON_XLA_DEVICE = """
 import tensorflow as tf
 from tensorflow.compiler.tests import xla_test
-def test_device():
-    name = xla_test.flags.FLAGS.test_device
-    assert 'DT_COMPLEX128' in xla_test.flags.FLAGS.types
-    with tf.device(f'device:{name}:0'):
-        assert name in tf.tanh(tf.zeros(3)).device
+class SomeTest(xla_test.XLATestCase):
+    def testDevice(self):
+        assert 'XLA' in self.device
+        assert 'DT_COMPLEX128' in xla_test.flags.FLAGS.types
+        with tf.device(f'device:{self.device}:0'):
+            assert self.device in tf.tanh(tf.zeros(3)).device
 """
 
 
 PLAIN = """
 import tensorflow as tf
 from tensorflow.compiler.tests import xla_test
-def test_on_the_plain_cpu():
-    assert xla_test.flags.FLAGS.test_device in ('CPU', 'XLADEV')
-    assert not tf.executing_eagerly()
+class PlainTest(xla_test.XLATestCase):
+    def testPlain(self):
+        assert self.device in ('CPU', 'XLADEV')
+        assert not tf.executing_eagerly()
 if __name__ == '__main__':
     tf.compat.v1.disable_eager_execution()
 """
