@@ -39,6 +39,7 @@ typedef void *GetCApiClient(
 static void *make_client(void *result, const void *functor, const void *options) {
     (void)functor, (void)options;
     register_replay(); /* not before somebody asks for the device */
+    register_allocators();
     void *no_options[MAP_WORDS], *no_store[2] = {0}; /* the second is a null shared_ptr */
     make_empty_map(no_options);
     const char *type = device_type();

@@ -84,6 +84,7 @@ bool is_usable(void); /* device.c: there is a device to offer */
 extern const char LOWERING[];
 void register_lowering(void);
 
-void register_replay(void); /* replay.c */
+void register_replay(void);     /* replay.c */
+void register_allocators(void); /* allocators.c */
 
 #endif
