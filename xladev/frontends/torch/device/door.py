@@ -12,6 +12,7 @@ from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.autocast import register_autocast
 from xladev.frontends.torch.device.counts import COUNTS, Counts
 from xladev.frontends.torch.device.kernels import register_kernels
+from xladev.frontends.torch.device.methods import patch_methods
 from xladev.frontends.torch.device.module import module
 from xladev.frontends.torch.device.program import compute
 from xladev.frontends.torch.device.record import is_ours
@@ -85,6 +86,7 @@ def _set_up(name: str) -> None:
     hooks.patch_printing(is_ours)
     hooks.patch_copying(is_ours)
     hooks.patch_lazy_modules()
+    patch_methods(name, library)
     torch.__future__.set_swap_module_params_on_conversion(True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
@@ -9,10 +10,54 @@ import torch
 GENERATOR = torch.Generator("cpu")
 GENERATOR.manual_seed(torch.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF)
 
+_ours: dict[int, weakref.ref[Generator]] = {}
 
-def draw_seed() -> list[int]:
-    """Two words of a seed; the generator goes on by them."""
-    words = torch.randint(0, 1 << 62, (2,), dtype=torch.int64, generator=GENERATOR, device="cpu")
+
+class Generator(torch._C.Generator):  # type: ignore[misc]
+    """What ``torch.Generator(device)`` makes for the device: its seeds are drawn on the host."""
+
+    _place: torch.device
+
+    @property
+    def device(self) -> torch.device:
+        """The device whose numbers it draws."""
+        return self._place
+
+    def clone_state(self) -> Generator:
+        """Another one that goes on from the same state."""
+        made = new(self._place)
+        made.set_state(self.get_state())
+        return made
+
+    def __reduce__(self) -> Any:
+        return again, (str(self._place), self.get_state())
+
+
+def new(device: torch.device) -> Generator:
+    """A generator of the device."""
+    made = Generator("cpu")
+    made._place = device
+    number = made._cdata
+    _ours[number] = weakref.ref(made, lambda _: _ours.pop(number, None))
+    return made
+
+
+def again(device: str, state: torch.Tensor) -> Generator:
+    """A generator as it was when it was pickled."""
+    made = new(torch.device(device))
+    made.set_state(state)
+    return made
+
+
+def is_ours(generator: Any) -> bool:
+    """Whether a generator, of which torch may show another wrapper, is one of the device."""
+    return generator._cdata in _ours
+
+
+def draw_seed(generator: Any = None) -> list[int]:
+    """Two words of a seed; the generator, or that of the device, goes on by them."""
+    chosen = GENERATOR if generator is None else generator
+    words = torch.randint(0, 1 << 62, (2,), dtype=torch.int64, generator=chosen, device="cpu")
     found: list[int] = words.tolist()
     return found
 

@@ -145,6 +145,15 @@ def takes_device(op: torch._ops.OpOverload) -> bool:
     return any(a.name == "device" for a in op._schema.arguments)
 
 
+def without_generator(op: torch._ops.OpOverload) -> torch._ops.OpOverload:
+    """The overload that takes no generator, of one that must get one or None; else the same."""
+    name = op._overloadname
+    if not name.endswith("generator"):
+        return op
+    plain = name.removesuffix("generator").rstrip("_") or "default"
+    return getattr(op.overloadpacket, plain)
+
+
 def without_autocast() -> AbstractContextManager[Any]:
     """Within it, operators keep the types of their arguments."""
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{KEY}"))

@@ -9,6 +9,7 @@ import torch
 
 from xladev.errors import DeviceError
 from xladev.frontends.torch.device import hooks, inverses
+from xladev.frontends.torch.device.generator import is_ours as is_of_device
 from xladev.frontends.torch.device.node import layout_of
 from xladev.frontends.torch.device.record import download, hold, mapped, run
 from xladev.frontends.torch.device.tensor import STATE, Inner, tensor_of, upload
@@ -76,9 +77,14 @@ def operator_kernel(op: Any) -> Callable[..., Any]:
 def factory_kernel(op: Any) -> Callable[..., Any]:
     """The kernel of an operator that makes a tensor of none."""
 
+    plain = hooks.without_generator(op)
+
     def kernel(*args: Any, **kwargs: Any) -> Any:
         check_device(kwargs.get("device"))
-        return outer(run(op, args, kwargs))
+        drawn_by = kwargs.get("generator")
+        is_own = plain is not op and (drawn_by is None or is_of_device(drawn_by))
+        chosen = plain if is_own and not STATE.random_of_host else op
+        return outer(run(chosen, args, kwargs))
 
     return kernel
 

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 
 from xladev.errors import ArgumentError, UnsupportedError
-from xladev.frontends.torch.device import hooks
+from xladev.frontends.torch.device import generator, hooks
 from xladev.frontends.torch.device.counts import COUNTS
-from xladev.frontends.torch.device.generator import draw_seed
 from xladev.frontends.torch.device.node import Call, Layout, Node
 from xladev.frontends.torch.device.program import BOUND, compute
 from xladev.frontends.torch.device.signature import (
@@ -29,6 +28,7 @@ from xladev.frontends.torch.device.tensor import (
     uploaded,
 )
 from xladev.frontends.torch.errors import refusal
+from xladev.runtime.array import DeviceArray
 
 _NO_SCALARS: frozenset[int | str] = frozenset()
 _calls: dict[tuple[Any, ...], Call] = {}
@@ -126,7 +126,7 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if layouts is None:
         layouts = _signature(op, args, kwargs, taken, scalars).strided()
         call.layouts[tuple(taken.layouts)] = layouts
-    return _recorded(call, taken, layouts)
+    return _recorded(call, taken, layouts, kwargs.get("generator"))
 
 
 _names: dict[Any, str] = {}
@@ -140,22 +140,27 @@ def _name_of(op: Any) -> str:
 
 
 def _is_for_host(call: Call, kwargs: dict[str, Any]) -> bool:
-    return call.draws and (STATE.random_of_host or kwargs.get("generator") is not None)
+    if not call.draws:
+        return False
+    given = kwargs.get("generator")
+    return STATE.random_of_host or (given is not None and not generator.is_ours(given))
 
 
-def _recorded(call: Call, taken: _Arguments, layouts: tuple[Layout | None, ...]) -> Any:
+def _recorded(
+    call: Call, taken: _Arguments, layouts: tuple[Layout | None, ...], drawn_by: Any
+) -> Any:
     COUNTS.recorded += 1
     scalars = tuple(taken.scalars)
     inputs = tuple(taken.nodes)
     if not call.is_several:
         node = Node(call.specs[0], call, inputs, scalars)
         if call.draws:
-            node.seed = draw_seed()
+            node.seed = generator.draw_seed(drawn_by)
         made: Any = tensor_of(node, layouts[0])
     else:
         whole = Node(None, call, inputs, scalars)
         if call.draws:
-            whole.seed = draw_seed()
+            whole.seed = generator.draw_seed(drawn_by)
         made = [
             None if spec is None else tensor_of(Node(spec, None, (whole,), (), at), layouts[at])
             for at, spec in enumerate(call.specs)
@@ -201,17 +206,25 @@ def _signature(
 # On the host
 
 
+def value_of(tensor: torch.Tensor) -> DeviceArray:
+    """The array of a tensor of the device, computed now if it is not yet."""
+    inner: Any = hooks.unwrapped(tensor) if hooks.is_functional(tensor) else tensor
+    node: Node = inner.handle.node
+    if node.value is None:
+        compute([node])
+    assert node.value is not None
+    return node.value
+
+
 def download(tensor: torch.Tensor) -> torch.Tensor:
     """The elements of a tensor of the device, on the host; any other tensor as it is."""
     if hooks.is_functional(tensor):
         tensor = hooks.unwrapped(tensor)
     if not isinstance(tensor, Inner):
         return tensor
-    node = tensor.handle.node
-    if node.value is None:
-        compute([node])
-    assert node.value is not None and node.spec is not None
-    return tensor_from(node.value, node.spec)
+    spec = tensor.handle.node.spec
+    assert spec is not None
+    return tensor_from(value_of(tensor), spec)
 
 
 def mapped(value: Any, function: Any) -> Any:

@@ -38,8 +38,8 @@ from xladev.frontends.torch.lower.value import Value
 from xladev.hlo import dtype as dt
 from xladev.hlo.shape import array
 
-DROPPED = frozenset(("device", "layout", "pin_memory", "non_blocking"))
-"""Arguments that say nothing about the result."""
+DROPPED = frozenset(("device", "layout", "pin_memory", "non_blocking", "generator"))
+"""Arguments that say nothing about the result's sizes, type and program."""
 
 FORMAT = "memory_format"
 """The argument that says the result's strides and nothing about its values."""
