@@ -24,6 +24,7 @@ from xladev.compiler.placement.devices import wanted_devices
 from xladev.compiler.program.program import Program
 from xladev.compiler.program.program_file import program_from_bytes, program_to_bytes
 from xladev.errors import (
+    AbsentDeviceError,
     ArgumentError,
     DeviceError,
     FileError,
@@ -304,7 +305,7 @@ def _present(
     if available < needed:
         available = platform.provide_devices(needed)
     if available < needed:
-        raise DeviceError(
+        raise AbsentDeviceError(
             f"program {program.name!r} runs on {counted(len(ordinals), 'device')}",
             why=f"platform {platform.name!r} has {available}",
             hint=f"XLADEV_{platform.name.upper()}_DEVICES fixes the number on host platforms",

@@ -227,8 +227,16 @@ class DeviceError(XladevError):
     """A device that is unknown, absent or failing."""
 
     code = "DEVICE"
+    rule = "a device and its driver do what the plugin asks of them"
+    advice = "`xladev doctor` shows whether the device can be opened and works"
+
+
+class AbsentDeviceError(DeviceError):
+    """A name, or a number, of a device that is not there, or that this process may not use."""
+
+    code = "NO_DEVICE"
     rule = "devices are those that an installed platform finds"
-    advice = "`xladev devices` lists what is there"
+    advice = "`xladev devices. lists what is there"
 
 
 class DeviceLostError(DeviceError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from xladev.errors import DeviceError
+from xladev.errors import AbsentDeviceError
 
 _PLAIN = re.compile(r"[a-z][a-z0-9_]*")
 _NAME = re.compile(r"(?P<name>[a-z][a-z0-9_]*)(?::(?P<ordinal>\d{1,9}|\*))?")
@@ -46,16 +46,16 @@ def parse_device_name(text: str) -> DeviceName:
     """Parses a device name, short or long.
 
     Raises:
-        DeviceError: another spelling, or a device of another process.
+        AbsentDeviceError: another spelling, or a device of another process.
     """
     if not isinstance(text, str):
-        raise DeviceError(f"{text!r} is no device name", why="a name is text", hint=_HINT)
+        raise AbsentDeviceError(f"{text!r} is no device name", why="a name is text", hint=_HINT)
     rest = text.strip().lower()
     if rest.startswith("/"):
         rest = _parse_long(text, rest)
     match = _NAME.fullmatch(rest)
     if match is None:
-        raise DeviceError(f"{text!r} is no device name", hint=_HINT)
+        raise AbsentDeviceError(f"{text!r} is no device name", hint=_HINT)
     ordinal = match["ordinal"]
     return DeviceName(match["name"], None if ordinal in (None, "*") else int(ordinal))
 
@@ -64,11 +64,11 @@ def _parse_long(text: str, lower: str) -> str:
     """The short name within a long one."""
     match = _LONG.fullmatch(lower)
     if match is None:
-        raise DeviceError(f"{text!r} is no device name", hint=_HINT)
+        raise AbsentDeviceError(f"{text!r} is no device name", hint=_HINT)
     for part in filter(None, match["prefix"].split("/")):
         key, _, value = part.partition(":")
         if key in ("replica", "task") and value not in ("0", "*"):
-            raise DeviceError(
+            raise AbsentDeviceError(
                 f"{text!r} names a device of another process", why=f"{key} is {value}, not 0"
             )
     return match["rest"].removeprefix("xla_")

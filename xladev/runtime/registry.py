@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 
-from xladev.errors import DeviceError, PluginError, XladevError
+from xladev.errors import AbsentDeviceError, PluginError, XladevError
 from xladev.instrument import logger
 from xladev.runtime.device import Device
 from xladev.runtime.device_name import parse_device_name
@@ -136,7 +136,7 @@ class Registry:
             name: None means the default: highest priority with a visible device.
 
         Raises:
-            DeviceError: no such name, or no platform with a device.
+            AbsentDeviceError: no such name, or no platform with a device.
             PluginError: two plugins claim the name.
         """
         if name is None:
@@ -157,7 +157,7 @@ class Registry:
         """The device that a name means; device 0 where it has no number.
 
         Raises:
-            DeviceError: no such device.
+            AbsentDeviceError: no such device.
             XladevError: it cannot be opened.
         """
         ordinal = None if name is None else parse_device_name(name).ordinal
@@ -193,7 +193,7 @@ class Registry:
         for platform in self.platforms():
             if platform.visible_count():
                 return platform
-        raise DeviceError(
+        raise AbsentDeviceError(
             "no platform has a visible device",
             where="the search for a default platform",
             why=f"{len(self.plugins())} plugins are installed",
@@ -228,14 +228,14 @@ _LONGEST_KIND = 4
 """Letters of names of kinds: gpu, npu and tpu are no misspellings of cpu."""
 
 
-def _unknown_device(name: str, known: tuple[str, ...], kinds: list[str]) -> DeviceError:
+def _unknown_device(name: str, known: tuple[str, ...], kinds: list[str]) -> AbsentDeviceError:
     """The error for a name that no platform or kind has."""
     others = (*known, *kinds)
     meant_kind = len(name) <= _LONGEST_KIND
     alike = [each for each in others if each[0] == name[0]] if meant_kind else others
     near = get_close_matches(name, alike, n=1)
     meant = f"did you mean {near[0]!r}? " if near else ""
-    return DeviceError(
+    return AbsentDeviceError(
         f"no platform or kind is called {name!r}",
         where=f"device name {name!r}",
         why=f"there are {', '.join(known)}" if known else "no plugin is installed",

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from xladev.errors import (
+    AbsentDeviceError,
     ArgumentError,
-    DeviceError,
     DeviceLostError,
     InterruptionError,
     OptionError,
@@ -53,7 +53,7 @@ _CODES: Mapping[type[BaseException], int] = MappingProxyType(
         UnsupportedError: _UNIMPLEMENTED,
         ArgumentError: _INVALID_ARGUMENT,
         OptionError: _INVALID_ARGUMENT,
-        DeviceError: _INVALID_ARGUMENT,
+        AbsentDeviceError: _INVALID_ARGUMENT,
         InterruptionError: _ABORTED,
     }
 )

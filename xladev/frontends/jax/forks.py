@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from xladev.errors import CompileError, DeviceError
+from xladev.errors import AbsentDeviceError, CompileError
 
 
 @dataclass(slots=True)
@@ -59,10 +59,10 @@ def check_device(host_addressable: bool) -> None:
     """Refuses to use a device that only the parent has.
 
     Raises:
-        DeviceError: this is a child of fork, and the device has memory of its own.
+        AbsentDeviceError: this is a child of fork, and the device has memory of its own.
     """
     if _process.is_child and not host_addressable:
-        raise DeviceError(
+        raise AbsentDeviceError(
             "a child of fork cannot use its parent's device",
             why="the driver's threads and queues stayed with the parent",
             hint="start children with multiprocessing's spawn",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from xladev.errors import DeviceError
+from xladev.errors import AbsentDeviceError
 from xladev.frontends.jax.platform_names import DEFAULT, jax_name
 from xladev.frontends.jax.processes import Processes, Said, join
 from xladev.frontends.jax.records import ClientRecord, DeviceRecord, Storage
@@ -21,7 +21,7 @@ class PlatformClient:
         processes: the other processes whose devices belong to it, if there are any.
 
     Raises:
-        DeviceError: there is no such platform, or it has no device.
+        AbsentDeviceError: there is no such platform, or it has no device.
         ProcessError: another process does not come, or is of another version.
     """
 
@@ -51,11 +51,13 @@ class PlatformClient:
         """A device of this process by its position in the record.
 
         Raises:
-            DeviceError: it is another process's.
+            AbsentDeviceError: it is another process's.
         """
         process, ordinal = self._places[index]
         if process != self._index:
-            raise DeviceError(f"device {index} is in process {process}, this is {self._index}")
+            raise AbsentDeviceError(
+                f"device {index} is in process {process}, this is {self._index}"
+            )
         return self.devices[ordinal]
 
     def is_own(self, index: int) -> bool:

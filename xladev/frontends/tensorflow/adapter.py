@@ -57,6 +57,18 @@ def run_operators_as_such() -> None:
     pywrap_tfe.TFE_ContextOptionsSetRunEagerOpAsFunction = never
 
 
+def forget_constants() -> None:
+    """Drops the constants that TensorFlow keeps on devices, and the kernels that hold such.
+
+    Source: `Context._clear_caches` and `Context.clear_kernel_cache` of the module
+    `tensorflow.python.eager.context`, 2.19 to 2.21.
+    """
+    from tensorflow.python.eager import context
+
+    context.context()._clear_caches()
+    context.context().clear_kernel_cache()
+
+
 def device_of_variable(value: Any) -> str:
     """The device of a variable whose handle ``value`` is; of what is none the empty text."""
     import tensorflow as tf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from xladev.errors import DeviceError
+from xladev.errors import AbsentDeviceError
 from xladev.instrument import logger
 from xladev.platforms.cuda.communicator import CudaCommunicator
 from xladev.platforms.cuda.driver.cupy_driver import CupyDriver
@@ -46,11 +46,11 @@ class CudaPlatform(Platform):
         """The GPUs that there are.
 
         Raises:
-            DeviceError: there is none; says why.
+            AbsentDeviceError: there is none; says why.
         """
         found = self._driver.device_count()
         if not found:
-            raise DeviceError(
+            raise AbsentDeviceError(
                 "there is no CUDA device",
                 where="platform 'cuda'",
                 why=self._driver.version(),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from xladev.errors import DeviceError, OptionError, ProcessError, XladevError
+from xladev.errors import AbsentDeviceError, OptionError, ProcessError, XladevError
 from xladev.runtime.distributed.messages import run_tag
 from xladev.runtime.distributed.transport import Exchange, Transport
 
@@ -81,7 +81,7 @@ class Job:
             assignment: numbers of devices through all processes; None: nobody said.
 
         Raises:
-            DeviceError: there is no such device, or the participants cannot be divided evenly.
+            AbsentDeviceError: there is none, or the participants cannot be divided evenly.
         """
         if self.device_counts is not None:
             numbers = range(count) if assignment is None else assignment
@@ -89,7 +89,7 @@ class Job:
         if count == 1:
             return ((self.index, 0 if assignment is None else assignment[0]),)
         if count % self.count:
-            raise DeviceError(
+            raise AbsentDeviceError(
                 f"a program of {count} devices cannot run in {self.count} processes",
                 why="each process takes the same number of its devices",
                 hint="start as many processes as divide the program's replicas and partitions",
@@ -99,7 +99,9 @@ class Job:
 
     def _place(self, number: int) -> Place:
         if not 0 <= number < len(self.numbered):
-            raise DeviceError(f"there is no device {number}", why=f"{len(self.numbered)} are known")
+            raise AbsentDeviceError(
+                f"there is no device {number}", why=f"{len(self.numbered)} are known"
+            )
         return self.numbered[number]
 
     def next_run(self, key: bytes) -> int:

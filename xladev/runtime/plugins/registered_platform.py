@@ -13,7 +13,7 @@ from xladev.compiler.description import DeviceDescription
 from xladev.compiler.isolation import expect, expect_count, plugin_call
 from xladev.compiler.options import PlatformOption
 from xladev.compiler.partition.assignment import CompileTarget
-from xladev.errors import DeviceError, OptionError, XladevError
+from xladev.errors import AbsentDeviceError, OptionError, XladevError
 from xladev.instrument import logger
 from xladev.runtime.device import Device
 from xladev.runtime.executor import Executor
@@ -167,12 +167,12 @@ class RegisteredPlatform:
         A platform without visible devices is asked for one: emulators show theirs on request only.
 
         Raises:
-            DeviceError: there is none of that number.
+            AbsentDeviceError: there is none of that number.
             XladevError: it cannot be opened.
         """
         count = self.device_count() or self.provide_devices(1)
         if not 0 <= ordinal < count:
-            raise DeviceError(
+            raise AbsentDeviceError(
                 f"there is no device {self.name}:{ordinal}",
                 where=f"platform {self.name!r}",
                 why=f"platform {self.name!r} has {count} visible devices",

@@ -53,6 +53,104 @@ for error, kind, text in (
     )
 
 
+WAYS = """
+import numpy as np, tensorflow as tf
+from xladev.errors import DeviceLostError
+from xladev.platforms.template_npu.device.faults import FaultCode
+from xladev.platforms.template_npu.driver import library as npu
+from xladev.platforms.template_npu.executor import TemplateNpuExecutor
+from xladev.frontends.tensorflow.loss import reset_lost_devices
+features, targets = np.ones((16, 4), 'f'), np.ones((16, 1), 'f')
+def keras(jit):
+    model = tf.keras.Sequential([tf.keras.layers.Input((4,)), tf.keras.layers.Dense(1)])
+    model.compile('sgd', 'mse', jit_compile=jit)
+    return model
+graph, compiled = tf.function(lambda x: x * 3), tf.function(lambda x: x * 4, jit_compile=True)
+with tf.device('XLADEV:0'):
+    models = [keras(False), keras(True)]
+def fit(model):
+    return lambda x: model.fit(features, targets, batch_size=8, epochs=1, verbose=0)
+ways = {
+    'eager': lambda x: (x * 2).numpy(), 'graph': lambda x: graph(x).numpy(),
+    'compiled': lambda x: compiled(x).numpy(), 'upload': lambda x: tf.constant(features) + 1,
+    'fit': fit(models[0]), 'compiled fit': fit(models[1])}
+def start():
+    '''What failed steps would have changed is made anew.'''
+    for model in models:
+        for variable in model.variables + model.optimizer.variables:
+            variable.assign(tf.zeros(variable.shape, variable.dtype))
+    return tf.ones([16, 4])
+def work():
+    with tf.device('XLADEV:0'):
+        x = start()
+        for way in ways.values():
+            way(x)
+def expect(way, x, kind):
+    try:
+        with tf.device('XLADEV:0'):
+            ways[way](x)
+    except tf.errors.OpError as error:
+        assert type(error) is kind, (way, error)
+    else:
+        raise SystemExit(f'{way}: nothing was raised')
+work()
+"""
+
+
+def test_a_driver_that_fails() -> None:
+    """Each way to run things has the same class of error, and works again afterwards."""
+    run_tensorflow(
+        WAYS
+        + """
+def refusing(function, code, way, kind):
+    with tf.device('XLADEV:0'):
+        x = start()
+    saved = getattr(npu, function)
+    def refuse(*_, **__):
+        raise npu.NpuError(code, 'planted')
+    setattr(npu, function, refuse)
+    try:
+        expect(way, x, kind)
+    finally:
+        setattr(npu, function, saved)
+for way in ways:
+    refusing('npu_alloc', FaultCode.OUT_OF_MEMORY, way, tf.errors.ResourceExhaustedError)
+    function = 'npu_write' if way == 'upload' else 'npu_submit'
+    refusing(function, FaultCode.BAD_HANDLE, way, tf.errors.InternalError)
+for way in ('eager', 'graph', 'compiled'):
+    refusing('npu_read', FaultCode.BAD_HANDLE, way, tf.errors.InternalError)
+work()
+""",
+        "template_npu",
+    )
+
+
+def test_a_device_that_is_lost() -> None:
+    """Until it is reset all work on it is refused, and the CPU goes on."""
+    run_tensorflow(
+        WAYS
+        + """
+with tf.device('XLADEV:0'):
+    x = tf.ones([16, 4])
+launch = TemplateNpuExecutor.launch_kernel
+def fails(*_, **__):
+    raise DeviceLostError('it stopped')
+TemplateNpuExecutor.launch_kernel = fails
+expect('eager', x, tf.errors.UnavailableError)
+TemplateNpuExecutor.launch_kernel = launch
+for way in ways:
+    expect(way, x, tf.errors.UnavailableError)
+assert (tf.ones(2) + 1).numpy().tolist() == [2, 2]
+reset_lost_devices()
+expect('eager', x, tf.errors.UnavailableError)
+work()
+reset_lost_devices()
+work()
+""",
+        "template_npu",
+    )
+
+
 def test_a_compiler_that_raises() -> None:
     run_tensorflow(
         EXPECT
