@@ -6,7 +6,14 @@ import os
 from functools import cache, partial
 
 from xladev.errors import PluginError
-from xladev.frontends.jax import adapter, adapter_callbacks, adapter_rules, callbacks, forks
+from xladev.frontends.jax import (
+    adapter,
+    adapter_callbacks,
+    adapter_partitioning,
+    adapter_rules,
+    callbacks,
+    forks,
+)
 from xladev.frontends.jax.costs import lowered_costs
 from xladev.frontends.jax.interpreter_exit import prepare_exit
 from xladev.frontends.jax.library import library_path
@@ -37,6 +44,7 @@ def register_platforms() -> None:
         _log.debug("JAX does without xladev: %s", error)
         return
     callbacks.register()
+    adapter_partitioning.register_targets()
     forks.watch_forks(adapter.keep_what_has_threads)
     adapter_callbacks.add_callbacks(names)
     adapter.add_dlpack(has_addressable_memory)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from xladev.hlo.ir import HloInstruction
+from xladev.hlo.attributes import Sharding
+from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.opdef import EvaluateFn, OpCall, Tolerance
 
 
@@ -23,6 +24,26 @@ ExpandFn = Callable[[Appender, HloInstruction, Sequence[HloInstruction]], HloIns
 
 
 @dataclass(frozen=True, slots=True)
+class DividedCall:
+    """What a call becomes on one of several devices.
+
+    Attributes:
+        computation: takes one device's parts of the operands, and gives its parts of the results:
+            an array, or a tuple of several. It may have collectives between partitions.
+        operands: how each operand has to be cut.
+        results: how each array of the result is cut.
+    """
+
+    computation: HloComputation
+    operands: tuple[Sharding, ...]
+    results: tuple[Sharding, ...]
+
+
+DivideFn = Callable[[HloInstruction, tuple[Sharding, ...], tuple[Sharding, ...]], DividedCall]
+"""Takes a call, how its operands are cut, and how its results are wanted."""
+
+
+@dataclass(frozen=True, slots=True)
 class CustomCall:
     """One target.
 
@@ -34,6 +55,8 @@ class CustomCall:
         expand: the same in plain HLO: appends to a builder and gives the result.
         side_effect: True if it may not be removed, merged or reordered.
         tolerance: how closely a backend must agree with ``evaluate``.
+        divide: how the SPMD partitioner divides it over devices; None: by its sharding rule, or
+            computed whole on every device.
     """
 
     target: str
@@ -43,3 +66,4 @@ class CustomCall:
     expand: ExpandFn | None = None
     side_effect: bool = False
     tolerance: Tolerance = Tolerance.EXACT
+    divide: DivideFn | None = None

@@ -8,10 +8,12 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from xladev.hlo.attributes import IotaTile, Mesh, Sharding
+from xladev.hlo.proto.decode import decode
 from xladev.hlo.proto.encode import encode
 from xladev.hlo.proto.mesh import read_axes, read_iota, read_mesh, write_axes, write_mesh
 from xladev.hlo.proto.message import Message
 from xladev.hlo.proto.metadata import read_metadata, write_metadata
+from xladev.hlo.proto.schema import MESSAGES
 
 _KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -29,6 +31,15 @@ _GROUP_KINDS: Final[Mapping[str, str]] = MappingProxyType({"AS": "shard_as", "LI
 _GROUP_TYPES: Final[Mapping[str, str]] = MappingProxyType(
     {kind: name for name, kind in _GROUP_KINDS.items()}
 )
+
+
+def sharding_from(data: bytes) -> Sharding:
+    """The sharding in a serialized ``OpSharding``.
+
+    Raises:
+        ProtoError: malformed bytes.
+    """
+    return read_sharding(decode(data, MESSAGES["OpSharding"]))
 
 
 def read_sharding(message: Message) -> Sharding:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from xladev.hlo.custom_calls.definition import DivideFn
 from xladev.hlo.custom_calls.manual import ENTER, LEAVE
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.shape import Shape, flattened_shapes
@@ -38,6 +39,7 @@ from xladev.passes.spmd.linear import summands_kept
 from xladev.passes.spmd.local_builder import LocalBuilder
 from xladev.passes.spmd.once import is_made_once, made_once
 from xladev.passes.spmd.operation import Operation, local_note
+from xladev.passes.spmd.own_division import divided_by_itself, own_divide
 from xladev.passes.spmd.report import PartitionReport
 from xladev.passes.spmd.reshard import scattered
 
@@ -140,6 +142,8 @@ class _Computation:
                 return self._as_chosen(i, self.values[i.operands[0]])
             if target == _DROPPED:
                 return ()
+            if (divide := own_divide(i)) is not None:
+                return self._divided_by_itself(i, divide)
         return self._divided(i)
 
     # Opcodes on arrays
@@ -171,6 +175,14 @@ class _Computation:
                 for leaf, want in zip(leaves, wanted, strict=True)
             )
         return self._as_chosen(i, leaves)
+
+    def _divided_by_itself(self, i: HloInstruction, divide: DivideFn) -> Leaves:
+        given = tuple(leaf for o in i.operands for leaf in self.values[o])
+        made = divided_by_itself(i, divide, cuts_of(given), self._settled(i), self.grid)
+        pairs = zip(given, made.operands, strict=True)
+        parts = [self._to(held, cut).value for held, cut in pairs]
+        call = self.b.op("call", *parts, to_apply=made.computation)
+        return self._as_chosen(i, taken_apart(self.b, call, i.shape, made.results))
 
     def _operand(self, i: HloInstruction, held: Held, target: AxisSharding) -> Held:
         """An operand as it is needed; constants are made in parts, rather than cut."""
