@@ -32,6 +32,7 @@ from xladev.frontends.torch.graph import (
 from xladev.frontends.torch.lower.every import LOWERINGS
 from xladev.frontends.torch.lower.table import NotLowered
 from xladev.frontends.torch.lower.value import Value
+from xladev.frontends.torch.placement import is_known, placement_of
 from xladev.frontends.torch.records import Fallback, GraphRecord
 from xladev.frontends.torch.settings import Settings
 from xladev.frontends.torch.symbols import Source, symbols_of
@@ -122,8 +123,13 @@ def _program(
     graph: torch.fx.GraphModule, kind: str, settings: Settings, sizes: Sizes
 ) -> tuple[Call, xladev.client.CompiledModule]:
     lowered = lower_graph(graph, f"torch_{kind}_{next(_numbers)}", sizes)
-    run = xladev.client.compile(lowered.module, settings.platform, settings.options)
-    return caller(lowered, run), run
+    placement = placement_of(graph)
+    platform = settings.platform if placement is None else placement.platform()
+    run = xladev.client.compile(lowered.module, platform, settings.options)
+    call = (
+        caller(lowered, run) if placement is None else placement.caller(lowered, run, graph, sizes)
+    )
+    return call, run
 
 
 # What is left to torch
@@ -153,8 +159,9 @@ def _reason(node: torch.fx.Node, settings: Settings, sizes: Sizes) -> str | None
         return f"{node.target} has no lowering"
     if settings.random_of_torch and lowering.family == "random":
         return "option fallback_random leaves random numbers to torch"
-    if not _is_on_host(node):
-        return "a tensor is not on torch's CPU"
+    example = node.meta.get("val")
+    if isinstance(example, torch.Tensor) and not is_known(example.device):
+        return "a tensor is neither on torch's CPU nor on a device of xladev"
     try:
         _try(node, sizes)
     except (XladevError, AssertionError) as error:
@@ -175,11 +182,6 @@ def _know_sizes(made: Any, sizes: Sizes) -> None:
         shape_of(made, sizes)
     elif isinstance(made, torch.SymInt):
         adapter.concrete(made, sizes)
-
-
-def _is_on_host(node: torch.fx.Node) -> bool:
-    example = node.meta.get("val")
-    return not isinstance(example, torch.Tensor) or example.device.type == "cpu"
 
 
 def _is_plain(node: torch.fx.Node) -> bool:
@@ -318,6 +320,8 @@ def _with_bounds(
     Raises:
         NotLowered: it is not known how an operator leaves out what fills its operands up.
     """
+    if placement_of(graph) is not None:
+        raise NotLowered("tensors of a device are not filled up")
     for node, reason in _refused(graph, settings, bounds).items():
         raise NotLowered(f"{node.target} runs in torch", why=reason)
     plan = plan_of(graph, bounds, RULES)

@@ -218,8 +218,7 @@ class _Lowering:
             self.values[node] = self._number(example, node)
             return
         shape = shape_of(example, self.sizes)
-        order = dense_order([adapter.concrete(s, self.sizes) for s in example.stride()], shape.dims)
-        place = Place(shape, order)
+        place = Place(shape, self._order(example, shape.dims))
         self.inputs.append(place)
         stored = Value(self.builder, self.builder.parameter(place.stored, str(node)))
         self.values[node] = stored.transpose(place.back)
@@ -367,9 +366,14 @@ class _Lowering:
     def _place(self, node: torch.fx.Node, value: Value) -> Place:
         """Where the elements of a result lie: as torch said that they would, if without gaps."""
         shape: Shape = value.node.shape
-        strides = node.meta["val"].stride()
-        order = dense_order([adapter.concrete(s, self.sizes) for s in strides], shape.dims)
+        order = self._order(node.meta["val"], shape.dims)
         return Place(array(shape.element_type, shape.dims), order)
+
+    def _order(self, example: torch.Tensor, dims: Sequence[int]) -> tuple[int, ...]:
+        """In which order dimensions lie in memory; arrays of a device lie row by row."""
+        if example.device.type != "cpu":
+            return tuple(range(len(dims)))
+        return dense_order([adapter.concrete(s, self.sizes) for s in example.stride()], dims)
 
     def _header(self, updates: Sequence[tuple[int, int]]) -> Any:
         number: dict[int, int] = {}
@@ -403,7 +407,7 @@ def returned(output: torch.fx.Node) -> Sequence[Any]:
 def to_numpy(tensor: torch.Tensor) -> Any:
     """The elements of a tensor as a NumPy array; a view where torch allows it."""
     with adapter.real_tensors():
-        return as_numpy(tensor.detach().contiguous())
+        return as_numpy(tensor.detach().cpu().contiguous())
 
 
 def lower_graph(

@@ -10,14 +10,16 @@ from xladev.errors import DeviceError
 from xladev.frontends.torch import adapter
 from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.autocast import register_autocast
+from xladev.frontends.torch.device.compiled import PLACEMENT
 from xladev.frontends.torch.device.counts import COUNTS, Counts
 from xladev.frontends.torch.device.kernels import register_kernels
 from xladev.frontends.torch.device.methods import patch_methods
 from xladev.frontends.torch.device.module import module
 from xladev.frontends.torch.device.program import compute
 from xladev.frontends.torch.device.record import is_ours
-from xladev.frontends.torch.device.tensor import STATE
+from xladev.frontends.torch.device.tensor import STATE, Inner
 from xladev.frontends.torch.device.writes import register_writes
+from xladev.frontends.torch.placement import PLACEMENTS
 
 _libraries: list[torch.library.Library] = []
 
@@ -86,7 +88,9 @@ def _set_up(name: str) -> None:
     hooks.patch_printing(is_ours)
     hooks.patch_copying(is_ours)
     hooks.patch_lazy_modules()
+    hooks.patch_tracing(is_ours, Inner)
     patch_methods(name, library)
+    PLACEMENTS[name] = PLACEMENT
     torch.__future__.set_swap_module_params_on_conversion(True)
 
 

@@ -170,7 +170,6 @@ def _patch_accelerator() -> None:
         setattr(found, name, function)
 
     put("synchronize", streams.synchronize)
-    put("current_stream", streams.Stream)
     put("empty_cache", lambda: None)
     put("memory_stats", memory_stats)
     put("memory_allocated", memory_allocated)

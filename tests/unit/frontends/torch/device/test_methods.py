@@ -100,4 +100,4 @@ def test_the_accelerator_is_the_device() -> None:
     assert torch.accelerator.memory_allocated() >= 4000 == kept.numel() * 4
     assert torch.accelerator.max_memory_reserved() >= 4000
     torch.accelerator.empty_cache()
-    kept.record_stream(torch.accelerator.current_stream())
+    kept.record_stream(torch.npu.current_stream())
