@@ -4,14 +4,17 @@
     python -m benchmarks.torch --what training --models gpt2,unet --threads 2
     python -m benchmarks.torch --compilers eager,xladev,inductor,max-autotune,freezing
     python -m benchmarks.torch --what losses --record losses.jsonl    goes on where it stopped
+    python -m benchmarks.torch --what memory --models "wide mlp,gpt2 small"
 
 Prints milliseconds per call (medians of rounds; processor time with one thread, wall time with
 more), how many times as long the others take with a 95% interval, the processor time of first calls
 (no caches), the largest difference of 20 losses from eager's (of an inference, of its mean square),
 breaks of the graph, and what torch runs itself. `losses` runs 20 steps of AdamW and measures no
-time: how far losses are from eager's, and eager's with two threads and in f64 from them. With
-`--record`, models whose rows the file holds are not run again. Needs torch, and transformers,
-torchvision and timm for their models.
+time: how far losses are from eager's, and eager's with two threads and in f64 from them. `memory`
+trains in a process for each compiler: its peak and what it takes after a step, in megabytes over
+those with torch imported, and what compiling leaves. With `--record`,
+models whose rows the file holds are not run again. Needs torch, and transformers, torchvision and
+timm for their models.
 """
 
 from __future__ import annotations
@@ -36,10 +39,12 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--what", choices=("inference", "training", "losses"), default="inference")
+    parser.add_argument(
+        "--what", choices=("inference", "training", "losses", "memory"), default="inference"
+    )
     parser.add_argument("--models", default="", help="names or families, separated by commas")
     parser.add_argument(
-        "--compilers", default="eager,xladev,inductor", help="the first is the norm"
+        "--compilers", default="", help="the first is the norm; eager,xladev,inductor"
     )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
@@ -47,7 +52,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--record", type=Path, help="a file of rows as JSON, one a line")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    given.compilers = given.compilers.split(",")
+    usual = "eager,aot_eager,xladev" if given.what == "memory" else "eager,xladev,inductor"
+    given.compilers = (given.compilers or usual).split(",")
     return given
 
 
@@ -63,9 +69,9 @@ def chosen(names: str) -> list[str]:
     return found
 
 
-def run(model: str) -> dict[str, Any]:
+def run(model: str, *more: str) -> dict[str, Any]:
     """One model in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.torch", *sys.argv[1:], "--child", model]
+    command = [sys.executable, "-m", "benchmarks.torch", *sys.argv[1:], *more, "--child", model]
     try:
         made = subprocess.run(
             command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False
@@ -114,6 +120,42 @@ def loss_line(row: Mapping[str, Any]) -> str:
     )]  # fmt: skip
     shown = " | ".join(f"{value:.0e}" for value in cells)
     return f"| {row['model']} | {shown} | {row['breaks']} | {'; '.join(row['torch']) or 'none'} |"
+
+
+MEMORY_HEADER = (
+    "megabytes over those of the process with all imported\n"
+    "| model | compiler | imported | weights | peak | of the process | without what is left "
+    "| after a step | left | first step |\n"
+    "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+)
+
+
+def memory_lines(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows of one model, each beside the first."""
+    lines = []
+    for row in rows:
+        if "error" in row:
+            lines.append(f"| {row['model']} | {row['error']} |")
+            continue
+        norm = rows[0]
+        whole, alone = (
+            (row["peak"] + row[part] * sign) / (norm["peak"] + norm[part] * sign)
+            for part, sign in (("imported", 1), ("left", -1))
+        )
+        lines.append(
+            f"| {row['model']} | {row['compiler']} | {row['imported']:.0f} | {row['weights']:.0f} "
+            f"| {row['peak']:.0f} | {whole:.2f} | {alone:.2f} | {row['steady']:.0f} "
+            f"| {row['left']:.0f} | {row['first']:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def show_memory(given: argparse.Namespace) -> None:
+    """Prints the table of memory."""
+    print(MEMORY_HEADER)
+    for model in chosen(given.models):
+        rows = [run(model, "--compilers", compiler) for compiler in given.compilers]
+        print(memory_lines(rows), flush=True)
 
 
 def apart(ours: Sequence[float], theirs: Sequence[float]) -> float:
@@ -190,10 +232,14 @@ def main() -> None:
     given = parse()
     if given.child:
         from benchmarks.torch.child import losses, measure, prepare_environment
+        from benchmarks.torch.memory import measure_memory
 
         prepare_environment(given.threads)
-        measured = losses if given.what == "losses" else measure
+        measured = {"losses": losses, "memory": measure_memory}.get(given.what, measure)
         print(json.dumps(measured(given.child, given)))
+        return
+    if given.what == "memory":
+        show_memory(given)
         return
     print(header(given))
     known = recorded(given)

@@ -97,7 +97,7 @@ def _prepared(name: str, compiler: str, given: Any) -> tuple[Any, dict[str, Any]
         if given.what == "training":
             found["losses"] = _losses(model, call)
         else:
-            found["result"] = float(_total(call()).detach())
+            found["result"] = float(total(call()).detach())
     except Exception as error:  # noqa: BLE001 (a compiler may raise anything)
         return None, {"error": f"{type(error).__name__}: {error}"[:300]}
     found["breaks"] = sum(counters["graph_break"].values())
@@ -128,7 +128,7 @@ def _training(model: nn.Module, run: Any, inputs: Inputs) -> Callable[[], Any]:
     def call() -> Any:
         for parameter in model.parameters():
             parameter.grad = None
-        loss = _total(run(**inputs) if isinstance(inputs, dict) else run(inputs))
+        loss = total(run(**inputs) if isinstance(inputs, dict) else run(inputs))
         loss.backward()
         return loss
 
@@ -148,7 +148,7 @@ def _losses(model: nn.Module, call: Callable[[], Any]) -> list[float]:
     return found
 
 
-def _total(made: Any) -> Any:
+def total(made: Any) -> Any:
     """How far the first result that is a model's own is from ones, in the mean square.
 
     Some models begin with weights of zero before it: the gradient is not zero even so.
@@ -157,11 +157,11 @@ def _total(made: Any) -> Any:
         wide = made if made.dtype == torch.float64 else made.float()
         return (wide - 1).square().mean()
     if isinstance(made, (tuple, list)):
-        return _total(made[0])
+        return total(made[0])
     for key in ("logits", "last_hidden_state"):
         if made.get(key) is not None:
-            return _total(made[key])
-    return _total(next(iter(made.values())))
+            return total(made[key])
+    return total(next(iter(made.values())))
 
 
 def _in_turn(calls: dict[str, Callable[[], Any]], given: Any) -> dict[str, list[float]]:

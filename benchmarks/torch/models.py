@@ -263,8 +263,26 @@ OWN: dict[str, Maker] = {
     "unet": _own(UNet, _noise),
 }
 
+
+def _wide() -> nn.Module:
+    """A perceptron of 33.6 MB."""
+    return nn.Sequential(
+        nn.Linear(1024, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 1024)
+    )
+
+
+LARGE: dict[str, Maker] = {
+    "wide mlp": _own(_wide, lambda: torch.rand(64, 1024)),
+    "resnet18 224": _vision("resnet18", 224),
+    "gpt2 small": _transformers(
+        "GPT2LMHeadModel", lambda: {"input_ids": torch.randint(0, 50257, (1, 128))}, "GPT2Config",
+            ),
+}  # fmt: skip
+"""Models of real size, which are measured where they are asked for."""
+
 FAMILIES = {"transformers": TRANSFORMERS, "torchvision": VISION, "timm": TIMM, "own": OWN}
 MODELS: dict[str, Maker] = {name: m for family in FAMILIES.values() for name, m in family.items()}
+MODELS |= LARGE
 
 
 def make(name: str) -> tuple[nn.Module, Inputs]:
