@@ -42,10 +42,10 @@ typedef struct {
     int graph_def_version;
 } Construction;
 
-/* A std::unique_ptr is returned at an address that is the first argument. */
+/* An absl::Status is returned at an address that is the first argument. */
 typedef void *CreateOpKernel(
-    void **kernel, const String *device_type, void *device, void *allocator, void *const *properties,
-    int graph_def_version, void **status);
+    void **status, const String *device_type, void *device, void *allocator, void *function_library,
+    void *resource_manager, void *const *properties, int graph_def_version, void **kernel);
 typedef void *NewDevice(
     void **device, const String *type, const void *session_options, const String *name_prefix);
 
@@ -66,16 +66,22 @@ typedef struct {
     void *kernel, *device;
 } Hosted;
 
-static void *create_on_cpu(const Construction *construction) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_cpu_device);
+/* A kernel of the CPU's that believes that it runs on `device`. */
+static void *create_for_cpu(const Construction *construction, void *device) {
     String cpu = {.size = 3, .inside = "CPU"};
     cpu.text = cpu.inside; /* the callee may take over what lies elsewhere */
     void *kernel = NULL, *status = ok_status();
     ((CreateOpKernel *)tensorflow.create_op_kernel)(
-        &kernel, &cpu, cpu_device, construction->allocator, construction->properties,
-        construction->graph_def_version, &status);
-    return status == ok_status() && cpu_device ? kernel : NULL;
+        &status, &cpu, device, construction->allocator, construction->function_library,
+        construction->resource_manager, construction->properties, construction->graph_def_version,
+        &kernel);
+    return status == ok_status() ? kernel : NULL;
+}
+
+static void *create_on_cpu(const Construction *construction) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_cpu_device);
+    return cpu_device ? create_for_cpu(construction, cpu_device) : NULL;
 }
 
 typedef void Fail(void *construction_or_context, TF_Status *status);
@@ -88,14 +94,17 @@ static void fail(Fail *how, void *of, const char *message) {
     ((void (*)(TF_Status *))tensorflow.delete_status)(failure);
 }
 
+static void *checked(void *kernel, TF_OpKernelConstruction *construction) {
+    if (!kernel)
+        fail((Fail *)tensorflow.construction_failure, construction,
+             "xladev: TensorFlow's CPU has no such kernel");
+    return kernel;
+}
+
 static void *create(TF_OpKernelConstruction *given) {
     const Construction *construction = (const void *)given;
-    void *kernel = create_on_cpu(construction);
-    if (!kernel) {
-        fail((Fail *)tensorflow.construction_failure, given,
-             "xladev: TensorFlow's CPU has no such kernel");
-        return NULL;
-    }
+    void *kernel = checked(create_on_cpu(construction), given);
+    if (!kernel) return NULL;
     Hosted *hosted = malloc(sizeof *hosted);
     if (!hosted) abort();
     *hosted = (Hosted){kernel, construction->device};
@@ -143,12 +152,36 @@ static void destroy(void *given) {
     free(hosted);
 }
 
+/* Variables of 32-bit integers, which TensorFlow keeps on the host for devices of plugins, as it does for
+ * GPUs, though all operators on them run on devices. A handle lies on the host and names its device. */
+
+static void *create_handle(TF_OpKernelConstruction *given) {
+    const Construction *construction = (const void *)given;
+    return checked(create_for_cpu(construction, construction->device), given);
+}
+
+static void compute_handle(void *kernel, TF_OpKernelContext *context) {
+    functions(kernel)->compute(kernel, context);
+}
+
+static void destroy_handle(void *kernel) {
+    if (kernel) functions(kernel)->destroy_and_free(kernel);
+}
+
+static void register_handles(void) {
+    static const char *const on_host[] = {"resource"};
+    register_kernel("VarHandleOp", create_handle, compute_handle, destroy_handle,
+                    (OfType){"dtype", TF_INT32}, on_host, 1);
+}
+
 void register_host_kernels(void) {
     static const char *const of_lists[] = {"AddN", "ZerosLike"}; /* which lowering.c leaves to us */
     for (size_t i = 0; i < sizeof of_lists / sizeof *of_lists; i++)
-        register_kernel(of_lists[i], create, compute, destroy, TF_VARIANT, NULL, 0);
+        register_kernel(of_lists[i], create, compute, destroy, (OfType){"T", TF_VARIANT}, NULL, 0);
     for (size_t i = 0; i < sizeof HOST_KERNELS / sizeof *HOST_KERNELS; i++) {
         const HostKernel *kernel = &HOST_KERNELS[i];
-        register_kernel(kernel->op, create, compute, destroy, 0, kernel->on_host, MOST_ARGUMENTS);
+        register_kernel(kernel->op, create, compute, destroy, (OfType){0}, kernel->on_host,
+                        MOST_ARGUMENTS);
     }
+    register_handles();
 }

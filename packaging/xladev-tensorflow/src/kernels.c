@@ -8,12 +8,12 @@ typedef void SetHostMemory(TF_KernelBuilder *builder, const char *name);
 typedef void Register(const char *name, TF_KernelBuilder *builder, TF_Status *status);
 
 void register_kernel(
-    const char *op, Create *create, Compute *compute, Destroy *destroy, int type,
+    const char *op, Create *create, Compute *compute, Destroy *destroy, OfType of,
     const char *const *on_host, size_t num_on_host) {
     TF_Status *status = ((TF_Status * (*)(void)) tensorflow.new_status)();
     TF_KernelBuilder *builder =
         ((NewKernel *)tensorflow.new_kernel)(op, device_type(), create, compute, destroy);
-    if (type) ((SetType *)tensorflow.kernel_type)(builder, "T", type, status);
+    if (of.attribute) ((SetType *)tensorflow.kernel_type)(builder, of.attribute, of.type, status);
     for (size_t i = 0; i < num_on_host && on_host[i]; i++)
         ((SetHostMemory *)tensorflow.kernel_host_memory)(builder, on_host[i]);
     ((Register *)tensorflow.register_kernel)(op, builder, status);
@@ -39,7 +39,7 @@ static void register_constants(void) {
         TF_BFLOAT16, TF_UINT16, TF_COMPLEX128, TF_HALF, TF_UINT32, TF_UINT64};
     static const char *const both[] = {"input", "output"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        register_kernel("_EagerConst", NULL, pass_through, NULL, types[i], both,
+        register_kernel("_EagerConst", NULL, pass_through, NULL, (OfType){"T", types[i]}, both,
                         types[i] == TF_INT32 ? 2 : 0);
 }
 

@@ -70,10 +70,15 @@ void allow_pjrt(void);      /* flags.c */
 typedef void *Create(TF_OpKernelConstruction *construction);
 typedef void Compute(void *kernel, TF_OpKernelContext *context);
 typedef void Destroy(void *kernel);
-/* `type` restricts the attribute T; 0: it has none, or any. `on_host`: arguments in host memory, up to
- * NULL or `num_on_host`. */
+/* Restricts an attribute to a type; all zero: nothing. */
+typedef struct {
+    const char *attribute;
+    int type;
+} OfType;
+
+/* `on_host`: arguments in host memory, up to NULL or `num_on_host`. */
 void register_kernel(
-    const char *op, Create *create, Compute *compute, Destroy *destroy, int type,
+    const char *op, Create *create, Compute *compute, Destroy *destroy, OfType of,
     const char *const *on_host, size_t num_on_host);
 void register_host_kernels(void);
 

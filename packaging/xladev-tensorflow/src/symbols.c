@@ -131,8 +131,8 @@ static const Wanted WANTED[] = {
     {&tensorflow.set_output, "tensorflow::OpKernelContext::set_output",
      "_ZN10tensorflow15OpKernelContext10set_outputEiRKNS_6TensorE"},
     {&tensorflow.create_op_kernel, "tensorflow::CreateOpKernel",
-     "_ZN10tensorflow14CreateOpKernelEN3tsl10DeviceTypeEPNS_10DeviceBaseEPNS0_9AllocatorERKSt10shared"
-     "_ptrIKNS_14NodePropertiesEEiPN4absl12lts_%s6StatusE"},
+     "_ZN10tensorflow14CreateOpKernelEN3tsl10DeviceTypeEPNS_10DeviceBaseEPNS0_9AllocatorEPNS_22Functio"
+     "nLibraryRuntimeEPNS_11ResourceMgrERKSt10shared_ptrIKNS_14NodePropertiesEEiPPNS_8OpKernelE"},
     {&tensorflow.new_device, "tensorflow::DeviceFactory::NewDevice",
      "_ZN10tensorflow13DeviceFactory9NewDeviceERK" TEXT "RKNS_14SessionOptionsES8_"},
     {&tensorflow.session_options, "tensorflow::SessionOptions::SessionOptions",
