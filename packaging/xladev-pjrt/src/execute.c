@@ -3,29 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim.h"
+#include "execution.h"
 
 void program_hold(Executable *program);
 void program_release(Executable *program);
 
-/* One execution: on each device a row of arguments and of results. */
-typedef struct {
-    Executable *program;
-    size_t num_devices, num_arguments, num_results;
-    Device **devices;
-    uint8_t *donated; /* for each argument of a row */
-    Event *done;      /* of all results */
-    Value **results;
-    Value *arguments[];
-} Execution;
-
-static size_t argument_count(const Execution *run) { return run->num_devices * run->num_arguments; }
-static size_t result_count(const Execution *run) { return run->num_devices * run->num_results; }
-
-static void execution_free(Execution *run) {
-    for (size_t i = 0; i < argument_count(run); i++) value_unref(run->arguments[i]);
-    for (size_t i = 0; i < result_count(run); i++) value_unref(run->results[i]);
-    event_unref(run->done);
+void execution_free(Execution *run) {
+    for (size_t i = 0; i < argument_count(run); i++)
+        if (run->arguments[i]) value_unref(run->arguments[i]);
+    for (size_t i = 0; i < result_count(run); i++)
+        if (run->results[i]) value_unref(run->results[i]);
+    if (run->done) event_unref(run->done);
     program_release(run->program);
     free(run->devices);
     free(run);
@@ -229,7 +217,7 @@ __attribute__((visibility("default"))) long xladev_num_executions(void) {
     return atomic_load(&num_executions);
 }
 
-static void execute(Execution *run) {
+void execution_run(Execution *run) {
     atomic_fetch_add_explicit(&num_executions, 1, memory_order_relaxed);
     Error *error = argument_error(run);
     if (error)
@@ -243,7 +231,7 @@ static void execute(Execution *run) {
 static void wait_and_execute(void *argument) {
     Execution *run = argument;
     for (size_t i = 0; i < argument_count(run); i++) event_wait(run->arguments[i]->ready);
-    execute(run);
+    execution_run(run);
 }
 
 /* From handles to values */
@@ -324,7 +312,7 @@ static Error *end_donated(Execution *run, const PJRT_LoadedExecutable_Execute_Ar
     return NULL;
 }
 
-static Execution *execution_new(Executable *program, size_t num_devices) {
+Execution *execution_new(Executable *program, size_t num_devices) {
     const ProgramRecord *record = program->record;
     size_t arguments = num_devices * record->num_parameters;
     size_t results = num_devices * record->num_outputs;
@@ -394,12 +382,12 @@ static bool has_failed_argument(const Execution *run) {
  * argument, belong to the results, like those of what runs later. */
 static Error *execute_now(Execution *run, const PJRT_LoadedExecutable_Execute_Args *args) {
     if (!run->program->record->has_callbacks || has_failed_argument(run)) {
-        execute(run);
+        execution_run(run);
         return NULL;
     }
     size_t num_results = run->num_results;
     Event *done = event_ref(run->done);
-    execute(run);
+    execution_run(run);
     Error *error = event_is_ready(done) ? event_error(done) : NULL;
     event_unref(done);
     if (error) take_results_back(args, num_results);
@@ -420,6 +408,17 @@ static bool can_run_now(const Execution *run) {
     return run->program->record->is_short || worker_is_current();
 }
 
+/* A program of several devices, on one of them. */
+static bool is_part(const PJRT_LoadedExecutable_Execute_Args *args) {
+    const Executable *program = args->executable;
+    size_t devices = program->record->num_own;
+    if (!meeting_is_called() || args->num_devices != 1 || devices < 2) return false;
+    if (program->record->is_spread) return false;
+    for (size_t d = 0; d < devices; d++)
+        if (program->devices[d] == args->execute_device) return true;
+    return false;
+}
+
 static Error *check(const PJRT_LoadedExecutable_Execute_Args *args) {
     const ProgramRecord *record = args->executable->record;
     size_t devices = record->num_own;
@@ -429,6 +428,7 @@ static Error *check(const PJRT_LoadedExecutable_Execute_Args *args) {
     if (args->num_args != record->num_parameters)
         return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "%s takes %zu arguments, not %zu",
                          record->name, record->num_parameters, args->num_args);
+    if (is_part(args)) return NULL;
     if (args->num_devices != devices)
         return error_new(PJRT_Error_Code_INVALID_ARGUMENT, "%s runs on %zu devices, not %zu",
                          record->name, devices, args->num_devices);
@@ -447,20 +447,24 @@ IMPLEMENT(LoadedExecutable_Execute) {
     if (error) return error;
     Execution *run = execution_new(args->executable, args->num_devices);
     error = take_arguments(run, args);
-    if (!error) {
+    Meeting *meeting = NULL;
+    if (!error) place(run, args->execute_device);
+    if (!error && is_part(args)) {
+        meeting = meeting_enter(run, &error);
+    } else if (!error) {
         find_donated(run, args->options);
         error = end_donated(run, args);
+        run->done = event_new();
     }
     if (error) {
-        for (size_t i = 0; i < argument_count(run); i++)
-            if (run->arguments[i]) value_unref(run->arguments[i]);
-        program_release(run->program);
-        free(run);
+        execution_free(run);
         return error;
     }
-    run->done = event_new();
-    place(run, args->execute_device);
     give_results(run, args);
+    if (meeting) {
+        meeting_join(meeting, run);
+        return NULL;
+    }
     if (can_run_now(run)) return execute_now(run, args);
     worker_enqueue(queue_of(run), wait_and_execute, run, run->done);
     return NULL;

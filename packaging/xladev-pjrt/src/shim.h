@@ -264,6 +264,8 @@ void layouts_free(void *layouts, size_t count);
 /* One thread per device runs what does not run at once, in order: worker.c */
 typedef void (*Work)(void *argument);
 /* `done` is what `work` sets; in a child of fork, which lacks the thread, it is set with an error. */
+/* Fails executions that wait for devices: meeting.c */
+void meetings_end(void);
 void worker_enqueue(Device *device, Work work, void *argument, Event *done);
 /* Sets the event of what a child of fork will not see the end of, and calls back what waits for it. */
 void event_lose(Event *event);

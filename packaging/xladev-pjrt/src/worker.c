@@ -158,5 +158,6 @@ __attribute__((visibility("default"))) void xladev_drain(void) {
     if (is_worker) return;
     leaver = pthread_self();
     atomic_store_explicit(&is_leaving, true, memory_order_release);
+    meetings_end();
     workers_drain();
 }

@@ -21,6 +21,23 @@ static void *call(int slot, Args *args) {
 
 void destroy_buffer(void *buffer) { call(SLOT_BUFFER_DESTROY, &(Args){.first = buffer}); }
 
+bool read_buffer(void *buffer, void *to, size_t nbytes) {
+    struct {
+        size_t struct_size;
+        void *extension, *buffer, *layout, *to;
+        size_t nbytes;
+        void *event;
+    } copy = {.struct_size = sizeof copy, .buffer = buffer, .to = to, .nbytes = nbytes};
+    void *error = (*pjrt_slot(SLOT_BUFFER_TO_HOST_BUFFER))(&copy);
+    if (error) {
+        call(SLOT_ERROR_DESTROY, &(Args){.first = error});
+        return false;
+    }
+    bool is_read = !call(SLOT_EVENT_AWAIT, &(Args){.first = copy.event});
+    call(SLOT_EVENT_DESTROY, &(Args){.first = copy.event});
+    return is_read;
+}
+
 /* In xladev-pjrt whoever holds an executable also holds what is loaded of it. */
 void release_program(Execution *execution) {
     if (execution->program) call(SLOT_EXECUTABLE_DESTROY, &(Args){.first = execution->program});

@@ -79,7 +79,7 @@ static const char OF_ARRAYS[] =
     "\x1a\x18\x0a\x01T\x12\x13\x0a\x11\x32\x0f"
     "\x01\x02\x03\x04\x05\x06\x08\x09\x0a\x0e\x11\x12\x13\x16\x17";
 
-static void release(const void *memory) {
+void release(const void *memory) {
     void (*operator_delete)(const void *) = (void (*)(const void *))dlsym(RTLD_DEFAULT, "_ZdlPv");
     if (memory && operator_delete) operator_delete(memory);
 }

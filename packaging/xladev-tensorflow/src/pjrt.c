@@ -36,6 +36,7 @@ static union {
     char bytes[TABLE_NBYTES];
 } table;
 static Function create_client;
+CallMeeting *call_meeting;
 
 Function *pjrt_slot(int number) { return (Function *)(table.bytes + FIRST_SLOT_NBYTES) + number; }
 
@@ -100,6 +101,7 @@ static const void *load(void) {
     memcpy(table.bytes, get(), size);
     create_client = *pjrt_slot(SLOT_CLIENT_CREATE);
     *pjrt_slot(SLOT_CLIENT_CREATE) = create_deferred;
+    call_meeting = (CallMeeting *)dlsym(library, "xladev_call_meeting");
     register_executions();
     register_downloads();
     return &table;

@@ -75,8 +75,14 @@ void watch_executions(void);
  * program is to be let go. */
 bool end_watching(Execution *seen);
 void release_program(Execution *execution);
+/* Until `number` is 0 again, this thread's executions on one device are parts of those of programs of
+ * several devices: those of the same step and number are one. */
+typedef void CallMeeting(uint64_t step, uint64_t number);
+extern CallMeeting *call_meeting; /* NULL where the library has none */
 /* Runs a program on other arguments, and leaves them as they are; false if it could not begin. */
 bool execute_again(const Execution *execution, void *const *arguments, void **results);
 void destroy_buffer(void *buffer);
+/* Copies an array to the host and waits for that; false if it failed. */
+bool read_buffer(void *buffer, void *to, size_t nbytes);
 
 #endif

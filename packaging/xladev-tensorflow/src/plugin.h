@@ -88,8 +88,15 @@ bool is_usable(void); /* device.c: there is a device to offer */
 
 extern const char LOWERING[];
 void register_lowering(void);
+void release(const void *memory); /* of C++'s operator new */
 
 void register_replay(void);     /* replay.c */
 void register_allocators(void); /* allocators.c */
+
+/* Collectives: collectives.c */
+
+bool is_collective(const void *kernel, const TF_OpKernelContext *context);
+/* The same on all devices that take part; a step of 0: an operator that runs alone. */
+bool find_meeting(const TF_OpKernelContext *context, uint64_t *step, uint64_t *number);
 
 #endif
