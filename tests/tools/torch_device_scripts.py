@@ -4,10 +4,14 @@
     python -m tests.tools.torch_device_scripts gpt2 resnet18 --steps 20 --platform template_npu
 
 Prints for each the largest difference of the losses, when programs were compiled, and what ran on
-the host. Any model of benchmarks/torch/models.py may be named.
+the host. Any model of benchmarks/torch/models.py may be named, and "trainer".
 """
 
 import argparse
+import contextlib
+import io
+import os
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,7 +23,8 @@ from torch import nn
 import xladev.torch
 from benchmarks.torch.models import make
 
-SCRIPTS = ("mlp", "gpt2", "generation", "bert", "resnet18", "unet", "lstm", "policy gradient")
+SCRIPTS = ("mlp", "gpt2", "generation", "bert", "resnet18", "resnet18 classes", "unet", "lstm",
+           "policy gradient")  # fmt: skip
 
 
 def training(name: str, device: str, steps: int) -> Iterator[float]:
@@ -77,9 +82,54 @@ def policy_gradient(device: str, steps: int) -> Iterator[float]:
         yield loss.item()
 
 
+def classes(device: str, steps: int) -> Iterator[float]:
+    """ResNet-18 learns to tell pictures apart, by SGD with momentum."""
+    model, inputs = make("resnet18")
+    assert isinstance(inputs, torch.Tensor)
+    model.to(device).train()
+    x = torch.rand(8, *inputs.shape[1:], generator=torch.Generator().manual_seed(0)).to(device)
+    y = torch.arange(8, device=device) % 4
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9, weight_decay=1e-4)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+
+def by_trainer(device: str, steps: int) -> Iterator[float]:
+    """A tiny GPT-2 under `transformers.Trainer`, which needs the package accelerate."""
+    make("gpt2")  # torchvision without kernels is made bearable for transformers there
+    os.environ["ACCELERATE_TORCH_DEVICE"] = device
+    from accelerate.state import AcceleratorState
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+    AcceleratorState._reset_state(reset_partial_state=True)
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=64, n_positions=32, n_embd=32, n_layer=2, n_head=2,
+                        bos_token_id=0, eos_token_id=0, resid_pdrop=0, embd_pdrop=0,
+                        attn_pdrop=0)  # fmt: skip
+    generator = torch.Generator().manual_seed(0)
+    ids = [torch.randint(0, 64, (16,), generator=generator) for _ in range(64)]
+    with tempfile.TemporaryDirectory() as folder:
+        options = TrainingArguments(
+            folder, max_steps=steps, per_device_train_batch_size=4, logging_steps=1,
+            report_to=[], save_strategy="no", learning_rate=1e-3, disable_tqdm=True,
+        )  # fmt: skip
+        trainer = Trainer(GPT2LMHeadModel(config), options,
+                          train_dataset=[{"input_ids": i, "labels": i} for i in ids])  # fmt: skip
+        with contextlib.redirect_stdout(io.StringIO()):
+            trainer.train()
+        assert next(trainer.model.parameters()).device.type == device
+        yield from (each["loss"] for each in trainer.state.log_history if "loss" in each)
+
+
 OWN: dict[str, Callable[[str, int], Iterator[float]]] = {
     "generation": generation,
     "policy gradient": policy_gradient,
+    "resnet18 classes": classes,
+    "trainer": by_trainer,
 }
 
 

@@ -12,6 +12,7 @@ from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.autocast import register_autocast
 from xladev.frontends.torch.device.compiled import PLACEMENT
 from xladev.frontends.torch.device.counts import COUNTS, Counts
+from xladev.frontends.torch.device.fused import register_fused
 from xladev.frontends.torch.device.kernels import register_kernels
 from xladev.frontends.torch.device.methods import patch_methods
 from xladev.frontends.torch.device.module import module
@@ -81,6 +82,7 @@ def _set_up(name: str) -> None:
     library = torch.library.Library("aten", "IMPL")
     register_kernels(library)
     register_writes(library)
+    register_fused(library)
     every = torch.library.Library("_", "IMPL")
     register_autocast(library, every)
     _libraries.extend((library, every))

@@ -13,6 +13,7 @@ import torch
 
 from xladev.errors import ArgumentError
 from xladev.frontends.torch.device import hooks
+from xladev.frontends.torch.device.fused import STEPS
 from xladev.frontends.torch.device.inverses import WRITING
 from xladev.frontends.torch.device.record import is_ours
 from xladev.frontends.torch.errors import refusal
@@ -43,7 +44,7 @@ def register_writes(library: torch.library.Library) -> None:
     """Gives torch a kernel of each operator that writes, for tensors of the device."""
     for full, op in hooks.operators():
         name = full.removeprefix("aten::").partition(".")[0]
-        if not hooks.writes(op) or hooks.is_composite(full, op) or name in ABOUT_SIZES:
+        if not hooks.writes(op) or hooks.is_composite(full, op) or name in {*ABOUT_SIZES, *STEPS}:
             continue
         if name.endswith("_") or op._schema.arguments[-1].name == "out":
             library.impl(full, _writer(full, name, op), hooks.AUTOGRAD, with_keyset=True)
