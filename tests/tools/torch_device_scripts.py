@@ -158,6 +158,26 @@ def compared(name: str, steps: int) -> str:
     )
 
 
+def nudged(name: str, steps: int) -> str:
+    """How far the host's own losses go from a start that differs by rounding."""
+    wanted = list(script(name, "cpu", steps))
+    usual = nn.Module.to
+
+    def larger(self: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+        with torch.no_grad():
+            for param in self.parameters():
+                param.mul_(1 + 1e-7)
+        return usual(self, *args, **kwargs)
+
+    nn.Module.to = larger
+    try:
+        found = list(script(name, "cpu", steps))
+    finally:
+        nn.Module.to = usual
+    away = max(abs(a - b) / max(1.0, abs(b)) for a, b in zip(found, wanted, strict=True))
+    return f"{name}: the host from a start that differs by 1e-7 is off by {away:.1e}"
+
+
 def main() -> None:
     """Runs scripts."""
     warnings.simplefilter("ignore")
@@ -165,8 +185,14 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=SCRIPTS)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--platform", default="cpu")
+    parser.add_argument("--nudge", action="store_true",
+                        help="the host beside itself, from weights larger by 1e-7")  # fmt: skip
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.nudge:
+        for name in options.names:
+            print(nudged(name, options.steps), flush=True)
+        return
     xladev.torch.register("npu", platform=options.platform)
     for name in options.names:
         print(compared(name, options.steps), flush=True)

@@ -186,7 +186,8 @@ class Sequence:
                 errors.append(error)
         if REPLAY in str(errors[1]):
             raise Ended("replay")
-        if self.is_unwanted and "view of a leaf" in str(errors[0]) and errors[1] is None:
+        wants = ("view of a leaf", "does not require grad")
+        if self.is_unwanted and not all(errors) and any(w in str(errors) for w in wants):
             raise Ended("unwanted")
         if not isinstance(errors[1], type(errors[0])):
             raise Different(f"host: {errors[0]!r}\ndevice: {errors[1]!r}")

@@ -91,6 +91,7 @@ def _set_up(name: str) -> None:
     hooks.patch_copying(is_ours)
     hooks.patch_lazy_modules()
     hooks.patch_tracing(is_ours, Inner)
+    hooks.patch_checks()
     patch_methods(name, library)
     PLACEMENTS[name] = PLACEMENT
     torch.__future__.set_swap_module_params_on_conversion(True)

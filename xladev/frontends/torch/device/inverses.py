@@ -14,10 +14,9 @@ from typing import Any
 
 import torch
 
-from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.node import Node
 from xladev.frontends.torch.device.record import run
-from xladev.frontends.torch.device.tensor import Inner
+from xladev.frontends.torch.device.tensor import Inner, tensor_of
 
 aten = torch.ops.aten
 
@@ -41,14 +40,6 @@ class Writing:
         self.bases: list[Inner] = []
         self.difference: tuple[Node, Inner, Inner] | None = None
         self.sum: tuple[Node, Inner, Node] | None = None
-
-    def to(self, written: Any) -> Writing:
-        """The context in which an operator writes to a tensor."""
-        if isinstance(written, torch.Tensor) and hooks.is_functional(written):
-            inner = hooks.inside(written)
-            if inner.__class__ is Inner and inner.handle.base is not None:
-                self.own = hooks.unwrapped(written).handle.base
-        return self
 
     def __enter__(self) -> None:
         self.depth += 1
@@ -105,8 +96,13 @@ def whole(*args: Any, **kwargs: Any) -> Any:
 
 
 def view(*args: Any, **kwargs: Any) -> Any:
-    """A view of other sizes."""
-    made = run(aten.view.default, args, kwargs)
+    """A view of other sizes; within a write, of a new value that no view is of yet."""
+    try:
+        made = run(aten.view.default, args, kwargs)
+    except RuntimeError:
+        if not WRITING.depth:
+            raise
+        made = run(aten.view.default, (tensor_of(args[0].handle.node), args[1]), kwargs)
     found = WRITING.sum
     if WRITING.depth and found is not None and _node(args[0]) is found[0]:
         WRITING.sum = (_node(made), run(aten.view.default, (found[1], args[1]), {}), found[2])

@@ -15,7 +15,9 @@ from xladev.errors import ArgumentError
 from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.fused import STEPS
 from xladev.frontends.torch.device.inverses import WRITING
+from xladev.frontends.torch.device.node import Layout
 from xladev.frontends.torch.device.record import is_ours
+from xladev.frontends.torch.device.tensor import Inner
 from xladev.frontends.torch.errors import refusal
 from xladev.frontends.torch.layouts import dense_order
 
@@ -72,10 +74,38 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
             not isinstance(args[at], torch.Tensor) for at in places if at < len(args)
         ):
             chosen = of_numbers
-        with WRITING.to(written):
-            return chosen(keys, *args, **kwargs)
+        inner = _inner(written)
+        if inner is None:
+            with WRITING:
+                return chosen(keys, *args, **kwargs)
+        layout, base = inner.handle.layout, _inner(written._base)
+        if inner.handle.base is not None:
+            WRITING.own = hooks.unwrapped(written).handle.base
+        with WRITING:
+            made = chosen(keys, *args, **kwargs)
+        if base is not None:
+            _keep_layout(written._base, base.handle.layout, base.shape)
+            _keep_layout(written, layout, inner.shape)
+        elif hooks.inside(written).handle.layout != layout:
+            _keep_layout(written, layout, inner.shape)
+        return made
 
     return kernel
+
+
+def _inner(tensor: Any) -> Inner | None:
+    """What is inside a tensor of the device as it was last brought up to date; None of others."""
+    if isinstance(tensor, torch.Tensor) and hooks.is_functional(tensor):
+        found: Any = hooks.inside(tensor)
+        return found if found.__class__ is Inner else None
+    return None
+
+
+def _keep_layout(tensor: torch.Tensor, layout: Layout | None, sizes: torch.Size) -> None:
+    """A tensor lies where it did; the operator that made its new value may say otherwise."""
+    after: Any = hooks.unwrapped(tensor)
+    if after.shape == sizes:
+        after.handle.layout = layout
 
 
 def check_one_place(written: Any) -> None:

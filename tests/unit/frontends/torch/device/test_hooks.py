@@ -66,6 +66,14 @@ def test_autocast_is_left_out_where_asked() -> None:
         assert (x @ x).dtype is torch.float32
 
 
+def test_sizes_that_do_not_fit_are_refused_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match=r"[Bb]roadcast|output with shape"):
+        torch.ones(3, device="npu").add_(torch.ones(2, 3, device="npu"))
+    assert torch.ones(2, 3, device="npu").add_(torch.ones(3, device="npu")).sum().item() == 12
+    monkeypatch.setattr(torch._refs, "_broadcast_shapes", lambda *_: pytest.fail("was asked"))
+    torch._meta_registrations.check_inplace_broadcast(torch.Size([3]), torch.Size([3]))
+
+
 def test_pickling_goes_by_way_of_the_host() -> None:
     _, (host, dtype, device, wants) = hooks.rebuilt_from_host(torch.ones(2, device="npu"))
     assert (host.device.type, dtype, device, wants) == ("cpu", torch.float32, "npu:0", False)

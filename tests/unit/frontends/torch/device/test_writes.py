@@ -69,3 +69,32 @@ def test_numbers_stay_parameters_of_programs() -> None:
         x.mul_(factor)
         assert x.dtype is torch.bfloat16 and x.tolist() == [factor] * 3
     assert door.report().compiled <= 2
+
+
+LAYOUTS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "an index of a permuted view": (lambda x: x.t(), lambda v: v.index_add_(0, at(v), v[:2] + 1)),
+    "columns": (lambda x: x[:, :2], lambda v: v.add_(1)),
+    "a row of columns": (lambda x: x[:, 1:], lambda v: v[0].zero_()),
+    "a transposed operand": (lambda x: x.view(3, 2), lambda v: v.copy_(v.clone().t().t() + 1)),
+    "a cumulative sum": (lambda x: x.t(), lambda v: v.cumsum_(0)),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_tensors_and_bases_lie_where_they_lay(name: str) -> None:
+    view, write = LAYOUTS[name]
+    found: list[Any] = []
+    for device in ("cpu", "npu"):
+        x = torch.arange(6.0, device=device).view(2, 3)
+        seen = view(x)
+        write(seen)
+        told: list[Any] = [x.tolist(), seen.tolist()]
+        for each in (x, seen):
+            try:
+                told.append(each.view(-1).tolist())
+            except RuntimeError:
+                told.append("refused")
+            each.reshape(-1)[0] = 9
+            told.append((each.tolist(), each.stride(), x.tolist()))
+        found.append(told)
+    assert found[0] == found[1]

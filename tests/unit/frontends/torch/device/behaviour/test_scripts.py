@@ -262,3 +262,22 @@ def test_doubles_and_numbers_run_on_the_device() -> None:
     x = torch.ones(3, device="npu", dtype=torch.float64)
     assert torch.sub(x * 0.1, x, alpha=0.3).tolist() == [0.1 - 0.3] * 3
     assert not xladev.torch.report().host
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_training_loop_compiles_at_first_and_gives_memory_back(fused: bool) -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 2)).to("npu")
+    optimizer = torch.optim.AdamW(model.parameters(), fused=fused)
+    levels, compiled = [], []
+    for _ in range(6):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(torch.rand(4, 8, device="npu")), torch.arange(4).to("npu") % 2)
+        loss.backward()
+        optimizer.step()
+        assert loss.item() > 0
+        del loss
+        torch.npu.synchronize()
+        levels.append(torch.npu.memory_allocated())
+        compiled.append(xladev.torch.report().compiled)
+    assert compiled[2] == compiled[-1]
+    assert len(set(levels[1:])) == 1
