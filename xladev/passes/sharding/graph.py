@@ -234,6 +234,7 @@ class Graph:
             inner = self.tensor(i, number)
             inner.dims = list(side.free(tuple(outer.dims)))
             inner.is_open = list(outer.is_open)
+            inner.replicated |= outer.replicated
             self.borders.append(Border(outer, inner, side.manual.dims))
 
     def _leave(self, i: HloInstruction) -> None:
@@ -241,7 +242,7 @@ class Graph:
             outer = self.tensor(i, number)
             shape = operand.shape
             free = list(side.free(tuple(outer.dims)))
-            inner = Tensor(shape.dims, free, list(outer.is_open))
+            inner = Tensor(shape.dims, free, list(outer.is_open), outer.replicated)
             rule = _same_dims(shape, 1)
             self.edges.append(Edge(rule, (self.tensor(operand),), (inner,), "flow"))
             self.borders.append(Border(outer, inner, side.manual.dims))

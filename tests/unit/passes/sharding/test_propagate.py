@@ -213,3 +213,30 @@ def test_one_device_closes_what_it_does_not_open(mesh: str) -> None:
         f'frontend_attributes={{xla.sdy.sharding="{asked}"}}'
     )
     assert of(program(lines), "r") == '[{"x"}, {}]'
+
+
+@pytest.mark.parametrize(
+    ("replicated", "result"), [("", '[{"y"}, {"x"}]'), (', replicated={"x"}', '[{"y"}, {}]')]
+)
+def test_axes_that_a_border_keeps_whole(replicated: str, result: str) -> None:
+    """A result takes no axis from within a region that its border names as replicated."""
+    side = f"""#sdy.sharding_per_value<[<@mesh, [{{"y", ?}}, {{?}}]{replicated}>]>"""
+    side, axes = (t.replace('"', '\\"') for t in (side, '#sdy<manual_axes{"y"}>'))
+
+    def border(name: str) -> str:
+        return (
+            f"custom_call_has_side_effect=true, frontend_attributes={{xla.sdy.{name}_shardings="
+            f'"{side}",xla.sdy.manual_axes="{axes}"}}'
+        )
+
+    rows = cut('{"y"}, {}')
+    columns = cut('{}, {"x"}')
+    module = program(
+        f"p = f32[8,8] parameter(0){rows}\n"
+        f'in = f32[4,8] custom-call(p), custom_call_target="xla.sdy.GlobalToLocalShape", '
+        f"{border('in')}\n"
+        f'c = f32[4,8] custom-call(in), custom_call_target="Sharding"{columns}\n'
+        f'ROOT out = f32[8,8] custom-call(c), custom_call_target="xla.sdy.LocalToGlobalShape", '
+        f"{border('out')}"
+    )
+    assert texts(module)[1] == [result]
