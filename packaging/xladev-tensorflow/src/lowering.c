@@ -34,6 +34,12 @@ static const char *const NOT_COMPILED_ALONE[] = {
 /* Operators that are compiled for arrays; for lists, as gradients of loops have them, host_kernels.c. */
 static const char *const COMPILED_FOR_ARRAYS[] = {"AddN", "ZerosLike"};
 
+/* Calls of functions: TensorFlow (MemoryTypesForNode) hands them 32-bit integers in host memory whatever
+ * their kernel says. A compiled program takes arrays of the device, so such calls run by TensorFlow's
+ * kernels for all devices, and their functions' operators on the device. */
+static const char *const CALLS[] = {"PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient"};
+static const char *const LOOPS[] = {"StatelessWhile", "While"};
+
 /* Portable HLO: TensorFlow makes no custom calls of the CPU's for devices of plugins. Random numbers
  * are those of TensorFlow's CPU. */
 const char LOWERING[] = "XLA_CPU_JIT";
@@ -79,6 +85,13 @@ static const char OF_ARRAYS[] =
     "\x1a\x18\x0a\x01T\x12\x13\x0a\x11\x32\x0f"
     "\x01\x02\x03\x04\x05\x06\x08\x09\x0a\x0e\x11\x12\x13\x16\x17";
 
+/* The attribute, a list, has no 32-bit integers. */
+#define NO_INT32 \
+    "\x12\x1f\x0a\x1d\x32\x1b\x01\x02\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e" \
+    "\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e"
+static const char OF_LOOPS[] = "\x1a\x24\x0a\x01T" NO_INT32;
+static const char OF_CALLS[] = "\x1a\x26\x0a\x03Tin" NO_INT32 "\x1a\x27\x0a\x04Tout" NO_INT32;
+
 void release(const void *memory) {
     void (*operator_delete)(const void *) = (void (*)(const void *))dlsym(RTLD_DEFAULT, "_ZdlPv");
     if (memory && operator_delete) operator_delete(memory);
@@ -90,36 +103,32 @@ static bool is_named(const char *bytes, size_t size, const char *op) {
            !memcmp(bytes + 2, op, length);
 }
 
-static bool is_among(const char *bytes, size_t size, const char *const *ops, size_t count) {
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+static bool is_among(const String *bytes, const char *const *ops, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (is_named(bytes, size, ops[i])) return true;
+        if (is_named(bytes->text, bytes->size, ops[i])) return true;
     return false;
 }
 
-static void replace(const void *definition, const char *bytes, size_t size, const char *added,
-                    size_t num_added) {
-    char *changed = malloc(size + num_added);
+/* Of constraints on the same attribute, all count. */
+static void add(const void *definition, const String *bytes, const char *added, size_t num_added) {
+    char *changed = malloc(bytes->size + num_added);
     if (!changed) abort();
-    memcpy(changed, bytes, size);
-    memcpy(changed + size, added, num_added);
-    ((ParseFromArray *)tensorflow.parse_from_array)(definition, changed, (int)(size + num_added));
+    memcpy(changed, bytes->text, bytes->size);
+    memcpy(changed + bytes->size, added, num_added);
+    ((ParseFromArray *)tensorflow.parse_from_array)(
+        definition, changed, (int)(bytes->size + num_added));
     free(changed);
 }
 
-/* The operator and the device type, which are texts of fewer than 128 bytes and come first. */
-static size_t head_size(const char *bytes) {
-    size_t op = 2 + (size_t)bytes[1];
-    return op + 2 + (size_t)bytes[op + 1];
-}
-
 static void change(const void *definition, const String *bytes) {
-    const char *text = bytes->text;
-    size_t hidden = sizeof NOT_COMPILED_ALONE / sizeof *NOT_COMPILED_ALONE;
-    size_t arrays = sizeof COMPILED_FOR_ARRAYS / sizeof *COMPILED_FOR_ARRAYS;
-    if (is_among(text, bytes->size, NOT_COMPILED_ALONE, hidden))
-        replace(definition, text, bytes->size, HIDDEN, sizeof HIDDEN - 1);
-    if (is_among(text, bytes->size, COMPILED_FOR_ARRAYS, arrays))
-        replace(definition, text, head_size(text), OF_ARRAYS, sizeof OF_ARRAYS - 1);
+    if (is_among(bytes, NOT_COMPILED_ALONE, COUNT(NOT_COMPILED_ALONE)))
+        add(definition, bytes, HIDDEN, sizeof HIDDEN - 1);
+    if (is_among(bytes, COMPILED_FOR_ARRAYS, COUNT(COMPILED_FOR_ARRAYS)))
+        add(definition, bytes, OF_ARRAYS, sizeof OF_ARRAYS - 1);
+    if (is_among(bytes, LOOPS, COUNT(LOOPS))) add(definition, bytes, OF_LOOPS, sizeof OF_LOOPS - 1);
+    if (is_among(bytes, CALLS, COUNT(CALLS))) add(definition, bytes, OF_CALLS, sizeof OF_CALLS - 1);
 }
 
 /* TensorFlow copies these definitions for our device when this plugin's are registered. */
