@@ -236,7 +236,7 @@ class AbsentDeviceError(DeviceError):
 
     code = "NO_DEVICE"
     rule = "devices are those that an installed platform finds"
-    advice = "`xladev devices. lists what is there"
+    advice = "`xladev devices` lists what is there"
 
 
 class DeviceLostError(DeviceError):

@@ -102,8 +102,8 @@ def _inspector(i: HloInstruction) -> Callable[[Any], object]:
     from jax._src.lib import xla_client
 
     config = i.note.backend_config.encode("utf-8", "surrogateescape")
-    known = xla_client.encode_inspect_sharding_callback(print)
-    if len(config) != len(known) or config[:8] != known[:8]:
+    ours = xla_client.encode_inspect_sharding_callback(print)
+    if len(config) != len(ours) or config[:8] != ours[:8]:
         raise CompileError(
             f"{i.name} tells a function that is not in this process",
             why="inspect_array_sharding hands over a Python function, which no saved program has",
