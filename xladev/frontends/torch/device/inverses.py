@@ -10,7 +10,7 @@ Source: `expand_inverse` and `unfold_inverse` in torch's ATen/FunctionalInverses
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -62,6 +62,15 @@ def _node(value: Any) -> Any:
     return value.handle.node if value.__class__ is Inner else None
 
 
+_Kept = TypeVar("_Kept", bound=tuple[Any, ...])
+
+
+def _kept(of: _Kept | None, value: Any) -> _Kept | None:
+    """What is kept in mind of a value within a write; None if that is of another value."""
+    is_it = WRITING.depth and of is not None and _node(value) is of[0]
+    return of if is_it else None
+
+
 def sub(*args: Any, **kwargs: Any) -> Any:
     """A difference; it is kept in mind within a write."""
     made = run(aten.sub.Tensor, args, kwargs)
@@ -73,8 +82,7 @@ def sub(*args: Any, **kwargs: Any) -> Any:
 def total(*args: Any, **kwargs: Any) -> Any:
     """A sum over dimensions, or within a write what a base holds in its place."""
     made = run(aten.sum.dim_IntList, args, kwargs)
-    found = WRITING.difference
-    if WRITING.depth and found is not None and _node(args[0]) is found[0]:
+    if (found := _kept(WRITING.difference, args[0])) is not None:
         _, view, base = found
         WRITING.sum = (_node(made), _chosen(view, base, args[1]), _node(base))
     return made
@@ -83,8 +91,7 @@ def total(*args: Any, **kwargs: Any) -> Any:
 def whole(*args: Any, **kwargs: Any) -> Any:
     """A sum over all dimensions, which is what torch calls for a base without dimensions."""
     made = run(aten.sum.default, args, kwargs)
-    found = WRITING.difference
-    if WRITING.depth and found is not None and _node(args[0]) is found[0]:
+    if (found := _kept(WRITING.difference, args[0])) is not None:
         _, view, base = found
         line = run(aten.view.default, (view, [-1]), {})
         WRITING.sum = (
@@ -103,8 +110,7 @@ def view(*args: Any, **kwargs: Any) -> Any:
         if not WRITING.depth:
             raise
         made = run(aten.view.default, (tensor_of(args[0].handle.node), args[1]), kwargs)
-    found = WRITING.sum
-    if WRITING.depth and found is not None and _node(args[0]) is found[0]:
+    if (found := _kept(WRITING.sum, args[0])) is not None:
         WRITING.sum = (_node(made), run(aten.view.default, (found[1], args[1]), {}), found[2])
     return made
 
@@ -112,8 +118,7 @@ def view(*args: Any, **kwargs: Any) -> Any:
 def clone(*args: Any, **kwargs: Any) -> Any:
     """A copy, which torch makes of a sum that it has not viewed."""
     made = run(aten.clone.default, args, kwargs)
-    found = WRITING.sum
-    if WRITING.depth and found is not None and _node(args[0]) is found[0]:
+    if (found := _kept(WRITING.sum, args[0])) is not None:
         WRITING.sum = (_node(made), found[1], found[2])
     return made
 
