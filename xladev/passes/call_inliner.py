@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from xladev.hlo.attributes import Metadata
+from xladev.hlo.builder import make_instruction
 from xladev.hlo.ir import (
     NO_ANNOTATIONS,
     Annotations,
@@ -15,6 +16,7 @@ from xladev.hlo.ir import (
 )
 from xladev.hlo.names import UniqueNames, with_unique_names
 from xladev.hlo.rebuild import map_computations, with_operands
+from xladev.hlo.shape import Shape
 from xladev.passes.effects import has_effect
 from xladev.passes.pass_ import HloModulePass
 
@@ -24,9 +26,10 @@ class CallInliner(HloModulePass):
     """Inlines `call`, nested calls and composites included.
 
     Metadata, control dependencies, frontend attributes and the device assignment of a call pass to
-    the instructions that take its place, where these have none of their own. A call stays if the
-    computation that it is in would grow beyond ``max_instructions``, or if a frontend attribute
-    ``inlineable`` says ``false``.
+    the instructions that take its place, where these have none of their own. A bitcast of a
+    parameter, or of the result of a call, is given a copy where what takes its place has another
+    layout. A call stays if the computation that it is in would grow beyond ``max_instructions``, or
+    if a frontend attribute ``inlineable`` says ``false``.
 
     Attributes:
         max_instructions: most instructions that a computation may grow to.
@@ -109,7 +112,10 @@ class _Inlining:
         outer: tuple[HloInstruction, ...] = (),
     ) -> HloInstruction:
         """The instruction on what its operands have become; no sooner than ``outer``."""
-        copy = with_operands(instruction, tuple([made[o] for o in instruction.operands]))
+        operands = [made[o] for o in instruction.operands]
+        if instruction.opcode == "bitcast":  # what it means depends on the layout of its operand
+            operands = [self._laid_out(operands[0], instruction.operands[0].shape)]
+        copy = with_operands(instruction, tuple(operands))
         before = instruction.note.control_predecessors
         if before or (outer and _starts(instruction)):
             after = dict.fromkeys((*outer, *self._mapped(before, made)))
@@ -119,6 +125,14 @@ class _Inlining:
             copy = copy.with_name(name)
         self.out.append(copy)
         return copy
+
+    def _laid_out(self, value: HloInstruction, shape: Shape) -> HloInstruction:
+        """A value in the layout that a parameter had, or the result of a call."""
+        if value.shape.with_default_layout() == shape.with_default_layout():
+            return value
+        name = self.names.take(f"{value.name}.laid_out")
+        self.out.append(make_instruction("copy", (value,), shape=shape, name=name))
+        return self.out[-1]
 
     def _before(self, call: HloInstruction) -> tuple[HloInstruction, ...]:
         return tuple(self._mapped(call.note.control_predecessors, self.made))

@@ -1,6 +1,7 @@
 """Calls become the instructions that they call."""
 
 import numpy as np
+import pytest
 
 from tests.unit.passes.checks import (
     assert_becomes,
@@ -43,6 +44,28 @@ def test_nested_calls_are_inlined() -> None:
 def test_values_stay(seed: int) -> None:
     module = parse_module(NESTED)
     assert_same_values(module, CallInliner().run(module), seed)
+
+
+BITCAST_WITHIN = """
+HloModule m
+callee { p = f32[3,7] parameter(0)  ROOT b = f32[21] bitcast(p) }
+ENTRY e { x = f32[3,7]{0,1} parameter(0)  ROOT c = f32[21] call(x), to_apply=callee }
+"""
+BITCAST_OF_A_RESULT = """
+HloModule m
+callee { p = f32[3,7]{0,1} parameter(0)  ROOT n = f32[3,7]{0,1} negate(p) }
+ENTRY e { x = f32[3,7]{0,1} parameter(0)  c = f32[3,7] call(x), to_apply=callee
+          ROOT b = f32[21] bitcast(c) }
+"""
+
+
+@pytest.mark.parametrize("text", [BITCAST_WITHIN, BITCAST_OF_A_RESULT])
+def test_a_bitcast_is_of_the_layout_that_it_had(text: str, seed: int) -> None:
+    module = run(CallInliner(), text)
+    assert set(opcodes(module)) - {"parameter", "negate"} == {"copy", "bitcast"}
+    assert_same_values(parse_module(text), module, seed)
+    same = text.replace("{0,1}", "")
+    assert "copy" not in opcodes(run(CallInliner(), same))
 
 
 def test_a_call_within_a_loop_body_is_inlined() -> None:
