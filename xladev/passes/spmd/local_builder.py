@@ -188,7 +188,7 @@ class LocalBuilder(Emitter):
 def identity_of(opcode: str, element_type: dt.PrimitiveType) -> complex | None:
     """What changes nothing when a reducer of this opcode combines it; None if there is none."""
     if opcode in ("add", "or", "xor"):
-        return 0
+        return 0 if has_zero(element_type) else None
     if opcode == "multiply":
         return 1
     if opcode == "and":
@@ -196,6 +196,11 @@ def identity_of(opcode: str, element_type: dt.PrimitiveType) -> complex | None:
     if opcode not in ("maximum", "minimum") or element_type.is_complex:
         return None
     return _extreme(element_type, lowest=opcode == "maximum")
+
+
+def has_zero(element_type: dt.PrimitiveType) -> bool:
+    """Whether zero is a value of a type; f8e8m0fnu has powers of two alone."""
+    return element_type is not dt.F8E8M0FNU
 
 
 def _poison(element_type: dt.PrimitiveType) -> complex:

@@ -14,20 +14,37 @@ from xladev.hlo.sharding.axis_sharding import AxisSharding
 from xladev.hlo.sharding.factors import FactorRule
 from xladev.hlo.sharding.grid import Atoms, Grid
 from xladev.passes.expansions.emit import binary_computation
-from xladev.passes.spmd.local_builder import identity_of
+from xladev.passes.spmd.local_builder import has_zero, identity_of
 from xladev.passes.spmd.operation import Operation, local_note
 
 
 def product(o: Operation) -> HloInstruction:
-    """Zeros for the padding of all operands, since zero times NaN is NaN."""
-    return o.local([o.masked(n, 0) for n in range(len(o.operands))])
+    """As the opcode, on operands whose padding adds nothing to sums."""
+    return o.local(masked_factors(o))
+
+
+def masked_factors(o: Operation) -> list[HloInstruction]:
+    """Operands with zeros for padding, since zero times NaN is NaN; ones in types without zero."""
+    types = [operand.shape.element_type for operand in o.operands]
+    return [o.masked(n, int(not has_zero(t))) for n, t in enumerate(types)]
+
+
+def may_multiply(i: HloInstruction, _: FactorRule, __: int, ___: Atoms, ____: Grid) -> bool:
+    """True if padding of one of the factors can be zero, and so can parts of a sum."""
+    factors = (o.shape.element_type for o in i.operands[:2])
+    return has_zero(i.shape.element_type) and any(map(has_zero, factors))
+
+
+def may_add(i: HloInstruction, _: FactorRule, __: int, ___: Atoms, ____: Grid) -> bool:
+    """True if what a device has not can be zero."""
+    return has_zero(i.shape.element_type)
 
 
 def convolution(
     o: Operation, operands: Sequence[HloInstruction] | None = None, **attrs: Any
 ) -> HloInstruction:
     """As a product; each device has some of the groups."""
-    given = [o.masked(n, 0) for n in range(2)] if operands is None else operands
+    given = masked_factors(o) if operands is None else operands
     groups = o.instruction["feature_group_count"]
     if groups > 1:
         cut = o.grid.count(o.division.factors[1])  # see the rule of convolutions

@@ -40,16 +40,12 @@ EMIT: Mapping[str, Emit] = MappingProxyType(
 """By opcode; `same` for all others."""
 
 
-def _always(_: HloInstruction, __: FactorRule, ___: int, ____: Atoms, _____: Grid) -> bool:
-    return True
-
-
 _REDUCTIONS: Mapping[str, MayCut] = MappingProxyType(
     {
-        "dot": _always,
-        "scaled-dot": _always,
-        "convolution": _always,
-        "gather": _always,
+        "dot": reduction.may_multiply,
+        "scaled-dot": reduction.may_multiply,
+        "convolution": reduction.may_multiply,
+        "gather": reduction.may_add,
         "reduce": reduction.may_reduce,
         "scatter": indexing.may_scatter,
     }

@@ -18,6 +18,7 @@ from xladev.hlo.sharding.factors import FactorKind, FactorRule
 from xladev.hlo.sharding.grid import Atoms, Grid
 from xladev.passes.spmd.halo import Ranges, fetch, permutation
 from xladev.passes.spmd.kinds import cumulative, reduction
+from xladev.passes.spmd.local_builder import has_zero
 from xladev.passes.spmd.operation import Operation
 
 Affine = tuple[int, int, int]
@@ -161,7 +162,7 @@ def convolution(o: Operation) -> HloInstruction:
     moved = moved_dims(o)
     if not moved:
         return reduction.convolution(o)
-    x, kernel = o.masked(0, 0), o.masked(1, 0)
+    x, kernel = reduction.masked_factors(o)
     windows = list(i["window"])
     for d in moved:
         n = labels.input_spatial.index(d)
@@ -229,6 +230,8 @@ def may_move(i: HloInstruction, rule: FactorRule, factor: int, atoms: Atoms, gri
     results = flattened_shapes(i.shape)
     if ask is None or d is None or not i.operands[0].shape.size or not results[0].size:
         return False
+    if i.opcode == "convolution" and not has_zero(i.operands[0].shape.element_type):
+        return False  # nothing can stand outside
     count = grid.count(atoms)
     if i.opcode == "reduce-window" and cumulative.is_backward(i, d) is not None:
         return i.operands[0].shape.dims[d] > count  # totals are fewer than elements
