@@ -17,3 +17,9 @@ def test_a_comparison_with_nan_gives_no_warning() -> None:
         warnings.simplefilter("error")
         assert equal_elements(x, x).all()
         assert equal_elements(x, y).tolist() == [False, False, True, False, False]
+
+
+def test_where_there_is_no_nan_a_zero_has_no_sign() -> None:
+    for dtype, same in ((ml_dtypes.float6_e2m3fn, True), (ml_dtypes.float8_e5m2, False)):
+        zeros = np.array([0.0, -0.0]).astype(dtype)
+        assert equal_elements(zeros, zeros[::-1].copy()).all() == same
