@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from xladev.frontends.torch.device import generator, streams
+from xladev.frontends.torch.device.addresses import patch_addresses
 from xladev.frontends.torch.device.kernels import check_device
 from xladev.frontends.torch.device.module import (
     max_memory_allocated,
@@ -32,6 +33,7 @@ def patch_methods(name: str, library: torch.library.Library) -> None:
         library: of ATen.
     """
     _patch_reading()
+    patch_addresses()
     _patch_loading(name)
     _patch_generators(name)
     _patch_accelerator()

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from xladev.frontends.torch.lower.activations import ACTIVATIONS
 from xladev.frontends.torch.lower.attention import ATTENTION
+from xladev.frontends.torch.lower.bits import BITS
 from xladev.frontends.torch.lower.comparison import COMPARISON
 from xladev.frontends.torch.lower.convolution import CONVOLUTION
 from xladev.frontends.torch.lower.cumulative import CUMULATIVE
@@ -34,6 +35,7 @@ FAMILIES: tuple[Family, ...] = (
     ELEMENTWISE,
     COMPARISON,
     VIEWS,
+    BITS,
     FACTORIES,
     REDUCTIONS,
     CUMULATIVE,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xladev.frontends.torch.lower.promotion import operand
-from xladev.frontends.torch.lower.table import Family, NotLowered
+from xladev.frontends.torch.lower.table import Family
 from xladev.frontends.torch.lower.value import Number, TensorBuilder, Value
 from xladev.hlo import dtype as dt
 from xladev.hlo.shape import Shape
@@ -48,14 +48,6 @@ def _resize(b: TensorBuilder, out: Shape, x: Value, *_: Any, **__: Any) -> Value
     if size > x.size:
         flat = flat.pad([(0, size - x.size, 0)])
     return flat.slice(0, 0, size).reshape(out.dims)
-
-
-@_lowers("view.dtype", sample="view_as_real")
-def _view_dtype(b: TensorBuilder, out: Shape, x: Value, _: Any) -> Value:
-    """The same bits as another type of the same width."""
-    if x.dtype.bits != out.element_type.bits or dt.PRED in (x.dtype, out.element_type):
-        raise NotLowered("a view in a type of another width")
-    return x if x.dtype is out.element_type else x.op("bitcast-convert", shape=out.without_layout())
 
 
 @_lowers("permute.default", "permute_copy.default")
@@ -112,21 +104,6 @@ def _same(b: TensorBuilder, out: Shape, x: Value, *_: Any, **__: Any) -> Value:
 def _copy(b: TensorBuilder, out: Shape, x: Value, source: Value, *_: Any) -> Value:
     """The second operand in the first one's type and sizes."""
     return operand(b, source, out.element_type, out.dims)
-
-
-@_lowers("view_as_real.default", "view_as_real_copy.default", sample="view_as_real")
-def _view_as_real(b: TensorBuilder, out: Shape, x: Value) -> Value:
-    """Real and imaginary parts side by side."""
-    parts = [x.op(part).reshape((*x.dims, 1)) for part in ("real", "imag")]
-    return concatenate(parts, x.rank)
-
-
-@_lowers("view_as_complex.default", "view_as_complex_copy.default", sample="view_as_complex")
-def _view_as_complex(b: TensorBuilder, out: Shape, x: Value) -> Value:
-    """Complex numbers of parts that lie side by side."""
-    last = x.rank - 1
-    real, imaginary = (x.slice(last, at, at + 1).reshape(out.dims) for at in (0, 1))
-    return real.op("complex", imaginary)
 
 
 def concatenate(parts: Sequence[Value], dim: int) -> Value:

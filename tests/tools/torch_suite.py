@@ -1,0 +1,153 @@
+"""Runs torch's own device tests on a device of xladev, beside torch's CPU.
+
+    python -m tests.tools.torch_suite --torch-repo ../pytorch test_view_ops test_indexing
+    python -m tests.tools.torch_suite --torch-repo ../pytorch --sample 3/20 --platform interpreter
+    python -m tests.tools.torch_suite --torch-repo ../pytorch --table
+
+The checkout is not part of this repository and is not built; its version may differ from that of
+the torch installed, as far as torch's `testing._internal` runs it. The sample is every N-th test of
+a file. It runs on torch's CPU first; what passes there runs on the device, which is registered for
+PrivateUse1. Each record says what ran on the host. Crashes, time limits, results: as `jax_suite`.
+"""
+
+import argparse
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tests.tools.jax_suite import ROOT, Suite, collect, reason, results, run_tests
+from tests.tools.torch_suite_worker import DEVICE, PLATFORM, SINK
+
+HOST = "host"
+"""In place of a platform: torch's CPU, without xladev."""
+FILES = (
+    "test_view_ops", "test_indexing", "test_tensor_creation_ops", "test_shape_ops",
+    "test_type_promotion", "test_sort_and_select", "test_reductions", "test_unary_ufuncs",
+    "test_binary_ufuncs", "test_torch", "test_ops", "test_modules", "test_nn", "test_autograd",
+)  # fmt: skip
+_SUFFIX = re.compile(rf"(CPU|PRIVATEUSE1|{DEVICE.upper()})(?=::)")
+_PART = re.compile(rf"_(cpu|{DEVICE})(?=_|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class TorchSuite(Suite):
+    """See `Suite`."""
+
+    plugin: ClassVar[str] = "tests.tools.torch_suite_worker"
+
+    def path(self, file: str) -> str:
+        """Where a test file is in the checkout."""
+        return f"test/{file}.py"
+
+    def environment(self, log: Path) -> dict[str, str]:
+        """Variables of a worker."""
+        is_host = self.platform == HOST
+        paths = [str(ROOT), str(self.repo / "test")]
+        return os.environ | {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu" if is_host else "privateuse1",
+            "PYTEST_ADDOPTS": f"--noconftest -Wignore -c {os.devnull} --rootdir={self.repo}",
+            PLATFORM: "" if is_host else self.platform,
+            SINK: str(log),
+        }
+
+
+def device_tests(suite: TorchSuite, file: str) -> list[str]:
+    """Tests of a file that torch makes for a device; the others run alike everywhere."""
+    return [test for test in collect(suite, file) if _SUFFIX.search(test)]
+
+
+def plain_name(test: str) -> str:
+    """A test's name, without the device's."""
+    return _PART.sub("", _SUFFIX.sub("", test))
+
+
+def run(suite: TorchSuite, file: str) -> None:
+    """A sample of a file on torch's CPU, and what passes there on the device."""
+    host = replace(suite, platform=HOST)
+    run_tests(host, file, device_tests(host, file))
+    ours = {plain_name(t): t for t in device_tests(replace(suite, first=0, step=1), file)}
+    passing = (plain_name(t) for t, r in results(host.log(file)).items() if r["state"] == "passed")
+    run_tests(suite, file, [ours[name] for name in passing if name in ours])
+
+
+def counted(suite: TorchSuite, file: str) -> dict[str, dict[str, Any]]:
+    """Tests that pass on torch's CPU and were not skipped on the device."""
+    ours = results(suite.log(file))
+    return {t: r for t, r in ours.items() if r["state"] not in ("begin", "skipped")}
+
+
+def failures(suite: TorchSuite, files: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Those that count and do not pass."""
+    found = {t: r for file in files for t, r in counted(suite, file).items()}
+    return {t: r for t, r in found.items() if r["state"] != "passed"}
+
+
+def table(suite: TorchSuite, files: Sequence[str]) -> Iterator[str]:
+    """Lines of Markdown: tests that pass on torch's CPU, and what they do on the device."""
+    yield f"| file | pass on the host | skipped | ran on `{suite.platform}` | pass | share | on the host in part |"  # noqa: E501
+    yield "|---|--:|--:|--:|--:|--:|--:|"
+    rows = {file: _row(suite, file) for file in files}
+    rows["all"] = tuple(map(sum, zip(*rows.values(), strict=True)))
+    for file, (expected, skipped, ran, passed, fell) in rows.items():
+        share = f"{100 * passed / ran:.1f} %" if ran else "-"
+        yield f"| `{file}` | {expected} | {skipped} | {ran} | {passed} | {share} | {fell} |"
+
+
+def _row(suite: TorchSuite, file: str) -> tuple[int, ...]:
+    on_host = results(replace(suite, platform=HOST).log(file)).values()
+    expected = sum(record["state"] == "passed" for record in on_host)
+    skipped = sum(r["state"] == "skipped" for r in results(suite.log(file)).values())
+    records = counted(suite, file).values()
+    passed = [r for r in records if r["state"] == "passed"]
+    return expected, skipped, len(records), len(passed), sum(bool(r["on_host"]) for r in passed)
+
+
+def on_host(suite: TorchSuite, files: Sequence[str]) -> Counter[str]:
+    """In how many tests each operator ran on the host, and why."""
+    records = (r for file in files for r in counted(suite, file).values())
+    return Counter(op for record in records for op in record.get("on_host", ()))
+
+
+def report(suite: TorchSuite, files: Sequence[str]) -> None:
+    """Prints the table, the causes of failures by frequency, and the host's operators."""
+    print("\n".join(table(suite, files)))
+    failed = failures(suite, files)
+    print(f"\n{len(failed)} fail:")
+    for text, count in Counter(map(reason, failed.values())).most_common():
+        print(f"{count:5}  {text}")
+    print("\n".join(f"       {test}" for test in failed))
+    print("\noperators on the host, and in how many tests:")
+    for op, count in on_host(suite, files).most_common():
+        print(f"{count:5}  {op}")
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("files", nargs="*", default=FILES, metavar="FILE")
+    parser.add_argument("--torch-repo", type=Path, required=True)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--platform", default="interpreter")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/torch-suite")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds for one test")
+    parser.add_argument("--sample", default="0/1", help="I/N: every N-th test of a file, from I")
+    parser.add_argument("--table", action="store_true", help="print what is there, run nothing")
+    given = parser.parse_args()
+    out = given.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    first, step = map(int, given.sample.split("/"))
+    repo = given.torch_repo.resolve()
+    suite = TorchSuite(repo, out, given.platform, given.limit, first, step, given.python)
+    for file in () if given.table else given.files:
+        run(suite, file)
+    report(suite, given.files)
+
+
+if __name__ == "__main__":
+    main()
