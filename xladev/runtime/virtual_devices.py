@@ -16,8 +16,12 @@ def provided_device_count(platform: str, wanted: int) -> int:
         OptionError: see `virtual_device_count`.
     """
     count = virtual_device_count(platform)
-    fixed = f"XLADEV_{platform.upper()}_DEVICES" in os.environ
-    return count if fixed else max(count, min(wanted, MAX_VIRTUAL_DEVICES))
+    return count if is_fixed(platform) else max(count, min(wanted, MAX_VIRTUAL_DEVICES))
+
+
+def is_fixed(platform: str) -> bool:
+    """True if `XLADEV_<PLATFORM>_DEVICES` says how many devices there are."""
+    return f"XLADEV_{platform.upper()}_DEVICES" in os.environ
 
 
 def virtual_device_count(platform: str) -> int:

@@ -20,6 +20,7 @@ from xladev.frontends.jax.library import library_path
 from xladev.frontends.jax.platform_names import has_addressable_memory, jax_platform_names
 from xladev.instrument import logger
 from xladev.runtime.registry import current_registry
+from xladev.runtime.virtual_devices import is_fixed, virtual_device_count
 
 _log = logger("jax")
 
@@ -61,10 +62,16 @@ def register_platforms() -> None:
 
 
 def _client_options(platform: str | None) -> adapter.Options:
-    """Options of a platform's client; a processor has as many devices as JAX's own CPU is told."""
+    """Options of a platform's client; a processor has as many devices as JAX's own CPU is told.
+
+    `XLADEV_<PLATFORM>_DEVICES` asks for simulated devices of any platform that makes them.
+    """
     options: adapter.Options = {"platform": platform or ""}
-    if current_registry().platform(platform).kind == "cpu" and (
-        count := adapter.host_device_count()
-    ):
+    registered = current_registry().platform(platform)
+    if registered.kind == "cpu":
+        count = adapter.host_device_count()
+    else:
+        count = virtual_device_count(registered.name) if is_fixed(registered.name) else None
+    if count:
         options["num_devices"] = count
     return options

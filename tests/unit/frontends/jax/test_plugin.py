@@ -34,3 +34,15 @@ assert len(jax.devices('template_npu')) == 2, 'other devices stay as many as the
         "xladev_cpu,template_npu",
         **variables,
     )
+
+
+def test_a_simulator_has_as_many_devices_as_its_variable_says() -> None:
+    run_jax(
+        """
+assert len(jax.devices()) == 4, jax.devices()
+assert len(jax.devices('xladev_cpu')) == 8
+""",
+        "template_npu,xladev_cpu",
+        XLADEV_TEMPLATE_NPU_DEVICES="4",
+        JAX_NUM_CPU_DEVICES="8",
+    )
