@@ -48,7 +48,7 @@ from xladev.runtime.distributed.job import Job, Place, Spread, current_job
 from xladev.runtime.fast_call import FastCall
 from xladev.runtime.host.interruption import interruptible
 from xladev.runtime.launch.loaded_program import load_program
-from xladev.runtime.loaded_executable import NativeEntry
+from xladev.runtime.loaded_executable import JointEntry, NativeEntry
 from xladev.runtime.plugins.platform_options import check_platform_options
 from xladev.runtime.plugins.registered_platform import RegisteredPlatform
 from xladev.runtime.registry import Registry, current_registry
@@ -483,6 +483,14 @@ class CompiledModule:
         if self._together is not None or not self._launchables:
             return None
         return self._launchables[0].loaded.native_entry
+
+    @property
+    def joint_entry(self) -> JointEntry | None:
+        """The C entry points of a program of several devices of this process alone, if it has any.
+
+        Each call makes new ones.
+        """
+        return None if self._together is None else self._together.joint_entry()
 
     # Arguments and results
 

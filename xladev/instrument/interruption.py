@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from xladev.errors import ExecutionError, InterruptionError
@@ -169,10 +169,25 @@ def rethrow() -> NoReturn:
     Raises:
         ExecutionError: that was nothing.
     """
-    error = _kept.pop(threading.get_ident(), None)
+    rethrow_of([threading.get_ident()])
+
+
+def rethrow_of(threads: Sequence[int], instead: BaseException | None = None) -> NoReturn:
+    """Raises what `keep` was given first in one of these threads.
+
+    Args:
+        threads: their identifiers.
+        instead: what is raised if that is nothing.
+
+    Raises:
+        ExecutionError: that is nothing, too.
+    """
+    found = [_kept.pop(thread, None) for thread in threads]
+    error = next(filter(None, found), instead)
+    del found
     if error is None:
         raise ExecutionError(f"a program failed with status {INTERRUPTED}")
     try:
         raise error
     finally:
-        del error  # or the traceback's frame holds it, and it the frames of the launch
+        del error, instead  # or the traceback's frame holds it, and it the frames of the launch

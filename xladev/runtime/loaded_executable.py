@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from xladev.runtime.memory import DeviceMemory
 
@@ -54,6 +54,33 @@ class NativeEntry:
     owner: object
 
 
+@dataclass(frozen=True, slots=True)
+class JointEntry:
+    """C functions that launch a program on several devices without Python, one for each device.
+
+    Whoever launches calls each once, in threads that run at the same time where ``failure`` is not
+    0, and none again before all have returned.
+
+    Attributes:
+        addresses: of a function for each device, as in `NativeEntry`.
+        contexts: for each device, the address of what its function takes first; 0 for null.
+        failure: address of a 32-bit integer; 0: the devices do not wait for each other. Whoever
+            launches makes it 1, where it is 0, as soon as a function has returned other than 0:
+            the others return soon then.
+        explain: raises why functions returned other than 0, given the numbers of the threads that
+            they ran in (`threading.get_ident`). Called once all have returned; they may be called
+            again afterwards.
+        has_loops: whether they may run for as long as data say. They are then not called in the
+            thread that handles signals: what a handler raises would end one device's loop alone.
+    """
+
+    addresses: Sequence[int]
+    contexts: Sequence[int]
+    failure: int
+    explain: Callable[[Sequence[int]], NoReturn]
+    has_loops: bool = False
+
+
 class LoadedExecutable(ABC):
     """An Executable loaded on one executor. Launches may come from several threads."""
 
@@ -70,6 +97,16 @@ class LoadedExecutable(ABC):
     @property
     def native_entry(self) -> NativeEntry | None:
         """The C entry point of this executable; None if it has none."""
+        return None
+
+    def joint_entry(self, participants: Sequence[LoadedExecutable]) -> JointEntry | None:
+        """The C entry points of a program on several devices; None: each is launched by itself.
+
+        Asked of the first participant, once.
+
+        Args:
+            participants: the same program on all its devices, by replica, then partition.
+        """
         return None
 
     @property

@@ -33,84 +33,6 @@ static Error *argument_error(const Execution *run) {
     return NULL;
 }
 
-/* By the native entry */
-
-enum { FEW = 32 };
-
-/* True if nobody else sees the memory, so that a result may take it. */
-static bool is_exclusive(const Value *value) {
-    return value->refs == 1 && !value->array && value->block->refs == 1 && value->block->writable &&
-           value->block->device;
-}
-
-static Error *make_results(Execution *run, void **arguments, void **results) {
-    const ProgramRecord *record = run->program->record;
-    Device *device = run->devices[0];
-    for (size_t i = 0; i < run->num_results; i++) {
-        int64_t parameter = record->alias ? record->alias[i] : -1;
-        Value *given = parameter < 0 ? NULL : run->arguments[parameter];
-        if (given && run->donated[parameter] && is_exclusive(given)) {
-            run->results[i]->block = block_ref(given->block);
-        } else {
-            run->results[i]->block = block_allocate(device, record->output_nbytes[i]);
-            if (!run->results[i]->block)
-                return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
-                                 "Out of memory allocating %zu bytes for a result of %s; %lld bytes "
-                                 "are in use on %s", record->output_nbytes[i], record->name,
-                                 (long long)device->nbytes_in_use, device->record->name);
-            if (given)
-                memcpy(run->results[i]->block->data, given->block->data, record->output_nbytes[i]);
-        }
-        results[i] = run->results[i]->block->data;
-        if (given) arguments[parameter] = results[i];
-    }
-    return NULL;
-}
-
-/* A program's status when an interruption ended one of its loops; Python keeps why. */
-enum { INTERRUPTED = 4 };
-
-static Error *interruption(void) {
-    PythonScope scope;
-    if (!python_enter(&scope))
-        return error_new(PJRT_Error_Code_UNAVAILABLE, "the interpreter is shutting down");
-    python_call(engine.rethrow, python_tuple(0));
-    Error *error = error_from_python();
-    python_leave(&scope);
-    return error;
-}
-
-static Error *call_entry(Execution *run, void **arguments, void **results) {
-    const ProgramRecord *record = run->program->record;
-    for (size_t i = 0; i < run->num_arguments; i++)
-        arguments[i] = run->arguments[i]->block->data;
-    Error *error = make_results(run, arguments, results);
-    if (error) return error;
-    Block *scratch = record->scratch_nbytes
-                         ? block_allocate(run->devices[0], record->scratch_nbytes)
-                         : NULL;
-    if (record->scratch_nbytes && !scratch)
-        return error_new(PJRT_Error_Code_RESOURCE_EXHAUSTED,
-                         "Out of memory allocating %zu bytes of scratch for %s",
-                         record->scratch_nbytes, record->name);
-    int status = record->entry(NULL, arguments, results, scratch ? scratch->data : NULL);
-    block_unref(scratch);
-    if (!status) return NULL;
-    if (status == INTERRUPTED) return interruption();
-    return error_new(PJRT_Error_Code_INTERNAL, "program %s failed with status %d", record->name,
-                     status);
-}
-
-static Error *execute_natively(Execution *run) {
-    void *few[2 * FEW];
-    size_t count = run->num_arguments + run->num_results;
-    void **pointers = count <= 2 * FEW ? few : malloc(count * sizeof *pointers);
-    if (!pointers) abort();
-    Error *error = call_entry(run, pointers, pointers + run->num_arguments);
-    if (pointers != few) free(pointers);
-    return error;
-}
-
 /* By the engine */
 
 static PyObject *argument_arrays(Execution *run) {
@@ -222,7 +144,7 @@ void execution_run(Execution *run) {
     Error *error = argument_error(run);
     if (error)
         finish(run, error);
-    else if (run->program->record->entry)
+    else if (executes_natively(run))
         finish(run, execute_natively(run));
     else
         execute_by_python(run);

@@ -23,6 +23,12 @@ void execution_free(Execution *run); /* with what it has so far */
 /* Runs it, whose arguments are ready, and ends it. */
 void execution_run(Execution *run);
 
+/* By native code: native.c */
+
+/* True if native code will run it; to be followed by `execute_natively`, once. */
+bool executes_natively(Execution *run);
+Error *execute_natively(Execution *run);
+
 /* Executions that are asked for device by device: meeting.c */
 
 typedef struct Meeting Meeting;

@@ -171,7 +171,7 @@ __attribute__((visibility("default"))) void xladev_shut_down(void) {
 }
 
 /* Grows with every change of what shim and engine say to each other. */
-__attribute__((visibility("default"))) int xladev_interface(void) { return 11; }
+__attribute__((visibility("default"))) int xladev_interface(void) { return 12; }
 
 PyObject *python_ref(PyObject *object) {
     py.Py_IncRef(object);

@@ -241,6 +241,10 @@ typedef struct {
     bool has_callbacks; /* calls functions of the user's, whose failures are of use to the caller */
     bool is_portable;   /* runs on whichever device of the client the caller names */
     bool is_spread;     /* runs in other processes too */
+    bool is_tiny;       /* takes less time on a device than to wake a thread */
+    const NativeEntry *joint_entries; /* for each device, where there are several; or NULL */
+    void *const *joint_contexts;      /* what each of these takes first */
+    atomic_int *joint_failure;        /* is made 1 when one has failed; NULL: they do not meet */
 } ProgramRecord;
 
 enum { NUM_COSTS = 2 };
@@ -248,6 +252,7 @@ enum { NUM_COSTS = 2 };
 struct PJRT_Executable {
     _Atomic int refs;
     atomic_bool deleted;
+    atomic_bool is_launched; /* its joint entries are in use */
     Client *client;
     PyObject *python;
     const ProgramRecord *record;
@@ -273,6 +278,11 @@ bool worker_is_current(void);
 /* Called without Python's lock where work begins; returns unless the interpreter exits. */
 void worker_admit(void);
 void workers_drain(void);
+
+/* Threads for several devices of one launch: team.c. Calls work(argument, i) for i from 0 to count - 1,
+ * in the caller's thread and in others: each in one of its own if all are to run at the same time,
+ * which fails, having called nothing, where the system has no threads left. */
+bool team_run(size_t count, bool at_once, void (*work)(void *argument, size_t index), void *argument);
 
 /* Holds a lock that is never held for long over fork, so that the child finds what it guards whole. */
 #define HOLD_OVER_FORK(lock)                                        \

@@ -228,6 +228,15 @@ def rethrow() -> NoReturn:
     interruption.rethrow()
 
 
+def explain(program: JaxProgram, threads: Sequence[int]) -> NoReturn:
+    """Raises why native code of several devices failed, in threads with these numbers.
+
+    Raises:
+        BaseException: see `rethrow`; or a device did not come to a collective in time.
+    """
+    program.explain(threads)
+
+
 def notify(pending: DefinitionEvent, event: int) -> None:
     """Sets the shim's event when ``pending`` is ready; called when the shim has the results."""
     pending.on_ready(lambda error: _set_event(event, error))

@@ -11,7 +11,7 @@ from pathlib import Path
 from xladev.errors import PluginError
 
 VARIABLE = "XLADEV_PJRT_LIBRARY"
-INTERFACE = 11
+INTERFACE = 12
 """What the library's xladev_interface must return."""
 
 

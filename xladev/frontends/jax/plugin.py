@@ -71,7 +71,7 @@ def _client_options(platform: str | None) -> adapter.Options:
     if registered.kind == "cpu":
         count = adapter.host_device_count()
     else:
-        count = virtual_device_count(registered.name) if is_fixed(registered.name) else None
+        count = virtual_device_count(registered.name) if is_fixed(registered.name) else 0
     if count:
         options["num_devices"] = count
     return options

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
 
 from xladev.client import CompiledModule, load_compiled
 from xladev.compiler.program.program import Program
@@ -24,6 +25,7 @@ from xladev.frontends.jax.shardings import Shardings
 from xladev.hlo.physical import is_plain
 from xladev.hlo.shape import Shape
 from xladev.runtime.array import DeviceArray
+from xladev.runtime.loaded_executable import JointEntry
 
 SHORT_WORK = 4 << 20
 """Operations and bytes up to which a program runs in the caller's thread: about a millisecond.
@@ -31,6 +33,9 @@ SHORT_WORK = 4 << 20
 Only straight code does; of loops nobody knows how long they take. What a callback does takes as
 long as it does, but an error in it is of most use where the program was called.
 """
+
+TINY_WORK = 64 << 10
+"""As above, of one device: up to here it takes less than to wake a thread that does it."""
 
 _STEPS_AROUND_CALLBACKS = (RunExecutable, Evaluate, Transfer, Constant)
 
@@ -201,13 +206,27 @@ class JaxProgram:
             setattr(record, f"{kind}_shardings", numbers(ctypes.c_void_p, texts))
             setattr(record, f"{kind}_sharding_sizes", numbers(ctypes.c_size_t, sizes))
 
+    def explain(self, threads: Sequence[int]) -> NoReturn:
+        """Raises why a joint launch failed in these threads; see `JointEntry.explain`."""
+        assert self._joint is not None
+        self._joint.explain(threads)
+
     def _fill_entry(self, record: ProgramRecord) -> None:
         signature = self.compiled.program.signature
-        entry = self.compiled.native_entry
-        if entry is None or not all(map(_is_flat, self.parameters + self.results)):
+        self._joint: JointEntry | None = None
+        if not all(map(_is_flat, self.parameters + self.results)):
             return
-        self._entry = entry
-        record.entry = entry.address
+        if (entry := self.compiled.native_entry) is not None:
+            self._entry = entry
+            record.entry = entry.address
+        elif (joint := self.compiled.joint_entry) is not None:
+            self._joint = joint
+            addresses = self._storage.numbers
+            record.joint_entries = addresses(ctypes.c_void_p, joint.addresses)
+            record.joint_contexts = addresses(ctypes.c_void_p, joint.contexts)
+            record.joint_failure = joint.failure
+        else:
+            return
         record.scratch_nbytes = signature.scratch_nbytes
         aliases = {a.result: a.parameter for a in signature.aliases}
         parameters = [aliases.get(i, -1) for i in range(len(self.results))]
@@ -225,7 +244,9 @@ class JaxProgram:
         record.code_nbytes = sum(len(e.payload) for e in program.executables)
         steps = _STEPS_AROUND_CALLBACKS if self.callbacks else (RunExecutable,)
         is_straight = all(isinstance(thunk, steps) for thunk in _thunks(program))
+        is_straight &= self._joint is None or not self._joint.has_loops
         record.is_short = work + arguments + results <= SHORT_WORK and is_straight
+        record.is_tiny = work + arguments + results <= TINY_WORK and is_straight
         record.has_callbacks = bool(self.callbacks)
         record.is_portable = self.is_portable
 

@@ -107,6 +107,10 @@ class ProgramRecord(ctypes.Structure):
         ("has_callbacks", ctypes.c_bool),
         ("is_portable", ctypes.c_bool),
         ("is_spread", ctypes.c_bool),
+        ("is_tiny", ctypes.c_bool),
+        ("joint_entries", ctypes.c_void_p),
+        ("joint_contexts", ctypes.c_void_p),
+        ("joint_failure", ctypes.c_void_p),
     ]
 
 

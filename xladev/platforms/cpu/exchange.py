@@ -107,6 +107,12 @@ class ExchangeBlock:
         if not self.failure:
             self._word(0).value = ABORTED
 
+    def renew(self) -> None:
+        """Makes it as it was at first, once nobody is at a meeting any more."""
+        wait_us = self._wide(8).value
+        ctypes.memset(self._words, 0, ctypes.sizeof(self._words))
+        self._wide(8).value = wait_us
+
     def timed_out(self, name: str) -> XladevError:
         """Who was missing where somebody waited too long."""
         slot = self._wide(16).value

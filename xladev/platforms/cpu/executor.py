@@ -17,6 +17,7 @@ from xladev.platforms.cpu.engine import target_name
 from xladev.platforms.cpu.exchange import Exchange
 from xladev.platforms.cpu.fast_call import make_fast_call
 from xladev.platforms.cpu.free_memory import FreeMemory
+from xladev.platforms.cpu.joint_launch import JointLaunch
 from xladev.platforms.cpu.loaded_code import load_code, load_shared
 from xladev.platforms.cpu.native_fast_call import native_fast_call
 from xladev.platforms.cpu.payload import CpuPayload
@@ -24,7 +25,12 @@ from xladev.platforms.cpu.recorder import RECORDER, TracedProgram
 from xladev.runtime.buffers.native_accounting import Account
 from xladev.runtime.fast_call import FastCall, FastCallSpec
 from xladev.runtime.host_executor import HostExecutor, host_address
-from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable, NativeEntry
+from xladev.runtime.loaded_executable import (
+    JointEntry,
+    LaunchContext,
+    LoadedExecutable,
+    NativeEntry,
+)
 from xladev.runtime.memory import DeviceMemory
 from xladev.runtime.stream import Stream
 
@@ -100,7 +106,7 @@ class CpuLoadedExecutable(LoadedExecutable):
             error.at(f"executable {executable.signature.name!r}")
             raise
         self.name = executable.signature.name
-        self._exchange = payload.exchange
+        self._exchange, self._has_loops = payload.exchange, payload.has_loops
         self._exchange_key = (self.name, zlib.crc32(payload.codes[0])) if payload.exchange else ()
         self._own = ctypes.c_size_t()  # its address is that of no other program on no other device
         if self._exchange is None:
@@ -151,6 +157,14 @@ class CpuLoadedExecutable(LoadedExecutable):
         if self._exchange is not None:
             return None
         return NativeEntry(self._code.entry, self)
+
+    def joint_entry(self, participants: Sequence[LoadedExecutable]) -> JointEntry | None:
+        """The entry of each device, and a block where they meet, if the program has collectives."""
+        parts = [p for p in participants if isinstance(p, CpuLoadedExecutable)]
+        if self._exchange is None or len(parts) < len(participants):
+            return None
+        codes = [(p._code.entry, p._mark) for p in parts]
+        return JointLaunch(self.name, self._exchange, codes, has_loops=self._has_loops).entry
 
     def make_fast_call(self, spec: FastCallSpec) -> FastCall | None:
         """A fast call, unless this Python or this NumPy is one that native code does not know."""

@@ -25,6 +25,7 @@ from xladev.runtime.executor import Executor
 from xladev.runtime.launch.definition_event import PEER_FAILED, DefinitionEvent
 from xladev.runtime.launch.launch_arguments import Donated
 from xladev.runtime.launch.launchable import Launchable, next_run_id
+from xladev.runtime.loaded_executable import JointEntry
 from xladev.runtime.platform import Platform
 
 Results = tuple[DeviceArray, ...]
@@ -154,6 +155,20 @@ class ReplicatedLaunchable:
         finally:
             self._pool.end(run_id)
         return _with_common_event(results)
+
+    def joint_entry(self) -> JointEntry | None:
+        """New entry points of native code that runs all devices; None if there are none.
+
+        Raises:
+            PluginError: the plugin gave something else.
+        """
+        if self._spread is not None:
+            return None
+        participants = [each.loaded for each in self._launchables]
+        plugin, function = self._devices[0].name, "LoadedExecutable.joint_entry"
+        with plugin_call(plugin, function):
+            made = participants[0].joint_entry(participants)
+        return None if made is None else expect(made, JointEntry, plugin, function)
 
     def _job(
         self,

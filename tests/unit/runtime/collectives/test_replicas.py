@@ -209,6 +209,16 @@ def test_a_misbehaving_communicator_factory_is_named(made):
         results[0][0].numpy()
 
 
+def test_native_code_of_all_devices_is_asked_for_and_checked(registered):
+    loaded = SumOverAll()
+    assert replicated(registered, loaded).joint_entry() is None
+    asked = []
+    loaded.joint_entry = lambda participants: asked.append(participants) or "text"
+    with pytest.raises(PluginError, match=r"str from LoadedExecutable\.joint_entry"):
+        replicated(registered, loaded).joint_entry()
+    assert asked == [[loaded] * 4]
+
+
 def test_groups_are_made_once_and_checked():
     made = []
 
