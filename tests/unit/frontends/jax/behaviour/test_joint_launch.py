@@ -4,6 +4,8 @@ import pytest
 
 from tests.tools.jax_child import run_jax
 
+pytestmark = pytest.mark.long
+
 COMMON = """
 import threading
 import numpy as np
@@ -64,7 +66,6 @@ assert not wrong, wrong
     )
 
 
-@pytest.mark.long
 def test_ctrl_c_ends_loops_of_all_devices_and_the_next_launch_is_whole() -> None:
     run_jax(
         f"""{COMMON}
@@ -106,7 +107,6 @@ assert not by_python, by_python
     )
 
 
-@pytest.mark.long
 def test_a_child_of_fork_runs_programs_of_several_devices() -> None:
     run_jax(
         f"""{COMMON}
