@@ -7,6 +7,7 @@ before anything here is called.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -18,6 +19,9 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.meta_utils import MetaTensorDescriber
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import backend_registration
+
+_WRAPPERS = torch._C.DispatchKey.Functionalize
+"""The key of what unwraps arguments."""
 
 KEY = "PrivateUse1"
 """The dispatch key that torch keeps for devices from outside."""
@@ -83,6 +87,26 @@ def replace(outer: torch.Tensor, inner: torch.Tensor) -> None:
     torch._functionalize_replace(outer, inner)
     torch._functionalize_commit_update(outer)
     torch._sync(outer)
+
+
+def is_below_wrappers() -> bool:
+    """Whether torch is within an operator whose arguments it has unwrapped."""
+    return bool(torch._C._dispatch_tls_is_dispatch_key_excluded(_WRAPPERS))
+
+
+def replace_kernel(
+    library: torch.library.Library,
+    full: str,
+    make: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> None:
+    """Puts a kernel, which is made of the usual one, where torch unwraps an operator's arguments.
+
+    Both take keys, then arguments.
+    """
+    usual = torch.library.get_kernel(full, _WRAPPERS.name).call_boxed
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        library.impl(full, make(usual), _WRAPPERS.name, with_keyset=True)
 
 
 def as_plain_tensors() -> AbstractContextManager[Any]:

@@ -27,16 +27,18 @@ class Writing:
     Attributes:
         depth: writes, one within another.
         own: what the written tensor is a view of by `unfold`.
+        out: type of the `out=` that is written to.
         bases: what others were, that torch made again since.
         difference: node of a difference, with its operands.
         sum: node of the sum of it, with what is the answer in its place.
     """
 
-    __slots__ = ("bases", "depth", "difference", "own", "sum")
+    __slots__ = ("bases", "depth", "difference", "out", "own", "sum")
 
     def __init__(self) -> None:
         self.depth = 0
         self.own: Inner | None = None
+        self.out: torch.dtype | None = None
         self.bases: list[Inner] = []
         self.difference: tuple[Node, Inner, Inner] | None = None
         self.sum: tuple[Node, Inner, Node] | None = None
@@ -46,7 +48,7 @@ class Writing:
 
     def __exit__(self, *_: object) -> None:
         self.depth -= 1
-        self.own = self.difference = self.sum = None
+        self.own = self.out = self.difference = self.sum = None
         self.bases.clear()
 
     def base_of(self, sizes: Sequence[int]) -> Inner | None:

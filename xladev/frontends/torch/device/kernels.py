@@ -11,7 +11,8 @@ from xladev.errors import DeviceError
 from xladev.frontends.torch.device import hooks, inverses
 from xladev.frontends.torch.device.generator import is_ours as is_of_device
 from xladev.frontends.torch.device.node import layout_of
-from xladev.frontends.torch.device.record import download, hold, mapped, run
+from xladev.frontends.torch.device.outputs import check_type
+from xladev.frontends.torch.device.record import download, hold, is_ours, mapped, run
 from xladev.frontends.torch.device.tensor import STATE, Inner, tensor_of, upload
 from xladev.frontends.torch.errors import refusal
 
@@ -84,7 +85,8 @@ def factory_kernel(op: Any) -> Callable[..., Any]:
         drawn_by = kwargs.get("generator")
         is_own = plain is not op and (drawn_by is None or is_of_device(drawn_by))
         chosen = plain if is_own and not STATE.random_of_host else op
-        return outer(run(chosen, args, kwargs))
+        made = run(chosen, args, kwargs)
+        return made if hooks.is_below_wrappers() else outer(made)
 
     return kernel
 
@@ -101,6 +103,8 @@ def _to_copy(tensor: torch.Tensor, **kwargs: Any) -> Any:
     if device is not None and torch.device(device).type == "cpu":
         return download(tensor).to(dtype)
     check_device(device)
+    if dtype is inverses.WRITING.out:
+        check_type(tensor.dtype, dtype)
     kept = {"dtype": dtype, "memory_format": kwargs.get("memory_format")}
     if isinstance(tensor, Inner) or hooks.is_functional(tensor):
         made = run(aten._to_copy.default, (tensor,), kept)
@@ -189,8 +193,18 @@ def kernel_of(full: str, op: Any) -> Callable[..., Any] | None:
     return factory_kernel(op) if hooks.takes_device(op) else None
 
 
+def _lift_fresh(usual: Callable[..., Any]) -> Callable[..., Any]:
+    """What `torch.tensor` does last: it would make a view, whose sizes `out=` cannot change."""
+
+    def kernel(keys: Any, tensor: torch.Tensor) -> Any:
+        return tensor if is_ours(tensor) else usual(keys, tensor)
+
+    return kernel
+
+
 def register_kernels(library: torch.library.Library) -> int:
     """Gives torch a kernel of each operator; how many."""
+    hooks.replace_kernel(library, "aten::lift_fresh", _lift_fresh)
     count = 0
     for full, op in hooks.operators():
         kernel = kernel_of(full, op)

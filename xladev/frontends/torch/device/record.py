@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from xladev.errors import ArgumentError, UnsupportedError
+from xladev.errors import ArgumentError, UnsupportedError, XladevError
 from xladev.frontends.torch.device import generator, hooks
 from xladev.frontends.torch.device.counts import COUNTS
 from xladev.frontends.torch.device.node import Call, Layout, Node
@@ -87,18 +87,23 @@ class _Arguments:
             self.take(hooks.unwrapped(value), False)
             return
         if value.device.type != "cpu" or (value.dim() and self.name not in INDICES_OF_HOST):
-            raise refusal(
-                ArgumentError,
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{STATE.name}:0 and {value.device}!",
-                where=self.name,
-                why="an operator has all its operands on one device; numbers of the host may go by",
-                hint=f"move the other one there: .to({STATE.name!r})",
-            )
+            raise of_several_devices(self.name, value.device)
         node = uploaded(value)
         self.nodes.append(node)
         self.layouts.append(None)
         self.key.append(node.spec)
+
+
+def of_several_devices(name: str, other: torch.device) -> XladevError:
+    """The error of an operator with tensors of the device and of another."""
+    return refusal(
+        ArgumentError,
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{STATE.name}:0 and {other}!",
+        where=name,
+        why="an operator has all its operands on one device; numbers of the host may go by",
+        hint=f"move the other one there: .to({STATE.name!r})",
+    )
 
 
 def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

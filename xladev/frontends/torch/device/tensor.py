@@ -12,7 +12,15 @@ import torch
 from xladev.compiler.options import CompileOptions
 from xladev.errors import DeviceError
 from xladev.frontends.torch.device import hooks
-from xladev.frontends.torch.device.node import Handle, Layout, Node, Spec, layout_of, spec_of
+from xladev.frontends.torch.device.node import (
+    Handle,
+    Layout,
+    Node,
+    Spec,
+    contiguous,
+    layout_of,
+    spec_of,
+)
 from xladev.frontends.torch.element_types import type_of
 from xladev.frontends.torch.exchange import as_numpy, giver
 from xladev.frontends.torch.layouts import Place
@@ -76,6 +84,8 @@ def tensor_of(node: Node, layout: Layout | None = None) -> Inner:
     made: Any = _empty(spec.shape, spec.dtype)
     if layout is not None:
         made = hooks.strided(made, spec.shape, layout.strides, layout.offset)
+    elif 0 in spec.shape:  # torch would take strides of 0
+        made = hooks.strided(made, spec.shape, contiguous(spec.shape), 0)
     made.__class__ = Inner
     made.handle = handle_of(node, layout)
     return made

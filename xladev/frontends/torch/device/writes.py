@@ -16,8 +16,9 @@ from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.fused import STEPS
 from xladev.frontends.torch.device.inverses import WRITING
 from xladev.frontends.torch.device.node import Layout
+from xladev.frontends.torch.device.outputs import check_devices, check_fits
 from xladev.frontends.torch.device.record import is_ours
-from xladev.frontends.torch.device.tensor import Inner
+from xladev.frontends.torch.device.tensor import Inner, tensor_of
 from xladev.frontends.torch.errors import refusal
 from xladev.frontends.torch.layouts import dense_order
 
@@ -63,6 +64,8 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
 
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
         written = kwargs["out"] if is_out else args[0]
+        if is_out:
+            check_devices(written, args, name)
         if refuses:
             check_one_place(written)
             if reads:
@@ -81,13 +84,21 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
         layout, base = inner.handle.layout, _inner(written._base)
         if inner.handle.base is not None:
             WRITING.own = hooks.unwrapped(written).handle.base
-        with WRITING:
-            made = chosen(keys, *args, **kwargs)
+        try:
+            with WRITING:
+                WRITING.out = inner.dtype if is_out else None
+                made = chosen(keys, *args, **kwargs)
+        except ArgumentError:
+            if is_out:  # torch has put the result there before it is refused
+                hooks.replace(written, inner)
+            raise
         if base is not None:
             _keep_layout(written._base, base.handle.layout, base.shape)
             _keep_layout(written, layout, inner.shape)
         elif hooks.inside(written).handle.layout != layout:
             _keep_layout(written, layout, inner.shape)
+        if is_out and name.endswith("_copy"):
+            _lay_plainly(written, inner.shape)
         return made
 
     return kernel
@@ -108,6 +119,13 @@ def _keep_layout(tensor: torch.Tensor, layout: Layout | None, sizes: torch.Size)
         after.handle.layout = layout
 
 
+def _lay_plainly(tensor: torch.Tensor, before: torch.Size) -> None:
+    """What takes new sizes from a copy of a view has its elements one after another."""
+    after: Any = hooks.unwrapped(tensor)
+    if after.shape != before and after.handle.layout is not None:
+        hooks.replace(tensor, tensor_of(after.handle.node))
+
+
 def check_one_place(written: Any) -> None:
     """Refuses to write to a tensor, or several, with two elements in one place.
 
@@ -116,8 +134,10 @@ def check_one_place(written: Any) -> None:
     """
     if isinstance(written, torch.Tensor):
         strides = written.stride()
-        if 0 in strides and any(
-            not s and n > 1 for s, n in zip(strides, written.shape, strict=True)
+        if (
+            0 in strides
+            and written.numel()
+            and any(not s and n > 1 for s, n in zip(strides, written.shape, strict=True))
         ):
             raise refusal(
                 ArgumentError,
@@ -130,35 +150,6 @@ def check_one_place(written: Any) -> None:
     elif isinstance(written, (list, tuple)):
         for each in written:
             check_one_place(each)
-
-
-def check_fits(written: torch.Tensor, other: Any, *, is_true_division: bool) -> None:
-    """Refuses to write numbers to a type that does not hold them.
-
-    Raises:
-        RuntimeError: as torch's CPU raises it.
-    """
-    made = torch.result_type(written, other)
-    if is_true_division and not (made.is_floating_point or made.is_complex):
-        made = torch.get_default_dtype()
-    if not torch.can_cast(made, written.dtype):
-        raise refusal(
-            ArgumentError,
-            f"result type {_of_torch(made)} can't be cast to the desired output type "
-            f"{_of_torch(written.dtype)}",
-            where=f"a tensor of {written.dtype}",
-            why=f"the result of the operation is of {made}",
-            hint="write to a tensor of the result's type, or use the operation that makes one",
-        )
-
-
-def _of_torch(dtype: torch.dtype) -> str:
-    """A type as torch's errors call it."""
-    names = {torch.int64: "Long", torch.int32: "Int", torch.int16: "Short", torch.int8: "Char",
-             torch.uint8: "Byte", torch.bool: "Bool", torch.float32: "Float",
-             torch.float64: "Double", torch.float16: "Half", torch.bfloat16: "BFloat16",
-             torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble"}  # fmt: skip
-    return names.get(dtype, str(dtype))
 
 
 def check_apart(written: torch.Tensor, read: Sequence[Any], *, same_too: bool) -> None:
