@@ -207,7 +207,7 @@ def test_a_default_device() -> None:
         assert (torch.ones(2) + 1).device.type == "npu"
         assert nn.Linear(2, 2).weight.device.type == "npu"
     finally:
-        torch.set_default_device("cpu")
+        torch.set_default_device(None)
 
 
 def test_random_numbers_follow_the_seed() -> None:
