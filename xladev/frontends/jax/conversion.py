@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from xladev.errors import UnsupportedError
 from xladev.frontends.jax import adapter
+from xladev.frontends.jax.auto_layouts import chosen
 from xladev.frontends.jax.compile_options import ALONE, JaxOptions
 from xladev.frontends.jax.entry_interface import (
     EntryInterface,
@@ -81,6 +82,8 @@ def read_program(code: bytes, form: str, options: JaxOptions = ALONE) -> ReadPro
     bytecode, *attributes = adapter.read_stablehlo(code)
     interface = EntryInterface(*(tuple(map(read_place, given)) for given in attributes))
     module = read_module(adapter.hlo_proto(bytecode))
+    if options.num_partitions == 1:
+        interface = chosen(module, interface)
     if options.num_partitions == 1 and not interface.has_orders:
         return ReadProgram(module, interface, ShownProgram(MLIR, code))
     return _local_program(module, interface, options)
@@ -102,6 +105,7 @@ def _local_program(
         partitioned = partition(given, options.num_partitions)
         local = AllReduceCombiner().run(partitioned.module)
         shardings = shardings_of(partitioned)
+    interface = chosen(local, interface)
     shown = with_entry_layout(local, interface) if interface.has_orders else local
     module = with_places(local, interface)
     return ReadProgram(module, interface, _with_config(shown, shardings), shardings)

@@ -22,7 +22,8 @@ KINDS = ("device", "pinned_host", "unpinned_host")
 LAYOUT, KIND = "mhlo.layout_mode", "mhlo.memory_kind"
 """Attributes of a StableHLO function's arguments and results, as JAX writes them."""
 
-_DEFAULTS = frozenset({"default", "auto"})
+_AUTO = "auto"
+_DEFAULTS = frozenset({"default", _AUTO})
 
 Order = tuple[int, ...]
 """Axes of an array from major to minor; empty: row-major."""
@@ -35,10 +36,12 @@ class BufferPlacement:
     Attributes:
         order: of its axes in memory.
         kind: number of its kind of memory.
+        is_auto: True if the order is left to the compiler (`auto_layouts.chosen`).
     """
 
     order: Order = ()
     kind: int = 0
+    is_auto: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,8 @@ def read_place(attributes: Mapping[str, str]) -> BufferPlacement:
     kind = attributes.get(KIND, KINDS[0])
     if kind not in KINDS:
         raise UnsupportedError(f"there is no memory of kind {kind!r}", why=f"kinds: {KINDS}")
-    return BufferPlacement(_read_order(attributes.get(LAYOUT, "default")), KINDS.index(kind))
+    layout = attributes.get(LAYOUT, "default")
+    return BufferPlacement(_read_order(layout), KINDS.index(kind), layout == _AUTO)
 
 
 def _read_order(text: str) -> Order:

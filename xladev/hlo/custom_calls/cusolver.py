@@ -92,7 +92,9 @@ def _call(name: str) -> CustomCall:
         fits = first in _TYPES and all(o.element_type is first for o in call.operands)
         call.require(fits, "custom_call_lapack3", f"{target} takes f32, f64, c64 or c128")
 
-    return CustomCall(target, summary, evaluate, check, tolerance=Tolerance.SOLVER)
+    return CustomCall(
+        target, summary, evaluate, check, tolerance=Tolerance.SOLVER, problem_rank=ranks[0]
+    )
 
 
 def _evaluate_permutation(
@@ -122,5 +124,6 @@ CALLS: tuple[CustomCall, ...] = (
         "The row permutation that exchanges of rows make.",
         _evaluate_permutation,
         _check_permutation,
+        problem_rank=1,
     ),
 )

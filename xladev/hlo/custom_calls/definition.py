@@ -57,6 +57,9 @@ class CustomCall:
         tolerance: how closely a backend must agree with ``evaluate``.
         divide: how the SPMD partitioner divides it over devices; None: by its sharding rule, or
             computed whole on every device.
+        problem_rank: how many last dimensions of the first operand are one problem of a batch,
+            along whose dimensions, the first ones of all operands and results, devices divide the
+            call; None: it has no batch.
     """
 
     target: str
@@ -67,3 +70,4 @@ class CustomCall:
     side_effect: bool = False
     tolerance: Tolerance = Tolerance.EXACT
     divide: DivideFn | None = None
+    problem_rank: int | None = None

@@ -220,7 +220,9 @@ def _call(target: str, name: str, element_type: PrimitiveType) -> CustomCall:
         what = f"{target} takes {element_type}, not {first}"
         call.require(first is element_type, "custom_call_lapack3", what)
 
-    return CustomCall(target, summary, evaluate, check, tolerance=Tolerance.SOLVER)
+    return CustomCall(
+        target, summary, evaluate, check, tolerance=Tolerance.SOLVER, problem_rank=ranks[0]
+    )
 
 
 def check_matrices(call: OpCall, ranks: Sequence[int]) -> None:
@@ -268,5 +270,6 @@ CALLS: tuple[CustomCall, ...] = (
         _evaluate_perturbed,
         lambda call: check_matrices(call, _SYSTEM),
         tolerance=Tolerance.SOLVER,
+        problem_rank=_SYSTEM[0],
     ),
 )

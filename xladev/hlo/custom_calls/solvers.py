@@ -70,7 +70,9 @@ def _call(
         fits = all(o.element_type.is_float or o.element_type.is_complex for o in call.operands)
         call.require(fits, "custom_call_lapack3", f"{target} takes floating-point numbers")
 
-    return CustomCall(target, summary, evaluate, check, tolerance=Tolerance.SOLVER)
+    return CustomCall(
+        target, summary, evaluate, check, tolerance=Tolerance.SOLVER, problem_rank=ranks[0]
+    )
 
 
 CALLS: tuple[CustomCall, ...] = (

@@ -35,7 +35,7 @@ def test_attributes_say_where_things_lie() -> None:
     assert (
         read_place({"mhlo.layout_mode": "{1,0}", "mhlo.memory_kind": "device"}) == BufferPlacement()
     )
-    assert read_place({"mhlo.layout_mode": "auto"}) == BufferPlacement()
+    assert read_place({"mhlo.layout_mode": "auto"}) == BufferPlacement(is_auto=True)
     assert read_place({"mhlo.layout_mode": "{0,2,1}"}) == BufferPlacement(order=(1, 2, 0))
     assert read_place({"mhlo.memory_kind": "pinned_host"}).kind == 1
     for wrong in ({"mhlo.layout_mode": "{1,0:T(8,128)}"}, {"mhlo.memory_kind": "drum"}):

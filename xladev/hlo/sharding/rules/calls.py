@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from xladev.hlo.custom_calls.registry import known
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import flattened_shapes
 from xladev.hlo.sharding.factors import FactorKind, FactorRule, RuleBuilder
@@ -61,7 +62,8 @@ def custom_call(i: HloInstruction) -> FactorRule | None:
         return _same(i)
     if target == "TopK":
         return _leading(i, 1)
-    return None
+    call = known(target)
+    return None if call is None or call.problem_rank is None else _leading(i, call.problem_rank)
 
 
 def _same(i: HloInstruction) -> FactorRule | None:

@@ -54,6 +54,26 @@ def test_rules(text: str, wanted: str) -> None:
     assert str(rule(f"{XY}\n{text}", ADD)) == wanted
 
 
+@pytest.mark.parametrize(
+    ("operands", "call", "wanted"),
+    [
+        ("x = s32[8,4] parameter(0)",
+         'ROOT r = s32[8,6] custom-call(x), custom_call_target="cu_lu_pivots_to_permutation"',
+         "([i, j])->([i, k]) {i=8, j=4, k=6} need replication={j, k}"),
+        ("x = f32[3,2,4,4] parameter(0)",
+         'ROOT r = (f32[3,2,4,4], f32[3,2,4]) custom-call(x), custom_call_target="Qr"',
+         "([i, j, k, l])->([i, j, m, n],[i, j, o]) {i=3, j=2, k=4, l=4, m=4, n=4, o=4} "
+         "need replication={k, l, m, n, o}"),
+        ("x = f32[4,4] parameter(0)",
+         'ROOT r = (f32[4,4], s32[4], s32[]) custom-call(x), '
+         'custom_call_target="lapack_sgetrf_ffi"',
+         "([i, j])->([k, l],[m],[]) {i=4, j=4, k=4, l=4, m=4} need replication={i, j, k, l, m}"),
+    ],
+)  # fmt: skip
+def test_batches_of_calls_are_cut(operands: str, call: str, wanted: str) -> None:
+    assert str(rule(f"{operands}\n{call}")) == wanted
+
+
 def test_what_is_never_cut() -> None:
     assert rule("x = f32[<=8] parameter(0)  ROOT r = f32[<=8] negate(x)") is None
     assert rule("t = (f32[8]) parameter(0)  ROOT r = (f32[8]) opt-barrier(t)") is None
