@@ -53,6 +53,7 @@ class Question:
         given: how operands are cut.
         wanted: how results are wanted; None where it does not matter.
         may_cut: whether the code for the instruction can do with a cut of this factor.
+        free: numbers of operands that each device can make in any cut.
     """
 
     grid: Grid
@@ -61,6 +62,7 @@ class Question:
     given: tuple[Wanted, ...]
     wanted: tuple[Wanted, ...]
     may_cut: Callable[[int, Atoms], bool]
+    free: frozenset[int] = frozenset()
 
     def best(self) -> Division:
         """The division that moves fewest bytes, and of these the one with the smallest parts."""
@@ -74,7 +76,33 @@ class Question:
         yield self._merged([*operands, *results])
         for number in range(1, len(operands)):
             yield self._merged([operands[number], *operands, *results])
+        for order in ([*operands, *results], [*results, *operands]):
+            yield from self._exchanged(order)
         yield self._merged([])
+
+    def _exchanged(self, order: Sequence[tuple[Tensor, Wanted]]) -> Iterator[tuple[Atoms, ...]]:
+        """The cuts of the first, those of factors that must not be cut along others instead."""
+        tensor, sharding = order[0]
+        if sharding is None or sharding.grid != self.grid:
+            return
+        sizes, now = self.rule.sizes, list(self._merged(order))
+        used = {a for atoms in now for a in atoms}
+        rest = [a for a in sharding.atoms if a not in used]
+        if not rest:
+            return
+        for factor in sorted(self._shared(tensor), key=lambda f: -sizes[f]):
+            for atom in list(rest):
+                more = (*now[factor], atom)
+                if sizes[factor] % self.grid.count(more) == 0 and self.may_cut(factor, more):
+                    now[factor] = more
+                    rest.remove(atom)
+        if not rest:
+            yield tuple(consistent(self.grid, self.rule.tensors, sizes, now))
+
+    def _shared(self, tensor: Tensor) -> list[int]:
+        """Factors of an array that each device may have a part of alone."""
+        kinds = self.rule.kinds
+        return [f for factors in tensor for f in factors if kinds[f] is FactorKind.PASS]
 
     def _merged(self, order: Sequence[tuple[Tensor, Wanted]]) -> tuple[Atoms, ...]:
         """The cuts of the first, and those of the others where they do not collide."""
@@ -104,9 +132,11 @@ class Question:
     def _cost(self, division: Division) -> tuple[int, int]:
         count = len(division.operands)
         moved = work = 0
-        for shape, given, cut in zip(self.shapes, self.given, division.operands, strict=False):
+        for number, (shape, given, cut) in enumerate(
+            zip(self.shapes, self.given, division.operands, strict=False)
+        ):
             if given is not None:
-                moved += moved_bytes(shape, given, cut)
+                moved += 0 if number in self.free else moved_bytes(shape, given, cut)
                 work += cut.part_bytes(shape)
         for shape, wanted, cut in zip(
             self.shapes[count:], self.wanted, division.results, strict=True

@@ -147,6 +147,10 @@ class LocalBuilder(Emitter):
         edges[dimension] = (0, count, 0)
         return self.pad(x, edges, _poison(x.shape.element_type) if self.poison else 0)
 
+    def unspecified(self, element_type: dt.PrimitiveType, dims: Sequence[int]) -> HloInstruction:
+        """An array all of which is padding, or is replaced where it is not."""
+        return self.full(_poison(element_type) if self.poison else 0, element_type, dims)
+
     def is_inside(
         self, dims: Sequence[int], sharding: AxisSharding, dimension: int
     ) -> HloInstruction:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 
 from xladev.hlo.custom_calls.definition import DivideFn
@@ -18,10 +19,8 @@ from xladev.hlo.shape import Shape, flattened_shapes
 from xladev.hlo.sharding.axis_sharding import AxisSharding, whole_on
 from xladev.hlo.sharding.factors import FactorRule
 from xladev.hlo.sharding.grid import Grid
-from xladev.hlo.sharding.rules.table import factor_rule
 from xladev.passes.sharding.borders import Side, sides
 from xladev.passes.sharding.chosen import ChosenShardings
-from xladev.passes.sharding.graph import is_constant
 from xladev.passes.spmd.choice import Division, Question
 from xladev.passes.spmd.held import (
     Cuts,
@@ -34,7 +33,8 @@ from xladev.passes.spmd.held import (
     taken_apart,
 )
 from xladev.passes.spmd.kinds import reduction
-from xladev.passes.spmd.kinds.table import EMIT, may_cut, same
+from xladev.passes.spmd.kinds.constants import is_made_of_constants
+from xladev.passes.spmd.kinds.table import EMIT, division_rule, may_cut, same
 from xladev.passes.spmd.linear import summands_kept
 from xladev.passes.spmd.local_builder import LocalBuilder
 from xladev.passes.spmd.once import is_made_once, made_once
@@ -149,7 +149,7 @@ class _Computation:
     # Opcodes on arrays
 
     def _divided(self, i: HloInstruction) -> Leaves:
-        rule = factor_rule(i)
+        rule = division_rule(i)
         operands = [self.values[o] for o in i.operands]
         if rule is None or any(len(o) != 1 or o[0].sharding is None for o in operands):
             return self._whole(i)
@@ -186,7 +186,7 @@ class _Computation:
 
     def _operand(self, i: HloInstruction, held: Held, target: AxisSharding) -> Held:
         """An operand as it is needed; constants are made in parts, rather than cut."""
-        if target == held.sharding or not is_constant(i):
+        if target == held.sharding or not is_made_of_constants(i):
             return self._to(held, target)
         key = held.value, target
         if key not in self.moved:
@@ -194,12 +194,14 @@ class _Computation:
         return self.moved[key]
 
     def _constant(self, i: HloInstruction, cut: AxisSharding) -> HloInstruction:
-        rule = factor_rule(i)
+        rule = division_rule(i)
         assert rule is not None
         given = tuple(self.values[o][0] for o in i.operands)
         wholes = tuple(h.sharding for h in given)
         shapes = (*(h.shape for h in given), i.shape)
-        question = Question(self.grid, rule, shapes, wholes, (cut,), lambda *_: True)
+        is_possible = partial(may_cut, i, rule, grid=self.grid)
+        free = frozenset(range(len(given)))
+        question = Question(self.grid, rule, shapes, wholes, (cut,), is_possible, free)
         division = question.best()
         triples = zip(i.operands, given, division.operands, strict=True)
         parts = tuple(self._operand(o, held, part).value for o, held, part in triples)
@@ -213,13 +215,11 @@ class _Computation:
         given: Sequence[Held],
         wanted: Sequence[AxisSharding | None],
     ) -> Division:
-        def is_possible(factor: int, atoms: tuple[int, ...]) -> bool:
-            return may_cut(i, rule, factor, atoms, self.grid)
-
+        is_possible = partial(may_cut, i, rule, grid=self.grid)
         shapes = (*(h.shape for h in given), *flattened_shapes(i.shape))
         cuts = tuple(h.sharding for h in given)
-        question = Question(self.grid, rule, shapes, cuts, tuple(wanted), is_possible)
-        return question.best()
+        free = frozenset(n for n, o in enumerate(i.operands) if is_made_of_constants(o))
+        return Question(self.grid, rule, shapes, cuts, tuple(wanted), is_possible, free).best()
 
     def _combined(self, o: Operation, leaves: Leaves) -> Leaves:
         """The results of a reduction of several arrays, of what each device found."""

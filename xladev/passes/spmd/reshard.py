@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import takewhile
 
+from xladev.hlo.dtype import U8
 from xladev.hlo.ir import HloInstruction
-from xladev.hlo.shape import Shape
+from xladev.hlo.shape import Shape, array
 from xladev.hlo.sharding.axis_sharding import AxisSharding, whole_on
 from xladev.hlo.sharding.grid import Atoms
 from xladev.passes.expansions.emit import binary_computation
 from xladev.passes.spmd.local_builder import LocalBuilder
+from xladev.passes.spmd.transfer import Box, Round, emit, rounds
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -29,12 +31,13 @@ class Step:
     Attributes:
         kind: ``slice``, ``all-gather``, ``all-to-all``, ``collective-permute``, ``all-reduce``,
             ``reduce-scatter``, ``unreduce`` (one summand is all, the others zero), ``place`` (each
-            summand is a part at its place, and zero elsewhere) or ``rename``.
+            summand is a part at its place, and zero elsewhere), ``transfer`` or ``rename``.
         before, after: how the value is cut on either side of it.
         dimension: that is cut less, or (slice) more.
         target: of an all-to-all, the dimension that is cut more.
         atoms: along which.
         pairs: of a permutation, source and target devices.
+        rounds: of a transfer.
     """
 
     kind: str
@@ -44,9 +47,13 @@ class Step:
     target: int = 0
     atoms: Atoms = ()
     pairs: Pairs = ()
+    rounds: tuple[Round, ...] = ()
 
     def moved(self, shape: Shape) -> int:
         """Bytes that each device receives."""
+        if self.kind == "transfer":
+            elements = sum(each.moved for each in self.rounds)
+            return -(-elements * shape.nbytes // (shape.size * self.before.grid.size))
         part, count = self.before.part_bytes(shape), self.before.grid.count(self.atoms)
         if self.kind == "all-gather":
             return part * (count - 1)
@@ -66,7 +73,44 @@ def plan(dims: tuple[int, ...], source: AxisSharding, target: AxisSharding) -> t
         source: how it is cut.
         target: how it is to be cut.
     """
-    return tuple(_Plan(dims, source, target).steps())
+    steps = tuple(_Plan(dims, source, target).steps())
+    moving = [step for step in steps if step.kind in _MOVING]
+    is_even = source.is_even(dims) and target.is_even(dims)
+    apart = source.unreduced or target.unreduced or source.grid.size > _MOST_DEVICES
+    joins = len(steps) > 1 and any(step.kind in _JOINING for step in moving)
+    if apart or not moving or 0 in dims or (is_even and not joins):
+        return steps
+    made = _transfer(dims, source, target)
+    return (made,) if _is_better(made, moving, dims, is_even=is_even) else steps
+
+
+_MOST_DEVICES = 64
+_JOINING = frozenset({"all-gather", "transfer"})
+_MOVING = frozenset({"all-gather", "all-to-all", "collective-permute", "transfer"})
+
+
+def _transfer(dims: tuple[int, ...], source: AxisSharding, target: AxisSharding) -> Step:
+    """Each device is sent what it lacks."""
+    devices = range(source.grid.size)
+    origins = [target.starts(dims, device) for device in devices]
+    has = [_box(dims, source, device) for device in devices]
+    needs = [_box(dims, target, device) for device in devices]
+    return Step("transfer", source, target, rounds=tuple(rounds(has, needs, origins)))
+
+
+def _box(dims: tuple[int, ...], cut: AxisSharding, device: int) -> Box:
+    """The elements that a device has, without padding."""
+    starts = cut.starts(dims, device)
+    ends = (s + n for s, n in zip(starts, cut.local_dims(dims), strict=True))
+    return Box(starts, tuple(map(min, ends, dims)))
+
+
+def _is_better(made: Step, moving: Sequence[Step], dims: tuple[int, ...], *, is_even: bool) -> bool:
+    """True if a transfer saves bytes: enough of them, where collectives on whole parts fit."""
+    shape = array(U8, dims)
+    saved = sum(step.moved(shape) for step in moving) - made.moved(shape)
+    most = made.before.grid.size if is_even else 4 * made.before.grid.size
+    return saved > (made.moved(shape) // 2 if is_even else 0) and len(made.rounds) <= most
 
 
 def moved_bytes(shape: Shape, source: AxisSharding, target: AxisSharding) -> int:
@@ -326,6 +370,14 @@ def _emit_permute(
     return b.permute(x, step.pairs)
 
 
+def _emit_transfer(
+    b: LocalBuilder, x: HloInstruction, dims: Sequence[int], step: Step
+) -> HloInstruction:
+    into = b.unspecified(x.shape.element_type, step.after.local_dims(dims))
+    devices = range(step.before.grid.size)
+    return emit(b, x, into, step.rounds, devices, list, range(len(dims)))
+
+
 def _emit_nothing(
     _: LocalBuilder, x: HloInstruction, __: Sequence[int], ___: Step
 ) -> HloInstruction:
@@ -341,5 +393,6 @@ _EMIT = {
     "reduce-scatter": _emit_sum,
     "unreduce": _emit_unreduce,
     "place": _emit_place,
+    "transfer": _emit_transfer,
     "rename": _emit_nothing,
 }

@@ -1,7 +1,7 @@
 """Programs whose values are cut in some way, partitioned, run on devices, and held to the whole."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -80,16 +80,24 @@ def poison(dtype: np.dtype) -> object:  # type: ignore[type-arg]
 
 
 def run(
-    program: PartitionedProgram, arguments: Sequence[Array], replicas: int = 1
+    program: PartitionedProgram, arguments: Sequence[Value], replicas: int = 1
 ) -> list[list[Array]]:
     """The results of each device; every replica is given the same arguments."""
     count = program.module.header.num_partitions
+    shapes = [p.shape for p in program.module.entry.parameters]
     rows = []
     for device in range(count):
-        pairs = zip(program.parameters, arguments, strict=True)
-        rows.append([cut.cut(a, device, fill=_fill(a)) for cut, a in pairs])
+        pairs = zip(program.parameters, flat(tuple(arguments)), strict=True)
+        parts = iter([cut.cut(a, device, fill=_fill(a)) for cut, a in pairs])
+        rows.append([_nested(shape, parts) for shape in shapes])
     found = evaluate_replicated(program.module, rows * replicas)
     return [flat(value) for value in found]
+
+
+def _nested(shape: Shape, parts: Iterator[Array]) -> Value:
+    if shape.is_tuple:
+        return tuple(_nested(each, parts) for each in shape.tuple_shapes)
+    return next(parts) if shape.is_array else None
 
 
 def _fill(array: Array) -> object:
@@ -109,8 +117,8 @@ def joined(
     ]
 
 
-def check(module: HloModule, arguments: Sequence[Array], count: int) -> PartitionedProgram:
-    """Partitions a program of arrays, with poisoned padding, and compares it with the whole."""
+def check(module: HloModule, arguments: Sequence[Value], count: int) -> PartitionedProgram:
+    """Partitions a program, with poisoned padding, and compares it with the whole."""
     verify(module)
     program = partition(module, count, poison=True)
     verify(program.module)

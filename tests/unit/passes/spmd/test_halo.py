@@ -18,9 +18,16 @@ def test_who_needs_what() -> None:
     assert ranges.sources(-1) == [(0, 1), (1, 2), (2, 3)]
     assert ranges.sources(1) == [(1, 0), (2, 1), (3, 2)]
     assert ranges.window(-1) == (1, 2) and ranges.window(1) == (0, 1)
-    assert ranges.sent == 2 and not ranges.are_inside
+    assert (ranges.sent, ranges.joined) == (6, 24) and not ranges.are_inside
     assert Ranges((0, 2), 2, 2, 4).are_inside
     assert list(Ranges((0, 2), 2, 2, 4).distances) == [0]
+
+
+def test_only_what_is_of_use_is_sent() -> None:
+    """The first place needs what the second one has; what the others would get is padding."""
+    ranges = Ranges((2, 4, 6, 8), 2, 2, 8, used=(1, 0, 0, 0))
+    assert ranges.sent == 1 and ranges.pieces == 1
+    assert Ranges((2, 4, 6, 8), 2, 2, 8).sent == 6
 
 
 def opcodes(module: HloModule) -> set[str]:

@@ -76,6 +76,59 @@ def convolution(i: HloInstruction) -> FactorRule | None:
     return b.build()
 
 
+def divided_convolution(i: HloInstruction) -> FactorRule | None:
+    """The factors along which a convolution may be cut: those of `convolution`, and more.
+
+    Batch groups are outer parts of the batch and of the features. A dimension of a kernel that is
+    longer than its results, as in gradients of kernels, is summed over, and each part meets a part
+    of the image. Of a dimension that is a batch (`is_batch`) each device has a part.
+    """
+    if len(i.operands) != 2:
+        return None
+    x, kernel = (o.shape for o in i.operands)
+    labels: ConvDims = i["dim_labels"]
+    features, batches = i["feature_group_count"], i["batch_group_count"]
+    b = RuleBuilder([x.rank, kernel.rank], [i.shape.rank])
+    batch = [labels.input_batch, None], [labels.output_batch], i.shape.dims[labels.output_batch]
+    outputs = kernel.dims[labels.kernel_output_feature]
+    if batches > 1:
+        b.factor([labels.input_batch, labels.kernel_output_feature], [labels.output_feature],
+                 batches)  # fmt: skip
+    b.factor(*batch)
+    if features > 1:
+        b.factor([labels.input_feature, labels.kernel_output_feature], [labels.output_feature],
+                 features)  # fmt: skip
+    b.factor([None, labels.kernel_output_feature], [labels.output_feature],
+             outputs // (features * batches),
+             FactorKind.PASS if features == 1 else FactorKind.WHOLE)  # fmt: skip
+    b.factor([labels.input_feature, labels.kernel_input_feature], [None],
+             kernel.dims[labels.kernel_input_feature],
+             FactorKind.REDUCE if features == 1 else FactorKind.WHOLE)  # fmt: skip
+    for n, window in enumerate(i["window"]):
+        if is_batch(i, n):
+            b.factor([labels.input_spatial[n], labels.kernel_spatial[n]],
+                     [labels.output_spatial[n]], window.size)  # fmt: skip
+        elif window.size > i.shape.dims[labels.output_spatial[n]] > 0:
+            b.factor([labels.input_spatial[n], labels.kernel_spatial[n]], [None], window.size,
+                     FactorKind.REDUCE)  # fmt: skip
+            b.factor([None, None], [labels.output_spatial[n]],
+                     i.shape.dims[labels.output_spatial[n]], FactorKind.WHOLE)  # fmt: skip
+        else:
+            _spatial(b, i, labels, n, window)
+    return b.build()
+
+
+def is_batch(i: HloInstruction, n: int) -> bool:
+    """True for a spatial dimension whose result p is of element p of image and kernel alone.
+
+    So XLA writes batches of convolutions that its backends have as one.
+    """
+    window: WindowDim = i["window"][n]
+    size = window.size
+    is_of_one = i.operands[0].shape.dims[i["dim_labels"].input_spatial[n]] == size
+    return size > 1 and is_of_one and window == WindowDim(size, size - 1, base_dilation=size)
+
+
 def _spatial(
     b: RuleBuilder, i: HloInstruction, labels: ConvDims, n: int, window: WindowDim
 ) -> None:

@@ -9,6 +9,7 @@ from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.index_dims import IndexDims
 from xladev.hlo.sharding.factors import FactorKind, FactorRule
 from xladev.hlo.sharding.grid import Atoms, Grid
+from xladev.passes.spmd.kinds.counted import counted_dims
 from xladev.passes.spmd.local_builder import identity_of
 from xladev.passes.spmd.operation import Operation
 
@@ -28,9 +29,13 @@ def gather(o: Operation) -> HloInstruction:
         d for d in dims.dropped
         if cut.dims[d] and any(o.rule.kinds[f] is FactorKind.REDUCE for f in o.rule.operands[0][d])
     ]  # fmt: skip
-    if not masked:
+    counted = [d for d in counted_dims(i) if cut.dims[d] and d not in masked]
+    if not masked and not counted:
         return o.local(slice_sizes=sizes)
     batch, places = _components(o, o.operands[1], dims, indices.shape.rank)
+    for d in counted:
+        n = dims.index_map.index(d)
+        places[n] = b.subtract(places[n], b.convert(b.start(cut, x.shape.dims, d), dt.S64))
     inside = None
     for d in masked:
         n = dims.index_map.index(d)
@@ -40,10 +45,9 @@ def gather(o: Operation) -> HloInstruction:
         places[n] = b.subtract(clamped, start)
         own = b.op("and", b.compare("GE", places[n], 0), b.compare("LT", places[n], local[d]))
         inside = own if inside is None else b.op("and", inside, own)
-    assert inside is not None
     joined = _joined(o, places, dims.vector_dim, indices.shape.rank, batch)
-    found = o.local([o.operands[0], joined], slice_sizes=sizes)
-    return _select_rows(o, dims, inside, found)
+    found = o.local([o.operands[0], joined], slice_sizes=sizes, indices_are_sorted=False)
+    return found if inside is None else _select_rows(o, dims, inside, found)
 
 
 def _components(

@@ -1,9 +1,8 @@
-"""Sums of which each device makes a part: products, convolutions, reductions."""
+"""Sums of which each device makes a part: products and reductions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -38,18 +37,6 @@ def may_multiply(i: HloInstruction, _: FactorRule, __: int, ___: Atoms, ____: Gr
 def may_add(i: HloInstruction, _: FactorRule, __: int, ___: Atoms, ____: Grid) -> bool:
     """True if what a device has not can be zero."""
     return has_zero(i.shape.element_type)
-
-
-def convolution(
-    o: Operation, operands: Sequence[HloInstruction] | None = None, **attrs: Any
-) -> HloInstruction:
-    """As a product; each device has some of the groups."""
-    given = masked_factors(o) if operands is None else operands
-    groups = o.instruction["feature_group_count"]
-    if groups > 1:
-        cut = o.grid.count(o.division.factors[1])  # see the rule of convolutions
-        attrs["feature_group_count"] = groups // cut
-    return o.local(given, **attrs)
 
 
 def reduce(o: Operation) -> HloInstruction:

@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.sharding.factors import FactorKind, FactorRule
 from xladev.hlo.sharding.grid import Atoms, Grid
-from xladev.passes.spmd.kinds import indexing, movement, reduction, windows
+from xladev.hlo.sharding.rules import contraction
+from xladev.hlo.sharding.rules import indexing as rules
+from xladev.hlo.sharding.rules.table import factor_rule
+from xladev.passes.spmd.kinds import convolutions, indexing, movement, reduction, windows
+from xladev.passes.spmd.kinds.counted import counted_dims
 from xladev.passes.spmd.operation import Emit, MayCut, Operation
+
+
+def division_rule(i: HloInstruction) -> FactorRule | None:
+    """The factors that an instruction may be cut along.
+
+    They are those along which shardings spread, what counting index vectors make one, and those
+    that only convolutions of some forms have.
+    """
+    if i.opcode in _BY_VECTORS and (rule := factor_rule(i)) is not None:
+        counted = counted_dims(i)
+        return _BY_VECTORS[i.opcode](i, counted) if counted else rule
+    if i.opcode == "convolution" and factor_rule(i) is not None:
+        return contraction.divided_convolution(i)
+    return factor_rule(i)
+
+
+_BY_VECTORS: Mapping[str, Callable[[HloInstruction, Mapping[int, int]], FactorRule]] = (
+    MappingProxyType({"gather": rules.gather, "scatter": rules.scatter})
+)
 
 
 def same(o: Operation) -> HloInstruction:
@@ -31,7 +54,7 @@ EMIT: Mapping[str, Emit] = MappingProxyType(
         "custom-call": movement.custom_call,
         "dot": reduction.product,
         "scaled-dot": reduction.product,
-        "convolution": windows.convolution,
+        "convolution": convolutions.convolution,
         "reduce": reduction.reduce,
         "gather": indexing.gather,
         "scatter": indexing.scatter,
@@ -44,7 +67,7 @@ _REDUCTIONS: Mapping[str, MayCut] = MappingProxyType(
     {
         "dot": reduction.may_multiply,
         "scaled-dot": reduction.may_multiply,
-        "convolution": reduction.may_multiply,
+        "convolution": convolutions.may_cut,
         "gather": reduction.may_add,
         "reduce": reduction.may_reduce,
         "scatter": indexing.may_scatter,

@@ -6,18 +6,19 @@ instead (`may_move`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from xladev.hlo import dtype as dt
-from xladev.hlo.attributes import PadDim, SliceDim, WindowDim
+from xladev.hlo.attributes import PadDim, SliceDim
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import flattened_shapes
 from xladev.hlo.sharding.factors import FactorKind, FactorRule
 from xladev.hlo.sharding.grid import Atoms, Grid
+from xladev.passes.spmd.dilated import DilatedRanges, dilated_ranges, fetch_dilated
 from xladev.passes.spmd.halo import Ranges, fetch, permutation
-from xladev.passes.spmd.kinds import cumulative, reduction
+from xladev.passes.spmd.kinds import convolutions, cumulative
+from xladev.passes.spmd.kinds.window_place import WindowPlace, valid
 from xladev.passes.spmd.local_builder import has_zero
 from xladev.passes.spmd.operation import Operation
 
@@ -40,7 +41,14 @@ def _ranges(size: int, result: int, count: int, need: Affine) -> Ranges:
     step, first, extent = need
     local = -(-result // count)
     starts = tuple(place * local * step + first for place in range(count))
-    return Ranges(starts, (local - 1) * step + extent, -(-size // count), size)
+    length = (local - 1) * step + extent
+    return Ranges(starts, length, -(-size // count), size, _used(result, local, starts, need))
+
+
+def _used(result: int, local: int, starts: Sequence[int], need: Affine) -> tuple[int, ...]:
+    """How much each place needs."""
+    step, _, extent = need
+    return tuple((n - 1) * step + extent if n else 0 for n in valid(result, local, len(starts)))
 
 
 def slice_(o: Operation) -> HloInstruction:
@@ -68,14 +76,18 @@ def pad(o: Operation) -> HloInstruction:
     i, x = o.instruction, o.operands[0]
     edges = list(i["padding"])
     for d in moved_dims(o):
-        x = fetch(o.b, x, o.sharding(0), d, _of_pad(i, d, _count(o, d)), o.operands[1])
+        ranges = _of_pad(i, d, _count(o, d))
+        x = fetch_dilated(o.b, x, o.sharding(0), d, ranges, o.operands[1])
         edges[d] = PadDim(0, 0)
     return o.local([x, o.operands[1]], padding=tuple(edges))
 
 
-def _of_pad(i: HloInstruction, d: int, count: int) -> Ranges:
-    need = 1, -i["padding"][d].low, 1
-    return _ranges(i.operands[0].shape.dims[d], i.shape.dims[d], count, need)
+def _of_pad(i: HloInstruction, d: int, count: int) -> DilatedRanges:
+    edge, size = i["padding"][d], i.shape.dims[d]
+    local = -(-size // count)
+    begins = [place * local - edge.low for place in range(count)]
+    lengths = valid(size, local, count)
+    return dilated_ranges(begins, lengths, edge.interior + 1, i.operands[0].shape.dims[d])
 
 
 def reverse(o: Operation) -> HloInstruction:
@@ -137,90 +149,30 @@ def reduce_window(o: Operation) -> HloInstruction:
     i = o.instruction
     count = len(o.operands) // 2
     arrays, inits = list(o.operands[:count]), o.operands[count:]
-    windows, results = list(i["window"]), flattened_shapes(i.shape)[0]
+    windows = list(i["window"])
     moved = moved_dims(o)
     summed = [d for d in moved if cumulative.is_backward(i, d) is not None]
     for d in summed:
         arrays = [cumulative.masked(o, x, d) for x in arrays]
         windows[d] = cumulative.window_of_part(o, d)
     for d in [d for d in moved if d not in summed]:
-        ranges = _of_window(i, d, windows[d], d, d, _count(o, d))
+        place = WindowPlace(i, windows[d], d, d, _count(o, d))
         arrays = [
-            fetch(o.b, x, o.sharding(n), d, ranges, init)
+            place.fetched(o.b, x, o.sharding(n), init)
             for n, (x, init) in enumerate(zip(arrays, inits, strict=True))
         ]
-        windows[d] = _on_part(windows[d], o.division.results[0].local_dims(results.dims)[d])
+        windows[d] = place.local_window
     made = o.local([*arrays, *inits], window=tuple(windows))
     for d in summed:
         made = cumulative.with_others(o, made, d)
     return made
 
 
-def convolution(o: Operation) -> HloInstruction:
-    """As a reduction over windows, with zeros outside."""
-    i, labels = o.instruction, o.instruction["dim_labels"]
-    moved = moved_dims(o)
-    if not moved:
-        return reduction.convolution(o)
-    x, kernel = reduction.masked_factors(o)
-    windows = list(i["window"])
-    for d in moved:
-        n = labels.input_spatial.index(d)
-        to = labels.output_spatial[n]
-        ranges = _of_window(i, d, windows[n], d, to, _count(o, d))
-        zero = o.b.scalar(0, x.shape.element_type)
-        x = fetch(o.b, x, o.sharding(0), d, ranges, zero)
-        windows[n] = _on_part(windows[n], o.division.results[0].local_dims(i.shape.dims)[to])
-    return reduction.convolution(o, [x, kernel], window=tuple(windows))
-
-
-def _of_window(
-    i: HloInstruction, d: int, window: WindowDim, source: int, target: int, count: int
-) -> Ranges:
-    """The elements that windows of each part reach; dilated ones lie ``base_dilation`` apart.
-
-    The first of them lies as far behind the beginning of the windows in each part, as
-    `_are_alike` demands, which `_edges` says.
-    """
-    apart = window.base_dilation
-    result = flattened_shapes(i.shape)[0].dims[target]
-    local = -(-result // count)
-    first = -(window.pad_low // apart)
-    low, reach = _edges(window)[0], _reach(window, local)
-    starts = tuple(first + place * local * window.stride // apart for place in range(count))
-    size = i.operands[0].shape.dims[source]
-    return Ranges(starts, (reach - 1 - low) // apart + 1, -(-size // count), size)
-
-
-def _reach(window: WindowDim, local: int) -> int:
-    """From the beginning of the first of some windows to the end of the last one."""
-    return (local - 1) * window.stride + (window.size - 1) * window.window_dilation + 1
-
-
-def _edges(window: WindowDim, local: int = 1) -> tuple[int, int]:
-    """How far windows reach beyond the first and the last element that they meet."""
-    low = window.pad_low % window.base_dilation
-    return low, (_reach(window, local) - 1 - low) % window.base_dilation
-
-
-def _are_alike(i: HloInstruction, window: WindowDim, target: int, count: int) -> bool:
-    """True if windows begin at the same distance from an element in all parts."""
-    local = -(-flattened_shapes(i.shape)[0].dims[target] // count)
-    is_met = _reach(window, local) > _edges(window)[0]
-    return local * window.stride % window.base_dilation == 0 and is_met
-
-
-def _on_part(window: WindowDim, local: int) -> WindowDim:
-    """The window on the range that was fetched for ``local`` results."""
-    low, high = _edges(window, local)
-    return replace(window, pad_low=low, pad_high=high)
-
-
 def _count(o: Operation, d: int) -> int:
     return o.sharding(0).counts[d]
 
 
-_MOST_PIECES = 16
+_MOST_PIECES = 32
 
 
 def may_move(i: HloInstruction, rule: FactorRule, factor: int, atoms: Atoms, grid: Grid) -> bool:
@@ -236,12 +188,12 @@ def may_move(i: HloInstruction, rule: FactorRule, factor: int, atoms: Atoms, gri
     if i.opcode == "reduce-window" and cumulative.is_backward(i, d) is not None:
         return i.operands[0].shape.dims[d] > count  # totals are fewer than elements
     ranges = ask(i, d, count)
-    if not ranges or any(len(r.distances) > _MOST_PIECES for r in ranges):
+    if not ranges or any(r.pieces > _MOST_PIECES for r in ranges):
         return False
     if i.opcode == "reverse" and i.shape.dims[d] % count == 0:
         return True  # each part moves once
     moved = sum(r.sent for r in ranges)
-    joined = sum((count - 1) * r.part for r in ranges)
+    joined = sum(r.joined for r in ranges)
     return moved < joined or (count == 2 and moved == joined)
 
 
@@ -250,7 +202,7 @@ def _asked_slice(i: HloInstruction, d: int, count: int) -> list[Ranges]:
 
 
 def _asked_pad(i: HloInstruction, d: int, count: int) -> list[Ranges]:
-    return [] if i["padding"][d].interior else [_of_pad(i, d, count)]
+    return [_of_pad(i, d, count).ranges]
 
 
 def _asked_reverse(i: HloInstruction, d: int, count: int) -> list[Ranges]:
@@ -262,16 +214,7 @@ def _asked_concatenate(i: HloInstruction, d: int, count: int) -> list[Ranges]:
 
 
 def _asked_window(i: HloInstruction, d: int, count: int) -> list[Ranges]:
-    window = i["window"][d]
-    return [_of_window(i, d, window, d, d, count)] if _are_alike(i, window, d, count) else []
-
-
-def _asked_convolution(i: HloInstruction, d: int, count: int) -> list[Ranges]:
-    labels = i["dim_labels"]
-    n = labels.input_spatial.index(d)
-    window = i["window"][n]
-    to = labels.output_spatial[n]
-    return [_of_window(i, d, window, d, to, count)] if _are_alike(i, window, to, count) else []
+    return [WindowPlace(i, i["window"][d], d, d, count).ranges]
 
 
 _RANGES: Mapping[str, Callable[[HloInstruction, int, int], list[Ranges]]] = MappingProxyType(
@@ -281,7 +224,7 @@ _RANGES: Mapping[str, Callable[[HloInstruction, int, int], list[Ranges]]] = Mapp
         "reverse": _asked_reverse,
         "concatenate": _asked_concatenate,
         "reduce-window": _asked_window,
-        "convolution": _asked_convolution,
+        "convolution": convolutions.asked,
     }
 )
 """What each operand needs of a dimension in so many parts; nothing where that is not known."""

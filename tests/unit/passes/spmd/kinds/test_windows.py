@@ -7,7 +7,7 @@ from tests.unit.passes.spmd.sharded_programs import check
 from xladev.errors import XladevError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
-from xladev.passes.spmd.kinds import windows
+from xladev.passes.spmd.kinds.window_place import WindowPlace
 
 ADD = "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }"
 
@@ -54,7 +54,7 @@ ENTRY e {{
 
 
 def test_a_wrong_edge_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = windows._edges
-    monkeypatch.setattr(windows, "_edges", lambda *given: (0, right(*given)[1]))
+    right = WindowPlace._edges
+    monkeypatch.setattr(WindowPlace, "_edges", lambda *given: (0, right(*given)[1]))
     with pytest.raises((AssertionError, XladevError)):
         test_convolution(24, 2, 1, 1)
