@@ -73,6 +73,10 @@ def unwrapped(outer: torch.Tensor) -> torch.Tensor:
     return inner
 
 
+bring_up_to_date: Callable[[torch.Tensor], None] = torch._sync
+"""What was written through views and to the wrapper is its value; the value before goes."""
+
+
 inside: Callable[[torch.Tensor], torch.Tensor] = torch._from_functional_tensor
 """The inner tensor of a wrapper as it was last brought up to date."""
 

@@ -10,7 +10,7 @@ import torch
 from xladev.errors import DeviceError
 from xladev.frontends.torch.device import hooks, inverses
 from xladev.frontends.torch.device.generator import is_ours as is_of_device
-from xladev.frontends.torch.device.node import layout_of
+from xladev.frontends.torch.device.node import Layout, layout_of, plain
 from xladev.frontends.torch.device.outputs import check_type
 from xladev.frontends.torch.device.record import download, hold, is_ours, mapped, run
 from xladev.frontends.torch.device.tensor import STATE, Inner, tensor_of, upload
@@ -148,6 +148,21 @@ def _copy_from(source: torch.Tensor, destination: torch.Tensor, non_blocking: bo
     return destination
 
 
+def _same(tensor: torch.Tensor) -> Any:
+    """A view of all elements: the same value, of which the device has one array."""
+    return tensor_of(tensor.handle.node, tensor.handle.layout)
+
+
+def _t(tensor: torch.Tensor) -> Any:
+    """A transposed matrix; transposed again it is the same value."""
+    call = tensor.handle.node.call
+    if call is None or call.name != "aten.t.default" or tensor.dim() != 2:
+        return run(aten.t.default, (tensor,), {})
+    (node,) = tensor.handle.node.inputs
+    layout = Layout(tuple(reversed(tensor.stride())), int(tensor.storage_offset()))
+    return tensor_of(node, plain(node.spec.shape, layout))
+
+
 def _item(tensor: torch.Tensor) -> Any:
     return download(tensor).item()
 
@@ -173,6 +188,9 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "aten::copy_": _copy_,
     "aten::_copy_from": _copy_from,
     "aten::_local_scalar_dense": _item,
+    "aten::detach_copy": _same,
+    "aten::alias_copy": _same,
+    "aten::t_copy": _t,
     "aten::native_batch_norm": _batch_norm,
     **inverses.KERNELS,
 }

@@ -13,6 +13,7 @@ import torch
 
 from xladev.frontends.torch.device import generator, streams
 from xladev.frontends.torch.device.addresses import patch_addresses
+from xladev.frontends.torch.device.donation import SHOWN
 from xladev.frontends.torch.device.kernels import check_device
 from xladev.frontends.torch.device.module import (
     max_memory_allocated,
@@ -65,7 +66,9 @@ def _patch_reading() -> None:
             return usual_capsule(self, **kwargs)
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        return value_of(self).__dlpack__(**kwargs)
+        value = value_of(self)
+        SHOWN.add(value)
+        return value.__dlpack__(**kwargs)
 
     torch.Tensor.numpy = numpy
     torch.Tensor.__dlpack_device__ = dlpack_device

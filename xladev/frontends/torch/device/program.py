@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import xladev.client
 from xladev.client import CompiledModule
 from xladev.errors import XladevError
 from xladev.frontends.torch.device.counts import COUNTS
+from xladev.frontends.torch.device.donation import donatable, updated
 from xladev.frontends.torch.device.node import Node, takes_doubles
 from xladev.frontends.torch.device.tensor import STATE, the_device
 from xladev.frontends.torch.element_types import type_of
@@ -21,6 +23,7 @@ from xladev.frontends.torch.errors import as_torch
 from xladev.frontends.torch.graph import SeededBuilder
 from xladev.frontends.torch.lower.value import Value
 from xladev.hlo import dtype as dt
+from xladev.hlo.attributes import ModuleAlias
 from xladev.hlo.ir import HloModule
 from xladev.hlo.shape import array, tuple_of
 from xladev.instrument import logger
@@ -30,10 +33,23 @@ BOUND = 20_000
 
 _log = logger("torch.device")
 _lock = threading.RLock()
-_programs: dict[tuple[int, ...], CompiledModule] = {}
+_programs: dict[tuple[int, ...], Compiled] = {}
 _numbers = itertools.count()
 
 Key = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A program for all that is recorded alike.
+
+    Attributes:
+        run: runs it.
+        reused: places, among all that is needed, of values whose memory results may have.
+    """
+
+    run: CompiledModule
+    reused: tuple[int, ...]
 
 
 def compute(wanted: Sequence[Node] = ()) -> None:
@@ -67,16 +83,20 @@ def _pending(wanted: Sequence[Node]) -> list[Node]:
 def _run(roots: Sequence[Node]) -> None:
     order, number = _order(roots)
     key = _key(order, number, roots)
-    program = _programs.get(key)
-    if program is None:
-        program = _programs[key] = _compiled(order, number, roots)
-    arguments = _arguments(order)
+    compiled = _programs.get(key)
+    if compiled is None:
+        compiled = _programs[key] = _compiled(order, number, roots)
+    donate: list[int] = []
+    if compiled.reused:
+        places = _parameters(order)
+        donate = [places[at] for at in donatable(order, number, compiled.reused)]
+    program, arguments = compiled.run, _arguments(order)
     COUNTS.ran += 1
     if torch.autograd._profiler_enabled():
         with torch.profiler.record_function(f"xladev::{program.program.name}"):
-            results = program(*arguments)
+            results = program(*arguments, donate=donate or False)
     else:
-        results = program(*arguments)
+        results = program(*arguments, donate=donate or False)
     for node, value in zip(roots, results, strict=True):
         node.compute(value)
 
@@ -116,6 +136,12 @@ def _key(order: Sequence[Node], number: dict[Node, int], roots: Sequence[Node]) 
     key.append(-1)
     key += [number[root] for root in roots]
     return tuple(key)
+
+
+def _parameters(order: Sequence[Node]) -> dict[int, int]:
+    """The number of the parameter for each value, by its place among all that is needed."""
+    values = (at for at, node in enumerate(order) if node.value is not None)
+    return {at: parameter for parameter, at in enumerate(values)}
 
 
 # Scalars and seeds are packed: three parameters at most, however many there are.
@@ -196,12 +222,14 @@ class _Building:
         return call.lower(self.builder, operands, scalars)
 
 
-def _compiled(
-    order: Sequence[Node], number: dict[Node, int], roots: Sequence[Node]
-) -> CompiledModule:
+def _compiled(order: Sequence[Node], number: dict[Node, int], roots: Sequence[Node]) -> Compiled:
     name = f"torch_device_{next(_numbers)}"
     module = _Building(order, number, name).module(roots)
+    pairs = updated(order, number, roots)
+    places = _parameters(order)
+    aliases = tuple(ModuleAlias((result,), places[at], ()) for result, at in pairs)
+    module = replace(module, header=replace(module.header, aliases=aliases))
     COUNTS.compiled += 1
     _log.info("compiles %s: %d operators, %d results", name, len(order), len(roots))
-    device = the_device()
-    return xladev.client.compile(module, device.name, STATE.options)
+    run = xladev.client.compile(module, the_device().name, STATE.options)
+    return Compiled(run, tuple(at for _, at in pairs))

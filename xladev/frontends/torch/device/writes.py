@@ -80,7 +80,11 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
         inner = _inner(written)
         if inner is None:
             with WRITING:
-                return chosen(keys, *args, **kwargs)
+                made = chosen(keys, *args, **kwargs)
+            if isinstance(written, (list, tuple)):
+                for each in filter(hooks.is_functional, written):
+                    hooks.bring_up_to_date(each)
+            return made
         layout, base = inner.handle.layout, _inner(written._base)
         if inner.handle.base is not None:
             WRITING.own = hooks.unwrapped(written).handle.base
@@ -94,9 +98,7 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
             raise
         if base is not None:
             _keep_layout(written._base, base.handle.layout, base.shape)
-            _keep_layout(written, layout, inner.shape)
-        elif hooks.inside(written).handle.layout != layout:
-            _keep_layout(written, layout, inner.shape)
+        _keep_layout(written, layout, inner.shape)
         if is_out and name.endswith("_copy"):
             _lay_plainly(written, inner.shape)
         return made
@@ -113,10 +115,16 @@ def _inner(tensor: Any) -> Inner | None:
 
 
 def _keep_layout(tensor: torch.Tensor, layout: Layout | None, sizes: torch.Size) -> None:
-    """A tensor lies where it did; the operator that made its new value may say otherwise."""
+    """A tensor lies where it did; the operator that made its new value may say otherwise.
+
+    The value before goes here, too: torch would keep it until the tensor is next read.
+    """
     after: Any = hooks.unwrapped(tensor)
-    if after.shape == sizes:
-        after.handle.layout = layout
+    if after.handle.layout != layout and after.shape == sizes:
+        if tensor._base is None:
+            hooks.replace(tensor, tensor_of(after.handle.node, layout))
+        else:
+            after.handle.layout = layout
 
 
 def _lay_plainly(tensor: torch.Tensor, before: torch.Size) -> None:

@@ -98,3 +98,30 @@ def test_tensors_and_bases_lie_where_they_lay(name: str) -> None:
             told.append((each.tolist(), each.stride(), x.tolist()))
         found.append(told)
     assert found[0] == found[1]
+
+
+def test_a_new_tensor_that_is_strided_lies_where_it_lay() -> None:
+    found: list[Any] = []
+    for device in ("cpu", "npu"):
+        x = torch.arange(8.0, device=device).view(2, 2, 2).clone().transpose_(0, -1)
+        x.index_add_(0, at(x)[:1], x[:1].clone())
+        found.append((x.stride(), x.reshape(-1).tolist(), x.tolist()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("writes_lists", [False, True])
+def test_values_between_writes_are_not_kept(writes_lists: bool) -> None:
+    from xladev import torch as door
+
+    x = torch.ones(1000, device="npu")
+    door.step()
+    before = torch.npu.memory_allocated()
+    for _ in range(3):
+        if writes_lists:
+            torch._foreach_mul_([x], 2)
+            torch._foreach_add_([x], 1)
+        else:
+            x.mul_(2).add_(1)
+        door.step()
+        assert torch.npu.memory_allocated() == before
+    assert x.tolist() == [15.0] * 1000
