@@ -56,6 +56,15 @@ class Monoid:
         """True where -0 is below +0, which the ufunc does not know."""
         return self.ufunc in (np.maximum, np.minimum) and self.element_type.is_float
 
+    @property
+    def _beginning(self) -> dict[str, Any]:
+        """What a sum begins with: NumPy's 0 would be the sum of zeros that are all negative."""
+        if self.ufunc is not np.add:
+            return {}
+        if self.element_type.is_complex:
+            return {"initial": complex(-0.0, -0.0)}
+        return {"initial": -0.0} if self.element_type.is_float else {}
+
     def reduce(self, values: Array, init: Array, axes: tuple[int, ...]) -> Array:
         """Combines ``values`` along ``axes`` and with ``init``; rounds once."""
         if not axes:
@@ -71,7 +80,8 @@ class Monoid:
             return rounded(start.copy(), self.element_type)
         # Rounding of narrow floats: ufunc.reduce casts in blocks, so no wide copy is made.
         dtype = None if self.wide == np.bool_ else self.wide
-        total = np.asarray(self.ufunc(start, self.ufunc.reduce(values, axis=axes, dtype=dtype)))
+        found = self.ufunc.reduce(values, axis=axes, dtype=dtype, **self._beginning)
+        total = np.asarray(self.ufunc(start, found))
         if self.orders_zeros:
             total = self._with_signed_zeros(total, values, start, axes)
         return rounded(total, self.element_type)

@@ -320,3 +320,12 @@ def test_extremes_order_signed_zeros(opcode: str, want_negative: bool, kind: typ
         assert np.signbit(got).tolist() == [want_negative] * 2
         got = run("reduce", x[0], x[0, 1], dimensions=(), to_apply=reducer)
         assert np.signbit(got[0]) == want_negative
+
+
+@pytest.mark.parametrize("kind", [np.float32, ml_dtypes.bfloat16, np.complex64])
+def test_a_sum_of_negative_zeros_is_negative(kind: type) -> None:
+    reducer = scalar_computation("add", dt.by_numpy(np.dtype(kind)))
+    zeros = -np.zeros((2, 3), kind)
+    for init, want in ((zeros[0, 0], True), (-zeros[0, 0], False)):
+        got = run("reduce", zeros, init, dimensions=(1,), to_apply=reducer)
+        assert np.signbit(np.real(got)).tolist() == [want] * 2
