@@ -94,6 +94,8 @@ def _moved(
         return _with_noise(evaluator, value, scale, ulps, coarse=coarse)
     if tolerance is Tolerance.SUM or tolerance is Tolerance.SOLVER:
         parts = value if isinstance(value, tuple) else (value,)
+        if instruction.opcode == "reduce":
+            return _moved_sums(evaluator, instruction, parts, operands, ulps)
         scale = max((_largest(v) for v in (*parts, *operands)), default=0.0)
         moved = tuple(_with_noise(evaluator, v, scale, ulps) for v in parts)
         return moved if isinstance(value, tuple) else moved[0]
@@ -107,6 +109,27 @@ def _moved(
     else:
         size = np.where(np.isfinite(size), size, 0.0)
     return _with_noise(evaluator, value, size, ulps)
+
+
+def _moved_sums(
+    evaluator: NoisyEvaluator,
+    instruction: HloInstruction,
+    parts: tuple[Value, ...],
+    operands: tuple[Value, ...],
+    ulps: float,
+) -> tuple[Value, ...]:
+    """The results of a reduction of several arrays, each by the sizes of what it was made of."""
+    moved = []
+    for number, part in enumerate(parts):
+        terms, start = operands[number], operands[len(parts) + number]
+        scale: Any = 0.0
+        if is_float(terms):
+            with np.errstate(all="ignore"):
+                scale = np.abs(wide(start)) + np.sum(
+                    np.abs(wide(terms)), axis=tuple(instruction["dimensions"])
+                )
+        moved.append(_with_noise(evaluator, part, scale, ulps, coarse=evaluator.coarse_sums))
+    return tuple(moved)
 
 
 def _accumulates_narrow(instruction: HloInstruction) -> bool:

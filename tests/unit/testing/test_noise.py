@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -46,6 +47,25 @@ def test_sums_move_by_their_terms_and_choices_not_at_all() -> None:
     x, zero = np.array([1e6, -1e6, 1], np.float32), np.float32(0)
     assert 1e6 * EPS < _allowed(REDUCE.format(opcode="add"), x, zero) < 1e3
     assert _allowed(REDUCE.format(opcode="maximum"), x, zero) == 0
+
+
+PAIR = """
+f { a = f8e4m3fn[] parameter(0)  i = f32[] parameter(1)
+  b = f8e4m3fn[] parameter(2)  j = f32[] parameter(3)
+  s = f8e4m3fn[] add(a, b)  t = f32[] add(i, j)  ROOT r = (f8e4m3fn[], f32[]) tuple(s, t) }
+ENTRY e { x = f8e4m3fn[2,9] parameter(0)  y = f32[2,9] parameter(1)
+  z = f8e4m3fn[] constant(0)  o = f32[] constant(0)
+  ROOT r = (f8e4m3fn[2], f32[2]) reduce(x, y, z, o), dimensions={1}, to_apply=f }"""
+
+
+def test_each_of_several_sums_moves_by_its_own_terms() -> None:
+    x = np.tile(np.float32([4, -4, 1]), (2, 3)).astype(ml_dtypes.float8_e4m3fn)
+    y = np.full((2, 9), 1e-3, np.float32)
+    module = parse_module(f"HloModule m\n{PAIR}")
+    wanted = evaluated(module, [x, y])
+    narrow, wide = allowed_differences(module, [x, y], wanted, coarse_sums=True)
+    assert (narrow >= 27 * 0.125).all()
+    assert (wide < 1e3 * EPS * 9e-3).all()
 
 
 @pytest.mark.parametrize(
