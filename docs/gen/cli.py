@@ -29,6 +29,7 @@ EXAMPLES = {
         "xladev opt step.pb --passes 'expand{opcodes=cholesky+fft}'",
     ),
     "cost": ("xladev cost step.pb", "xladev cost step.pb --platform npu --top 5"),
+    "calibrate": ("xladev calibrate cpu npu:0",),
     "explain": ("xladev explain step.pb", "xladev explain step.pb --platform npu --json"),
     "graph": (
         "xladev graph step.pb",

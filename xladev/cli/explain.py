@@ -78,6 +78,9 @@ def explained(record: CompileRecord) -> dict[str, Any]:
         "kernels": [_kernel(kernel) for kernel in kernels(record)],
         "form_kernels_themselves": list(formers(record)),
         "placements": placement_rows(placements(record)),
+        "estimates": [
+            {"placement": what, "seconds": seconds} for what, seconds in record.assignment.estimates
+        ],
         "copies": copy_rows(copied_values(record)),
     }
 
@@ -113,6 +116,9 @@ def _print(report: Mapping[str, Any], *, all_of_them: bool) -> None:
     if report["kernels"] or not report["form_kernels_themselves"]:
         _print_kernels(report["module"], report["platform"], report["kernels"])
     print_places(report["placements"], report["platform"], all_of_them=all_of_them)
+    for n, row in enumerate(report["estimates"]):
+        said = "a run is estimated to take" if n == 0 else "it would take"
+        print_line(f"{said} {row['seconds'] * 1e6:,.1f} us: {row['placement']}")
     print_copies(report["copies"], all_of_them=all_of_them)
 
 

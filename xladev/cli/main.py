@@ -26,6 +26,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "doctor": "say what is installed and what is wrong with it",
         "opt": "apply passes to a program and print it",
         "convert": "convert between serialized HloModuleProto and text, or from StableHLO",
+        "calibrate": "measure what devices need for kinds of work, for placement",
         "cost": "count operations and bytes, and what they take at least",
         "explain": "say where instructions run, what became one kernel, what is copied",
         "graph": "draw a program, or two side by side",

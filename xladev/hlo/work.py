@@ -50,7 +50,7 @@ def own_cost(instruction: HloInstruction) -> Cost:
     What an instruction calls as a program (loops, branches, calls, fusions) is not its own.
     """
     flops, transcendentals = own_operations(instruction)
-    return Cost(flops, transcendentals, _moved_nbytes(instruction))
+    return Cost(flops, transcendentals, moved_nbytes(instruction))
 
 
 def own_operations(instruction: HloInstruction) -> tuple[int, int]:
@@ -73,7 +73,8 @@ def _has_floats(shape: Shape) -> bool:
     return any(t.is_float or t.is_complex for t in leaves)
 
 
-def _moved_nbytes(instruction: HloInstruction) -> int:
+def moved_nbytes(instruction: HloInstruction) -> int:
+    """Bytes that an instruction reads and writes; none if it is another view of its operand."""
     if is_view(instruction):
         return 0
     if instruction.op.moved is not None:

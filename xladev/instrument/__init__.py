@@ -1,7 +1,13 @@
 """Sinks for dumps, trace events, counters, decisions, logs; each costs one test while it is off."""
 
 from xladev.instrument.counters import collect_counters, counter, counters
-from xladev.instrument.decisions import Decision, collect_decisions, decision, is_deciding
+from xladev.instrument.decisions import (
+    Decision,
+    collect_decisions,
+    decision,
+    is_deciding,
+    without_decisions,
+)
 from xladev.instrument.dump import dump, dump_group, dumping, dumping_to
 from xladev.instrument.log import LOGGERS, configure_logging, logger
 from xladev.instrument.signals import is_interruption, pass_interruption
@@ -49,4 +55,5 @@ __all__ = [
     "trace_scope",
     "tracing",
     "watchers_address",
+    "without_decisions",
 ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 _lock = threading.Lock()
+_muted: ContextVar[bool] = ContextVar("muted", default=False)
 _open: tuple[list[Decision], ...] = ()
 
 
@@ -27,16 +29,26 @@ class Decision(NamedTuple):
 
 def is_deciding() -> bool:
     """True while somebody collects decisions."""
-    return bool(_open)
+    return bool(_open) and not _muted.get()
 
 
 def decision(step: str, name: str, why: str) -> None:
     """Tells one decision to whoever collects them."""
-    if not _open:
+    if not is_deciding():
         return
     with _lock:
         for found in _open:
             found.append(Decision(step, name, why))
+
+
+@contextmanager
+def without_decisions() -> Iterator[None]:
+    """What this thread decides in the block is told to nobody: it is a trial."""
+    token = _muted.set(True)
+    try:
+        yield
+    finally:
+        _muted.reset(token)
 
 
 @contextmanager

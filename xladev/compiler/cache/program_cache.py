@@ -11,6 +11,7 @@ from xladev.compiler.cache.code_stamp import code_stamp
 from xladev.compiler.cache.store import Store, entry_key
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.partition.assignment import CompileTarget
+from xladev.compiler.placement.kept_rates import kept_rates
 from xladev.compiler.placement.placement_log import logs_device_placement
 from xladev.compiler.program.program import Program
 from xladev.compiler.program.program_file import PROGRAM_VERSION, program_from_bytes, program_pieces
@@ -78,7 +79,10 @@ def is_cacheable(module: HloModule) -> bool:
 
 def _states(targets: Sequence[CompileTarget], options: CompileOptions) -> tuple[str, ...]:
     """What code of each platform depends on besides."""
-    return tuple(t.compiler.cache_state(options) for t in targets)
+    states = [t.compiler.cache_state(options) for t in targets]
+    if options.devices or targets[0].description.links:  # estimated times may decide
+        states += [rates.to_json() for t in targets if (rates := kept_rates(t)) is not None]
+    return tuple(states)
 
 
 def program_key(

@@ -95,6 +95,10 @@ class CompileTarget:
                 self.compiler.supports(instruction, self.description), Support, self.name, function
             )
 
+    def takes_wherever_it_goes(self, instruction: HloInstruction) -> bool:
+        """Whether every device that the instruction may go to takes it."""
+        return bool(self.supports(instruction))
+
     def formed(self, module: HloModule) -> HloModule:
         """What the device is given in place of a module: what it takes in another form, in that."""
         return module
@@ -142,12 +146,15 @@ class Assignment:
         launch_order: the devices of a program whose devices are to work beside one another, in the
             order in which they are given work that does not depend on each other's; empty for one
             that has a host for what it refuses.
+        estimates: seconds of a run by estimate, where that decided: of this assignment, then of
+            others, each with what it is.
     """
 
     devices: Mapping[HloInstruction, str]
     fallbacks: tuple[Fallback, ...]
     reasons: Mapping[HloInstruction, str] = field(default_factory=dict[HloInstruction, str])
     launch_order: tuple[str, ...] = ()
+    estimates: tuple[tuple[str, float], ...] = ()
 
 
 class _Choice(NamedTuple):

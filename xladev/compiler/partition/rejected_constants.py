@@ -2,7 +2,8 @@
 
 `ConstantFolding` leaves broadcasts and iota, which are cheaper made than kept. On a device that has
 neither, the host would make them in each run, and each run would copy them to the device; a
-constant is copied once, when the program is loaded.
+constant is copied once, when the program is loaded. Where several devices are to choose from, one
+that has neither is enough.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class RejectedConstants(HloModulePass):
         candidates = set(self._candidates(computation))
         values: dict[HloInstruction, Array] = {}
         for i in computation.instructions:
-            if i in candidates and i.opcode != "constant" and not target.supports(i):
+            if i in candidates and i.opcode != "constant" and not target.takes_wherever_it_goes(i):
                 value = _value(i, values)
                 if value is not None:
                     yield i, as_constant(i, value)

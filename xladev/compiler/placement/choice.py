@@ -17,6 +17,7 @@ from xladev.compiler.partition.assignment import (
 )
 from xladev.compiler.partition.region_values import RegionValue, operand_sources, sources
 from xladev.compiler.placement.colocation import colocated
+from xladev.compiler.placement.earliest_finish import earliest_finish, fits
 from xladev.compiler.placement.estimate import PICOSECONDS, Estimate
 from xladev.compiler.placement.swaps import LabelProblem, Value, cheapest_labels
 from xladev.compiler.program.program import Fallback
@@ -70,15 +71,51 @@ class DeviceChoice:
         self._homes: dict[HloComputation, int] = {}
 
     def run(self) -> Assignment:
-        """The assignment with the devices that take the least time."""
+        """The assignment with the devices that take the least time, one after the other."""
         chosen, reasons = dict(self._assignment.devices), dict(self._assignment.reasons)
         for computations in self._together():
             for i, device, why in self._choose(computations):
                 chosen[i] = device
                 if why:
                     reasons[i] = why
+        return self._with_devices(chosen, reasons)
+
+    def alternatives(self, chosen_before: Assignment) -> Iterator[tuple[str, Assignment]]:
+        """Other assignments whose values fit into memory, and what each of them is.
+
+        Args:
+            chosen_before: what `run` gave, for all that cannot be elsewhere.
+        """
+        placed = [i for i, device in chosen_before.devices.items() if device != SDK]
+        groups = list(colocated(placed))
+        labels = {group[0]: frozenset.intersection(*map(self._labels, group)) for group in groups}
+        for label, device in enumerate(self._devices):
+            there = {i: label for group in groups if label in labels[group[0]] for i in group}
+            what = f"all that is possible on {device.name}"
+            yield from self._fitting(what, there, chosen_before)
+        if len(self._devices) > 1:
+            soonest = earliest_finish(groups, self._labels, self._estimate)
+            yield from self._fitting("each where it is done first", soonest, chosen_before)
+
+    def _fitting(
+        self, what: str, there: Mapping[HloInstruction, int], before: Assignment
+    ) -> Iterator[tuple[str, Assignment]]:
+        """The assignment with some devices, if it is another one and values fit into memory."""
+        names = {i: self._devices[label].name for i, label in there.items()}
+        changed = {i: name for i, name in names.items() if before.devices[i] != name}
+        chosen = dict(before.devices) | changed
+        numbers = {i: n for i, name in chosen.items() if (n := self._numbers.get(name)) is not None}
+        rooms = [self._estimate.room(n) for n in range(len(self._devices))]
+        if changed and fits(numbers, rooms):
+            why = f"a run takes least with {what}"
+            reasons = dict(before.reasons) | dict.fromkeys(changed, why)
+            yield what, self._with_devices(chosen, reasons)
+
+    def _with_devices(
+        self, chosen: Mapping[HloInstruction, str], reasons: Mapping[HloInstruction, str]
+    ) -> Assignment:
         fallbacks = tuple(_moved(self._assignment, chosen))
-        return Assignment(chosen, fallbacks, reasons)
+        return replace(self._assignment, devices=chosen, fallbacks=fallbacks, reasons=reasons)
 
     def _together(self) -> list[list[HloComputation]]:
         """The computations that the SDK runs, those of one loop or branch together, callees first.

@@ -69,19 +69,31 @@ class PlacedTarget(CompileTarget):
     """The target as passes see it that ask it: what names another device is that one's affair.
 
     Attributes:
-        others: the other devices, by name.
+        others: the other devices.
+        choice: those that what names no device may go to, besides the target.
     """
 
     others: tuple[CompileTarget, ...] = ()
+    choice: tuple[CompileTarget, ...] = ()
 
     @staticmethod
-    def of(target: CompileTarget, devices: Iterable[CompileTarget]) -> CompileTarget:
+    def of(
+        target: CompileTarget,
+        devices: Iterable[CompileTarget],
+        choice: Iterable[CompileTarget] = (),
+    ) -> CompileTarget:
         """The target itself, if there are no others."""
         others = tuple(d for d in devices if d.name != target.name)
         if not others:
             return target
         mine = (target.name, target.compiler, target.description, target.ordinal)
-        return PlacedTarget(*mine, others)
+        return PlacedTarget(*mine, others, tuple(choice))
+
+    def takes_wherever_it_goes(self, instruction: HloInstruction) -> bool:
+        """The answer of all, where no device is named."""
+        if not self.supports(instruction) or instruction.note.device:
+            return bool(self.supports(instruction))
+        return all(CompileTarget.supports(each, instruction) for each in self.choice)
 
     def supports(self, instruction: HloInstruction) -> Support:
         """The answer of the device that the instruction names."""

@@ -1,19 +1,18 @@
-"""Estimated times of instructions on devices and of transfers between them, from descriptions.
+"""Estimated times of instructions on devices and of transfers between them.
 
-An instruction takes what its operations take by the device's rate of their type, or what its bytes
-take by the bandwidth of its first memory, whichever is more. A transfer takes the link between the
-two memories, or the links of both to the host.
+An instruction takes what its operations take by the device's rates, or what its bytes take,
+whichever is more (`rates.py`). A transfer takes the link between the two memories, or the links of
+both to the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from xladev.compiler.cost import InstructionCost, roofline
 from xladev.compiler.description import HOST_LINK, DeviceDescription, Link
 from xladev.compiler.partition.assignment import CompileTarget
+from xladev.compiler.placement.rates import DeviceRates, Work, stated_rates, type_scale
 from xladev.hlo.ir import HloInstruction
-from xladev.hlo.work import total_cost
 
 PICOSECONDS = 1e12
 """Times are whole numbers of picoseconds, so that sums are exact."""
@@ -21,29 +20,61 @@ PICOSECONDS = 1e12
 UNKNOWN_LINK = Link(8e9, 1e-5)
 """To a device that tells nothing of its link to the host: eight lanes of PCIe 3, 10 us."""
 
+FindRates = Callable[[CompileTarget], DeviceRates | None]
+"""Gives the rates of a device that were measured; None where none were."""
+
+
+def no_rates(_: CompileTarget) -> DeviceRates | None:
+    """None of any device."""
+    return None
+
 
 class Estimate:
     """Times on some devices, in picoseconds.
 
     Args:
         devices: which; numbered by their places here.
+        measured: gives the rates that were measured of a device.
     """
 
-    def __init__(self, devices: Sequence[CompileTarget]) -> None:
-        self._descriptions = [_rated(device) for device in devices]
+    def __init__(self, devices: Sequence[CompileTarget], measured: FindRates = no_rates) -> None:
+        rows = [_rated(device, measured) for device in devices]
+        self._descriptions = [description for description, _ in rows]
+        self._rates = [rates for _, rates in rows]
         names = [device.name.partition(":")[0] for device in devices]
         numbers = range(len(devices))
         self._ways = [[self._way(names, a, b) for b in numbers] for a in numbers]
+        self._work: dict[HloInstruction, Work] = {}
 
     def work(self, i: HloInstruction, device: int) -> int:
         """The time of an instruction with all that it calls."""
-        cost = InstructionCost(i, 1, total_cost((i,)))
-        return round(roofline(cost, self._descriptions[device]).seconds * PICOSECONDS)
+        if i not in self._work:
+            self._work[i] = Work.of(i)
+        return round(self.work_seconds(self._work[i], device) * PICOSECONDS)
+
+    def work_seconds(self, work: Work, device: int) -> float:
+        """The time of some work, in seconds, without what starts it."""
+        scale = type_scale(self._descriptions[device], work.element_type)
+        return self._rates[device].seconds(work, scale)
+
+    def rates(self, device: int) -> DeviceRates:
+        """What is known of a device."""
+        return self._rates[device]
+
+    def computes_with_host(self, device: int) -> bool:
+        """True if the memory is the host's, which then waits for each launch."""
+        return self._descriptions[device].host_addressable
 
     def transfer(self, nbytes: int, source: int, target: int) -> int:
         """The time of a copy from one device to another."""
         ways = self._ways[source][target]
         return round(sum(link.seconds(nbytes) for link in ways) * PICOSECONDS)
+
+    def host_link(self, device: int) -> Link | None:
+        """The way between a device and the host; None where they share their memory."""
+        if self._descriptions[device].host_addressable:
+            return None
+        return self._rates[device].link or _host_link(self._descriptions[device])
 
     def room(self, device: int) -> int | None:
         """Bytes of the device's first memory, if they are known."""
@@ -57,19 +88,21 @@ class Estimate:
         direct = one.links.get(names[b]) or other.links.get(names[a])
         if direct is not None:
             return (direct,)
-        return tuple(link for d in (one, other) if (link := _host_link(d)) is not None)
+        return tuple(link for n in (a, b) if (link := self.host_link(n)) is not None)
 
 
-def _host_link(description: DeviceDescription) -> Link | None:
-    """The way between a device and the host; None where they share their memory."""
-    if description.host_addressable:
-        return None
+def _host_link(description: DeviceDescription) -> Link:
+    """The link that a description states, or what is assumed."""
     found = description.links.get(HOST_LINK)
     if found is None and description.transfer_bandwidth:
         return Link(description.transfer_bandwidth, UNKNOWN_LINK.latency_s)
     return found or UNKNOWN_LINK
 
 
-def _rated(device: CompileTarget) -> DeviceDescription:
-    """The device with its rates, which are measured where the vendor gives none."""
-    return device.description if device.description.peak_flops else device.rated()
+def _rated(device: CompileTarget, measured: FindRates) -> tuple[DeviceDescription, DeviceRates]:
+    """The device with rates: measured by placement, stated, or measured by the vendor."""
+    found = measured(device)
+    if found is not None:
+        return device.description, found
+    described = device.description if device.description.peak_flops else device.rated()
+    return described, stated_rates(described)

@@ -20,6 +20,8 @@ from xladev.compiler.placement.devices import (
 )
 from xladev.compiler.placement.estimate import Estimate
 from xladev.compiler.placement.forms import FormingTarget
+from xladev.compiler.placement.kept_rates import kept_rates
+from xladev.compiler.placement.program_time import planned_seconds
 from xladev.compiler.placement.rules import ApplyPlacementRules
 from xladev.hlo.ir import HloModule
 from xladev.passes.pipeline import run_pass
@@ -37,6 +39,10 @@ _EVALUATOR = CompileTarget(
     ),
 )
 """What has no other place, as a device that takes nothing else."""
+
+
+_MOST_TRIED = 10_000
+"""Instructions of a program for which whole runs are compared; of larger ones, single choices."""
 
 
 class Placer:
@@ -81,7 +87,11 @@ class Placer:
 
     def asked(self) -> CompileTarget:
         """Whom passes ask that depend on what devices take."""
-        return PlacedTarget.of(self._plain, self.devices)
+        return PlacedTarget.of(self._plain, self.devices, self._listed())
+
+    def _listed(self) -> list[CompileTarget]:
+        """The devices that the options let it choose from."""
+        return list(filter(None, map(self._devices.find, self._options.devices)))
 
     def assign(self, ready: HloModule) -> Assignment:
         """Where each instruction of the prepared module runs.
@@ -100,12 +110,28 @@ class Placer:
             devices=self._devices.found,
             soft=options.soft_placement,
         )
-        if self._is_chosen(assignment):
-            candidates = self._candidates(assignment)
-            assignment = DeviceChoice(ready, assignment, candidates, Estimate(candidates)).run()
-        if not self._devices.found:
-            return assignment
-        return replace(assignment, launch_order=self._launch_order())
+        order = self._launch_order() if self._devices.found else ()
+        assignment = replace(assignment, launch_order=order)
+        return self._chosen(ready, assignment) if self._is_chosen(assignment) else assignment
+
+    def _chosen(self, ready: HloModule, assignment: Assignment) -> Assignment:
+        """The assignment whose run takes least by estimate, transfers and waiting included."""
+        candidates = self._candidates(assignment)
+        estimate = Estimate(candidates, kept_rates)
+        targets = (self.target, *self._hosts(), *self.devices)
+
+        def seconds(each: Assignment) -> float:
+            return planned_seconds(ready, each, targets, candidates, estimate, self._options)
+
+        choice = DeviceChoice(ready, assignment, candidates, estimate)
+        chosen = choice.run()
+        if ready.instruction_count > _MOST_TRIED:
+            return chosen
+        tried = [("as chosen one by one", chosen), *choice.alternatives(chosen)]
+        times = [seconds(each) for _, each in tried]
+        order = sorted(range(len(tried)), key=times.__getitem__)
+        told = tuple((tried[n][0], times[n]) for n in order)
+        return replace(tried[order[0]][1], estimates=told)
 
     def _launch_order(self) -> tuple[str, ...]:
         """Devices with memory of their own first: they may work while the host does."""
@@ -126,8 +152,7 @@ class Placer:
 
     def _candidates(self, assignment: Assignment) -> list[CompileTarget]:
         """The target, then what is named, then hosts; the evaluator if it has anything."""
-        listed = (self._devices.find(name) for name in self._options.devices)
-        devices = [self.target, *filter(None, listed), *self.devices]
+        devices = [self.target, *self._listed(), *self.devices]
         if not self._options.devices or assignment.fallbacks:
             devices += self._hosts()
         if EVALUATOR in assignment.devices.values():

@@ -1,0 +1,1 @@
+"""Machines of several devices whose time is computed, not spent."""
