@@ -18,7 +18,7 @@ from xladev.hlo.literal import Literal
 from xladev.hlo.text import print_module
 from xladev.hlo.verifier import verify
 from xladev.instrument import dump
-from xladev.passes.collectives.all_reduce_combiner import AllReduceCombiner
+from xladev.passes.collectives.joined import JOINED_COLLECTIVES
 from xladev.passes.default import clean_up_pipeline, default_pipeline
 from xladev.passes.dynamic_padder import DynamicPadder, has_dynamic_shape
 from xladev.passes.expanders import EXPANDERS
@@ -91,7 +91,7 @@ def _rewritten(module: HloModule, target: CompileTarget, level: int) -> HloModul
 
 def sharding_pipeline(partitions: int = 1) -> HloPassPipeline:
     """What makes the program of one device; the module may say that there are more partitions."""
-    return HloPassPipeline("sharding", (SpmdPartitioner(partitions), AllReduceCombiner()))
+    return HloPassPipeline("sharding", (SpmdPartitioner(partitions), *JOINED_COLLECTIVES))
 
 
 def _is_rejected_draw(instruction: HloInstruction, target: CompileTarget) -> bool:

@@ -10,6 +10,7 @@ from xladev.errors import OptionError
 from xladev.passes.algebraic_simplifier import AlgebraicSimplifier
 from xladev.passes.call_inliner import CallInliner
 from xladev.passes.collectives.all_reduce_combiner import AllReduceCombiner
+from xladev.passes.collectives.all_reduce_reassociate import AllReduceReassociate
 from xladev.passes.computation_deduplicator import ComputationDeduplicator
 from xladev.passes.conditional_simplifier import ConditionalSimplifier
 from xladev.passes.conditional_to_select import ConditionalToSelect
@@ -43,6 +44,7 @@ from xladev.passes.zero_sized_elimination import ZeroSizedElimination
 _PASSES: tuple[type[HloModulePass], ...] = (
     AlgebraicSimplifier,
     AllReduceCombiner,
+    AllReduceReassociate,
     CallInliner,
     CommonSubexpressionElimination,
     ComputationDeduplicator,

@@ -24,7 +24,7 @@ from xladev.hlo.proto import read_module, write_module
 from xladev.hlo.proto.shapes import write_program_shape
 from xladev.hlo.proto.wire import varint
 from xladev.hlo.verifier import verify
-from xladev.passes.collectives.all_reduce_combiner import AllReduceCombiner
+from xladev.passes.collectives.joined import JOINED_COLLECTIVES
 from xladev.passes.spmd.program import partition
 
 MLIR = "mlir"
@@ -103,7 +103,9 @@ def _local_program(
     if options.num_partitions > 1:
         verify(given)
         partitioned = partition(given, options.num_partitions)
-        local = AllReduceCombiner().run(partitioned.module)
+        local = partitioned.module
+        for each in JOINED_COLLECTIVES:
+            local = each.run(local)
         shardings = shardings_of(partitioned)
     interface = chosen(local, interface)
     shown = with_entry_layout(local, interface) if interface.has_orders else local
