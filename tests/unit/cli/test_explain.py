@@ -137,6 +137,18 @@ def test_a_device_that_the_program_asks_for(
     assert line in shown
 
 
+def test_what_runs_are_estimated_to_take(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLADEV_CPU_PEAK_FLOPS", "1e11")
+    monkeypatch.setenv("XLADEV_CPU_BANDWIDTH", "2e10")
+    shown, report = _explained(tmp_path, capsys, PROGRAM, "--option", "devices=cpu,npu:0")
+    first, *others = report["estimates"]
+    assert others and first["seconds"] <= min(row["seconds"] for row in others)
+    assert f"a run is estimated to take {first['seconds'] * 1e6:,.1f} us" in shown
+    assert "us: all that is possible on template_npu" in shown
+
+
 def test_what_a_loop_copies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown, report = _explained(tmp_path, capsys, LOOP, "--option", "optimization_level=0", "--all")
     assert "w (while) on cpu: cpu takes it" in shown
