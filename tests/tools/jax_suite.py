@@ -34,7 +34,7 @@ FILES = (
 )  # fmt: skip
 OWN = "cpu"
 _POLL_S = 0.5
-_START_S = 120.0
+_START_S = 400.0
 _NOT_COLLECTED = re.compile(r"^(?:ERROR .*|E  .*Error: .*)\n", re.M)
 _REASON = re.compile(r"^(?:E +)?([\w.]*(?:Error|Exception|Failure)\b.*|Mismatch.*)$", re.M)
 

@@ -115,6 +115,7 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = _name_of(op)
     scalars = SCALARS.get(name, _NO_SCALARS)
     taken = _Arguments(name, op)
+    taken.key.append(torch.get_default_dtype())  # of quotients of integers, among others
     for at, value in enumerate(args):
         taken.take(value, at in scalars)
     for word, value in kwargs.items():
