@@ -2,6 +2,7 @@
 
     python -m tests.tools.torch_suite --torch-repo ../pytorch test_view_ops test_indexing
     python -m tests.tools.torch_suite --torch-repo ../pytorch --sample 3/20 --platform interpreter
+    python -m tests.tools.torch_suite --torch-repo ../pytorch --again  # what failed
     python -m tests.tools.torch_suite --torch-repo ../pytorch --table
 
 The checkout is not part of this repository and is not built; its version may differ from that of
@@ -11,6 +12,7 @@ PrivateUse1. Each record says what ran on the host. Crashes, time limits, result
 """
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -76,6 +78,15 @@ def run(suite: TorchSuite, file: str) -> None:
     run_tests(suite, file, [ours[name] for name in passing if name in ours])
 
 
+def run_again(suite: TorchSuite, file: str) -> None:
+    """What failed on the device, once more."""
+    failed = list(failures(suite, [file]))
+    log = suite.log(file)
+    kept = [r for test, r in results(log).items() if test not in failed]
+    log.write_text("".join(json.dumps(record) + "\n" for record in kept))
+    run_tests(suite, file, failed)
+
+
 def counted(suite: TorchSuite, file: str) -> dict[str, dict[str, Any]]:
     """Tests that pass on torch's CPU and were not skipped on the device."""
     ours = results(suite.log(file))
@@ -137,6 +148,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "build/torch-suite")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for one test")
     parser.add_argument("--sample", default="0/1", help="I/N: every N-th test of a file, from I")
+    parser.add_argument("--again", action="store_true", help="run what failed on the device")
     parser.add_argument("--table", action="store_true", help="print what is there, run nothing")
     given = parser.parse_args()
     out = given.out.resolve()
@@ -145,7 +157,7 @@ def main() -> None:
     repo = given.torch_repo.resolve()
     suite = TorchSuite(repo, out, given.platform, given.limit, first, step, given.python)
     for file in () if given.table else given.files:
-        run(suite, file)
+        (run_again if given.again else run)(suite, file)
     report(suite, given.files)
 
 

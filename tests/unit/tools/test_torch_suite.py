@@ -59,6 +59,12 @@ def test_what_passes_on_the_host_runs_on_the_device(suite: TorchSuite) -> None:
         "test_good_float32": "passed",
         "test_only_here": "failed",
     }
+    before = suite.log("test_some").read_text().splitlines()
+    torch_suite.run_again(suite, "test_some")
+    after = suite.log("test_some").read_text().splitlines()
+    assert set(torch_suite.results(suite.log("test_some"))) == set(ours)
+    assert after[0] in before
+    assert len(after) == 3  # what passed, and the other's begin and end
     assert list(torch_suite.table(suite, ["test_some"]))[-1] == (
         "| `all` | 2 | 0 | 2 | 1 | 50.0 % | 0 |"
     )

@@ -27,7 +27,7 @@ class Writing:
     Attributes:
         depth: writes, one within another.
         own: what the written tensor is a view of by `unfold`.
-        out: type of the `out=` that is written to.
+        out: type of the `out=` that is written to, operator and arguments.
         bases: what others were, that torch made again since.
         difference: node of a difference, with its operands.
         sum: node of the sum of it, with what is the answer in its place.
@@ -38,7 +38,7 @@ class Writing:
     def __init__(self) -> None:
         self.depth = 0
         self.own: Inner | None = None
-        self.out: torch.dtype | None = None
+        self.out: tuple[torch.dtype, Any, Any, Any] | None = None
         self.bases: list[Inner] = []
         self.difference: tuple[Node, Inner, Inner] | None = None
         self.sum: tuple[Node, Inner, Node] | None = None

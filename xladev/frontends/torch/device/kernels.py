@@ -11,7 +11,7 @@ from xladev.errors import DeviceError
 from xladev.frontends.torch.device import hooks, inverses
 from xladev.frontends.torch.device.generator import is_ours as is_of_device
 from xladev.frontends.torch.device.node import Layout, layout_of, plain
-from xladev.frontends.torch.device.outputs import check_type
+from xladev.frontends.torch.device.outputs import check_result
 from xladev.frontends.torch.device.record import download, hold, is_ours, mapped, run
 from xladev.frontends.torch.device.tensor import STATE, Inner, tensor_of, upload
 from xladev.frontends.torch.errors import refusal
@@ -103,8 +103,9 @@ def _to_copy(tensor: torch.Tensor, **kwargs: Any) -> Any:
     if device is not None and torch.device(device).type == "cpu":
         return download(tensor).to(dtype)
     check_device(device)
-    if dtype is inverses.WRITING.out:
-        check_type(tensor.dtype, dtype)
+    writing = inverses.WRITING.out
+    if writing is not None and writing[0] is dtype is not tensor.dtype:
+        check_result(tensor.dtype, *writing)
     kept = {"dtype": dtype, "memory_format": kwargs.get("memory_format")}
     if isinstance(tensor, Inner) or hooks.is_functional(tensor):
         made = run(aten._to_copy.default, (tensor,), kept)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from xladev.errors import ArgumentError
-from xladev.frontends.torch.device.record import is_ours, of_several_devices
+from xladev.frontends.torch.device.record import is_ours, mapped, of_several_devices
 from xladev.frontends.torch.errors import refusal
+
+aten = torch.ops.aten
+
+_EXACT = (aten.nonzero, aten.triu, aten.tril, aten.index_select)
+"""Operators of which torch tells by nothing but its CPU's kernels that they are such."""
 
 
 def check_devices(out: torch.Tensor, args: Any, name: str) -> None:
@@ -36,6 +42,13 @@ def _tensors(args: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(each)
 
 
+def may_not_fit(written: torch.Tensor, other: Any) -> bool:
+    """Whether what is written to is to be compared with the type of the other operand."""
+    if written.is_floating_point():
+        return other.is_complex() if isinstance(other, torch.Tensor) else type(other) is complex
+    return not written.is_complex()
+
+
 def check_fits(written: torch.Tensor, other: Any, *, is_true_division: bool) -> None:
     """Refuses to write numbers to a type that does not hold them.
 
@@ -46,6 +59,40 @@ def check_fits(written: torch.Tensor, other: Any, *, is_true_division: bool) -> 
     if is_true_division and not (made.is_floating_point or made.is_complex):
         made = torch.get_default_dtype()
     check_type(made, written.dtype)
+
+
+def check_result(made: torch.dtype, held: torch.dtype, op: Any, args: Any, kwargs: Any) -> None:
+    """Refuses a result that an operator does not write to an `out=` of another type.
+
+    Some operators write to any type that holds the result, and some to its own alone: torch tells
+    by what it does with tensors without elements, where it has such a form of the operator.
+
+    Args:
+        made: type of the result.
+        held: type of the `out=`.
+        op: the operator.
+        args: its arguments.
+        kwargs: its arguments by name, `out` among them.
+
+    Raises:
+        RuntimeError: as torch's CPU raises it.
+    """
+    check_type(made, held)
+    if op.overloadpacket in _EXACT:
+        raise refusal(
+            ArgumentError,
+            f"Expected out tensor to have scalar type {_of_torch(made)} but got scalar type "
+            f"{_of_torch(held)}",
+            where=str(op),
+            why="the operator writes to the type of its result alone",
+            hint="give a tensor of that type",
+        )
+    with contextlib.suppress(NotImplementedError):
+        op(*mapped(args, _without_elements), **mapped(kwargs, _without_elements))
+
+
+def _without_elements(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
 
 
 def check_type(made: torch.dtype, held: torch.dtype) -> None:

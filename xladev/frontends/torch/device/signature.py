@@ -6,6 +6,7 @@ decomposition traced into operators that have one. What has neither runs on the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -62,6 +63,14 @@ others at each step. By overload: places among the arguments, and names."""
 
 HOST_ONLY = frozenset(("aten._local_scalar_dense.default", "aten.equal.default"))
 
+FILLS = frozenset((
+    "aten.fill.Scalar", "aten.masked_fill.Scalar", "aten.index_fill.int_Scalar",
+    "aten.full.default", "aten.full_like.default", "aten.constant_pad_nd.default",
+    "aten.scatter.value",
+))  # fmt: skip
+"""Operators that put a number in a tensor. Where its type may not hold the number, torch's CPU says
+so, or what it becomes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Operand:
@@ -116,7 +125,7 @@ class Signature:
         try:
             return self._lowered(name)
         except (XladevError, AssertionError, TypeError, ValueError, IndexError,
-                RuntimeError, NotImplementedError) as error:  # fmt: skip
+                RuntimeError, NotImplementedError, SyntaxError) as error:  # fmt: skip
             return Call(name, (), None, why_not=one_line(str(error))[:200] or type(error).__name__)
 
     def _lowered(self, name: str) -> Call:
@@ -124,6 +133,8 @@ class Signature:
             raise NotLowered("its result is a number of the host")
         found = self._inferred()
         specs, is_several = _specs(found)
+        if name in FILLS and not holds(found.dtype, self._number()):
+            raise NotLowered("a number that the type of the result may not hold")
         layouts = _layouts(found)
         lowering = LOWERINGS.get(name)
         lower: Callable[..., Any]
@@ -135,6 +146,15 @@ class Signature:
             draws = lowering.family == "random"
         draws = self._try(lower, draws, dt.F64 if takes_doubles(specs) else dt.F32)
         return Call(name, specs, lower, is_several=is_several, draws=draws, layouts=layouts)
+
+    def _number(self) -> Any:
+        """The number that the operator fills in."""
+        place, named = next(
+            (at, each.name)
+            for at, each in enumerate(self.op._schema.arguments)
+            if each.name in ("value", "fill_value")
+        )
+        return self.args[place] if place < len(self.args) else self.kwargs.get(named, 0)
 
     def strided(self) -> tuple[Layout | None, ...]:
         """Layouts of the results where operands are strided.
@@ -228,6 +248,18 @@ class Signature:
         builder.random_state = seed
         lower(builder, operands, scalars)
         return builder.random_state is not seed
+
+
+def holds(dtype: torch.dtype, number: Any) -> bool:
+    """Whether a type has a number, or one near it."""
+    if dtype.is_complex or dtype is torch.bool or not isinstance(number, (int, float, complex)):
+        return True
+    if isinstance(number, complex):
+        return False
+    if dtype.is_floating_point:
+        return not math.isfinite(number) or abs(number) <= torch.finfo(dtype).max
+    found = torch.iinfo(dtype)
+    return math.isfinite(number) and found.min <= number <= found.max
 
 
 def _with_types(template: Any) -> Any:

@@ -16,7 +16,7 @@ from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.fused import STEPS
 from xladev.frontends.torch.device.inverses import WRITING
 from xladev.frontends.torch.device.node import Layout
-from xladev.frontends.torch.device.outputs import check_devices, check_fits
+from xladev.frontends.torch.device.outputs import check_devices, check_fits, may_not_fit
 from xladev.frontends.torch.device.record import is_ours
 from xladev.frontends.torch.device.tensor import Inner, tensor_of
 from xladev.frontends.torch.errors import refusal
@@ -70,7 +70,7 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
             check_one_place(written)
             if reads:
                 check_apart(written, args if is_out else args[1:], same_too=apart)
-        if promotes and not written.is_floating_point():
+        if promotes and may_not_fit(written, args[1]):
             check_fits(written, args[1], is_true_division=name == "div_" and not kwargs)
         chosen = call
         if of_numbers is not None and any(
@@ -90,9 +90,9 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
             WRITING.own = hooks.unwrapped(written).handle.base
         try:
             with WRITING:
-                WRITING.out = inner.dtype if is_out else None
+                WRITING.out = (inner.dtype, op, args, kwargs) if is_out else None
                 made = chosen(keys, *args, **kwargs)
-        except ArgumentError:
+        except RuntimeError:
             if is_out:  # torch has put the result there before it is refused
                 hooks.replace(written, inner)
             raise

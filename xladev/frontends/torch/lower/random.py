@@ -81,8 +81,9 @@ def whole_numbers(b: TensorBuilder, out: Shape, low: int, high: int) -> Value:
     """Whole numbers from ``low`` to below ``high``."""
     words = bits(b, out.dims, dt.U64)
     span = max(1, high - low)
-    at = words.op("remainder", words.like(span)) if span < 1 << 63 else words
-    return (at.cast(dt.S64) + low).cast(out.element_type)
+    at = words.op("remainder", words.like(span)) if span < 1 << 64 else words
+    signed = at.op("bitcast-convert", shape=array(dt.S64, at.dims))
+    return (signed + low).cast(out.element_type)
 
 
 @_lowers("randint.default", wide=False)
@@ -109,6 +110,28 @@ def _randint_like_low(
 ) -> Value:
     """Whole numbers between two bounds, in the sizes of an array."""
     return whole_numbers(b, out, low, high)
+
+
+@_lowers("random.from", "random.to", "random.default", sample="randint", wide=False)
+def _random(b: TensorBuilder, out: Shape, x: Value, *bounds: int | None, **_: Any) -> Value:
+    """Whole numbers between two bounds, below one, or all that the type has, in an array's sizes.
+
+    Of floats, whole numbers up to the last of which the type has each.
+    """
+    to = out.element_type
+    low, high = bounds if len(bounds) == 2 else (0, *bounds, None)[:2]
+    if high is None:
+        high = _past_last(to)
+    return whole_numbers(b, out, low or 0, high)
+
+
+def _past_last(to: PrimitiveType) -> int:
+    """What comes after the last whole number of those that a type has all of."""
+    if to is dt.PRED:
+        return 2
+    if to.is_float:
+        return (1 << _KEPT[to]) + 1
+    return 1 << (to.bits - to.is_signed)
 
 
 @_lowers("randperm.default", sample="randint", wide=False)

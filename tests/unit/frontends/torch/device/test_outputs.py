@@ -57,6 +57,17 @@ def test_a_type_that_does_not_hold_the_result_is_refused() -> None:
     assert wide.tolist() == [[1, 1], [1, 1]]
 
 
+def test_some_operators_write_to_the_type_of_the_result_alone() -> None:
+    x = torch.ones(2, 2, device="npu")
+    wide = torch.zeros(2, 2, dtype=torch.float64, device="npu")
+    at = torch.zeros(2, 2, dtype=torch.int64, device="npu")
+    for write in (torch.mm, lambda x, _, out: torch.gather(x, 0, at, out=out)):
+        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+            write(x, x, out=wide)
+    assert wide.tolist() == [[0, 0], [0, 0]]
+    assert torch.sum(x, 0, out=wide[0]).tolist() == [2, 2]
+
+
 def test_another_device_is_refused() -> None:
     host, x = torch.ones(2), torch.ones(2, device="npu")
     for operand, out in ((x, host), (host, x)):
@@ -70,3 +81,40 @@ def test_nothing_is_written_to_a_tensor_without_elements() -> None:
     assert empty.stride() == (2, 2, 1)
     torch.view_as_real(empty).uniform_(0, 1)
     torch.empty(1, 0, device="npu").expand(3, 0).add_(1)
+
+
+def test_operators_that_no_form_without_elements_tells_of() -> None:
+    x = torch.ones(2, 2, device="npu")
+    with pytest.raises(RuntimeError, match="scalar type Long"):
+        torch.nonzero(x, out=torch.empty(4, 2, device="npu"))
+    with pytest.raises(RuntimeError, match="scalar type Float but got scalar type Double"):
+        torch.triu(x, out=torch.empty(2, 2, dtype=torch.float64, device="npu"))
+
+
+COMPLEX: dict[str, Callable[[Any], Any]] = {
+    "fill_": lambda x: x.fill_(1j),
+    "masked_fill_": lambda x: x.masked_fill_(x > 0, 1j),
+    "index_fill_": lambda x: x.index_fill_(0, torch.tensor([0], device=x.device), 1j),
+    "add_": lambda x: x.add_(1j),
+    "add_ of a tensor": lambda x: x.add_(x * 1j),
+    "full": lambda x: torch.full((2,), 1j, dtype=torch.float32, device=x.device),
+    "scatter_": lambda x: x.scatter_(0, torch.zeros(2, 2, dtype=torch.int64, device="npu"), 1j),
+    "constant_pad_nd": lambda x: torch.constant_pad_nd(x, [1, 1], 1j),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_a_number_with_two_parts_is_refused(name: str) -> None:
+    x = torch.ones(2, 2, device="npu")
+    with pytest.raises(RuntimeError, match="cannot be converted|not supported|can't be cast"):
+        COMPLEX[name](x)
+    assert x.tolist() == [[1, 1], [1, 1]]
+
+
+def test_numbers_beyond_a_type_are_refused() -> None:
+    for dtype, number in ((torch.uint8, 300), (torch.float16, 1e6), (torch.int32, float("nan"))):
+        x = torch.ones(2, dtype=dtype, device="npu")
+        with pytest.raises(RuntimeError, match="without overflow"):
+            x.fill_(number)
+    assert torch.ones(2, dtype=torch.uint8, device="npu").fill_(-1).tolist() == [255, 255]
+    assert torch.full((1,), float("inf"), dtype=torch.float16, device="npu").isinf().all()

@@ -65,6 +65,12 @@ DISCRETE: Mapping[str, tuple[Draw, Mapping[float, float]]] = {
         lambda: torch.randint_like(torch.empty(N), 3, 5),
         dict.fromkeys((3.0, 4.0), 0.5),
     ),
+    "random.from": (lambda: torch.empty(N).random_(3, 5), dict.fromkeys((3.0, 4.0), 0.5)),
+    "random.to": (lambda: torch.empty(N).random_(2), dict.fromkeys((0.0, 1.0), 0.5)),
+    "random.default": (
+        lambda: torch.empty(N, dtype=torch.bool).random_(),
+        dict.fromkeys((0.0, 1.0), 0.5),
+    ),
     "bernoulli.default": (lambda: torch.bernoulli(torch.full((N,), 0.3)), _bernoulli),
     "bernoulli.Tensor": (lambda: torch.empty(N).bernoulli_(torch.full((N,), 0.3)), _bernoulli),
     "bernoulli.p": (lambda: torch.empty(N).bernoulli_(0.3), _bernoulli),
