@@ -54,6 +54,7 @@ class Question:
         wanted: how results are wanted; None where it does not matter.
         may_cut: whether the code for the instruction can do with a cut of this factor.
         free: numbers of operands that each device can make in any cut.
+        also: how each operand lies elsewhere: cuts of values that it was moved from.
     """
 
     grid: Grid
@@ -63,6 +64,7 @@ class Question:
     wanted: tuple[Wanted, ...]
     may_cut: Callable[[int, Atoms], bool]
     free: frozenset[int] = frozenset()
+    also: tuple[tuple[AxisSharding, ...], ...] = ()
 
     def best(self) -> Division:
         """The division that moves fewest bytes, and of these the one with the smallest parts."""
@@ -136,7 +138,9 @@ class Question:
             zip(self.shapes, self.given, division.operands, strict=False)
         ):
             if given is not None:
-                moved += 0 if number in self.free else moved_bytes(shape, given, cut)
+                others = self.also[number] if self.also else ()
+                least = min(moved_bytes(shape, each, cut) for each in (given, *others))
+                moved += 0 if number in self.free else least
                 work += cut.part_bytes(shape)
         for shape, wanted, cut in zip(
             self.shapes[count:], self.wanted, division.results, strict=True

@@ -34,14 +34,14 @@ from xladev.passes.spmd.held import (
 )
 from xladev.passes.spmd.kinds import reduction
 from xladev.passes.spmd.kinds.constants import is_made_of_constants
-from xladev.passes.spmd.kinds.table import EMIT, division_rule, may_cut, same
+from xladev.passes.spmd.kinds.table import COMBINED, EMIT, division_rule, may_cut, same
 from xladev.passes.spmd.linear import summands_kept
 from xladev.passes.spmd.local_builder import LocalBuilder
 from xladev.passes.spmd.once import is_made_once, made_once
 from xladev.passes.spmd.operation import Operation, local_note
 from xladev.passes.spmd.own_division import divided_by_itself, own_divide
 from xladev.passes.spmd.report import PartitionReport
-from xladev.passes.spmd.reshard import scattered
+from xladev.passes.spmd.reshard import moved_bytes, scattered
 
 _PASSED_ON = frozenset(
     {"Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.PropagationBarrier", "ShardBarrierFrom",
@@ -99,6 +99,7 @@ class _Computation:
         self.values: dict[HloInstruction, Leaves] = {}
         self.current: HloInstruction | None = None
         self.moved: dict[tuple[HloInstruction, AxisSharding], Held] = {}
+        self.before: dict[HloInstruction, Held] = {}
 
     @property
     def grid(self) -> Grid:
@@ -124,9 +125,25 @@ class _Computation:
             return held
         key = held.value, target
         if key not in self.moved:
-            self.owner.report.moved(held, target, self.current)
-            self.moved[key] = held.to(self.b, target)
+            source = self._nearest(held, target)
+            self.owner.report.moved(source, target, self.current)
+            self.moved[key] = made = source.to(self.b, target)
+            if made.value is not source.value:
+                self.before[made.value] = source
         return self.moved[key]
+
+    def _nearest(self, held: Held, target: AxisSharding) -> Held:
+        """What moves there for fewest bytes: a value, or one that it was cut or moved from."""
+        return min((held, *self._sources(held)), key=lambda h: _bytes_to(h, target))
+
+    def _sources(self, held: Held) -> Leaves:
+        """What a value was cut or moved from, the last first."""
+        found: list[Held] = []
+        source = self.before.get(held.value)
+        while source is not None:
+            found.append(source)
+            source = self.before.get(source.value)
+        return tuple(found)
 
     def _partitioned(self, i: HloInstruction) -> Leaves:
         special = _SPECIAL.get(i.opcode)
@@ -219,14 +236,16 @@ class _Computation:
         shapes = (*(h.shape for h in given), *flattened_shapes(i.shape))
         cuts = tuple(h.sharding for h in given)
         free = frozenset(n for n, o in enumerate(i.operands) if is_made_of_constants(o))
-        return Question(self.grid, rule, shapes, cuts, tuple(wanted), is_possible, free).best()
+        also = tuple(tuple(filter(None, cuts_of(self._sources(h)))) for h in given)
+        question = Question(self.grid, rule, shapes, cuts, tuple(wanted), is_possible, free, also)
+        return question.best()
 
     def _combined(self, o: Operation, leaves: Leaves) -> Leaves:
-        """The results of a reduction of several arrays, of what each device found."""
+        """Results that are several arrays, of what each device found."""
         for leaf in leaves:
             assert leaf.sharding is not None
             self.owner.report.summed(leaf, o.division.partial, leaf.sharding, o.instruction)
-        made = reduction.combined(o, [leaf.value for leaf in leaves])
+        made = COMBINED[o.instruction.opcode](o, [leaf.value for leaf in leaves])
         return taken_apart(self.b, made, o.instruction.shape, o.division.results)
 
     def _added_up(self, o: Operation, leaf: Held, wanted: AxisSharding | None) -> Held:
@@ -386,6 +405,10 @@ class _Computation:
 
     def _sides(self, i: HloInstruction) -> list[Side]:
         return sides(self.chosen.annotations, i)
+
+
+def _bytes_to(held: Held, target: AxisSharding) -> int:
+    return 0 if held.sharding is None else moved_bytes(held.shape, held.sharding, target)
 
 
 def _free(border: AxisSharding, shape: Shape, inner: AxisSharding | None) -> AxisSharding:

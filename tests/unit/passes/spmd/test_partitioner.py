@@ -136,3 +136,18 @@ def test_bitcasts_are_of_the_layout_that_the_program_says() -> None:
     module = program(f"""x = f32[8,4]{{0,1}} parameter(0), {ROWS}
   ROOT r = f32[4,8]{{1,0}} bitcast(x)""")
     check(module, [X], 4)
+
+
+def test_what_a_value_was_cut_from_is_not_joined_again() -> None:
+    """The sort gives everything to each device; its parts are wanted, and then the whole."""
+    module = parse_module("""HloModule m, num_partitions=4
+less { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=LT }
+ENTRY e {
+  x = f32[16] parameter(0), sharding={devices=[4]<=[4]}
+  s = f32[16] sort(x), dimensions={0}, to_apply=less, sharding={devices=[4]<=[4]}
+  c = f32[16] copy(s), sharding={replicated}
+  ROOT r = (f32[16], f32[16]) tuple(s, c), sharding={{devices=[4]<=[4]}, {replicated}}
+}""")
+    values = np.random.default_rng(1).standard_normal(16).astype(np.float32)
+    made = check(module, [values], 4).module.entry
+    assert [i.opcode for i in made.instructions].count("all-gather") == 1

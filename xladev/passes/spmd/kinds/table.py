@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from xladev.hlo.ir import HloInstruction
@@ -11,7 +11,7 @@ from xladev.hlo.sharding.grid import Atoms, Grid
 from xladev.hlo.sharding.rules import contraction
 from xladev.hlo.sharding.rules import indexing as rules
 from xladev.hlo.sharding.rules.table import factor_rule
-from xladev.passes.spmd.kinds import convolutions, indexing, movement, reduction, windows
+from xladev.passes.spmd.kinds import convolutions, indexing, movement, reduction, top_k, windows
 from xladev.passes.spmd.kinds.counted import counted_dims
 from xladev.passes.spmd.operation import Emit, MayCut, Operation
 
@@ -20,13 +20,15 @@ def division_rule(i: HloInstruction) -> FactorRule | None:
     """The factors that an instruction may be cut along.
 
     They are those along which shardings spread, what counting index vectors make one, and those
-    that only convolutions of some forms have.
+    that only convolutions of some forms, and the choice of the largest, have.
     """
     if i.opcode in _BY_VECTORS and (rule := factor_rule(i)) is not None:
         counted = counted_dims(i)
         return _BY_VECTORS[i.opcode](i, counted) if counted else rule
     if i.opcode == "convolution" and factor_rule(i) is not None:
         return contraction.divided_convolution(i)
+    if top_k.is_top_k(i) and factor_rule(i) is not None:
+        return top_k.rule(i)
     return factor_rule(i)
 
 
@@ -63,6 +65,18 @@ EMIT: Mapping[str, Emit] = MappingProxyType(
 """By opcode; `same` for all others."""
 
 
+COMBINED: Mapping[str, Callable[[Operation, Sequence[HloInstruction]], HloInstruction]] = (
+    MappingProxyType(
+        {
+            "reduce": reduction.combined,
+            "topk": top_k.combined,
+            "custom-call": top_k.combined,
+        }
+    )
+)
+"""What makes results of several arrays of what each device found."""
+
+
 _REDUCTIONS: Mapping[str, MayCut] = MappingProxyType(
     {
         "dot": reduction.may_multiply,
@@ -71,6 +85,8 @@ _REDUCTIONS: Mapping[str, MayCut] = MappingProxyType(
         "gather": reduction.may_add,
         "reduce": reduction.may_reduce,
         "scatter": indexing.may_scatter,
+        "topk": top_k.may_cut,
+        "custom-call": top_k.may_cut,
     }
 )
 
