@@ -1,10 +1,11 @@
 """Compile time and step time of sharded programs on eight devices, beside XLA:CPU's.
 
-    python -m benchmarks.sharded [--rounds 5] [--compiles 3] [NAME ...]
+    python -m benchmarks.sharded [--rounds 5] [--compiles 3] [--processor-time] [NAME ...]
 
 Both are platforms of one process, xladev's with eight virtual devices and JAX's with eight host
 devices, and take turns. Prints medians and ratios for each program, then geometric means. Compile
 time is all that `Lowered.compile` does; step time is wall-clock time until all parts are there.
+With `--processor-time` it is that of all threads of the process, for a machine that others use.
 Results are compared first. Needs jax and xladev-pjrt.
 """
 
@@ -56,14 +57,17 @@ class Row:
         )
 
 
-def measure(name: str, made: Sequence[Made], rounds: int, compiles: int) -> Row:
+Clock = Callable[[], float]
+
+
+def measure(name: str, made: Sequence[Made], rounds: int, compiles: int, clock: Clock) -> Row:
     """One program on both platforms, by turns in changing order."""
     pairs = [make() for make in made]
-    compiling = _by_turns([partial(_compile_ms, *pair) for pair in pairs], compiles)
+    compiling = _by_turns([partial(_compile_ms, clock, *pair) for pair in pairs], compiles)
     calls = [partial(run.lower(*values).compile(), *values) for run, values in pairs]
     _compare(name, [call() for call in calls])
     counts = [_count(call) for call in calls]
-    timed = [partial(_step_ms, *each) for each in zip(calls, counts, strict=True)]
+    timed = [partial(_step_ms, clock, *each) for each in zip(calls, counts, strict=True)]
     return Row(name, compiling, _by_turns(timed, rounds))
 
 
@@ -76,29 +80,29 @@ def _by_turns(timed: Sequence[Callable[[], float]], rounds: int) -> tuple[float,
     return ours, theirs
 
 
-def _compile_ms(run: Any, values: tuple[Any, ...]) -> float:
+def _compile_ms(clock: Clock, run: Any, values: tuple[Any, ...]) -> float:
     """Compiles anew: what is lowered again shares no executable with what was before."""
     import jax
 
     jax.clear_caches()
     lowered = run.lower(*values)
-    start = time.perf_counter()
+    start = clock()
     lowered.compile()
-    return (time.perf_counter() - start) * 1e3
+    return (clock() - start) * 1e3
 
 
-def _step_ms(call: Callable[[], Any], count: int) -> float:
+def _step_ms(clock: Clock, call: Callable[[], Any], count: int) -> float:
     import jax
 
-    start = time.perf_counter()
+    start = clock()
     for _ in range(count):
         jax.block_until_ready(call())
-    return (time.perf_counter() - start) / count * 1e3
+    return (clock() - start) / count * 1e3
 
 
 def _count(call: Callable[[], Any]) -> int:
     """Calls of one measurement; those that find it out are the warm-up."""
-    once = min(_step_ms(call, 1) for _ in range(3))
+    once = min(_step_ms(time.perf_counter, call, 1) for _ in range(3))
     return max(1, min(500, int(ROUND_S * 1e3 / once)))
 
 
@@ -137,16 +141,18 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all programs")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--compiles", type=int, default=3)
+    parser.add_argument("--processor-time", action="store_true")
     given = parser.parse_args()
     os.environ["JAX_PLATFORMS"] = ",".join(PLATFORMS)
     os.environ["XLADEV_CPU_DEVICES"], os.environ["XLADEV_CACHE"] = "8", "off"
     os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+    clock = time.process_time if given.processor_time else time.perf_counter
     made = all_programs()
     print("| program | compile ms | XLA | ratio | step ms | XLA | ratio |")
     print("|---|--:|--:|--:|--:|--:|--:|")
     rows: list[Row] = []
     for name in given.names or made:
-        rows.append(measure(name, made[name], given.rounds, given.compiles))
+        rows.append(measure(name, made[name], given.rounds, given.compiles, clock))
         print(rows[-1], flush=True)
     compiling, stepping = (geometric_mean(r.ratios[i] for r in rows) for i in (0, 1))
     print(f"| geometric mean | | | {compiling:.2f} | | | {stepping:.2f} |")
