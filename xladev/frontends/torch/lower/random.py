@@ -12,7 +12,7 @@ from typing import Any
 
 from xladev.frontends.torch.lower.promotion import operand
 from xladev.frontends.torch.lower.sorting import sort
-from xladev.frontends.torch.lower.table import Family
+from xladev.frontends.torch.lower.table import Family, NotLowered
 from xladev.frontends.torch.lower.value import Dims, Number, TensorBuilder, Value
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
@@ -120,9 +120,19 @@ def _random(b: TensorBuilder, out: Shape, x: Value, *bounds: int | None, **_: An
     """
     to = out.element_type
     low, high = bounds if len(bounds) == 2 else (0, *bounds, None)[:2]
+    low = low or 0
     if high is None:
         high = _past_last(to)
-    return whole_numbers(b, out, low or 0, high)
+    elif not (low < high and _has(to, low) and _has(to, high - 1)):
+        raise NotLowered("bounds between which the type has no numbers")
+    return whole_numbers(b, out, low, high)
+
+
+def _has(to: PrimitiveType, number: int) -> bool:
+    """Whether a whole number is within a type's range."""
+    if to.is_float:
+        return to is not dt.F16 or abs(number) <= 65504  # others reach beyond all of int64
+    return -(1 << (to.bits - 1)) * to.is_signed <= number < _past_last(to)
 
 
 def _past_last(to: PrimitiveType) -> int:

@@ -32,3 +32,16 @@ def test_signed_numbers_over_the_whole_range(npu: str) -> None:
     import xladev.torch
 
     assert not xladev.torch.report().host
+
+
+def test_bounds_that_a_type_has_not_are_refused(npu: str) -> None:
+    cases = [
+        (torch.uint8, -1, 3, "from is out of bounds"),
+        (torch.uint8, 0, 258, "to - 1 is out of bounds"),
+        (torch.float16, 0, 70_000, "to - 1 is out of bounds"),
+        (torch.int32, 3, 3, "expects 'from' to be less than 'to'"),
+    ]
+    for dtype, low, high, message in cases:
+        with pytest.raises(RuntimeError, match=message):
+            torch.empty(3, dtype=dtype, device=npu).random_(low, high)
+    torch.empty(3, dtype=torch.uint8, device=npu).random_(255, 256)
