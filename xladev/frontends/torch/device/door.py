@@ -89,6 +89,7 @@ def _set_up(name: str) -> None:
     hooks.patch_pickling(is_ours)
     hooks.patch_printing(is_ours)
     hooks.patch_copying(is_ours)
+    hooks.patch_swaps()
     hooks.patch_lazy_modules()
     hooks.patch_tracing(is_ours, Inner)
     hooks.patch_checks()

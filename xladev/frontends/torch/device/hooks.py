@@ -339,6 +339,26 @@ def patch_copying(is_ours: Callable[[torch.Tensor], bool]) -> None:
     torch.Tensor.__deepcopy__ = deepcopy
 
 
+def patch_swaps() -> None:
+    """Modules take another type while a graph holds their parameters.
+
+    Torch refuses to swap such tensors; where they are of one kind, what they hold is exchanged,
+    which is what torch does with modules unless it is told to swap.
+    """
+    usual = torch.utils.swap_tensors
+
+    def swap(t1: torch.Tensor, t2: torch.Tensor) -> None:
+        try:
+            usual(t1, t2)
+        except RuntimeError:
+            if not torch._has_compatible_shallow_copy_type(t1, t2):
+                raise
+            held, t1.data = t1.data, t2.data
+            t2.data = held
+
+    torch.utils.swap_tensors = swap
+
+
 def patch_lazy_modules() -> None:
     """Parameters without sizes stay such where a module is moved; swapped ones would not."""
     lazy = torch.nn.modules.lazy.LazyModuleMixin

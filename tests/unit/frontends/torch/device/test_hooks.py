@@ -108,3 +108,15 @@ except xladev.errors.DeviceError as error:
 def test_a_device_that_comes_after_the_first_backward_is_refused() -> None:
     done = subprocess.run([sys.executable, "-c", TOO_LATE], capture_output=True, text=True)
     assert done.stdout.startswith("DEVICE register the device before the first backward"), done
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_a_module_takes_another_type_while_a_graph_holds_its_parameters(device: str) -> None:
+    module = torch.nn.BatchNorm1d(3).to(device)
+    weight, result = module.weight, module(torch.randn(4, 3, device=device))
+    module.double()
+    assert module.weight is weight
+    assert weight.dtype is torch.float64
+    result = module(torch.randn(4, 3, dtype=torch.float64, device=device))
+    result.square().sum().backward()
+    assert weight.grad.dtype is torch.float64
