@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from xladev.errors import OptionError
+from xladev.passes.collectives.joined import BUCKET_NBYTES
 
 Assignment = tuple[tuple[int, ...], ...]
 Placement = tuple[tuple[str, str], ...]
@@ -75,6 +76,9 @@ class CompileOptions:
         (), "scopes by pattern of opcode, op name or name: op:*/decoder/*=decoder; -: alone"
     )
     schedule: bool = _option(True, "order instructions so that less memory is needed at once")
+    all_reduce_bucket: int = _option(
+        BUCKET_NBYTES, "most bytes of all-reduces of the same devices that become one; 0: none do"
+    )
     streams: int | None = _option(
         None, "streams that independent kernels go to, on devices that have several; unset: by cost"
     )
@@ -115,6 +119,7 @@ class CompileOptions:
         _check_range("num_replicas", self.num_replicas, 1)
         _check_range("num_partitions", self.num_partitions, 1)
         _check_range("rng_seed", self.rng_seed, 0, 2**64 - 1)
+        _check_range("all_reduce_bucket", self.all_reduce_bucket, 0)
         if self.threads is not None:
             _check_range("threads", self.threads, 1)
         if self.streams is not None:
@@ -243,6 +248,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "compilation_level": int,
     "op_by_op": _parse_bool,
     "min_cluster_size": int,
+    "all_reduce_bucket": int,
     "scopes": _parse_placement,
     "schedule": _parse_bool,
     "streams": int,

@@ -18,7 +18,7 @@ from xladev.hlo.literal import Literal
 from xladev.hlo.text import print_module
 from xladev.hlo.verifier import verify
 from xladev.instrument import dump
-from xladev.passes.collectives.joined import JOINED_COLLECTIVES
+from xladev.passes.collectives.joined import BUCKET_NBYTES, joined_collectives
 from xladev.passes.default import clean_up_pipeline, default_pipeline
 from xladev.passes.dynamic_padder import DynamicPadder, has_dynamic_shape
 from xladev.passes.expanders import EXPANDERS
@@ -65,7 +65,7 @@ def prepare(module: HloModule, target: CompileTarget, options: CompileOptions) -
     refuse_depth(module, with_calls=False)
     _dump(module, module.name)
     with instrumented_by(options):
-        local = sharding_pipeline(options.num_partitions).run(module)
+        local = sharding_pipeline(options.num_partitions, options.all_reduce_bucket).run(module)
         ready = _rewritten(local, target, options.optimization_level)
     refuse_depth(ready, with_calls=True)
     _refuse_elided_constants(ready)
@@ -89,9 +89,15 @@ def _rewritten(module: HloModule, target: CompileTarget, level: int) -> HloModul
     return expanded
 
 
-def sharding_pipeline(partitions: int = 1) -> HloPassPipeline:
-    """What makes the program of one device; the module may say that there are more partitions."""
-    return HloPassPipeline("sharding", (SpmdPartitioner(partitions), *JOINED_COLLECTIVES))
+def sharding_pipeline(partitions: int = 1, bucket_nbytes: int = BUCKET_NBYTES) -> HloPassPipeline:
+    """What makes the program of one device.
+
+    Args:
+        partitions: how many there are; the module may say that there are more.
+        bucket_nbytes: see `joined_collectives`.
+    """
+    passes = (SpmdPartitioner(partitions), *joined_collectives(bucket_nbytes))
+    return HloPassPipeline("sharding", passes)
 
 
 def _is_rejected_draw(instruction: HloInstruction, target: CompileTarget) -> bool:

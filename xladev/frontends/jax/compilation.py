@@ -33,14 +33,14 @@ def compile(client: PlatformClient, code: bytes, form: str, options: bytes) -> J
         first[r * wanted.num_partitions : (r + 1) * wanted.num_partitions]
         for r in range(wanted.num_replicas)
     )
-    given = read_program(code, form, wanted)
+    chosen = _compile_options(rows, wanted.overrides)
+    given = read_program(code, form, wanted, chosen.all_reduce_bucket)
     module = given.module
     _log.info(
         "%s: a program of %d instructions for %s",
         module.name, sum(len(c.instructions) for c in module.computations), client.platform,
     )  # fmt: skip
     refuse_unknown_calls(module, client)
-    chosen = _compile_options(rows, wanted.overrides)
     compiled = xla.compile(module, client.platform, chosen)
     return JaxProgram(
         compiled, given.shown, options, rows, given.interface,

@@ -24,7 +24,7 @@ from xladev.hlo.proto import read_module, write_module
 from xladev.hlo.proto.shapes import write_program_shape
 from xladev.hlo.proto.wire import varint
 from xladev.hlo.verifier import verify
-from xladev.passes.collectives.joined import JOINED_COLLECTIVES
+from xladev.passes.collectives.joined import BUCKET_NBYTES, joined_collectives
 from xladev.passes.spmd.program import partition
 
 MLIR = "mlir"
@@ -62,20 +62,23 @@ class ReadProgram:
     shardings: Shardings | None = None
 
 
-def read_program(code: bytes, form: str, options: JaxOptions = ALONE) -> ReadProgram:
+def read_program(
+    code: bytes, form: str, options: JaxOptions = ALONE, bucket_nbytes: int = BUCKET_NBYTES
+) -> ReadProgram:
     """The program in a PJRT_Program.
 
     Args:
         code: its bytes.
         form: ``mlir`` or ``hlo``.
         options: how many partitions it has, and whose shardings may be chosen.
+        bucket_nbytes: see `joined_collectives`.
 
     Raises:
         UnsupportedError: another format, or StableHLO without jaxlib.
         XladevError: the bytes are damaged.
     """
     if form == HLO:
-        return _local_program(read_module(code), EntryInterface(), options)
+        return _local_program(read_module(code), EntryInterface(), options, bucket_nbytes)
     if form != MLIR:
         raise UnsupportedError(f"PJRT programs of format {form!r} are not read", why="mlir or hlo")
     adapter.require_jaxlib()
@@ -86,11 +89,11 @@ def read_program(code: bytes, form: str, options: JaxOptions = ALONE) -> ReadPro
         interface = chosen(module, interface)
     if options.num_partitions == 1 and not interface.has_orders:
         return ReadProgram(module, interface, ShownProgram(MLIR, code))
-    return _local_program(module, interface, options)
+    return _local_program(module, interface, options, bucket_nbytes)
 
 
 def _local_program(
-    module: HloModule, interface: EntryInterface, options: JaxOptions
+    module: HloModule, interface: EntryInterface, options: JaxOptions, bucket_nbytes: int
 ) -> ReadProgram:
     """The program that takes and gives what each device holds."""
     header = replace(
@@ -104,7 +107,7 @@ def _local_program(
         verify(given)
         partitioned = partition(given, options.num_partitions)
         local = partitioned.module
-        for each in JOINED_COLLECTIVES:
+        for each in joined_collectives(bucket_nbytes):
             local = each.run(local)
         shardings = shardings_of(partitioned)
     interface = chosen(local, interface)
