@@ -60,7 +60,10 @@ class Sequence:
         draw: chooses steps; every choice depends on the seed alone.
         device: name of the device.
         pairs: tensors that live.
-        is_unwanted: whether a tensor has been told not to want a gradient any more.
+        is_unwanted: whether a tensor has been told not to want a gradient any more, or a view to
+            want one.
+        is_replaced: whether a view has got other data; the host's gradients then take the strides
+            of these for those of the base.
         told: steps so far, as text.
         counts: steps by kind, and errors.
     """
@@ -70,6 +73,7 @@ class Sequence:
     counts: Counter[str]
     pairs: list[Pair] = field(default_factory=list)
     is_unwanted: bool = False
+    is_replaced: bool = False
     told: list[str] = field(default_factory=list)
 
     def run(self) -> None:
@@ -123,8 +127,9 @@ class Sequence:
         """
         at, other = self.chosen(), self.chosen()
         name = self.draw.choice(list(WRITES))
-        self.is_unwanted |= name == "detach_"
         host = self.pairs[at][0]
+        self.is_unwanted |= name == "detach_"
+        self.is_replaced |= name == "data = other" and host._is_view()
         if name not in ALIKE and _is_shared(host) and not (_is_expanded(host) and name in REFUSED):
             return
         if name in MAY_BE_VIEWS and _reads_written(host, self.pairs[other][0]):
@@ -163,6 +168,8 @@ class Sequence:
             (tensor * tensor).sum().backward()
 
         self.both(f"(t{at} * t{at}).sum().backward()", at, [], step, keep=False)
+        if self.is_replaced:
+            raise Ended("replaced")
         for each in range(len(self.pairs)):
             self.compare_gradients(each)
 
@@ -286,8 +293,13 @@ def _watched(array: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(array)
 
 
+def _set_data(tensor: torch.Tensor, other: torch.Tensor) -> None:
+    made = other.detach().clone().expand_as(tensor).clone()
+    tensor.data = _watched(made.numpy()) if made.device.type == "cpu" else made
+
+
 KEPT: set[int] = set()
-"""Memory of the host's leaves."""
+"""Memory of the host's leaves, and of what was put in their place."""
 
 ASKED: dict[str, Callable[[torch.Tensor], Any]] = {
     "shape": lambda t: tuple(t.shape),
@@ -395,7 +407,7 @@ WRITES: dict[str, Step] = {
     "index_add_": lambda t, _: t.index_add_(
         0, torch.tensor([0], device=t.device), t.detach()[:1].clone()
     ),
-    "data = other": lambda t, o: setattr(t, "data", o[0].detach().clone().expand_as(t).clone()),
+    "data = other": lambda t, o: _set_data(t, o[0]),
     "detach_": lambda t, _: t.detach_(),
     "add_ what may be a view": lambda t, o: t.add_(o[0]).clamp_(-8, 8),
     "copy_ what may be a view": lambda t, o: t.copy_(o[0]),

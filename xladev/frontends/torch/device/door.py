@@ -16,6 +16,7 @@ from xladev.frontends.torch.device.fused import register_fused
 from xladev.frontends.torch.device.kernels import register_kernels
 from xladev.frontends.torch.device.methods import patch_methods
 from xladev.frontends.torch.device.module import module
+from xladev.frontends.torch.device.nested import register_nested
 from xladev.frontends.torch.device.program import compute
 from xladev.frontends.torch.device.record import is_ours
 from xladev.frontends.torch.device.tensor import STATE, Inner
@@ -85,6 +86,7 @@ def _set_up(name: str) -> None:
     register_fused(library)
     every = torch.library.Library("_", "IMPL")
     register_autocast(library, every)
+    register_nested(library, every)
     _libraries.extend((library, every))
     hooks.patch_pickling(is_ours)
     hooks.patch_printing(is_ours)

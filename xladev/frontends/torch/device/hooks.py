@@ -26,6 +26,12 @@ _WRAPPERS = torch._C.DispatchKey.Functionalize
 KEY = "PrivateUse1"
 """The dispatch key that torch keeps for devices from outside."""
 
+HOST = "CPU"
+"""The key of the host's tensors."""
+
+NESTED = f"NestedTensor{KEY}"
+"""The key of nested tensors of such a device."""
+
 AUTOGRAD = f"Autograd{KEY}"
 """The key of what stands before it and records gradients."""
 
@@ -66,15 +72,15 @@ def wrapped(inner: torch.Tensor) -> torch.Tensor:
     return made
 
 
+bring_up_to_date: Callable[[torch.Tensor], None] = torch._functionalize_sync
+"""What was written through views and to the wrapper is its value; the value before goes."""
+
+
 def unwrapped(outer: torch.Tensor) -> torch.Tensor:
     """The inner tensor, with all that was written through views."""
-    torch._sync(outer)
+    bring_up_to_date(outer)
     inner: torch.Tensor = torch._from_functional_tensor(outer)
     return inner
-
-
-bring_up_to_date: Callable[[torch.Tensor], None] = torch._sync
-"""What was written through views and to the wrapper is its value; the value before goes."""
 
 
 inside: Callable[[torch.Tensor], torch.Tensor] = torch._from_functional_tensor
@@ -90,7 +96,7 @@ def replace(outer: torch.Tensor, inner: torch.Tensor) -> None:
     """Gives a wrapper another inner tensor: it, and what it is a view of, has changed."""
     torch._functionalize_replace(outer, inner)
     torch._functionalize_commit_update(outer)
-    torch._sync(outer)
+    bring_up_to_date(outer)
 
 
 def is_below_wrappers() -> bool:
@@ -154,6 +160,12 @@ def is_pointwise(op: torch._ops.OpOverload) -> bool:
 def autograd_kernel(full: str) -> Callable[..., Any]:
     """Torch's own kernel that records an operator's gradient; it takes keys, then arguments."""
     found: Callable[..., Any] = torch.library.get_kernel(full, AUTOGRAD).call_boxed
+    return found
+
+
+def host_kernel(full: str) -> Callable[..., Any]:
+    """Torch's own kernel of an operator for the host; it takes keys, then arguments."""
+    found: Callable[..., Any] = torch.library.get_kernel(full, HOST).call_boxed
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from xladev.errors import DeviceError
-from xladev.frontends.torch.device import hooks, inverses
+from xladev.frontends.torch.device import hooks, inverses, nested
 from xladev.frontends.torch.device.generator import is_ours as is_of_device
 from xladev.frontends.torch.device.node import Layout, layout_of, plain
 from xladev.frontends.torch.device.outputs import check_result
@@ -194,6 +194,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "aten::t_copy": _t,
     "aten::native_batch_norm": _batch_norm,
     **inverses.KERNELS,
+    **nested.KERNELS,
 }
 
 

@@ -47,9 +47,9 @@ class _Arguments:
 
     __slots__ = ("is_strided", "key", "layouts", "name", "nodes", "scalars")
 
-    def __init__(self, name: str, op: Any) -> None:
+    def __init__(self, name: str, number: int) -> None:
         self.name = name
-        self.key: list[Any] = [op]
+        self.key: list[Any] = [number]
         self.nodes: list[Node] = []
         self.layouts: list[Layout | None] = []
         self.is_strided = False
@@ -112,9 +112,11 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     Raises:
         RuntimeError: tensors of several devices, or a view that torch's CPU would not give.
     """
-    name = _name_of(op)
-    scalars = SCALARS.get(name, _NO_SCALARS)
-    taken = _Arguments(name, op)
+    known = _known.get(op)
+    if known is None:
+        known = _known[op] = _Known(str(op), len(_known))
+    scalars = known.scalars
+    taken = _Arguments(known.name, known.number)
     taken.key.append(torch.get_default_dtype())  # of quotients of integers, among others
     for at, value in enumerate(args):
         taken.take(value, at in scalars)
@@ -135,14 +137,18 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _recorded(call, taken, layouts, kwargs.get("generator"))
 
 
-_names: dict[Any, str] = {}
+class _Known:
+    """What is found once for an operator: torch's own objects take long to compare and to name."""
+
+    __slots__ = ("name", "number", "scalars")
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name = name
+        self.number = number
+        self.scalars = SCALARS.get(name, _NO_SCALARS)
 
 
-def _name_of(op: Any) -> str:
-    found = _names.get(op)
-    if found is None:
-        found = _names[op] = str(op)
-    return found
+_known: dict[Any, _Known] = {}
 
 
 def _is_for_host(call: Call, kwargs: dict[str, Any]) -> bool:
@@ -246,7 +252,7 @@ def mapped(value: Any, function: Any) -> Any:
 
 def on_host(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: str) -> Any:
     """Runs torch's own kernel on copies of the operands; the results are put on the device."""
-    COUNTS.host[_name_of(op), why] += 1
+    COUNTS.host[str(op), why] += 1
     given = mapped(kwargs, download)
     if "device" in given:
         given["device"] = torch.device("cpu")

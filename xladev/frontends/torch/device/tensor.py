@@ -70,6 +70,7 @@ class Inner(torch.Tensor):  # type: ignore[misc]
     """What is inside a tensor of the device; the user never holds it."""
 
     handle: Handle
+    __torch_function__ = torch._C._disabled_torch_function_impl
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         return f"<inner tensor {tuple(self.shape)} {self.dtype}>"

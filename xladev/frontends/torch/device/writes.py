@@ -96,9 +96,10 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
             if is_out:  # torch has put the result there before it is refused
                 hooks.replace(written, inner)
             raise
-        if base is not None:
+        if base is None:
+            _keep_layout(written, layout, inner.shape)
+        else:  # of which the view is made again, where that is read
             _keep_layout(written._base, base.handle.layout, base.shape)
-        _keep_layout(written, layout, inner.shape)
         if is_out and name.endswith("_copy"):
             _lay_plainly(written, inner.shape)
         return made
@@ -121,10 +122,7 @@ def _keep_layout(tensor: torch.Tensor, layout: Layout | None, sizes: torch.Size)
     """
     after: Any = hooks.unwrapped(tensor)
     if after.handle.layout != layout and after.shape == sizes:
-        if tensor._base is None:
-            hooks.replace(tensor, tensor_of(after.handle.node, layout))
-        else:
-            after.handle.layout = layout
+        hooks.replace(tensor, tensor_of(after.handle.node, layout))
 
 
 def _lay_plainly(tensor: torch.Tensor, before: torch.Size) -> None:
