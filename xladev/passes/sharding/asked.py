@@ -69,11 +69,13 @@ class Annotations:
         count: number of partitions.
         meshes: of the module.
         grid: of its devices; what it cannot express has a grid of its own.
+        root: of the entry.
     """
 
     count: int
     meshes: Mapping[str, MeshAxes]
     grid: Grid = field(compare=False)
+    root: HloInstruction | None = field(default=None, compare=False)
 
     def of(self, i: HloInstruction) -> tuple[Asked | None, ...]:
         """What is asked of each array of an instruction's value; None where nothing is."""
@@ -84,7 +86,7 @@ class Annotations:
             named = named * len(shapes) if len(named) == 1 else named
             return tuple(self.by_axes(n) for n in named) if len(named) == len(shapes) else ()
         sharding = i.note.sharding
-        if sharding is None:
+        if sharding is None or self._is_filled_up(i):
             return (None,) * len(shapes)
         parts = sharding.parts if sharding.kind == "tuple" else (sharding,) * len(shapes)
         if len(parts) != len(shapes):
@@ -94,6 +96,13 @@ class Annotations:
             None if rank is None else self._by_tiles(part, rank)
             for part, rank in zip(parts, ranks, strict=True)
         )
+
+    def _is_filled_up(self, i: HloInstruction) -> bool:
+        """True for the results of a function of Shardy's: what it leaves open is `replicated` there.
+
+        What it asks for stands at each result, in a call of ``xla.sdy.FuncResultSharding``.
+        """
+        return bool(self.meshes) and i.opcode == "tuple" and i is not self.root
 
     def by_axes(self, named: SdySharding) -> Asked:
         """What a sharding of Shardy asks for."""
@@ -151,7 +160,7 @@ _FAULTS = {"maximal": ON_ONE_DEVICE}
 def annotations_of(module: HloModule, count: int) -> Annotations:
     """The shardings in a module of ``count`` partitions."""
     meshes = module_meshes(module)
-    return Annotations(count, meshes, _grid(module, meshes, count))
+    return Annotations(count, meshes, _grid(module, meshes, count), module.entry.root)
 
 
 def _grid(module: HloModule, meshes: Mapping[str, MeshAxes], count: int) -> Grid:

@@ -4,6 +4,7 @@ import pytest
 
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
+from xladev.passes.call_inliner import CallInliner
 from xladev.passes.sharding.asked import annotations_of
 from xladev.passes.sharding.choose import Choice, choose
 
@@ -240,3 +241,21 @@ def test_axes_that_a_border_keeps_whole(replicated: str, result: str) -> None:
         f"{border('out')}"
     )
     assert texts(module)[1] == [result]
+
+
+def test_results_that_a_function_leaves_open_are_not_kept_whole() -> None:
+    """Its root says `replicated` of those, for a tuple's sharding has a part for each."""
+    of_result = 'custom_call_target="xla.sdy.FuncResultSharding"'
+    more = f"""f {{
+  a = f32[8,8] parameter(0)  n = f32[8,8] negate(a)  s = f32[8,8] sine(a)
+  c = f32[8,8] custom-call(s), {of_result}{X}
+  ROOT t = (f32[8,8], f32[8,8]) tuple(n, c),
+    sharding={{{{replicated}}, {{devices=[4,1,2]<=[8] last_tile_dim_replicate}}}} }}"""
+    module = program(
+        f"p = f32[8,8] parameter(0){X}\nk = (f32[8,8], f32[8,8]) call(p), to_apply=f\n"
+        "a = f32[8,8] get-tuple-element(k), index=0  b = f32[8,8] get-tuple-element(k), index=1\n"
+        "ROOT r = (f32[8,8], f32[8,8]) tuple(a, b)",
+        more=more,
+    )
+    inlined = CallInliner().run(module)
+    assert texts(inlined)[1] == ['[{"x"}, {}]', '[{"x"}, {}]']
