@@ -98,7 +98,7 @@ class Annotations:
         )
 
     def _is_filled_up(self, i: HloInstruction) -> bool:
-        """True for the results of a function of Shardy's: what it leaves open is `replicated` there.
+        """True for a function's results by Shardy: what it leaves open is ``replicated`` there.
 
         What it asks for stands at each result, in a call of ``xla.sdy.FuncResultSharding``.
         """

@@ -74,20 +74,27 @@ class Question:
     def _candidates(self) -> Iterator[tuple[Atoms, ...]]:
         operands = list(zip(self.rule.operands, self.given, strict=True))
         results = list(zip(self.rule.results, self.wanted, strict=True))
-        yield self._merged([*results, *operands])
-        yield self._merged([*operands, *results])
+        for order in ([*results, *operands], [*operands, *results]):
+            made = self._merged(order)
+            yield made
+            yield from self._exchanged(*order[0], made)
         for number in range(1, len(operands)):
             yield self._merged([operands[number], *operands, *results])
-        for order in ([*operands, *results], [*results, *operands]):
-            yield from self._exchanged(order)
         yield self._merged([])
 
-    def _exchanged(self, order: Sequence[tuple[Tensor, Wanted]]) -> Iterator[tuple[Atoms, ...]]:
-        """The cuts of the first, those of factors that must not be cut along others instead."""
-        tensor, sharding = order[0]
+    def _exchanged(
+        self, tensor: Tensor, sharding: Wanted, made: tuple[Atoms, ...]
+    ) -> Iterator[tuple[Atoms, ...]]:
+        """Cuts of a tensor that its factors must not have, along other factors instead.
+
+        Args:
+            tensor: its factors.
+            sharding: how it is cut.
+            made: what its factors may have of that.
+        """
         if sharding is None or sharding.grid != self.grid:
             return
-        sizes, now = self.rule.sizes, list(self._merged(order))
+        sizes, now = self.rule.sizes, list(made)
         used = {a for atoms in now for a in atoms}
         rest = [a for a in sharding.atoms if a not in used]
         if not rest:

@@ -108,9 +108,13 @@ def _box(dims: tuple[int, ...], cut: AxisSharding, device: int) -> Box:
 def _is_better(made: Step, moving: Sequence[Step], dims: tuple[int, ...], *, is_even: bool) -> bool:
     """True if a transfer saves bytes: enough of them, where collectives on whole parts fit."""
     shape = array(U8, dims)
-    saved = sum(step.moved(shape) for step in moving) - made.moved(shape)
-    most = made.before.grid.size if is_even else 4 * made.before.grid.size
-    return saved > (made.moved(shape) // 2 if is_even else 0) and len(made.rounds) <= most
+    others, own = sum(step.moved(shape) for step in moving), made.moved(shape)
+    if is_even:
+        return 3 * own < others and len(made.rounds) <= _FEW_ROUNDS
+    return own < others and len(made.rounds) <= 4 * made.before.grid.size
+
+
+_FEW_ROUNDS = 8
 
 
 def moved_bytes(shape: Shape, source: AxisSharding, target: AxisSharding) -> int:

@@ -12,6 +12,7 @@ from xladev.hlo.literal import Array, Value
 from xladev.hlo.multi_device import evaluate_replicated
 from xladev.hlo.rebuild import rebuild
 from xladev.hlo.shape import Shape, flattened_shapes
+from xladev.hlo.sharding.axis_sharding import AxisSharding
 from xladev.hlo.verifier import verify
 from xladev.passes.spmd.program import PartitionedProgram, partition
 from xladev.testing.differential import compare_results
@@ -88,10 +89,17 @@ def run(
     rows = []
     for device in range(count):
         pairs = zip(program.parameters, flat(tuple(arguments)), strict=True)
-        parts = iter([cut.cut(a, device, fill=_fill(a)) for cut, a in pairs])
+        parts = iter([_part(cut, a, device) for cut, a in pairs])
         rows.append([_nested(shape, parts) for shape in shapes])
     found = evaluate_replicated(program.module, rows * replicas)
     return [flat(value) for value in found]
+
+
+def _part(cut: AxisSharding, whole: Array, device: int) -> Array:
+    """A device's part; of a sum that is kept apart, all is in one summand."""
+    part = cut.cut(whole, device, fill=_fill(whole))
+    is_first = not cut.unreduced or cut.grid.index(cut.unreduced)[device] == 0
+    return part if is_first else np.zeros_like(part)
 
 
 def _nested(shape: Shape, parts: Iterator[Array]) -> Value:
@@ -110,11 +118,18 @@ def _fill(array: Array) -> object:
 def joined(
     program: PartitionedProgram, found: Sequence[Sequence[Array]], shapes: Sequence[Shape]
 ) -> list[Array]:
-    """Whole results, of the parts of the devices of one replica."""
+    """Whole results, of the parts of the devices of one replica; sums kept apart are added up."""
     return [
-        cut.join([row[n] for row in found], shape.dims)
+        cut.join(_added_up(cut, [row[n] for row in found]), shape.dims)
         for n, (cut, shape) in enumerate(zip(program.results, shapes, strict=True))
     ]
+
+
+def _added_up(cut: AxisSharding, parts: Sequence[Array]) -> list[Array]:
+    if not cut.unreduced:
+        return list(parts)
+    sums = {d: sum(parts[each] for each in g) for g in cut.grid.groups(cut.unreduced) for d in g}
+    return [np.asarray(sums[d], parts[d].dtype) for d in range(len(parts))]
 
 
 def check(module: HloModule, arguments: Sequence[Value], count: int) -> PartitionedProgram:

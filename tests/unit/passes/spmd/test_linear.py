@@ -41,6 +41,8 @@ def checked(module: HloModule) -> PartitionedProgram:
     second = [np.full_like(X, 5), np.full_like(X, 3), X / 8 + 1]
 
     class Given:
+        unreduced = ()  # the summands are as given
+
         def __init__(self, cut, number: int) -> None:
             self.number = number
 
