@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from xladev.frontends.torch.errors import refusal
 
 aten = torch.ops.aten
 
-_EXACT = (aten.nonzero, aten.triu, aten.tril, aten.index_select)
+_EXACT = (aten.nonzero, aten.triu, aten.tril, aten.index_select, aten.neg, aten.round)
 """Operators of which torch tells by nothing but its CPU's kernels that they are such."""
 
 
@@ -89,6 +90,33 @@ def check_result(made: torch.dtype, held: torch.dtype, op: Any, args: Any, kwarg
         )
     with contextlib.suppress(NotImplementedError):
         op(*mapped(args, _without_elements), **mapped(kwargs, _without_elements))
+
+
+def check_view(out: torch.Tensor, op: Any, args: Any, kwargs: Any) -> None:
+    """Refuses to give a view the sizes of a result; nothing has been written then.
+
+    Args:
+        out: a view that is written to.
+        op: the operator.
+        args: its arguments.
+        kwargs: its arguments by name, `out` among them.
+
+    Raises:
+        ArgumentError: the result has other sizes.
+    """
+    made = _without_elements(out)
+    given = {**mapped(kwargs, _without_elements), "out": made}
+    with contextlib.suppress(RuntimeError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        op(*mapped(args, _without_elements), **given)  # what it refuses is refused again
+    if made.shape != out.shape:
+        raise refusal(
+            ArgumentError,
+            f"out= has sizes {tuple(out.shape)}, and the result {tuple(made.shape)}",
+            where=str(op),
+            why="it is a view, and of views the device does not change the sizes",
+            hint="give a tensor that is no view, or a view of the result's sizes",
+        )
 
 
 def _without_elements(tensor: torch.Tensor) -> torch.Tensor:

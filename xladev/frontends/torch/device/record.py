@@ -252,13 +252,14 @@ def mapped(value: Any, function: Any) -> Any:
 
 def on_host(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: str) -> Any:
     """Runs torch's own kernel on copies of the operands; the results are put on the device."""
-    COUNTS.host[str(op), why] += 1
     given = mapped(kwargs, download)
     if "device" in given:
         given["device"] = torch.device("cpu")
     if given.get("pin_memory"):
         given["pin_memory"] = False
-    return mapped(op(*mapped(args, download), **given), _back)
+    made = op(*mapped(args, download), **given)  # what torch refuses has not run
+    COUNTS.host[str(op), why] += 1
+    return mapped(made, _back)
 
 
 def _back(tensor: torch.Tensor) -> torch.Tensor:

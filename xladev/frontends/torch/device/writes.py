@@ -16,7 +16,7 @@ from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.fused import STEPS
 from xladev.frontends.torch.device.inverses import WRITING
 from xladev.frontends.torch.device.node import Layout
-from xladev.frontends.torch.device.outputs import check_devices, check_fits, may_not_fit
+from xladev.frontends.torch.device.outputs import check_devices, check_fits, check_view, may_not_fit
 from xladev.frontends.torch.device.record import is_ours
 from xladev.frontends.torch.device.tensor import Inner, tensor_of
 from xladev.frontends.torch.errors import refusal
@@ -70,6 +70,8 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
             check_one_place(written)
             if reads:
                 check_apart(written, args if is_out else args[1:], same_too=apart)
+        if is_out and written._base is not None:
+            check_view(written, op, args, kwargs)
         if promotes and may_not_fit(written, args[1]):
             check_fits(written, args[1], is_true_division=name == "div_" and not kwargs)
         chosen = call

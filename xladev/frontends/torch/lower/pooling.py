@@ -409,6 +409,8 @@ def _fractional(
     lead = x.rank - rank
     space, parts = x.dims[lead:], out[0].dims[lead:]
     batch = (*[1] * (2 - lead), *x.dims[:lead])
+    for d, count in enumerate(batch):  # there may be more samples than arrays
+        samples = samples.slice(d, 0, count)
     whole = x.reshape((*batch, math.prod(space)))
     dims = (*batch, *parts, *size)
     number = None

@@ -87,8 +87,9 @@ def test_operators_that_no_form_without_elements_tells_of() -> None:
     x = torch.ones(2, 2, device="npu")
     with pytest.raises(RuntimeError, match="scalar type Long"):
         torch.nonzero(x, out=torch.empty(4, 2, device="npu"))
-    with pytest.raises(RuntimeError, match="scalar type Float but got scalar type Double"):
-        torch.triu(x, out=torch.empty(2, 2, dtype=torch.float64, device="npu"))
+    for write in (torch.triu, torch.neg, torch.round):
+        with pytest.raises(RuntimeError, match="scalar type Float but got scalar type Double"):
+            write(x, out=torch.empty(2, 2, dtype=torch.float64, device="npu"))
 
 
 COMPLEX: dict[str, Callable[[Any], Any]] = {
@@ -118,3 +119,15 @@ def test_numbers_beyond_a_type_are_refused() -> None:
             x.fill_(number)
     assert torch.ones(2, dtype=torch.uint8, device="npu").fill_(-1).tolist() == [255, 255]
     assert torch.full((1,), float("inf"), dtype=torch.float16, device="npu").isinf().all()
+
+
+def test_a_view_of_other_sizes_is_refused_before_it_is_written() -> None:
+    x, base = torch.ones(4, 4, device="npu"), torch.zeros(4, 5, 4, device="npu")
+    for view in (base[:, :3], base[:0, 0]):
+        shape = view.shape
+        with pytest.raises(RuntimeError, match="out= has sizes"):
+            torch.add(x, x, out=view)
+        assert view.shape == shape
+        assert not view.any()
+    torch.add(x, x, out=base[:, 3])
+    assert base.sum().item() == 32

@@ -15,3 +15,14 @@ def test_the_default_type_is_that_of_the_moment(npu: str) -> None:
     finally:
         torch.set_default_dtype(torch.float32)
     assert (whole / whole).dtype is torch.float32
+
+
+def test_what_the_host_refuses_has_not_run_there(npu: str) -> None:
+    import xladev.torch
+
+    x = torch.ones(2, 3, device=npu)
+    with pytest.raises(IndexError):
+        x.flip(5)
+    assert not xladev.torch.report().host
+    x.nonzero()
+    assert len(xladev.torch.report().host) == 1
