@@ -19,6 +19,7 @@ from xladev.frontends.torch.device.module import module
 from xladev.frontends.torch.device.nested import register_nested
 from xladev.frontends.torch.device.program import compute
 from xladev.frontends.torch.device.record import is_ours
+from xladev.frontends.torch.device.sparse import register_sparse
 from xladev.frontends.torch.device.tensor import STATE, Inner
 from xladev.frontends.torch.device.writes import register_writes
 from xladev.frontends.torch.placement import PLACEMENTS
@@ -87,6 +88,7 @@ def _set_up(name: str) -> None:
     every = torch.library.Library("_", "IMPL")
     register_autocast(library, every)
     register_nested(library, every)
+    register_sparse(library)
     _libraries.extend((library, every))
     hooks.patch_pickling(is_ours)
     hooks.patch_printing(is_ours)

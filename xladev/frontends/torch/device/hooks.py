@@ -29,6 +29,9 @@ KEY = "PrivateUse1"
 HOST = "CPU"
 """The key of the host's tensors."""
 
+SPARSE = f"Sparse{KEY}"
+"""The key of sparse tensors of coordinates of such a device."""
+
 NESTED = f"NestedTensor{KEY}"
 """The key of nested tensors of such a device."""
 
@@ -167,6 +170,25 @@ def host_kernel(full: str) -> Callable[..., Any]:
     """Torch's own kernel of an operator for the host; it takes keys, then arguments."""
     found: Callable[..., Any] = torch.library.get_kernel(full, HOST).call_boxed
     return found
+
+
+def sparse_kernel(full: str) -> Callable[..., Any]:
+    """Torch's own kernel for the host's sparse tensors; it takes keys, then arguments."""
+    found: Callable[..., Any] = torch.library.get_kernel(full, "SparseCPU").call_boxed
+    return found
+
+
+def sparse_tensor(
+    maker: str, indices: torch.Tensor, values: torch.Tensor, sparse_dim: int, dense_dim: int,
+    size: tuple[int, ...], is_coalesced: bool | None,
+) -> torch.Tensor:  # fmt: skip
+    """Torch's sparse tensor of two tensors of any device, made by the operator ``maker``."""
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.SparseCPU)
+    made: torch.Tensor = sparse_kernel(maker)(
+        keys, sparse_dim, dense_dim, size, indices, values, dtype=values.dtype,
+        layout=torch.sparse_coo, device=values.device, is_coalesced=is_coalesced,
+    )  # fmt: skip
+    return made
 
 
 def autograd_kernel_of_numbers(op: torch._ops.OpOverload) -> Callable[..., Any] | None:

@@ -18,6 +18,7 @@ from xladev.frontends.torch.device.inverses import WRITING
 from xladev.frontends.torch.device.node import Layout
 from xladev.frontends.torch.device.outputs import check_devices, check_fits, check_view, may_not_fit
 from xladev.frontends.torch.device.record import is_ours
+from xladev.frontends.torch.device.sparse import add_to, is_sparse
 from xladev.frontends.torch.device.tensor import Inner, tensor_of
 from xladev.frontends.torch.errors import refusal
 from xladev.frontends.torch.layouts import dense_order
@@ -58,12 +59,20 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
     is_out = op._schema.arguments[-1].name == "out"
     refuses = name not in MAY_OVERLAP
     reads = name == "copy_" or name in APART or hooks.is_pointwise(op)
-    apart, promotes = name in APART, name in PROMOTING
+    apart, promotes, adds = name in APART, name in PROMOTING, full == "aten::add_.Tensor"
     places = [at for at, a in enumerate(op._schema.arguments) if str(a.type) == "Tensor"]
     of_numbers = hooks.autograd_kernel_of_numbers(op)
 
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
         written = kwargs["out"] if is_out else args[0]
+        is_number = of_numbers is not None and any(
+            not isinstance(args[at], torch.Tensor) for at in places if at < len(args)
+        )
+        chosen: Any = of_numbers if is_number else call
+        if is_sparse(written):
+            return chosen(keys, *args, **kwargs)
+        if adds and is_sparse(args[1]):
+            return add_to(*args, **kwargs)
         if is_out:
             check_devices(written, args, name)
         if refuses:
@@ -74,11 +83,6 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
             check_view(written, op, args, kwargs)
         if promotes and may_not_fit(written, args[1]):
             check_fits(written, args[1], is_true_division=name == "div_" and not kwargs)
-        chosen = call
-        if of_numbers is not None and any(
-            not isinstance(args[at], torch.Tensor) for at in places if at < len(args)
-        ):
-            chosen = of_numbers
         inner = _inner(written)
         if inner is None:
             with WRITING:
