@@ -92,6 +92,17 @@ def check_result(made: torch.dtype, held: torch.dtype, op: Any, args: Any, kwarg
         op(*mapped(args, _without_elements), **mapped(kwargs, _without_elements))
 
 
+def warn_of_sizes(before: torch.Size, after: torch.Size) -> None:
+    """Says that an `out=` with elements has taken other sizes, as torch's CPU does."""
+    if before.numel():
+        warnings.warn(
+            "An output with one or more elements was resized since it had shape "
+            f"{list(before)}, which does not match the required output shape {list(after)}; "
+            "give a tensor of the result's sizes, or one without elements",
+            stacklevel=3,
+        )
+
+
 def check_view(out: torch.Tensor, op: Any, args: Any, kwargs: Any) -> None:
     """Refuses to give a view the sizes of a result; nothing has been written then.
 

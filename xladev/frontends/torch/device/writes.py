@@ -16,7 +16,13 @@ from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.fused import STEPS
 from xladev.frontends.torch.device.inverses import WRITING
 from xladev.frontends.torch.device.node import Layout
-from xladev.frontends.torch.device.outputs import check_devices, check_fits, check_view, may_not_fit
+from xladev.frontends.torch.device.outputs import (
+    check_devices,
+    check_fits,
+    check_view,
+    may_not_fit,
+    warn_of_sizes,
+)
 from xladev.frontends.torch.device.record import is_ours
 from xladev.frontends.torch.device.sparse import add_to, is_sparse
 from xladev.frontends.torch.device.tensor import Inner, tensor_of
@@ -106,8 +112,10 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
             _keep_layout(written, layout, inner.shape)
         else:  # of which the view is made again, where that is read
             _keep_layout(written._base, base.handle.layout, base.shape)
-        if is_out and name.endswith("_copy"):
-            _lay_plainly(written, inner.shape)
+        if is_out and written.shape != inner.shape:
+            warn_of_sizes(inner.shape, written.shape)
+            if name.endswith("_copy"):
+                _lay_plainly(written)
         return made
 
     return kernel
@@ -131,10 +139,10 @@ def _keep_layout(tensor: torch.Tensor, layout: Layout | None, sizes: torch.Size)
         hooks.replace(tensor, tensor_of(after.handle.node, layout))
 
 
-def _lay_plainly(tensor: torch.Tensor, before: torch.Size) -> None:
+def _lay_plainly(tensor: torch.Tensor) -> None:
     """What takes new sizes from a copy of a view has its elements one after another."""
     after: Any = hooks.unwrapped(tensor)
-    if after.shape != before and after.handle.layout is not None:
+    if after.handle.layout is not None:
         hooks.replace(tensor, tensor_of(after.handle.node))
 
 

@@ -1,5 +1,6 @@
 """`out=` as on the host: it takes the result's sizes, and is refused where it does not fit."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -131,3 +132,13 @@ def test_a_view_of_other_sizes_is_refused_before_it_is_written() -> None:
         assert not view.any()
     torch.add(x, x, out=base[:, 3])
     assert base.sum().item() == 32
+
+
+def test_new_sizes_of_what_has_elements_are_warned_of() -> None:
+    x = torch.ones(4, 4, device="npu")
+    with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
+        assert torch.add(x, x, out=torch.ones(3, device="npu")).shape == (4, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.add(x, x, out=torch.empty(0, device="npu"))
+        torch.add(x, x, out=torch.empty(4, 4, device="npu"))
