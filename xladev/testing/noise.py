@@ -97,7 +97,8 @@ def _moved(
         if instruction.opcode == "reduce":
             return _moved_sums(evaluator, instruction, parts, operands, ulps)
         scale = max((_largest(v) for v in (*parts, *operands)), default=0.0)
-        moved = tuple(_with_noise(evaluator, v, scale, ulps) for v in parts)
+        coarse = tolerance is Tolerance.SUM and evaluator.coarse_sums
+        moved = tuple(_with_noise(evaluator, v, scale, ulps, coarse=coarse) for v in parts)
         return moved if isinstance(value, tuple) else moved[0]
     if not is_float(value):
         return value

@@ -68,6 +68,19 @@ def test_each_of_several_sums_moves_by_its_own_terms() -> None:
     assert (wide < 1e3 * EPS * 9e-3).all()
 
 
+def test_collectives_of_several_arrays_may_combine_in_narrow_floats() -> None:
+    text = """
+    f { a = f4e2m1fn[] parameter(0)  b = f4e2m1fn[] parameter(1)
+      ROOT r = f4e2m1fn[] multiply(a, b) }
+    ENTRY e { x = f4e2m1fn[3] parameter(0)  y = f4e2m1fn[2] parameter(1)
+      ROOT r = (f4e2m1fn[3], f4e2m1fn[2]) all-reduce(x, y), replica_groups={}, to_apply=f }"""
+    arguments = [np.ones(n, np.float32).astype(ml_dtypes.float4_e2m1fn) for n in (3, 2)]
+    module = parse_module(f"HloModule m\n{text}")
+    wanted = evaluated(module, arguments)
+    for limit in allowed_differences(module, arguments, wanted, coarse_sums=True):
+        assert (limit >= 1).all()
+
+
 @pytest.mark.parametrize(
     ("factors", "open_"),
     [
