@@ -20,12 +20,41 @@ SHOWN: weakref.WeakSet[DeviceArray] = weakref.WeakSet()
 LEAST_NBYTES = 1 << 18
 """Smaller arrays are not worth a call that is not the fastest."""
 
-_OF_A_NODE = 4
-"""References to a node that only a program needs, beside those of its uses: the order's, the one of
-the dictionary of places, a local name's and the counting function's."""
 
-_OF_AN_ARRAY = 2
-"""References to its array: the node's and the counting function's."""
+class _Probe:
+    """Stands for a node, and for its array."""
+
+    value: object = None
+
+
+def _node_count(order: Sequence[object], at: int) -> int:
+    """References to a value of an order, a local name's and the counting function's among them."""
+    node = order[at]
+    return sys.getrefcount(node)
+
+
+def _array_count(node: Node | _Probe) -> int:
+    return sys.getrefcount(node.value)
+
+
+def _least_of_a_node() -> int:
+    """References to a node that only a program needs, beside those of its uses.
+
+    Counted, since a local name is not a reference in every release of Python.
+    """
+    order = [_Probe()]
+    number = {order[0]: 0}
+    return _node_count(order, number[order[0]])
+
+
+def _least_of_an_array() -> int:
+    """References to an array that only its node needs."""
+    node = _Probe()
+    node.value = object()
+    return _array_count(node)
+
+
+_OF_A_NODE, _OF_AN_ARRAY = _least_of_a_node(), _least_of_an_array()
 
 
 def donatable(
@@ -39,16 +68,14 @@ def donatable(
         places: of the values in question.
     """
     uses = Counter(number[each] for node in order for each in node.inputs)
-    found = []
-    for at in places:
-        node = order[at]
-        if (
-            sys.getrefcount(node) <= _OF_A_NODE + uses[at]
-            and sys.getrefcount(node.value) <= _OF_AN_ARRAY
-            and node.value not in SHOWN
-        ):
-            found.append(at)
-    return tuple(found)
+    return tuple(at for at in places if _is_alone(order, at, uses[at]))
+
+
+def _is_alone(order: Sequence[Node], at: int, uses: int) -> bool:
+    """True if nobody refers to a value but the program; no local name may do so here either."""
+    if _node_count(order, at) > _OF_A_NODE + uses or _array_count(order[at]) > _OF_AN_ARRAY:
+        return False
+    return order[at].value not in SHOWN
 
 
 def updated(
