@@ -29,12 +29,14 @@ OFF = frozenset({"off", "none", "0", "false"})
 """Values of the variable for no cache; an empty one counts too."""
 LIMIT_NBYTES = 1 << 30
 TRIM_EVERY = 16
-"""Writes for one look at the sizes of all entries."""
+"""Writes for one look at the sizes of all entries; or a sixteenth of their number, if more."""
 _DIGEST_NBYTES = 32
 _SUFFIX = ".entry"
 Piece = bytes | memoryview
 _log = logger("cache")
 _complained: set[tuple[Path, str]] = set()
+_unlooked: dict[Path, int] = {}
+"""By folder, how often this process will not look at all entries where it otherwise would."""
 
 
 def entry_key(*parts: bytes | str) -> str:
@@ -54,7 +56,7 @@ class Store:
     Attributes:
         folder: made when first written to.
         limit_nbytes: the entries that were not used for longest go when all together take more,
-            by a few more: sizes are looked at on one of `TRIM_EVERY` writes.
+            by a few more, or a sixteenth: see `TRIM_EVERY`.
     """
 
     folder: Path
@@ -99,7 +101,7 @@ class Store:
             if not self._is_ours():
                 return False
             self._write(self._path(key), (MAGIC, _digest(key, pieces), *pieces))
-            if entry_key(key)[0] == "0":
+            if entry_key(key)[0] == "0" and _is_due(self.folder):
                 self.trim()
         except OSError as error:
             pass_interruption(error)
@@ -147,18 +149,30 @@ class Store:
 
     def trim(self) -> None:
         """Removes the entries beyond the limit that were not used for longest."""
-        entries = []
-        for path in self.folder.glob(f"*{_SUFFIX}"):
-            with suppress(OSError):
-                found = path.stat()
-                entries.append((found.st_mtime, found.st_size, path))
+        entries: list[tuple[float, int, str]] = []
+        with os.scandir(self.folder) as listed:  # paths would take four times as long
+            for each in listed:
+                if each.name.endswith(_SUFFIX):
+                    with suppress(OSError):
+                        found = each.stat()
+                        entries.append((found.st_mtime, found.st_size, each.path))
+        _unlooked[self.folder] = len(entries) // TRIM_EVERY**2
         total = sum(size for _, size, _ in entries)
+        if total <= self.limit_nbytes:
+            return
         for _, size, path in sorted(entries):
+            with suppress(OSError):
+                os.unlink(path)
+            total -= size
             if total <= self.limit_nbytes:
                 return
-            with suppress(OSError):
-                path.unlink()
-            total -= size
+
+
+def _is_due(folder: Path) -> bool:
+    """True once it has been asked often enough since this process looked at a folder's entries."""
+    left = _unlooked.get(folder, 0)
+    _unlooked[folder] = left - 1
+    return left <= 0
 
 
 def _digest(key: str, pieces: Sequence[Piece]) -> bytes:

@@ -256,6 +256,24 @@ def test_many_writes_keep_to_the_limit(tmp_path: Path) -> None:
     assert sum(p.stat().st_size for p in store.folder.iterdir()) < 2000 + 3 * TRIM_EVERY * 101
 
 
+def test_many_entries_are_looked_at_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, looks = _store(tmp_path), list[str]()
+    for number in range(4000):
+        store.write(f"old {number}", b"")
+    usual = os.scandir
+
+    def counted(folder: str) -> object:
+        looks.append(folder)
+        return usual(folder)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    for number in range(500):
+        store.write(f"new {number}", b"")
+    assert 1 <= len(looks) <= 4  # of 31 that one of sixteen writes would be
+
+
 def test_folder_that_cannot_be_written_is_read(tmp_path: Path) -> None:
     store = _store(tmp_path)
     store.write("k", b"data")
