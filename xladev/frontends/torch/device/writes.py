@@ -108,10 +108,9 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
             if is_out:  # torch has put the result there before it is refused
                 hooks.replace(written, inner)
             raise
-        if base is None:
-            _keep_layout(written, layout, inner.shape)
-        else:  # of which the view is made again, where that is read
+        if base is not None:
             _keep_layout(written._base, base.handle.layout, base.shape)
+        _keep_layout(written, layout, inner.shape)
         if is_out and written.shape != inner.shape:
             warn_of_sizes(inner.shape, written.shape)
             if name.endswith("_copy"):

@@ -100,6 +100,22 @@ def test_tensors_and_bases_lie_where_they_lay(name: str) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("name", ["masked_fill_", "index_add_", "cumsum_"])
+def test_a_view_lies_where_it_lay_before_it_is_read(name: str) -> None:
+    for device in ("cpu", "npu"):
+        x = torch.arange(6.0).view(2, 3).to(device)
+        seen = x.t()
+        if name == "masked_fill_":
+            seen.masked_fill_(seen.detach() > 2, -1)
+        elif name == "index_add_":
+            seen.index_add_(0, at(x)[:1], torch.ones(1, 2, device=device))
+        else:
+            seen.cumsum_(0)
+        assert seen.stride() == (1, 3)
+        with pytest.raises(RuntimeError, match="view size is not compatible"):
+            seen.view(-1)
+
+
 def test_a_new_tensor_that_is_strided_lies_where_it_lay() -> None:
     found: list[Any] = []
     for device in ("cpu", "npu"):
