@@ -236,7 +236,7 @@ def compile_chained(
         return made
 
     patch.setattr("xladev.compiler.program.procedure_builder.region_module", cut_out)
-    patch.setattr("xladev.compiler.compile.cut", spied(cut, "cut", chain))
+    patch.setattr("xladev.compiler.program.program_builder.cut", spied(cut, "cut", chain))
     assigned = spied(assign_buffers, "assign_buffers", chain)
     patch.setattr("xladev.compiler.plan.memory_plan.assign_buffers", assigned)
     compiled = spied(KernelCompiler.compile, "compile", chain, at=1)

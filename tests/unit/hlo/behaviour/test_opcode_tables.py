@@ -35,6 +35,7 @@ OF_OTHER_THINGS = {
     "frontends.torch.lower.elementwise._UNARY",
     "passes.sharding.propagate.PASS_THROUGH",
     "passes.spmd.reshard._EMIT",
+    "passes.spmd.reshard._MOVING",
     "platforms.template_npu.device.functions._FLOAT_UNARY",
     "platforms.template_npu.device.functions._INTEGER_UNARY",
     "platforms.template_npu.device.isa.SLOW_FUNCTIONS",
