@@ -133,3 +133,20 @@ def test_xla_tests_are_told_their_device(
     assert [r["state"] for r in records] == ["passed", "passed"]
     assert sorted(r["executed"] > 0 for r in records) == [False, True]
     assert "no_such_module" in capsys.readouterr().err  # what was not collected
+
+
+def test_what_tensorflow_cannot_compile_does_not_count(tmp_path: Path) -> None:
+    suite = _suite(tmp_path, sys.executable)
+    lacks = (
+        "Detected unsupported operations: Op (No registered 'Op' OpKernel for XLA_CPU_JIT devices"
+    )
+    rows = [
+        {"test": "a", "state": "passed", "executed": 3},
+        {"test": "b", "state": "failed", "executed": 3, "why": "wrong numbers"},
+        {"test": "c", "state": "failed", "executed": 3, "why": lacks},
+    ]
+    suite.log("f").write_text("\n".join(map(json.dumps, rows)))
+    passing = [{"test": name, "state": "passed"} for name in "abc"]
+    replace(suite, platform=HOST).log("f").write_text("\n".join(map(json.dumps, passing)))
+    assert set(tensorflow_suite.counted(suite, "f")) == {"a", "b"}
+    assert set(tensorflow_suite.failures(suite, ["f"])) == {"b"}
