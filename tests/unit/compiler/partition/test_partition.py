@@ -1,9 +1,9 @@
 import random
-import time
 
 import pytest
 
 from tests.tools.growth import growth
+from tests.tools.profiled_calls import calls
 from tests.unit.compiler.sample_programs import CROSSING, LOOP_AND_BRANCH
 from xladev.compiler.partition.assignment import SDK, STRUCTURAL_OPCODES
 from xladev.compiler.partition.partition import (
@@ -117,9 +117,8 @@ def test_a_shared_deep_nest_of_calls_takes_no_time():
         )
     text.append("ENTRY main {\n x = f32[] parameter(0)\n ROOT r = f32[] call(x), to_apply=f59\n}")
     module = parse_module("\n".join(text))
-    start = time.process_time()
+    assert calls(lambda: computations_with_effects(module)) < 10_000
     assert computations_with_effects(module) == frozenset()
-    assert time.process_time() - start < 1
 
 
 def test_growth_is_near_linear():
@@ -127,7 +126,7 @@ def test_growth_is_near_linear():
         computation = random_dag(random.Random(size), size)
         return computation, {i: random.Random(i.name).choice("ab") for i in real(computation)}
 
-    assert growth(lambda made: partition(*made), placed, 1000, 10000) < 4
+    assert growth(lambda made: partition(*made), placed, 1000, 10000) < 1.5
 
 
 def test_while_parts_are_found_through_nested_tuples():

@@ -182,7 +182,7 @@ def test_time_and_memory_grow_with_the_bytes(piece: str) -> None:
         tracemalloc.stop()
     assert peak < 250 * len(data)
     units = bytes.fromhex(piece)
-    assert growth(lambda data: decode(data, MODULE), lambda n: units * n, 10_000, 80_000) < 4
+    assert growth(lambda data: decode(data, MODULE), lambda n: units * n, 10_000, 80_000) < 1.5
 
 
 @given(st.binary(max_size=200))

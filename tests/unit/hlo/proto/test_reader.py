@@ -295,12 +295,11 @@ def chain(length: int) -> HloModule:
     return HloModule("chain", HloComputation("main", tuple(made), made[-1]))
 
 
-@pytest.mark.serial
-def test_time_is_near_linear() -> None:
-    """A chain of 50,000 instructions: no recursion, and at most 3 times as slow per instruction."""
+def test_work_is_near_linear() -> None:
+    """A chain of 50,000 instructions: no recursion, and no more work per instruction."""
     whole = chain(50_000)
     assert read_module(write_module(whole)) == whole
-    assert growth(lambda made: read_module(write_module(made)), chain, 5_000, 50_000) < 3
+    assert growth(lambda made: read_module(write_module(made)), chain, 5_000, 50_000) < 1.5
 
 
 def test_the_same_module_gives_the_same_bytes() -> None:
