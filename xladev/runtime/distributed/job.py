@@ -124,9 +124,13 @@ class Job:
             number = len(known)
         channel = self.transport.channel(b"programs" + group, processes)
         said = digest + name.encode()
-        exchange = Exchange(run_tag(b"programs" + group, number), f"first run of {name}")
-        for process, theirs in zip(processes, _gathered(channel.all_gather, exchange, said),
-                                   strict=True):  # fmt: skip
+        exchange = Exchange(run_tag(b"programs" + group, number), "first run of a program")
+        try:
+            found = [bytes(data) for data in channel.all_gather(exchange, said)]
+        except ProcessError as error:
+            self.transport.fail_run(exchange.run, f"{error.what} ({error.why})")
+            raise
+        for process, theirs in zip(processes, found, strict=True):
             if theirs != said:
                 text = theirs[len(digest) :].decode(errors="replace")
                 raise ProcessError(
@@ -136,11 +140,6 @@ class Job:
                     f"{name!r} ({digest[:4].hex()})",
                     hint="run the same program, of the same version, in all processes",
                 )
-
-
-def _gathered(gather: object, exchange: Exchange, said: bytes) -> list[bytes]:
-    assert callable(gather)
-    return [bytes(data) for data in gather(exchange, said)]
 
 
 @dataclass(slots=True)

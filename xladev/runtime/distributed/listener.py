@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 import time
@@ -42,8 +41,10 @@ class Listener:
         self._arrived: SimpleQueue[tuple[Hello, socket.socket] | str | ProcessError] = SimpleQueue()
         self._kept: list[tuple[Hello, socket.socket]] = []
         self._refused: list[str] = []
+        self._refusal: str | None = None
         self._is_open = True
         self._slots = threading.Semaphore(_MOST_GREETED)
+        self._greeted: dict[threading.Thread, socket.socket] = {}
         self._socket = _bound(host, port)
         self._thread = threading.Thread(target=self._listen, name="xladev-listener", daemon=True)
         self._thread.start()
@@ -89,11 +90,26 @@ class Listener:
         else:
             self._kept.append(found)
 
+    def refuse(self, reason: str, count: int, limit_s: float) -> None:
+        """Tells those who still come why there is no job: so many, for a limited time."""
+        self._refusal = reason
+        deadline = time.monotonic() + limit_s
+        with suppress(Empty):
+            while count > 0:
+                found = self._arrived.get(timeout=max(deadline - time.monotonic(), 0.0))
+                if isinstance(found, tuple):
+                    found[1].close()
+                count -= not isinstance(found, str)
+
     def close(self) -> None:
         """Listens no more."""
         self._is_open = False
         self._thread.join()
         self._socket.close()
+        for thread, connection in list(self._greeted.items()):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            thread.join()
         for _, connection in self._kept:
             connection.close()
         with suppress(Empty):
@@ -107,9 +123,14 @@ class Listener:
         while self._is_open:
             with suppress(OSError):
                 connection, place = self._socket.accept()
-                self._slots.acquire()
+                while not self._slots.acquire(timeout=_POLL_S):
+                    if not self._is_open:
+                        connection.close()
+                        return
                 work = (connection, f"{place[0]}:{place[1]}")
-                threading.Thread(target=self._greet, args=work, daemon=True).start()
+                thread = threading.Thread(target=self._greet, args=work, daemon=True)
+                self._greeted[thread] = connection
+                thread.start()
 
     def _greet(self, connection: socket.socket, where: str) -> None:
         try:
@@ -120,13 +141,14 @@ class Listener:
             answer(
                 connection, self._secret, context, {"refused": problem} if problem else self._own
             )
-        except (OSError, ProcessError, json.JSONDecodeError) as error:
+        except (OSError, ProcessError, ValueError, AttributeError) as error:
             connection.close()
             text = error.what if isinstance(error, ProcessError) else str(error)
             self._arrived.put(f"{where} was refused: {text}")
         else:
             self._end_greeting(hello, connection, problem, where)
         finally:
+            self._greeted.pop(threading.current_thread(), None)
             self._slots.release()
 
     def _end_greeting(
@@ -140,7 +162,7 @@ class Listener:
 
     def _problem(self, hello: Hello) -> str | None:
         index, count = hello.get("index"), int(str(self._own["count"]))
-        if problem := version_problem(hello):
+        if problem := version_problem(hello) or self._refusal:
             return problem
         if hello.get("count") != count or hello.get("job") != self._own["job"]:
             theirs = hello.get("count")

@@ -6,7 +6,7 @@ import json
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +21,8 @@ from xladev.runtime.distributed.listener import Listener
 
 _CONTEXT = b"table"
 _RETRY_S = 0.05
+_GRACE_S = 2.0
+"""Process 0 has so long to say who did not come, after it gave up."""
 
 
 class KeyValueStore(ABC):
@@ -74,25 +76,46 @@ def gather_table(
             hello, connection = listener.accept("meeting", missing, deadline)
             waiting[hello["index"]], said[hello["index"]] = connection, hello["said"]
         table = [said[i] for i in range(count)]
-        for connection in waiting.values():
-            send_message(connection, secret, _CONTEXT, table)
+        _tell(waiting.values(), secret, {"table": table})
+    except ProcessError as error:
+        _tell(waiting.values(), secret, {"failed": _said(error)})
+        listener.refuse(_said(error), count - len(said), _GRACE_S)
+        raise
     finally:
         for connection in waiting.values():
             connection.close()
     return table
 
 
+def _tell(connections: Iterable[socket.socket], secret: bytes, message: dict[str, Any]) -> None:
+    """Tells all that wait, as far as they are still there; who is not is missed later."""
+    for connection in connections:
+        with suppress(OSError):
+            send_message(connection, secret, _CONTEXT, message)
+
+
+def _said(error: ProcessError) -> str:
+    return f"{error.what} ({error.why})" if error.why else error.what
+
+
 def fetch_table(address: str, hello: dict[str, Any], secret: bytes, deadline: float) -> list[Any]:
-    """Any other process: tells process 0 what it has to say, and is told that of all."""
-    with connect(split_address(address), deadline, f"process 0 ({address})") as connection:
-        greet(connection, secret, hello, address)
+    """Any other process: tells process 0 what it has to say, and is told that of all.
+
+    Raises:
+        ProcessError: process 0 does not come in time, ends, or says why the job cannot start.
+    """
+    first = f"process 0 ({address})"
+    with call(address, deadline, first, secret, hello) as connection:
+        connection.settimeout(max(deadline - time.monotonic(), 0.01) + _GRACE_S)
         try:
-            table = receive_message(connection, secret, _CONTEXT, f"process 0 ({address})")
+            told = receive_message(connection, secret, _CONTEXT, first)
         except TimeoutError as error:
-            raise ProcessError(
-                "the other processes did not come in time", where=f"process 0 ({address})"
-            ) from error
-    found: list[Any] = table
+            raise ProcessError("the other processes did not come in time", where=first) from error
+        except OSError as error:
+            raise ProcessError(f"{first} is gone", why=str(error)) from error
+    if "failed" in told:
+        raise ProcessError("the job could not start", where=first, why=str(told["failed"]))
+    found: list[Any] = told["table"]
     return found
 
 
@@ -121,6 +144,30 @@ def connect(place: tuple[str, int], deadline: float, whom: str) -> socket.socket
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.settimeout(max(deadline - time.monotonic(), 0.01))
         return connection
+
+
+def call(
+    address: str, deadline: float, whom: str, secret: bytes, hello: dict[str, Any]
+) -> socket.socket:
+    """A connection to a process of this job, greeted.
+
+    Raises:
+        ProcessError: it cannot be reached, does not answer in time, or is no process of this job.
+    """
+    connection = connect(split_address(address), deadline, whom)
+    try:
+        greet(connection, secret, hello, whom)
+    except OSError as error:
+        connection.close()
+        raise ProcessError(
+            f"{whom} does not answer",
+            why=f"{error}; perhaps another program listens there",
+            hint="start all processes of the job, at a port that nothing else uses",
+        ) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def local_host(towards: tuple[str, int]) -> str:

@@ -12,7 +12,8 @@ HEADER = struct.Struct("<IB24s8sQQI")
 """Magic, kind, tag, digest of the agreement; bytes of the message; offset, bytes of the chunk."""
 
 MAGIC = 0x4D564458
-DATA, FAILED, GOODBYE = 0, 1, 2
+DATA, FAILED, GOODBYE, ASK, WAITS = range(5)
+"""Kinds. ASK: whom do you wait for? WAITS: for these."""
 RUN_NBYTES = 8
 MOST_NBYTES = 1 << 36
 """Of one message."""
@@ -48,7 +49,7 @@ def read_header(data: bytes | bytearray) -> Header:
     header = Header(*fields)
     most = CHUNK_NBYTES if header.kind == DATA else MOST_REASON
     is_bounded = header.nbytes <= most and header.total <= MOST_NBYTES
-    if magic != MAGIC or header.kind > GOODBYE or not is_bounded:
+    if magic != MAGIC or header.kind > WAITS or not is_bounded:
         raise ProcessError("bytes arrived that are no message of xladev", why=data[:16].hex())
     if header.offset + header.nbytes > header.total:
         raise ProcessError("a message is longer than it says")

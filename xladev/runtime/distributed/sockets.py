@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Sequence
-from typing import Any
 
-from xladev.errors import ProcessError
 from xladev.runtime.distributed.courier import Courier
-from xladev.runtime.distributed.handshake import greet
 from xladev.runtime.distributed.listener import Listener
-from xladev.runtime.distributed.meeting import connect, hello_of, names_of, split_address
+from xladev.runtime.distributed.meeting import call, hello_of, names_of
 from xladev.runtime.distributed.socket_channel import SocketChannel
 from xladev.runtime.distributed.transport import Channel, Transport
 
@@ -38,7 +34,7 @@ class SocketTransport(Transport):
     ) -> None:
         self._rank = rank
         self._size = len(addresses)
-        self._courier = Courier(connections, names_of(addresses), timeout_s)
+        self._courier = Courier(connections, names_of(addresses), timeout_s, rank)
 
     @property
     def rank(self) -> int:
@@ -83,7 +79,7 @@ def connect_all(
         for other in range(index):
             where = f"process {other} ({addresses[other]})"
             for _ in range(LANES):
-                found[other].append(_call(addresses[other], deadline, where, secret, hello))
+                found[other].append(call(addresses[other], deadline, where, secret, hello))
         while missing := [i for i, row in found.items() if i > index and len(row) < LANES]:
             told, connection = listener.accept("lane", missing, deadline)
             found[told["index"]].append(connection)
@@ -93,21 +89,3 @@ def connect_all(
                 connection.close()
         raise
     return SocketTransport(index, found, addresses, timeout_s)
-
-
-def _call(
-    address: str, deadline: float, where: str, secret: bytes, hello: dict[str, Any]
-) -> socket.socket:
-    connection = connect(split_address(address), deadline, where)
-    try:
-        greet(connection, secret, hello, where)
-    except OSError as error:
-        connection.close()
-        left = deadline - time.monotonic()
-        raise ProcessError(
-            f"{where} does not answer", why=f"{error}; {max(left, 0):.1f} s were left"
-        ) from error
-    except ProcessError:
-        connection.close()
-        raise
-    return connection

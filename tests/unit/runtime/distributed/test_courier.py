@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -139,3 +140,85 @@ def test_closing_leaves_no_socket():
     mine.close()
     assert a.fileno() == -1
     b.close()
+
+
+def in_full(count, timeout_s, lanes=1):
+    """So many couriers, each connected with each other."""
+    rows = [{} for _ in range(count)]
+    for a in range(count):
+        for b in range(a):
+            pairs = [socket.socketpair() for _ in range(lanes)]
+            rows[a][b], rows[b][a] = [p[0] for p in pairs], [p[1] for p in pairs]
+    names = {i: f"process {i}" for i in range(count)}
+    return [Courier(row, names, timeout_s, i) for i, row in enumerate(rows)]
+
+
+def test_the_last_one_of_a_chain_is_named():
+    """0 waits for 1, which waits for 2, which waits for 3, which does nothing."""
+    made = in_full(4, 0.5)
+    for one in made[1:3]:
+        one.timeout_s = 20.0
+
+    def wait(i):
+        with suppress(ProcessError):
+            made[i].receive(i + 1, _TAG, _CHECK, "it")
+
+    threads = [threading.Thread(target=wait, args=(i,)) for i in (1, 2)]
+    for thread in threads:
+        thread.start()
+    with pytest.raises(ProcessError, match=r"it waited 0\.5 s for process 1") as caught:
+        made[0].receive(1, _TAG, _CHECK, "it")
+    assert "waits for process 2, which waits for process 3" in caught.value.why
+    for one in made:
+        one.close()
+    for thread in threads:
+        thread.join()
+
+
+def test_who_waits_for_each_other_is_told():
+    made = in_full(2, 0.3)
+    found = in_threads([lambda i=i: made[i].receive(1 - i, _TAG, _CHECK, "it") for i in range(2)])
+    assert any("they wait for each other" in str(error) for error in found)
+    for one in made:
+        one.close()
+
+
+def test_what_was_sent_before_a_goodbye_arrives_whole():
+    """Chunks go by both connections; the goodbye on one may be read before they are."""
+    for _ in range(20):
+        mine, theirs = in_full(2, 20.0, lanes=2)
+        data = bytes(8 << 20)
+
+        def leave(one=mine, data=data):
+            one.send(1, _TAG, _CHECK, data)
+            one.close()
+
+        thread = threading.Thread(target=leave)
+        thread.start()
+        assert len(theirs.receive(0, _TAG, _CHECK, "it")) == len(data)
+        thread.join()
+        theirs.close()
+
+
+def test_a_goodbye_says_after_what():
+    made = in_full(3, 20.0)
+    made[2].close()
+    with pytest.raises(ProcessError, match="process 2 is gone"):
+        made[1].receive(2, _TAG, _CHECK, "it")
+    made[1].close()
+    with pytest.raises(ProcessError, match="process 1 is gone") as caught:
+        made[0].receive(1, _TAG, _CHECK, "it")
+    assert caught.value.why == "it left the job after this: process 2 is gone (it left the job)"
+    made[0].close()
+
+
+def test_why_a_peer_failed_is_known_to_who_sends_to_it():
+    """Its connections broke, but it said why before."""
+    mine, theirs = in_full(2, 20.0, lanes=2)
+    theirs.fail_run(_TAG[:8], "out of memory")
+    theirs.close()
+    with pytest.raises(ProcessError, match="failed in another process") as caught:
+        for _ in range(3):
+            mine.send(1, _TAG, _CHECK, bytes(8 << 20))
+    assert "process 1: out of memory" in caught.value.why
+    mine.close()

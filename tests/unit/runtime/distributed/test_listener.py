@@ -135,3 +135,50 @@ def test_a_process_that_is_never_there_is_named():
 def test_addresses(text):
     with pytest.raises(ProcessError, match="is no address"):
         split_address(text)
+
+
+def test_closing_ends_greetings_that_are_under_way():
+    before = len(os.listdir("/proc/self/fd"))
+    made = Listener("127.0.0.1", 0, _SECRET, 0, 3, "")
+    with socket.create_connection(split_address(made.address)) as silent:
+        silent.recv(1)
+        made.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_who_comes_after_the_start_failed_is_told_why(listener):
+    first, second, third = in_threads([
+        lambda: gather_table(listener, 3, "x0", _SECRET, soon()),
+        lambda: fetch_table(
+            listener.address,
+            {**hello_of(1, 3, "", "meeting", "x1"), "version": "0.0.9"}, _SECRET, soon(),
+        ),
+        lambda: (
+            time.sleep(0.5),
+            fetch_table(listener.address, hello_of(2, 3, "", "meeting", "x2"), _SECRET, soon()),
+        ),
+    ])  # fmt: skip
+    for error in (first, second, third):
+        assert "runs xladev 0.0.9" in str(error)
+
+
+def test_those_who_wait_are_told_who_did_not_come(listener):
+    jobs = [
+        lambda: gather_table(listener, 3, "x0", _SECRET, soon(1.0)),
+        lambda: fetch_table(
+            listener.address, hello_of(1, 3, "", "meeting", "x1"), _SECRET, soon(30.0)
+        ),
+    ]
+    first, second = in_threads(jobs)
+    assert first.what == "processes [2] did not come in time"
+    assert second.what == "the job could not start"
+    assert "processes [2] did not come in time" in second.why
+
+
+def test_another_program_at_the_port_is_an_error_of_a_job():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(ProcessError, match=r"process 0 .* does not answer"):
+            fetch_table(address, hello_of(1, 2, "", "meeting"), _SECRET, soon(0.5))
