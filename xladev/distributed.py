@@ -12,7 +12,14 @@ import secrets
 import time
 
 from xladev.errors import OptionError
-from xladev.runtime.distributed.environment import SECRET, JobSettings, settings
+from xladev.runtime.distributed.environment import (
+    ADDRESS,
+    MPI,
+    SECRET,
+    JobSettings,
+    chosen_transport,
+    settings,
+)
 from xladev.runtime.distributed.job import (
     Job,
     current_job,
@@ -28,6 +35,7 @@ from xladev.runtime.distributed.meeting import (
     local_host,
     split_address,
 )
+from xladev.runtime.distributed.mpi import MpiTransport, is_installed
 from xladev.runtime.distributed.sockets import connect_all
 from xladev.runtime.distributed.transport import Transport
 
@@ -43,6 +51,7 @@ def initialize(
     *,
     secret: str | None = None,
     timeout_s: float | None = None,
+    transport: str | None = None,
     start_timeout_s: float = START_TIMEOUT_S,
 ) -> None:
     """Makes this process a part of a job; returns when all processes are connected.
@@ -57,16 +66,24 @@ def initialize(
         secret: the same in all processes, known to nobody else.
         timeout_s: how long an exchange waits for a process, in seconds; without it,
             ``XLADEV_COLLECTIVE_TIMEOUT_S`` or 60.
-        start_timeout_s: how long all may take to come, in seconds.
+        transport: ``"sockets"`` or ``"mpi"``, which needs neither address nor secret; without it
+            ``XLADEV_TRANSPORT``, or MPI if mpiexec started this process, mpi4py is there, and
+            nobody said an address.
+        start_timeout_s: how long all may take to come, in seconds; MPI has its own limit.
 
     Raises:
         OptionError: something is missing or contradicts itself.
         ProcessError: a process does not come in time, has another secret or another version of
             xladev; the port is taken; or this process is a part of a job already.
     """
-    wanted = settings(address, count, index, secret, timeout_s)
-    deadline = time.monotonic() + start_timeout_s
-    made = _by_sockets(wanted, deadline)
+    has_address = bool(address or os.environ.get(ADDRESS))
+    made: Transport
+    if chosen_transport(transport, is_installed(), has_address) == MPI:
+        limit = timeout_from_environment() if timeout_s is None else timeout_s
+        made = MpiTransport(index, limit, count)
+    else:
+        wanted = settings(address, count, index, secret, timeout_s)
+        made = _by_sockets(wanted, time.monotonic() + start_timeout_s)
     try:
         enter_job(Job(made))
     except BaseException:

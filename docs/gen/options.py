@@ -66,6 +66,7 @@ ENVIRONMENT = {
     "XLADEV_PROCESS": "which of them this one is",
     "XLADEV_SECRET": "a text that all processes of the job know, and nobody else",
     "XLADEV_HOST": "the address of this machine that the other processes call",
+    "XLADEV_TRANSPORT": "what carries data between processes: `sockets` or `mpi`",
     "XLADEV_LOG": "DEBUG, INFO, WARNING or ERROR: log level of the command line",
 }
 

@@ -51,6 +51,7 @@ OUTSIDE = {
     "cupy_backends": ("platforms/cuda",),
     "cudnn": ("platforms/cuda",),
     "jax": ("frontends/jax", "testing"),
+    "mpi4py": ("runtime/distributed",),
     "fast_sugiyama": ("profiling/graph",),
     "resvg_py": ("profiling/graph",),
     "jaxlib": ("frontends/jax", "frontends/stablehlo", "testing"),

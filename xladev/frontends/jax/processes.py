@@ -14,6 +14,7 @@ from typing import Any
 from xladev import __version__
 from xladev.errors import ProcessError
 from xladev.frontends.jax.library import load
+from xladev.runtime.distributed.environment import MPI, chosen_transport
 from xladev.runtime.distributed.job import (
     Job,
     current_job,
@@ -28,7 +29,9 @@ from xladev.runtime.distributed.meeting import (
     local_host,
     split_address,
 )
+from xladev.runtime.distributed.mpi import MpiTransport, is_installed
 from xladev.runtime.distributed.sockets import connect_all
+from xladev.runtime.distributed.transport import Transport
 
 START_TIMEOUT_S = 300.0
 """As long as `jax.distributed.initialize` waits."""
@@ -135,6 +138,19 @@ def next_meeting(platform: str) -> int:
 
 
 def _connected(platform: str, own: Said, processes: Processes, name: str) -> Job:
+    transport: Transport
+    if chosen_transport(None, is_installed(), has_address=True) == MPI:
+        transport = MpiTransport(processes.index, timeout_from_environment(), processes.count)
+        said = exchange_by_store(
+            processes.store, processes.index, processes.count, own, name, START_TIMEOUT_S
+        )
+    else:
+        transport, said = _by_sockets(own, processes, name)
+    processes.devices = [row["devices"] for row in said]
+    return Job(transport, [len(row) for row in processes.devices], platform)
+
+
+def _by_sockets(own: Said, processes: Processes, name: str) -> tuple[Transport, list[Said]]:
     deadline = time.monotonic() + START_TIMEOUT_S
     secret = _shared_secret(processes, name)
     listener = Listener(
@@ -146,14 +162,13 @@ def _connected(platform: str, own: Said, processes: Processes, name: str) -> Job
             processes.store, processes.index, processes.count, own, name, START_TIMEOUT_S
         )
         _check_versions(said)
-        processes.devices = [row["devices"] for row in said]
         transport = connect_all(
             listener, [row["address"] for row in said], processes.index, name, secret, deadline,
             timeout_from_environment(),
         )  # fmt: skip
     finally:
         listener.close()
-    return Job(transport, [len(row) for row in processes.devices], platform)
+    return transport, said
 
 
 def _shared_secret(processes: Processes, name: str) -> bytes:

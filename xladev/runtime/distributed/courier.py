@@ -1,56 +1,40 @@
-"""Messages to and from all peers. Who waits reads: no thread stands between socket and waiter.
+"""Messages over sockets.
 
-A message is cut into chunks, which large ones spread over all connections to a peer. What arrives
-is written where its receiver wants it, or kept until somebody asks. Whoever cannot send reads in
-the meantime, so that processes that all send do not wait for each other.
+A message is cut into chunks, which large ones spread over all connections to a peer. Whoever cannot
+send reads in the meantime, so that processes that all send do not wait for each other.
 """
 
 from __future__ import annotations
 
 import select
 import socket
-import threading
 import time
-from collections import Counter, OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from xladev.errors import ProcessError
-from xladev.runtime.distributed.inquiry import Inquiry, pack_waits, unpack_waits
-from xladev.runtime.distributed.lane import Incoming, Lane
+from xladev.runtime.distributed.lane import Lane
+from xladev.runtime.distributed.mailbox import NO_CHECK, NO_TAG, WORD_S, Mailbox
 from xladev.runtime.distributed.messages import (
-    ASK,
     CHUNK_NBYTES,
     DATA,
     FAILED,
     GOODBYE,
-    MOST_REASON,
     RUN_NBYTES,
-    WAITS,
     Header,
     read_header,
 )
-from xladev.runtime.distributed.transport import Data
 
 _ONE_LANE_NBYTES = 1 << 18
-_REMEMBERED_FAILURES = 256
 _LEAST_POLL_S = 0.05
-_WORD_S = 1.0
-"""How long a peer may take to accept a goodbye, a question or an answer, in seconds."""
-_NO_TAG, _NO_CHECK = bytes(24), bytes(8)
-
-Key = tuple[int, bytes]
-"""A peer and a tag."""
 
 
-class Courier:
-    """Sends and receives messages. Thread-safe.
+class Courier(Mailbox):
+    """See `Mailbox`.
 
     Args:
         connections: of each peer, authenticated.
-        names: of each peer, for errors.
-        timeout_s: how long a message is waited for, or a peer that takes nothing, in seconds.
-        own: the number of this process, by which peers know it.
+        names, timeout_s, own: see `Mailbox`.
     """
 
     def __init__(
@@ -60,42 +44,21 @@ class Courier:
         timeout_s: float,
         own: int | None = None,
     ) -> None:
-        self.names = names
-        self._own = own
-        self.timeout_s = timeout_s
+        super().__init__(names, timeout_s, own)
         self._lanes = {p: [Lane(p, s) for s in given] for p, given in connections.items()}
         self._by_fd = {lane.socket.fileno(): lane for row in self._lanes.values() for lane in row}
         self._events = select.epoll()
         for fd, lane in self._by_fd.items():
             lane.socket.setblocking(False)
             self._events.register(fd, select.EPOLLIN)
-        self._changed = threading.Condition()
-        self._has_reader = False
-        self._posted: dict[Key, memoryview] = {}
-        self._messages: dict[Key, Incoming] = {}
-        self._failed: OrderedDict[bytes, str] = OrderedDict()
-        self._lost: dict[int, str] = {}
-        self._trouble = ""
-        self._awaited: Counter[int] = Counter()
-        self._questions: deque[int] = deque()
-        self._answers: dict[int, list[int]] = {}
-        self._is_closed = False
+
+    @property
+    def _peers(self) -> Collection[int]:
+        return self._lanes.keys()
 
     # Sending
 
-    def send(self, peer: int, tag: bytes, check: bytes, data: Data) -> None:
-        """Sends a message; returns when the system has it.
-
-        Raises:
-            ProcessError: the peer is gone, or takes nothing for the time limit.
-        """
-        try:
-            self._send(peer, tag, check, memoryview(data).cast("B"))
-        except ProcessError as error:
-            self._trouble = f"{error.what} ({error.why})"
-            raise
-
-    def _send(self, peer: int, tag: bytes, check: bytes, view: memoryview) -> None:
+    def _send_data(self, peer: int, tag: bytes, check: bytes, view: memoryview) -> None:
         total, lanes = len(view), self._lanes[peer]
         step = CHUNK_NBYTES if total > _ONE_LANE_NBYTES else max(total, 1)
         for number, offset in enumerate(range(0, max(total, 1), step)):
@@ -107,16 +70,21 @@ class Courier:
         with lane.lock:
             self._send_locked(lane, header, chunk, self.timeout_s)
 
-    def _send_word(self, peer: int, lane: Lane, kind: int, text: bytes = b"") -> None:
-        """A short message that is not worth waiting for; nothing where others send for long."""
-        if peer in self._lost or not lane.lock.acquire(timeout=_WORD_S):
-            return
-        try:
-            header = Header(kind, _NO_TAG, _NO_CHECK, len(text), 0, len(text))
-            limit_s = min(self.timeout_s, _WORD_S)
-            self._send_locked(lane, header, memoryview(text), limit_s)
-        finally:
-            lane.lock.release()
+    def _send_failure(self, peer: int, run: bytes, text: bytes) -> None:
+        tag = run + NO_TAG[RUN_NBYTES:]
+        header = Header(FAILED, tag, NO_CHECK, len(text), 0, len(text))
+        self._send_chunk(self._lanes[peer][0], header, memoryview(text))
+
+    def _send_word(self, peer: int, kind: int, text: bytes = b"", busy: object = None) -> None:
+        """See `Mailbox`; a goodbye goes by every connection, so that nothing is read after it."""
+        for lane in self._lanes[peer][: None if kind == GOODBYE else 1]:
+            if lane is not busy and peer not in self._lost and lane.lock.acquire(timeout=WORD_S):
+                try:
+                    header = Header(kind, NO_TAG, NO_CHECK, len(text), 0, len(text))
+                    limit_s = min(self.timeout_s, WORD_S)
+                    self._send_locked(lane, header, memoryview(text), limit_s)
+                finally:
+                    lane.lock.release()
 
     def _send_locked(self, lane: Lane, header: Header, chunk: memoryview, limit_s: float) -> None:
         deadline = time.monotonic() + limit_s
@@ -168,111 +136,7 @@ class Courier:
         finally:
             self._end_reading()
 
-    # Receiving
-
-    def post(self, peer: int, tag: bytes, into: memoryview) -> None:
-        """Says where a message is to be written that is waited for later."""
-        with self._changed:
-            if (peer, tag) not in self._messages:
-                self._posted[peer, tag] = into
-
-    def receive(self, peer: int, tag: bytes, check: bytes, what: str) -> memoryview:
-        """Waits for a message; its bytes, where `post` said if that came first.
-
-        Raises:
-            ProcessError: the peer is gone, failed, disagrees, or did not send in time.
-        """
-        key, deadline = (peer, tag), time.monotonic() + self.timeout_s
-        self._awaited[peer] += 1
-        try:
-            message = self._wait(key, deadline, what)
-            self._trouble = ""
-        except ProcessError as error:
-            self._trouble = f"{error.what} ({error.why})"
-            raise
-        finally:
-            self._awaited[peer] -= 1
-            with self._changed:
-                self._posted.pop(key, None)
-        if message.check != check:
-            raise ProcessError(
-                f"processes disagree on {what}",
-                where=self.names[peer],
-                why="it calls another collective under this name, or with other shapes",
-                hint="all processes must run the same program on the same shapes",
-            )
-        return message.into
-
-    def _wait(self, key: Key, deadline: float, what: str) -> Incoming:
-        inquiry: Inquiry | None = None
-        while True:
-            with self._changed:
-                message = self._taken(key)
-                if message is not None:
-                    return message
-                self._check_run(key[1][:RUN_NBYTES])
-                self._check_peer(key[0])
-            left = deadline - time.monotonic()
-            if left <= 0:
-                inquiry = inquiry or Inquiry(key[0], self._own)
-                left = self._inquire(inquiry, what)
-            with self._changed:
-                if key in self._messages and self._messages[key].is_whole:
-                    continue
-                if self._has_reader:
-                    self._changed.wait(left)
-                    continue
-                self._has_reader = True
-            try:
-                self._read_some(left)
-            finally:
-                self._end_reading()
-            self._answer()
-
-    def _inquire(self, inquiry: Inquiry, what: str) -> float:
-        """Asks whom the late one waits for; for how many seconds to wait for the answer.
-
-        Raises:
-            ProcessError: it is known who is late.
-        """
-        while True:
-            answer = self._answers.pop(inquiry.asked, None)
-            left = inquiry.left_s
-            if left is not None and answer is None and left > 0:
-                return left
-            if left is not None and not (answer and inquiry.take(answer, self._lanes)):
-                raise inquiry.error(what, self.timeout_s, self.names, bool(answer))
-            self._check_peer(inquiry.asked)
-            self._send_word(inquiry.asked, self._lanes[inquiry.asked][0], ASK)
-            inquiry.start_waiting(self.timeout_s)
-
-    def _answer(self, busy: Lane | None = None) -> None:
-        """Tells those who asked whom this process waits for; not on a lane that is busy."""
-        while self._questions:
-            with suppress(IndexError, ProcessError):
-                peer = self._questions.popleft()
-                lane = self._lanes[peer][0]
-                if lane is not busy:
-                    waits = [p for p, count in list(self._awaited.items()) if count > 0]
-                    self._send_word(peer, lane, WAITS, pack_waits(waits))
-
-    def _taken(self, key: Key) -> Incoming | None:
-        message = self._messages.get(key)
-        return self._messages.pop(key) if message is not None and message.is_whole else None
-
-    # Reading: one thread at a time
-
-    def _become_reader(self) -> bool:
-        with self._changed:
-            if self._has_reader:
-                return False
-            self._has_reader = True
-            return True
-
-    def _end_reading(self) -> None:
-        with self._changed:
-            self._has_reader = False
-            self._changed.notify_all()
+    # Reading
 
     def _read_some(self, timeout_s: float) -> bool:
         """Reads from the connections that have something; False if none has in time."""
@@ -326,41 +190,17 @@ class Courier:
     def _target(self, lane: Lane, header: Header) -> memoryview:
         if header.kind != DATA:
             return memoryview(bytearray(header.nbytes))
-        key = (lane.peer, header.tag)
-        with self._changed:
-            message = self._messages.get(key)
-            if message is None:
-                into = self._posted.pop(key, None)
-                if into is None or len(into) != header.total:
-                    into = memoryview(bytearray(header.total))
-                message = self._messages[key] = Incoming(header.total, header.check, into)
-        if message.total != header.total:
-            raise ProcessError("a message changed its size on its way")
-        lane.message = message
+        lane.message = message = self._place(lane.peer, header)
         return message.into[header.offset : header.offset + header.nbytes]
 
     def _end_chunk(self, lane: Lane, header: Header) -> None:
         target, message = lane.target, lane.message
         lane.header = lane.target = lane.message = None
         if message is not None:
-            with self._changed:
-                message.received += header.nbytes
-                if message.is_whole and header.tag[:RUN_NBYTES] in self._failed:
-                    self._messages.pop((lane.peer, header.tag), None)
-                self._changed.notify_all()
-            return
-        data = bytes(target or b"")
-        if header.kind == FAILED:
-            reason = f"{self.names[lane.peer]}: {data.decode(errors='replace')}"
-            self._note_failure(header.tag[:RUN_NBYTES], reason)
-        elif header.kind == ASK:
-            self._questions.append(lane.peer)
-        elif header.kind == WAITS:
-            self._answers[lane.peer] = unpack_waits(data)
-        elif header.kind == GOODBYE:
+            self._arrived(lane.peer, header, message)
+        elif reason := self._hear(lane.peer, header, bytes(target or b"")):
             lane.is_left = True
-            after = f" after this: {data.decode(errors='replace')}" if data else ""
-            self._end_lane(lane, f"it left the job{after}")
+            self._end_lane(lane, reason)
 
     def _end_lane(self, lane: Lane, reason: str) -> None:
         """Reads no more from a lane; the peer is gone once what it said on others was heard."""
@@ -375,65 +215,15 @@ class Courier:
         if not lane.is_left or all(other.is_left for other in row):
             self._forget(lane.peer, reason)
 
-    # Failures
-
-    def lose(self, peer: int, reason: str) -> None:
-        """Makes every exchange with a peer fail, those that wait and those to come."""
-        self._forget(peer, reason)
+    def _cut(self, peer: int) -> None:
         for lane in self._lanes[peer]:
             with suppress(OSError):
                 lane.socket.shutdown(socket.SHUT_RDWR)
 
-    def fail_run(self, run: bytes, reason: str) -> None:
-        """Notes that an execution failed here, and tells every peer that still listens."""
-        self._note_failure(run, reason)
-        text = memoryview(reason.encode()[:MOST_REASON])
-        header = Header(FAILED, run + _NO_TAG[RUN_NBYTES:], _NO_CHECK, len(text), 0, len(text))
-        for peer, lanes in self._lanes.items():
-            if peer not in self._lost:
-                with suppress(ProcessError):
-                    self._send_chunk(lanes[0], header, text)
-
-    def _note_failure(self, run: bytes, reason: str) -> None:
-        with self._changed:
-            self._failed.setdefault(run, reason)
-            if len(self._failed) > _REMEMBERED_FAILURES:
-                self._failed.popitem(last=False)
-            for key in [k for k, m in self._messages.items() if k[1][:RUN_NBYTES] == run]:
-                if self._messages[key].is_whole:
-                    del self._messages[key]
-            self._changed.notify_all()
-
-    def _forget(self, peer: int, reason: str) -> None:
-        with self._changed:
-            self._lost.setdefault(peer, reason)
-            self._changed.notify_all()
-
-    def _check_peer(self, peer: int) -> None:
-        reason = self._lost.get(peer)
-        if reason is not None or self._is_closed:
-            raise ProcessError(
-                f"{self.names[peer]} is gone",
-                why=reason or "this process has left the job",
-                hint="look at the messages of that process, and start the job again",
-            )
-
-    def _check_run(self, run: bytes) -> None:
-        reason = self._failed.get(run)
-        if reason is not None:
-            raise ProcessError("an execution failed in another process", why=reason)
-
-    def close(self) -> None:
-        """Says goodbye and closes all connections."""
-        if self._is_closed:
-            return
-        for peer, lanes in self._lanes.items():
-            for lane in lanes:
-                with suppress(ProcessError):
-                    self._send_word(peer, lane, GOODBYE, self._trouble.encode()[:MOST_REASON])
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
+    def _hang_up(self) -> None:
+        for peer in self._lanes:
+            self._say_goodbye(peer)
+        self._note_end()
         self._events.close()
         for lane in self._by_fd.values():
             lane.socket.close()

@@ -15,9 +15,12 @@ from xladev.runtime.distributed.job import timeout_from_environment
 
 ADDRESS, COUNT, INDEX = "XLADEV_COORDINATOR", "XLADEV_PROCESSES", "XLADEV_PROCESS"
 SECRET = "XLADEV_SECRET"
+TRANSPORT = "XLADEV_TRANSPORT"
+SOCKETS, MPI = "sockets", "mpi"
 
 _COUNTS = (COUNT, "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 _INDICES = (INDEX, "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+_BY_MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _FIRST_PORT, _PORTS = 20000, 20000
 
 
@@ -59,6 +62,28 @@ def settings(
         )
     job = given.get("SLURM_STEP_ID", "") and f"{given.get('SLURM_JOB_ID')}.{given['SLURM_STEP_ID']}"
     return JobSettings(where, total, number, secret or given.get(SECRET, ""), limit, job)
+
+
+def chosen_transport(given: str | None, has_mpi: bool, has_address: bool) -> str:
+    """What carries messages: said, named by XLADEV_TRANSPORT, or MPI where mpiexec started us.
+
+    Args:
+        given: what was said; None: nothing.
+        has_mpi: True if mpi4py is there.
+        has_address: True if somebody said where to meet, which sockets need and MPI does not.
+
+    Raises:
+        OptionError: there is no such transport.
+    """
+    name = given or os.environ.get(TRANSPORT)
+    if name is None:
+        is_by_mpi = any(variable in os.environ for variable in _BY_MPI)
+        return MPI if has_mpi and is_by_mpi and not has_address else SOCKETS
+    if name not in (SOCKETS, MPI):
+        raise OptionError(
+            f"there is no transport {name!r}", hint=f"{TRANSPORT} is {SOCKETS!r} or {MPI!r}"
+        )
+    return name
 
 
 def is_started_by_launcher() -> bool:

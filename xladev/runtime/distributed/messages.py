@@ -39,15 +39,21 @@ class Header:
         )
 
 
-def read_header(data: bytes | bytearray) -> Header:
+def read_header(data: bytes | bytearray, most_nbytes: int = CHUNK_NBYTES) -> Header:
     """A header from its bytes.
+
+    Args:
+        data: the bytes.
+        most_nbytes: of a chunk.
 
     Raises:
         ProcessError: these bytes are no header, or a number in it is out of bounds.
     """
+    if len(data) != HEADER.size:
+        raise ProcessError("bytes arrived that are no message of xladev", why=data.hex())
     magic, *fields = HEADER.unpack(data)
     header = Header(*fields)
-    most = CHUNK_NBYTES if header.kind == DATA else MOST_REASON
+    most = most_nbytes if header.kind == DATA else MOST_REASON
     is_bounded = header.nbytes <= most and header.total <= MOST_NBYTES
     if magic != MAGIC or header.kind > WAITS or not is_bounded:
         raise ProcessError("bytes arrived that are no message of xladev", why=data[:16].hex())

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xladev.runtime.distributed.courier import Courier
 from xladev.runtime.distributed.listener import Listener
 from xladev.runtime.distributed.meeting import call, hello_of, names_of
-from xladev.runtime.distributed.socket_channel import SocketChannel
+from xladev.runtime.distributed.message_channel import MessageChannel
 from xladev.runtime.distributed.transport import Channel, Transport
 
 LANES = 2
@@ -48,7 +48,7 @@ class SocketTransport(Transport):
 
     def channel(self, key: bytes, processes: Sequence[int]) -> Channel:
         """See `Transport.channel`."""
-        return SocketChannel(self._courier, key, processes, self._rank)
+        return MessageChannel(self._courier, key, processes, self._rank)
 
     def fail_run(self, run: bytes, reason: str) -> None:
         """See `Transport.fail_run`."""

@@ -4,7 +4,12 @@ import pytest
 
 from xladev.errors import OptionError
 from xladev.runtime.distributed import environment
-from xladev.runtime.distributed.environment import first_node, is_started_by_launcher, settings
+from xladev.runtime.distributed.environment import (
+    chosen_transport,
+    first_node,
+    is_started_by_launcher,
+    settings,
+)
 
 _NAMES = (
     *environment._COUNTS, *environment._INDICES, "XLADEV_COORDINATOR", "XLADEV_SECRET",
@@ -96,3 +101,29 @@ def test_time_limits_are_checked(monkeypatch, text):
 )
 def test_the_first_node(nodes, first):
     assert first_node(nodes) == first
+
+
+@pytest.mark.parametrize(
+    ("given", "variables", "has_mpi", "has_address", "want"),
+    [
+        (None, {}, True, False, "sockets"),
+        (None, {"PMI_SIZE": "2"}, True, False, "mpi"),
+        (None, {"OMPI_COMM_WORLD_SIZE": "2"}, True, False, "mpi"),
+        (None, {"PMI_SIZE": "2"}, False, False, "sockets"),
+        (None, {"PMI_SIZE": "2"}, True, True, "sockets"),
+        (None, {"SLURM_STEP_NUM_TASKS": "2"}, True, False, "sockets"),
+        (None, {"XLADEV_TRANSPORT": "mpi"}, True, True, "mpi"),
+        ("sockets", {"XLADEV_TRANSPORT": "mpi"}, True, True, "sockets"),
+    ],
+)
+def test_the_transport(monkeypatch, given, variables, has_mpi, has_address, want):
+    for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "XLADEV_TRANSPORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert chosen_transport(given, has_mpi, has_address) == want
+
+
+def test_a_transport_that_does_not_exist():
+    with pytest.raises(OptionError, match="no transport 'pigeons'"):
+        chosen_transport("pigeons", True, True)

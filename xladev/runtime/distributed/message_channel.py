@@ -1,4 +1,4 @@
-"""Collectives between processes over sockets: directly, by a tree, or round a ring, by size.
+"""Collectives between processes by messages: directly, by a tree, or round a ring, by size.
 
 Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations
 in MPICH", 2005: a ring moves 2 (n - 1) / n of the bytes, a tree takes 2 log2(n) steps.
@@ -11,7 +11,7 @@ from itertools import count
 
 import numpy as np
 
-from xladev.runtime.distributed.courier import Courier
+from xladev.runtime.distributed.mailbox import Mailbox
 from xladev.runtime.distributed.messages import agreement_check, base_tag, step_tag
 from xladev.runtime.distributed.transport import Array, Channel, Data, Exchange
 
@@ -22,7 +22,7 @@ DIRECT_RANKS = 4
 PIECE_NBYTES = 1 << 22
 
 
-class SocketChannel(Channel):
+class MessageChannel(Channel):
     """See `Channel`.
 
     Args:
@@ -33,7 +33,7 @@ class SocketChannel(Channel):
     """
 
     def __init__(
-        self, courier: Courier, key: bytes, processes: Sequence[int], process: int
+        self, courier: Mailbox, key: bytes, processes: Sequence[int], process: int
     ) -> None:
         self._courier = courier
         self._key = key
@@ -80,7 +80,7 @@ class SocketChannel(Channel):
 class _Steps:
     """The messages of one exchange."""
 
-    def __init__(self, channel: Channel, courier: Courier, exchange: Exchange, key: bytes) -> None:
+    def __init__(self, channel: Channel, courier: Mailbox, exchange: Exchange, key: bytes) -> None:
         self.rank = channel.rank
         self.size = len(channel.processes)
         self._processes = channel.processes
