@@ -200,6 +200,19 @@ def autograd_kernel_of_numbers(op: torch._ops.OpOverload) -> Callable[..., Any] 
     return autograd_kernel(f"{base}.{wanted}")
 
 
+def as_saved_number(number: float) -> torch.Tensor:
+    """The tensor that torch makes of a number in the place of one, which autograd saves and frees.
+
+    Torch gives kernels in Python the number itself. A multiplication saves the tensor.
+    """
+    with torch._C._DisableTorchDispatch(), torch.inference_mode(False), torch.enable_grad():
+        made: torch.Tensor = (_LEAF * number).grad_fn._saved_other
+    return made
+
+
+_LEAF = torch.ones((), requires_grad=True)
+
+
 def takes_tensors(op: torch._ops.OpOverload) -> bool:
     """Whether an argument may be a tensor."""
     return any("Tensor" in str(a.type) for a in op._schema.arguments)

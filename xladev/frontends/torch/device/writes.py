@@ -71,10 +71,12 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
 
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
         written = kwargs["out"] if is_out else args[0]
-        is_number = of_numbers is not None and any(
-            not isinstance(args[at], torch.Tensor) for at in places if at < len(args)
-        )
-        chosen: Any = of_numbers if is_number else call
+        chosen: Any = call
+        numbers = [] if of_numbers is None else _numbers(args, places)
+        if numbers and _is_recorded(args):
+            args = _with_tensors(args, numbers)
+        elif numbers:
+            chosen = of_numbers
         if is_sparse(written):
             return chosen(keys, *args, **kwargs)
         if adds and is_sparse(args[1]):
@@ -118,6 +120,25 @@ def _writer(full: str, name: str, op: Any) -> Callable[..., Any]:
         return made
 
     return kernel
+
+
+def _numbers(args: tuple[Any, ...], places: list[int]) -> list[int]:
+    """Places of tensors where numbers are given."""
+    return [at for at in places if at < len(args) and not isinstance(args[at], torch.Tensor)]
+
+
+def _with_tensors(args: tuple[Any, ...], numbers: Sequence[int]) -> tuple[Any, ...]:
+    """Arguments with tensors in the places of some numbers."""
+    return tuple(
+        hooks.as_saved_number(each) if at in numbers else each for at, each in enumerate(args)
+    )
+
+
+def _is_recorded(args: tuple[Any, ...]) -> bool:
+    """Whether autograd records an operator, and may save its operands, or refuses ``out=``."""
+    return torch.is_grad_enabled() and any(
+        isinstance(each, torch.Tensor) and each.requires_grad for each in args
+    )
 
 
 def _inner(tensor: Any) -> Inner | None:

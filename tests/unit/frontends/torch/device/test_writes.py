@@ -141,3 +141,35 @@ def test_values_between_writes_are_not_kept(writes_lists: bool) -> None:
         door.step()
         assert torch.npu.memory_allocated() == before
     assert x.tolist() == [15.0] * 1000
+
+
+BY_NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "mul_": lambda x: x.mul_(2),
+    "div_": lambda x: x.div_(2),
+    "div_ rounded": lambda x: x.div_(2, rounding_mode="floor"),
+    "mul_ of a bool": lambda x: x.mul_(True),
+    "mul_ of bf16": lambda x: x.to(torch.bfloat16).mul_(1.5),
+    "mul_ of one element of bf16": lambda x: x.sum().to(torch.bfloat16).mul_(1.5),
+    "add_": lambda x: x.add_(2),
+    "pow_": lambda x: x.pow_(2),
+    "fmod_": lambda x: x.fmod_(2),
+    "mul with out": lambda x: torch.mul(x, 2, out=x.detach().clone()),
+}
+
+
+@pytest.mark.parametrize("name", BY_NUMBERS)
+def test_what_a_number_saves_is_freed_as_on_the_host(name: str) -> None:
+    outcomes = []
+    for device in ("cpu", "npu"):
+        leaf = torch.tensor([1.0, 2.0, 3.0], device=device, requires_grad=True)
+        told = []
+        try:
+            y = BY_NUMBERS[name](leaf.clone())
+            told.append((y.tolist(), y.dtype, y.grad_fn.name()))
+            y.sum().backward()
+            told.append(leaf.grad.tolist())
+            y.sum().backward()
+        except RuntimeError as error:
+            told.append(str(error)[:50])
+        outcomes.append(told)
+    assert outcomes[0] == outcomes[1]
