@@ -23,6 +23,7 @@ from xladev.runtime.launch.definition_event import DefinitionEvent, ExecutionFai
 from xladev.runtime.launch.turn import Turn
 from xladev.runtime.memory import DeviceMemory, MemoryStats
 from xladev.runtime.stream import Stream
+from xladev.runtime.transfer_queue import TransferQueue
 
 _log = logger("runtime")
 
@@ -68,6 +69,7 @@ class Device:
         self._lock = threading.RLock()
         self._stream: Stream | None = None
         self._turn: Turn | None = None
+        self._transfers: TransferQueue | None = None
         self._pending: deque[tuple[DefinitionEvent, Any]] = deque()
         self._read_elsewhere: list[tuple[DefinitionEvent, DeviceMemory]] = []
         self._lost: XladevError | None = None
@@ -115,6 +117,24 @@ class Device:
         if self._stream is None:
             self._create_stream()
         return self._turn
+
+    @property
+    def transfers(self) -> TransferQueue:
+        """A second stream, for copies of placed programs; made when it is first wanted.
+
+        Raises:
+            XladevError: the plugin could not make it.
+        """
+        made = self._transfers
+        if made is not None:
+            return made
+        function = "Executor.create_stream"
+        with self._lock:
+            if self._transfers is None:
+                with self.call(function):
+                    stream = expect(self.executor.create_stream(), Stream, self.name, function)
+                self._transfers = TransferQueue(self.name, stream)
+            return self._transfers
 
     def allocate(self, shape: Shape, label: str) -> Buffer:
         """A buffer for one array of ``shape``, in the memory space of its layout.
@@ -264,7 +284,7 @@ class Device:
                 self.executor.reset()
             self._pending.clear()
             self._read_elsewhere.clear()
-            self._stream = None
+            self._stream = self._transfers = None
             self.allocator.forget_all()
             self._lost = None
             self._look()
@@ -298,5 +318,5 @@ class Device:
             self._pending.clear()
         else:
             self.allocator.give_back()
-        self._stream = None
+        self._stream = self._transfers = None
         self.allocator.forget_all()

@@ -120,9 +120,9 @@ class Executor(ABC):
     def create_stream(self) -> Stream:
         """A new stream; by default one that runs everything in the calling thread.
 
-        The SDK makes one for each device, and again after `reset`; further queues are
-        `Stream.branches`. Whoever makes several gets streams that work independently of each
-        other, in turn on the queues that there are.
+        The SDK makes one for each device, a second one for the copies of placed programs, and both
+        again after `reset`; further queues are `Stream.branches`. Whoever makes several gets
+        streams that work independently of each other, in turn on the queues that there are.
         """
         return SynchronousStream()
 

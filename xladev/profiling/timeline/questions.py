@@ -46,7 +46,7 @@ WITH work AS (
   SELECT process || '/' || thread AS place, ts, ts + dur AS finish FROM slices
   WHERE cat IN ('kernel', 'copy', 'transfer') OR cat = 'compile')
 SELECT a.place AS one, b.place AS other,
-  sum(min(a.finish, b.finish) - max(a.ts, b.ts)) / 1000.0 AS together_us
+  sum(min(a.finish, b.finish) - max(a.ts, b.ts)) / 1000.0 AS together_us, count(*) AS times
 FROM work AS a JOIN work AS b ON a.place < b.place AND a.ts < b.finish AND b.ts < a.finish
 GROUP BY one, other ORDER BY together_us DESC LIMIT :limit
 """

@@ -31,6 +31,7 @@ from xladev.runtime.launch.launch_arguments import Donated, LaunchArguments, Par
 from xladev.runtime.launch.launch_error import in_program, launch_error
 from xladev.runtime.launch.launch_trace import observed, program_trace, tells_times
 from xladev.runtime.launch.turn import Turn, end_turn
+from xladev.runtime.launch.value_executable import ValueExecutable
 from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
 from xladev.runtime.memory import DeviceMemory
 
@@ -100,8 +101,9 @@ class Launchable:
             collectives: the other participants; None if alone.
 
         Returns:
-            One array for each of `Signature.result_leaves`, with one common event. If an argument
-            or the launch failed, reading them raises why.
+            One array for each of `Signature.result_leaves`. If an argument or the launch failed,
+            reading them raises why; of a program of several parts, those that depend on the part
+            that failed.
 
         Raises:
             XladevError: an argument or the launch failed, and there is no result to say so.
@@ -167,10 +169,12 @@ class Launchable:
         if poison is not None:
             given.end_donated()
             return self._failed(poison, run_id, collectives)
+        if isinstance(self.loaded, ValueExecutable):
+            return self._execute_by_value(self.loaded, given, upstream, run_id, collectives)
         try:
             prepared, failure, recorded = self._enqueue(given, run_id, collectives)
             if failure is None and recorded is READY and not upstream:
-                return self._as_results(prepared.results, DEFINED)
+                return self._as_results(prepared.results, [DEFINED] * len(prepared.results))
             defined = DefinitionEvent(
                 self.device.name, recorded, upstream, explain=self._explained, is_read=bool(failure)
             )
@@ -185,7 +189,37 @@ class Launchable:
         if collectives is not None and (failed := defined.failure()) is not None:
             collectives.pool.abort(run_id, failed.error)
         self._raise_what_nobody_could_read(defined)
-        return self._as_results(prepared.results, defined)
+        return self._as_results(prepared.results, [defined] * len(prepared.results))
+
+    def _execute_by_value(
+        self,
+        executable: ValueExecutable,
+        given: LaunchArguments,
+        upstream: Sequence[DefinitionEvent],
+        run_id: int,
+        collectives: Collectives | None,
+    ) -> tuple[DeviceArray, ...]:
+        """Launches what has an event per result: each is poisoned by what it depends on alone."""
+        prepared = self._prepare(given, None)
+        try:
+            outcome = executable.run(_context(prepared, run_id, collectives), upstream)
+        except BaseException as e:
+            if not is_contained(e):
+                raise
+            failure = self._failure(e, "LoadedExecutable.launch")
+            return self._failed(failure, run_id, collectives)
+        if not upstream and not outcome.events:
+            return self._as_results(prepared.results, [DEFINED] * len(prepared.results))
+        ended = DefinitionEvent(upstream=(*upstream, *outcome.events))
+        for device in (self.device, *outcome.devices):
+            device.retain(ended, (prepared, self.loaded, outcome.kept))
+        if is_tracing() and not tells_times(self.device.stream):
+            self._observe(ended)
+        self._raise_what_nobody_could_read(ended)
+        events = outcome.results
+        if upstream:  # an argument that fails is everybody's
+            events = tuple(DefinitionEvent(upstream=(*upstream, event)) for event in events)
+        return self._as_results(prepared.results, events)
 
     def _enqueue(
         self, given: LaunchArguments, run_id: int, collectives: Collectives | None
@@ -261,15 +295,7 @@ class Launchable:
         turn: Turn | None,
     ) -> tuple[ExecutionFailure | None, Event | None]:
         """Launches; returns why that failed, and the event after which buffers are free."""
-        context = LaunchContext(
-            prepared.arguments,
-            tuple(buffer.memory for buffer in prepared.results),
-            None if prepared.scratch is None else prepared.scratch.memory,
-            collectives,
-            0 if collectives is None else collectives.replica,
-            run_id,
-            0 if collectives is None else collectives.partition,
-        )
+        context = _context(prepared, run_id, collectives)
         failure = None
         try:
             stream = self.device.stream
@@ -326,16 +352,29 @@ class Launchable:
             event.check()
 
     def _as_results(
-        self, buffers: tuple[Buffer, ...], event: DefinitionEvent
+        self, buffers: Sequence[Buffer], events: Sequence[DefinitionEvent]
     ) -> tuple[DeviceArray, ...]:
-        sizes = iter(buffers[len(self._results) :])
-        return tuple(
-            DeviceArray(
-                self.device,
-                shape,
-                buffer,
-                event,
-                tuple(itertools.islice(sizes, sum(shape.dynamic))),
-            )
-            for shape, buffer in zip(self._results, buffers, strict=False)
-        )
+        count = len(self._results)
+        sizes, of_sizes = iter(buffers[count:]), iter(events[count:])
+        arrays: list[DeviceArray] = []
+        for shape, buffer, event in zip(self._results, buffers, events, strict=False):
+            own: tuple[Buffer, ...] = ()
+            if shape.is_dynamic:
+                wanted = sum(shape.dynamic)
+                own = tuple(itertools.islice(sizes, wanted))
+                joint = {id(e): e for e in (event, *itertools.islice(of_sizes, wanted))}
+                event = DefinitionEvent(upstream=joint.values()) if len(joint) > 1 else event
+            arrays.append(DeviceArray(self.device, shape, buffer, event, own))
+        return tuple(arrays)
+
+
+def _context(prepared: _Prepared, run_id: int, collectives: Collectives | None) -> LaunchContext:
+    return LaunchContext(
+        prepared.arguments,
+        tuple(buffer.memory for buffer in prepared.results),
+        None if prepared.scratch is None else prepared.scratch.memory,
+        collectives,
+        0 if collectives is None else collectives.replica,
+        run_id,
+        0 if collectives is None else collectives.partition,
+    )

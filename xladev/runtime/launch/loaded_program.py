@@ -9,11 +9,12 @@ from xladev.compiler.program.program_check import check_program
 from xladev.compiler.program.thunks import RunExecutable
 from xladev.errors import ArgumentError
 from xladev.runtime.device import Device
+from xladev.runtime.launch.definition_event import DefinitionEvent
 from xladev.runtime.launch.launchable import Launchable
 from xladev.runtime.launch.program_parts import ProgramParts, load_executable
 from xladev.runtime.launch.program_run import ProgramRun
-from xladev.runtime.loaded_executable import LaunchContext, LoadedExecutable
-from xladev.runtime.stream import Stream
+from xladev.runtime.launch.value_executable import RunOutcome, ValueExecutable
+from xladev.runtime.loaded_executable import LaunchContext
 
 
 def load_program(program: Program, devices: Sequence[Device]) -> Launchable:
@@ -53,7 +54,7 @@ def _is_one_region(program: Program) -> bool:
     )
 
 
-class LoadedProgram(LoadedExecutable):
+class LoadedProgram(ValueExecutable):
     """A program on devices. Thread-safe."""
 
     def __init__(self, parts: ProgramParts) -> None:
@@ -69,6 +70,6 @@ class LoadedProgram(LoadedExecutable):
         """Those on the target."""
         return self._parts.kernel_names(self._parts.devices[0].platform)
 
-    def launch(self, stream: Stream, context: LaunchContext) -> None:
-        """Runs the entry procedure; returns when all but the last work on the target is done."""
-        ProgramRun(self._parts, context).run()
+    def run(self, context: LaunchContext, upstream: Sequence[DefinitionEvent]) -> RunOutcome:
+        """Runs the entry procedure; the host waits only for what it reads."""
+        return ProgramRun(self._parts, context, upstream).run()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +14,16 @@ from xladev.compiler.executable import Executable
 from xladev.compiler.isolation import expect
 from xladev.compiler.partition.assignment import EVALUATOR
 from xladev.compiler.program.program import ConstantData, Procedure, Program
-from xladev.compiler.program.thunks import Constant, reads, writes
+from xladev.compiler.program.thunks import (
+    Constant,
+    DeviceNumber,
+    Evaluate,
+    RunExecutable,
+    Thunk,
+    Transfer,
+    reads,
+    writes,
+)
 from xladev.errors import ArgumentError, FormatError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.physical import unpack
@@ -25,6 +35,7 @@ from xladev.runtime.device import Device
 from xladev.runtime.launch.launch_error import waits_for_each
 from xladev.runtime.launch.plan_executable import load_plan_or_program
 from xladev.runtime.launch.random_counter import RandomCounter
+from xladev.runtime.launch.thunk_order import OrderedThunk
 from xladev.runtime.loaded_executable import LoadedExecutable
 
 
@@ -66,6 +77,18 @@ class LoadedProcedure:
             if slot not in kept:
                 rows[at].append(slot)
         return tuple(map(tuple, rows))
+
+    @cached_property
+    def uses(self) -> Mapping[int, int]:
+        """How many thunks touch a slot, for those that are no results."""
+        thunks = self.procedure.thunks
+        found = Counter(slot for t in thunks for slot in {*reads(t), *writes(t)})
+        return {s: n for s, n in found.items() if s not in self.procedure.results}
+
+    @cached_property
+    def reads_on_host(self) -> bool:
+        """Whether the host passes values on, or evaluates something itself."""
+        return any(isinstance(t, Transfer | Evaluate) for t in self.procedure.thunks)
 
 
 def _no_device(program: Program, number: int) -> FormatError:
@@ -132,6 +155,25 @@ class ProgramParts:
             if wanted and loaded is not None:
                 names += loaded.kernel_names or [each.signature.name]
         return tuple(names)
+
+    def ordered(self, number: int) -> tuple[OrderedThunk, ...]:
+        """The thunks of the procedure of that number, with what they follow."""
+        return self._ordered[number]
+
+    @cached_property
+    def _ordered(self) -> tuple[tuple[OrderedThunk, ...], ...]:
+        return tuple(
+            tuple(OrderedThunk(t, reads(t), self._is_in_order(t)) for t in p.procedure.thunks)
+            for p in self.procedures
+        )
+
+    def _is_in_order(self, thunk: Thunk) -> bool:
+        """Whether what a thunk does may be seen from outside: the host does it."""
+        if isinstance(thunk, RunExecutable):
+            platform = self.program.executables[thunk.executable].signature.platform
+            device = self.devices[self.program.platforms.index(platform)]
+            return device.turn is None
+        return not isinstance(thunk, Transfer | Constant | DeviceNumber)
 
     def module(self, number: int) -> HloModule:
         """What the evaluator runs for the executable of that number."""

@@ -57,7 +57,7 @@ def test_overlap_is_time_that_two_rows_share() -> None:
     trace["traceEvents"].append(transfer)
     sql = QUESTIONS["overlap"].sql.replace(":limit", "10")
     _, rows = ask(open_tables(trace), sql)
-    assert rows == [("host/MainThread", "npu:0/stream", 2.0)]
+    assert rows == [("host/MainThread", "npu:0/stream", 2.0, 2)]
 
 
 def test_memory_and_launches_are_summed_up() -> None:
