@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,18 +23,21 @@ def mpiexec() -> str:
 
 
 def run_by_mpi(
-    rows: Sequence[Sequence[str]], timeout_s: float = 60.0
+    rows: Sequence[Sequence[str]],
+    timeout_s: float = 60.0,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a process of Python for each row of arguments; all they print."""
     command = [mpiexec()]
     for row in rows:
         command += [*([":"] if len(command) > 1 else []), "-n", "1", sys.executable, *row]
-    environment = {
+    said = {
         **os.environ,
-        "PYTHONPATH": str(_ROOT),
+        "PYTHONPATH": os.pathsep.join((str(_ROOT), os.environ.get("PYTHONPATH", ""))),
         "XLADEV_COLLECTIVE_TIMEOUT_S": str(timeout_s),
+        **(environment or {}),
     }
     return subprocess.run(
-        command, env=environment, cwd=_ROOT, text=True, timeout=PATIENCE_S,
+        command, env=said, cwd=_ROOT, text=True, timeout=PATIENCE_S,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
     )  # fmt: skip
