@@ -111,6 +111,10 @@ def is_check(node: torch.fx.Node) -> bool:
     return str(node.target) == "with_effects" and str(node.args[1]) == CHECK
 
 
+KNOWN_WHILE_TRACING = "aten._assert_tensor_metadata.default"
+"""An export's check of sizes and type, which cannot fail: the traced ones are those of the HLO."""
+
+
 def is_token(node: torch.fx.Node) -> bool:
     """Whether a placeholder only orders effects: torch gives None for it."""
     return any(str(user.target) == "with_effects" and user.args[0] is node for user in node.users)
@@ -253,6 +257,8 @@ class _Lowering:
             _, _, info, function = node.args
             self.checks.append((self._look(info), function, node.kwargs["is_matrix"]))
             return (None,)
+        if str(node.target) == KNOWN_WHILE_TRACING:
+            return None
         example = node.meta.get("val")
         if isinstance(example, (int, torch.SymInt)):
             return adapter.concrete(example, self.sizes)

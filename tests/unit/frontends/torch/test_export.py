@@ -59,6 +59,17 @@ def test_weights_are_constants_or_parameters() -> None:
         exported_module(program, weights="none")
 
 
+def test_changes_of_type_that_an_export_checks() -> None:
+    class Widened(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.to(torch.float64) * 2
+
+    x = torch.rand(3)
+    program = torch.export.export(Widened(), (x,))
+    assert "_assert_tensor_metadata" in program.graph_module.code
+    assert torch.equal(compile_exported(program, "cpu")(x), x.double() * 2)
+
+
 def test_open_sizes_are_compiled_for_when_they_come() -> None:
     model = torch.nn.Linear(8, 4)
     rows = torch.export.Dim("rows", min=2, max=64)
