@@ -16,6 +16,13 @@ from xladev.platforms.cpu.codegen.products.kinds import ProductKind
 from xladev.platforms.cpu.codegen.products.left_panels import LeftArguments, call_pack_left
 from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
 from xladev.platforms.cpu.codegen.products.orders import Order
+from xladev.platforms.cpu.codegen.products.padded_planes import (
+    STRIDES,
+    CopyArguments,
+    SumsArguments,
+    call_copy,
+    call_sums,
+)
 from xladev.platforms.cpu.codegen.products.patches import (
     LanesArguments,
     PatchesArguments,
@@ -79,6 +86,9 @@ def call_all_products(module: ModuleBuilder) -> None:
 def _call_planar(b: FunctionBuilder, kind: ProductKind) -> None:
     """What convolutions of planes need besides products."""
     call_runs(b, kind, RunsArguments(*_arguments(b, RunsArguments._fields)))
+    for stride in STRIDES:
+        call_copy(b, kind, stride, CopyArguments(*_arguments(b, CopyArguments._fields)))
+    call_sums(b, kind, SumsArguments(*_arguments(b, SumsArguments._fields)))
     for dimensions in range(1, MOST_AXES + 2):
         call_lanes(b, dimensions, LanesArguments(*_arguments(b, LanesArguments._fields)))
     for axes, is_dilated in product(range(1, MOST_AXES + 1), (False, True)):
@@ -134,7 +144,7 @@ def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
 _POINTERS = frozenset(
     {"table", "starts", "zeros", "base", "facts", "windows", "runs", "right", "result", "panel",
      "matrix", "vector", "lines", "least", "sums", "scores",
-     "source", "target", "lanes", "packed"}
+     "source", "target", "lanes", "packed", "offsets"}
 )  # fmt: skip
 
 

@@ -24,6 +24,8 @@ from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.loops import emit_loops
 from xladev.platforms.cpu.codegen.products.convolution import emit_windows
 from xladev.platforms.cpu.codegen.products.depthwise_kernel import emit_depthwise
+from xladev.platforms.cpu.codegen.products.padded_planes import PaddedPlan, padded_plan
+from xladev.platforms.cpu.codegen.products.padded_planes_kernel import emit_padded_planes
 from xladev.platforms.cpu.codegen.products.planar import PlanarPlan, planar_plan
 from xladev.platforms.cpu.codegen.products.planar_kernel import emit_planar
 from xladev.platforms.cpu.codegen.products.windows import WindowPlan, window_plan
@@ -106,10 +108,15 @@ def convolution_of(i: HloInstruction) -> TiledConvolution | None:
 
 def convolution_way(
     i: HloInstruction, tactic: Tactic = DEFAULT
-) -> WindowPlan | PlanarPlan | TiledConvolution | None:
+) -> WindowPlan | PlanarPlan | PaddedPlan | TiledConvolution | None:
     """Blocks or else tiles, or the other way round by the tactic; None for loops."""
-    plan, tiles = window_plan(i, tactic) or planar_plan(i), convolution_of(i)
+    plan, tiles = window_plan(i, tactic) or _plan_of_planes(i), convolution_of(i)
     return tiles or plan if tactic.in_tiles else plan or tiles
+
+
+def _plan_of_planes(i: HloInstruction) -> PlanarPlan | PaddedPlan | None:
+    plan = planar_plan(i)
+    return plan and (padded_plan(plan) or plan)
 
 
 def convolution_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
@@ -130,6 +137,9 @@ def emit_convolution(k: KernelBuild) -> None:
         fits = way.kind(k.b.module.target.vector_nbytes).lanes > 1
         emit = emit_depthwise if way.is_depthwise else emit_planar
         emit(k, way) if fits else emit_loops(k)
+    elif isinstance(way, PaddedPlan):
+        fits = way.planar.kind(k.b.module.target.vector_nbytes).lanes > 1
+        emit_padded_planes(k, way) if fits else emit_loops(k)
     elif way is not None:
         _Tiles(k, way).emit((way.groups,))
     else:

@@ -16,6 +16,7 @@ from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import compiler, linker
 from xladev.platforms.cpu.codegen.products import dot, planar
 from xladev.platforms.cpu.codegen.products.convolution_kernel import convolution_way
+from xladev.platforms.cpu.codegen.products.padded_planes import PaddedPlan
 from xladev.platforms.cpu.codegen.products.planar import PlanarPlan, planar_plan
 from xladev.platforms.cpu.engine import target_traits
 
@@ -115,6 +116,7 @@ CASES = LANES_ARE_PIXELS | LANES_ARE_PLACES | DEPTHWISE
 
 def plan_of(hlo: str) -> PlanarPlan:
     plan = convolution_way(parse_module(hlo).entry.root)
+    plan = plan.planar if isinstance(plan, PaddedPlan) else plan
     assert isinstance(plan, PlanarPlan)
     return plan
 
