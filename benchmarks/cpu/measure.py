@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cpu.functions.inputs import INPUTS, made
-from benchmarks.cpu.functions.references import reference, relative_error
+from benchmarks.cpu.functions.references import REFERENCED, reference, relative_error
 from benchmarks.cpu.peer import Peer, PeerGone, PeerSpec, started
 from benchmarks.cpu.results import BEFORE, OURS, XLA, PeerResult, RowResult
 from benchmarks.cpu.rows import PROGRAM, Row
@@ -105,7 +105,7 @@ class Peers:
 
 
 class Bench:
-    """Measures rows.
+    """Measures rows; rows with files of their own override `request`.
 
     Args:
         work: folder for arguments and modules.
@@ -137,28 +137,12 @@ class Bench:
             path.unlink()
         return result
 
-    # Preparation
+    def request(self, row: Row, threads: int) -> Message:
+        """What peers are asked to prepare; writes the files that it names.
 
-    def _prepare(self, row: Row, peers: Peers) -> dict[str, Message]:
-        try:
-            request = self._request(row, peers.threads)
-        except OSError as e:
-            return {name: {"refused": f"no inputs: {e.strerror}"} for name in peers.names}
-        replies: dict[str, Message] = {}
-        for name in peers.names:
-            if row.kind == PROGRAM and name not in (OURS, BEFORE, XLA):
-                replies[name] = {"refused": "HLO only"}
-                continue
-            if name != XLA and request["hlo"] and not Path(request["hlo"]).exists():
-                request = {**request, "hlo": ""}
-            results = str(self._outputs(row, name))
-            replies[name] = peers.ask(name, {**request, "results": results})
-        return replies
-
-    def _outputs(self, row: Row, peer: str) -> Path:
-        return self._work / "outputs" / f"{row.stem}.{peer.replace(':', '-')}.npz"
-
-    def _request(self, row: Row, threads: int) -> Message:
+        Raises:
+            OSError: a file that is missing.
+        """
         inputs = self._work / "inputs" / f"{row.stem}.npz"
         if not inputs.exists():
             arrays = (
@@ -181,6 +165,27 @@ class Bench:
             "hlo": str(hlo.resolve()),
         }
 
+    # Preparation
+
+    def _prepare(self, row: Row, peers: Peers) -> dict[str, Message]:
+        try:
+            request = self.request(row, peers.threads)
+        except OSError as e:
+            return {name: {"refused": f"no inputs: {e.strerror}"} for name in peers.names}
+        replies: dict[str, Message] = {}
+        for name in peers.names:
+            if row.kind == PROGRAM and name not in (OURS, BEFORE, XLA):
+                replies[name] = {"refused": "HLO only"}
+                continue
+            if name != XLA and request["hlo"] and not Path(request["hlo"]).exists():
+                request = {**request, "hlo": ""}
+            results = str(self._outputs(row, name))
+            replies[name] = peers.ask(name, {**request, "results": results})
+        return replies
+
+    def _outputs(self, row: Row, peer: str) -> Path:
+        return self._work / "outputs" / f"{row.stem}.{peer.replace(':', '-')}.npz"
+
     @property
     def _folder(self) -> Path:
         if self._programs is None:
@@ -189,8 +194,10 @@ class Bench:
 
     def _note_errors(self, row: Row, result: RowResult, outputs: Mapping[str, Path]) -> None:
         """How far results are from those in extended precision, where these are known."""
+        if row.kind not in REFERENCED or not outputs:
+            return
         inputs = self._work / "inputs" / f"{row.stem}.npz"
-        wanted = reference(row.kind, row.parameters, load_arrays(inputs)) if outputs else None
+        wanted = reference(row.kind, row.parameters, load_arrays(inputs))
         for name, path in outputs.items() if wanted else ():
             result.peers[name].error = relative_error(load_arrays(path), wanted or ())
 

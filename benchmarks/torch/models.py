@@ -25,7 +25,7 @@ _PAIR = {"vocab_size": 99, "d_model": 32, "encoder_layers": 2, "decoder_layers":
          "decoder_ffn_dim": 37}  # fmt: skip
 
 
-def _declare_boxes() -> None:
+def declare_boxes() -> None:
     """Lets torchvision import beside a torch for CPUs alone: its box operators want CUDA's library.
 
     They cannot be called; no model here does.
@@ -54,7 +54,7 @@ def _image() -> dict[str, Any]:
 
 def _transformers(name: str, inputs: Callable[[], Any], config: str, **options: Any) -> Maker:
     def make() -> tuple[nn.Module, Inputs]:
-        _declare_boxes()
+        declare_boxes()
         import transformers
 
         settings = getattr(transformers, config)(**options)
@@ -117,7 +117,7 @@ TRANSFORMERS: dict[str, Maker] = {
 
 def _vision(name: str, size: int = 64, **options: Any) -> Maker:
     def make() -> tuple[nn.Module, Inputs]:
-        _declare_boxes()
+        declare_boxes()
         import torchvision.models
 
         model = getattr(torchvision.models, name)(weights=None, **options)
@@ -141,7 +141,7 @@ VISION: dict[str, Maker] = {
 
 def _timm(name: str, size: int = 224) -> Maker:
     def make() -> tuple[nn.Module, Inputs]:
-        _declare_boxes()
+        declare_boxes()
         import timm
 
         return timm.create_model(name, pretrained=False), torch.rand(2, 3, size, size)

@@ -10,6 +10,9 @@ from benchmarks.cpu.functions import numpy_functions
 from benchmarks.cpu.functions.inputs import Parameters
 from benchmarks.cpu.wire import Array
 
+REFERENCED = ("fft",)
+"""Kinds of rows that have a reference."""
+
 _WIDE = {"f": np.longdouble, "c": np.clongdouble}
 
 
@@ -18,7 +21,7 @@ def reference(kind: str, p: Parameters, inputs: Sequence[Array]) -> list[Array] 
 
     NumPy's transforms compute in the type of their argument, 80-bit floats on x86.
     """
-    make = numpy_functions.FUNCTIONS.get(kind) if kind == "fft" else None
+    make = numpy_functions.FUNCTIONS.get(kind) if kind in REFERENCED else None
     function = make(p) if make else None
     if function is None:
         return None

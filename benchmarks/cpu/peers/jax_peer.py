@@ -36,7 +36,7 @@ class Jax:
 
     def prepare(self, job: Job) -> Prepared:
         """Compiles, and puts the arguments on the device."""
-        if job.kind == "program":
+        if job.kind in ("program", "model"):
             with self._jax.enable_x64(True):
                 return self._file(job)
         if not any(map(_is_wide, job.inputs)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def exported_module(
         program: what `torch.export.export` made, or a .pt2 file of `torch.export.save`. torch reads
             the file, which may run code that is in it.
         weights: ``constants``: in the program, whose parameters are the user's inputs alone;
-            ``parameters``: before them, in the order of the program's signature.
+            ``parameters``: before them, in the order of `exported_weights`.
         name: of the module.
 
     Returns:
@@ -47,6 +47,25 @@ def exported_module(
     """
     with told_as_torch("exported_module"):
         return _module(program, weights, name)
+
+
+def exported_weights(program: ExportedProgram | str | Path) -> dict[str, torch.Tensor]:
+    """The tensors that the module of an exported program takes before the user's inputs.
+
+    Args:
+        program: as `exported_module` takes it.
+
+    Returns:
+        Parameters, buffers and other tensors by their names in the program, in the order in which
+        `exported_module` with ``weights="parameters"`` has them: decomposing may change that of the
+        program's own signature. No elements are copied.
+
+    Raises:
+        UnsupportedError: another version of torch.
+    """
+    with told_as_torch("exported_weights"):
+        adapter.check_version()
+        return {target: held for _, target, held in _held(_decomposed(_read(program)))}
 
 
 def _module(program: ExportedProgram | str | Path, weights: str, name: str) -> HloModule:
@@ -72,12 +91,19 @@ def _decomposed(program: ExportedProgram) -> ExportedProgram:
 
 def _weights(program: ExportedProgram) -> dict[str, torch.Tensor]:
     """The tensors that a program holds, by the names of its placeholders."""
-    found = {}
+    return {placeholder: held for placeholder, _, held in _held(program)}
+
+
+def _held(program: ExportedProgram) -> Iterator[tuple[str, str, torch.Tensor]]:
+    """Placeholder, name in the program, and tensor of what a program holds, in order."""
     for spec in program.graph_signature.input_specs:
         if spec.kind in _WEIGHTS:
             held = program.state_dict.get(spec.target)
-            found[spec.arg.name] = program.constants[spec.target] if held is None else held
-    return found
+            yield (
+                spec.arg.name,
+                spec.target,
+                program.constants[spec.target] if held is None else held,
+            )
 
 
 def _lowered(

@@ -7,9 +7,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import xladev
 from xladev.cli.main import main
 from xladev.errors import ArgumentError, UnsupportedError
-from xladev.frontends.torch.export import compile_exported, exported_module
+from xladev.frontends.torch.export import compile_exported, exported_module, exported_weights
 
 
 class Model(torch.nn.Module):
@@ -57,6 +58,25 @@ def test_weights_are_constants_or_parameters() -> None:
     assert len(exported_module(program, weights="parameters").entry.parameters) > 5
     with pytest.raises(ArgumentError):
         exported_module(program, weights="none")
+
+
+def test_weights_come_in_the_order_of_the_parameters() -> None:
+    class Held(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.rand(3))
+            self.register_buffer("shift", torch.rand(3), persistent=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * self.scale + self.shift) ** torch.tensor([1.0, 2.0, 3.0])
+
+    model, x = Held(), torch.rand(3)
+    program = torch.export.export(model, (x,))
+    weights = exported_weights(program)
+    assert list(weights)[0] == "scale" and set(weights) > {"scale", "shift"}
+    run = xladev.compile(exported_module(program, weights="parameters"), "cpu")
+    (got,) = run(*(each.detach().numpy() for each in weights.values()), x.numpy())
+    np.testing.assert_allclose(np.asarray(got), model(x).detach().numpy(), rtol=1e-6)
 
 
 def test_changes_of_type_that_an_export_checks() -> None:

@@ -1,0 +1,69 @@
+"""Writes the files of a model: ``python -m benchmarks.models.convert NAME BATCH FOLDER``.
+
+They are ``model.pb``, HLO whose first parameters are the weights; ``constants.pb``, HLO with the
+weights as constants; ``arguments.npz`` and ``inputs.npz``, arguments of both; and ``model.onnx``
+where ONNX has the types. Needs torch with what the model is written with, and onnxscript.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from benchmarks.cpu.wire import Array, save_arrays
+from benchmarks.models.model_rows import DONE
+from benchmarks.models.networks import NETWORKS, Tensors, make
+from xladev.frontends.torch.export import exported_module
+from xladev.hlo.proto import write_module
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Writes them."""
+    name, batch, folder = arguments[0], int(arguments[1]), Path(arguments[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    module, inputs = make(name, batch)
+    with torch.no_grad():
+        program = torch.export.export(module, inputs, strict=False)
+    weights = [array(each) for each in _weights(program)]
+    given = [array(each) for each in inputs]
+    save_arrays(folder / "arguments.npz", [*weights, *given])
+    save_arrays(folder / "inputs.npz", given)
+    for file, kind in (("model.pb", "parameters"), ("constants.pb", "constants")):
+        (folder / file).write_bytes(write_module(exported_module(program, weights=kind)))
+    if all(each.dtype != torch.bfloat16 for each in module.parameters()):
+        _write_onnx(module, inputs, folder / "model.onnx", name)
+    (folder / DONE).touch()
+
+
+def _weights(program: ExportedProgram) -> list[torch.Tensor]:
+    """What a program holds, in the order of its parameters."""
+    specs = program.graph_signature.input_specs
+    held = [spec.target for spec in specs if spec.kind is not InputKind.USER_INPUT]
+    known = program.constants | program.state_dict
+    return [known[name] for name in held]
+
+
+def _write_onnx(module: torch.nn.Module, inputs: Tensors, path: Path, name: str) -> None:
+    is_script = NETWORKS[name].is_exported_by_torchscript
+    torch.onnx.export(module, inputs, str(path), dynamo=not is_script)
+
+
+def array(tensor: torch.Tensor) -> Array:
+    """A tensor as an array; bf16 as ml_dtypes' type."""
+    held = tensor.detach().contiguous()
+    if held.dtype == torch.bfloat16:
+        import ml_dtypes
+
+        return held.view(torch.int16).numpy().view(np.dtype(ml_dtypes.bfloat16))
+    made: Array = held.numpy()
+    return made
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

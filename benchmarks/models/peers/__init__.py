@@ -1,0 +1,1 @@
+"""Peers that compute whole models: each in a process of its own."""

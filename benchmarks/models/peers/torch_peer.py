@@ -1,0 +1,70 @@
+"""PyTorch with a model: ``python -m benchmarks.models.peers.torch_peer [eager|compile|freeze]``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cpu.child import Clock, Job, Prepared, serve
+from benchmarks.cpu.wire import Array
+from benchmarks.models.peers.onnx_peer import given_inputs
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "eager": {},
+    "compile": {"mode": "max-autotune-no-cudagraphs"},
+    "freeze": {"options": {"freezing": True, "max_autotune": True}},
+}
+
+
+class TorchModel:
+    """PyTorch: op by op, compiled with all tuning, or with weights frozen as well."""
+
+    def __init__(self) -> None:
+        import torch
+
+        from benchmarks.models import networks
+
+        self._torch = torch
+        self._networks = networks
+        self._settings = SETTINGS[sys.argv[1]]
+
+    def versions(self) -> dict[str, str]:
+        """Of PyTorch."""
+        return {"torch": self._torch.__version__}
+
+    def prepare(self, job: Job) -> Prepared:
+        """Compiles if so started; the first call, which compiles, counts as compile time."""
+        torch = self._torch
+        torch.set_num_threads(job.threads)
+        module, _ = self._networks.make(job.parameters["network"], job.parameters["batch"])
+        arguments = [self._tensor(each) for each in given_inputs(job)]
+        clock = Clock()
+        run = torch.compile(module, dynamic=False, **self._settings) if self._settings else module
+
+        def call() -> list[Any]:
+            with torch.no_grad():
+                result = run(*arguments)
+            result[(0,) * result.dim()].item()
+            return [result]
+
+        compile_s = None
+        if self._settings:
+            call()
+            compile_s = clock.read()
+        return Prepared(call, lambda kept: [_array(t) for t in kept], compile_s=compile_s)
+
+    def _tensor(self, array: Array) -> Any:
+        if array.dtype.name == "bfloat16":
+            return self._torch.from_numpy(array.view(np.int16)).view(self._torch.bfloat16)
+        return self._torch.from_numpy(array)
+
+
+def _array(tensor: Any) -> Array:
+    array: Array = (tensor.float() if tensor.element_size() == 2 else tensor).numpy()
+    return array
+
+
+if __name__ == "__main__":
+    serve(TorchModel)
