@@ -13,13 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 
 from benchmarks.cpu.wire import Array, save_arrays
 from benchmarks.models.model_rows import DONE
 from benchmarks.models.networks import NETWORKS, Tensors, make
-from xladev.frontends.torch.export import exported_module
+from xladev.frontends.torch.export import exported_module, exported_weights
 from xladev.hlo.proto import write_module
 
 
@@ -30,7 +28,7 @@ def main(arguments: Sequence[str]) -> None:
     module, inputs = make(name, batch)
     with torch.no_grad():
         program = torch.export.export(module, inputs, strict=False)
-    weights = [array(each) for each in _weights(program)]
+    weights = [array(each) for each in exported_weights(program).values()]
     given = [array(each) for each in inputs]
     save_arrays(folder / "arguments.npz", [*weights, *given])
     save_arrays(folder / "inputs.npz", given)
@@ -39,14 +37,6 @@ def main(arguments: Sequence[str]) -> None:
     if all(each.dtype != torch.bfloat16 for each in module.parameters()):
         _write_onnx(module, inputs, folder / "model.onnx", name)
     (folder / DONE).touch()
-
-
-def _weights(program: ExportedProgram) -> list[torch.Tensor]:
-    """What a program holds, in the order of its parameters."""
-    specs = program.graph_signature.input_specs
-    held = [spec.target for spec in specs if spec.kind is not InputKind.USER_INPUT]
-    known = program.constants | program.state_dict
-    return [known[name] for name in held]
 
 
 def _write_onnx(module: torch.nn.Module, inputs: Tensors, path: Path, name: str) -> None:
