@@ -174,7 +174,7 @@ class SumsArguments(NamedTuple):
     Attributes:
         target: first result.
         source: the copied part.
-        count: results, those after the ends of rows among them.
+        results: how many, those after the ends of rows among them.
         positions: number of places in the window.
         offsets: bytes from the part to its first vector at each of them.
         right: the filter.
@@ -183,7 +183,7 @@ class SumsArguments(NamedTuple):
 
     target: Value
     source: Value
-    count: Value
+    results: Value
     positions: Value
     offsets: Value
     right: Value
@@ -223,7 +223,7 @@ def _copy(b: FunctionBuilder, kind: ProductKind, stride: int, a: CopyArguments) 
             ]
             for n in range(stride):
                 lanes = tuple(range(n, stride * kind.lanes, stride))
-                value = parts[0] if stride == 1 else b.shuffle(*parts, lanes)
+                value = parts[0] if stride == 1 else b.shuffle(parts[0], parts[1], lanes)
                 kept = b.byte_address(target, b.mul(a.remainder, n))
                 b.store(value, b.element_address(kept, x, kind.element))
 
@@ -251,7 +251,7 @@ def _blocks(
     b: FunctionBuilder, kind: ProductKind, a: SumsArguments, first: Value, vectors: int
 ) -> Value:
     """Blocks of so many vectors while the last of them begins with a result; where they end."""
-    end = b.sub(a.count, (vectors - 1) * kind.lanes)
+    end = b.sub(a.results, (vectors - 1) * kind.lanes)
 
     def block(at: Values) -> Values:
         _block(b, kind, a, at[0], vectors)

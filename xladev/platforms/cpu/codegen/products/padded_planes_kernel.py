@@ -50,7 +50,7 @@ class _Parts:
         sums = SumsArguments(
             target=results,
             source=self.k.scratch,
-            count=b.mul(rows, plan.pitch),
+            results=b.mul(rows, plan.pitch),
             positions=b.const(I64, p.window),
             offsets=b.table(f"{self.k.spec.name}.offsets", I64, plan.offsets),
             right=self._place(filters, b.mul(channel, p.left[0])),
