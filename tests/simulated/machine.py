@@ -31,28 +31,21 @@ class Clock:
 
     Attributes:
         now: what it says.
-        busy: times at which devices worked, by name.
     """
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.busy: dict[str, list[tuple[float, float]]] = {}
 
     def __call__(self) -> float:
         return self.now
 
 
 class SimulatedExecutor(Executor):
-    """One device; its memory is the host's.
+    """One device; its memory is the host's."""
 
-    Attributes:
-        ready: when the device is done with all that it was given.
-    """
-
-    def __init__(self, chip: Chip, clock: Clock, ordinal: int) -> None:
-        self.chip, self.clock, self.name = chip, clock, f"{chip.name}:{ordinal}"
+    def __init__(self, chip: Chip, clock: Clock) -> None:
+        self.chip, self.clock = chip, clock
         self.link = chip.link or FREE
-        self.ready = 0.0
         self._memory: dict[int, np.ndarray] = {}  # type: ignore[type-arg]
         self._handles = itertools.count(1)
 
@@ -76,7 +69,7 @@ class SimulatedExecutor(Executor):
         np.copyto(self.bytes_of(destination), source)
 
     def copy_to_host(self, destination: HostBytes, source: DeviceMemory) -> None:
-        self.clock.now = max(self.clock.now, self.ready) + self.link.seconds(source.nbytes)
+        self.clock.now += self.link.seconds(source.nbytes)
         np.copyto(destination, self.bytes_of(source))
 
     def host_view(self, memory: DeviceMemory) -> HostBytes | None:
@@ -100,42 +93,50 @@ class SimulatedExecutor(Executor):
         dimensions: LaunchDimensions,
     ) -> None:
         self.clock.now += self.chip.launch_s
-        self.work(self.chip.kernel_seconds(kernel.handle.module.entry))
+        seconds = self.chip.kernel_seconds(kernel.handle.module.entry)
+        if isinstance(stream, SimulatedStream):
+            stream.work(seconds)
+        else:
+            self.clock.now += seconds
         kernel.handle.run([self.bytes_of(b) for b in buffers])
-        if self.chip.link is None:
-            self.clock.now = self.ready
-
-    def work(self, seconds: float) -> None:
-        """The device is given something that takes so long."""
-        start = max(self.ready, self.clock.now)
-        self.ready = start + seconds
-        self.clock.busy.setdefault(self.name, []).append((start, self.ready))
 
     def create_stream(self) -> Stream:
         return SynchronousStream() if self.chip.link is None else SimulatedStream(self)
 
 
 class SimulatedStream(Stream):
-    """The queue of one device."""
+    """A queue of one device, which works beside the other ones.
+
+    Attributes:
+        ready: when it is done with all that it was given.
+    """
 
     def __init__(self, executor: SimulatedExecutor) -> None:
         self._executor = executor
+        self.ready = 0.0
+
+    def work(self, seconds: float) -> None:
+        """It is given something that takes so long."""
+        self.ready = max(self.ready, self._executor.clock.now) + seconds
 
     def copy(self, destination: Endpoint, source: Endpoint) -> None:
-        """The link is busy, and the device, until it is done."""
-        executor = self._executor
-        ends = [e for e in (destination, source) if not isinstance(e, DeviceMemory)]
-        nbytes = source.nbytes
-        executor.work(executor.link.seconds(nbytes) if ends else nbytes / executor.chip.bandwidth)
+        """Between devices by way of the host's memory; the links of both are busy."""
+        executor, nbytes = self._executor, source.nbytes
+        others = {e.executor for e in (destination, source) if isinstance(e, DeviceMemory)}
+        links = [e.link for e in others if isinstance(e, SimulatedExecutor)]
+        if isinstance(destination, DeviceMemory) and isinstance(source, DeviceMemory):
+            links = links if len(links) > 1 else []
+        seconds = sum(link.seconds(nbytes) for link in links)
+        self.work(seconds if links else nbytes / executor.chip.bandwidth)
         np.copyto(_bytes(destination), _bytes(source))
 
     def record(self) -> Event:
-        return SimulatedEvent(self._executor.clock, self._executor.ready)
+        return SimulatedEvent(self._executor.clock, self.ready)
 
     def wait(self, event: Event) -> None:
         assert isinstance(event, (SimulatedEvent, CompletedEvent))
         if isinstance(event, SimulatedEvent):
-            self._executor.ready = max(self._executor.ready, event.time)
+            self.ready = max(self.ready, event.time)
 
     def synchronize(self) -> None:
         self.record().wait()
@@ -158,8 +159,9 @@ class SimulatedEvent(Event):
         return self._clock.now >= self.time
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        self._clock.now = max(self._clock.now, self.time)
-        return True
+        until = self.time if timeout_s is None else min(self.time, self._clock.now + timeout_s)
+        self._clock.now = max(self._clock.now, until)
+        return self.is_ready()
 
     def error(self) -> XladevError | None:
         return None
@@ -175,7 +177,7 @@ class SimulatedPlatform(Platform):
         return self._chip.count
 
     def create_executor(self, ordinal: int) -> Executor:
-        return SimulatedExecutor(self._chip, self._clock, ordinal)
+        return SimulatedExecutor(self._chip, self._clock)
 
     def version(self) -> str:
         return "simulated 1"
@@ -192,8 +194,7 @@ def machine(*chips: Chip) -> tuple[Registry, Clock]:
     return registry, clock
 
 
-def wait_for_devices(registry: Registry, clock: Clock) -> None:
+def wait_for_devices(registry: Registry) -> None:
     """Puts the clock to when every device is done."""
     for device in registry.devices():
         device.synchronize()
-    assert clock.now >= 0

@@ -92,10 +92,10 @@ def _row(
     )
     executable = compile(module, "host", options)
     arguments = [put(registry.devices("host")[0], value) for value in program.inputs()]
-    wait_for_devices(registry, clock)
+    wait_for_devices(registry)
     begin = clock.now
     executable(*arguments)
-    wait_for_devices(registry, clock)
+    wait_for_devices(registry)
     (_, seconds), *_ = record.assignment.estimates
     return Row(program.name, how, seconds * 1e6, (clock.now - begin) * 1e6)
 
@@ -149,9 +149,9 @@ def test_branches_are_given_to_devices_of_one_kind() -> None:
         with using_registry(registry):
             program = compile(WIDE.encode(), "npu", CompileOptions(devices=devices))
             x = put(registry.devices("npu")[0], np.full((SIDE, SIDE), 1 / SIDE, np.float32))
-            wait_for_devices(registry, clock)
+            wait_for_devices(registry)
             begin = clock.now
             program(x)
-            wait_for_devices(registry, clock)
+            wait_for_devices(registry)
             times.append(clock.now - begin)
     assert times[1] < 0.6 * times[0]

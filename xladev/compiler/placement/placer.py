@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from types import MappingProxyType
 
 from xladev.compiler.contract import HostOnlyCompiler
@@ -128,10 +129,10 @@ class Placer:
         if ready.instruction_count > _MOST_TRIED:
             return chosen
         tried = [("as chosen one by one", chosen), *choice.alternatives(chosen)]
-        times = [seconds(each) for _, each in tried]
-        order = sorted(range(len(tried)), key=times.__getitem__)
-        told = tuple((tried[n][0], times[n]) for n in order)
-        return replace(tried[order[0]][1], estimates=told)
+        timed = [(how, each, seconds(each)) for how, each in tried]
+        timed.sort(key=itemgetter(2))
+        told = tuple((how, time) for how, _, time in timed)
+        return replace(timed[0][1], estimates=told)
 
     def _launch_order(self) -> tuple[str, ...]:
         """Devices with memory of their own first: they may work while the host does."""

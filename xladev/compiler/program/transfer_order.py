@@ -1,8 +1,8 @@
-"""When values are transferred: before their device is given more work, which they would wait for.
+"""When values are transferred: as soon as they are there, before their device is given more work.
 
-The host waits for all that a device was given before it reads one of its values. So a transfer goes
-before the next work of the device that holds its value, and devices run beside one another: what
-the other one needs has left before.
+A run enqueues a copy where its transfer stands, or puts it off until the value is there. So a
+transfer stands behind what makes its value, before the next work of the device that holds it: the
+copy is the first thing that its stream has to do, and the host has it early.
 """
 
 from __future__ import annotations

@@ -26,13 +26,13 @@ def device(name: str, *, host: bool = False) -> CompileTarget:
     return CompileTarget(name, compiler, DeviceDescription(memory_spaces=(space,)))
 
 
-HOST, A, B = device("host", host=True), device("a"), device("b")
+HOST, A, B, PEER = device("host", host=True), device("a"), device("b"), device("a:1")
 RATES = DeviceRates(1e-6, 1e-7, 1e-6, 1e-12, 1e-12, link=WAY)
 
 
 def seconds(text: str, rates: DeviceRates = RATES) -> float:
     module = parse_module(f"HloModule m\n{text}".replace("[N]", f"[{SIZE}]"))
-    targets = [HOST, A, B]
+    targets = [HOST, A, B, PEER]
     found = assign(module, HOST, devices={t.name: t for t in targets})
     estimate = Estimate(targets, lambda t: rates)
     return planned_seconds(module, found, targets, targets, estimate, CompileOptions())
@@ -58,7 +58,14 @@ def test_devices_work_beside_one_another() -> None:
     text = f"""ENTRY e {{ x = f32[N] parameter(0)  s = f32[N] sine(x){on("a")}
       c = f32[N] cosine(x){on("b")}
       ROOT r = f32[N] add(s, c) }}"""
-    assert seconds(text) == pytest.approx(COPY + SINE + 2 * COPY + ADD)
+    assert seconds(text) == pytest.approx(COPY + SINE + COPY + ADD)
+
+
+def test_peers_copy_without_the_host() -> None:
+    """The second copy takes both links; the host's clock is that of the launches alone."""
+    text = f"""ENTRY e {{ x = f32[N] parameter(0)  s = f32[N] sine(x){on("a")}
+      ROOT r = f32[N] add(s, s){on("a:1")} }}"""
+    assert seconds(text) == pytest.approx(COPY + SINE + 2 * COPY + ADD + COPY)
 
 
 def test_launches_and_kernels_overlap() -> None:
