@@ -8,7 +8,7 @@ import xladev.client
 from xladev.compiler.options import CompileOptions
 from xladev.errors import DeviceError
 from xladev.frontends.torch import adapter
-from xladev.frontends.torch.device import hooks
+from xladev.frontends.torch.device import hooks, patches, tracing
 from xladev.frontends.torch.device.autocast import register_autocast
 from xladev.frontends.torch.device.compiled import PLACEMENT
 from xladev.frontends.torch.device.counts import COUNTS, Counts
@@ -90,13 +90,13 @@ def _set_up(name: str) -> None:
     register_nested(library, every)
     register_sparse(library)
     _libraries.extend((library, every))
-    hooks.patch_pickling(is_ours)
-    hooks.patch_printing(is_ours)
-    hooks.patch_copying(is_ours)
-    hooks.patch_swaps()
-    hooks.patch_lazy_modules()
-    hooks.patch_tracing(is_ours, Inner)
-    hooks.patch_checks()
+    patches.patch_pickling(is_ours)
+    patches.patch_printing(is_ours)
+    patches.patch_copying(is_ours)
+    patches.patch_swaps()
+    patches.patch_lazy_modules()
+    tracing.patch_tracing(is_ours, Inner)
+    patches.patch_checks()
     patch_methods(name, library)
     PLACEMENTS[name] = PLACEMENT
     torch.__future__.set_swap_module_params_on_conversion(True)

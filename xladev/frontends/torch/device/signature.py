@@ -16,7 +16,7 @@ import torch
 
 from xladev.errors import ArgumentError, XladevError, one_line
 from xladev.frontends.torch import adapter
-from xladev.frontends.torch.device import hooks
+from xladev.frontends.torch.device import hooks, tracing
 from xladev.frontends.torch.device.cells import CELLS
 from xladev.frontends.torch.device.decomposed import lower_traced
 from xladev.frontends.torch.device.node import (
@@ -164,7 +164,7 @@ class Signature:
         """
         if self.op is torch.ops.aten.view.default:
             return (self._view(),)
-        with hooks.fake_tensors():
+        with tracing.fake_tensors():
             operands = [
                 each if layout is None else _strided(each, layout)
                 for each, layout in zip(self._examples(), self.layouts, strict=True)
@@ -201,7 +201,7 @@ class Signature:
 
     def _inferred(self) -> Any:
         """The results without elements, operands being contiguous."""
-        with hooks.fake_tensors():
+        with tracing.fake_tensors():
             return self._applied(self._examples())
 
     def _applied(self, operands: Sequence[torch.Tensor]) -> Any:
@@ -225,8 +225,8 @@ class Signature:
         def function(*operands: torch.Tensor) -> Any:
             return self._applied(operands)
 
-        with hooks.fake_tensors():
-            graph = hooks.traced(function, self._examples(), decompositions())
+        with tracing.fake_tensors():
+            graph = tracing.traced(function, self._examples(), decompositions())
 
         def lower(builder: SeededBuilder, operands: list[Value], _: list[Value]) -> Any:
             return lower_traced(builder, graph, operands)
