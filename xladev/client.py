@@ -336,6 +336,7 @@ class CompiledModule:
         self._calls = itertools.count(1)
         is_large = any(each.allocated_nbytes >= LARGE_NBYTES for each in self._launchables)
         self._slow_calls = 0 if is_large else CALLS_BEFORE_FAST_CALL
+        self._has_tried_at_once = False
         self._fast_call: FastCall | None = None
         self._together: ReplicatedLaunchable | None = None
         self.is_spread = spread is not None
@@ -392,8 +393,8 @@ class CompiledModule:
 
     def _call(self, arguments: Sequence[Any], donate: bool | Iterable[int]) -> Result:
         """Runs the program by way of Python, whatever the arguments are."""
-        if donate is False and not self._slow_calls:
-            self._slow_calls = -1
+        if donate is False and not self._slow_calls and not self._has_tried_at_once:
+            self._has_tried_at_once = True
             self._fast_call = self._make_fast_call()
             return self(*arguments)
         leaves = self._flatten(arguments)
