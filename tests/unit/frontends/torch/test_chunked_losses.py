@@ -1,6 +1,5 @@
 """Cross entropy of a linear layer in chunks: in programs alone, with eager torch's gradients."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,18 +8,11 @@ torch = pytest.importorskip("torch")
 
 from torch.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
 
-from xladev.frontends.torch import records
 from xladev.frontends.torch.chunked_losses import MOST_CHUNKS, chunked, without_reduction
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 CHUNK = 3
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    records.forget()
-    torch._dynamo.reset()
-    yield
-    records.forget()
 
 
 @pytest.mark.long

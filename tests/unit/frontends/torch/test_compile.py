@@ -1,7 +1,6 @@
 """Graphs compiled: as one program, in parts, for the sizes that come, in place."""
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,13 +9,7 @@ torch = pytest.importorskip("torch")
 
 from xladev.frontends.torch import records
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    records.forget()
-    torch._dynamo.reset()
-    yield
-    records.forget()
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def compiled(function: object, **options: object) -> object:

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,16 +12,9 @@ torch = pytest.importorskip("torch")
 
 import xladev.client
 from xladev import errors
-from xladev.frontends.torch import records
 from xladev.frontends.torch.errors import as_torch
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    records.forget()
-    torch._dynamo.reset()
-    yield
-    records.forget()
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def compiled(function: Callable[..., Any], platform: str = "cpu", **options: object) -> Any:

@@ -1,7 +1,6 @@
 """`nn.LSTM`, `nn.GRU` and `nn.RNN` beside eager torch: one program, whatever the length."""
 
 import copy
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,7 +9,7 @@ torch = pytest.importorskip("torch")
 from xladev.frontends.torch import records
 from xladev.frontends.torch.export import compile_exported, exported_module
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh")]
 
 KINDS = {
     "lstm": ("LSTM", {"num_layers": 2, "bidirectional": True, "batch_first": True}),
@@ -22,15 +21,6 @@ KINDS = {
     "tanh": ("RNN", {"num_layers": 2}),
     "relu": ("RNN", {"nonlinearity": "relu", "bidirectional": True}),
 }
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    records.forget()
-    torch.manual_seed(0)
-    yield
-    records.forget()
 
 
 def made(kind: str, **more: object) -> object:

@@ -2,7 +2,6 @@
 
 import gc
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,11 @@ torch = pytest.importorskip("torch")
 
 from xladev.frontends.torch import records
 
-pytestmark = [pytest.mark.long, pytest.mark.rotating]
+pytestmark = [pytest.mark.long, pytest.mark.rotating, pytest.mark.usefixtures("fresh")]
 
 STEPS, SETTLED = 10_000, 1_000
 THREADS, STEPS_OF_THREAD = 8, 10
 PAGE = 4096
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    records.forget()
-    torch._dynamo.reset()
-    yield
-    records.forget()
 
 
 def network(seed: int) -> Any:

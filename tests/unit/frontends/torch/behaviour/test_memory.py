@@ -1,6 +1,5 @@
 """What training holds: gradients, once, and nothing of a step that is over."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,17 +7,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import xladev
-from xladev.frontends.torch import records
+
+pytestmark = pytest.mark.usefixtures("fresh")
 
 STEPS = 5
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    records.forget()
-    torch._dynamo.reset()
-    yield
-    records.forget()
 
 
 def held() -> int:

@@ -1,6 +1,6 @@
 """Functions of tensors whose sizes are open, beside eager torch: what fills them never counts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -10,19 +10,14 @@ F = torch.nn.functional
 from xladev.frontends.torch import records
 from xladev.frontends.torch.bounds import sizes
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh")]
 
 SIZES = (5, 6, 3, 11, 9)
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_exact_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizes, "EXACT_SIZES", 0)
-    records.forget()
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    yield
-    records.forget()
 
 
 WEIGHT = torch.linspace(-1, 1, 20).reshape(4, 5)

@@ -1,25 +1,16 @@
 """`view(dtype)` with elements of another width, beside eager torch."""
 
-from collections.abc import Iterator
-
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from xladev.frontends.torch import records
+
+pytestmark = pytest.mark.usefixtures("fresh")
 
 TYPES = (
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
     torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    records.forget()
-    torch._dynamo.reset()
-    yield
-    records.forget()
 
 
 @pytest.mark.parametrize("given", TYPES)

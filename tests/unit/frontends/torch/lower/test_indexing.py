@@ -1,21 +1,12 @@
 """Writing where a mask is true, and tables whose rows are kept short, beside eager torch."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from xladev.frontends.torch import records
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    records.forget()
-    torch._dynamo.reset()
-    yield
-    records.forget()
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def assert_same(function: Any, *args: Any) -> None:

@@ -1,20 +1,11 @@
 """Pooling whose arguments are not of the operator database, beside eager torch."""
 
-from collections.abc import Iterator
-
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from xladev.frontends.torch import records
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    records.forget()
-    torch._dynamo.reset()
-    yield
-    records.forget()
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 @pytest.mark.parametrize("rank", [2, 3])

@@ -1,6 +1,6 @@
 """Products whose rows are cut into groups at run time, beside eager torch's."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -8,19 +8,10 @@ torch = pytest.importorskip("torch")
 
 from xladev.frontends.torch import records
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh")]
 
 ENDS = [3, 3, 7, 10]
 """Where four groups of ten rows end; the second one has none."""
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    records.forget()
-    torch.manual_seed(0)
-    yield
-    records.forget()
 
 
 def compiled(function: Callable[..., object]) -> Callable[..., object]:
