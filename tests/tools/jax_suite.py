@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -204,6 +204,25 @@ def reason(record: dict[str, Any]) -> str:
     """One line that says why a test failed, without numbers, so that alike ones are counted."""
     found = _REASON.findall(record["why"]) or record["why"].strip().splitlines()[-1:]
     return re.sub(r"\d+", "N", found[0])[:160] if found else record["state"]
+
+
+def on_host(tests: Iterable[dict[str, Any]]) -> Counter[str]:
+    """In how many tests each operator ran on the host."""
+    return Counter(op for record in tests for op in record.get("on_host", ()))
+
+
+def print_report(
+    lines: Iterable[str], failed: dict[str, dict[str, Any]], tests: Iterable[dict[str, Any]]
+) -> None:
+    """Prints a table, the causes of failures by frequency, and the host's operators."""
+    print("\n".join(lines))
+    print(f"\n{len(failed)} fail:")
+    for text, count in Counter(map(reason, failed.values())).most_common():
+        print(f"{count:5}  {text}")
+    print("\n".join(f"       {test}" for test in failed))
+    print("\noperators on the host, and in how many tests:")
+    for op, count in on_host(tests).most_common():
+        print(f"{count:5}  {op}")
 
 
 def _share(good: int, expected: int) -> str:

@@ -20,14 +20,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from tests.tools import tensorflow_child
-from tests.tools.jax_suite import ROOT, Suite, collect, reason, results, run_tests
+from tests.tools.jax_suite import ROOT, Suite, collect, print_report, results, run_tests
 from tests.tools.tensorflow_suite_worker import HOST_XLA_DEVICE, SINK, XLA_DEVICE
 
 HOST = "host"
@@ -176,24 +175,6 @@ def failures(suite: TensorFlowSuite, files: Sequence[str]) -> dict[str, dict[str
     return {t: r for t, r in found.items() if r["state"] != "passed"}
 
 
-def on_host(suite: TensorFlowSuite, files: Sequence[str]) -> Counter[str]:
-    """In how many of the tests that count each operator was placed on the host."""
-    records = (r for file in files for r in counted(suite, file).values())
-    return Counter(op for record in records for op in record.get("on_host", ()))
-
-
-def report(suite: TensorFlowSuite, files: Sequence[str]) -> None:
-    """Prints the table, the causes of failures by frequency, and the host's operators."""
-    print("\n".join(table(suite, files)))
-    failed = failures(suite, files)
-    print(f"\n{len(failed)} fail:")
-    for text, count in Counter(map(reason, failed.values())).most_common():
-        print(f"{count:5}  {text}")
-    print("\n".join(f"       {test}" for test in failed))
-    print("\noperators on the host, and in how many tests:")
-    print(", ".join(f"{op} {count}" for op, count in on_host(suite, files).most_common()))
-
-
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -218,7 +199,8 @@ def main() -> None:
     files = given.names or (folders if repo else AREAS)
     for file in () if given.table else files:
         run(suite, file)
-    report(suite, files)
+    tests = (r for file in files for r in counted(suite, file).values())
+    print_report(table(suite, files), failures(suite, files), tests)
 
 
 if __name__ == "__main__":

@@ -16,13 +16,12 @@ import json
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.tools.jax_suite import ROOT, Suite, collect, reason, results, run_tests
+from tests.tools.jax_suite import ROOT, Suite, collect, print_report, results, run_tests
 from tests.tools.torch_suite_worker import DEVICE, PLATFORM, SINK
 
 HOST = "host"
@@ -119,25 +118,6 @@ def _row(suite: TorchSuite, file: str) -> tuple[int, ...]:
     return expected, skipped, len(records), len(passed), sum(bool(r["on_host"]) for r in passed)
 
 
-def on_host(suite: TorchSuite, files: Sequence[str]) -> Counter[str]:
-    """In how many tests each operator ran on the host, and why."""
-    records = (r for file in files for r in counted(suite, file).values())
-    return Counter(op for record in records for op in record.get("on_host", ()))
-
-
-def report(suite: TorchSuite, files: Sequence[str]) -> None:
-    """Prints the table, the causes of failures by frequency, and the host's operators."""
-    print("\n".join(table(suite, files)))
-    failed = failures(suite, files)
-    print(f"\n{len(failed)} fail:")
-    for text, count in Counter(map(reason, failed.values())).most_common():
-        print(f"{count:5}  {text}")
-    print("\n".join(f"       {test}" for test in failed))
-    print("\noperators on the host, and in how many tests:")
-    for op, count in on_host(suite, files).most_common():
-        print(f"{count:5}  {op}")
-
-
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -158,7 +138,8 @@ def main() -> None:
     suite = TorchSuite(repo, out, given.platform, given.limit, first, step, given.python)
     for file in () if given.table else given.files:
         (run_again if given.again else run)(suite, file)
-    report(suite, given.files)
+    tests = (r for file in given.files for r in counted(suite, file).values())
+    print_report(table(suite, given.files), failures(suite, given.files), tests)
 
 
 if __name__ == "__main__":

@@ -71,3 +71,14 @@ def test_what_the_own_cpu_fails_is_not_expected(suite: Suite) -> None:
 def write(suite: Suite, states: dict[str, str]) -> None:
     lines = [json.dumps({"test": test, "state": state}) for test, state in states.items()]
     suite.log("some_test").write_text("\n".join(lines))
+
+
+def test_a_report_counts_causes_and_operators_of_the_host(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failed = {t: {"state": "failed", "why": f"ValueError: bad {t}"} for t in ("1", "2")}
+    tests = [{"on_host": {"Where": 2}}, {"on_host": {"Where": 1, "Unique": 1}}, {}]
+    jax_suite.print_report(["a table"], failed, tests)
+    told = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert told[0] == "a table" and "2 fail:" in told and "2  ValueError: bad N" in told
+    assert told[-2:] == ["2  Where", "1  Unique"]

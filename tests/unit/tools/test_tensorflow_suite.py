@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools import tensorflow_suite
-from tests.tools.jax_suite import results
+from tests.tools.jax_suite import on_host, results
 from tests.tools.tensorflow_child import library, tensorflow_python
 from tests.tools.tensorflow_suite import HOST, TensorFlowSuite
 
@@ -96,7 +96,7 @@ def test_counted_are_those_that_executed_something(tmp_path: Path) -> None:
     suite.log("ops").write_text("\n".join(map(json.dumps, ours)))
     assert set(tensorflow_suite.counted(suite, "ops")) == {"good", "bad", "crash"}
     assert set(tensorflow_suite.failures(suite, ["ops"])) == {"bad", "crash"}
-    assert tensorflow_suite.on_host(suite, ["ops"]) == {"Where": 1}
+    assert on_host(tensorflow_suite.counted(suite, "ops").values()) == {"Where": 1}
     assert list(tensorflow_suite.table(suite, ["ops"]))[-1] == "| all | 6 | 3 | 1 | 33.3 % |"
 
 
