@@ -47,13 +47,12 @@ def main() -> None:
     parser.add_argument("--device", action="store_true", help="tensors on a device of xladev")
     parser.add_argument("--eager", action="store_true", help="without xladev")
     options = parser.parse_args()
-    torch.manual_seed(0)
-    x, y, test_x, test_y = read_digits()
-    network = make_network()
+    device = torch.device("cpu")
     if options.device:
         device = xladev.torch.register("npu", platform=options.platform)
-        network.to(device)
-        x, y, test_x, test_y = (each.to(device) for each in (x, y, test_x, test_y))
+    torch.manual_seed(0)  # of the device, too
+    x, y, test_x, test_y = (each.to(device) for each in read_digits())
+    network = make_network().to(device)
     run = network
     if not options.eager and not options.device:
         given = {"platform": options.platform} if options.platform else {}
