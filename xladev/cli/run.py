@@ -81,8 +81,15 @@ def _run(arguments: argparse.Namespace) -> int:
     join_launched()
     if arguments.trace is None:
         return _run_program(arguments)
-    with profile(arguments.trace):
-        code = _run_program(arguments)
+    if process_count() > 1:
+        with profile() as timeline:
+            code = _run_program(arguments)
+        timeline.save_together(arguments.trace)
+        if process_index():
+            return code
+    else:
+        with profile(arguments.trace):
+            code = _run_program(arguments)
     print(f"timeline: {arguments.trace}", file=sys.stderr if arguments.json else sys.stdout)
     return code
 

@@ -14,6 +14,8 @@ from xladev.instrument import Trace, TraceEvent, logger, trace_counter, tracing
 from xladev.instrument.trace import MOST_EVENTS
 from xladev.profiling.timeline.chrome import chrome_trace
 from xladev.profiling.timeline.file import check_writable, write_trace
+from xladev.profiling.timeline.together import gather_timelines
+from xladev.runtime.distributed.job import current_job
 from xladev.runtime.host.exit import open_devices
 
 _log = logger("profile")
@@ -60,6 +62,23 @@ class Timeline:
             FileError: it cannot be written.
         """
         write_trace(Path(path), self.to_json())
+
+    def save_together(self, path: str | Path) -> None:
+        """Writes one file with the timelines of all processes of the job; process 0 does.
+
+        All processes call it, after their blocks have ended. Alone it is `save`.
+
+        Args:
+            path: the file; compressed if its name ends in ``.gz``.
+
+        Raises:
+            FileError: it cannot be written.
+            ProcessError: a process does not come.
+        """
+        job, document = current_job(), self.to_json()
+        whole = document if job is None else gather_timelines(job, document)
+        if whole is not None:
+            write_trace(Path(path), whole)
 
 
 class Profile:
