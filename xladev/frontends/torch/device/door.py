@@ -11,6 +11,7 @@ from xladev.frontends.torch import adapter
 from xladev.frontends.torch.device import hooks, patches, tracing
 from xladev.frontends.torch.device.autocast import register_autocast
 from xladev.frontends.torch.device.compiled import PLACEMENT
+from xladev.frontends.torch.device.composed import register_composed
 from xladev.frontends.torch.device.counts import COUNTS, Counts
 from xladev.frontends.torch.device.fused import register_fused
 from xladev.frontends.torch.device.kernels import register_kernels
@@ -89,7 +90,9 @@ def _set_up(name: str) -> None:
     register_autocast(library, every)
     register_nested(library, every)
     register_sparse(library)
-    _libraries.extend((library, every))
+    primitives = torch.library.Library("prims", "IMPL")
+    register_composed(library, primitives)
+    _libraries.extend((library, every, primitives))
     patches.patch_pickling(is_ours)
     patches.patch_printing(is_ours)
     patches.patch_copying(is_ours)
