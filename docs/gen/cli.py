@@ -28,7 +28,11 @@ EXAMPLES = {
         "xladev opt step.pb --passes call-inliner,cse,dce --time -o small.hlo",
         "xladev opt step.pb --passes 'expand{opcodes=cholesky+fft}'",
     ),
-    "cost": ("xladev cost step.pb", "xladev cost step.pb --platform npu --top 5"),
+    "cost": (
+        "xladev cost step.pb",
+        "xladev cost step.pb --platform npu --top 5",
+        "xladev cost step.pb --mesh 16x16 --link 50GB/s,2us",
+    ),
     "calibrate": ("xladev calibrate cpu npu:0",),
     "explain": ("xladev explain step.pb", "xladev explain step.pb --platform npu --json"),
     "graph": (

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from xladev.cli.cost_mesh import show_mesh
 from xladev.cli.inputs import add_options, given_options
 from xladev.cli.output import check_least, print_json, print_line, print_table, progress
 from xladev.cli.programs import PROGRAM_HELP, load_program
@@ -22,6 +23,7 @@ from xladev.compiler.cost import (
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.ir import HloModule
+from xladev.profiling.mesh.network import TOPOLOGIES
 from xladev.runtime.registry import current_registry
 from xladev.testing.debug.forms import forms_of
 
@@ -49,6 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--platform", help="show its kernels, and the least time that its rates allow"
     )
     parser.add_argument("--top", type=int, default=20, metavar="N", help="rows; default 20")
+    parser.add_argument("--mesh", metavar="SIZES", help="predict a step on devices such as 16x16")
+    parser.add_argument(
+        "--link", default="50GB/s,2us", help="rate and latency of its links; default 50GB/s,2us"
+    )
+    parser.add_argument(
+        "--topology", choices=TOPOLOGIES, default=TOPOLOGIES[0], help="of the mesh; default torus"
+    )
     add_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(run=_run)
@@ -57,11 +66,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     check_least("--top", arguments.top, 1)
     module, device = load_program(arguments.file), None
+    plain = module
     if arguments.platform is None:
         cost = program_cost(module)
     else:
         with progress(f"compiling {arguments.file.name}"):
-            cost, device = _on_platform(module, arguments.platform, given_options(arguments))
+            cost, device, plain = _on_platform(module, arguments.platform, given_options(arguments))
+    if arguments.mesh is not None:
+        return show_mesh(plain, cost, device, arguments)
     report = _report(module, cost, device)
     if arguments.json:
         print_json(report)
@@ -72,8 +84,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _on_platform(
     module: HloModule, name: str, options: CompileOptions
-) -> tuple[ProgramCost, DeviceDescription]:
-    """What the kernels of the program cost, and the device."""
+) -> tuple[ProgramCost, DeviceDescription, HloModule]:
+    """What the kernels of the program cost, the device, and the program before kernels."""
     registry = current_registry()
     platform = registry.platform(name)
     target = platform.compile_target(options.target)
@@ -81,7 +93,7 @@ def _on_platform(
     plain = next(form.module for form in reversed(forms) if not form.has_kernels)
     with progress(f"measuring the rates of {name}"):
         description = target.rated()
-    return program_cost(forms[-1].module, loop_iterations(plain)), description
+    return program_cost(forms[-1].module, loop_iterations(plain)), description, plain
 
 
 def _report(

@@ -55,6 +55,7 @@ class Mailbox(ABC):
         self._messages: dict[Key, Incoming] = {}
         self._failed: OrderedDict[bytes, str] = OrderedDict()
         self._lost: dict[int, str] = {}
+        self.sent_nbytes: Counter[int] = Counter()
         self._trouble = ""
         self._awaited: Counter[int] = Counter()
         self._questions: deque[int] = deque()
@@ -108,7 +109,10 @@ class Mailbox(ABC):
             ProcessError: the peer is gone, or takes nothing for the time limit.
         """
         try:
-            self._send_data(peer, tag, check, memoryview(data).cast("B"))
+            view = memoryview(data).cast("B")
+            self._send_data(peer, tag, check, view)
+            with self._changed:
+                self.sent_nbytes[peer] += len(view)
         except ProcessError as error:
             self._trouble = f"{error.what} ({error.why})"
             raise

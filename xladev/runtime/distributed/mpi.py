@@ -6,7 +6,7 @@ import atexit
 import importlib
 import importlib.util
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xladev import __version__
@@ -58,6 +58,11 @@ class MpiTransport(Transport):
     def channel(self, key: bytes, processes: Sequence[int]) -> Channel:
         """See `Transport.channel`."""
         return MessageChannel(self._courier, key, processes, self.rank)
+
+    @property
+    def sent_nbytes(self) -> Mapping[int, int]:
+        """See `Transport.sent_nbytes`."""
+        return self._courier.sent_nbytes
 
     def fail_run(self, run: bytes, reason: str) -> None:
         """See `Transport.fail_run`."""

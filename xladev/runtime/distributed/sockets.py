@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xladev.runtime.distributed.courier import Courier
 from xladev.runtime.distributed.listener import Listener
@@ -49,6 +49,11 @@ class SocketTransport(Transport):
     def channel(self, key: bytes, processes: Sequence[int]) -> Channel:
         """See `Transport.channel`."""
         return MessageChannel(self._courier, key, processes, self._rank)
+
+    @property
+    def sent_nbytes(self) -> Mapping[int, int]:
+        """See `Transport.sent_nbytes`."""
+        return self._courier.sent_nbytes
 
     def fail_run(self, run: bytes, reason: str) -> None:
         """See `Transport.fail_run`."""

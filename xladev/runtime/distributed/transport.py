@@ -89,6 +89,11 @@ class Transport(ABC):
             processes: in the order of their ranks.
         """
 
+    @property
+    def sent_nbytes(self) -> Mapping[int, int]:
+        """Bytes of data that were sent to each process; headers and errors do not count."""
+        return {}
+
     def fail_run(self, run: bytes, reason: str) -> None:
         """Tells the others that an execution failed here; what waits for it there fails."""
         return

@@ -1,0 +1,108 @@
+"""`xladev cost --mesh`: what a step would take on devices that are not there."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from xladev.cli.output import print_json, print_line, print_table
+from xladev.compiler.cost import InstructionCost, ProgramCost, roofline
+from xladev.compiler.description import DeviceDescription
+from xladev.hlo.ir import HloModule
+from xladev.profiling.mesh.network import Network, parse_link, parse_mesh
+from xladev.profiling.mesh.prediction import MeshPrediction, predict
+
+_HEAD = ("COLLECTIVE", "OPCODE", "ITERATIONS", "BYTES", "TIME")
+
+
+def show_mesh(
+    module: HloModule,
+    cost: ProgramCost,
+    device: DeviceDescription | None,
+    arguments: argparse.Namespace,
+) -> int:
+    """Predicts a step and prints it; the exit code.
+
+    Args:
+        module: the program of one device, before kernels were formed.
+        cost: of its kernels.
+        device: which computes; None: nobody knows how fast.
+        arguments: of the command line.
+    """
+    network = Network(parse_mesh(arguments.mesh), parse_link(arguments.link), arguments.topology)
+    prediction = predict(module, network)
+    report = _report(module, prediction, network, _compute_s(cost, device))
+    if arguments.json:
+        print_json(report)
+    else:
+        _print(report, arguments.top)
+    return 0
+
+
+def _compute_s(cost: ProgramCost, device: DeviceDescription | None) -> float | None:
+    """The least time of all kernels but the collectives."""
+    if device is None:
+        return None
+    return sum(_seconds(each, device) for each in cost.instructions)
+
+
+def _seconds(each: InstructionCost, device: DeviceDescription) -> float:
+    return 0.0 if each.instruction.op.category == "collective" else roofline(each, device).seconds
+
+
+def _report(
+    module: HloModule, prediction: MeshPrediction, network: Network, compute_s: float | None
+) -> dict[str, Any]:
+    loads = network.link_nbytes
+    exchange = prediction.exchange_s
+    return {
+        "module": module.name,
+        "mesh": list(network.sizes),
+        "topology": network.topology,
+        "link": {
+            "bytes_per_s": network.rates.bandwidth, "latency_s": network.rates.latency_s
+        },
+        "collectives": [
+            {
+                "name": c.name, "opcode": c.opcode, "iterations": c.iterations,
+                "bytes": c.nbytes, "seconds": c.seconds,
+            }
+            for c in prediction.collectives
+        ],
+        "exchange_s": exchange,
+        "compute_s": compute_s,
+        "step_s": None if compute_s is None else compute_s + exchange,
+        "links_used": len(loads),
+        "most_link_bytes": max(loads.values(), default=0),
+        "mean_link_bytes": sum(loads.values()) / len(loads) if loads else 0.0,
+        "memory_bytes": prediction.memory_nbytes,
+    }  # fmt: skip
+
+
+def _print(report: dict[str, Any], top: int) -> None:
+    rows = sorted(report["collectives"], key=lambda row: -row["seconds"])[:top]
+    if rows:
+        print_table([_HEAD, *(tuple(_cells(row)) for row in rows)])
+    mesh = "x".join(map(str, report["mesh"]))
+    most = f"at most {report['most_link_bytes']:,} bytes over a link"
+    print_line(
+        f"{report['module']} on {mesh} ({report['topology']}): exchange "
+        f"{_micros(report['exchange_s'])}, {most}, "
+        f"{report['mean_link_bytes']:,.0f} over each of {report['links_used']:,} used"
+    )
+    print(f"memory of a device: at most {report['memory_bytes']:,} bytes, nothing fused")
+    if report["step_s"] is None:
+        print("--platform says how long a device computes")
+    else:
+        print(f"step: {_micros(report['step_s'])}, of which {_micros(report['compute_s'])} compute")
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        row["name"], row["opcode"], str(row["iterations"]), f"{row['bytes']:,}",
+        _micros(row["seconds"]),
+    )  # fmt: skip
+
+
+def _micros(seconds: float) -> str:
+    return f"{1e6 * seconds:,.2f} us"
