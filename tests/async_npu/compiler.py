@@ -33,6 +33,7 @@ _DESCRIPTION = DeviceDescription(
     memory_spaces=(MemorySpace("device", 1 << 30, bandwidth=1e6, alignment=128),),
     cores=1 << 16,
     compute_streams=STREAMS,
+    overlaps_collectives=True,
 )
 """Slow, with many cores: whatever is independent is worth a stream of its own."""
 

@@ -17,6 +17,7 @@ from tests.async_npu import stream as device_stream
 from tests.async_npu.compiler import REFUSES
 from tests.async_npu.executor import AsyncExecutor
 from tests.async_npu.stream import AsyncStream
+from tests.async_npu.test_collectives import BACKWARD, arguments
 from tests.async_npu.test_runtime import DONATED, SIZE, WIDE
 from xladev.client import compile
 from xladev.compiler.options import CompileOptions
@@ -116,6 +117,12 @@ def exchanges(registry: Registry) -> Work:
     return lambda: read(exchange.run_on_devices([[ROW[:50]], [ROW[50:100]]]))
 
 
+def collectives_beside_kernels(registry: Registry) -> Work:
+    registry.platform("async_npu").provide_devices(2)
+    backward = program(BACKWARD, all_reduce_bucket=0)
+    return lambda: read(backward.run_on_devices(arguments()))
+
+
 class Calls:
     """Counts calls of the device, one of which fails."""
 
@@ -151,7 +158,16 @@ class Calls:
 @pytest.mark.long
 @pytest.mark.rotating
 @pytest.mark.parametrize(
-    "make", [launches, donations, loops, fallbacks, copies_between_devices, exchanges]
+    "make",
+    [
+        launches,
+        donations,
+        loops,
+        fallbacks,
+        copies_between_devices,
+        exchanges,
+        collectives_beside_kernels,
+    ],
 )
 def test_no_call_that_fails_does_harm(
     registry: Registry, monkeypatch: pytest.MonkeyPatch, make: Callable[[Registry], Work]

@@ -95,7 +95,8 @@ _SPACE_TYPES: Mapping[str, tuple[type, ...]] = MappingProxyType(
 _DEVICE_TYPES: Mapping[str, tuple[type, ...]] = MappingProxyType(
     {"name": (str,), "kind": (str,), "target": (str,), "dtypes": (frozenset,),
      "memory_spaces": (tuple,), "cores": (int,), "compute_streams": (int,),
-     "streams_share_cores": (bool,), "dlpack_device_type": (int, NoneType)}
+     "streams_share_cores": (bool,), "overlaps_collectives": (bool,),
+     "dlpack_device_type": (int, NoneType)}
 )  # fmt: skip
 
 _ALL_DTYPES = frozenset(t.name for t in dt.ARRAY_TYPES)
@@ -144,6 +145,11 @@ class DeviceDescription:
         streams_share_cores: kernels of several streams run on the same processors, as on a GPU.
             False: each stream is a queue with processors of its own, whose rates ``peak_flops``
             has, and only the bandwidth of the memory is shared.
+        overlaps_collectives: a collective may run on a branch of the stream (`Stream.branches`)
+            while kernels run on the stream, and a thread of the SDK's calls the communicator.
+            Programs are then cut so that there is something to run meanwhile, where that hides
+            5 us and a launch by these rates and ``links`` (to the platform's own devices; 10 GB
+            per second and 10 us where there is none).
     """
 
     name: str = "device"
@@ -163,6 +169,7 @@ class DeviceDescription:
     compute_streams: int = 1
     replays_launches: bool = False
     streams_share_cores: bool = True
+    overlaps_collectives: bool = False
 
     def __post_init__(self) -> None:
         _check_types(f"device {self.name!r}", self, _DEVICE_TYPES)

@@ -79,6 +79,9 @@ class CompileOptions:
     all_reduce_bucket: int = _option(
         BUCKET_NBYTES, "most bytes of all-reduces of the same devices that become one; 0: none do"
     )
+    overlap_collectives: bool = _option(
+        True, "begin collectives early and end them late, on devices that run them beside kernels"
+    )
     streams: int | None = _option(
         None, "streams that independent kernels go to, on devices that have several; unset: by cost"
     )
@@ -251,6 +254,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "all_reduce_bucket": int,
     "scopes": _parse_placement,
     "schedule": _parse_bool,
+    "overlap_collectives": _parse_bool,
     "streams": int,
     "memory_limit": int,
     "target": str,

@@ -25,11 +25,14 @@ class Participant:
     """Who calls a collective, and which one.
 
     All ranks of a group call the same collective with the same run and name; which rank comes
-    first does not matter. A rank calls from its own thread.
+    first does not matter. A rank calls from its own thread; all ranks call the collectives of a run
+    in the same order.
 
     Attributes:
         rank: index into the devices of the group.
-        stream: where the operands are computed and the results are used.
+        stream: what it holds when called makes the operands, and what it is given after the call
+            uses the results. A branch of the device's stream where collectives run beside kernels
+            (`DeviceDescription.overlaps_collectives`).
         run_id: `LaunchContext.run_id`.
         name: same on all ranks for one call, different for any other call of the run: the
             instruction's name, and the iteration where it is in a loop.

@@ -84,7 +84,8 @@ class Stream(ABC):
         recorded on this one: the first failure since the last such event, whichever queue it was
         on. Queues that fail at once need a lock around what they keep it in. Where this one is
         being recorded (`LaunchGraphs`), so is the work of those that wait for its marks. Asked only
-        where `DeviceDescription.compute_streams` is above 1.
+        where `DeviceDescription.compute_streams` is above 1, or `overlaps_collectives` is set:
+        kernels take the first ``compute_streams - 1``, collectives the next one.
 
         Args:
             count: how many are wanted at most, at least 1.

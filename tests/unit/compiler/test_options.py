@@ -108,6 +108,7 @@ def test_options_are_hashable_values():
 CHANGES = [
     "optimization_level=1", "num_replicas=2", "num_partitions=2", "device_assignment=3",
     "threads=1", "deterministic", "rng_seed=1", "fusion=0", "op_by_op", "schedule=0",
+    "overlap_collectives=0",
     "compilation_level=1", "all_reduce_bucket=7",
     "min_cluster_size=9", "scopes=opcode:dot=products",
     "memory_limit=9", "streams=2", "target=x",

@@ -4,6 +4,9 @@ An instruction's level starts as the number of borders between devices on the lo
 region is all of one device and one level: edges within a region keep the level and edges between
 regions raise it, so that regions cannot depend on each other in a circle. Instructions then sink to
 later regions of their device where their users allow it, which empties regions and adds none.
+
+Where collectives run beside kernels, the computation is first cut into pieces around them
+(`collective_schedule.py`), and each piece is partitioned by itself.
 """
 
 from __future__ import annotations
@@ -20,6 +23,12 @@ from xladev.compiler.partition.assignment import (
     SDK,
     STRUCTURAL_OPCODES,
     Assignment,
+)
+from xladev.compiler.partition.collective_schedule import (
+    Costs,
+    DoneStep,
+    StartStep,
+    pieces,
 )
 from xladev.compiler.partition.region_values import RegionValue, operand_sources, sources
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
@@ -40,8 +49,8 @@ class Region:
     instructions: tuple[HloInstruction, ...]
 
 
-Step = Region | HloInstruction
-"""A region, or one instruction that the SDK runs."""
+Step = Region | HloInstruction | StartStep | DoneStep
+"""A region, one instruction that the SDK runs, or the start or the end of a collective."""
 Live = dict[HloInstruction, set[HloInstruction]]
 """Instructions that run, in program order, with those that must run before each."""
 
@@ -53,6 +62,7 @@ def partition(
     *,
     clustering: Clustering | None = None,
     launch_order: Sequence[str] = (),
+    overlap: Costs | None = None,
 ) -> tuple[Step, ...]:
     """Steps that together run what the computation's result and side effects need.
 
@@ -62,6 +72,7 @@ def partition(
         effects: computations that must run even if nobody uses their values.
         clustering: what regions consist of, other than all that can be together.
         launch_order: see `Assignment.launch_order`.
+        overlap: estimates, if collectives may run beside kernels; not with ``clustering``.
 
     Returns:
         Steps in an order where a step needs only earlier ones.
@@ -71,7 +82,33 @@ def partition(
     order = {name: at for at, name in enumerate(names)}
     if clustering is not None:
         return _clustered(clustering.clusters(live, devices), live, devices, order)
-    levels = _levels(live, devices, is_beside=bool(launch_order))
+    steps: list[Step] = []
+    for piece in [tuple(live)] if overlap is None else pieces(live, devices, overlap):
+        if isinstance(piece, tuple):
+            inside = _live_within(piece, live)
+            steps += _in_levels(inside, devices, order, is_beside=bool(launch_order))
+        else:
+            steps.append(piece)
+    return tuple(steps)
+
+
+def _live_within(piece: Sequence[HloInstruction], live: Live) -> Live:
+    """The instructions of a piece, with what they need of it."""
+    if len(piece) == len(live):
+        return live
+    own = set(piece)
+    return {i: live[i] & own for i in piece}
+
+
+def _in_levels(
+    live: Live,
+    devices: Mapping[HloInstruction, str],
+    order: Mapping[str, int],
+    *,
+    is_beside: bool,
+) -> tuple[Step, ...]:
+    """A step for each device and level."""
+    levels = _levels(live, devices, is_beside=is_beside)
     groups: dict[tuple[int, int, int], list[HloInstruction]] = {}
     for at, instruction in enumerate(live):
         device = devices[instruction]
@@ -97,7 +134,11 @@ def _clustered(
 
 
 def cut(
-    module: HloModule, assignment: Assignment, *, clustering: Clustering | None = None
+    module: HloModule,
+    assignment: Assignment,
+    *,
+    clustering: Clustering | None = None,
+    overlap: Costs | None = None,
 ) -> Mapping[HloComputation, tuple[Step, ...]]:
     """The partition of each computation that the SDK runs, the entry among them.
 
@@ -105,6 +146,7 @@ def cut(
         module: prepared.
         assignment: where its instructions run.
         clustering: what regions consist of, other than all that can be together.
+        overlap: see `partition`.
     """
     effects = computations_with_effects(module)
     steps: dict[HloComputation, tuple[Step, ...]] = {}
@@ -117,6 +159,7 @@ def cut(
                 effects,
                 clustering=clustering,
                 launch_order=assignment.launch_order,
+                overlap=overlap,
             )
             steps[computation] = found
             inside.update(c for step in found for c in callees(step))
@@ -125,9 +168,22 @@ def cut(
 
 def callees(step: Step) -> tuple[HloComputation, ...]:
     """The computations that the SDK runs for a step."""
-    if isinstance(step, Region) or step.opcode not in CONTROL_OPCODES:
+    if not isinstance(step, HloInstruction) or step.opcode not in CONTROL_OPCODES:
         return ()
     return step.called
+
+
+def instructions_of(step: Step) -> tuple[HloInstruction, ...]:
+    """The instructions that a step runs; a collective runs when it begins."""
+    match step:
+        case Region():
+            return step.instructions
+        case StartStep():
+            return (step.instruction,)
+        case DoneStep():
+            return ()
+        case _:
+            return (step,)
 
 
 def _step(device: str, instructions: Sequence[HloInstruction]) -> Step:
@@ -227,7 +283,7 @@ def region_outputs(
                 outputs[region][value] = None
 
     for step in steps:
-        for instruction in step.instructions if isinstance(step, Region) else (step,):
+        for instruction in instructions_of(step):
             take(operand_sources(instruction.operands), step)
     take(list(sources(root)), None)
     return {region: list(values) for region, values in outputs.items()}

@@ -35,12 +35,16 @@ def simple_reduction(computation: HloComputation) -> str:
 
 
 def plan_collective(
-    instruction: HloInstruction, plan: CollectivePlan, arguments: Slots, results: Slots
+    instruction: HloInstruction,
+    plan: CollectivePlan,
+    arguments: Slots,
+    results: Slots,
+    kind: type[Collective] = Collective,
 ) -> Collective:
-    """The thunk of a collective."""
+    """The thunk of a collective, or of its start."""
     opcode = instruction.opcode
     pairs = instruction["source_target_pairs"] if opcode == "collective-permute" else ()
-    return Collective(
+    return kind(
         opcode,
         instruction.name,
         plan.groups,

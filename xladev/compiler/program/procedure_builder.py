@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import Protocol
@@ -13,8 +13,9 @@ from xladev.compiler.partition.assignment import (
     EVALUATOR,
     RANDOM_STATE_OPCODE,
 )
+from xladev.compiler.partition.collective_schedule import DoneStep, StartStep
 from xladev.compiler.partition.memory_spaces import EntrySpaces, in_space
-from xladev.compiler.partition.partition import Region, Step, region_outputs
+from xladev.compiler.partition.partition import Region, Step, instructions_of, region_outputs
 from xladev.compiler.partition.region_module import region_module
 from xladev.compiler.partition.region_values import (
     RegionValue,
@@ -27,6 +28,9 @@ from xladev.compiler.program.collective_thunk import CollectivePlan, plan_collec
 from xladev.compiler.program.program import Procedure, Slot
 from xladev.compiler.program.thunks import (
     Call,
+    Collective,
+    CollectiveDone,
+    CollectiveStart,
     Conditional,
     Constant,
     DeviceNumber,
@@ -119,6 +123,7 @@ class ProcedureBuilder:
         self._from_callees: set[int] = set()
         self._reader: Step | str = ""
         self._moves: dict[int, _Move] = {}
+        self._begun: dict[HloInstruction, CollectiveStart] = {}
 
     def build(self, spaces: EntrySpaces | None) -> Procedure:
         """The procedure.
@@ -136,10 +141,7 @@ class ProcedureBuilder:
         outputs = region_outputs(self._steps, self._computation.root)
         for step in self._steps:
             self._reader = step
-            if isinstance(step, Region):
-                self._run_region(step, outputs[step])
-            else:
-                self._run_instruction(step)
+            self._run_step(step, outputs)
         root = with_sizes(sources(self._computation.root))
         self._reader = f"the result of {self._computation.name}"
         wanted = _with_spaces(root, spaces.results if spaces else ())
@@ -233,6 +235,18 @@ class ProcedureBuilder:
 
     # Steps
 
+    def _run_step(self, step: Step, outputs: Mapping[Region, Sequence[RegionValue]]) -> None:
+        match step:
+            case Region():
+                self._run_region(step, outputs[step])
+            case StartStep():
+                self._run_collective(step.instruction, CollectiveStart)
+            case DoneStep():
+                begun = self._begun.pop(step.instruction)
+                self._thunks.append(CollectiveDone(begun.name, begun.arguments, begun.results))
+            case _:
+                self._run_instruction(step)
+
     def _run_region(self, region: Region, outputs: Sequence[RegionValue]) -> None:
         first, number = region.instructions[0].name, len(self._thunks)
         name = f"{self._computation.name}.{number if len(region.instructions) > 1 else first}"
@@ -269,11 +283,16 @@ class ProcedureBuilder:
         else:
             self._run_control(instruction)
 
-    def _run_collective(self, instruction: HloInstruction) -> None:
+    def _run_collective(
+        self, instruction: HloInstruction, kind: type[Collective] = Collective
+    ) -> None:
         plan = self._around.collective_plan(instruction)
         arguments = self._read_all(operand_sources(instruction.operands))
         results = self._define_all(list(own_values(instruction)))
-        self._thunks.append(plan_collective(instruction, plan, arguments, results))
+        thunk = plan_collective(instruction, plan, arguments, results, kind)
+        if isinstance(thunk, CollectiveStart):
+            self._begun[instruction] = thunk
+        self._thunks.append(thunk)
 
     def _run_control(self, instruction: HloInstruction) -> None:
         """while, conditional, call, fusion; their values are on the callees' platform."""
@@ -333,7 +352,7 @@ def _readers(value: RegionValue, reader: Step | str) -> Iterator[str]:
         yield reader
         return
     whole = value._replace(dimension=-1)
-    for instruction in reader.instructions if isinstance(reader, Region) else (reader,):
+    for instruction in instructions_of(reader):
         if whole in operand_sources(instruction.operands):
             yield instruction.name
 

@@ -19,7 +19,8 @@ from xladev.compiler.partition.assignment import (
 )
 from xladev.compiler.partition.exchange_check import check_exchanges
 from xladev.compiler.partition.memory_spaces import entry_spaces, in_spaces
-from xladev.compiler.partition.partition import Region, Step, callees, cut
+from xladev.compiler.partition.overlap_costs import overlap_costs
+from xladev.compiler.partition.partition import Region, Step, callees, cut, instructions_of
 from xladev.compiler.partition.region_compile import compile_region
 from xladev.compiler.partition.region_values import RegionValue, sources
 from xladev.compiler.program.collective_thunk import CollectivePlan, simple_reduction
@@ -64,6 +65,7 @@ class ProgramBuilder:
         self._is_recorded = is_recorded
         self._regions: list[RegionRecord] = []
         self._module = module
+        self._target = targets[0]
         self._targets = {target.name: target for target in targets}
         self._options = options
         self._assignment = assignment
@@ -139,7 +141,10 @@ class ProgramBuilder:
     def _cut(self) -> list[HloComputation]:
         """Partitions what the SDK runs; returns it, callees first."""
         clustering = Clustering.of(self._options)
-        self._steps.update(cut(self._module, self._assignment, clustering=clustering))
+        overlap = overlap_costs(self._target, self._options)
+        self._steps.update(
+            cut(self._module, self._assignment, clustering=clustering, overlap=overlap)
+        )
         ordered = [c for c in self._module.computations if c in self._steps]
         for computation in ordered:
             self._devices_within[computation] = self._find_devices(computation)
@@ -150,7 +155,7 @@ class ProgramBuilder:
         for step in self._steps[computation]:
             if isinstance(step, Region):
                 found.add(step.device)
-            elif step.opcode in CONTROL_OPCODES:
+            elif isinstance(step, HloInstruction) and step.opcode in CONTROL_OPCODES:
                 found.update(*(self._devices_within[c] for c in step.called))
             else:
                 found.add(SDK)
@@ -318,4 +323,4 @@ class ProgramBuilder:
         """The instructions of everything that was partitioned."""
         for steps in self._steps.values():
             for step in steps:
-                yield from step.instructions if isinstance(step, Region) else (step,)
+                yield from instructions_of(step)

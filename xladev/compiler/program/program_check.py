@@ -11,6 +11,8 @@ from xladev.compiler.program.program import Procedure, Program, thunk_text
 from xladev.compiler.program.thunks import (
     Call,
     Collective,
+    CollectiveDone,
+    CollectiveStart,
     Conditional,
     Constant,
     Evaluate,
@@ -95,9 +97,15 @@ def _check_procedure(program: Program, number: int, procedure: Procedure) -> Non
     if len(written) != len(procedure.parameters):
         raise FormatError("two parameters share a slot", where=where)
     _check_range(procedure, written, where)
+    begun: dict[str, CollectiveStart] = {}
     for thunk in procedure.thunks:
         _check_slots(procedure, thunk, written, where)
+        _check_pairs(thunk, begun, where)
         _check_numbers(program, number, procedure, thunk, where)
+    if begun:
+        raise FormatError(
+            "a collective is begun and never ended", where=where, why=", ".join(begun)
+        )
     if not written >= set(procedure.results):
         raise FormatError("a result is never written", where=where)
 
@@ -115,6 +123,25 @@ def _check_slots(procedure: Procedure, thunk: Thunk, written: set[int], where: s
     if written & set(results) or len(set(results)) != len(results):
         raise FormatError("a slot is written twice", where=where, why=thunk_text(thunk))
     written.update(results)
+
+
+def _check_pairs(thunk: Thunk, begun: dict[str, CollectiveStart], where: str) -> None:
+    """Each start is followed by one end, of the same slots."""
+    match thunk:
+        case CollectiveStart():
+            if thunk.name in begun:
+                raise FormatError("a collective is begun twice", where=where, why=thunk_text(thunk))
+            begun[thunk.name] = thunk
+        case CollectiveDone():
+            start = begun.pop(thunk.name, None)
+            if start is None or (start.arguments, start.results) != (
+                thunk.arguments, thunk.results
+            ):  # fmt: skip
+                raise FormatError(
+                    "a collective is ended that was not begun", where=where, why=thunk_text(thunk)
+                )
+        case _:
+            pass
 
 
 def _check_numbers(

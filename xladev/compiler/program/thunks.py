@@ -160,6 +160,29 @@ class Collective:
     slices: tuple[tuple[int, ...], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class CollectiveStart(Collective):
+    """Begins a collective beside what comes next; its results are filled by its `CollectiveDone`.
+
+    All else is as for `Collective`. Without a stream of its own the collective runs here.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveDone:
+    """Ends a collective of the same procedure: what comes next waits for it.
+
+    Attributes:
+        name: of the `CollectiveStart`.
+        arguments: its arguments, which nobody may have written or freed meanwhile.
+        results: its results, which are there from here on.
+    """
+
+    name: str
+    arguments: Slots
+    results: Slots
+
+
 Thunk = (
     RunExecutable
     | Evaluate
@@ -171,6 +194,7 @@ Thunk = (
     | Conditional
     | Call
     | Collective
+    | CollectiveDone
 )
 
 THUNK_KINDS: dict[str, type[Thunk]] = {
@@ -184,6 +208,8 @@ THUNK_KINDS: dict[str, type[Thunk]] = {
     "conditional": Conditional,
     "call": Call,
     "collective": Collective,
+    "collective-start": CollectiveStart,
+    "collective-done": CollectiveDone,
 }
 """Thunk classes by the name that files and print-outs use."""
 
@@ -206,5 +232,7 @@ def writes(thunk: Thunk) -> Slots:
     match thunk:
         case Transfer() | Constant() | DeviceNumber() | RandomState():
             return (thunk.result,)
+        case CollectiveStart():
+            return ()
         case _:
             return thunk.results

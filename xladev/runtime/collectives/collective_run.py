@@ -28,6 +28,7 @@ from xladev.runtime.communicator import (
 from xladev.runtime.device import Device
 from xladev.runtime.loaded_executable import LaunchContext
 from xladev.runtime.memory import DeviceMemory
+from xladev.runtime.stream import Stream
 
 Place = tuple[DeviceMemory, Shape]
 """Memory with the shape of what it holds."""
@@ -54,6 +55,7 @@ def run_collective(
     arguments: Sequence[Place],
     results: Sequence[Place],
     reducer: HloComputation | None,
+    stream: Stream,
 ) -> None:
     """Runs a collective on this participant.
 
@@ -64,6 +66,7 @@ def run_collective(
         name: the same on all participants, different for each call of the run.
         arguments, results: the operands, and memory for the results.
         reducer: computation of scalars that combines two values, where it is no plain opcode.
+        stream: of the device; operands are there when what it holds is done.
 
     Raises:
         ExecutionError: a participant is missing, disagrees or failed.
@@ -72,10 +75,10 @@ def run_collective(
     me = everybody.device_index
     members = next((g for g in thunk.groups if me in g), None)
     if members is None and thunk.opcode == "collective-broadcast":
-        _fill_with_zeros(device, results)
+        _fill_with_zeros(stream, results)
         return
     group, rank = everybody.group(members or (me,))
-    who = Participant(rank, device.stream, context.run_id, name)
+    who = Participant(rank, stream, context.run_id, name)
     reduction = thunk.reduction if reducer is None else _by_evaluation(reducer)
     call = _Call(device, group, who, thunk, arguments, results, reduction)
     _RUNNERS[thunk.opcode](call)
@@ -222,11 +225,11 @@ def _with_roots(call: _Call) -> tuple[_Call, list[int]]:
     return replace(call, arguments=data), named * len(data) if len(named) == 1 else named
 
 
-def _fill_with_zeros(device: Device, results: Sequence[Place]) -> None:
+def _fill_with_zeros(stream: Stream, results: Sequence[Place]) -> None:
     for memory, shape in results:
         zeros = np.zeros(physical_nbytes(shape), np.uint8)
-        device.stream.copy(memory.slice(0, zeros.nbytes), zeros)
-    device.stream.synchronize()
+        stream.copy(memory.slice(0, zeros.nbytes), zeros)
+    stream.synchronize()
 
 
 _RUNNERS: Mapping[str, Callable[[_Call], Any]] = {

@@ -20,10 +20,13 @@ _log = logger("runtime")
 STREAM = "stream"
 """Name of a device's first row; those of further streams are numbered from 2 on."""
 
-COPY, PROGRAM = -1, -2
-"""Operations that are no instructions: a copy between buffers, and a whole program."""
+COLLECTIVES = "collectives"
+"""Name of a device's row of collectives that run beside its kernels."""
 
-_CATEGORIES = {COPY: "copy", PROGRAM: "cluster"}
+COPY, PROGRAM, COLLECTIVE = -1, -2, -3
+"""Operations that are no kernels: a copy between buffers, a whole program, a collective."""
+
+_CATEGORIES = {COPY: "copy", PROGRAM: "cluster", COLLECTIVE: "collective"}
 _UNTRACED: AbstractContextManager[None] = nullcontext()
 
 
@@ -32,7 +35,7 @@ class _Work:
     """One kernel or copy, or a program that does not tell of its kernels.
 
     Attributes:
-        operation: its number, `COPY` or `PROGRAM`.
+        operation: its number, `COPY`, `PROGRAM` or `COLLECTIVE`.
         begin, end: before and after it, if the stream has stamps.
         flow: from where it was enqueued.
         row: number of its stream.
@@ -68,6 +71,7 @@ class LaunchTrace:
         self._module = module
         self._operations = operations
         self._work: list[_Work] = []
+        self._collective = ""
 
     @contextmanager
     def around(self, operation: int, stream: Stream | None = None, row: int = 0) -> Iterator[None]:
@@ -86,6 +90,16 @@ class LaunchTrace:
         if begin is not None and end is not None:
             self._work.append(_Work(operation, begin, end, flow, row))
 
+    def around_collective(self, name: str) -> AbstractContextManager[None]:
+        """Surrounds a collective, which is in a row of its own.
+
+        Args:
+            name: of the instruction.
+        """
+        self._track = f"{self._device}/{COLLECTIVES}"
+        self._collective = name
+        return self.around(COLLECTIVE)
+
     def finish(self) -> None:
         """Tells what was enqueued, to be read when the trace ends."""
         if self._work:
@@ -99,7 +113,7 @@ class LaunchTrace:
     def _events(self) -> Iterator[TraceEvent]:
         done = [event for work in self._work if (event := self._event(work)) is not None]
         yield from done
-        if done and self._work[0].operation != PROGRAM:
+        if done and self._work[0].operation not in (PROGRAM, COLLECTIVE):
             start = min(e.start_ns for e in done)
             end = max(e.start_ns + e.duration_ns for e in done)
             args = {"hlo_module": self._module}
@@ -129,8 +143,9 @@ class LaunchTrace:
         known = self._operations()
         if 0 <= operation < len(known):
             return known[operation].to_args(self._module)
-        copied = {"hlo_op": "copy"} if operation == COPY else {}
-        return {**copied, "hlo_module": self._module}
+        names = {COPY: "copy", COLLECTIVE: self._collective}
+        named = {"hlo_op": names[operation]} if operation in names else {}
+        return {**named, "hlo_module": self._module}
 
 
 @dataclass(frozen=True, slots=True)

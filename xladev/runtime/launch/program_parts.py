@@ -15,6 +15,7 @@ from xladev.compiler.isolation import expect
 from xladev.compiler.partition.assignment import EVALUATOR
 from xladev.compiler.program.program import ConstantData, Procedure, Program
 from xladev.compiler.program.thunks import (
+    CollectiveStart,
     Constant,
     DeviceNumber,
     Evaluate,
@@ -111,12 +112,16 @@ class ProgramParts:
         evaluations: how often the evaluator ran a region, so that it draws anew in each. These two
             are all that runs leave behind.
         waits_for_each: True if the host waits after each region.
+        overlaps_collectives: True if some collective begins apart from its end.
     """
 
     def __init__(self, program: Program, devices: Sequence[Device]) -> None:
         self.program = program
         self.devices = tuple(devices)
         self.waits_for_each = waits_for_each()
+        self.overlaps_collectives = any(
+            isinstance(t, CollectiveStart) for p in program.procedures for t in p.thunks
+        )
         self.counter, self.evaluations = RandomCounter(), RandomCounter()
         self.procedures = tuple(map(LoadedProcedure, program.procedures))
         by_name = dict(zip(program.platforms, devices, strict=True))

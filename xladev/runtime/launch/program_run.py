@@ -9,7 +9,7 @@ that it reads. What fails poisons the values that depend on it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -19,6 +19,8 @@ from xladev.compiler.program.program import Procedure
 from xladev.compiler.program.thunks import (
     Call,
     Collective,
+    CollectiveDone,
+    CollectiveStart,
     Conditional,
     Constant,
     DeviceNumber,
@@ -37,6 +39,11 @@ from xladev.instrument.interruption import LoopWatch
 from xladev.runtime.collectives.collective_run import run_collective
 from xladev.runtime.device import Device
 from xladev.runtime.evaluation import evaluate
+from xladev.runtime.launch.beside_kernels import (
+    BegunCollective,
+    BesideKernels,
+    collective_stream,
+)
 from xladev.runtime.launch.definition_event import DefinitionEvent, ExecutionFailure
 from xladev.runtime.launch.launch_error import in_program, launch_error
 from xladev.runtime.launch.launch_trace import program_trace
@@ -78,6 +85,20 @@ class ProgramRun:
         self._waits_by_value = self._is_alone and any(self._queues)
         self._failed: list[DefinitionEvent] = []
         self._collective_calls: Counter[str] = Counter()
+        self._beside = self._beside_kernels()
+        self._begun: dict[tuple[Frame, str], BegunCollective] = {}
+
+    def _beside_kernels(self) -> BesideKernels | None:
+        """What runs collectives beside kernels; None where they run among them."""
+        everybody, queue = self._context.communicator, self._queues[0]
+        if everybody is None or queue is None or not self._loaded.overlaps_collectives:
+            return None
+        stream = None if self._loaded.waits_for_each else collective_stream(queue.device)
+        if stream is None:
+            return None
+        abort = partial(everybody.pool.abort, self._context.run_id)
+        explain = partial(self._explained, queue.device, None)
+        return BesideKernels(queue, stream, self._program.name, explain, abort)
 
     def run(self) -> RunOutcome:
         """Enqueues everything, and says when each result is there.
@@ -210,6 +231,10 @@ class ProgramRun:
                 self._random_state(frame, thunk)
             case Evaluate():
                 self._evaluate(frame, thunk)
+            case CollectiveStart():
+                self._start_collective(frame, thunk)
+            case CollectiveDone():
+                self._end_collective(frame, thunk)
             case Collective():
                 self._collective(frame, thunk)
 
@@ -306,18 +331,11 @@ class ProgramRun:
     # Collectives
 
     def _collective(self, frame: Frame, thunk: Collective) -> None:
-        self._collective_calls[thunk.name] += 1
-        name = f"{thunk.name}#{self._collective_calls[thunk.name]}"
-        arguments = frame.take(thunk.arguments)
-        given = [(v.place, frame.shape(s)) for v, s in zip(arguments, thunk.arguments, strict=True)]
-        results = [self._moves.allocate(frame, slot) for slot in thunk.results]
-        made = [(v.place, frame.shape(s)) for v, s in zip(results, thunk.results, strict=True)]
-        reducer = None if thunk.reducer is None else self._loaded.module(thunk.reducer).entry
+        if self._beside is not None:
+            self._beside.wait_for_calls()
+        arguments, results = frame.take(thunk.arguments), self._collective_results(frame, thunk)
+        run = self._collective_call(frame, thunk, arguments, results)
         device, queue = self._devices[0], self._queues[0]
-
-        def run(_: Stream) -> None:
-            run_collective(device, self._context, thunk, name, given, made, reducer)
-
         with trace_scope(thunk.name, "collective", device=device.name):
             if queue is None:
                 run(device.stream)
@@ -326,6 +344,40 @@ class ProgramRun:
                 event = queue.enqueue(run, arguments, results, explain)
                 results = [SlotValue(v.memory, v.owner, event, queue.stream) for v in results]
         frame.set(thunk.results, results)
+
+    def _start_collective(self, frame: Frame, thunk: CollectiveStart) -> None:
+        """Beside the kernels that come next, where the device can; else now."""
+        if self._beside is None:
+            self._collective(frame, thunk)
+            return
+        arguments, results = frame.take(thunk.arguments), self._collective_results(frame, thunk)
+        run = self._collective_call(frame, thunk, arguments, results)
+        begun = self._beside.start(thunk.name, run, arguments, results)
+        self._begun[frame, thunk.name] = begun
+
+    def _end_collective(self, frame: Frame, thunk: CollectiveDone) -> None:
+        if self._beside is not None:
+            begun = self._begun.pop((frame, thunk.name))
+            frame.set(thunk.results, self._beside.done(begun))
+
+    def _collective_results(self, frame: Frame, thunk: Collective) -> Values:
+        return [self._moves.allocate(frame, slot) for slot in thunk.results]
+
+    def _collective_call(
+        self, frame: Frame, thunk: Collective, arguments: Values, results: Values
+    ) -> Callable[[Stream], None]:
+        """Runs a collective whose operands and results belong to a stream, under a new name."""
+        self._collective_calls[thunk.name] += 1
+        return partial(
+            run_collective,
+            self._devices[0],
+            self._context,
+            thunk,
+            f"{thunk.name}#{self._collective_calls[thunk.name]}",
+            [(v.place, frame.shape(s)) for v, s in zip(arguments, thunk.arguments, strict=True)],
+            [(v.place, frame.shape(s)) for v, s in zip(results, thunk.results, strict=True)],
+            None if thunk.reducer is None else self._loaded.module(thunk.reducer).entry,
+        )
 
     # Values
 
@@ -354,6 +406,8 @@ class ProgramRun:
 
     def _wait_for_all(self) -> None:
         """Blocks until no work of the run is pending."""
+        if self._beside is not None:
+            self._beside.give_up()
         for queue in self._queues:
             if queue is not None:
                 queue.wait()

@@ -116,7 +116,7 @@ class RunQueue:
         """
         transfers = self.device.transfers
         with self.device.call("Stream.copy"):
-            after = [e for v in values if (e := _awaited(v, transfers.stream)) is not None]
+            after = [e for v in values if (e := awaited_event(v, transfers.stream)) is not None]
             recorded = transfers.copy(destination, source, after, what)
         upstream = [v.event for v in values]
         event = DefinitionEvent(self.device.name, recorded, upstream, explain=explain)
@@ -124,7 +124,7 @@ class RunQueue:
         return event
 
     def _join(self, stream: Stream, value: SlotValue) -> None:
-        event = _awaited(value, stream)
+        event = awaited_event(value, stream)
         if event is not None:
             with self.device.call("Stream.wait"):
                 stream.wait(event)
@@ -161,7 +161,7 @@ class RunQueue:
         return left
 
 
-def _awaited(value: SlotValue, stream: Stream) -> Event | None:
+def awaited_event(value: SlotValue, stream: Stream) -> Event | None:
     """What a stream has to wait for before it reads a value; None if it need not."""
     if value.stream is None or value.stream is stream or value.event.is_settled:
         return None

@@ -85,7 +85,7 @@ class _Assembly:
         for step in steps:
             if isinstance(step, Region):
                 self._region(step, outputs[step], change)
-            else:
+            elif isinstance(step, HloInstruction):
                 operands = tuple(self._value(o) for o in step.operands)
                 note = replace(step.note, control_predecessors=())
                 called = with_called(replace(step, note=note), self._callees)

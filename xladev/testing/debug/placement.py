@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from xladev.compiler.compile_record import CompileRecord, RegionRecord
 from xladev.compiler.kernel_compiler import COPY_STEP
 from xladev.compiler.partition.assignment import CONTROL_OPCODES, SDK, STRUCTURAL_OPCODES
-from xladev.compiler.partition.partition import Region, Step
+from xladev.compiler.partition.partition import instructions_of
 from xladev.compiler.program.procedure_builder import TRANSFER_STEP
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.testing.debug.assembly import Split
@@ -80,7 +80,7 @@ def _places(record: CompileRecord | Split) -> Iterator[InstructionPlacement]:
     for computation in record.module.computations:
         steps, caller = record.steps.get(computation), homes.get(computation)
         if steps is not None:
-            live = {i for step in steps for i in _instructions(step)}
+            live = {i for step in steps for i in instructions_of(step)}
             for i in filter(live.__contains__, computation.instructions):
                 why = assignment.reasons.get(i, "")
                 yield InstructionPlacement(i, computation, assignment.devices[i], why)
@@ -91,10 +91,6 @@ def _places(record: CompileRecord | Split) -> Iterator[InstructionPlacement]:
                     yield InstructionPlacement(i, computation, device, f"with {caller.name}")
 
 
-def _instructions(step: Step) -> tuple[HloInstruction, ...]:
-    return step.instructions if isinstance(step, Region) else (step,)
-
-
 def _homes(record: CompileRecord | Split) -> dict[HloComputation, HloInstruction]:
     """For each computation that a platform runs with what calls it: the outermost caller."""
     homes: dict[HloComputation, HloInstruction] = {}
@@ -102,7 +98,7 @@ def _homes(record: CompileRecord | Split) -> dict[HloComputation, HloInstruction
         steps = record.steps.get(computation)
         if steps is None and computation not in homes:
             continue  # what a reduce applies, and the like: a part of that instruction
-        inside = [i for step in steps or () for i in _instructions(step)]
+        inside = [i for step in steps or () for i in instructions_of(step)]
         for i in computation.instructions if steps is None else inside:
             if i.opcode in CONTROL_OPCODES and record.assignment.devices.get(i) != SDK:
                 for called in i.called:

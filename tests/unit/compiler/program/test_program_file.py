@@ -7,14 +7,21 @@ from tests.unit.compiler.sample_programs import LOOP_AND_BRANCH
 from tests.unit.compiler.subset_backend import Subset, subset_registry
 from xladev import client
 from xladev.compiler.options import CompileOptions
-from xladev.compiler.program.program import Program
+from xladev.compiler.program.program import Procedure, Program, Slot
 from xladev.compiler.program.program_check import check_program
 from xladev.compiler.program.program_file import (
     PROGRAM_VERSION,
     program_from_bytes,
     program_to_bytes,
 )
-from xladev.compiler.program.thunks import Call, RunExecutable, While
+from xladev.compiler.program.thunks import (
+    Call,
+    CollectiveDone,
+    CollectiveStart,
+    RunExecutable,
+    Transfer,
+    While,
+)
 from xladev.errors import FormatError
 from xladev.hlo.text import parse_module
 
@@ -102,3 +109,40 @@ def test_printing_shows_fallbacks_executables_and_thunks(program):
     text = str(program)
     assert "fallback: wave (sine) runs on interpreter: not in the subset" in text
     assert "while condition=" in text and "on interpreter" in text
+
+
+START = CollectiveStart("all-reduce", "s", ((0,),), (0,), (1,), reduction="add")
+DONE = CollectiveDone("s", (0,), (1,))
+
+
+def paired(program: Program, *thunks) -> Program:
+    """A program of a collective in two halves."""
+    shape = program.signature.argument_shapes[0]
+    slots = (Slot(shape), Slot(shape))
+    entry = Procedure("e", slots, (0,), (1,), thunks)
+    signature = replace(program.signature, parameters=(shape,), result=shape, aliases=())
+    return replace(
+        program, signature=signature, procedures=(entry,), executables=(), constants=(), donors=()
+    )
+
+
+def test_halves_of_a_collective_are_saved(program):
+    made = paired(program, START, DONE)
+    assert program_from_bytes(program_to_bytes(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("thunks", "what"),
+    [
+        ((START,), "begun and never ended"),
+        ((DONE,), "ended that was not begun"),
+        ((DONE, START), "ended that was not begun"),
+        ((START, START, DONE), "begun twice"),
+        ((START, replace(DONE, arguments=())), "ended that was not begun"),
+        ((START, DONE, DONE), "written twice"),
+        ((START, Transfer(1, 1), DONE), "read before it is written"),
+    ],
+)
+def test_each_start_has_one_end_of_the_same_slots(program, thunks, what):
+    with pytest.raises(FormatError, match=what):
+        check_program(paired(program, *thunks))

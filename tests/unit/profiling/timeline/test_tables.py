@@ -60,6 +60,28 @@ def test_overlap_is_time_that_two_rows_share() -> None:
     assert rows == [("host/MainThread", "npu:0/stream", 2.0, 2)]
 
 
+def test_collectives_are_hidden_while_any_kernel_of_their_device_runs() -> None:
+    def piece(name: str, cat: str, ts: float, dur: float, row: int) -> dict[str, object]:
+        args = {"hlo_op": name, "hlo_module": "m"}
+        return {"ph": "X", "name": name, "cat": cat, "ts": ts, "dur": dur, "pid": 2, "tid": row,
+                "args": args}  # fmt: skip
+
+    events = [
+        piece("sum", "collective", 10.0, 10.0, 9),
+        piece("a", "kernel", 8.0, 4.0, 5),  # to 12
+        piece("b", "kernel", 11.0, 3.0, 6),  # beside a, to 14
+        piece("c", "kernel", 12.0, 1.0, 5),  # within b
+        piece("d", "kernel", 18.0, 9.0, 5),  # from 18
+        piece("late", "collective", 40.0, 2.0, 9),
+    ]
+    sql = QUESTIONS["collectives"].sql.replace(":limit", "10")
+    names, rows = ask(open_tables({"traceEvents": events}), sql)
+    found = {row[names.index("collective")]: row for row in rows}
+    assert found["sum"][names.index("hidden_us")] == 6.0
+    assert found["sum"][names.index("percent")] == 60.0
+    assert found["late"][names.index("hidden_us")] == 0.0
+
+
 def test_memory_and_launches_are_summed_up() -> None:
     assert [row["most_bytes"] for row in question("memory")] == [64]
     assert [(row["name"], row["launches"]) for row in question("launches")] == [("m", 1)]
