@@ -53,7 +53,8 @@ class AsyncStream(Stream):
         self.queue: int = self._driver.an_queue(device, parent)
         if self.queue < 0:
             raise DeviceError("async_npu has no queue left")
-        finalize(self, self._driver.an_queue_drop, self.queue).atexit = False
+        owner: int = self._driver.an_queue_owner(self.queue)
+        finalize(self, self._driver.an_queue_drop, self.queue, owner).atexit = False
 
     def copy(self, destination: Endpoint, source: Endpoint) -> None:
         """Enqueues a copy."""

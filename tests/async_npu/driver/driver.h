@@ -61,6 +61,7 @@ typedef struct failure {
 
 typedef struct queue {
     int live, closing, running;
+    int owner; /* tells queues apart that had the same number one after the other */
     device *device;
     /* From the oldest command that the host does not know to be done, to the last one; `todo` is
        the one that runs now or next. */

@@ -109,7 +109,8 @@ _PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "an_write": (c_int, (c_uint64, c_void_p, c_uint64)),
     "an_read": (c_int, (c_uint64, c_void_p, c_uint64)),
     "an_queue": (c_int, (c_void_p, c_int)),
-    "an_queue_drop": (None, (c_int,)),
+    "an_queue_owner": (c_int, (c_int,)),
+    "an_queue_drop": (None, (c_int, c_int)),
     "an_copy": (c_int, (c_int, c_uint64, c_void_p, c_uint64, c_void_p, c_uint64)),
     "an_launch": (
         c_int,

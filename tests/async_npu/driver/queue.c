@@ -143,6 +143,7 @@ EXPORT int an_queue(device *d, int parent) {
     if (id < MOST_QUEUES) {
         queue *q = queues + id;
         q->live = 1;
+        q->owner++;
         q->closing = 0;
         q->device = d;
         q->random = (seed + 1) * 0x9E3779B97F4A7C15ull + id * 0xBF58476D1CE4E5B9ull + q->enqueued;
@@ -158,11 +159,15 @@ EXPORT int an_queue(device *d, int parent) {
     return id < MOST_QUEUES ? id : -1;
 }
 
-/* Its work goes on to the end. */
-EXPORT void an_queue_drop(int id) {
+EXPORT int an_queue_owner(int id) { return queues[id].owner; }
+
+/* Its work goes on to the end. Nothing where the number is another queue's by now. */
+EXPORT void an_queue_drop(int id, int owner) {
     pthread_mutex_lock(&lock);
-    queues[id].closing = 1;
-    pthread_cond_signal(&queues[id].work);
+    if (queues[id].owner == owner) {
+        queues[id].closing = 1;
+        pthread_cond_signal(&queues[id].work);
+    }
     pthread_mutex_unlock(&lock);
 }
 
