@@ -97,9 +97,11 @@ def _free_port() -> int:
 
 def _dies_with_parent() -> Callable[[], None]:
     """What a child calls first, so that it ends even if this process is killed (prctl(2))."""
-    library = ctypes.CDLL(None)
+    library, parent = ctypes.CDLL(None), os.getpid()
 
     def begin() -> None:
         library.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+        if os.getppid() != parent:  # it ended before that
+            os.kill(os.getpid(), signal.SIGTERM)
 
     return begin

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +53,26 @@ def test_a_count_that_does_not_divide_the_program(program):
     done = run(program, "--processes", "3")
     assert done.returncode != 0
     assert "cannot run in 3 processes" in done.stderr
+
+
+def test_none_outlives_the_one_that_started_them(program):
+    """It is killed, and cannot end them itself."""
+    command = [sys.executable, "-m", "xladev", "run", str(program), "--platform", "cpu"]
+    command += ["--processes", "2", "--iterations", "100000000"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
+        children = _until(lambda: found if len(found := _children(parent.pid)) == 2 else None)
+        parent.kill()
+    assert _until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
+
+
+def _children(pid):
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+def _until(found):
+    deadline = time.monotonic() + 60
+    while not (value := found()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert value
+    return value

@@ -17,6 +17,8 @@ from xladev.runtime.distributed.transport import Array, Channel, Data, Exchange
 
 RING_NBYTES = 1 << 16
 """From here on a ring, which moves fewest bytes; below it a tree, which takes fewest steps."""
+PAIR_RING_NBYTES = 1 << 19
+"""Of two ranks: one step moves as many bytes as a ring's two, but combines all of them."""
 DIRECT_RANKS = 4
 """Up to so many ranks send small arrays to all: one step."""
 PIECE_NBYTES = 1 << 22
@@ -53,7 +55,7 @@ class MessageChannel(Channel):
     def all_reduce(self, exchange: Exchange, array: Array, combine: np.ufunc) -> None:
         """See `Channel.all_reduce`."""
         steps = _Steps(self, self._courier, exchange, self._key)
-        if array.nbytes >= RING_NBYTES and array.size >= len(self._processes):
+        if uses_ring(len(self._processes), array.size, array.nbytes):
             _ring(steps, array, combine)
         elif len(self._processes) <= DIRECT_RANKS:
             _direct(steps, array, combine)
@@ -75,6 +77,11 @@ class MessageChannel(Channel):
         for rank in sorted(sent, key=lambda r: (r - self._rank) % size):
             steps.send(rank, 0, sent[rank])
         return {rank: steps.receive(rank, 0) for rank in sources}
+
+
+def uses_ring(ranks: int, size: int, nbytes: int) -> bool:
+    """True if so many numbers, of so many bytes in sum, are reduced round a ring."""
+    return size >= ranks and nbytes >= (PAIR_RING_NBYTES if ranks == 2 else RING_NBYTES)
 
 
 class _Steps:

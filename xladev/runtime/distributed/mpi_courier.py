@@ -7,6 +7,7 @@ time, so that MPI_THREAD_SERIALIZED is enough.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -26,11 +27,11 @@ from xladev.runtime.distributed.messages import (
 )
 
 _HEADERS, _DATA = 0, 1
-_INLINE_NBYTES = 1 << 12
+_INLINE_NBYTES = 1 << 16
 _MOST_NBYTES = 1 << 30
 """Of one message of MPI, whose counts have 31 bits."""
-_SPINS = 200
-_NAP_S = 5e-5
+_SPINS, _YIELDS, _NAP_S = 50, 500, 5e-5
+"""Turns in which a waiter asks MPI again at once; in which it lets others run; then it naps."""
 _LINGER_S = 2.0
 
 
@@ -121,7 +122,7 @@ class MpiCourier(Mailbox):
             self._answer()
             if has_read:
                 return
-        time.sleep(0)
+        os.sched_yield()
 
     def _send_failure(self, peer: int, run: bytes, text: bytes) -> None:
         header = Header(FAILED, run + NO_TAG[RUN_NBYTES:], NO_CHECK, len(text), 0, len(text))
@@ -142,7 +143,10 @@ class MpiCourier(Mailbox):
                 return True
             if timeout_s <= 0 or time.monotonic() > deadline:
                 return False
-            time.sleep(0 if turn < _SPINS else _NAP_S)
+            if turn >= _YIELDS:
+                time.sleep(_NAP_S)
+            elif turn >= _SPINS:
+                os.sched_yield()
         return False
 
     def _take_header(self) -> bool:

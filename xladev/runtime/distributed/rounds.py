@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from xladev.runtime.distributed.message_channel import DIRECT_RANKS, RING_NBYTES
+from xladev.runtime.distributed.message_channel import DIRECT_RANKS, uses_ring
 
 Message = tuple[int, int, int]
 """From which rank to which, and how many bytes."""
@@ -23,7 +23,7 @@ def all_reduce_rounds(ranks: int, size: int, itemsize: int) -> Iterator[Round]:
         itemsize: bytes of one.
     """
     nbytes = size * itemsize
-    if nbytes >= RING_NBYTES and size >= ranks:
+    if uses_ring(ranks, size, nbytes):
         yield from _ring(ranks, size, itemsize)
     elif ranks <= DIRECT_RANKS:
         yield from exchange_rounds(_all_pairs(ranks, nbytes))

@@ -15,6 +15,7 @@ from xladev.runtime.registry import current_registry
 _PROGRAMS = {
     "small all-reduce": (8, "all-reduce(p), to_apply=add, replica_groups={}", "8"),
     "large all-reduce": (40_000, "all-reduce(p), to_apply=add, replica_groups={}", "40000"),
+    "larger all-reduce": (150_000, "all-reduce(p), to_apply=add, replica_groups={}", "150000"),
     "odd reducer": (40, "all-reduce(p), to_apply=odd, replica_groups={}", "40"),
     "all-gather": (100, "all-gather(p), dimensions={0}, replica_groups={}", None),
     "all-to-all": (240, "all-to-all(p), dimensions={0}, replica_groups={}", "240"),
