@@ -98,7 +98,7 @@ def test_a_failure_is_that_of_its_run_alone(
     program = xladev.compile(FAILING.encode(), "vendor_like")
     whole = AsyncKernel.run
     x = np.linspace(0, 1, 4, dtype=np.float32)
-    good = program(x)
+    good = program(x).block_until_ready()
 
     def fails(self: AsyncKernel, buffers: Sequence[object]) -> None:
         if any(i.opcode == "sine" for i in self.module.entry.instructions):

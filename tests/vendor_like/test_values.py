@@ -129,7 +129,7 @@ def break_sine(opcode: str) -> None:
         raise ValueError("a broken unit")
 
 
-@pytest.mark.parametrize("depends", ["vendor_like:1", "vendor_like:0"])
+@pytest.mark.parametrize("depends", ["vendor_like:1", "vendor_like:0", "cpu"])
 def test_a_failure_is_that_of_the_values_that_depend_on_it(
     depends: str, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

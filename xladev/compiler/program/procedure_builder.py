@@ -26,6 +26,7 @@ from xladev.compiler.partition.region_values import (
 )
 from xladev.compiler.program.collective_thunk import CollectivePlan, plan_collective
 from xladev.compiler.program.program import Procedure, Slot
+from xladev.compiler.program.result_needs import result_needs
 from xladev.compiler.program.thunks import (
     Call,
     Collective,
@@ -267,7 +268,9 @@ class ProcedureBuilder:
             self._define(value, Slot(shape, platform))
             for value, shape in zip(with_sizes(outputs), signature.result_shapes, strict=True)
         )
-        self._thunks.append(RunExecutable(number, arguments, results))
+        known = len(arguments) == len(made.inputs) and len(results) == len(outputs)
+        needs = result_needs(made.module) if known else ()
+        self._thunks.append(RunExecutable(number, arguments, results, needs))
 
     def _run_instruction(self, instruction: HloInstruction) -> None:
         opcode = instruction.opcode

@@ -160,6 +160,8 @@ def thunk_text(thunk: Thunk) -> str:
     shown = []
     for f in fields(thunk):
         value = getattr(thunk, f.name)
+        if f.name == "needs" and not value:
+            continue
         if f.name in ("arguments", "results") and not (value and isinstance(value[0], tuple)):
             value = _slots(value)
         shown.append(f"{f.name}={value}")

@@ -153,7 +153,13 @@ def _check_numbers(
         return _fits(procedure, program.procedures[callee], arguments, results)
 
     match thunk:
-        case RunExecutable() | Evaluate():
+        case RunExecutable():
+            places = range(len(thunk.arguments))
+            good = _fits_executable(program, procedure, thunk) and (
+                len(thunk.needs) in (0, len(thunk.results))
+                and all(n in places for row in thunk.needs for n in row)
+            )
+        case Evaluate():
             good = _fits_executable(program, procedure, thunk)
         case Constant():
             good = 0 <= thunk.constant < len(program.constants) and _same_sizes(

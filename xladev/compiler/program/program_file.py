@@ -32,7 +32,7 @@ from xladev.compiler.signature import Signature
 from xladev.errors import FormatError, XladevError
 
 MAGIC = b"XLADEVP\0"
-PROGRAM_VERSION = 3
+PROGRAM_VERSION = 4
 """Version of the file and of the thunks in it; another one is refused."""
 
 _HEAD = struct.Struct("<IQ")

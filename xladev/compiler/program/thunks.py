@@ -19,11 +19,14 @@ class RunExecutable:
         executable: which one; its signature says platform, aliasing and scratch.
         arguments: one slot per `Signature.argument_shapes`.
         results: one slot per `Signature.result_shapes`.
+        needs: for each result, the places among the arguments of those that it is computed from;
+            empty if each is computed from all of them, as far as is known.
     """
 
     executable: int
     arguments: Slots
     results: Slots
+    needs: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

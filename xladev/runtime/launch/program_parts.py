@@ -25,7 +25,7 @@ from xladev.compiler.program.thunks import (
     reads,
     writes,
 )
-from xladev.errors import ArgumentError, FormatError
+from xladev.errors import ArgumentError, FormatError, XladevError
 from xladev.hlo.ir import HloModule
 from xladev.hlo.physical import unpack
 from xladev.hlo.proto import read_module
@@ -33,7 +33,7 @@ from xladev.hlo.shape import Shape
 from xladev.runtime.buffer import Buffer
 from xladev.runtime.buffers.transfer import upload
 from xladev.runtime.device import Device
-from xladev.runtime.launch.launch_error import waits_for_each
+from xladev.runtime.launch.launch_error import in_program, waits_for_each
 from xladev.runtime.launch.plan_executable import load_plan_or_program
 from xladev.runtime.launch.random_counter import RandomCounter
 from xladev.runtime.launch.thunk_order import OrderedThunk
@@ -203,3 +203,19 @@ class ProgramParts:
         value = unpack(np.frombuffer(data.data, np.uint8), data.shape)
         label = f"constant {number} of {self.program.name}"
         return upload(self.devices[platform], value, shape, label)
+
+
+def explained(
+    parts: ProgramParts, device: Device, executable: int | None, error: XladevError
+) -> XladevError:
+    """What an event tells of a run, with the names of the program and its kernels.
+
+    Args:
+        parts: of the program.
+        device: that the event is of; told of the error, which may say that it is lost.
+        executable: number of the only one that can have failed; None if it is not known.
+        error: what the event holds.
+    """
+    device.note_error(error)
+    found = expect(error, XladevError, device.name, "Event.error").at(device.name)
+    return in_program(found, parts.program.name, parts.kernel_names(device.platform, executable))

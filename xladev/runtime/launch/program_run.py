@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from xladev.compiler.isolation import expect, is_contained
+from xladev.compiler.isolation import is_contained
 from xladev.compiler.program.program import Procedure
 from xladev.compiler.program.thunks import (
     Call,
@@ -32,7 +32,6 @@ from xladev.compiler.program.thunks import (
     While,
     writes,
 )
-from xladev.errors import XladevError
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.instrument import counter, trace_scope
 from xladev.instrument.interruption import LoopWatch
@@ -45,9 +44,9 @@ from xladev.runtime.launch.beside_kernels import (
     collective_stream,
 )
 from xladev.runtime.launch.definition_event import DefinitionEvent, ExecutionFailure
-from xladev.runtime.launch.launch_error import in_program, launch_error
+from xladev.runtime.launch.launch_error import launch_error
 from xladev.runtime.launch.launch_trace import program_trace
-from xladev.runtime.launch.program_parts import ProgramParts
+from xladev.runtime.launch.program_parts import ProgramParts, explained
 from xladev.runtime.launch.run_queue import RunQueue
 from xladev.runtime.launch.slot_value import Frame, Poisoned, SlotValue, Values
 from xladev.runtime.launch.thunk_order import ProcedureSteps, run_in_order_of_dependence
@@ -80,7 +79,7 @@ class ProgramRun:
             None if d.turn is None else RunQueue(d, takes_turns=self._is_alone)
             for d in loaded.devices
         ]
-        explain = [partial(self._explained, d, None) for d in loaded.devices]
+        explain = [partial(explained, loaded, d, None) for d in loaded.devices]
         self._moves = ValueMoves(loaded.devices, self._queues, explain)
         self._waits_by_value = self._is_alone and any(self._queues)
         self._failed: list[DefinitionEvent] = []
@@ -97,7 +96,7 @@ class ProgramRun:
         if stream is None:
             return None
         abort = partial(everybody.pool.abort, self._context.run_id)
-        explain = partial(self._explained, queue.device, None)
+        explain = partial(explained, self._loaded, queue.device, None)
         return BesideKernels(queue, stream, self._program.name, explain, abort)
 
     def run(self) -> RunOutcome:
@@ -127,7 +126,9 @@ class ProgramRun:
         if not self._upstream or queue is None:
             return [SlotValue(memory) for memory in self._context.arguments]
         values = [SlotValue(None, None, event) for event in self._upstream]
-        event = queue.enqueue(_nothing, values, None, partial(self._explained, queue.device, None))
+        event = queue.enqueue(
+            _nothing, values, None, partial(explained, self._loaded, queue.device, None)
+        )
         return [SlotValue(memory, None, event, queue.stream) for memory in self._context.arguments]
 
     def _join_results(self, values: Values) -> None:
@@ -137,7 +138,7 @@ class ProgramRun:
             return
         copied = [v for v in values if v.stream not in (None, queue.stream)]
         if any(not v.event.is_settled for v in copied):
-            explain = partial(self._explained, queue.device, None)
+            explain = partial(explained, self._loaded, queue.device, None)
             queue.enqueue(_nothing, copied, None, explain)
 
     def _outcome(self, values: Values) -> RunOutcome:
@@ -246,6 +247,9 @@ class ProgramRun:
         platform = self._program.platforms.index(signature.platform)
         device, queue = self._devices[platform], self._queues[platform]
         arguments = frame.take(thunk.arguments)
+        failed = [n for n, value in enumerate(arguments) if value.memory is None]
+        if failed and thunk.needs:
+            arguments = self._moves.with_zeros(frame, thunk, arguments)
         given = memories(arguments)
         results = [self._moves.allocate(frame, slot) for slot in thunk.results]
         scratch = None
@@ -276,12 +280,24 @@ class ProgramRun:
             if queue is None:
                 launch(device.stream)
             else:
-                explain = partial(self._explained, device, thunk.executable)
-                event = queue.enqueue(launch, arguments, (results, scratch), explain)
-                results = [SlotValue(v.memory, v.owner, event, queue.stream) for v in results]
+                explain = partial(explained, self._loaded, device, thunk.executable)
+                keeps, apart = (results, scratch), bool(thunk.needs)
+                event = queue.enqueue(launch, arguments, keeps, explain, fails_alone=apart)
+                events = [event] * len(results)
+                if apart:
+                    needed = ([arguments[n] for n in row] for row in thunk.needs)
+                    events = [queue.apart(event, row) for row in needed]
+                results = [
+                    SlotValue(v.memory, v.owner, each, queue.stream)
+                    for v, each in zip(results, events, strict=True)
+                ]
                 if self._loaded.waits_for_each:
                     event.wait()
         frame.set(thunk.results, results)
+        for slot, row in zip(thunk.results, thunk.needs if failed else (), strict=False):
+            lost = next((n for n in row if n in failed), None)
+            if lost is not None:
+                frame.values[slot] = frame.values[thunk.arguments[lost]]
 
     def _evaluate(self, frame: Frame, thunk: Evaluate) -> None:
         signature = self._program.executables[thunk.executable].signature
@@ -340,7 +356,7 @@ class ProgramRun:
             if queue is None:
                 run(device.stream)
             else:
-                explain = partial(self._explained, device, None)
+                explain = partial(explained, self._loaded, device, None)
                 event = queue.enqueue(run, arguments, results, explain)
                 results = [SlotValue(v.memory, v.owner, event, queue.stream) for v in results]
         frame.set(thunk.results, results)
@@ -396,13 +412,6 @@ class ProgramRun:
             frame.values[number] = value
 
     # How it ends
-
-    def _explained(self, device: Device, executable: int | None, error: XladevError) -> XladevError:
-        """What an event tells of a run, with the names of the program and its kernels."""
-        device.note_error(error)
-        found = expect(error, XladevError, device.name, "Event.error").at(device.name)
-        kernels = self._loaded.kernel_names(device.platform, executable)
-        return in_program(found, self._program.name, kernels)
 
     def _wait_for_all(self) -> None:
         """Blocks until no work of the run is pending."""

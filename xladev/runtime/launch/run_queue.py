@@ -51,6 +51,8 @@ class RunQueue:
         values: Sequence[SlotValue],
         keeps: object,
         explain: Explain,
+        *,
+        fails_alone: bool = False,
     ) -> DefinitionEvent:
         """Gives work to the device's stream.
 
@@ -59,6 +61,8 @@ class RunQueue:
             values: what it reads; it begins when they are there.
             keeps: what it uses besides.
             explain: what an error of it is to say.
+            fails_alone: True if what it reads may have failed and it did not: its results are
+                `apart`.
 
         Returns:
             The event of what it writes.
@@ -86,14 +90,27 @@ class RunQueue:
             raise
         finally:
             end_turn()
-        upstream = [v.event for v in values]
+        upstream = () if fails_alone else [v.event for v in values]
         event = DefinitionEvent(
             device.name, recorded, upstream, explain=explain, is_read=raised is not None
         )
         self._keep(0, event, (values, keeps))
         if raised is not None:
-            raise raised
+            try:
+                raise raised
+            finally:
+                raised = None  # or it holds itself, by the frame of its traceback
         return event
+
+    def apart(self, event: DefinitionEvent, values: Sequence[SlotValue]) -> DefinitionEvent:
+        """The event of one result of work that has others, which fails with these values too.
+
+        Args:
+            event: of the work.
+            values: those that the result is computed from.
+        """
+        upstream = [*(v.event for v in values), event]
+        return DefinitionEvent(self.device.name, event.recorded, upstream, is_read=True)
 
     def copy(
         self,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xladev.compiler.program.program import Slot
-from xladev.compiler.program.thunks import Slots, Transfer
+from xladev.compiler.program.thunks import RunExecutable, Slots, Transfer
 from xladev.errors import OutOfMemoryError
 from xladev.hlo.physical import HostArray, is_plain, pack, physical_nbytes, unpack
 from xladev.instrument import counter
@@ -72,6 +72,30 @@ class ValueMoves:
                 raise
         queue.wait()
         return device.allocate_nbytes(nbytes, label, memory_space=space)
+
+    def with_zeros(self, frame: Frame, thunk: RunExecutable, arguments: Values) -> Values:
+        """The arguments of a region that runs for those of its results that need none that failed.
+
+        Raises:
+            Poisoned: all results need one that failed.
+        """
+        failed = {n for n, value in enumerate(arguments) if value.memory is None}
+        if all(failed.intersection(row) for row in thunk.needs):
+            memories(arguments)
+        return [
+            self._zeros(frame.procedure.slots[slot]) if n in failed else value
+            for n, (slot, value) in enumerate(zip(thunk.arguments, arguments, strict=True))
+        ]
+
+    def _zeros(self, slot: Slot) -> SlotValue:
+        device, nbytes = self._devices[slot.platform], physical_nbytes(slot.shape)
+        space = slot.shape.layout.memory_space if slot.shape.layout else 0
+        buffer = self.allocate_nbytes(slot.platform, nbytes, "in place of what failed", space)
+        if nbytes:
+            with device.call("Executor.copy_to_device"):
+                to = buffer.memory.slice(0, nbytes)
+                device.executor.copy_to_device(to, np.zeros(nbytes, np.uint8))
+        return SlotValue(buffer.memory, buffer)
 
     # Copies
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import numpy as np
@@ -20,6 +21,8 @@ from xladev.errors import ExecutionError
 from xladev.hlo.text import parse_module
 from xladev.platforms.interpreter.executor import InterpreterExecutor
 from xladev.runtime.host_executor import host_bytes
+from xladev.runtime.launch.program_run import ProgramRun
+from xladev.runtime.launch.run_queue import RunQueue
 
 TWO_REGIONS = """HloModule m
 inner { p = f32[4] parameter(0)
@@ -106,3 +109,24 @@ def test_a_host_value_outlives_its_pending_upload(monkeypatch):
         n, s = (result.numpy() for result in executable(x))
     np.testing.assert_allclose(n, -np.cos(x), rtol=1e-6)
     np.testing.assert_allclose(s, np.sin(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("breaks", ["", "cosine", "negate"])
+def test_a_run_goes_with_its_last_event_and_not_with_the_garbage(breaks):
+    """What it refers to, streams among them, must not outlive the device that is closed."""
+    subset = Subset(lambda i: i.opcode in ("negate", "cosine"), asynchronous=True, fail_on=breaks)
+    with subset_registry(subset):
+        module = parse_module(TWO_REGIONS)
+        executable = client.compile(module, "subset", CompileOptions(optimization_level=0))
+        gc.collect()
+        gc.disable()
+        try:
+            result = executable(np.arange(4, dtype=np.float32))
+            result.event.wait()
+            result.device.synchronize()
+            left = [o for o in gc.get_objects() if isinstance(o, ProgramRun | RunQueue)]
+        finally:
+            gc.enable()
+        failed = result.event.error()
+    assert left == []
+    assert (failed is not None) == bool(breaks)
