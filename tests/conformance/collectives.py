@@ -234,10 +234,29 @@ def across_partitions(b: HloBuilder) -> Node:
     return b.op("all-reduce", x, to_apply=combine("add", dt.F32), **attrs)
 
 
+def beside_kernels(size: int) -> Template:
+    """A chain of steps, each of which is summed and joined, and a move that waits for none."""
+
+    def template(b: HloBuilder, dtype: PrimitiveType) -> Node:
+        x = made = own(b, dtype, (8, 8))
+        moved = b.op("collective-permute", x, source_target_pairs=((size - 1, 0), (0, 1)))
+        given = []
+        for _ in range(3):
+            made = b.op("maximum", b.op("transpose", made, dimensions=(1, 0)), x)
+            joined_rows = array(dtype, (8 * size, 8))
+            given.append(b.op("all-reduce", made, to_apply=combine("add", dtype)))
+            given.append(b.op("all-gather", made, shape=joined_rows, dimensions=(0,)))
+        return b.op("tuple", *(b.op("minimum", g, g) for g in given), moved)
+
+    return template
+
+
 CASES = (
     *types(),
     *forms(),
     *ragged_forms(),
+    *cells("all-reduce", beside_kernels(2), types=COMMON, suffix="-beside-kernels", **TWO),
+    *cells("all-reduce", beside_kernels(4), types=COMMON, suffix="-beside-kernels-of-four", **FOUR),
     *cells("collective-permute-start", begun_slices, types=(dt.F32, dt.S32), suffix="-slices",
            **TWO),
     *cells("shuffle", shuffle),
