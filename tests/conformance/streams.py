@@ -152,6 +152,22 @@ def check_many_streams_wait_for_one_and_one_for_many(probe: Probe) -> None:
     probe.require(bool((found == 9).all()), "a copy ran before what it waits for")
 
 
+def check_a_stream_copies_from_another_device_after_its_event(probe: Probe) -> None:
+    """As values of one program go from device to device: by a second stream of the receiver."""
+    sender, receiver = probe.some_devices(2)
+    size = probe.at_most(LARGE_NBYTES)
+    held = sender.allocate_nbytes(size, "sent"), receiver.allocate_nbytes(size, "received")
+    source, target = (buffer.memory.slice(0, size) for buffer in held)
+    zeros, sent, found = (np.full(size, n, np.uint8) for n in (0, 7, 1))
+    with ended(sender.executor.create_stream(), receiver.executor.create_stream()) as (one, other):
+        one.copy(source, zeros)
+        one.copy(source, sent)
+        other.wait(one.record())
+        other.copy(target, source)
+        other.copy(found, target)
+    probe.require(bool((found == 7).all()), "a copy from another device ran before its event")
+
+
 def check_events_outlive_their_stream(probe: Probe) -> None:
     stream = own_stream(probe)
     held = probe.device.allocate_nbytes(ROWS, "outlive")
