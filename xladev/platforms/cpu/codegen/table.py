@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import ModuleBuilder
+from xladev.codegen.merged_dimensions import with_merged_dimensions
 from xladev.codegen.row_program import row_program
 from xladev.platforms.cpu.codegen.attention import (
     attention_kernel_of,
@@ -101,9 +103,11 @@ def emit_kernel(
     Raises:
         UnsupportedError: an opcode or element type without code.
     """
+    attention, transform = attention_kernel_of(spec), fourier_of(spec)
+    if attention is None and transform is None and spec.computation.root.opcode not in WORKSPACES:
+        spec = replace(spec, computation=with_merged_dimensions(spec.computation))
     k = begin_kernel(module, spec, workspace_nbytes(spec, tactic) > 0, threads, tactic)
-    attention, rows = attention_kernel_of(spec), row_program(spec.computation)
-    transform = fourier_of(spec)
+    rows = row_program(spec.computation)
     if attention is not None:
         emit_attention(k, attention)
     elif transform is not None:
