@@ -10,11 +10,13 @@ from xladev.codegen.arrays import IrArray
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import I64, FunctionBuilder, Value
 from xladev.codegen.matrices import Side, matrices_of
+from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.dot import LEAST_PRODUCTS
 from xladev.platforms.cpu.codegen.products.kinds import ProductKind
+from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
 
 ROWS = 4
 """Rows that are summed at once: each is read in one long run."""
@@ -22,6 +24,8 @@ VECTORS = 4
 """Vectors of sums of a row: as many additions are under way."""
 BLOCK_ROWS = 64
 """Rows that one thread takes at once."""
+NARROWED = ((dt.F32, dt.BF16), (dt.F32, dt.F16))
+"""Types of sums, and of results to which they are rounded."""
 
 
 class RowSumsArguments(NamedTuple):
@@ -150,6 +154,7 @@ class RowSumsPlan:
         sides: of the matrix and of the vector.
         result: strides along the batch.
         total: type of the sums.
+        kept: type of the result, to which they are rounded once.
     """
 
     matrix: int
@@ -159,12 +164,14 @@ class RowSumsPlan:
     sides: tuple[Side, Side]
     result: tuple[int, ...]
     total: PrimitiveType
+    kept: PrimitiveType
 
 
 def row_sums_plan(i: HloInstruction) -> RowSumsPlan | None:
     """How a dot is computed by sums of rows; None if it is not."""
     found = matrices_of(i)
-    if found is None or found.total is not i.shape.element_type:
+    kept = i.shape.element_type
+    if found is None or (found.total is not kept and (found.total, kept) not in NARROWED):
         return None
     sides, result = (found.left, found.right), found.result
     sizes = [side.extent for side in sides]
@@ -177,7 +184,7 @@ def row_sums_plan(i: HloInstruction) -> RowSumsPlan | None:
         return None
     ordered = sides[matrix], sides[1 - matrix]
     batch = i.shape.dims[: len(i["lhs_batch_dims"])]
-    return RowSumsPlan(matrix, batch, rows, depth, ordered, result.batch, found.total)
+    return RowSumsPlan(matrix, batch, rows, depth, ordered, result.batch, found.total, kept)
 
 
 def emit_row_sums(k: KernelBuild, plan: RowSumsPlan) -> None:
@@ -202,15 +209,23 @@ def _emit_block(k: KernelBuild, plan: RowSumsPlan, batch: Index, row: IndexValue
     )
     first = at.add(at.strided(batch, plan.sides[0].batch), at.mul(row, plan.sides[0].free))
     result = at.add(at.strided(batch, plan.result), row)
+    place = _address(k, k.results[0], result)
+    count = b.intrinsic("smin", b.sub(plan.rows, at.value(row)), BLOCK_ROWS)
+    is_narrow = plan.kept is not plan.total
+    sums = b.alloca(kind.element, BLOCK_ROWS, align=64) if is_narrow else place
     arguments = RowSumsArguments(
         matrix=_address(k, matrix, first),
         row=b.const(I64, plan.sides[0].free * matrix.shape.element_type.host_nbytes),
-        rows=b.intrinsic("smin", b.sub(plan.rows, at.value(row)), BLOCK_ROWS),
+        rows=count,
         vector=_address(k, vector, at.strided(batch, plan.sides[1].batch)),
         depth=b.const(I64, plan.depth),
-        result=_address(k, k.results[0], result),
+        result=sums,
     )
     call_row_sums(b, kind, arguments)
+    if is_narrow:
+        zero = b.const(I64, 0)
+        narrowing = NarrowingArguments(sums, zero, place, zero, b.const(I64, 1), count)
+        call_narrowing(b, kind, plan.kept, narrowing)
 
 
 def _address(k: KernelBuild, array: IrArray, offset: IndexValue) -> Value:
