@@ -8,7 +8,6 @@ from types import MappingProxyType
 
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import ModuleBuilder
-from xladev.codegen.merged_dimensions import with_merged_dimensions
 from xladev.codegen.row_program import row_program
 from xladev.platforms.cpu.codegen.attention import (
     attention_kernel_of,
@@ -29,6 +28,7 @@ from xladev.platforms.cpu.codegen.loops import (
     emit_reduce_window,
     emit_results,
 )
+from xladev.platforms.cpu.codegen.merged_dimensions import with_merged_dimensions
 from xladev.platforms.cpu.codegen.products.contraction import emit_dot
 from xladev.platforms.cpu.codegen.products.convolution_kernel import (
     convolution_workspace_nbytes,

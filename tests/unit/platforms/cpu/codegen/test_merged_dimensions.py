@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from xladev.codegen.merged_dimensions import with_merged_dimensions
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
 from xladev.hlo.verifier import verify
+from xladev.platforms.cpu.codegen.merged_dimensions import with_merged_dimensions
 
 ADD = """add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }"""
 
