@@ -115,23 +115,28 @@ class LocalBuilder(Emitter):
     def all_to_all(
         self, x: HloInstruction, grid: Grid, atoms: Atoms, source: int, target: int
     ) -> HloInstruction:
-        """Moves a cut along atoms from dimension ``source`` to ``target``."""
+        """Moves a cut along atoms from dimension ``source`` to ``target``.
+
+        If ``source`` is the outermost dimension, blocks are transposed before they are sent: each
+        is then one piece of memory, and what arrives is in its place. Otherwise after.
+        """
         count, dims = grid.count(atoms), list(x.shape.dims)
         dims[target] //= count
         dims.insert(target, count)
-        blocks = self.reshape(x, dims)
+        blocks, at = self.reshape(x, dims), target
+        if source == 0:
+            blocks, at = self.transpose(blocks, _moved_to(0, target, len(dims))), 0
         moved = self.op(
-            "all-to-all", blocks, dimensions=(target,), channel_id=CHANNEL,
+            "all-to-all", blocks, dimensions=(at,), channel_id=CHANNEL,
             replica_groups=self._groups(grid, atoms, flattened=False),
         )  # fmt: skip
         # the blocks of the members are the outer part of dimension ``source`` now
-        order = [axis for axis in range(len(dims)) if axis != target]
-        at = source + (source >= target)
-        order.insert(order.index(at), target)
+        if at != source:
+            moved = self.transpose(moved, _moved_to(source, at, len(dims)))
         result = list(x.shape.dims)
         result[target] //= count
         result[source] *= count
-        return self.reshape(self.transpose(moved, order), result)
+        return self.reshape(moved, result)
 
     def permute(self, x: HloInstruction, pairs: Sequence[tuple[int, int]]) -> HloInstruction:
         """What the source of each pair has, on its target; zeros on devices that are none's."""
@@ -200,6 +205,13 @@ def identity_of(opcode: str, element_type: dt.PrimitiveType) -> complex | None:
     if opcode not in ("maximum", "minimum") or element_type.is_complex:
         return None
     return _extreme(element_type, lowest=opcode == "maximum")
+
+
+def _moved_to(place: int, axis: int, rank: int) -> list[int]:
+    """The order of dimensions that has one of them at another place."""
+    order = [each for each in range(rank) if each != axis]
+    order.insert(place, axis)
+    return order
 
 
 def has_zero(element_type: dt.PrimitiveType) -> bool:
