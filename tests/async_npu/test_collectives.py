@@ -69,22 +69,27 @@ def check(program: CompiledModule, text: str, rows: Sequence[Sequence[Any]]) -> 
 
 
 class Gate:
-    """Lets a collective go on once a kernel has run on both devices."""
+    """Lets a kernel begin once a collective has begun, which goes on once the kernel has run."""
 
     def __init__(self, patch: pytest.MonkeyPatch, collective: str, opcode: str) -> None:
-        self._ran = threading.Semaphore(0)
+        self._ran, self._begun = threading.Semaphore(0), threading.Event()
         whole, exchange = AsyncKernel.run, HostCommunicator.run
 
         def run(kernel: AsyncKernel, buffers: Sequence[HostBytes]) -> None:
+            is_beside = any(i.opcode == opcode for i in kernel.module.entry.instructions)
+            if is_beside and not self._begun.wait(timeout=20):
+                raise ExecutionError(f"{opcode} waits for {collective} in vain")
             whole(kernel, buffers)
-            if any(i.opcode == opcode for i in kernel.module.entry.instructions):
+            if is_beside:
                 self._ran.release()
 
         def held(
             group: HostCommunicator, who: Participant, a: DeviceMemory, b: DeviceMemory, call: Any
         ) -> None:
-            if who.name.startswith(collective) and not self._ran.acquire(timeout=20):
-                raise ExecutionError(f"{collective} waits for {opcode} in vain")
+            if who.name.startswith(collective):
+                self._begun.set()
+                if not self._ran.acquire(timeout=20):
+                    raise ExecutionError(f"{collective} waits for {opcode} in vain")
             exchange(group, who, a, b, call)
 
         patch.setattr(AsyncKernel, "run", run)
