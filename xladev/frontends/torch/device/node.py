@@ -110,7 +110,7 @@ class Call:
         specs: of the results.
         layouts: of the results, by those of the operands where one of these is strided.
         is_several: whether there is a list of results.
-        lower: makes HLO of a builder, operands and scalars.
+        lower: makes HLO of a builder, operands, scalars, and the place if the node has one.
         draws: whether it takes a seed.
         why_not: why it has no HLO and runs on the host; empty if it has.
     """
@@ -153,10 +153,11 @@ class Node:
         spec: None of several results together.
         part: which of several results; -1 otherwise.
         value: the array, once it is computed.
+        place: of a slice or select; negative of other calls.
         seed: two words, where the call draws random numbers.
     """
 
-    __slots__ = ("call", "inputs", "part", "scalars", "seed", "spec", "value")
+    __slots__ = ("call", "inputs", "part", "place", "scalars", "seed", "spec", "value")
 
     def __init__(
         self,
@@ -166,6 +167,7 @@ class Node:
         scalars: tuple[float, ...] = (),
         part: int = -1,
         value: DeviceArray | None = None,
+        place: int = -1,
     ) -> None:
         self.spec = spec
         self.call = call
@@ -173,6 +175,7 @@ class Node:
         self.scalars = scalars
         self.part = part
         self.value = value
+        self.place = place
         self.seed: Any = None
 
     def compute(self, value: DeviceArray) -> None:
@@ -181,6 +184,7 @@ class Node:
         self.call = None
         self.inputs = ()
         self.scalars = ()
+        self.place = -1
 
 
 class Handle:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +33,7 @@ BOUND = 20_000
 
 _log = logger("torch.device")
 _lock = threading.RLock()
-_programs: dict[tuple[int, ...], Compiled] = {}
+_programs: dict[Key, Programs] = {}
 _numbers = itertools.count()
 
 Key = tuple[int, ...]
@@ -50,6 +50,42 @@ class Compiled:
 
     run: CompiledModule
     reused: tuple[int, ...]
+
+
+class Programs:
+    """The programs for all that is recorded alike but for the places of slices and selects.
+
+    The first has its places as constants. Those that others differ in are parameters of a second
+    one, which is compiled again where a further place differs.
+
+    Attributes:
+        places: of the first.
+        first: program.
+        varied: numbers of the places that are parameters of the other program.
+        other: program; None until another place comes.
+    """
+
+    __slots__ = ("first", "other", "places", "varied")
+
+    def __init__(self, places: Sequence[int], first: Compiled) -> None:
+        self.places = places
+        self.first = first
+        self.varied: frozenset[int] = frozenset()
+        self.other: Compiled | None = None
+
+    def at(
+        self, places: Sequence[int], compiled: Callable[[frozenset[int]], Compiled]
+    ) -> tuple[Compiled, frozenset[int]]:
+        """The program for some places, and the numbers of those that are parameters of it."""
+        if places == self.places:
+            return self.first, frozenset()
+        pairs = enumerate(zip(places, self.places, strict=True))
+        differ = frozenset(at for at, (one, other) in pairs if one != other)
+        if self.other is None or not differ <= self.varied:
+            varied = self.varied | differ
+            self.other = compiled(varied)
+            self.varied = varied
+        return self.other, self.varied
 
 
 def compute(wanted: Sequence[Node] = ()) -> None:
@@ -82,15 +118,16 @@ def _pending(wanted: Sequence[Node]) -> list[Node]:
 
 def _run(roots: Sequence[Node]) -> None:
     order, number = _order(roots)
-    key = _key(order, number, roots)
-    compiled = _programs.get(key)
-    if compiled is None:
-        compiled = _programs[key] = _compiled(order, number, roots)
+    key, places = _key(order, number, roots), _places(order)
+    programs = _programs.get(key)
+    if programs is None:
+        programs = _programs[key] = Programs(places, _compiled(order, number, roots))
+    compiled, varied = programs.at(places, lambda those: _compiled(order, number, roots, those))
     donate: list[int] = []
     if compiled.reused:
-        places = _parameters(order)
-        donate = [places[at] for at in donatable(order, number, compiled.reused)]
-    program, arguments = compiled.run, _arguments(order)
+        parameters = _parameters(order)
+        donate = [parameters[at] for at in donatable(order, number, compiled.reused)]
+    program, arguments = compiled.run, _arguments(order, [places[at] for at in sorted(varied)])
     COUNTS.ran += 1
     if torch.autograd._profiler_enabled():
         with torch.profiler.record_function(f"xladev::{program.program.name}"):
@@ -123,7 +160,7 @@ def _order(roots: Iterable[Node]) -> tuple[list[Node], dict[Node, int]]:
 
 
 def _key(order: Sequence[Node], number: dict[Node, int], roots: Sequence[Node]) -> Key:
-    """What tells one program from another: calls, operands, and what is wanted of them."""
+    """What tells one program from another but places: calls, operands, what is wanted of them."""
     key: list[int] = []
     for node in order:
         if node.value is not None:
@@ -138,17 +175,21 @@ def _key(order: Sequence[Node], number: dict[Node, int], roots: Sequence[Node]) 
     return tuple(key)
 
 
+def _places(order: Sequence[Node]) -> tuple[int, ...]:
+    return tuple(node.place for node in order if node.place >= 0)
+
+
 def _parameters(order: Sequence[Node]) -> dict[int, int]:
     """The number of the parameter for each value, by its place among all that is needed."""
     values = (at for at, node in enumerate(order) if node.value is not None)
     return {at: parameter for parameter, at in enumerate(values)}
 
 
-# Scalars and seeds are packed: three parameters at most, however many there are.
+# Scalars, seeds and places are packed: four parameters at most, however many there are.
 
 
-def _arguments(order: Sequence[Node]) -> list[Any]:
-    """Values, then numbers by their types, then seeds: as `_compiled` makes parameters."""
+def _arguments(order: Sequence[Node], places: Sequence[int]) -> list[Any]:
+    """Values, numbers by their types, seeds, then places: as `_compiled` makes parameters."""
     taken: list[Any] = [node.value for node in order if node.value is not None]
     for scalars, to in ((_numbers_of(order, False), np.float32), (_numbers_of(order, True), float)):
         if scalars:
@@ -156,6 +197,8 @@ def _arguments(order: Sequence[Node]) -> list[Any]:
     seeds = [node.seed for node in order if node.seed is not None and node.value is None]
     if seeds:
         taken.append(np.array(seeds, np.uint64))
+    if places:
+        taken.append(np.array(places, np.int64))
     return taken
 
 
@@ -172,7 +215,14 @@ def _is_double(node: Node) -> bool:
 class _Building:
     """One program being built."""
 
-    def __init__(self, order: Sequence[Node], number: dict[Node, int], name: str) -> None:
+    def __init__(
+        self,
+        order: Sequence[Node],
+        number: dict[Node, int],
+        name: str,
+        varied: frozenset[int],
+    ) -> None:
+        self.varied = varied
         self.order = order
         self.number = number
         self.builder = SeededBuilder(name)
@@ -183,13 +233,15 @@ class _Building:
         single = self._vector(_numbers_of(self.order, False), dt.F32)
         double = self._vector(_numbers_of(self.order, True), dt.F64)
         seeds = self._seeds()
+        places = self._places()
         for node in self.order:
             if node.value is not None:
                 self.values.append(given[id(node)])
             elif node.call is None:
                 self.values.append(self.values[self.number[node.inputs[0]]][node.part])
             else:
-                self.values.append(self._call(node, double if _is_double(node) else single, seeds))
+                numbers = double if _is_double(node) else single
+                self.values.append(self._call(node, numbers, seeds, places))
         results = [self.values[self.number[root]].node for root in roots]
         shape = tuple_of(*(each.shape for each in results))
         return self.builder.module(self.builder.op("tuple", *results, shape=shape))
@@ -199,11 +251,13 @@ class _Building:
         assert spec is not None
         return Value(self.builder, self.builder.parameter(array(type_of(spec.dtype), spec.shape)))
 
-    def _vector(self, numbers: Sequence[float], to: dt.PrimitiveType) -> Any:
+    def _vector(
+        self, numbers: Collection[float], to: dt.PrimitiveType, name: str = "scalars"
+    ) -> Iterator[Value]:
         """Each number as an array without dimensions, in turn."""
         if not numbers:
             return iter(())
-        every = Value(self.builder, self.builder.parameter(array(to, (len(numbers),)), "scalars"))
+        every = Value(self.builder, self.builder.parameter(array(to, (len(numbers),)), name))
         return (every.slice(0, at, at + 1).reshape(()) for at in range(len(numbers)))
 
     def _seeds(self) -> Any:
@@ -213,18 +267,31 @@ class _Building:
         every = Value(self.builder, self.builder.parameter(array(dt.U64, (count, 2)), "seeds"))
         return (every.slice(0, at, at + 1).reshape((2,)) for at in range(count))
 
-    def _call(self, node: Node, numbers: Any, seeds: Any) -> Any:
+    def _places(self) -> Iterator[Value | int]:
+        """Each place in turn: a constant, or an array without dimensions."""
+        varied = self._vector(self.varied, dt.S64, "places")
+        every = enumerate(_places(self.order))
+        return (next(varied) if at in self.varied else place for at, place in every)
+
+    def _call(self, node: Node, numbers: Any, seeds: Any, places: Any) -> Any:
         call = node.call
         assert call is not None and call.lower is not None
         operands = [self.values[self.number[each]] for each in node.inputs]
         scalars = [next(numbers) for _ in node.scalars]
         self.builder.random_state = next(seeds) if node.seed is not None else None
-        return call.lower(self.builder, operands, scalars)
+        at = (next(places),) if node.place >= 0 else ()
+        return call.lower(self.builder, operands, scalars, *at)
 
 
-def _compiled(order: Sequence[Node], number: dict[Node, int], roots: Sequence[Node]) -> Compiled:
+def _compiled(
+    order: Sequence[Node],
+    number: dict[Node, int],
+    roots: Sequence[Node],
+    varied: frozenset[int] = frozenset(),
+) -> Compiled:
+    """A program; numbers of the places that are parameters of it."""
     name = f"torch_device_{next(_numbers)}"
-    module = _Building(order, number, name).module(roots)
+    module = _Building(order, number, name, varied).module(roots)
     pairs = updated(order, number, roots)
     places = _parameters(order)
     aliases = tuple(ModuleAlias((result,), places[at], ()) for result, at in pairs)

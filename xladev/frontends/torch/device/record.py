@@ -10,6 +10,7 @@ from xladev.errors import ArgumentError, UnsupportedError, XladevError
 from xladev.frontends.torch.device import generator, hooks
 from xladev.frontends.torch.device.counts import COUNTS
 from xladev.frontends.torch.device.node import Call, Layout, Node
+from xladev.frontends.torch.device.places import NO_PLACE, PLACES, PlaceRule
 from xladev.frontends.torch.device.program import BOUND, compute
 from xladev.frontends.torch.device.signature import (
     DROPPED,
@@ -115,7 +116,13 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     known = _known.get(op)
     if known is None:
         known = _known[op] = _Known(str(op), len(_known))
-    scalars = known.scalars
+    scalars, rule, given, place = known.scalars, known.rule, args, NO_PLACE
+    if rule is not None:
+        apart = None if kwargs else rule.apart(args)
+        if apart is None:
+            rule = None
+        else:
+            args, place = apart
     taken = _Arguments(known.name, known.number)
     taken.key.append(torch.get_default_dtype())  # of quotients of integers, among others
     for at, value in enumerate(args):
@@ -127,25 +134,29 @@ def run(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     key = tuple(taken.key)
     call = _calls.get(key)
     if call is None:
-        call = _calls[key] = _signature(op, args, kwargs, taken, scalars).call()
+        call = _calls[key] = _signature(op, args, kwargs, taken, scalars, rule).call()
     if call.lower is None or _is_for_host(call, kwargs):
-        return on_host(op, args, kwargs, call.why_not or "torch draws its random numbers")
+        return on_host(op, given, kwargs, call.why_not or "torch draws its random numbers")
     layouts = call.layouts.get(tuple(taken.layouts) if taken.is_strided else None)
     if layouts is None:
-        layouts = _signature(op, args, kwargs, taken, scalars).strided()
+        layouts = _signature(op, args, kwargs, taken, scalars, rule).strided()
         call.layouts[tuple(taken.layouts)] = layouts
-    return _recorded(call, taken, layouts, kwargs.get("generator"))
+    if rule is not None:
+        sizes = call.specs[0].shape  # type: ignore[union-attr]
+        layouts = (rule.layout(layouts[0], sizes, args, place),)
+    return _recorded(call, taken, layouts, place, kwargs.get("generator"))
 
 
 class _Known:
     """What is found once for an operator: torch's own objects take long to compare and to name."""
 
-    __slots__ = ("name", "number", "scalars")
+    __slots__ = ("name", "number", "rule", "scalars")
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name
         self.number = number
         self.scalars = SCALARS.get(name, _NO_SCALARS)
+        self.rule = PLACES.get(name)
 
 
 _known: dict[Any, _Known] = {}
@@ -159,13 +170,17 @@ def _is_for_host(call: Call, kwargs: dict[str, Any]) -> bool:
 
 
 def _recorded(
-    call: Call, taken: _Arguments, layouts: tuple[Layout | None, ...], drawn_by: Any
+    call: Call,
+    taken: _Arguments,
+    layouts: tuple[Layout | None, ...],
+    place: int,
+    drawn_by: Any,
 ) -> Any:
     COUNTS.recorded += 1
     scalars = tuple(taken.scalars)
     inputs = tuple(taken.nodes)
     if not call.is_several:
-        node = Node(call.specs[0], call, inputs, scalars)
+        node = Node(call.specs[0], call, inputs, scalars, place=place)
         if call.draws:
             node.seed = generator.draw_seed(drawn_by)
         made: Any = tensor_of(node, layouts[0])
@@ -190,6 +205,7 @@ def _signature(
     kwargs: dict[str, Any],
     taken: _Arguments,
     scalars: frozenset[int | str],
+    rule: PlaceRule | None,
 ) -> Signature:
     operands = iter(range(len(taken.nodes)))
     numbers = iter(range(len(taken.scalars)))
@@ -212,6 +228,7 @@ def _signature(
         specs,  # type: ignore[arg-type]
         tuple(taken.scalars),
         tuple(taken.layouts),
+        rule,
     )
 
 

@@ -29,6 +29,7 @@ from xladev.frontends.torch.device.node import (
     takes_doubles,
     view_strides,
 )
+from xladev.frontends.torch.device.places import PlaceRule
 from xladev.frontends.torch.element_types import TYPE_OF, type_of
 from xladev.frontends.torch.errors import refusal
 from xladev.frontends.torch.graph import SeededBuilder, shape_of
@@ -110,6 +111,7 @@ class Signature:
         specs: of the operands.
         scalars: one value of each scalar, for sizes and types.
         layouts: of the operands.
+        rule: of the place that the arguments do not say; None where there is none.
     """
 
     op: Any
@@ -118,6 +120,7 @@ class Signature:
     specs: tuple[Spec, ...]
     scalars: tuple[float, ...]
     layouts: tuple[Layout | None, ...]
+    rule: PlaceRule | None = None
 
     def call(self) -> Call:
         """The call: how it is lowered, or why not."""
@@ -138,7 +141,10 @@ class Signature:
         layouts = _layouts(found)
         lowering = LOWERINGS.get(name)
         lower: Callable[..., Any]
-        if lowering is None:
+        if self.rule is not None:
+            lower = self._at_place(self.rule, shape_of(found, {}))
+            draws = False
+        elif lowering is None:
             lower = self._decomposed()
             draws = True
         else:
@@ -218,6 +224,14 @@ class Signature:
         def lower(builder: SeededBuilder, operands: list[Value], scalars: list[Value]) -> Any:
             given = tuple(filled(args, operands, scalars))
             return lowering(builder, out, given, filled(kwargs, operands, scalars))
+
+        return lower
+
+    def _at_place(self, rule: PlaceRule, out: Any) -> Callable[..., Any]:
+        def lower(
+            builder: SeededBuilder, operands: list[Value], scalars: list[Value], place: Any = 0
+        ) -> Any:
+            return rule.lower(builder, out, filled(self.args, operands, scalars), place)
 
         return lower
 
