@@ -8,8 +8,7 @@ that it reads. What fails poisons the values that depend on it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -35,18 +34,13 @@ from xladev.compiler.program.thunks import (
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.instrument import counter, trace_scope
 from xladev.instrument.interruption import LoopWatch
-from xladev.runtime.collectives.collective_run import run_collective
 from xladev.runtime.device import Device
 from xladev.runtime.evaluation import evaluate
-from xladev.runtime.launch.beside_kernels import (
-    BegunCollective,
-    BesideKernels,
-    collective_stream,
-)
 from xladev.runtime.launch.definition_event import DefinitionEvent, ExecutionFailure
 from xladev.runtime.launch.launch_error import launch_error
 from xladev.runtime.launch.launch_trace import program_trace
 from xladev.runtime.launch.program_parts import ProgramParts, explained
+from xladev.runtime.launch.run_collectives import RunCollectives
 from xladev.runtime.launch.run_queue import RunQueue
 from xladev.runtime.launch.slot_value import Frame, Poisoned, SlotValue, Values
 from xladev.runtime.launch.thunk_order import ProcedureSteps, run_in_order_of_dependence
@@ -83,21 +77,7 @@ class ProgramRun:
         self._moves = ValueMoves(loaded.devices, self._queues, explain)
         self._waits_by_value = self._is_alone and any(self._queues)
         self._failed: list[DefinitionEvent] = []
-        self._collective_calls: Counter[str] = Counter()
-        self._beside = self._beside_kernels()
-        self._begun: dict[tuple[Frame, str], BegunCollective] = {}
-
-    def _beside_kernels(self) -> BesideKernels | None:
-        """What runs collectives beside kernels; None where they run among them."""
-        everybody, queue = self._context.communicator, self._queues[0]
-        if everybody is None or queue is None or not self._loaded.overlaps_collectives:
-            return None
-        stream = None if self._loaded.waits_for_each else collective_stream(queue.device)
-        if stream is None:
-            return None
-        abort = partial(everybody.pool.abort, self._context.run_id)
-        explain = partial(explained, self._loaded, queue.device, None)
-        return BesideKernels(queue, stream, self._program.name, explain, abort)
+        self._collectives = RunCollectives(loaded, context, self._queues[0], self._moves)
 
     def run(self) -> RunOutcome:
         """Enqueues everything, and says when each result is there.
@@ -233,11 +213,11 @@ class ProgramRun:
             case Evaluate():
                 self._evaluate(frame, thunk)
             case CollectiveStart():
-                self._start_collective(frame, thunk)
+                self._collectives.start(frame, thunk)
             case CollectiveDone():
-                self._end_collective(frame, thunk)
+                self._collectives.end(frame, thunk)
             case Collective():
-                self._collective(frame, thunk)
+                self._collectives.run(frame, thunk)
 
     # Regions
 
@@ -344,57 +324,6 @@ class ProgramRun:
         chosen, last = int(index), len(thunk.branches) - 1
         return chosen if 0 <= chosen <= last else last
 
-    # Collectives
-
-    def _collective(self, frame: Frame, thunk: Collective) -> None:
-        if self._beside is not None:
-            self._beside.wait_for_calls()
-        arguments, results = frame.take(thunk.arguments), self._collective_results(frame, thunk)
-        run = self._collective_call(frame, thunk, arguments, results)
-        device, queue = self._devices[0], self._queues[0]
-        with trace_scope(thunk.name, "collective", device=device.name):
-            if queue is None:
-                run(device.stream)
-            else:
-                explain = partial(explained, self._loaded, device, None)
-                event = queue.enqueue(run, arguments, results, explain)
-                results = [SlotValue(v.memory, v.owner, event, queue.stream) for v in results]
-        frame.set(thunk.results, results)
-
-    def _start_collective(self, frame: Frame, thunk: CollectiveStart) -> None:
-        """Beside the kernels that come next, where the device can; else now."""
-        if self._beside is None:
-            self._collective(frame, thunk)
-            return
-        arguments, results = frame.take(thunk.arguments), self._collective_results(frame, thunk)
-        run = self._collective_call(frame, thunk, arguments, results)
-        begun = self._beside.start(thunk.name, run, arguments, results)
-        self._begun[frame, thunk.name] = begun
-
-    def _end_collective(self, frame: Frame, thunk: CollectiveDone) -> None:
-        if self._beside is not None:
-            begun = self._begun.pop((frame, thunk.name))
-            frame.set(thunk.results, self._beside.done(begun))
-
-    def _collective_results(self, frame: Frame, thunk: Collective) -> Values:
-        return [self._moves.allocate(frame, slot) for slot in thunk.results]
-
-    def _collective_call(
-        self, frame: Frame, thunk: Collective, arguments: Values, results: Values
-    ) -> Callable[[Stream], None]:
-        """Runs a collective whose operands and results belong to a stream, under a new name."""
-        self._collective_calls[thunk.name] += 1
-        return partial(
-            run_collective,
-            self._devices[0],
-            self._context,
-            thunk,
-            f"{thunk.name}#{self._collective_calls[thunk.name]}",
-            [(v.place, frame.shape(s)) for v, s in zip(arguments, thunk.arguments, strict=True)],
-            [(v.place, frame.shape(s)) for v, s in zip(results, thunk.results, strict=True)],
-            None if thunk.reducer is None else self._loaded.module(thunk.reducer).entry,
-        )
-
     # Values
 
     def _constant(self, frame: Frame, thunk: Constant) -> SlotValue:
@@ -415,8 +344,7 @@ class ProgramRun:
 
     def _wait_for_all(self) -> None:
         """Blocks until no work of the run is pending."""
-        if self._beside is not None:
-            self._beside.give_up()
+        self._collectives.give_up()
         for queue in self._queues:
             if queue is not None:
                 queue.wait()
