@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xladev.compiler.cache.program_cache import compile_through
-from xladev.compiler.cache.store import store_of_environment
+from xladev.compiler.cache.store import Store, store_of_environment
 from xladev.compiler.cache.whole_file import write_whole
 from xladev.compiler.compile import compile_module
 from xladev.compiler.options import CompileOptions
@@ -47,6 +47,7 @@ from xladev.runtime.device_name import parse_device_name
 from xladev.runtime.distributed.job import Job, Place, Spread, current_job
 from xladev.runtime.fast_call import FastCall
 from xladev.runtime.host.interruption import interruptible
+from xladev.runtime.host_link import with_host_link
 from xladev.runtime.launch.loaded_program import load_program
 from xladev.runtime.loaded_executable import JointEntry, NativeEntry
 from xladev.runtime.plugins.platform_options import check_platform_options
@@ -138,7 +139,10 @@ def _compiled(module: HloModule, platform: str | None, options: CompileOptions) 
     hosts = partial(host_targets, registry, chosen)
     first = None if platform is None else parse_device_name(platform).ordinal
     target = replace(target, ordinal=first or 0)
-    find = partial(find_device, registry, chosen, target)
+    is_measured = bool(options.devices) and options.target is None
+    if is_measured:
+        target = with_host_link(target, lambda name: registry.devices(name)[0], store)
+    find = partial(_device_found, registry, chosen, target, store, is_measured=is_measured)
     targets: tuple[CompileTarget, ...] = (target,)
     if store:  # what a program depends on is a part of the key of its entry
         named = (find(name) for name in sorted(wanted_devices(module, options)))
@@ -247,6 +251,22 @@ def _places(
         return None
     assignment = None if rows is None else [number for row in rows for number in row]
     return job, job.places(program.device_count, assignment)
+
+
+def _device_found(
+    registry: Registry,
+    chosen: RegisteredPlatform,
+    target: CompileTarget,
+    store: Store | None,
+    name: str,
+    *,
+    is_measured: bool,
+) -> CompileTarget | None:
+    """As `find_device`; with its link to the host, where estimates decide."""
+    found = find_device(registry, chosen, target, name)
+    if found is None or not is_measured:
+        return found
+    return with_host_link(found, lambda name: registry.devices(name)[0], store)
 
 
 def find_device(

@@ -25,9 +25,7 @@ from xladev.hlo.physical import HostArray
 from xladev.hlo.shape import array
 from xladev.runtime.array import DeviceArray, put
 from xladev.runtime.device import Device
-
-Clock = Callable[[], float]
-"""Gives seconds."""
+from xladev.runtime.host_link import Clock, measure_host_link
 
 _ROUNDS = 5
 _CHAIN = 9
@@ -85,8 +83,14 @@ class _Measurement:
             start_s=kernels.start_s,
             product_start_s=kernels.product_start_s,
             region_s=max(0.0, least - waited),
-            link=None if self.device.description.host_addressable else self._link(),
+            link=self._link(),
         )
+
+    def _link(self) -> Link | None:
+        """The way to the device; None where the memory is the host's."""
+        if self.device.description.host_addressable:
+            return None
+        return measure_host_link(self.device, self.clock)
 
     def _kernels(self, least: float, byte_s: float) -> _Kernels | None:
         """What products and kernels take, by chains of products; None if it takes none.
@@ -142,21 +146,6 @@ class _Measurement:
             root = b.op("transpose", x, dimensions=(1, 0))
             times.append(self._time(b.module(root), np.zeros((rows, 1024), np.float32)))
         return _slope(times[0], times[1], *(rows * 1024 for rows in sizes))
-
-    def _link(self) -> Link:
-        """The way to the device and back."""
-        sizes, times = (1 << 14, 1 << 22), []
-        for nbytes in sizes:
-            value = np.zeros(nbytes, np.uint8)
-            put(self.device, value).numpy()
-            times.append(min(self._there_and_back(value) for _ in range(_ROUNDS)) / 2)
-        each = _slope(times[0], times[1], *sizes)
-        return Link(1 / each, max(0.0, times[0] - each * sizes[0]))
-
-    def _there_and_back(self, value: HostArray) -> float:
-        begin = self.clock()
-        put(self.device, value).block_until_ready().numpy()
-        return self.clock() - begin
 
     def _time(self, module: HloModule, *arguments: HostArray) -> float:
         """The least time of a call, until its result is there."""
