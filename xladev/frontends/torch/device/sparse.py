@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from xladev.errors import UnsupportedError, XladevError
+from xladev.errors import ArgumentError, UnsupportedError, XladevError
 from xladev.frontends.torch.device import hooks
 from xladev.frontends.torch.device.tensor import STATE, Inner
 from xladev.frontends.torch.errors import refusal
@@ -99,6 +99,17 @@ def _refused(what: str, hint: str) -> XladevError:
     )
 
 
+def _unfit(what: str, where: str, hint: str) -> XladevError:
+    """An error in the host's words."""
+    return refusal(
+        ArgumentError,
+        what,
+        where=where,
+        why="elements that a sparse tensor does not hold stay zero",
+        hint=hint,
+    )
+
+
 def _outer(tensor: Tensor) -> Tensor:
     return hooks.wrapped(tensor) if tensor.__class__ is Inner else tensor
 
@@ -175,15 +186,51 @@ def _zero_(sparse: Tensor) -> Tensor:
 
 
 def _add(first: Tensor, second: Tensor, *, alpha: Any = 1) -> Tensor:
+    _check_sum(first, second)
     if is_sparse(first) and is_sparse(second):
         dtype = torch.result_type(first, second)
         parts = first._values().to(dtype), second._values().to(dtype) * alpha
         indices = torch.cat((first._indices(), second._indices()), 1)
         return _made(first, indices, torch.cat(parts), is_coalesced=False)
-    if is_sparse(first):
-        return _add(second * alpha, first)
     return torch.index_put(_outer(first), _at(second), second._values().to(first.dtype) * alpha,
                            accumulate=True)  # fmt: skip
+
+
+def _check_sum(first: Any, second: Any) -> None:
+    """Refuses sums that torch's CPU refuses.
+
+    Raises:
+        ArgumentError: a sparse tensor and a number or a dense one, or of other sizes.
+    """
+    where = "a sum with a sparse tensor"
+    if not is_sparse(second):
+        hint = "call to_dense first, or give the dense tensor first"
+        what = "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
+        raise _unfit(what, where, hint)
+    sizes = list(first.shape) if isinstance(first, Tensor) else []
+    if not is_sparse(first) and sizes != list(second.shape):
+        raise _unfit(
+            f"add: expected 'self' and 'other' to have same size, but self has size {sizes} while "
+            f"other has size {list(second.shape)} (FYI: dense-sparse addition does not currently "
+            "support broadcasting)",
+            where,
+            "expand the dense operand first",
+        )
+    if is_sparse(first) and sizes != list(second.shape):
+        raise _unfit(
+            "add: expected sizes of 'self' and 'other' to match, but "
+            f"{sizes} != {list(second.shape)}",
+            where,
+            "give both the same sizes",
+        )
+    if is_sparse(first) and first.sparse_dim() != second.sparse_dim():
+        raise _unfit(
+            f"add: expected 'self' and 'other' to have same density, but 'self' has "
+            f"{first.sparse_dim()} sparse dimensions while 'other' has {second.sparse_dim()} "
+            "sparse dimensions",
+            where,
+            "give both as many sparse dimensions",
+        )
 
 
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -223,6 +270,18 @@ def _mul(first: Any, second: Any) -> Tensor:
     first = first.coalesce()
     values = first._values() * second.to_dense()[_at(first)]
     return _made(first, first._indices(), values, is_coalesced=is_coalesced)
+
+
+def _div(sparse: Tensor, divisor: Any, **kwargs: Any) -> Tensor:
+    """Divided by a number."""
+    if isinstance(divisor, Tensor) and (divisor.dim() or divisor.is_sparse):
+        raise _unfit(
+            "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
+            f"{list(divisor.shape)} for divisor)",
+            "a quotient of a sparse tensor",
+            "call to_dense first",
+        )
+    return _with_values(lambda values: torch.div(values, divisor, **kwargs))(sparse)
 
 
 def _mm(first: Tensor, second: Tensor) -> Tensor:
@@ -293,7 +352,7 @@ KERNELS: Mapping[str, Callable[..., Any]] = {
     "detach": _with_values(Tensor.detach),
     "clone": _with_values(_clone),
     "neg": _with_values(torch.neg),
-    "div.Tensor": _with_values(torch.div),
+    "div.Tensor": _div,
     "abs": _of_each(torch.abs),
     "pow.Tensor_Scalar": _of_each(torch.pow),
     "sqrt": _of_each(torch.sqrt),
@@ -302,12 +361,12 @@ KERNELS: Mapping[str, Callable[..., Any]] = {
     "add_.Tensor": _in_place(_add),
     "sub_.Tensor": _in_place(_sub),
     "mul_.Tensor": _in_place(_mul),
-    "div_.Tensor": _in_place(_with_values(torch.div)),
+    "div_.Tensor": _in_place(_div),
     "neg_": _in_place(_with_values(torch.neg)),
     "add.out": _to_out(_add),
     "sub.out": _to_out(_sub),
     "mul.out": _to_out(_mul),
-    "div.out": _to_out(_with_values(torch.div)),
+    "div.out": _to_out(_div),
     "addmm": _addmm,
     "t": _transposed,
     "transpose.int": _transposed,

@@ -135,6 +135,34 @@ def test_a_product_with_a_dense_tensor_is_refused() -> None:
         sparse("npu").t() * dense("npu", 4, 3)
 
 
+REFUSED: dict[str, Callable[[str], Any]] = {
+    "minus a number": lambda d: sparse(d) - 1,
+    "plus a number": lambda d: sparse(d) + 1.5,
+    "a number plus one": lambda d: 1 + sparse(d),
+    "a number minus one": lambda d: 1 - sparse(d),
+    "rsub": lambda d: torch.rsub(sparse(d), 1),
+    "sub_ of a number": lambda d: sparse(d).sub_(1),
+    "add_ of a number": lambda d: sparse(d).add_(1),
+    "out=": lambda d: torch.add(sparse(d), 1, out=sparse(d)),
+    "plus a tensor without dimensions": lambda d: sparse(d) + torch.tensor(2.0, device=d),
+    "plus a dense one": lambda d: sparse(d) + dense(d, 3, 4),
+    "minus a dense one": lambda d: sparse(d) - dense(d, 3, 4),
+    "a row plus one": lambda d: dense(d, 4) + sparse(d),
+    "other sizes": lambda d: sparse(d) + torch.zeros(4, 3, layout=torch.sparse_coo, device=d),
+    "other sparse dimensions": lambda d: sparse(d) + dense(d, 3, 4).to_sparse(1),
+    "divided by another": lambda d: sparse(d) / sparse(d),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_in_the_words_of_the_host(name: str) -> None:
+    with pytest.raises(RuntimeError) as wanted:
+        REFUSED[name]("cpu")
+    with pytest.raises(RuntimeError) as found:
+        REFUSED[name]("npu")
+    assert str(wanted.value) in str(found.value)
+
+
 def test_printing() -> None:
     text = repr(sparse("npu").coalesce())
     assert "nnz=3" in text and "layout=torch.sparse_coo" in text and "npu:0" in text
