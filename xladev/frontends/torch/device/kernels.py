@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from xladev.errors import DeviceError
+from xladev.errors import ArgumentError, DeviceError, XladevError
 from xladev.frontends.torch.device import hooks, inverses, nested
 from xladev.frontends.torch.device.generator import is_ours as is_of_device
 from xladev.frontends.torch.device.node import Layout, layout_of, plain
@@ -60,6 +60,31 @@ def check_device(device: Any) -> None:
         )
 
 
+def check_pinned(kwargs: Mapping[str, Any]) -> None:
+    """Refuses to make a tensor of the device in pinned memory, in the words of torch for CUDA's.
+
+    Raises:
+        ArgumentError: it is asked for; a RuntimeError too.
+    """
+    if kwargs.get("pin_memory"):
+        raise _unpinnable("Only dense CPU tensors can be pinned")
+
+
+def _unpinnable(what: str) -> XladevError:
+    return refusal(
+        ArgumentError,
+        what,
+        where=f"a tensor of the device {STATE.name}",
+        why="pinned memory is the host's, for copies to a device",
+        hint="leave out pin_memory, or make the tensor on the host",
+    )
+
+
+def _pin_memory(tensor: torch.Tensor, device: Any = None) -> Any:
+    kind = tensor.type() if not isinstance(tensor, Inner) else outer(tensor).type()
+    raise _unpinnable(f"cannot pin '{kind}' only dense CPU tensors can be pinned")
+
+
 def outer(found: Any) -> Any:
     """Results as users hold them."""
     return mapped(found, lambda t: hooks.wrapped(t) if isinstance(t, Inner) else t)
@@ -70,6 +95,7 @@ def operator_kernel(op: Any) -> Callable[..., Any]:
     real = VIEWS.get(op, op)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
+        check_pinned(kwargs)
         return run(real, args, kwargs)
 
     return kernel
@@ -82,6 +108,7 @@ def factory_kernel(op: Any) -> Callable[..., Any]:
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         check_device(kwargs.get("device"))
+        check_pinned(kwargs)
         drawn_by = kwargs.get("generator")
         is_own = plain is not op and (drawn_by is None or is_of_device(drawn_by))
         chosen = plain if is_own and not STATE.random_of_host else op
@@ -93,6 +120,7 @@ def factory_kernel(op: Any) -> Callable[..., Any]:
 
 def _empty_strided(size: Any, stride: Any, **kwargs: Any) -> Any:
     check_device(kwargs.get("device"))
+    check_pinned(kwargs)
     made = run(aten.empty.memory_format, (list(size),), kwargs)
     layout = layout_of(torch.empty_strided(size, stride, device="meta"))
     return outer(made if layout is None else tensor_of(made.handle.node, layout))
@@ -187,6 +215,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "aten::_to_copy": _to_copy,
     "aten::copy": _copy,
     "aten::copy_": _copy_,
+    "aten::_pin_memory": _pin_memory,
     "aten::_copy_from": _copy_from,
     "aten::_local_scalar_dense": _item,
     "aten::detach_copy": _same,

@@ -53,6 +53,25 @@ def test_a_loader_that_pins_memory() -> None:
     assert found == [[0, 1], [2, 3], [4, 5]]
 
 
+PINNED: dict[str, Any] = {
+    "empty": lambda: torch.empty(2, device="npu", pin_memory=True),
+    "empty_strided": lambda: torch.empty_strided((2, 2), (1, 2), device="npu", pin_memory=True),
+    "zeros": lambda: torch.zeros(2, device="npu", pin_memory=True),
+    "arange": lambda: torch.arange(2, device="npu", pin_memory=True),
+    "rand": lambda: torch.rand(2, device="npu", pin_memory=True),
+    "zeros_like": lambda: torch.zeros_like(torch.ones(2, device="npu"), pin_memory=True),
+    "new_full": lambda: torch.ones(2, device="npu").new_full((2,), 1.0, pin_memory=True),
+    "pin_memory": lambda: torch.ones(2, device="npu").pin_memory(),
+}
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_a_tensor_of_the_device_is_not_pinned(name: str) -> None:
+    """Words: of torch's `empty_cuda` and `_pin_memory`."""
+    with pytest.raises(RuntimeError, match="nly dense CPU tensors can be pinned"):
+        PINNED[name]()
+
+
 def saved(value: Any) -> io.BytesIO:
     file = io.BytesIO()
     torch.save(value, file)
