@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from xladev.frontends.torch.device.node import Layout, contiguous, plain
+from xladev.frontends.torch.device.node import Layout, contiguous
 from xladev.frontends.torch.graph import SeededBuilder
 from xladev.frontends.torch.lower.every import LOWERINGS
 from xladev.frontends.torch.lower.value import Value
@@ -20,6 +21,8 @@ from xladev.hlo.shape import Shape
 
 NO_PLACE = -1
 """Of calls that have none."""
+
+_contiguous = lru_cache(1024)(contiguous)
 
 Place = Value | int
 """A parameter s64, or a constant."""
@@ -43,14 +46,17 @@ class PlaceRule:
     lower: Callable[[SeededBuilder, Shape, Sequence[Any], Place], Value]
 
     def layout(
-        self, first: Layout | None, sizes: Sequence[int], args: Sequence[Any], place: int
+        self, first: Layout | None, sizes: tuple[int, ...], args: Sequence[Any], place: int
     ) -> Layout | None:
         """The layout of a result of some sizes, from that at place 0."""
         if not self.is_view or not place:
             return first
-        strides, offset = (contiguous(sizes), 0) if first is None else first
-        step = args[0].stride(args[self.dim])
-        return plain(sizes, Layout(strides, offset + place * step))
+        further = place * args[0].stride(args[self.dim])
+        if not further:
+            return first
+        if first is None:
+            return Layout(_contiguous(sizes), further)
+        return Layout(first.strides, first.offset + further)
 
 
 def _dim_and_size(sizes: Sequence[int], dim: Any) -> tuple[int, int]:
@@ -69,7 +75,10 @@ def _part(
     d, size = _dim_and_size(sizes, dim)
     if step != 1 or not size:
         return None
-    first, limit = bounds(size, start, end)
+    if start is not None and end is not None and 0 <= start < end <= size:
+        first, limit = start, end
+    else:
+        first, limit = bounds(size, start, end)
     return (d, first, limit - first) if 0 < limit - first < size else None
 
 
