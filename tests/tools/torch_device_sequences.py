@@ -448,7 +448,7 @@ class Left:
 
     Attributes:
         nodes: of the device, after batches of which the host keeps nothing.
-        leaves: kept by the host.
+        leaves: kept by the host, or else its tensors that want a gradient.
     """
 
     nodes: int = 0
@@ -458,9 +458,11 @@ class Left:
         """Looks at all new objects, and forgets programs."""
         program._programs.clear()
         gc.collect()
-        if not KEPT:
-            self.nodes += sum(type(each) is Node for each in gc.get_objects())
-        self.leaves += len(KEPT)
+        found = gc.get_objects()
+        kept = len(KEPT) or sum(map(_is_of_host, found))
+        if not kept:
+            self.nodes += sum(type(each) is Node for each in found)
+        self.leaves += kept
         KEPT.clear()
         gc.freeze()
 
@@ -468,6 +470,11 @@ class Left:
         return (
             f"{self.nodes} nodes left where the host kept nothing, {self.leaves} kept by the host"
         )
+
+
+def _is_of_host(each: object) -> bool:
+    """A tensor of the host that wants a gradient."""
+    return type(each) is torch.Tensor and each.device.type == "cpu" and each.requires_grad
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -485,6 +492,7 @@ def main(arguments: list[str] | None = None) -> int:
     xladev.torch.register("npu", platform=options.platform)
     xladev.torch.set_eager(options.eager)
     torch.set_num_threads(1)
+    gc.freeze()
     start, counts, failed, ran, left = time.monotonic(), Counter[str](), 0, 0, Left()
     for seed in range(options.seed, options.seed + options.count):
         if time.monotonic() - start > options.seconds:
