@@ -11,6 +11,7 @@ in the peers' files they are constants always, where they may be packed beforeha
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 import time
@@ -112,6 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     batches = [int(batch) for batch in options.batches.split(",")]
     rows = chosen(model_rows(converter.networks(), batches), ("models",), options.rows)
     versions = {} if options.only_write else measure_all(rows, options, converter, store)
+    known = options.work / "peers.json"
+    versions = (json.loads(known.read_text()) if known.exists() else {}) | versions
+    known.write_text(json.dumps(versions))
     threads = [int(each) for each in options.threads.split(",")]
     loaded = [store.load(row, each) for row in rows for each in threads]
     results = [result for result in loaded if result is not None]
