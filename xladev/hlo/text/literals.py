@@ -10,7 +10,7 @@ import numpy as np
 
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.literal import Array, Literal
-from xladev.hlo.shape import MAX_TUPLE_DEPTH, Shape
+from xladev.hlo.shape import MAX_TUPLE_DEPTH, UNBOUNDED, Shape
 from xladev.hlo.text.cursor import NAME, NUMBER, PUNCTUATION, WORD, Cursor
 from xladev.hlo.text.numbers import ElementError, format_elements, parse_complex, parse_elements
 
@@ -35,6 +35,8 @@ def parse_literal_at(cursor: Cursor, shape: Shape, depth: int = 0) -> Literal:
         return _parse_tuple(cursor, shape, depth)
     if not shape.is_array:
         return _parse_without_value(cursor, shape)
+    if UNBOUNDED in shape.dims:
+        cursor.fail(f"a constant of shape {shape}", why="a constant has a size in every dimension")
     elided = _ELIDED.match(cursor.text, cursor.start)
     if elided is not None:
         cursor.seek(elided.end())

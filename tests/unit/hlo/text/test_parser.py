@@ -263,6 +263,8 @@ REFUSED = {
     "hexadecimal float": ("  c = f32[] constant(0x1p3)", "not a number", None),
     "complex": ("  c = c64[] constant(1)", "", None),
     "shape too large": ("  c = f32[4611686018427387904,2] parameter(1)", "bytes", None),
+    "unbounded constant": ("  c = f32[0,?] constant({})", "constant of shape f32[0,?]", None),
+    "unbounded elided": ("  c = f32[?] constant({...})", "constant of shape f32[?]", None),
     "layout": ("  c = f32[2,2]{0} parameter(1)", "does not fit rank 2", None),
     "unknown type": ("  c = f33[2] parameter(1)", "expected", None),
     "window": ("  c = f32[2] reduce-window(p, p), window={size=2 pad=1}, to_apply=e", "pair", None),
