@@ -140,7 +140,12 @@ class Courier(Mailbox):
 
     def _read_some(self, timeout_s: float) -> bool:
         """Reads from the connections that have something; False if none has in time."""
-        ready = self._events.poll(min(timeout_s, 1.0))
+        try:
+            ready = self._events.poll(min(timeout_s, 1.0))
+        except (OSError, ValueError):
+            if not self._is_closed:
+                raise
+            return False  # another thread left the job meanwhile, as whoever waits then says
         for fd, _ in ready:
             self._read_lane(self._by_fd[fd])
         return bool(ready)

@@ -6,19 +6,17 @@ import atexit
 import importlib
 import importlib.util
 import socket
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xladev import __version__
 from xladev.errors import OptionError, ProcessError
-from xladev.runtime.distributed.message_channel import MessageChannel
+from xladev.runtime.distributed.courier_transport import CourierTransport
 from xladev.runtime.distributed.mpi_courier import MpiCourier
-from xladev.runtime.distributed.transport import Channel, Transport
 
 _ROW_NBYTES = 512
 
 
-class MpiTransport(Transport):
+class MpiTransport(CourierTransport):
     """See `Transport`. After an error its end is MPI_Abort, for MPI_Finalize would wait for all.
 
     Args:
@@ -42,44 +40,13 @@ class MpiTransport(Transport):
                 hint="start them all by one mpiexec",
             )
         names = _names(self._communicator, mpi)
-        self._courier = MpiCourier(self._communicator, mpi, names, timeout_s)
+        self._mpi_courier = MpiCourier(self._communicator, mpi, names, timeout_s)
+        super().__init__(self._communicator.rank, self._communicator.size, self._mpi_courier)
         atexit.register(self._end)
-
-    @property
-    def rank(self) -> int:
-        """See `Transport.rank`."""
-        return int(self._communicator.rank)
-
-    @property
-    def size(self) -> int:
-        """See `Transport.size`."""
-        return int(self._communicator.size)
-
-    def channel(self, key: bytes, processes: Sequence[int]) -> Channel:
-        """See `Transport.channel`."""
-        return MessageChannel(self._courier, key, processes, self.rank)
-
-    @property
-    def sent_nbytes(self) -> Mapping[int, int]:
-        """See `Transport.sent_nbytes`."""
-        return self._courier.sent_nbytes
-
-    def fail_run(self, run: bytes, reason: str) -> None:
-        """See `Transport.fail_run`."""
-        self._courier.fail_run(run, reason)
-
-    def lose(self, process: int, reason: str) -> None:
-        """See `Transport.lose`."""
-        if process != self.rank:
-            self._courier.lose(process, reason)
-
-    def close(self) -> None:
-        """See `Transport.close`."""
-        self._courier.close()
 
     def _end(self) -> None:
         self.close()
-        if self._courier.is_troubled:
+        if self._mpi_courier.is_troubled:
             self._communicator.Abort(1)
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from xladev.runtime.distributed.courier import Courier
+from xladev.runtime.distributed.courier_transport import CourierTransport
 from xladev.runtime.distributed.listener import Listener
 from xladev.runtime.distributed.meeting import call, hello_of, names_of
-from xladev.runtime.distributed.message_channel import MessageChannel
-from xladev.runtime.distributed.transport import Channel, Transport
 
 LANES = 2
 """Connections between two processes; large messages use all."""
 
 
-class SocketTransport(Transport):
+class SocketTransport(CourierTransport):
     """See `Transport`.
 
     Args:
@@ -32,41 +31,8 @@ class SocketTransport(Transport):
         addresses: Sequence[str],
         timeout_s: float,
     ) -> None:
-        self._rank = rank
-        self._size = len(addresses)
-        self._courier = Courier(connections, names_of(addresses), timeout_s, rank)
-
-    @property
-    def rank(self) -> int:
-        """See `Transport.rank`."""
-        return self._rank
-
-    @property
-    def size(self) -> int:
-        """See `Transport.size`."""
-        return self._size
-
-    def channel(self, key: bytes, processes: Sequence[int]) -> Channel:
-        """See `Transport.channel`."""
-        return MessageChannel(self._courier, key, processes, self._rank)
-
-    @property
-    def sent_nbytes(self) -> Mapping[int, int]:
-        """See `Transport.sent_nbytes`."""
-        return self._courier.sent_nbytes
-
-    def fail_run(self, run: bytes, reason: str) -> None:
-        """See `Transport.fail_run`."""
-        self._courier.fail_run(run, reason)
-
-    def lose(self, process: int, reason: str) -> None:
-        """See `Transport.lose`."""
-        if process != self._rank:
-            self._courier.lose(process, reason)
-
-    def close(self) -> None:
-        """See `Transport.close`."""
-        self._courier.close()
+        courier = Courier(connections, names_of(addresses), timeout_s, rank)
+        super().__init__(rank, len(addresses), courier)
 
 
 def connect_all(
