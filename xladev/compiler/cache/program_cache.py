@@ -17,7 +17,7 @@ from xladev.compiler.program.program import Program
 from xladev.compiler.program.program_file import PROGRAM_VERSION, program_from_bytes, program_pieces
 from xladev.errors import DeviceError, XladevError
 from xladev.hlo.custom_calls.registry import BUILT_IN, known
-from xladev.hlo.ir import HloModule
+from xladev.hlo.ir import HloModule, ModuleHeader
 from xladev.hlo.proto import module_stamp
 from xladev.instrument import dumping, logger
 
@@ -113,9 +113,20 @@ def program_key(
         "program",
         f"{__version__} {PROGRAM_VERSION} {code_stamp(__name__)}",
         options.cache_key(),
-        json.dumps([backends, *states]),
+        json.dumps([backends, _not_in_proto(module.header), *states]),
         module_stamp(module),
     )
+
+
+def _not_in_proto(header: ModuleHeader) -> list[object]:
+    """What a program depends on that a module says in its text and not as a proto."""
+    return [
+        header.replica_count,
+        header.num_partitions,
+        header.alias_passthrough_params,
+        header.propagate_to_parameters,
+        header.propagate_to_output,
+    ]
 
 
 def _kept(store: Store, key: str, load: Callable[[Program], T]) -> T | None:

@@ -396,6 +396,23 @@ def test_options_and_modules_have_keys_of_their_own() -> None:
     assert same in keys
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "replica_count=2",
+        "replica_count=4",
+        "num_partitions=4",
+        "alias_passthrough_params=true",
+        "allow_spmd_sharding_propagation_to_parameters={true}",
+        "allow_spmd_sharding_propagation_to_output={true}",
+    ],
+)
+def test_headers_have_keys_of_their_own(said: str) -> None:
+    options = xladev.CompileOptions()
+    plain, other = (xladev.parse(f"HloModule m{more}\n{TEXT}") for more in ("", f", {said}"))
+    assert program_key(plain, (), options) != program_key(other, (), options)
+
+
 def test_what_only_this_process_knows_is_not_kept() -> None:
     text = TEXT.replace("add(p, p)", 'custom-call(p), custom_call_target="mine"')
     assert is_cacheable(xladev.parse(text))
