@@ -19,7 +19,7 @@ from benchmarks.cpu.measure import Bench, Peers, Plan
 from benchmarks.cpu.peer import PeerSpec
 from benchmarks.cpu.plot import bars, lines
 from benchmarks.cpu.report import TITLE, Facts, page
-from benchmarks.cpu.results import BEFORE, OURS, XLA, RowResult, Store
+from benchmarks.cpu.results import BEFORE, OURS, XLA, RowResult, Store, kept_peers
 from benchmarks.cpu.rows import FAMILIES, Row, chosen, read_rows, read_sweeps
 
 _MODULES = "benchmarks.cpu.peers"
@@ -172,10 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = wanted_rows(options)
     nothing = dict[str, str](), dict[str, str]()
     versions, left_out = nothing if options.only_write else measure_all(rows, options, store)
-    known = options.work / "peers.json"
-    before = json.loads(known.read_text()) if known.exists() else [{}, {}]
-    versions, left_out = before[0] | versions, left_out or before[1]
-    known.write_text(json.dumps([versions, left_out]))
+    versions, left_out = kept_peers(options.work, versions, left_out)
     loaded = [store.load(row, int(t)) for t in options.threads.split(",") for row in rows]
     results = [result for result in loaded if result is not None]
     named = {result.name for result in results}

@@ -56,11 +56,12 @@ Measured on {machine}. {clock} Load average while measuring: {load}.
 {sections}
 """
 
-_CLOCKS = {
+CLOCK_WORDS = {
     "auto": "Times are CPU times with one thread, wall times with more.",
     "cpu": "Times are CPU times of all threads.",
     "wall": "Times are wall times.",
 }
+"""What a page says of its clock, by `Facts.clock`."""
 
 
 def page(results: Sequence[RowResult], facts: Facts, plots: Sequence[str] = ()) -> str:
@@ -91,7 +92,7 @@ def page(results: Sequence[RowResult], facts: Facts, plots: Sequence[str] = ()) 
         title=facts.title,
         cap=CAP,
         machine=facts.machine,
-        clock=_CLOCKS[facts.clock],
+        clock=CLOCK_WORDS[facts.clock],
         load=load,
         versions=_peers(facts),
         sections="\n\n".join(section for section in sections if section),

@@ -117,6 +117,18 @@ class Store:
         temporary.replace(path)
 
 
-def describe(versions: Mapping[str, str]) -> str:
-    """Versions by peer, in one line."""
-    return "; ".join(f"{name}: {what}" for name, what in versions.items())
+def kept_peers(
+    work: Path, versions: Mapping[str, str], left_out: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Versions of peers and why some are left out: what earlier runs kept, then what is new.
+
+    Args:
+        work: folder of the file ``peers.json``, which is written anew.
+        versions: of this run's peers.
+        left_out: by peer; empty keeps what was known.
+    """
+    path = work / "peers.json"
+    before = json.loads(path.read_text()) if path.exists() else [{}, {}]
+    kept = before[0] | dict(versions), dict(left_out) or before[1]
+    path.write_text(json.dumps(kept))
+    return kept

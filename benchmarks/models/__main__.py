@@ -11,7 +11,6 @@ in the peers' files they are constants always, where they may be packed beforeha
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import time
@@ -23,8 +22,9 @@ from benchmarks.cpu.machine import machine
 from benchmarks.cpu.measure import Peers, Plan
 from benchmarks.cpu.peer import PeerSpec
 from benchmarks.cpu.report import Facts
-from benchmarks.cpu.results import OURS, XLA, Store
+from benchmarks.cpu.results import OURS, XLA, Store, kept_peers
 from benchmarks.cpu.rows import Row, chosen
+from benchmarks.models import first_calls
 from benchmarks.models.model_report import page
 from benchmarks.models.model_rows import Converter, ModelBench, model_rows
 
@@ -113,15 +113,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     batches = [int(batch) for batch in options.batches.split(",")]
     rows = chosen(model_rows(converter.networks(), batches), ("models",), options.rows)
     versions = {} if options.only_write else measure_all(rows, options, converter, store)
-    known = options.work / "peers.json"
-    versions = (json.loads(known.read_text()) if known.exists() else {}) | versions
-    known.write_text(json.dumps(versions))
+    versions, _ = kept_peers(options.work, versions, {})
     threads = [int(each) for each in options.threads.split(",")]
     loaded = [store.load(row, each) for row in rows for each in threads]
     results = [result for result in loaded if result is not None]
     named = {result.name for result in results}
     missing = tuple(row.name for row in rows if row.name not in named)
-    text = page(results, Facts(machine(), versions, {}, missing, options.clock))
+    facts = Facts(machine(), versions, {}, missing, options.clock)
+    text = page(results, facts, first_calls.section(options.work, rows))
     if options.write:
         options.write.write_text(text)
     else:

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from benchmarks.cpu.report import Facts, best, shown_time, table
+from benchmarks.cpu.report import CLOCK_WORDS, Facts, best, shown_time, table
 from benchmarks.cpu.results import OURS, XLA, PeerResult, RowResult
 from benchmarks.cpu.statistics import Ratio, capped_geometric_mean
 
@@ -27,27 +27,28 @@ Measured on {machine}. {clock} Load average while measuring: {load}.
 {sections}
 """
 
-_CLOCKS = {
-    "auto": "CPU time with one thread, wall time with more.",
-    "cpu": "CPU times of all threads.",
-    "wall": "Wall times.",
-}
 
-
-def page(results: Sequence[RowResult], facts: Facts) -> str:
+def page(results: Sequence[RowResult], facts: Facts, first_calls: str = "") -> str:
     """The whole page.
 
     Args:
         results: rows in order, of every number of threads.
         facts: where and when.
+        first_calls: the section of `benchmarks.models.first_calls`.
     """
     loads = [r.load for r in results]
     sections = [_summary(results, facts)]
     sections += [_times(_of(results, n), facts) for n in _threads(results)]
-    sections += [_first_calls(results), _memory(results), _left_out(results), _missing(facts)]
+    sections += [
+        first_calls,
+        _first_calls(results),
+        _memory(results),
+        _left_out(results),
+        _missing(facts),
+    ]
     return PAGE.format(
         machine=facts.machine,
-        clock=_CLOCKS[facts.clock],
+        clock=CLOCK_WORDS[facts.clock],
         load=f"{min(loads):.1f} to {max(loads):.1f}" if loads else "unknown",
         versions="\n".join(f"- {name}: {what}" for name, what in facts.versions.items()),
         sections="\n\n".join(section for section in sections if section),
@@ -132,7 +133,7 @@ def _first_calls(results: Sequence[RowResult]) -> str:
     said = f"Ours over XLA:CPU's, geometric mean: {_mean(ratios)}." if ratios else ""
     head = ["", *names, "xladev, compilation from its cache"]
     text = f"Wall time from the program, read into memory, to the first result. {said}"
-    return f"## First calls\n\n{text}\n\n{table(head, lines)}"
+    return f"## First calls, wall time\n\n{text}\n\n{table(head, lines)}"
 
 
 def _first(peer: PeerResult | None) -> float | None:

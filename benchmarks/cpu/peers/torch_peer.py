@@ -35,7 +35,7 @@ class Torch:
         if make is None:
             raise Refused("not written for PyTorch")
         function = make(job.parameters)
-        arguments = self._functions.adapted(job.kind, [self._tensor(a) for a in job.inputs])
+        arguments = self._functions.adapted(job.kind, [tensor_of(a) for a in job.inputs])
         clock = Clock()
         if self._compiled:
             torch._dynamo.reset()
@@ -58,17 +58,22 @@ class Torch:
         kind = job.kind
         return Prepared(
             call,
-            lambda kept: [_array(t) for t in self._functions.restored(kind, kept)],
+            lambda kept: [array_of(t) for t in self._functions.restored(kind, kept)],
             compile_s=compile_s,
         )
 
-    def _tensor(self, array: Array) -> Any:
-        if array.dtype.name == "bfloat16":
-            return self._torch.from_numpy(array.view(np.int16)).view(self._torch.bfloat16)
-        return self._torch.from_numpy(array)
+
+def tensor_of(array: Array) -> Any:
+    """A tensor of an array's memory; bf16 of ml_dtypes' type."""
+    import torch
+
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
-def _array(tensor: Any) -> Array:
+def array_of(tensor: Any) -> Array:
+    """A tensor's elements; floats of 16 bits as f32, which NumPy has."""
     if tensor.element_size() == 2 and tensor.is_floating_point():
         tensor = tensor.float()
     array: Array = tensor.detach().contiguous().numpy()

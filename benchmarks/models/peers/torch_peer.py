@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import numpy as np
-
 from benchmarks.cpu.child import Clock, Job, Prepared, serve
-from benchmarks.cpu.wire import Array
+from benchmarks.cpu.peers.torch_peer import array_of, tensor_of
 from benchmarks.models.peers.onnx_peer import given_inputs
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -39,7 +37,7 @@ class TorchModel:
         torch = self._torch
         torch.set_num_threads(job.threads)
         module, _ = self._networks.make(job.parameters["network"], job.parameters["batch"])
-        arguments = [self._tensor(each) for each in given_inputs(job)]
+        arguments = [tensor_of(each) for each in given_inputs(job)]
         clock = Clock()
         run = torch.compile(module, dynamic=False, **self._settings) if self._settings else module
 
@@ -53,17 +51,7 @@ class TorchModel:
         if self._settings:
             call()
             compile_s = clock.read()
-        return Prepared(call, lambda kept: [_array(t) for t in kept], compile_s=compile_s)
-
-    def _tensor(self, array: Array) -> Any:
-        if array.dtype.name == "bfloat16":
-            return self._torch.from_numpy(array.view(np.int16)).view(self._torch.bfloat16)
-        return self._torch.from_numpy(array)
-
-
-def _array(tensor: Any) -> Array:
-    array: Array = (tensor.float() if tensor.element_size() == 2 else tensor).numpy()
-    return array
+        return Prepared(call, lambda kept: [array_of(t) for t in kept], compile_s=compile_s)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.cpu.__main__ import parsed, peer_specs
 from benchmarks.cpu.measure import Bench, Peers, Plan, difference
 from benchmarks.cpu.peer import PeerSpec
-from benchmarks.cpu.results import BEFORE, OURS, XLA, RowResult, Store
+from benchmarks.cpu.results import BEFORE, OURS, XLA, RowResult, Store, kept_peers
 from benchmarks.cpu.rows import Row
 
 FAKE = "tests.unit.benchmarks.fake_peer"
@@ -150,3 +150,9 @@ def test_another_checkout_is_measured_as_a_peer(tmp_path: Path) -> None:
         peers.start()
         assert peers.names == names
         peers.close()
+
+
+def test_versions_of_peers_are_kept(tmp_path: Path) -> None:
+    assert kept_peers(tmp_path, {"A": "1"}, {"B": "none"}) == ({"A": "1"}, {"B": "none"})
+    assert kept_peers(tmp_path, {"C": "2"}, {}) == ({"A": "1", "C": "2"}, {"B": "none"})
+    assert kept_peers(tmp_path, {"A": "3"}, {"D": "gone"})[1] == {"D": "gone"}
