@@ -38,6 +38,12 @@ ENTRY e { p = f32[1700,900] parameter(0)  q = f32[900] parameter(1)
     "a few rows times a matrix": """
 ENTRY e { p = f32[7,900] parameter(0)  q = f32[900,2048] parameter(1)
   ROOT r = f32[7,2048] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""",
+    "a few rows times columns along memory": """
+ENTRY e { p = f32[7,300] parameter(0)  q = f32[700,300] parameter(1)
+  ROOT r = f32[7,700] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={1} }""",
+    "a few rows times a matrix that is near": """
+ENTRY e { p = f32[8,256] parameter(0)  q = f32[256,1030] parameter(1)
+  ROOT r = f32[8,1030] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""",
     "a loop over positions": """
 ENTRY e { p = f32[20011] parameter(0)  q = f32[20011] parameter(1)
   x = f32[20011] exponential(p)  ROOT r = f32[20011] add(x, q) }""",

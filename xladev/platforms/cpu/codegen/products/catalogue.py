@@ -12,7 +12,8 @@ from xladev.platforms.cpu.codegen.products.channels import ChannelsArguments, ca
 from xladev.platforms.cpu.codegen.products.denormals import LeastArguments, call_least_exponent
 from xladev.platforms.cpu.codegen.products.depthwise import DepthwiseArguments, call_depthwise
 from xladev.platforms.cpu.codegen.products.driver import BlockArguments, call_block, call_stream
-from xladev.platforms.cpu.codegen.products.kinds import ProductKind
+from xladev.platforms.cpu.codegen.products.few_rows import FewRowsArguments, call_few_rows
+from xladev.platforms.cpu.codegen.products.kinds import ProductKind, ReductionStep
 from xladev.platforms.cpu.codegen.products.left_panels import LeftArguments, call_pack_left
 from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
 from xladev.platforms.cpu.codegen.products.orders import Order
@@ -129,6 +130,8 @@ def _call_blocks(b: FunctionBuilder, kind: ProductKind) -> None:
 
 def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
     _call_blocks(b, kind)
+    if kind.total.is_float and kind.step is ReductionStep.ELEMENT:
+        call_few_rows(b, kind, FewRowsArguments(*_arguments(b, FewRowsArguments._fields)))
     if kind.has_pairs:
         call_least_exponent(b, kind, LeastArguments(*_arguments(b, LeastArguments._fields)))
     if kind.right is kind.left is not kind.total and kind.total is dt.F32:
@@ -143,7 +146,7 @@ def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
 
 _POINTERS = frozenset(
     {"table", "starts", "zeros", "base", "facts", "windows", "runs", "right", "result", "panel",
-     "matrix", "vector", "lines", "least", "sums", "scores",
+     "matrix", "vector", "factors", "lines", "least", "sums", "scores",
      "source", "target", "lanes", "packed", "offsets"}
 )  # fmt: skip
 

@@ -13,6 +13,7 @@ from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.loops import emit_loops
 from xladev.platforms.cpu.codegen.products.dot import DotPlan, emit_dot_blocks, fits_target
+from xladev.platforms.cpu.codegen.products.few_rows import emit_few_rows, few_rows_plan
 from xladev.platforms.cpu.codegen.products.matmul import dot_way, emit_tiled_dot
 from xladev.platforms.cpu.codegen.products.row_sums import emit_row_sums, row_sums_plan
 
@@ -29,6 +30,10 @@ def emit_dot(k: KernelBuild) -> None:
     row_sums = row_sums_plan(k.root)
     if row_sums is not None:
         emit_row_sums(k, row_sums)
+        return
+    few = few_rows_plan(k.root)
+    if few is not None:
+        emit_few_rows(k, few)
         return
     way = dot_way(k.root, k.tactic)
     if isinstance(way, DotPlan):

@@ -73,6 +73,9 @@ STREAMED_COLUMNS = 4096
 PAGE_COLUMNS = 1024
 """The same where threads share blocks: memory is read in runs of a page. Two threads that read half
 pages need up to twice the time of one."""
+CACHED_NBYTES, CACHED_COLUMNS = 4 << 20, 256
+"""Right operands of so few bytes are expected in a cache, where short runs cost one thread 1%:
+shared blocks have as few columns as these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +256,10 @@ def block_sizes(plan: DotPlan, is_streamed: bool, is_shared: bool) -> tuple[int,
     widest = run if is_streamed else plan.block_columns
     least = -(-LEAST_BLOCKS // prod(plan.batch)) if is_shared else 1
     rows = cut(plan.rows, 1, ROWS_STEP, plan.block_rows, plan.block_rows)
-    narrow = widest if is_streamed and plan.rows <= STREAMED_ROWS else LEAST_BLOCK_COLUMNS
+    narrow = LEAST_BLOCK_COLUMNS
+    if is_streamed and plan.rows <= STREAMED_ROWS:
+        nbytes = plan.depth * plan.columns * plan.total.host_nbytes
+        narrow = CACHED_COLUMNS if is_shared and nbytes <= CACHED_NBYTES else widest
     wanted = -(-least // -(-plan.rows // rows))
     columns = cut(plan.columns, wanted, COLUMNS_STEP, narrow, widest)
     wanted = -(-least // -(-plan.columns // columns))

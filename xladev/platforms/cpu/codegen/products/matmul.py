@@ -16,6 +16,7 @@ from xladev.hlo.ops.contraction_rules import DotDims
 from xladev.hlo.shape import Shape
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.dot import LEAST_PRODUCTS, DotPlan, dot_plan
+from xladev.platforms.cpu.codegen.products.few_rows import few_rows_plan
 from xladev.platforms.cpu.codegen.products.row_sums import row_sums_plan
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.codegen.tiles import (
@@ -132,9 +133,10 @@ def dot_way(i: HloInstruction, tactic: Tactic = DEFAULT) -> DotPlan | TiledProdu
 
 def dot_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     """What `TileSizes` says; 0 for a dot that is not done in tiles."""
-    if row_sums_plan(spec.computation.root) is not None:
+    root = spec.computation.root
+    if row_sums_plan(root) is not None or few_rows_plan(root) is not None:
         return 0
-    way = dot_way(spec.computation.root, tactic)
+    way = dot_way(root, tactic)
     if way is None:
         return 0
     return way.workspace_nbytes if isinstance(way, DotPlan) else way.sizes.workspace_nbytes

@@ -78,6 +78,11 @@ def test_columns_that_few_rows_read_are_cut_into_pages(columns: int, width: int)
     assert block_sizes(plan_of(8, 4096, columns), True, True)[1] == width
 
 
+@pytest.mark.parametrize(("depth", "width"), [(256, 256), (1024, 256), (1025, 1024)])
+def test_columns_near_the_core_are_cut_for_all_threads(depth: int, width: int) -> None:
+    assert block_sizes(plan_of(8, depth, 1024), True, True)[1] == width
+
+
 def test_columns_that_few_rows_read_are_one_block_for_one_thread() -> None:
     assert block_sizes(plan_of(8, 4096, 4096), True, False)[1] == 4096
 

@@ -1,0 +1,85 @@
+"""Few rows times columns that lie along memory, beside products in f64."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.unit.platforms.cpu.one_kernel import run_kernel
+from xladev.hlo.ir import HloModule
+from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.codegen.products.few_rows import (
+    BLOCK_COLUMNS,
+    MOST_ROWS,
+    few_rows_plan,
+)
+
+DTYPES = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
+ROUNDING = {"f32": 2.0**-24, "f64": 2.0**-53, "bf16": 2.0**-8, "f16": 2.0**-11}
+
+
+def product(
+    rows: int, depth: int, columns: int, dtype: str = "f32", batch: tuple[int, ...] = ()
+) -> HloModule:
+    lead, axes = "".join(f"{n}," for n in batch), len(batch)
+    dims = ",".join(map(str, range(axes)))
+    batches = f"lhs_batch_dims={{{dims}}}, rhs_batch_dims={{{dims}}}," if batch else ""
+    return parse_module(f"""HloModule m
+    ENTRY main {{ x = {dtype}[{lead}{rows},{depth}] parameter(0)
+      y = {dtype}[{lead}{columns},{depth}] parameter(1)
+      ROOT d = {dtype}[{lead}{rows},{columns}] dot(x, y), {batches}
+        lhs_contracting_dims={{{axes + 1}}}, rhs_contracting_dims={{{axes + 1}}} }}""")
+
+
+def check(rng: np.random.Generator, module: HloModule, nbytes: int = 64) -> None:
+    """Runs the kernel, which must call the function of this file, and compares."""
+    shapes = [p.shape for p in module.entry.parameters]
+    x, y = (rng.standard_normal(s.dims).astype(DTYPES[s.element_type.name]) for s in shapes)
+    (got,) = run_kernel(module, x, y, nbytes=nbytes, calls="few_rows")
+    wide = x.astype(np.float64), np.swapaxes(y.astype(np.float64), -1, -2)
+    wanted, magnitude = wide[0] @ wide[1], abs(wide[0]) @ abs(wide[1])
+    name = shapes[0].element_type.name
+    sums = 2.0**-53 if name == "f64" else 2.0**-24
+    bound = 2 * x.shape[-1] * sums * magnitude + ROUNDING[name] * abs(wanted) * 1.01
+    error = abs(got.astype(np.float64) - wanted)
+    assert np.all(error <= bound), float(np.max(error - bound))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_random_sizes(dtype: str, seed: int) -> None:
+    rng = np.random.default_rng([seed])
+    for _ in range(5):
+        rows, depth = int(rng.integers(2, MOST_ROWS + 1)), int(rng.integers(64, 700))
+        columns = int(rng.integers(16, 3 * BLOCK_COLUMNS))
+        batch = tuple(rng.integers(1, 4, rng.integers(0, 3)).tolist())
+        module = product(rows, depth, columns, dtype, batch)
+        assert few_rows_plan(module.entry.root) is not None
+        check(rng, module, int(rng.choice([16, 32, 64])))
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("columns", [17, BLOCK_COLUMNS, BLOCK_COLUMNS + 1])
+@pytest.mark.parametrize("left", [0, 1, 15])
+def test_rows_columns_and_elements_left_over(rows: int, columns: int, left: int, seed: int) -> None:
+    check(np.random.default_rng(seed), product(rows, 64 + left, columns))
+
+
+def test_other_products_are_not_taken() -> None:
+    assert few_rows_plan(product(4, 64, 64).entry.root) is not None
+    assert few_rows_plan(product(1, 64, 64).entry.root) is None
+    assert few_rows_plan(product(MOST_ROWS + 1, 64, 64).entry.root) is None
+    assert few_rows_plan(product(4, 63, 64).entry.root) is None
+    along_rows = parse_module("""HloModule m
+    ENTRY main { x = f32[4,64] parameter(0)  y = f32[64,64] parameter(1)
+      ROOT d = f32[4,64] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""")
+    assert few_rows_plan(along_rows.entry.root) is None
+
+
+def test_a_sum_of_terms_that_are_not_finite_is_what_they_give() -> None:
+    x, y = np.ones((2, 300), np.float32), np.ones((32, 300), np.float32)
+    y[0, 5], y[1, 299], y[2, [3, 200]] = np.inf, np.nan, (np.inf, -np.inf)
+    (got,) = run_kernel(product(2, 300, 32), x, y, calls="few_rows")
+    assert np.all(got[:, 0] == np.inf)
+    assert np.all(np.isnan(got[:, 1:3]))
+    assert np.all(got[:, 3:] == 300)
