@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.fuzz.strange import FLOATS, INTEGERS, TEXTS
 from xladev.compiler import executable as executable_file
+from xladev.compiler.executable import padding
 from xladev.compiler.plan import plan_file
 from xladev.compiler.program import program_file
 from xladev.compiler.program.program_file import PROGRAM_VERSION
@@ -27,18 +28,22 @@ def damaged_program(data: bytes, draw: random.Random) -> bytes:
     start = len(program_file.MAGIC) + 12 + 32
     (length,) = struct.unpack_from("<Q", data, len(program_file.MAGIC) + 4)
     index = _changed_json(data[start : start + length], draw)
-    return _with_checksum(
-        program_file.MAGIC, PROGRAM_VERSION, (len(index),), index + data[start + length :]
-    )
+    rest = data[start + length + len(padding(start + length)) :]
+    body = index + padding(start + len(index)) + rest
+    return _with_checksum(program_file.MAGIC, PROGRAM_VERSION, (len(index),), body)
 
 
 def damaged_executable(data: bytes, draw: random.Random) -> bytes:
     """An executable's file with its signature changed."""
-    start = len(executable_file.MAGIC) + 20 + 32
-    lengths = struct.unpack_from("<QQ", data, len(executable_file.MAGIC) + 4)
+    start = len(executable_file.MAGIC) + 28 + 32
+    lengths = struct.unpack_from("<QQQ", data, len(executable_file.MAGIC) + 4)
     signature = _changed_json(data[start : start + lengths[0]], draw)
-    body = signature + data[start + lengths[0] :]
-    return _with_checksum(executable_file.MAGIC, FORMAT_VERSION, (len(signature), lengths[1]), body)
+    end = start + lengths[0] + lengths[1] + 8 * lengths[2]
+    body = signature + data[start + lengths[0] : end]
+    if lengths[2]:
+        body += padding(start + len(body)) + data[end + len(padding(end)) :]
+    sizes = len(signature), *lengths[1:]
+    return _with_checksum(executable_file.MAGIC, FORMAT_VERSION, sizes, body)
 
 
 def damaged_plan(payload: bytes, draw: random.Random) -> bytes:

@@ -223,7 +223,7 @@ def _report(
         "floating_point_work": dict(program.work_counts),
         "fallbacks": [str(f) for f in program.fallbacks],
         "scratch_nbytes": sum(e.signature.scratch_nbytes for e in program.executables),
-        "code_nbytes": sum(len(e.payload) for e in program.executables),
+        "code_nbytes": sum(e.nbytes for e in program.executables),
         "problems": problems,
     }
 

@@ -1,8 +1,10 @@
 """An Executable: compiled bytes plus their signature, and the file that holds them.
 
-File, little endian: magic (8 bytes), format version (u32), lengths of signature and payload
-(u64 each), SHA-256 of version, lengths, signature and payload (32 bytes), signature (JSON, UTF-8),
-payload. Loading one is running native code: the checksum finds damage, not malice.
+File, little endian: magic (8 bytes), format version (u32), lengths of signature and payload and
+number of blobs (u64 each), SHA-256 of everything after the magic but itself (32 bytes), signature
+(JSON, UTF-8), lengths of the blobs (u64 each), payload; then the blobs, each at the next multiple
+of `BLOB_ALIGNMENT` bytes from the file's beginning, with zeros before it. Loading one is running
+native code: the checksum finds damage, not malice.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ from xladev.compiler.signature import FORMAT_VERSION, Signature
 from xladev.errors import FormatError
 
 MAGIC = b"XLADEVX\0"
-_LENGTHS = struct.Struct("<IQQ")
+BLOB_ALIGNMENT = 64
+"""Blobs begin at multiples of so many bytes in the file, and so in a mapping of it."""
+Piece = bytes | memoryview
+"""Bytes in memory that nobody writes to."""
+_LENGTHS = struct.Struct("<IQQQ")
 _NO_DIGEST = bytes(32)
 _HEADER_NBYTES = len(MAGIC) + _LENGTHS.size + len(_NO_DIGEST)
 
@@ -29,26 +35,40 @@ class Executable:
     Attributes:
         signature: shapes, layouts, aliasing, target.
         payload: code, in a form that the platform chooses.
+        blobs: large arrays that the code reads, such as weights: they are never copied on the way
+            to a file, and from one they may come mapped.
     """
 
     signature: Signature
     payload: bytes = field(repr=False)
+    blobs: tuple[Piece, ...] = field(default=(), repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of payload and blobs."""
+        return len(self.payload) + sum(map(len, self.blobs))
 
     def to_bytes(self) -> bytes:
         """The file's bytes."""
         return b"".join(self.pieces())
 
-    def pieces(self, *, is_checked: bool = False) -> tuple[bytes, ...]:
-        """The file's bytes in pieces, one after another: the payload is not copied.
+    def pieces(self, *, is_checked: bool = False) -> tuple[Piece, ...]:
+        """The file's bytes in pieces, one after another: neither payload nor blobs are copied.
 
         Args:
             is_checked: true where something larger has a checksum of them; their own is then zeros.
         """
         text = json.dumps(self.signature.to_json(), sort_keys=True, separators=(",", ":"))
         signature = text.encode()
-        lengths = _LENGTHS.pack(FORMAT_VERSION, len(signature), len(self.payload))
-        digest = _NO_DIGEST if is_checked else content_digest(lengths, signature, self.payload)
-        return (MAGIC, lengths, digest, signature, self.payload)
+        counts = len(signature), len(self.payload), len(self.blobs)
+        lengths = _LENGTHS.pack(FORMAT_VERSION, *counts)
+        body: list[Piece] = [signature, _sizes(self.blobs), self.payload]
+        at = _HEADER_NBYTES + sum(map(len, body))
+        for blob in self.blobs:
+            body += [padding(at), blob]
+            at += len(body[-2]) + len(blob)
+        digest = _NO_DIGEST if is_checked else content_digest(lengths, *body)
+        return (MAGIC, lengths, digest, *body)
 
     @staticmethod
     def from_bytes(data: bytes | memoryview, *, is_checked: bool = False) -> Executable:
@@ -97,30 +117,55 @@ class Executable:
 
 
 def _read(view: memoryview, is_checked: bool) -> Executable:
-    signature_nbytes, payload_nbytes = _read_header(view)
-    start = _HEADER_NBYTES + signature_nbytes
-    if len(view) != start + payload_nbytes:
-        raise FormatError(
-            f"executable of {len(view)} bytes is truncated or has a tail",
-            why=f"its header announces {start + payload_nbytes} bytes",
-        )
-    signature, payload = bytes(view[_HEADER_NBYTES:start]), bytes(view[start:])
+    signature_nbytes, payload_nbytes, count = _read_header(view)
+    start = _HEADER_NBYTES + signature_nbytes + 8 * count
+    end = start + payload_nbytes
+    if len(view) < end:
+        raise _wrong_length(view, end)
+    spans: list[tuple[int, int]] = []
+    for nbytes in struct.unpack_from(f"<{count}Q", view, start - 8 * count):
+        begin = end + len(padding(end))
+        end = begin + nbytes
+        spans.append((begin, end))
+    if len(view) != end:
+        raise _wrong_length(view, end)
     lengths = bytes(view[len(MAGIC) : len(MAGIC) + _LENGTHS.size])
     digest = view[_HEADER_NBYTES - 32 : _HEADER_NBYTES]
-    if not is_checked and content_digest(lengths, signature, payload) != digest:
+    if not is_checked and content_digest(lengths, view[_HEADER_NBYTES:]) != digest:
         raise FormatError("executable is damaged", why="its checksum does not match")
-    return Executable(Signature.from_json(_parse(signature)), payload)
+    signature = bytes(view[_HEADER_NBYTES : _HEADER_NBYTES + signature_nbytes])
+    payload = bytes(view[start : start + payload_nbytes])
+    blobs = tuple(view[begin:end] for begin, end in spans)
+    return Executable(Signature.from_json(_parse(signature)), payload, blobs)
 
 
-def _read_header(view: memoryview) -> tuple[int, int]:
+def _wrong_length(view: memoryview, wanted: int) -> FormatError:
+    return FormatError(
+        f"executable of {len(view)} bytes is truncated or has a tail",
+        why=f"its header announces {wanted} bytes",
+    )
+
+
+def _read_header(view: memoryview) -> tuple[int, int, int]:
+    """Lengths of signature and payload, number of blobs."""
     if bytes(view[: len(MAGIC)]) != MAGIC:
         raise FormatError("this is no xladev executable", why="its first bytes are not the magic")
     if len(view) < _HEADER_NBYTES:
         raise FormatError("executable is truncated", why="its header is incomplete")
-    version, signature_nbytes, payload_nbytes = _LENGTHS.unpack_from(view, len(MAGIC))
+    version, *counts = _LENGTHS.unpack_from(view, len(MAGIC))
     if version != FORMAT_VERSION:
         raise _wrong_version(version)
-    return signature_nbytes, payload_nbytes
+    signature_nbytes, payload_nbytes, count = counts
+    return signature_nbytes, payload_nbytes, count
+
+
+def _sizes(blobs: tuple[Piece, ...]) -> bytes:
+    return struct.pack(f"<{len(blobs)}Q", *map(len, blobs))
+
+
+def padding(at: int) -> bytes:
+    """Zeros from a place in a file to the next multiple of `BLOB_ALIGNMENT`."""
+    return bytes(-at % BLOB_ALIGNMENT)
 
 
 def _wrong_version(version: int) -> FormatError:

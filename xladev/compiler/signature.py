@@ -12,7 +12,7 @@ from xladev.errors import FormatError
 from xladev.hlo import dtype as dt
 from xladev.hlo.shape import Shape, array, flattened_shapes
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Version of the signature and of the file around it; another one is refused."""
 
 _SIZE = array(dt.S32)

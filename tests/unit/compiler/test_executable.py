@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from xladev.compiler.contract import HostOnlyCompiler
 from xladev.compiler.description import DeviceDescription, MemorySpace
-from xladev.compiler.executable import MAGIC, Executable
+from xladev.compiler.executable import BLOB_ALIGNMENT, MAGIC, Executable
 from xladev.compiler.options import CompileOptions
 from xladev.compiler.shape_json import shape_from_json, shape_to_json
 from xladev.compiler.signature import FORMAT_VERSION, Alias, Signature
@@ -41,6 +41,7 @@ SIGNATURE = Signature(
     num_replicas=2,
 )
 EXECUTABLE = Executable(SIGNATURE, bytes(range(256)))
+WITH_BLOBS = Executable(SIGNATURE, b"code", (b"weights" * 20, memoryview(b""), b"more"))
 
 
 def test_round_trip():
@@ -50,13 +51,24 @@ def test_round_trip():
     assert EXECUTABLE.to_bytes() == EXECUTABLE.to_bytes()
 
 
+def test_blobs_are_aligned_in_the_file_and_no_copies():
+    data = WITH_BLOBS.to_bytes()
+    read = Executable.from_bytes(data)
+    assert read == WITH_BLOBS
+    assert read.nbytes == len(b"code") + 140 + 4
+    assert data.index(b"weights") % BLOB_ALIGNMENT == data.index(b"more") % BLOB_ALIGNMENT == 0
+    assert all(isinstance(blob, memoryview) and blob.obj is data for blob in read.blobs)
+    assert any(piece is WITH_BLOBS.blobs[0] for piece in WITH_BLOBS.pieces())
+
+
 def test_the_flat_buffers_of_a_launch():
     assert SIGNATURE.argument_shapes == (A, D, TOKEN_SHAPE, array(dt.S32))
     assert SIGNATURE.result_shapes == (A, D, array(dt.S32))
 
 
-def test_every_flipped_byte_is_noticed():
-    data = EXECUTABLE.to_bytes()
+@pytest.mark.parametrize("executable", [EXECUTABLE, WITH_BLOBS])
+def test_every_flipped_byte_is_noticed(executable):
+    data = executable.to_bytes()
     for at in random.Random(0).sample(range(len(data)), 200):
         damaged = bytearray(data)
         damaged[at] ^= 0x10
@@ -64,8 +76,9 @@ def test_every_flipped_byte_is_noticed():
             Executable.from_bytes(bytes(damaged))
 
 
-def test_every_truncation_and_tail_is_noticed():
-    data = EXECUTABLE.to_bytes()
+@pytest.mark.parametrize("executable", [EXECUTABLE, WITH_BLOBS])
+def test_every_truncation_and_tail_is_noticed(executable):
+    data = executable.to_bytes()
     for length in (*range(80), len(data) // 2, len(data) - 1):
         with pytest.raises(FormatError):
             Executable.from_bytes(data[:length])

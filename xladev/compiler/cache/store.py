@@ -2,26 +2,30 @@
 
 On by default, in a folder among the user's caches and of the user's own (mode 0700, checked): what
 is there is native code that will be run. An entry is one file: magic, SHA-256 of its key and its
-bytes, the bytes. So no byte of it can change unseen, and an entry under another's name is none. It
-is written aside and renamed, so a reader sees all of it or nothing. What is damaged counts as
-absent and is removed. Nothing that goes wrong here stops a compilation: it is logged, and the cache
-does without.
+bytes (of the digests of its parts, where it is long), zeros up to a multiple of `BLOB_ALIGNMENT`,
+the bytes, which are mapped where they are long. So no byte of it can change unseen, and an entry
+under another's name is none. It is written aside and renamed, so a reader sees all of it or
+nothing. What is damaged counts as absent and is removed. Nothing that goes wrong here stops a
+compilation: it is logged, and the cache does without.
 """
 
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from xladev.compiler.executable import Piece, padding
+from xladev.hlo.in_threads import in_threads
 from xladev.instrument import counter, logger, pass_interruption
 
 _NAME = b"XLADEVC"
-MAGIC = _NAME + b"\3"
+MAGIC = _NAME + b"\4"
 """Name and version of the form of an entry."""
 
 VARIABLE = "XLADEV_CACHE"
@@ -30,9 +34,11 @@ OFF = frozenset({"off", "none", "0", "false"})
 LIMIT_NBYTES = 1 << 30
 TRIM_EVERY = 16
 """Writes for one look at the sizes of all entries; or a sixteenth of their number, if more."""
+LONG_NBYTES = 1 << 20
+"""Entries of more bytes are mapped, and hashed in parts of so many bytes, by several threads."""
 _DIGEST_NBYTES = 32
+_START = len(MAGIC) + _DIGEST_NBYTES + len(padding(len(MAGIC) + _DIGEST_NBYTES))
 _SUFFIX = ".entry"
-Piece = bytes | memoryview
 _log = logger("cache")
 _complained: set[tuple[Path, str]] = set()
 _unlooked: dict[Path, int] = {}
@@ -71,7 +77,7 @@ class Store:
         """The bytes of an entry, as `read` finds them, and no copy of them."""
         path = self._path(key)
         try:
-            data = path.read_bytes() if self._is_ours() else None
+            data = _file_view(path) if self._is_ours() else None
             if data is not None:
                 self._touch(path)
         except FileNotFoundError:  # the usual one, and soon told from an interruption
@@ -100,7 +106,7 @@ class Store:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self._is_ours():
                 return False
-            self._write(self._path(key), (MAGIC, _digest(key, pieces), *pieces))
+            self._write(self._path(key), (_head(key, pieces), *pieces))
             if entry_key(key)[0] == "0" and _is_due(self.folder):
                 self.trim()
         except OSError as error:
@@ -175,20 +181,62 @@ def _is_due(folder: Path) -> bool:
     return left <= 0
 
 
+def _file_view(path: Path) -> memoryview:
+    """The bytes of a file, which is never changed; mapped if they are many."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size <= LONG_NBYTES:
+            return memoryview(file.read())
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _head(key: str, pieces: Sequence[Piece]) -> bytes:
+    """What comes before the bytes of an entry."""
+    return (MAGIC + _digest(key, pieces)).ljust(_START, b"\0")
+
+
 def _digest(key: str, pieces: Sequence[Piece]) -> bytes:
     """Of both: right bytes under another's name would be a wrong program."""
     digest = hashlib.sha256(key.encode() + b"\0")
-    for piece in pieces:
-        digest.update(piece)
+    parts = list(_parts(pieces))
+    if len(parts) == 1:
+        for piece in parts[0]:
+            digest.update(piece)
+        return digest.digest()
+    found = [b""] * len(parts)
+
+    def hashed(number: int) -> None:
+        own = hashlib.sha256()
+        for piece in parts[number]:
+            own.update(piece)
+        found[number] = own.digest()
+
+    in_threads(hashed, range(len(parts)))
+    for each in found:
+        digest.update(each)
     return digest.digest()
 
 
-def _content(key: str, data: bytes) -> memoryview | None:
-    start = len(MAGIC) + _DIGEST_NBYTES
-    if not data.startswith(MAGIC) or len(data) < start:
+def _parts(pieces: Sequence[Piece]) -> Iterator[list[memoryview]]:
+    """The bytes of pieces, one after another, cut after every `LONG_NBYTES`."""
+    part: list[memoryview] = []
+    room = LONG_NBYTES
+    for each in pieces:
+        piece, at = memoryview(each), 0
+        while at < len(piece):
+            if not room:
+                yield part
+                part, room = [], LONG_NBYTES
+            part.append(piece[at : at + room])
+            at += len(part[-1])
+            room -= len(part[-1])
+    yield part
+
+
+def _content(key: str, data: memoryview) -> memoryview | None:
+    if len(data) < _START:
         return None
-    content = memoryview(data)[start:]
-    return content if _digest(key, (content,)) == data[len(MAGIC) : start] else None
+    content = data[_START:]
+    return content if _head(key, (content,)) == data[:_START] else None
 
 
 def _opened(path: str, flags: int) -> int:
@@ -222,5 +270,6 @@ def _user_caches() -> Path | None:
     return Path(home, ".cache") if is_own else None
 
 
-def _is_of_another_version(data: bytes) -> bool:
-    return data.startswith(_NAME) and not data.startswith(MAGIC)
+def _is_of_another_version(data: memoryview) -> bool:
+    head = bytes(data[: len(MAGIC)])
+    return head.startswith(_NAME) and head != MAGIC

@@ -138,7 +138,7 @@ def _lines(program: Program) -> Iterator[str]:
     for fallback in program.fallbacks:
         yield f"  fallback: {fallback}"
     for number, executable in enumerate(program.executables):
-        mine, nbytes = executable.signature, len(executable.payload)
+        mine, nbytes = executable.signature, executable.nbytes
         yield f"executable {number}: {mine.name} on {mine.platform}, {nbytes} bytes"
     for number, constant in enumerate(program.constants):
         yield f"constant {number}: {constant.shape}"

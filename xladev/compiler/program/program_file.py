@@ -2,7 +2,8 @@
 
 File, little endian: magic (8 bytes), format version (u32), length of the index (u64), SHA-256 of
 everything after it (32 bytes), index (JSON, UTF-8), then the executables' files and the constants'
-bytes one after another, with the lengths that the index gives.
+bytes one after another, with the lengths that the index gives. After the index and each executable
+are zeros up to the next multiple of `BLOB_ALIGNMENT` bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from xladev.compiler.executable import Executable, content_digest
+from xladev.compiler.executable import Executable, Piece, content_digest, padding
 from xladev.compiler.json_values import (
     DAMAGE,
     flag,
@@ -32,7 +33,7 @@ from xladev.compiler.signature import Signature
 from xladev.errors import FormatError, XladevError
 
 MAGIC = b"XLADEVP\0"
-PROGRAM_VERSION = 4
+PROGRAM_VERSION = 5
 """Version of the file and of the thunks in it; another one is refused."""
 
 _HEAD = struct.Struct("<IQ")
@@ -46,7 +47,7 @@ def program_to_bytes(program: Program) -> bytes:
     return b"".join(program_pieces(program))
 
 
-def program_pieces(program: Program, *, is_checked: bool = False) -> tuple[bytes, ...]:
+def program_pieces(program: Program, *, is_checked: bool = False) -> tuple[Piece, ...]:
     """The file's bytes in pieces, one after another: what is long is not copied.
 
     Args:
@@ -60,7 +61,10 @@ def program_pieces(program: Program, *, is_checked: bool = False) -> tuple[bytes
         "constants": [[shape_to_json(c.shape), len(c.data)] for c in program.constants],
     }
     described = json.dumps(index, sort_keys=True, separators=(",", ":")).encode()
-    body = (described, *(piece for pieces in executables for piece in pieces), *constants)
+    body: list[Piece] = [described, padding(_HEADER_NBYTES + len(described))]
+    for pieces, nbytes in zip(executables, index["executables"], strict=True):
+        body += [*pieces, padding(nbytes)]
+    body += constants
     head = _HEAD.pack(PROGRAM_VERSION, len(described))
     return (MAGIC, head, _NO_DIGEST if is_checked else content_digest(head, *body), *body)
 
@@ -87,7 +91,7 @@ def _read(view: memoryview, is_checked: bool) -> Program:
     body = view[_HEADER_NBYTES:]
     try:
         index = parse_json(bytes(body[:index_nbytes]))
-        program = _program(index, _Blobs(body[index_nbytes:]))
+        program = _program(index, _Blobs(view, _HEADER_NBYTES + index_nbytes))
         check_program(program)
     except FormatError:
         raise
@@ -124,9 +128,15 @@ def _check_header(view: memoryview, is_checked: bool) -> int:
 class _Blobs:
     """Reads blobs one after another."""
 
-    def __init__(self, view: memoryview) -> None:
+    def __init__(self, view: memoryview, at: int) -> None:
         self._view = view
-        self._at = 0
+        self._at = at + len(padding(at))
+
+    def take_padded(self, nbytes: Any) -> memoryview:
+        """The next blob, which has zeros behind it."""
+        blob = self.take(nbytes)
+        self._at += len(padding(self._at))
+        return blob
 
     def take(self, nbytes: Any) -> memoryview:
         """The next blob."""
@@ -157,7 +167,7 @@ def _index(program: Program) -> dict[str, Any]:
 
 def _program(index: Mapping[str, Any], blobs: _Blobs) -> Program:
     executables = tuple(
-        Executable.from_bytes(blobs.take(n), is_checked=True) for n in index["executables"]
+        Executable.from_bytes(blobs.take_padded(n), is_checked=True) for n in index["executables"]
     )
     constants = tuple(
         ConstantData(shape_from_json(shape), bytes(blobs.take(n)))

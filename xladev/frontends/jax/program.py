@@ -241,7 +241,7 @@ class JaxProgram:
         record.argument_nbytes, record.result_nbytes = arguments, results
         aliased = [a.parameter for a in program.signature.aliases]
         record.alias_nbytes = sum(_host_sizes([self.parameters[p] for p in aliased]))
-        record.code_nbytes = sum(len(e.payload) for e in program.executables)
+        record.code_nbytes = sum(e.nbytes for e in program.executables)
         steps = _STEPS_AROUND_CALLBACKS if self.callbacks else (RunExecutable,)
         is_straight = all(isinstance(thunk, steps) for thunk in _thunks(program))
         is_straight &= self._joint is None or not self._joint.has_loops

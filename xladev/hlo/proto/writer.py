@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from xladev.errors import XladevError
+from xladev.hlo.in_threads import in_threads
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule, ProgramShape
 from xladev.hlo.literal import Literal, literal_of
 from xladev.hlo.proto.annotations import write_annotations
@@ -45,6 +46,13 @@ def module_stamp(module: HloModule) -> bytes:
     Raises:
         ProtoError, LiteralError: as `write_module` does.
     """
+    long = {
+        id(literal): literal
+        for c in module.computations
+        for i in c.instructions
+        if i.opcode == "constant" and not (literal := i["literal"]).is_short
+    }
+    in_threads(Literal.digest, sorted(long.values(), key=lambda each: -each.shape.nbytes))
     return _written(module, _StampWriter(module))
 
 

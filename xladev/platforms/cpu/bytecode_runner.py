@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 
 from xladev.errors import FormatError
-from xladev.platforms.cpu.aligned import address_of, aligned
+from xladev.platforms.cpu.aligned import address_of, aligned, in_place
 from xladev.platforms.cpu.bytecode import (
     BINARY,
     CALL,
@@ -262,7 +262,7 @@ class LoadedScript:
     Args:
         bytecode: what to carry out.
         microkernels: addresses of what it calls.
-        constants: bytes of the arrays that it reads.
+        constants: bytes of the arrays that it reads; used in place where they are aligned.
         kernels: addresses of those that are machine code.
         library: addresses of functions of the host's library.
     """
@@ -277,7 +277,7 @@ class LoadedScript:
     ) -> None:
         self._code = np.frombuffer(bytecode.instructions, np.int32)
         self._table = aligned(bytecode.table)
-        self._constants = [aligned(data) for data in constants]
+        self._constants = [in_place(data) for data in constants]
         addresses = {
             OperandKind.MICROKERNEL: microkernels,
             OperandKind.CONSTANT: tuple(map(address_of, self._constants)),

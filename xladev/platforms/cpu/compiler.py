@@ -299,14 +299,14 @@ class CpuCompiler(KernelCompiler):
         is_shared = exchange is not None
         files = bytecode or _object_files(plan, module, light, level, is_shared=is_shared)
         microkernels = LIBRARY.microkernels_of(module, level)
-        constants = tuple(literal.view() for literal in plan.constants)
         is_parallel, has_loops = map(module.declares, (PARALLEL, POLL))
         operations = pack_operations(plan)
         library = module.declared(LIBRARY_PREFIX)
         payload = CpuPayload(
-            constants, files, is_parallel, microkernels, operations, has_loops, library, exchange
+            files, is_parallel, microkernels, operations, has_loops, library, exchange
         )
-        return Executable(signature, payload.to_bytes())
+        constants = tuple(literal.view() for literal in plan.constants)
+        return Executable(signature, payload.to_bytes(), constants)
 
 
 def _bytecode(
@@ -401,7 +401,7 @@ def _linked_ahead(
         module = program_module(plan, threads, target=target.traits, exported=entry)
     instrument.dump(plan.name, "ll", lambda: str(module))
     code = compile_ahead(plan, module, entry, target, options.optimization_level)
-    return Executable(signature, CpuPayload((), (code,)).to_bytes())
+    return Executable(signature, CpuPayload((code,)).to_bytes())
 
 
 def _is_reduced_in_vectors(kernel: HloInstruction) -> bool:

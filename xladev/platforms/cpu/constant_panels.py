@@ -7,7 +7,7 @@ only a small one is kept twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,17 +16,20 @@ from xladev.codegen.llvm import TargetTraits
 from xladev.compiler.fusion.instruction_fusion import kernel_programs, without_dead
 from xladev.compiler.plan.kernel_table import kernel_computation
 from xladev.hlo.evaluator import HloEvaluator
+from xladev.hlo.in_threads import in_threads
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Array, Literal
 from xladev.hlo.names import with_unique_names
 from xladev.hlo.opset import opdef
 from xladev.hlo.rebuild import map_computations, postorder, rebuild
-from xladev.hlo.shape import array
+from xladev.hlo.shape import Shape, array
 from xladev.passes.pass_ import HloModulePass
+from xladev.platforms.cpu.aligned import empty, freeze
 from xladev.platforms.cpu.codegen.products.dot import dot_kind, dot_plan
 from xladev.platforms.cpu.codegen.products.kinds import ProductKind
 from xladev.platforms.cpu.codegen.products.panels import PanelForm, panel_form, with_plain_right
 from xladev.platforms.cpu.codegen.products.windows import window_plan
+from xladev.platforms.cpu.payload import ALIGNMENT
 
 PASS = "constant-panels"
 SMALL_NBYTES = 1 << 20
@@ -35,6 +38,7 @@ MOST_GROWTH = 1.25
 """Larger panels may be so much larger than the constant: they are filled to the width of a tile."""
 LEAST_DEPTH = 8
 """Lines of a panel below which there is nothing to win."""
+_Key = tuple[Any, ...]
 _MOVES = frozenset({"transpose", "reshape", "copy", "reverse", "slice", "convert"})
 """What a constant may come through."""
 
@@ -72,13 +76,14 @@ def with_constant_panels(module: HloModule, target: TargetTraits) -> HloModule:
         for i in c.instructions
         if (packed := _packed(i, target)) is not None
     }
-    changed = _changed(module, found)
-    refused = set(_too_large(changed, found))
+    if not found:
+        return module
+    valueless = {p.key: Literal(p.shape, elided=True) for p in found.values()}
+    refused = set(_too_large(_changed(module, found, valueless), found))
     for i in refused:
         instrument.decision(PASS, i.name, "its constant is large, and read in another order too")
-    if not refused:
-        return changed
-    return _changed(module, {i: p for i, p in found.items() if i not in refused})
+        del found[i]
+    return _changed(module, found, _pack(found.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +107,21 @@ class _Packed:
     @property
     def nbytes(self) -> int:
         """Bytes of the panels."""
-        return array(self.value.shape.element_type, self.form.panels).nbytes
+        return self.shape.nbytes
 
-    def panels(self) -> Literal:
-        """What is kept in place of the constant."""
-        packed = self.form.packed(_value(self.value).transpose(self.order))
-        packed.flags.writeable = False
-        shape = array(self.value.shape.element_type, packed.shape).row_major()
-        return Literal(shape, packed)
+    @property
+    def key(self) -> _Key:
+        """What panels that are equal have in common."""
+        return id(self.source["literal"]), self.value, self.order, self.form
+
+    @property
+    def shape(self) -> Shape:
+        """Of the panels."""
+        return array(self.value.shape.element_type, self.form.panels).row_major()
+
+    def pack_into(self, place: Array) -> None:
+        """Writes the panels to an array of their shape."""
+        self.form.packed(_value(self.value).transpose(self.order), place)
 
 
 def _too_large(
@@ -129,11 +141,38 @@ def _too_large(
             yield i
 
 
-def _changed(module: HloModule, found: Mapping[HloInstruction, _Packed]) -> HloModule:
+def _pack(found: Iterable[_Packed]) -> dict[_Key, Literal]:
+    """Panels, packed by several threads into one piece of memory, where code uses them in place.
+
+    A large piece comes in large pages, where small ones would take longer than the packing.
+    """
+    packed = {p.key: p for p in found}
+    memory = empty(sum(map(_room, packed.values())))
+    places: dict[_Key, Array] = {}
+    at = 0
+    for key, p in packed.items():
+        place = memory[at : at + p.nbytes].view(p.shape.element_type.np)
+        places[key] = place.reshape(p.shape.dims)
+        at += _room(p)
+    largest = sorted(packed, key=lambda key: -packed[key].nbytes)
+    in_threads(lambda key: packed[key].pack_into(places[key]), largest)
+    freeze(memory)
+    for place in places.values():
+        place.flags.writeable = False
+    return {key: Literal(p.shape, places[key]) for key, p in packed.items()}
+
+
+def _room(p: _Packed) -> int:
+    """Bytes of panels and of what is left free after them."""
+    return p.nbytes + -p.nbytes % ALIGNMENT
+
+
+def _changed(
+    module: HloModule, found: Mapping[HloInstruction, _Packed], literals: Mapping[_Key, Literal]
+) -> HloModule:
     """The module with kernels that read panels."""
     if not found:
         return module
-    literals: dict[Any, Literal] = {}
 
     def change(computation: HloComputation) -> HloComputation:
         made = {i: _kernel(i, found[i], literals) for i in computation.instructions if i in found}
@@ -142,12 +181,9 @@ def _changed(module: HloModule, found: Mapping[HloInstruction, _Packed]) -> HloM
     return map_computations(module, change)
 
 
-def _kernel(i: HloInstruction, p: _Packed, literals: dict[Any, Literal]) -> HloInstruction:
+def _kernel(i: HloInstruction, p: _Packed, literals: Mapping[_Key, Literal]) -> HloInstruction:
     """The kernel in place of a product; equal panels are one literal."""
-    key = (id(p.source["literal"]), p.value, p.order, p.form)
-    if key not in literals:
-        literals[key] = p.panels()
-    literal = literals[key]
+    literal = literals[p.key]
     constant = HloInstruction(
         opdef("constant"), literal.shape, (), {"literal": literal}, f"{p.source.name}.panels"
     )

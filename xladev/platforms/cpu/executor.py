@@ -110,10 +110,10 @@ class CpuLoadedExecutable(LoadedExecutable):
         self._exchange_key = (self.name, zlib.crc32(payload.codes[0])) if payload.exchange else ()
         self._own = ctypes.c_size_t()  # its address is that of no other program on no other device
         if self._exchange is None:
-            self._code = load_code(payload, self.name)
+            self._code = load_code(payload, executable.blobs, self.name)
             self._mark = self._code.address
         else:
-            self._code = load_shared(payload, executable.payload, self.name)
+            self._code = load_shared(payload, executable, self.name)
             self._mark = ctypes.addressof(self._own)
         self._entry = _ENTRY_TYPE(self._code.entry)
         LLVM_PAGES.let_go()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from xladev.platforms.cpu.aligned import address_of, aligned
+from xladev.compiler.executable import Executable, Piece, content_digest
+from xladev.platforms.cpu.aligned import address_of, in_place
 from xladev.platforms.cpu.bytecode import KERNELS, Bytecode, is_bytecode
 from xladev.platforms.cpu.bytecode_runner import LoadedScript
 from xladev.platforms.cpu.engine import ENTRY, LoadedObject
@@ -37,8 +38,13 @@ class LoadedCode(Protocol):
         ...
 
 
-def load_code(payload: CpuPayload, name: str) -> LoadedCode:
+def load_code(payload: CpuPayload, constants: Sequence[Piece], name: str) -> LoadedCode:
     """Links or loads the code of a program.
+
+    Args:
+        payload: the code.
+        constants: bytes of the arrays that it reads; used in place where they are aligned.
+        name: of the program.
 
     Raises:
         FormatError: a damaged bytecode.
@@ -46,19 +52,21 @@ def load_code(payload: CpuPayload, name: str) -> LoadedCode:
     """
     library = _library(payload, name)
     if is_bytecode(payload.codes[0]):
-        return _Interpreted(payload, library)
-    return _Linked(payload, library)
+        return _Interpreted(payload, constants, library)
+    return _Linked(payload, constants, library)
 
 
 class _Linked:
     """Object files, and the constants that they find by a table."""
 
-    def __init__(self, payload: CpuPayload, library: Mapping[str, int]) -> None:
+    def __init__(
+        self, payload: CpuPayload, constants: Sequence[Piece], library: Mapping[str, int]
+    ) -> None:
         imports = {**_imports(payload), **library}
         imports[TRACE] = RECORDER.word_address
         code, *more = payload.codes
         self._object = LoadedObject("program", code, (ENTRY, CONSTANTS), imports, more)
-        self._constants = [aligned(c) for c in payload.constants]
+        self._constants = [in_place(c) for c in constants]
         if self._constants:
             self._object.write_pointers(CONSTANTS, [address_of(c) for c in self._constants])
         self.entry = self._object.address(ENTRY)
@@ -68,7 +76,9 @@ class _Linked:
 class _Interpreted:
     """Bytecode, and the kernels that it calls."""
 
-    def __init__(self, payload: CpuPayload, library: Mapping[str, int]) -> None:
+    def __init__(
+        self, payload: CpuPayload, constants: Sequence[Piece], library: Mapping[str, int]
+    ) -> None:
         bytecode = Bytecode.from_bytes(payload.codes[0])
         microkernels = LIBRARY.addresses(payload.microkernels)
         kernels: tuple[int, ...] = ()
@@ -80,7 +90,7 @@ class _Interpreted:
         self._bytecode = LoadedScript(
             bytecode,
             tuple(microkernels.values()),
-            payload.constants,
+            constants,
             kernels,
             tuple(library.values()),
         )
@@ -88,25 +98,27 @@ class _Interpreted:
 
 
 _shared: WeakValueDictionary[bytes, _Linked] = WeakValueDictionary()
-"""The code of programs of several devices, by their payloads, for as long as a device has it."""
+"""The code of programs of several devices, by digest, for as long as a device has it."""
 _shared_lock = threading.Lock()
 
 
-def load_shared(payload: CpuPayload, data: bytes, name: str) -> LoadedCode:
+def load_shared(payload: CpuPayload, executable: Executable, name: str) -> LoadedCode:
     """Links the code of a program of several devices, once for all of them.
 
     Args:
         payload: with an exchange.
-        data: the same in bytes.
+        executable: what holds it.
         name: of the program.
 
     Raises:
         CompileError: see `load_code`.
     """
+    key = content_digest(executable.payload, *executable.blobs)
     with _shared_lock:
-        code = _shared.get(data)
+        code = _shared.get(key)
         if code is None:
-            _shared[data] = code = _Linked(payload, _library(payload, name))
+            code = _Linked(payload, executable.blobs, _library(payload, name))
+            _shared[key] = code
         return code
 
 

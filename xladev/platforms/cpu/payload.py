@@ -1,4 +1,7 @@
-"""The payload of a CPU executable: constants, microkernels that programs share, object code."""
+"""The payload of a CPU executable: microkernels that programs share, and object code.
+
+Constants are the executable's blobs.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,6 @@ class CpuPayload:
     """Everything the code needs.
 
     Attributes:
-        constants: bytes of each constant array.
         codes: object files, at least one; the first may be a `Bytecode`.
         is_parallel: whether they import the pool of threads.
         has_loops: whether they import what loops look for interruptions with.
@@ -55,7 +57,6 @@ class CpuPayload:
         operations: what their kernels stand for, packed.
     """
 
-    constants: tuple[bytes | memoryview, ...]
     codes: tuple[bytes, ...]
     is_parallel: bool = False
     microkernels: tuple[MicrokernelCode, ...] = ()
@@ -65,7 +66,7 @@ class CpuPayload:
     exchange: ExchangePlan | None = None
 
     def to_bytes(self) -> bytes:
-        """Length of the numbers; numbers (JSON); microkernels; code; operations; constants.
+        """Length of the numbers; numbers (JSON); microkernels; code; operations.
 
         The numbers: 1 if parallel, plus 2 if there are loops, plus 4 if functions of a library are
         called, whose names then come before the operations, plus 8 if there are collectives, whose
@@ -75,7 +76,7 @@ class CpuPayload:
         microkernels = (p.to_bytes() for p in self.microkernels)
         library = ["\n".join(self.library).encode()] if self.library else []
         wants = [] if self.exchange is None else [_EXCHANGE_WANTS.pack(*astuple(self.exchange))]
-        blocks = [*microkernels, *self.codes, *library, *wants, self.operations, *self.constants]
+        blocks = [*microkernels, *self.codes, *library, *wants, self.operations]
         imports = _PARALLEL * self.is_parallel | _LOOPS * self.has_loops
         imports |= _LIBRARY * bool(self.library) | _EXCHANGE * (self.exchange is not None)
         counts = [imports, len(self.microkernels), len(self.codes)]
@@ -100,15 +101,13 @@ class CpuPayload:
             library = tuple(bytes(b"".join(blocks[rest : rest + named])).decode().split())
             wants = blocks[rest + named :][: 1 if imports & _EXCHANGE else 0]
             exchange = ExchangePlan(*_EXCHANGE_WANTS.unpack(wants[0])) if wants else None
-            operations, *constants = blocks[rest + named + len(wants) :]
+            (operations,) = blocks[rest + named + len(wants) :]
         except (struct.error, *DAMAGE) as e:
             raise FormatError("damaged CPU executable", why=shown(e)) from e
         if at > len(data):
-            raise FormatError("damaged CPU executable", why="its constants are truncated")
+            raise FormatError("damaged CPU executable", why="its code is truncated")
         if not codes:
             raise FormatError("damaged CPU executable", why="it has no code")
         work = bytes(operations)
         is_parallel, has_loops = bool(imports & _PARALLEL), bool(imports & _LOOPS)
-        return CpuPayload(
-            tuple(constants), codes, is_parallel, microkernels, work, has_loops, library, exchange
-        )
+        return CpuPayload(codes, is_parallel, microkernels, work, has_loops, library, exchange)

@@ -1,5 +1,6 @@
 """The on-disk cache: what goes wrong around it never gives wrong bytes, and never an error."""
 
+import mmap
 import os
 import threading
 import weakref
@@ -14,7 +15,15 @@ import xladev
 from xladev.client import CompiledModule
 from xladev.compiler.cache import program_cache
 from xladev.compiler.cache.program_cache import is_cacheable, program_key
-from xladev.compiler.cache.store import MAGIC, TRIM_EVERY, Store, entry_key, store_of_environment
+from xladev.compiler.cache.store import (
+    LONG_NBYTES,
+    MAGIC,
+    TRIM_EVERY,
+    Store,
+    entry_key,
+    store_of_environment,
+)
+from xladev.compiler.executable import BLOB_ALIGNMENT
 from xladev.compiler.program import program_file
 from xladev.errors import DeviceError
 from xladev.hlo.builder import HloBuilder
@@ -61,6 +70,41 @@ def test_damage_counts_as_absent(tmp_path: Path, damage: bytes | None) -> None:
 def test_pieces_are_one_entry(tmp_path: Path) -> None:
     store = _store(tmp_path)
     assert store.write("k", b"one", memoryview(b"two")) and store.read("k") == b"onetwo"
+
+
+LONG = bytes(range(256)) * (LONG_NBYTES // 256)
+
+
+def test_long_entries_are_mapped_and_short_ones_read(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    assert store.write("long", LONG, memoryview(LONG[:100])) and store.write("short", b"s")
+    found, short = store.view("long"), store.view("short")
+    assert found is not None and isinstance(found.obj, mmap.mmap)
+    assert found == LONG + LONG[:100]
+    assert np.frombuffer(found, np.uint8).ctypes.data % BLOB_ALIGNMENT == 0
+    assert short is not None and isinstance(short.obj, bytes)
+    store.remove("long")
+    assert found == LONG + LONG[:100]
+
+
+@pytest.mark.parametrize("place", [0, 45, 64, 70 + LONG_NBYTES, 60 + 2 * LONG_NBYTES, -1])
+def test_damage_in_any_part_of_a_long_entry_is_noticed(tmp_path: Path, place: int) -> None:
+    store = _store(tmp_path)
+    store.write("k", LONG[3:], LONG, b"end")
+    path = _file(store)
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+    assert store.view("k") is None and not path.exists()
+
+
+def test_parts_in_another_order_are_noticed(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    one, two = LONG, LONG[::-1]
+    store.write("k", one, two)
+    path = _file(store)
+    path.write_bytes(path.read_bytes()[:64] + two + one)
+    assert store.view("k") is None
 
 
 def test_an_entry_under_the_name_of_another_is_none(tmp_path: Path) -> None:
@@ -149,7 +193,7 @@ def test_a_program_that_cannot_be_loaded_is_compiled_again(
     kept = {path: path.read_bytes() for path in (tmp_path / "cache").glob("*.entry")}
     (path,) = (p for p, data in kept.items() if program_file.MAGIC in data)
     (executable,) = made.program.executables
-    payload = CpuPayload((), (b"no object file",)).to_bytes()
+    payload = CpuPayload((b"no object file",)).to_bytes()
     broken = replace(made.program, executables=(replace(executable, payload=payload),))
     pieces = program_file.program_pieces(broken, is_checked=True)
     assert Store(path.parent).write(path.stem, *pieces)

@@ -20,10 +20,11 @@ from xladev.hlo.opset import opdef
 from xladev.hlo.rebuild import rebuild
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu import compiler, constant_panels, linker
+from xladev.platforms.cpu.aligned import address_of, in_place
 from xladev.platforms.cpu.codegen.choices import choices
 from xladev.platforms.cpu.compiler import CpuCompiler
 from xladev.platforms.cpu.engine import target_traits
-from xladev.platforms.cpu.payload import CpuPayload
+from xladev.platforms.cpu.payload import ALIGNMENT, CpuPayload
 
 BF16: Any = ml_dtypes.bfloat16
 DTYPES: dict[str, Any] = {"f32": np.float32, "f64": np.float64, "bf16": BF16, "s32": np.int32}
@@ -76,7 +77,7 @@ def drawn(module: HloModule, rng: np.random.Generator) -> list[Array]:
 def constants_of(module: HloModule, options: CompileOptions | None = None) -> list[int]:
     """Bytes of the constants of a module's executable."""
     made: Executable = CpuCompiler().compile(module, options or CompileOptions())
-    return [len(c) for c in CpuPayload.from_bytes(made.payload).constants]
+    return [len(c) for c in made.blobs]
 
 
 def check(
@@ -347,3 +348,45 @@ def test_objects_for_other_machines_have_theirs(
     x, y = drawn(module, rng)
     (got,) = cross_compile(with_constant(module, y), machine)([x], tmp_path)
     np.testing.assert_allclose(got, x @ y.T, rtol=0, atol=1e-4)
+
+
+def test_panels_are_used_where_they_were_packed(rng: np.random.Generator) -> None:
+    """Neither the payload nor what is loaded has a copy of them."""
+    module = dot(8, 64, 40)
+    x, y = drawn(module, rng)
+    compiled = xladev.compile(with_constant(module, y), "cpu")
+    (blob,) = compiled.program.executables[0].blobs
+    assert len(compiled.program.executables[0].payload) < y.nbytes
+    place = np.frombuffer(blob, np.uint8)
+    assert place.ctypes.data % ALIGNMENT == 0 and not place.flags.writeable
+    used = [address_of(in_place(blob)) for blob in compiled.program.executables[0].blobs]
+    assert used == [place.ctypes.data]
+    wanted = xladev.compile(module, "cpu")(x, y)
+    assert compiled(x).numpy().tobytes() == wanted.numpy().tobytes()
+
+
+def test_what_is_refused_is_not_packed(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large constant that two products want in different orders."""
+    module = parse_module("""HloModule m
+    ENTRY e { x = f32[40,512] parameter(0)  y = f32[600,512] parameter(1)
+      d = f32[40,600] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+      e = f32[40,512] dot(d, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT t = (f32[40,600], f32[40,512]) tuple(d, e) }""")
+    packed: list[int] = []
+    pack_into = constant_panels._Packed.pack_into
+    monkeypatch.setattr(
+        constant_panels._Packed,
+        "pack_into",
+        lambda self, place: (packed.append(place.nbytes), pack_into(self, place)),
+    )
+    x, y = drawn(module, rng)
+    constant = with_constant(module, y)
+    results = xladev.compile(constant, "cpu")(x)
+    wanted = xladev.compile(module, "cpu")(x, y)
+    assert [r.numpy().tobytes() for r in results] == [w.numpy().tobytes() for w in wanted]
+    assert packed == []
+    monkeypatch.setattr(constant_panels, "SMALL_NBYTES", 1 << 30)
+    xladev.compile(constant, "cpu")(x)
+    assert len(packed) == 2

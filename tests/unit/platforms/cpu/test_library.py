@@ -145,7 +145,7 @@ def test_dumps_show_microkernels_each_time(library: Library, tmp_path: Path) -> 
 
 
 def test_payloads_are_read_as_written() -> None:
-    payload = CpuPayload((b"ab", b""), (b"code", b"more"), True, (MicrokernelCode("p.q", b"\0x"),))
+    payload = CpuPayload((b"code", b"more"), True, (MicrokernelCode("p.q", b"\0x"),))
     data = payload.to_bytes()
     assert CpuPayload.from_bytes(data) == payload
     for bad in (data[:12], data.replace(b"p.q", b"\xff\xff\xff")):

@@ -63,27 +63,35 @@ class PanelForm:
         inner = (self.unit,) if self.unit > 1 else ()
         return (*self.outer, self.count, self.lines, self.width, *inner)
 
-    def packed(self, array: Array) -> Array:
-        """The array of panels, of the same element type."""
-        outer = len(self.outer)
+    def packed(self, array: Array, out: Array | None = None) -> Array:
+        """The array of panels, of the same element type.
+
+        Args:
+            array: of the form's dimensions, in any order in memory.
+            out: where to; by default a new array.
+        """
+        if out is None:
+            out = np.empty(self.panels, array.dtype)
         if self.is_inside:
             matrices = array.reshape(self.depth, *self.outer, self.columns)
             matrices = np.moveaxis(matrices, 0, -2)
         else:
             matrices = array.reshape(*self.outer, self.depth, self.columns)
-        whole = self._widened(matrices)
-        cut = whole.reshape(*self.outer, self.lines, self.unit, self.count, self.width)
-        order = (*range(outer), outer + 2, outer, outer + 3, outer + 1)
-        return np.ascontiguousarray(cut.transpose(order).reshape(self.panels))
+        panels = out.reshape(*self.outer, self.count, self.lines, self.width, self.unit)
+        whole = self.columns // self.width
+        last = self.columns - whole * self.width
+        for first, count, width in ((0, whole, self.width), (whole, self.count - whole, last)):
+            begin = first * self.width
+            columns = matrices[..., begin : begin + count * width]
+            cut = columns.reshape(*self.outer, self.lines, self.unit, count, width)
+            panels[..., first : first + count, :, :width, :] = self._by_panels(cut)
+        panels[..., whole:, :, last:, :] = 0
+        return out
 
-    def _widened(self, matrices: Array) -> Array:
-        """Zeros after the last column, up to whole panels."""
-        width = self.count * self.width
-        if width == self.columns:
-            return matrices
-        whole = np.zeros((*self.outer, self.depth, width), matrices.dtype)
-        whole[..., : self.columns] = matrices
-        return whole
+    def _by_panels(self, cut: Array) -> Array:
+        """Lines, units, panels and columns in the order of panels."""
+        outer = len(self.outer)
+        return cut.transpose(*range(outer), outer + 2, outer, outer + 3, outer + 1)
 
     def unpacked(self, panels: HloInstruction) -> HloInstruction:
         """The array of a value that holds its panels."""
