@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -32,11 +33,47 @@ def as_numpy(tensor: torch.Tensor) -> Any:
 
 
 def taker(place: Place) -> Callable[[torch.Tensor], Any]:
-    """What makes an argument of a tensor that lies as `place` says; copied if it does not."""
-    if place.is_plain:
-        return _plain_taker(DTYPE_OF[place.shape.element_type])
-    order = place.order
+    """What makes an argument of a tensor that lies as `place` says; copied if it does not.
 
+    The view of a parameter's memory is made once, not in each call. It keeps that memory until the
+    parameter is gone, or a call finds it elsewhere.
+    """
+    if place.is_plain:
+        return _keeping(_plain_taker(DTYPE_OF[place.shape.element_type]))
+    return _keeping(_permuted_taker(place.order))
+
+
+def _keeping(take: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
+    """The same, with the last view if that was of the same parameter."""
+    last: tuple[Callable[[], Any], int, Any] = _NOTHING
+
+    def forget(reference: object) -> None:
+        nonlocal last
+        if last[0] is reference:
+            last = _NOTHING
+
+    def take_or_keep(tensor: torch.Tensor) -> Any:
+        nonlocal last
+        parameter, pointer, kept = last  # at once: other threads may call with other parameters
+        if parameter() is tensor and tensor.data_ptr() == pointer:
+            return kept
+        last = _NOTHING
+        array = take(tensor)
+        if type(tensor) is torch.nn.Parameter and array.ctypes.data == tensor.data_ptr():
+            last = weakref.ref(tensor, forget), tensor.data_ptr(), array
+        return array
+
+    return take_or_keep
+
+
+def _no_tensor() -> None:
+    """In place of a reference."""
+
+
+_NOTHING: tuple[Callable[[], Any], int, Any] = (_no_tensor, 0, None)
+
+
+def _permuted_taker(order: Sequence[int]) -> Callable[[torch.Tensor], Any]:
     def take(tensor: torch.Tensor) -> Any:
         return as_numpy(_resolved(tensor.detach()).permute(order).contiguous())
 
