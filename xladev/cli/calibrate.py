@@ -1,33 +1,86 @@
-"""`xladev calibrate`: measures what devices need for kinds of work, for placement."""
+"""`xladev calibrate`: measures what devices need for kinds of work, and what messages take."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
-from xladev.cli.output import print_json, print_table, progress
+from xladev.cli.output import check_least, print_json, print_table, progress
+from xladev.cli.processes import join_launched, spawn
 from xladev.client import devices
 from xladev.compiler.cache.store import VARIABLE, store_of_environment
+from xladev.compiler.cache.whole_file import write_whole
 from xladev.compiler.placement.kept_rates import keep_rates
 from xladev.compiler.placement.rates import DeviceRates
-from xladev.errors import FileError
+from xladev.errors import FileError, UsageError
 from xladev.profiling.calibration import measure_rates
+from xladev.profiling.mesh.round_measurement import measure_rounds
+from xladev.profiling.mesh.round_times import TransportTimes
+from xladev.runtime.distributed.environment import is_started_by_launcher
+from xladev.runtime.distributed.job import current_job
 from xladev.runtime.registry import current_registry
 
 _HEAD = (
     "DEVICE", "PRODUCTS", "OTHERS", "FUNCTIONS", "MEMORY", "OUT OF ORDER", "LAUNCH", "START",
     "LINK",
 )  # fmt: skip
+_ROUNDS_HEAD = ("PROCESSES", "BYTES", "ROUND", "ONE MORE MESSAGE")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument("devices", nargs="+", metavar="DEVICE", help="such as cpu or npu:0")
+    parser.add_argument("devices", nargs="*", metavar="DEVICE", help="such as cpu or npu:0")
+    parser.add_argument(
+        "--rounds",
+        type=Path,
+        metavar="PATH",
+        help="write what messages between processes of this machine take, for `xladev cost`",
+    )
+    parser.add_argument(
+        "--processes", type=int, default=4, metavar="N", help="that exchange them; default 4"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if bool(arguments.devices) == bool(arguments.rounds):
+        raise UsageError(
+            "calibrate measures devices, or rounds of messages",
+            hint="name devices, such as cpu, or say --rounds PATH",
+        )
+    return _measure_rounds(arguments) if arguments.rounds else _measure_devices(arguments)
+
+
+def _measure_rounds(arguments: argparse.Namespace) -> int:
+    """Starts processes, if mpiexec did not; process 0 writes the file."""
+    check_least("--processes", arguments.processes, 2)
+    if not is_started_by_launcher() and (code := spawn(arguments.processes)) is not None:
+        return code
+    join_launched()
+    job = current_job()
+    if job is None or job.count < 2:
+        raise UsageError("rounds are measured between processes", hint="start two at least")
+    times = measure_rounds(job, type(job.transport).__name__)
+    if job.index == 0:
+        write_whole(arguments.rounds, times.to_json().encode())
+        if arguments.json:
+            print_json(json.loads(times.to_json()))
+        else:
+            print_table([_ROUNDS_HEAD, *_round_rows(times)])
+    return 0
+
+
+def _round_rows(times: TransportTimes) -> Iterator[tuple[str, ...]]:
+    for row in times.rounds:
+        for nbytes, *seconds in zip(row.sizes, row.first_s, row.further_s, strict=True):
+            micros = (f"{1e6 * s:,.1f} us" for s in seconds)
+            yield (str(row.processes), f"{nbytes:,}", *micros)
+
+
+def _measure_devices(arguments: argparse.Namespace) -> int:
     store = store_of_environment()
     if store is None:
         raise FileError(

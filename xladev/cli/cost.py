@@ -11,6 +11,7 @@ from typing import Any
 from xladev.cli.cost_mesh import show_mesh
 from xladev.cli.inputs import add_options, given_options
 from xladev.cli.output import check_least, print_json, print_line, print_table, progress
+from xladev.cli.processes import join_launched, spawn
 from xladev.cli.programs import PROGRAM_HELP, load_program
 from xladev.client import host_targets
 from xladev.compiler.cost import (
@@ -22,6 +23,7 @@ from xladev.compiler.cost import (
 )
 from xladev.compiler.description import DeviceDescription
 from xladev.compiler.options import CompileOptions
+from xladev.errors import UsageError
 from xladev.hlo.ir import HloModule
 from xladev.profiling.mesh.network import TOPOLOGIES
 from xladev.runtime.registry import current_registry
@@ -58,6 +60,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--topology", choices=TOPOLOGIES, default=TOPOLOGIES[0], help="of the mesh; default torus"
     )
+    parser.add_argument(
+        "--rounds",
+        type=Path,
+        metavar="PATH",
+        help="what messages take of processors, as `xladev calibrate --rounds` wrote it",
+    )
+    parser.add_argument(
+        "--per-host", type=int, default=1, metavar="N", help="devices of one machine; default 1"
+    )
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="run the part of a device here, in as many processes as a machine has devices",
+    )
     add_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(run=_run)
@@ -65,6 +81,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     check_least("--top", arguments.top, 1)
+    check_least("--per-host", arguments.per_host, 1)
+    if arguments.measure:
+        if arguments.mesh is None or arguments.platform is None:
+            raise UsageError(
+                "a step is measured on a platform, as one of a mesh",
+                hint="say --mesh and --platform too",
+            )
+        if arguments.per_host > 1 and (code := spawn(arguments.per_host)) is not None:
+            return code
+        join_launched()
     module, device = load_program(arguments.file), None
     plain = module
     if arguments.platform is None:
@@ -73,7 +99,7 @@ def _run(arguments: argparse.Namespace) -> int:
         with progress(f"compiling {arguments.file.name}"):
             cost, device, plain = _on_platform(module, arguments.platform, given_options(arguments))
     if arguments.mesh is not None:
-        return show_mesh(plain, cost, device, arguments)
+        return show_mesh(module, plain, cost, device, arguments)
     report = _report(module, cost, device)
     if arguments.json:
         print_json(report)

@@ -5,18 +5,27 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from xladev.cli.inputs import given_options
 from xladev.cli.output import print_json, print_line, print_table
 from xladev.compiler.cost import InstructionCost, ProgramCost, roofline
 from xladev.compiler.description import DeviceDescription
+from xladev.distributed import process_index
 from xladev.hlo.ir import HloModule
-from xladev.profiling.mesh.network import Network, parse_link, parse_mesh
+from xladev.profiling.mesh.local_step import LocalStep
+from xladev.profiling.mesh.network import Hosts, Network, parse_link, parse_mesh
 from xladev.profiling.mesh.prediction import MeshPrediction, predict
+from xladev.profiling.mesh.round_times import read_times
+from xladev.runtime.distributed.job import current_job
+from xladev.runtime.distributed.messages import run_tag
+from xladev.runtime.distributed.transport import Exchange
+from xladev.testing.random_inputs import random_arguments
 
 _HEAD = ("COLLECTIVE", "OPCODE", "ITERATIONS", "BYTES", "TIME")
 
 
 def show_mesh(
     module: HloModule,
+    plain: HloModule,
     cost: ProgramCost,
     device: DeviceDescription | None,
     arguments: argparse.Namespace,
@@ -24,19 +33,44 @@ def show_mesh(
     """Predicts a step and prints it; the exit code.
 
     Args:
-        module: the program of one device, before kernels were formed.
+        module: the program.
+        plain: that of one device, before kernels were formed.
         cost: of its kernels.
         device: which computes; None: nobody knows how fast.
         arguments: of the command line.
     """
-    network = Network(parse_mesh(arguments.mesh), parse_link(arguments.link), arguments.topology)
-    prediction = predict(module, network)
-    report = _report(module, prediction, network, _compute_s(cost, device))
+    network = _network(arguments)
+    prediction = predict(plain, network)
+    compute_s = (
+        _measured_s(module, plain, arguments) if arguments.measure else _compute_s(cost, device)
+    )
+    report = _report(plain, prediction, network, compute_s)
+    if process_index():  # they measure at the same time
+        return 0
     if arguments.json:
         print_json(report)
     else:
         _print(report, arguments.top)
     return 0
+
+
+def _network(arguments: argparse.Namespace) -> Network:
+    hosts = None
+    if arguments.rounds is not None:
+        hosts = Hosts(read_times(arguments.rounds), arguments.per_host)
+    sizes, link = parse_mesh(arguments.mesh), parse_link(arguments.link)
+    return Network(sizes, link, arguments.topology, hosts)
+
+
+def _measured_s(module: HloModule, plain: HloModule, arguments: argparse.Namespace) -> float:
+    """What a device's process takes without messages, while its neighbours do the same."""
+    platform, options = arguments.platform, given_options(arguments)
+    step = LocalStep(module, platform, options, random_arguments(plain))
+    job = current_job()
+    if job is not None:
+        everybody = job.transport.channel(b"measured step", range(job.count))
+        everybody.all_gather(Exchange(run_tag(b"measured step", 0), "begin"), b"")
+    return step.seconds()
 
 
 def _compute_s(cost: ProgramCost, device: DeviceDescription | None) -> float | None:

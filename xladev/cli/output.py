@@ -92,17 +92,30 @@ def one_document(wanted: bool) -> Iterator[None]:
 
 
 _documents: list[str] | None = None
+_descriptor: int | None = None
+
+
+def document_descriptor() -> int | None:
+    """Where a process that this command starts should write; None: its standard output.
+
+    It is what standard output was before `one_document` kept it for this process.
+    """
+    return _descriptor
 
 
 def _divert_descriptor() -> Callable[[], None]:
     """Makes descriptor 1 standard error's, for C libraries; gives what takes it back."""
+    global _descriptor
     try:
         kept = os.dup(1)
         os.dup2(2, 1)
     except OSError:  # closed
         return lambda: None
+    before, _descriptor = _descriptor, kept
 
     def restore() -> None:
+        global _descriptor
+        _descriptor = before
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).fflush(None)  # C keeps lines back where it writes to no terminal
         os.dup2(kept, 1)

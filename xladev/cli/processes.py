@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from xladev.cli.output import document_descriptor
 from xladev.distributed import exchange_timeout_s, initialize, is_initialized, new_secret
 from xladev.runtime.distributed.environment import (
     ADDRESS,
@@ -51,7 +52,10 @@ def spawn(count: int) -> int | None:
     dies_with_parent = _dies_with_parent()
     children = [
         subprocess.Popen(
-            command, env={**os.environ, **said, INDEX: str(index)}, preexec_fn=dies_with_parent
+            command,
+            env={**os.environ, **said, INDEX: str(index)},
+            preexec_fn=dies_with_parent,
+            stdout=document_descriptor(),
         )
         for index in range(count)
     ]

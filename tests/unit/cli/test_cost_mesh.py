@@ -1,10 +1,13 @@
 """`xladev cost --mesh`."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from xladev.cli.main import main
+from xladev.profiling.mesh.round_times import RoundTimes, TransportTimes
 
 _TEXT = """HloModule m, replica_count=4
 add {
@@ -45,3 +48,30 @@ def test_as_text(program, capsys):
 def test_no_mesh(program, capsys):
     assert main(["cost", program, "--mesh", "big"]) != 0
     assert "'big' is no mesh" in capsys.readouterr().err
+
+
+def test_with_rounds_that_were_measured(program, tmp_path, capsys):
+    times = TransportTimes("sockets", 2, (RoundTimes(4, (4000,), (1.0,), (0.5,)),))
+    path = tmp_path / "rounds.json"
+    path.write_text(times.to_json())
+    given = ["cost", program, "--mesh", "4", "--rounds", str(path), "--per-host", "4"]
+    assert main([*given, "--platform", "cpu", "--measure", "--per-host", "1", "--json"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert alone["exchange_s"] == pytest.approx(1.0 + 2 * 0.5, abs=1e-3)
+    assert alone["step_s"] == alone["compute_s"] + alone["exchange_s"]
+    assert alone["compute_s"] > 0
+    assert main(given) == 0
+    assert "exchange 2,000,000.00 us" in capsys.readouterr().out
+
+
+def test_a_step_is_measured_by_as_many_as_share_a_machine(program):
+    given = ["cost", program, "--mesh", "4", "--platform", "cpu", "--measure", "--per-host", "2"]
+    command = [sys.executable, "-m", "xladev", *given, "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    report = json.loads(done.stdout)
+    assert report["compute_s"] > 0
+
+
+def test_what_is_measured_needs_a_platform(program, capsys):
+    assert main(["cost", program, "--mesh", "4", "--measure"]) != 0
+    assert "a step is measured on a platform" in capsys.readouterr().err

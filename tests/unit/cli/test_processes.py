@@ -49,6 +49,11 @@ def test_one_timeline_of_all(program, tmp_path):
     assert len(pids) == 2
 
 
+def test_one_document_of_all(program):
+    done = run(program, "--processes", "2", "--json")
+    assert json.loads(done.stdout)["problems"] == {}, done.stderr
+
+
 def test_a_count_that_does_not_divide_the_program(program):
     done = run(program, "--processes", "3")
     assert done.returncode != 0

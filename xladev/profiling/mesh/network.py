@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xladev.errors import OptionError
+from xladev.profiling.mesh.round_times import TransportTimes
 from xladev.runtime.distributed.rounds import Message
 
 Link = tuple[int, int]
@@ -32,6 +33,39 @@ class LinkRates:
 
     bandwidth: float
     latency_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Machines whose processors carry the messages of their processes, of one device each.
+
+    Attributes:
+        times: what rounds take on one machine, as measured.
+        per_host: processes, of devices that follow each other, on each machine.
+    """
+
+    times: TransportTimes
+    per_host: int
+
+    def of(self, device: int) -> int:
+        """The machine of a device."""
+        return device // self.per_host
+
+    def seconds(self, messages: Sequence[Message]) -> float:
+        """What messages that are sent at once take of processors, on the machine that is last."""
+        rows: dict[int, tuple[list[int], list[int]]] = {}
+        for source, target, nbytes in messages:
+            rows.setdefault(source, ([], []))[0].append(nbytes)
+            rows.setdefault(target, ([], []))[1].append(nbytes)
+        at_work = Counter(map(self.of, rows))
+        return max(
+            (
+                self.times.seconds(at_work[self.of(device)], row)
+                for device, pair in rows.items()
+                for row in pair
+            ),
+            default=0.0,
+        )
 
 
 def parse_mesh(text: str) -> tuple[int, ...]:
@@ -76,12 +110,20 @@ class Network:
         rates: of each link, in each direction.
         topology: `GRID`: links between neighbours; `TORUS`: those at the ends are neighbours too;
             `FULL`: a link between every two.
+        hosts: the machines that the devices are on; None: messages take nothing but links.
     """
 
-    def __init__(self, sizes: Sequence[int], rates: LinkRates, topology: str = TORUS) -> None:
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        rates: LinkRates,
+        topology: str = TORUS,
+        hosts: Hosts | None = None,
+    ) -> None:
         self.sizes = tuple(sizes)
         self.rates = rates
         self.topology = topology
+        self.hosts = hosts
         self.link_nbytes: Counter[Link] = Counter()
         self._ways: dict[Link, tuple[Link, ...]] = {}
 
@@ -94,18 +136,24 @@ class Network:
         """Counts what goes over each link; how long all take that are sent at once, in seconds.
 
         A link carries one byte after another, a message waits once for each link of its way, and
-        what passes through a device does not wait to be whole there.
+        what passes through a device does not wait to be whole there. Links within a machine take
+        no time, for its processors do.
         """
+        given = list(messages)
         loads: Counter[Link] = Counter()
         longest = 0
-        for source, target, nbytes in messages:
+        for source, target, nbytes in given:
             way = self.way(source, target)
-            longest = max(longest, len(way))
+            longest = max(longest, sum(map(self._is_between_hosts, way)))
             for link in way:
                 loads[link] += nbytes
         self.link_nbytes.update(loads)
-        heaviest = max(loads.values(), default=0)
-        return longest * self.rates.latency_s + heaviest / self.rates.bandwidth
+        outward = (nbytes for link, nbytes in loads.items() if self._is_between_hosts(link))
+        taken = longest * self.rates.latency_s + max(outward, default=0) / self.rates.bandwidth
+        return taken if self.hosts is None else taken + self.hosts.seconds(given)
+
+    def _is_between_hosts(self, link: Link) -> bool:
+        return self.hosts is None or self.hosts.of(link[0]) != self.hosts.of(link[1])
 
     def way(self, source: int, target: int) -> tuple[Link, ...]:
         """The links between two devices: one dimension after the other, the shorter way round."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -177,6 +178,19 @@ def leave_job() -> None:
     job, _current.job = _current.job, None
     if job is not None:
         job.transport.close()
+
+
+@contextmanager
+def instead_of_job(job: Job) -> Iterator[None]:
+    """Compiles and runs for another job than that of this process, which goes on afterwards.
+
+    Not for several threads at once.
+    """
+    before, _current.job = _current.job, job
+    try:
+        yield
+    finally:
+        _current.job = before
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,16 @@
 import pytest
 
 from xladev.errors import OptionError
-from xladev.profiling.mesh.network import FULL, GRID, LinkRates, Network, parse_link, parse_mesh
+from xladev.profiling.mesh.network import (
+    FULL,
+    GRID,
+    Hosts,
+    LinkRates,
+    Network,
+    parse_link,
+    parse_mesh,
+)
+from xladev.profiling.mesh.round_times import RoundTimes, TransportTimes
 
 _RATES = LinkRates(100.0, 1.0)
 
@@ -50,3 +59,24 @@ def test_a_link_carries_one_byte_after_another():
     assert grid.send([(0, 2, 100), (1, 2, 50)]) == 2 * 1.0 + 150 / 100
     assert grid.link_nbytes == {(0, 1): 100, (1, 2): 150}
     assert grid.send([]) == 0.0
+
+
+_TWO = RoundTimes(2, (100,), (1.0,), (0.5,))
+_FOUR = RoundTimes(4, (100,), (10.0,), (5.0,))
+_HOSTS = Hosts(TransportTimes("sockets", 2, (_TWO, _FOUR)), per_host=2)
+
+
+def test_processors_of_a_machine_carry_messages():
+    grid = Network([4], _RATES, GRID, _HOSTS)
+    assert grid.send([(0, 1, 100), (1, 0, 100)]) == 1.0, "within a machine no link counts"
+    assert grid.send([(0, 1, 100), (2, 3, 100)]) == 1.0, "machines do not wait for each other"
+    assert grid.send([(1, 2, 100)]) == 1.0 + 1.0 + 100 / 100, "between machines one does"
+    assert grid.send([(0, 1, 100), (0, 2, 100)]) == 1.5 + 1.0 + 100 / 100
+    assert grid.send([]) == 0.0
+    assert grid.link_nbytes == {(0, 1): 400, (1, 0): 100, (2, 3): 100, (1, 2): 200}
+
+
+def test_as_many_processes_of_a_machine_as_take_part():
+    grid = Network([4], _RATES, GRID, Hosts(_HOSTS.times, per_host=4))
+    assert grid.send([(0, 1, 100)]) == 1.0
+    assert grid.send([(0, 1, 100), (2, 3, 100)]) == 10.0

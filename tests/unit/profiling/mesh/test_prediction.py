@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xladev
+from benchmarks.predicted_programs import programs
 from tests.tools.transports import connected, in_threads
 from xladev.client import CompiledModule
 from xladev.errors import OptionError
@@ -11,6 +12,7 @@ from xladev.profiling.mesh.network import FULL, LinkRates, Network
 from xladev.profiling.mesh.prediction import most_alive, predict
 from xladev.runtime.distributed.job import Job, Spread, enter_job, leave_job
 from xladev.runtime.registry import current_registry
+from xladev.testing.random_inputs import random_arguments
 
 _PROGRAMS = {
     "small all-reduce": (8, "all-reduce(p), to_apply=add, replica_groups={}", "8"),
@@ -44,7 +46,11 @@ ENTRY e {{
 }}"""
 
 
-def counted(program, count, size):
+def _leaves(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
+def counted(program, count, row):
     """Bytes that each process sent to each other one in the second run."""
     places = tuple((i, 0) for i in range(count))
     platform = current_registry().platform("cpu")
@@ -56,10 +62,9 @@ def counted(program, count, size):
         )
         for p, t in enumerate(transports)
     ]
-    row = np.ones(size, np.float32)
 
     def run(p):
-        return [np.asarray(r) for r in made[p].run_on_devices([[row]])]
+        return [np.asarray(r) for r in _leaves(made[p].run_on_devices([row])[0])]
 
     jobs = [lambda p=p: run(p) for p in range(count)]
     for result in in_threads(jobs):
@@ -91,7 +96,21 @@ def test_predicted_bytes_of_each_link_are_those_counted(name, count):
     finally:
         leave_job()
     want = {link: nbytes for link, nbytes in network.link_nbytes.items() if nbytes}
-    assert counted(program, count, size) == want
+    assert counted(program, count, [np.ones(size, np.float32)]) == want
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("name", programs(2))
+def test_predicted_bytes_of_whole_steps_are_those_counted(name, count):
+    given = xladev.load(programs(count)[name])
+    network = Network([count], LinkRates(1e9, 1e-6), FULL)
+    predict(given, network)
+    enter_job(Job(connected(1)[0], [1], "none of these"))
+    try:
+        program = xladev.compile(given, "cpu").program
+    finally:
+        leave_job()
+    assert counted(program, count, random_arguments(given)) == network.link_nbytes
 
 
 def test_iterations_count():

@@ -1,0 +1,45 @@
+"""The part of one device runs with silent peers, whatever it exchanges, in a job and outside."""
+
+import itertools
+
+import pytest
+
+import xladev
+from benchmarks.predicted_programs import programs
+from xladev.compiler.options import CompileOptions
+from xladev.profiling.mesh.local_step import LocalStep
+from xladev.profiling.mesh.silent_transport import SilentTransport
+from xladev.runtime.distributed.job import Job, current_job, enter_job, leave_job
+from xladev.testing.random_inputs import random_arguments
+
+
+def _step(module):
+    counter = itertools.count()
+    given = random_arguments(module)
+    return LocalStep(module, "cpu", CompileOptions(), given, lambda: float(next(counter)))
+
+
+@pytest.mark.parametrize("name", programs(4))
+def test_programs(name):
+    step = _step(xladev.load(programs(4)[name]))
+    assert step.seconds(3) == 1.0, "two readings of the clock around each step"
+    assert current_job() is None
+
+
+def test_of_a_broadcast_from_elsewhere():
+    text = """HloModule m, replica_count=2
+ENTRY e {
+  p = f32[50] parameter(0)
+  c = f32[50] collective-permute(p), source_target_pairs={{1,0}}
+  ROOT r = f32[50] negate(c)
+}"""
+    assert _step(xladev.load(text.encode())).seconds() == 1.0
+
+
+def test_within_a_job():
+    enter_job(job := Job(SilentTransport(2, lambda _: 0)))
+    try:
+        assert _step(xladev.load(programs(2)["experts"])).seconds(1) == 1.0
+        assert current_job() is job
+    finally:
+        leave_job()

@@ -1,0 +1,115 @@
+"""What a step takes of one device: measured here, by its part of the program with silent peers.
+
+All that the device's process does is in it: kernels, launches, the copies and sums of collectives.
+Messages are not.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from xladev.client import CompiledModule, compile
+from xladev.compiler.options import CompileOptions
+from xladev.hlo.ir import HloModule
+from xladev.profiling.mesh.silent_transport import SilentTransport
+from xladev.runtime.array import DeviceArray, put
+from xladev.runtime.distributed.job import Job, instead_of_job
+
+Clock = Callable[[], float]
+
+WARM_UP = 3
+_LEAST_STEPS, _MOST_STEPS, _MOST_S = 5, 200, 2.0
+
+
+class LocalStep:
+    """The part of one device of a program of several, one for each process of a job.
+
+    Args:
+        module: the program.
+        platform: that runs it.
+        options: how it is compiled.
+        arguments: of one device.
+        clock: tells the time.
+
+    Raises:
+        XladevError: it cannot be compiled.
+    """
+
+    def __init__(
+        self,
+        module: HloModule,
+        platform: str,
+        options: CompileOptions,
+        arguments: Sequence[Any],
+        clock: Clock = time.perf_counter,
+    ) -> None:
+        header = module.header
+        partitions = max(options.num_partitions, header.num_partitions)
+        count = max(options.num_replicas, header.replica_count) * partitions
+        with instead_of_job(Job(SilentTransport(count, _operand_nbytes(module)))):
+            self._program = compile(module, platform, options)
+        self._arguments = on_device(self._program, arguments)
+        self._clock = clock
+
+    def seconds(self, steps: int | None = None) -> float:
+        """The mean of so many steps, after some that do not count; see `timed_s`.
+
+        Raises:
+            XladevError: it cannot be run.
+        """
+        return timed_s(self._program, self._arguments, self._clock, steps)
+
+
+def on_device(program: CompiledModule, arguments: Sequence[Any]) -> list[Any]:
+    """Arguments of a program of one device in this process, on that device."""
+    is_array = [a is not None and not isinstance(a, tuple) for a in arguments]
+    pairs = zip(arguments, is_array, strict=True)
+    return [put(program.devices[0], a) if is_one else a for a, is_one in pairs]
+
+
+def timed_s(
+    program: CompiledModule, arguments: Sequence[Any], clock: Clock, steps: int | None = None
+) -> float:
+    """What a run takes of some that follow each other, in seconds: the mean.
+
+    Args:
+        program: of one device in this process.
+        arguments: of that device.
+        clock: tells the time.
+        steps: how many; None: for a second or two. Processes of one job name the same number.
+    """
+    for _ in range(WARM_UP):
+        once = step_s(program, arguments, clock)
+    if steps is None:
+        steps = int(max(_LEAST_STEPS, min(_MOST_STEPS, _MOST_S / max(once, 1e-9))))
+    return statistics.fmean(step_s(program, arguments, clock) for _ in range(steps))
+
+
+def step_s(program: CompiledModule, arguments: Sequence[Any], clock: Clock) -> float:
+    """Seconds of one run, until all results are there."""
+    start = clock()
+    for leaf in _leaves(program.run_on_devices([arguments])):
+        leaf.block_until_ready()
+    return clock() - start
+
+
+def _leaves(value: Any) -> Iterable[DeviceArray]:
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _leaves(part)
+    elif value is not None:
+        yield value
+
+
+def _operand_nbytes(module: HloModule) -> Callable[[str], int]:
+    """Bytes of the first operand of a collective, by the name of its exchange."""
+    found = {
+        i.name: i.operands[0].shape.nbytes
+        for c in module.computations
+        for i in c.instructions
+        if i.op.category == "collective" and i.operands
+    }
+    return lambda name: next((n for known, n in found.items() if name.startswith(known)), 0)

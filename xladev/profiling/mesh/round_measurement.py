@@ -1,0 +1,121 @@
+"""Measures rounds of messages between the processes of this job, all of one machine."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from xladev.profiling.mesh.round_times import RoundTimes, TransportTimes
+from xladev.runtime.distributed.job import Job
+from xladev.runtime.distributed.messages import run_tag
+from xladev.runtime.distributed.transport import Array, Channel, Exchange
+
+Clock = Callable[[], float]
+
+SIZES = (8, 1 << 10, 1 << 14, 1 << 16, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 24)
+_BETWEEN_NBYTES = 1 << 20
+"""That a process writes before each round: caches hold other things, as in a step."""
+_MOST_S = 0.5
+"""For one size, in one way."""
+_BLOCKS, _LEAST_TURNS, _MOST_TURNS = 5, 3, 100
+"""Of so many means the least counts, for others may use the machine; each of so many rounds."""
+
+
+def measure_rounds(
+    job: Job,
+    name: str,
+    sizes: Sequence[int] = SIZES,
+    most_s: float = _MOST_S,
+    clock: Clock = time.perf_counter,
+) -> TransportTimes:
+    """Measures rounds of two processes, of four and so on, and of all; all must call this.
+
+    Args:
+        job: of at least two processes, of this machine, that do nothing else meanwhile.
+        name: of its transport.
+        sizes: bytes of a message, rising.
+        most_s: about so long for each size, in seconds.
+        clock: tells the time.
+
+    Returns:
+        What process 0 measured; in other processes, what they did.
+
+    Raises:
+        ProcessError: a process is gone.
+    """
+    counts = sorted({*_doubling(job.count), job.count})
+    everybody = _Rounds(job.transport.channel(b"rounds of all", range(job.count)), clock)
+    found = []
+    for count in counts:
+        if job.index < count:
+            channel = job.transport.channel(f"rounds of {count}".encode(), range(count))
+            found.append(_measured(_Rounds(channel, clock), count, tuple(sizes), most_s))
+        everybody.agreed(b"next")
+    return TransportTimes(name, cores(), tuple(found))
+
+
+def cores() -> int:
+    """Processors that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def _doubling(most: int) -> Iterator[int]:
+    count = 2
+    while count < most:
+        yield count
+        count *= 2
+
+
+def _measured(rounds: _Rounds, count: int, sizes: tuple[int, ...], most_s: float) -> RoundTimes:
+    first = tuple(rounds.time(n, 1, most_s) for n in sizes)
+    if count == 2:
+        return RoundTimes(count, sizes, first, first)
+    every = [rounds.time(n, count - 1, most_s) for n in sizes]
+    further = [max(0.0, e - f) / (count - 2) for e, f in zip(every, first, strict=True)]
+    return RoundTimes(count, sizes, first, tuple(further))
+
+
+@dataclass
+class _Rounds:
+    """Exchanges on one channel, each with a name of its own."""
+
+    channel: Channel
+    clock: Clock
+    number: int = 0
+    between: Array = field(default_factory=lambda: np.ones(_BETWEEN_NBYTES // 4, np.float32))
+
+    def agreed(self, word: bytes) -> list[bytes]:
+        """What all say; they wait for each other."""
+        return [bytes(said) for said in self.channel.all_gather(self._next(), word)]
+
+    def time(self, nbytes: int, others: int, most_s: float) -> float:
+        """Seconds of a round: each sends so many bytes to so many others, and gets as much."""
+        data = bytes(nbytes)
+        for _ in range(2):
+            once = self._turn(data, others)
+        turns = int(max(_LEAST_TURNS, min(_MOST_TURNS, most_s / _BLOCKS / once)))
+        turns = int.from_bytes(self.agreed(turns.to_bytes(4, "little"))[0], "little")
+        blocks = [self._block(data, others, turns) for _ in range(_BLOCKS)]
+        return min(blocks)
+
+    def _block(self, data: bytes, others: int, turns: int) -> float:
+        return statistics.fmean(self._turn(data, others) for _ in range(turns))
+
+    def _turn(self, data: bytes, others: int) -> float:
+        rank, size = self.channel.rank, len(self.channel.processes)
+        targets = [(rank + step) % size for step in range(1, others + 1)]
+        sources = [(rank - step) % size for step in range(1, others + 1)]
+        exchange = self._next()
+        np.negative(self.between, out=self.between)
+        start = self.clock()
+        self.channel.exchange(exchange, dict.fromkeys(targets, data), sources)
+        return self.clock() - start
+
+    def _next(self) -> Exchange:
+        self.number += 1
+        return Exchange(run_tag(b"rounds", self.number), "round")
