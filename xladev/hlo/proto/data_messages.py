@@ -64,7 +64,7 @@ DATA_MESSAGES: Final[dict[str, str]] = {
     "LiteralProto": """
         1 shape ShapeProto
         2 preds raw-bool*
-        3 u8s bytes
+        3 u8s raw-bytes
         4 s32s raw-int32*
         5 s64s raw-int64*
         6 u32s raw-uint32*
@@ -72,32 +72,32 @@ DATA_MESSAGES: Final[dict[str, str]] = {
         8 f32s raw-float*
         9 f64s raw-double*
         10 tuple_literals LiteralProto*
-        11 f16s bytes
+        11 f16s raw-bytes
         12 c64s raw-float*
-        13 bf16s bytes
+        13 bf16s raw-bytes
         14 sparse_indices int64*
-        15 s8s bytes
-        16 u16s bytes
-        17 s16s bytes
+        15 s8s raw-bytes
+        16 u16s raw-bytes
+        17 s16s raw-bytes
         18 c128s raw-double*
-        19 f8e5m2s bytes
-        20 f8e4m3fns bytes
-        21 s4s bytes
-        22 u4s bytes
-        23 f8e4m3b11fnuzs bytes
-        24 f8e5m2fnuzs bytes
-        25 f8e4m3fnuzs bytes
-        26 s2s bytes
-        27 u2s bytes
-        28 f8e4m3s bytes
-        29 f8e3m4s bytes
-        30 s1s bytes
-        31 u1s bytes
-        32 f4e2m1fns bytes
-        33 f8e8m0fnus bytes
+        19 f8e5m2s raw-bytes
+        20 f8e4m3fns raw-bytes
+        21 s4s raw-bytes
+        22 u4s raw-bytes
+        23 f8e4m3b11fnuzs raw-bytes
+        24 f8e5m2fnuzs raw-bytes
+        25 f8e4m3fnuzs raw-bytes
+        26 s2s raw-bytes
+        27 u2s raw-bytes
+        28 f8e4m3s raw-bytes
+        29 f8e3m4s raw-bytes
+        30 s1s raw-bytes
+        31 u1s raw-bytes
+        32 f4e2m1fns raw-bytes
+        33 f8e8m0fnus raw-bytes
         34 dynamic_sizes int32*
-        35 f6e3m2fns bytes
-        36 f6e2m3fns bytes
+        35 f6e3m2fns raw-bytes
+        36 f6e2m3fns raw-bytes
     """,
     "Window": """
         1 dimensions WindowDimension*

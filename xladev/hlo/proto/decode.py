@@ -21,6 +21,9 @@ _SHARED: Final = "ShapeProto"
 """Messages of which equal ones in one list are decoded once: a tuple repeats few shapes often."""
 _LONGEST_SHARED: Final = 256
 
+_LONGEST_COPIED: Final = 1 << 16
+"""Bytes of raw fields that are copied; of longer ones the whole data is kept instead."""
+
 _Read = Callable[[bytes, int], tuple[Any, int]]
 _READERS: Final[Mapping[FieldKind, _Read]] = MappingProxyType(
     {
@@ -163,10 +166,10 @@ class _Decoder:
                 slots, values = _slots(child), self.message.values
                 continue
             if form is _Form.PACKED:
-                chunk = [data[pos:stop]] if raw else _unpack(data, pos, stop, read)
+                chunk = [_span(data, pos, stop)] if raw else _unpack(data, pos, stop, read)
                 values.setdefault(name, []).extend(chunk)
             else:
-                value = data[pos:stop]
+                value = _span(data, pos, stop) if raw else data[pos:stop]
                 if form is _Form.TEXT:
                     value = str(value, "utf-8")
                 if repeated:
@@ -253,6 +256,11 @@ def _step(frame: _Frame) -> str:
     part: Message = found[-1]
     name = part.values.get("name")
     return f"{frame.field}[{len(found) - 1}]" + (f" ({name})" if name else "")
+
+
+def _span(data: bytes, pos: int, stop: int) -> bytes | memoryview:
+    """Bytes of the data; many are a view of it, at whatever address they are."""
+    return data[pos:stop] if stop - pos <= _LONGEST_COPIED else memoryview(data)[pos:stop]
 
 
 def _unpack(data: bytes, pos: int, stop: int, read: _Read) -> list[Any]:

@@ -36,18 +36,18 @@ _VARINTS: Final = frozenset(
 class _Storage:
     """How elements of one type are kept: bytes to a flat array and back."""
 
-    read: Callable[[bytes, PrimitiveType], Array]
+    read: Callable[[bytes | memoryview, PrimitiveType], Array]
     write: Callable[[Array], bytes]
 
 
-def _read_plain(data: bytes, element_type: PrimitiveType) -> Array:
+def _read_plain(data: bytes | memoryview, element_type: PrimitiveType) -> Array:
     dtype = element_type.np.newbyteorder("<") if element_type.np.itemsize > 1 else element_type.np
     if len(data) % dtype.itemsize:
         raise ProtoError(f"{len(data)} bytes are no whole number of {element_type} elements")
     return np.frombuffer(data, dtype).astype(element_type.np, copy=False)
 
 
-def _read_masked(data: bytes, element_type: PrimitiveType) -> Array:
+def _read_masked(data: bytes | memoryview, element_type: PrimitiveType) -> Array:
     low = np.frombuffer(data, np.uint8) & np.uint8((1 << element_type.bits) - 1)
     return low.view(element_type.np)
 
@@ -56,7 +56,7 @@ def _write_plain(flat: Array) -> bytes:
     return flat.tobytes()
 
 
-def _read_varints(data: bytes, element_type: PrimitiveType) -> Array:
+def _read_varints(data: bytes | memoryview, element_type: PrimitiveType) -> Array:
     values = unpack_varints(data)
     return (values != 0) if element_type is dt.PRED else values.astype(element_type.np)
 
@@ -109,8 +109,7 @@ def _read_array(message: Message, shape: Shape) -> Array:
         raise ProtoError("a literal is smaller than its shape's bound", where=message.place)
     element_type = shape.element_type
     name = _FIELDS[element_type]
-    field = MESSAGES["LiteralProto"].fields[name]
-    data = message.raw(name) if field.raw else message.data(name)
+    data = message.raw(name)
     try:
         flat = _STORAGE[element_type].read(data, element_type)
     except ProtoError as failure:

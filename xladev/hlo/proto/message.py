@@ -66,9 +66,13 @@ class Message:
         """Value of a bytes field, or bytes of a lazy message."""
         return self._get(name, b"")
 
-    def raw(self, name: str) -> bytes:
-        """Packed bytes of a raw list, whichever way the writer had split it."""
-        return b"".join(self._get(name, ()))
+    def raw(self, name: str) -> bytes | memoryview:
+        """Bytes of a raw field, whichever way the writer had split it; many are a view."""
+        found = self._get(name, ())
+        if isinstance(found, (bytes, memoryview)):
+            return found
+        whole: bytes | memoryview = found[0] if len(found) == 1 else b"".join(found)
+        return whole
 
     def integers(self, name: str) -> tuple[int, ...]:
         """Values of a list of integers or bools."""

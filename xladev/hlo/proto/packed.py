@@ -15,7 +15,7 @@ _CHUNK: Final = 1 << 20
 """Bytes decoded at a time, so that working memory stays a small multiple of this."""
 
 
-def unpack_varints(data: bytes) -> npt.NDArray[np.uint64]:
+def unpack_varints(data: bytes | memoryview) -> npt.NDArray[np.uint64]:
     """The varints in ``data`` as unsigned 64-bit numbers.
 
     Raises:

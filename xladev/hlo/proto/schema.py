@@ -76,7 +76,7 @@ class Field:
         kind: type of its values.
         repeated: True for lists.
         presence: True if a zero is told apart from "not set" (oneof and optional fields).
-        raw: True if the decoder keeps the packed bytes, for `packed.py` to read as an array.
+        raw: True if the decoder keeps the bytes, packed where it is a list, to be read as an array.
         lazy: True if the decoder keeps a message's bytes, for the reader to decode each value once.
         type_name: message or enum named by the field; empty for scalars.
     """
@@ -129,7 +129,7 @@ def parse_message(name: str, table: str) -> Descriptor:
     """The descriptor written as ``table``.
 
     Each line is ``NUMBER NAME TYPE``, or ``ignored NUMBER...``. TYPE is a scalar kind, an enum or a
-    message; ``*`` marks lists, ``?`` fields with presence, ``raw-`` lists kept as packed bytes,
+    message; ``*`` marks lists, ``?`` fields with presence, ``raw-`` lists and bytes for arrays,
     ``lazy-`` messages kept as bytes.
     """
     rows = [line.split() for line in table.splitlines() if line.strip()]

@@ -1,12 +1,17 @@
 """Constants keep every bit, whatever their type, layout and nesting."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import xladev
 from tests.tools import oracle
 from xladev.errors import LiteralError, ProtoError
 from xladev.hlo import dtype as dt
+from xladev.hlo.builder import HloBuilder
 from xladev.hlo.dtype import PrimitiveType
+from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Literal
 from xladev.hlo.opset import OPSET
@@ -137,3 +142,35 @@ def test_xla_reads_the_same_bits(seed: int) -> None:
     for value, proto in zip(values, oracle.rewritten(modules), strict=True):
         assert isinstance(proto, bytes), (value.shape, proto)
         assert read_module(proto).entry.root["literal"] == value
+
+
+@pytest.mark.parametrize("element_type", [dt.F32, dt.BF16, dt.S8, dt.C128], ids=str)
+@pytest.mark.parametrize("offset", range(3))
+def test_long_constants_are_read_where_they_are(
+    element_type: PrimitiveType, offset: int, seed: int
+) -> None:
+    """At any address in the data, without a copy; short ones let the data go."""
+    long, short = literal(element_type, (70_000,), seed), literal(element_type, (9,), seed)
+    data = write_module(replace(constant_module(long), name="m" * (1 + offset)))
+    read = read_module(data).entry.root["literal"]
+    assert read == long and read.bits() == long.bits() and read.digest() == long.digest()
+    assert np.shares_memory(read.array, np.frombuffer(data, np.uint8))
+    assert not read.array.flags.writeable
+    data = write_module(constant_module(short))
+    found = read_module(data).entry.root["literal"].array
+    assert not np.shares_memory(found, np.frombuffer(data, np.uint8))
+
+
+@pytest.mark.parametrize("length", range(1, 5))
+def test_programs_compute_with_constants_at_any_address(length: int, seed: int) -> None:
+    b = HloBuilder("e")
+    x = b.parameter(array(dt.F32, (40, 512)))
+    y = b.constant(np.random.default_rng(seed).random((600, 512), dtype=np.float32))
+    b.op("dot", x, y, lhs_contracting_dims=(1,), rhs_contracting_dims=(1,))
+    module = replace(b.module(), name="m" * length)
+    given = np.random.default_rng(seed + 1).random((40, 512), dtype=np.float32)
+    wanted = xladev.compile(module, "cpu")(given).numpy()
+    read = read_module(write_module(module))
+    assert xladev.compile(read, "cpu")(given).numpy().tobytes() == wanted.tobytes()
+    evaluated = HloEvaluator().run(read, given)
+    assert np.array_equal(evaluated, HloEvaluator().run(module, given))
