@@ -18,8 +18,9 @@ from xladev.errors import FileError, UsageError
 from xladev.profiling.calibration import measure_rates
 from xladev.profiling.mesh.round_measurement import measure_rounds
 from xladev.profiling.mesh.round_times import TransportTimes
-from xladev.runtime.distributed.environment import is_started_by_launcher
+from xladev.runtime.distributed.environment import MPI, SOCKETS, is_started_by_launcher
 from xladev.runtime.distributed.job import current_job
+from xladev.runtime.distributed.mpi import MpiTransport
 from xladev.runtime.registry import current_registry
 
 _HEAD = (
@@ -63,7 +64,7 @@ def _measure_rounds(arguments: argparse.Namespace) -> int:
     job = current_job()
     if job is None or job.count < 2:
         raise UsageError("rounds are measured between processes", hint="start two at least")
-    times = measure_rounds(job, type(job.transport).__name__)
+    times = measure_rounds(job, MPI if isinstance(job.transport, MpiTransport) else SOCKETS)
     if job.index == 0:
         write_whole(arguments.rounds, times.to_json().encode())
         if arguments.json:

@@ -10,6 +10,7 @@ from typing import Any
 
 from xladev.cli.cost_mesh import show_mesh
 from xladev.cli.inputs import add_options, given_options
+from xladev.cli.network import add_network
 from xladev.cli.output import check_least, print_json, print_line, print_table, progress
 from xladev.cli.processes import join_launched, spawn
 from xladev.cli.programs import PROGRAM_HELP, load_program
@@ -25,7 +26,6 @@ from xladev.compiler.description import DeviceDescription
 from xladev.compiler.options import CompileOptions
 from xladev.errors import UsageError
 from xladev.hlo.ir import HloModule
-from xladev.profiling.mesh.network import TOPOLOGIES
 from xladev.runtime.registry import current_registry
 from xladev.testing.debug.forms import forms_of
 
@@ -53,22 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--platform", help="show its kernels, and the least time that its rates allow"
     )
     parser.add_argument("--top", type=int, default=20, metavar="N", help="rows; default 20")
-    parser.add_argument("--mesh", metavar="SIZES", help="predict a step on devices such as 16x16")
-    parser.add_argument(
-        "--link", default="50GB/s,2us", help="rate and latency of its links; default 50GB/s,2us"
-    )
-    parser.add_argument(
-        "--topology", choices=TOPOLOGIES, default=TOPOLOGIES[0], help="of the mesh; default torus"
-    )
-    parser.add_argument(
-        "--rounds",
-        type=Path,
-        metavar="PATH",
-        help="what messages take of processors, as `xladev calibrate --rounds` wrote it",
-    )
-    parser.add_argument(
-        "--per-host", type=int, default=1, metavar="N", help="devices of one machine; default 1"
-    )
+    add_network(parser, "predict a step on devices such as 16x16")
     parser.add_argument(
         "--measure",
         action="store_true",
@@ -81,7 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     check_least("--top", arguments.top, 1)
-    check_least("--per-host", arguments.per_host, 1)
     if arguments.measure:
         if arguments.mesh is None or arguments.platform is None:
             raise UsageError(

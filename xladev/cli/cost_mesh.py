@@ -6,15 +6,15 @@ import argparse
 from typing import Any
 
 from xladev.cli.inputs import given_options
+from xladev.cli.network import given_network
 from xladev.cli.output import print_json, print_line, print_table
 from xladev.compiler.cost import InstructionCost, ProgramCost, roofline
 from xladev.compiler.description import DeviceDescription
 from xladev.distributed import process_index
 from xladev.hlo.ir import HloModule
 from xladev.profiling.mesh.local_step import LocalStep
-from xladev.profiling.mesh.network import Hosts, Network, parse_link, parse_mesh
+from xladev.profiling.mesh.network import Network
 from xladev.profiling.mesh.prediction import MeshPrediction, predict
-from xladev.profiling.mesh.round_times import read_times
 from xladev.runtime.distributed.job import current_job
 from xladev.runtime.distributed.messages import run_tag
 from xladev.runtime.distributed.transport import Exchange
@@ -39,7 +39,7 @@ def show_mesh(
         device: which computes; None: nobody knows how fast.
         arguments: of the command line.
     """
-    network = _network(arguments)
+    network = given_network(arguments, arguments.mesh)
     prediction = predict(plain, network)
     compute_s = (
         _measured_s(module, plain, arguments) if arguments.measure else _compute_s(cost, device)
@@ -52,14 +52,6 @@ def show_mesh(
     else:
         _print(report, arguments.top)
     return 0
-
-
-def _network(arguments: argparse.Namespace) -> Network:
-    hosts = None
-    if arguments.rounds is not None:
-        hosts = Hosts(read_times(arguments.rounds), arguments.per_host)
-    sizes, link = parse_mesh(arguments.mesh), parse_link(arguments.link)
-    return Network(sizes, link, arguments.topology, hosts)
 
 
 def _measured_s(module: HloModule, plain: HloModule, arguments: argparse.Namespace) -> float:

@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from xladev.cli.collective_report import collective_rows, print_collectives
 from xladev.cli.inputs import add_options, given_options
+from xladev.cli.network import add_network
 from xladev.cli.output import print_json, print_line, progress
 from xladev.cli.programs import PROGRAM_HELP, load_program
 from xladev.cli.sharding_report import print_shardings, sharding_report
@@ -39,6 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sharding", action="store_true", help="how values are cut over devices, and what moves"
     )
+    add_network(
+        parser,
+        "what collectives go over, such as 4x2; default: as the program says",
+    )
     add_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(run=_run)
@@ -63,6 +69,7 @@ def _run(arguments: argparse.Namespace) -> int:
             partial(find_device, registry, platform, target),
         )
     report = explained(record)
+    report["collectives"] = collective_rows(record.module, module, arguments)
     if arguments.json:
         print_json(report)
     else:
@@ -120,6 +127,7 @@ def _print(report: Mapping[str, Any], *, all_of_them: bool) -> None:
         said = "a run is estimated to take" if n == 0 else "it would take"
         print_line(f"{said} {row['seconds'] * 1e6:,.1f} us: {row['placement']}")
     print_copies(report["copies"], all_of_them=all_of_them)
+    print_collectives(report["collectives"])
 
 
 def _print_kernels(name: str, target: str, rows: Sequence[Mapping[str, Any]]) -> None:

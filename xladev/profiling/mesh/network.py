@@ -144,15 +144,25 @@ class Network:
         longest = 0
         for source, target, nbytes in given:
             way = self.way(source, target)
-            longest = max(longest, sum(map(self._is_between_hosts, way)))
+            longest = max(longest, sum(map(self.is_between_hosts, way)))
             for link in way:
                 loads[link] += nbytes
         self.link_nbytes.update(loads)
-        outward = (nbytes for link, nbytes in loads.items() if self._is_between_hosts(link))
+        outward = (nbytes for link, nbytes in loads.items() if self.is_between_hosts(link))
         taken = longest * self.rates.latency_s + max(outward, default=0) / self.rates.bandwidth
         return taken if self.hosts is None else taken + self.hosts.seconds(given)
 
-    def _is_between_hosts(self, link: Link) -> bool:
+    def dimension(self, link: Link) -> str:
+        """The dimension of the mesh that a link is along; empty where it is along none."""
+        strides = [prod(self.sizes[n + 1 :]) for n in range(len(self.sizes))]
+        places = (
+            [device // s % n for s, n in zip(strides, self.sizes, strict=True)] for device in link
+        )
+        changed = [n for n, (a, b) in enumerate(zip(*places, strict=True)) if a != b]
+        return str(changed[0]) if len(changed) == 1 else ""
+
+    def is_between_hosts(self, link: Link) -> bool:
+        """True if it is a link from one machine to another; without machines each is."""
         return self.hosts is None or self.hosts.of(link[0]) != self.hosts.of(link[1])
 
     def way(self, source: int, target: int) -> tuple[Link, ...]:

@@ -76,7 +76,7 @@ def predict(module: HloModule, network: Network) -> MeshPrediction:
         OptionError: the program is for another number of devices.
         XladevError: a collective does not fit the devices.
     """
-    counts = _counts(module, network.count)
+    counts = device_counts(module, network.count)
     found: list[CollectivePrediction] = []
     for each in program_cost(module, loop_iterations(module)).instructions:
         i = each.instruction
@@ -86,8 +86,12 @@ def predict(module: HloModule, network: Network) -> MeshPrediction:
     return MeshPrediction(tuple(found), most_alive(module))
 
 
-def _counts(module: HloModule, devices: int) -> tuple[int, int]:
-    """Replicas and partitions: as the program says, or one of them is the mesh's."""
+def device_counts(module: HloModule, devices: int) -> tuple[int, int]:
+    """Replicas and partitions: as the program says, or one of them is the mesh's.
+
+    Raises:
+        OptionError: the program is for another number of devices.
+    """
     replicas, partitions = module.header.replica_count, module.header.num_partitions
     if replicas * partitions == devices:
         return replicas, partitions
@@ -114,20 +118,33 @@ def _is_open(module: HloModule) -> bool:
 def _sent(
     i: HloInstruction, counts: tuple[int, int], network: Network, iterations: int
 ) -> tuple[int, float]:
-    """Bytes that all send, and seconds; groups exchange side by side."""
-    groups = [g for g in device_groups(i, *counts) if len(g) > 1]
+    """Bytes that all send, and seconds."""
     nbytes, taken = 0, 0.0
+    for messages in collective_rounds(i, counts):
+        once = network.send(messages)
+        for _ in range(iterations - 1):
+            network.send(messages)
+        nbytes += iterations * sum(m[2] for m in messages)
+        taken += iterations * once
+    return nbytes, taken
+
+
+def collective_rounds(i: HloInstruction, counts: tuple[int, int]) -> Iterator[list[Message]]:
+    """What devices send in one run of a collective, round by round; groups do so side by side.
+
+    Args:
+        i: the collective.
+        counts: replicas and partitions.
+
+    Raises:
+        XladevError: it does not fit the devices.
+    """
+    groups = [g for g in device_groups(i, *counts) if len(g) > 1]
     stacked = i.opcode == "all-to-all" and not i["dimensions"]
     for operand in i.operands[:1] if stacked else i.operands:
         rows = zip_longest(*(_placed(i, operand.shape, group) for group in groups), fillvalue=())
         for row in rows:
-            messages = [message for part in row for message in part]
-            once = network.send(messages)
-            for _ in range(iterations - 1):
-                network.send(messages)
-            nbytes += iterations * sum(m[2] for m in messages)
-            taken += iterations * once
-    return nbytes, taken
+            yield [message for part in row for message in part]
 
 
 def _placed(i: HloInstruction, shape: Shape, group: tuple[int, ...]) -> Iterator[list[Message]]:
