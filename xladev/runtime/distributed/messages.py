@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 
 from xladev.errors import ProcessError
 
@@ -19,6 +20,8 @@ MOST_NBYTES = 1 << 36
 """Of one message."""
 CHUNK_NBYTES = 1 << 20
 MOST_REASON = 4096
+_REMEMBERED = 1024
+"""Names and agreements of exchanges whose digests are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,13 @@ def run_tag(name: bytes, run: int) -> bytes:
 
 def base_tag(key: bytes, run: bytes, name: str) -> bytes:
     """The common part of the tags of one exchange; a step's number makes it whole."""
-    text = key + b"\0" + name.encode()
-    return run + hashlib.blake2b(text, digest_size=12).digest()
+    return run + _named(key, name)
+
+
+@lru_cache(_REMEMBERED)
+def _named(key: bytes, name: str) -> bytes:
+    """The same in each run; hashing takes longer than sending four bytes."""
+    return hashlib.blake2b(key + b"\0" + name.encode(), digest_size=12).digest()
 
 
 def step_tag(base: bytes, step: int) -> bytes:
@@ -80,6 +88,7 @@ def step_tag(base: bytes, step: int) -> bytes:
     return base + step.to_bytes(4, "little")
 
 
+@lru_cache(_REMEMBERED)
 def agreement_check(agreement: bytes) -> bytes:
     """What is compared of an agreement."""
     return hashlib.blake2b(agreement, digest_size=8).digest()
