@@ -30,6 +30,7 @@ from xladev.compiler.plan.layout import LayoutNormalization
 from xladev.compiler.plan.memory_plan import plan_memory
 from xladev.compiler.plan.plan_file import plan_executable
 from xladev.compiler.signature import Alias, Signature
+from xladev.compiler.streams.forks import ForkSpread
 from xladev.compiler.streams.stream_choice import StreamSpread
 from xladev.errors import UnsupportedError
 from xladev.hlo.dot import module_to_dot
@@ -104,10 +105,22 @@ class KernelCompiler(Compiler):
             honoured_aliases(fused),
             schedule=options.schedule,
             limit_nbytes=limit,
-            spread=spread_of(options, device),
+            spread=spread_of(options, device) or self.forks(module, options),
             apart=None if apart is None else partial(apart.run, module),
             alignment=arena_alignment(space),
         )
+
+    def forks(self, module: HloModule, options: CompileOptions) -> ForkSpread | None:
+        """How independent loops of a program run at once (`Fork`); None: one after the other.
+
+        For a backend whose `link` runs the parts of a fork in several threads of the host. The
+        SDK's own run of a plan takes them in order.
+
+        Args:
+            module: the program before kernels were formed.
+            options: of the compilation.
+        """
+        return None
 
     def fusion_pipeline(self, options: CompileOptions) -> HloPassPipeline:
         """The passes that form kernels: `fusion` instructions of what one kernel computes.

@@ -118,6 +118,13 @@ def _lstm_cell(p: Parameters) -> tuple[Input, ...]:
     return Input((b, w)), Input((b, w)), Input((b, w)), weights, weights, Input((4 * w,))
 
 
+def _bi_lstm(p: Parameters) -> tuple[Input, ...]:
+    """Inputs of all steps, hidden, cell, and the weights of a cell for each direction."""
+    x, *state, wx, wh, bias = _lstm_cell(p)
+    steps = Input((p["steps"], *x.shape))
+    return (steps, *state, wx, wh, bias, wx, wh, bias)
+
+
 def _batch_norm(p: Parameters) -> tuple[Input, ...]:
     width = (p["shape"][-1],)
     return Input(tuple(p["shape"])), Input(width, mean=1.0), Input(width)
@@ -249,6 +256,7 @@ INPUTS: Mapping[str, Callable[[Parameters], tuple[Input, ...]]] = {
     "conv": _conv,
     "attention": _attention,
     "lstm_cell": _lstm_cell,
+    "bi_lstm": _bi_lstm,
     "batch_norm": _batch_norm,
     "mlp_step": _mlp_step,
     "block_forward": _block,

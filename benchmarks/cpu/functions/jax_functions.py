@@ -53,6 +53,19 @@ def _lstm_cell(x: Any, h: Any, c: Any, wx: Any, wh: Any, bias: Any) -> Any:
     return jax.nn.sigmoid(o) * jnp.tanh(c), c
 
 
+def _bi_lstm(xs: Any, h: Any, c: Any, *weights: Any) -> Any:
+    def over(parts: Any, *, reverse: bool) -> Any:
+        def step(state: Any, x: Any) -> Any:
+            h, c = _lstm_cell(x, *state, *parts)
+            return (h, c), h
+
+        return lax.scan(step, (h, c), xs, reverse=reverse)[1]
+
+    return jnp.concatenate(
+        [over(weights[:3], reverse=False), over(weights[3:], reverse=True)], axis=-1
+    )
+
+
 def _batch_norm(x: Any, scale: Any, shift: Any) -> Any:
     axes = tuple(range(x.ndim - 1))
     mean = x.mean(axes)
@@ -157,6 +170,7 @@ FUNCTIONS: Mapping[str, Callable[[Parameters], Function]] = {
     "conv": _conv,
     "attention": lambda p: _attend,
     "lstm_cell": lambda p: _lstm_cell,
+    "bi_lstm": lambda p: _bi_lstm,
     "batch_norm": lambda p: _batch_norm,
     "mlp_step": lambda p: _step(_mlp_loss),
     "block_forward": _block,

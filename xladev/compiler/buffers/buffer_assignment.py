@@ -33,6 +33,7 @@ from xladev.compiler.plan.kernel_table import (
 from xladev.compiler.plan.unplaced_steps import BufferUse, UnplacedStep, placed
 from xladev.compiler.schedule.work_graph import ordered_computations
 from xladev.compiler.streams.concurrency import Concurrency
+from xladev.compiler.streams.forks import ForkSpread
 from xladev.hlo.array_values import ArrayValue
 from xladev.hlo.dtype import PRED
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
@@ -46,7 +47,7 @@ def assign_buffers(
     module: HloModule,
     kernels: ProgramKernels,
     aliases: Sequence[tuple[int, int]] = (),
-    concurrency: Concurrency | None = None,
+    at_once: Concurrency | ForkSpread | None = None,
     alignment: int = ALIGNMENT,
 ) -> KernelPlan:
     """The kernel plan of a module whose kernels are single instructions or fusions.
@@ -55,7 +56,7 @@ def assign_buffers(
         module: calls are inlined; only while and conditional run other programs.
         kernels: of all plans that are tried; those of this one are lowered.
         aliases: pairs (result value, parameter value) that the launch puts in one buffer.
-        concurrency: how steps are spread over streams; None for one stream.
+        at_once: how steps are spread over streams, or how loops run at once; None for neither.
         alignment: bytes at whose multiples all slices begin (`arena_alignment`).
 
     Raises:
@@ -71,9 +72,11 @@ def assign_buffers(
     walk = _Walk(KernelTable(module, kernels), BufferPool(alignment))
     steps = tuple(walk.computation(entry, arguments, results, {results[r] for r, _ in aliases}))
     shares: Sequence[str] = ()
-    if concurrency is not None:
+    if isinstance(at_once, Concurrency):
         shares = walk.table.shares()
-        steps = concurrency.apply(steps, walk.operations, shares, ordered_computations(module))
+        steps = at_once.apply(steps, walk.operations, shares, ordered_computations(module))
+    elif at_once is not None:
+        steps = at_once.apply(steps, walk.table.specs, walk.operations, module)
     aliased = {r for r, _ in aliases}
     free = [b for n, b in enumerate(results) if n not in aliased]
     scratch_nbytes = walk.pool.place_temporaries(free)
@@ -224,14 +227,21 @@ class _Walk:
 
     def _while(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[UnplacedStep]:
         steps: list[UnplacedStep] = []
-        state = [self._state(frame, at, i, n, steps) for n in range(len(frame.source[i]))]
+        kept = frame.kept_parts(i)
+        state = [
+            frame.held[frame.source[i.operands[0]][n]]
+            if n in kept
+            else self._state(frame, at, i, n, steps)
+            for n in range(len(frame.source[i]))
+        ]
         predicate = self.pool.temporary(1)
         condition = self.computation(i["condition"], state, [predicate])
-        body = self.computation(i["body"], state, state, set(state))
+        changed = {buffer for n, buffer in enumerate(state) if n not in kept}
+        body = self.computation(i["body"], state, state, changed)
         self.pool.advance()
         self.pool.touch(*state, predicate)
         frame.held.update(zip(frame.source[i], state, strict=True))
-        steps.append(Loop(tuple(condition), self._use(predicate), tuple(body)))
+        steps.append(Loop(tuple(condition), self._use(predicate), tuple(body), i.name))
         return steps
 
     def _state(
@@ -261,7 +271,7 @@ class _Walk:
         self.pool.advance()
         self.pool.touch(*operands, *results)
         is_predicate = i.operands[0].shape.element_type is PRED
-        return (Branch(self._use(selector), is_predicate, branches),)
+        return (Branch(self._use(selector), is_predicate, branches, i.name),)
 
     def _call(self, frame: BufferFrame, at: int, i: HloInstruction) -> Sequence[UnplacedStep]:
         operands = _operand_buffers(frame, i)

@@ -81,6 +81,20 @@ class BufferFrame:
                 return wanted
         return self._dying_operand(at, value, operands, in_place)
 
+    def kept_parts(self, loop: HloInstruction) -> AbstractSet[int]:
+        """Parts of a loop's state that its body passes on, and that nobody reads after the loop.
+
+        They are read where they are: a part of this kind needs no memory, and no copy.
+        """
+        after = {n for n, value in enumerate(self.source[loop]) if value not in self._last}
+        if not after:
+            return frozenset()
+        body = loop["body"]
+        source = array_values(body)
+        given = [value for p in body.parameters for value in source[p]]
+        passed = zip(given, source[body.root], strict=True)
+        return {n for n, (before, value) in enumerate(passed) if before == value} & after
+
     def state_buffer(self, at: int, loop: HloInstruction, number: int) -> VirtualBuffer | None:
         """The buffer for part ``number`` of a loop's state; None if it needs a new one."""
         state = self._initial_state(loop)

@@ -96,11 +96,18 @@ class CopyReason:
 
 @dataclass(frozen=True, slots=True)
 class Loop(Generic[B]):
-    """Repeats: run ``condition``, stop if the predicate byte is 0, run ``body``."""
+    """Repeats: run ``condition``, stop if the predicate byte is 0, run ``body``.
+
+    Attributes:
+        condition, body: what is repeated.
+        predicate: one byte.
+        name: of the `while`; known where the plan was made, not saved with it.
+    """
 
     condition: tuple[StepOn[B], ...]
     predicate: B
     body: tuple[StepOn[B], ...]
+    name: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +118,13 @@ class Branch(Generic[B]):
         selector: pred[] (nonzero is branch 0) or s32[] (out of range is the last branch).
         is_predicate: which of the two it is.
         branches: the steps of each branch.
+        name: of the `conditional`; known where the plan was made, not saved with it.
     """
 
     selector: B
     is_predicate: bool
     branches: tuple[tuple[StepOn[B], ...], ...]
+    name: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +147,21 @@ class Parallel(Generic[B]):
     joins: tuple[int, ...]
 
 
-Step = RunKernel | Copy | Loop | Branch | Parallel
-StepOn = RunKernel[B] | Copy[B] | Loop[B] | Branch[B] | Parallel[B]
+@dataclass(frozen=True, slots=True)
+class Fork(Generic[B]):
+    """Runs parts at once, or one after the other in any order; it ends when all have ended.
+
+    No part touches memory that another one writes.
+
+    Attributes:
+        parts: the steps of each part, in order.
+    """
+
+    parts: tuple[tuple[StepOn[B], ...], ...]
+
+
+Step = RunKernel | Copy | Loop | Branch | Parallel | Fork
+StepOn = RunKernel[B] | Copy[B] | Loop[B] | Branch[B] | Parallel[B] | Fork[B]
 """A step on whatever stands for a buffer."""
 
 
@@ -154,12 +176,12 @@ def own_buffers(step: StepOn[B]) -> tuple[B, ...]:
             return (step.predicate,)
         case Branch():
             return (step.selector,)
-        case Parallel():
+        case Parallel() | Fork():
             return ()
 
 
 def inner_steps(step: StepOn[B]) -> tuple[StepOn[B], ...]:
-    """The steps that a loop, a branch or streams run, all branches one after the other."""
+    """The steps that a step runs: all branches, and all parts, one after the other."""
     match step:
         case Loop():
             return (*step.condition, *step.body)
@@ -167,6 +189,8 @@ def inner_steps(step: StepOn[B]) -> tuple[StepOn[B], ...]:
             return tuple(inner for branch in step.branches for inner in branch)
         case Parallel():
             return step.steps
+        case Fork():
+            return tuple(inner for part in step.parts for inner in part)
         case _:
             return ()
 
@@ -181,12 +205,14 @@ def all_buffers(steps: Iterable[StepOn[B]]) -> Iterator[B]:
 def map_bodies(
     step: StepOn[B], of: Callable[[tuple[StepOn[B], ...]], Iterable[StepOn[B]]]
 ) -> StepOn[B]:
-    """The step with other steps in its loop or branches; ``of`` is called once for each body."""
+    """The step with other steps in its loop, branches or parts; ``of`` is called for each body."""
     match step:
         case Loop():
             return replace(step, condition=tuple(of(step.condition)), body=tuple(of(step.body)))
         case Branch():
             return replace(step, branches=tuple(tuple(of(branch)) for branch in step.branches))
+        case Fork():
+            return Fork(tuple(tuple(of(part)) for part in step.parts))
         case _:
             return step
 
@@ -202,13 +228,15 @@ def _on_others(step: StepOn[B], of: Callable[[B], C]) -> StepOn[C]:
             return _straight_on_others(step, of)
         case Loop():
             condition, body = map_buffers(step.condition, of), map_buffers(step.body, of)
-            return Loop(condition, of(step.predicate), body)
+            return Loop(condition, of(step.predicate), body, step.name)
         case Branch():
             branches = tuple(map_buffers(branch, of) for branch in step.branches)
-            return Branch(of(step.selector), step.is_predicate, branches)
+            return Branch(of(step.selector), step.is_predicate, branches, step.name)
         case Parallel():
             steps = tuple(_straight_on_others(inner, of) for inner in step.steps)
             return Parallel(steps, step.streams, step.waits, step.joins)
+        case Fork():
+            return Fork(tuple(map_buffers(part, of) for part in step.parts))
 
 
 def _straight_on_others(
@@ -283,4 +311,9 @@ def _lines(plan: KernelPlan, steps: tuple[Step, ...], depth: int) -> list[str]:
                     (text,) = _lines(plan, (inner,), 0)
                     waits = f" after {list(step.waits[number])}" if step.waits[number] else ""
                     lines.append(f"{pad}  {number}, stream {step.streams[number]}{waits}: {text}")
+            case Fork():
+                lines.append(f"{pad}fork:")
+                for number, part in enumerate(step.parts):
+                    lines.append(f"{pad}  part {number}:")
+                    lines += _lines(plan, part, depth + 2)
     return lines

@@ -17,6 +17,7 @@ from xladev.compiler.plan.kernel_table import ProgramKernels
 from xladev.compiler.schedule.rematerialization import Rematerialization
 from xladev.compiler.schedule.schedule import Schedule
 from xladev.compiler.streams.concurrency import Concurrency
+from xladev.compiler.streams.forks import ForkSpread
 from xladev.compiler.streams.stream_choice import STREAMS_STEP, StreamSpread
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import print_module
@@ -27,6 +28,9 @@ ATTEMPTS = 4
 
 MOST_GROWTH = 1.25
 """How much more memory a run may take, so that kernels can run at once."""
+
+LITTLE_NBYTES = 4 << 20
+"""So much more is nobody's concern."""
 
 PIPELINE = "memory"
 """Name of the passes that run while memory is planned, as often as plans are made."""
@@ -41,7 +45,7 @@ def plan_memory(
     *,
     schedule: bool = True,
     limit_nbytes: int | None = None,
-    spread: StreamSpread | None = None,
+    spread: StreamSpread | ForkSpread | None = None,
     apart: Callable[[], HloModule] | None = None,
     alignment: int = ALIGNMENT,
 ) -> KernelPlan:
@@ -54,7 +58,7 @@ def plan_memory(
         schedule: False to keep the module's order.
         limit_nbytes: bytes that arguments, results, constants and temporaries should do with; if
             they do not, values are recomputed. None if there is no limit.
-        spread: how independent steps are spread over streams; None for one stream.
+        spread: how independent steps, or loops, run at once; None for one after the other.
         apart: gives the module with kernels of one result each, which are those that can run
             again; planned if nothing else keeps to the limit.
         alignment: bytes at whose multiples all slices begin (`arena_alignment`).
@@ -63,8 +67,8 @@ def plan_memory(
         CompileError: an instruction that no kernel can be made of.
     """
 
-    def assign(ordered: HloModule, concurrency: Concurrency | None = None) -> KernelPlan:
-        return assign_buffers(ordered, kernels, aliases, concurrency, alignment)
+    def assign(ordered: HloModule, at_once: Concurrency | ForkSpread | None = None) -> KernelPlan:
+        return assign_buffers(ordered, kernels, aliases, at_once, alignment)
 
     workspace_of = kernels.likely_workspace_nbytes
     plan = assign(module)
@@ -93,7 +97,23 @@ def plan_memory(
             _warn(module, plan, limit_nbytes)
     if spread is None:
         return plan
-    return _on_streams(module.name, plan, partial(assign, module), spread, limit_nbytes)
+    return _at_once(module.name, plan, partial(assign, module), spread, limit_nbytes)
+
+
+def _at_once(
+    name: str,
+    plan: KernelPlan,
+    assign: Callable[[Concurrency | ForkSpread], KernelPlan],
+    spread: StreamSpread | ForkSpread,
+    limit_nbytes: int | None,
+) -> KernelPlan:
+    """The plan whose steps run at once as they may, if the memory for that is there."""
+    if isinstance(spread, StreamSpread):
+        return _on_streams(name, plan, assign, spread, limit_nbytes)
+    if not spread.may_fork(plan):
+        return plan
+    told = "forks: none, because they"
+    return _if_it_fits(name, plan, assign(spread), limit_nbytes, told)
 
 
 def _on_streams(
@@ -109,11 +129,19 @@ def _on_streams(
     fits = limit_nbytes is None or nbytes <= max(limit_nbytes, total_nbytes(plan))
     if spread.is_forced:
         return wide if fits else assign(Concurrency(spread, keeps_memory=False))
-    most = int(MOST_GROWTH * total_nbytes(plan))
+    return _if_it_fits(name, plan, wide, limit_nbytes, "streams: 1, because several")
+
+
+def _if_it_fits(
+    name: str, plan: KernelPlan, wide: KernelPlan, limit_nbytes: int | None, told: str
+) -> KernelPlan:
+    """A plan whose steps run at once, unless it takes more memory than is worth it."""
+    nbytes = total_nbytes(wide)
+    most = max(int(MOST_GROWTH * total_nbytes(plan)), total_nbytes(plan) + LITTLE_NBYTES)
     most = most if limit_nbytes is None else min(most, max(limit_nbytes, total_nbytes(plan)))
     if nbytes <= most:
         return wide
-    why = f"streams: 1, because several take {nbytes:,} bytes of memory, and {most:,} are allowed"
+    why = f"{told} take {nbytes:,} bytes of memory, and {most:,} are allowed"
     instrument.decision(STREAMS_STEP, name, why)
     return plan
 

@@ -8,6 +8,7 @@ from xladev.compiler.options import MOST_STREAMS
 from xladev.compiler.plan.kernel_plan import (
     Branch,
     Copy,
+    Fork,
     Loop,
     Parallel,
     RunKernel,
@@ -53,6 +54,9 @@ def check_plan(steps: Sequence[Step], kernels: int, sizes: PlanSizes) -> None:
             case Parallel():
                 check_plan(step.steps, kernels, sizes)
                 _check_streams(step)
+            case Fork():
+                for part in step.parts:
+                    check_plan(part, kernels, sizes)
 
 
 def check_alignment(steps: Sequence[Step], alignment: int) -> None:

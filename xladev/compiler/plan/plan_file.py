@@ -27,6 +27,7 @@ from xladev.compiler.kernel_code import Dim3, KernelCode, LaunchDimensions
 from xladev.compiler.plan.kernel_plan import (
     Branch,
     Copy,
+    Fork,
     KernelPlan,
     Loop,
     Parallel,
@@ -196,6 +197,8 @@ def _step_to_json(step: Step) -> list[Any]:
             steps = [_step_to_json(s) for s in step.steps]
             waits = [[event - START for event in row] for row in (*step.waits, step.joins)]
             return ["parallel", steps, step.streams, waits]
+        case Fork():
+            return ["fork", [[_step_to_json(s) for s in part] for part in step.parts]]
 
 
 def _step_from_json(data: Any, depth: int) -> Step:
@@ -220,6 +223,8 @@ def _step_from_json(data: Any, depth: int) -> Step:
             rows = (tuple(event + START for event in row) for row in number_rows(events))
             *waits, joins = rows
             return Parallel(_straight(inner(steps)), numbers(streams), tuple(waits), joins)
+        case ["fork", parts]:
+            return Fork(tuple(map(inner, parts)))
         case _:
             raise ValueError(f"no such step: {shown(data)}")
 

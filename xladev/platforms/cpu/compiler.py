@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 
 from xladev import instrument
 from xladev.codegen.attention import Attention
@@ -13,6 +14,7 @@ from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.codegen.reductions import reduction_of
 from xladev.compiler.contract import ExportedObject
+from xladev.compiler.cost import loop_iterations
 from xladev.compiler.description import DeviceDescription, MemorySpace
 from xladev.compiler.executable import Executable
 from xladev.compiler.fusion.attention_fusion import AttentionFusion
@@ -27,6 +29,7 @@ from xladev.compiler.partition.expansion import ExpandRejected
 from xladev.compiler.plan.kernel_plan import KernelPlan
 from xladev.compiler.plan.operations import pack_operations
 from xladev.compiler.signature import Signature
+from xladev.compiler.streams.forks import ForkSpread
 from xladev.compiler.support import YES, Support, no
 from xladev.errors import UnsupportedError
 from xladev.hlo.ir import HloInstruction, HloModule
@@ -56,6 +59,7 @@ from xladev.platforms.cpu.engine import (
     target_name,
     target_traits,
 )
+from xladev.platforms.cpu.fork import FORK, kernel_s
 from xladev.platforms.cpu.fourier_fusion import FourierFusion
 from xladev.platforms.cpu.interruption import POLL
 from xladev.platforms.cpu.lapack.found import lapack_identity
@@ -264,6 +268,17 @@ class CpuCompiler(KernelCompiler):
         payload = CpuPayload.from_bytes(executable.payload)
         return ExportedObject(payload.codes[0], entry_symbol(name))
 
+    def forks(self, module: HloModule, options: CompileOptions) -> ForkSpread | None:
+        """Loops at once on the threads of this machine, unless several devices share those."""
+        wanted = options.threads or threads_wanted()
+        devices = options.num_replicas * options.num_partitions
+        if wanted == 1 or devices > 1 or not _target(options.target).is_host:
+            return None
+        loops = (i for c in module.computations for i in c.instructions if i.opcode == "while")
+        if len(list(islice(loops, 2))) < 2:
+            return None
+        return ForkSpread(wanted, kernel_s, loop_iterations(module))
+
     def lower(self, spec: KernelSpec, options: CompileOptions) -> CpuKernelCode:
         """The tactic, and the workspace that the kernel then wants; `link` writes the code."""
         tactic = DEFAULT if self._choose is None else self._choose(spec)
@@ -297,13 +312,22 @@ class CpuCompiler(KernelCompiler):
             wants_context = exchange is not None or any(map(is_number, plan.kernels))
             bytecode = () if wants_context else _bytecode(plan, module, light, level)
         is_shared = exchange is not None
-        files = bytecode or _object_files(plan, module, light, level, is_shared=is_shared)
+        files = bytecode or _object_files(
+            plan, module, light, level, threads=threads or 0, is_shared=is_shared
+        )
         microkernels = LIBRARY.microkernels_of(module, level)
-        is_parallel, has_loops = map(module.declares, (PARALLEL, POLL))
+        is_parallel, has_loops, has_forks = map(module.declares, (PARALLEL, POLL, FORK))
         operations = pack_operations(plan)
         library = module.declared(LIBRARY_PREFIX)
         payload = CpuPayload(
-            files, is_parallel, microkernels, operations, has_loops, library, exchange
+            codes=files,
+            is_parallel=is_parallel,
+            microkernels=microkernels,
+            operations=operations,
+            has_loops=has_loops,
+            library=library,
+            exchange=exchange,
+            has_forks=has_forks,
         )
         constants = tuple(literal.view() for literal in plan.constants)
         return Executable(signature, payload.to_bytes(), constants)
@@ -336,10 +360,11 @@ def _object_files(
     light: Sequence[str],
     level: int,
     *,
+    threads: int,
     is_shared: bool,
 ) -> tuple[bytes, ...]:
     """The object files of kernels and entry."""
-    add_entry(module, plan, is_shared=is_shared)
+    add_entry(module, plan, threads=threads, is_shared=is_shared)
     instrument.dump(plan.name, "ll", lambda: str(module))
     optimized = [name for name in kernels_worth_passes(module, plan) if name not in set(light)]
     least = light if has_loops(plan) else [*light, ENTRY]

@@ -16,6 +16,7 @@ from xladev.platforms.cpu.codegen.exchange import EXCHANGE, ExchangePlan
 from xladev.platforms.cpu.engine import target_traits
 from xladev.platforms.cpu.native_block import keep_forever
 from xladev.platforms.cpu.object_cache import load_cached
+from xladev.platforms.cpu.word_wait import word_wait_text
 from xladev.runtime.collectives.host_communicator import collective_timeout_s
 from xladev.runtime.collectives.launch_collectives import Collectives, CommunicatorPool
 from xladev.runtime.collectives.rendezvous import peer_failed, timed_out
@@ -31,51 +32,11 @@ ABORTED, TIMED_OUT = 1, 2
 _SLICE_US = 100_000
 """How long a device sleeps before it looks whether the execution was given up."""
 
-_FUTEX = """
-@slice = internal constant [2 x i64] [i64 0, i64 {nanoseconds}]
-declare i64 @syscall(i64, ptr, i32, i32, ptr, ptr, i32)
-declare ptr @__errno_location()
-define internal i64 @futex(ptr %word, i32 %call, i32 %value, ptr %slice) {{
-  %failed = call i64 @syscall(
-    i64 {number}, ptr %word, i32 %call, i32 %value, ptr %slice, ptr null, i32 0)
-  ret i64 %failed
-}}
-define internal i64 @sleep(ptr %word, i32 %seen) {{
-  %failed = call i64 @futex(ptr %word, i32 128, i32 %seen, ptr @slice)
-  %errno.at = call ptr @__errno_location()
-  %errno = load i32, ptr %errno.at
-  %is.error = icmp slt i64 %failed, 0
-  %is.timeout = icmp eq i32 %errno, 110
-  %both = and i1 %is.error, %is.timeout
-  %slept = select i1 %both, i64 {microseconds}, i64 0
-  ret i64 %slept
-}}
-define internal void @wake(ptr %word) {{
-  %woken = call i64 @futex(ptr %word, i32 129, i32 2147483647, ptr null)
-  ret void
-}}
-"""
-_PORTABLE = """
-declare i32 @usleep(i32)
-define internal i64 @sleep(ptr %word, i32 %seen) {
-  %ignored = call i32 @usleep(i32 50)
-  ret i64 50
-}
-define internal void @wake(ptr %word) {
-  ret void
-}
-"""
-_FUTEX_NUMBERS: Mapping[str, int] = MappingProxyType({"x86_64": 202, "aarch64": 98})
-"""The system call of Linux, by processor."""
-
 
 def exchange_text(triple: str) -> str:
     """The code for machines of a triple, as LLVM assembly."""
-    number = _FUTEX_NUMBERS.get(triple.partition("-")[0])
     text = (Path(__file__).parent / "exchange.ll").read_text("utf-8")
-    if number is None or "linux" not in triple:
-        return text + _PORTABLE
-    return text + _FUTEX.format(number=number, nanoseconds=_SLICE_US * 1000, microseconds=_SLICE_US)
+    return text + word_wait_text(triple, _SLICE_US)
 
 
 @cache

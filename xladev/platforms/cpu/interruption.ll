@@ -4,9 +4,10 @@
 ; A loop counts down what its iterations are estimated to take. When nothing is left it calls
 ; `xladev_poll`, which looks at the clock, and now and then asks Python, with the interpreter lock.
 
-%State = type { i64, i64, i64, i64 }
+%State = type { i64, i64, i64, i64, ptr, i64 }
         ; when to ask next (0: never was here), signals that Python has answered, when it was here
-        ; last, how many nanoseconds to hand out
+        ; last, how many nanoseconds to hand out, in a fork the word that ends it, and whether this
+        ; is a thread that helps with one, which does not ask Python
 
 @signals = global ptr null                   ; the number of SIGINTs that came
 @look = global ptr null                      ; functions of Python, and its False and True, which
@@ -54,6 +55,26 @@ define internal i64 @now() {
 ; why, for this thread.
 define i64 @xladev_poll(ptr %state) {
 begin:
+  %stop.at = getelementptr %State, ptr %state, i64 0, i32 4
+  %stop = load ptr, ptr %stop.at
+  %forked = icmp ne ptr %stop, null
+  br i1 %forked, label %fork, label %clock
+
+fork:
+  %stopped = load atomic i64, ptr %stop monotonic, align 8
+  %over = icmp ne i64 %stopped, 0
+  br i1 %over, label %leave, label %who
+
+who:
+  %helps.at = getelementptr %State, ptr %state, i64 0, i32 5
+  %helps = load i64, ptr %helps.at
+  %helping = icmp ne i64 %helps, 0
+  br i1 %helping, label %help, label %clock
+
+help:
+  ret i64 50000                              ; a look costs it two loads
+
+clock:
   %seen.at = getelementptr %State, ptr %state, i64 0, i32 1
   %last.at = getelementptr %State, ptr %state, i64 0, i32 2
   %given.at = getelementptr %State, ptr %state, i64 0, i32 3
@@ -100,6 +121,13 @@ go.on:
   ret i64 %left
 
 end:
+  br i1 %forked, label %stop.all, label %leave
+
+stop.all:
+  store atomic i64 1, ptr %stop monotonic, align 8
+  br label %leave
+
+leave:
   ret i64 -9223372036854775808
 }
 

@@ -42,7 +42,8 @@ BETWEEN_POLLS_NS = 1_000_000
 
 _CALL_NS = 1
 """The least that a step takes."""
-_STATE_WORDS = 4
+_STATE_WORDS = 6
+_GIVEN_WORD = 3
 
 
 class Watch:
@@ -65,9 +66,9 @@ class Watch:
     def _begun(self) -> Value:
         b = self._b
         state = b.alloca(I64, _STATE_WORDS)
-        b.store(b.const(I64, 0), state)
-        last = b.element_address(state, _STATE_WORDS - 1, I64)
-        b.store(b.const(I64, BETWEEN_POLLS_NS), last)
+        for word in range(_STATE_WORDS):
+            first = BETWEEN_POLLS_NS if word == _GIVEN_WORD else 0
+            b.store(b.const(I64, first), b.element_address(state, word, I64))
         return state
 
     @property

@@ -22,6 +22,7 @@ from xladev.codegen.llvm import (
 from xladev.compiler.plan.kernel_plan import (
     Branch,
     Copy,
+    Fork,
     KernelPlan,
     Loop,
     RunKernel,
@@ -34,9 +35,19 @@ from xladev.platforms.cpu.codegen.exchange import ExchangePlan, Exchanges, excha
 from xladev.platforms.cpu.codegen.table import emit_kernel
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.engine import ENTRY, target_traits
+from xladev.platforms.cpu.fork import FORK
 from xladev.platforms.cpu.interruption import ENDED, Watch, own_ns
 from xladev.platforms.cpu.optimization_levels import all_steps, loops
-from xladev.platforms.cpu.trace_points import BEGIN, COPY, END, define_marks, emit_mark, load_record
+from xladev.platforms.cpu.trace_points import (
+    BEGIN,
+    COPY,
+    END,
+    PART,
+    PART_ENDED,
+    define_marks,
+    emit_mark,
+    load_record,
+)
 
 CONSTANTS = "xladev_constants"
 """Array of pointers to the constants, filled when the code is loaded."""
@@ -70,7 +81,7 @@ def program_module(
         tactics: how each kernel is computed; none leave it to them.
     """
     module = kernels_module(plan, threads, provided, target, tactics)
-    add_entry(module, plan, exported)
+    add_entry(module, plan, exported, threads=threads or 0)
     return module
 
 
@@ -114,7 +125,12 @@ def add_exchanges(
 
 
 def add_entry(
-    module: ModuleBuilder, plan: KernelPlan, exported: str = "", *, is_shared: bool = False
+    module: ModuleBuilder,
+    plan: KernelPlan,
+    exported: str = "",
+    *,
+    threads: int = 0,
+    is_shared: bool = False,
 ) -> None:
     """Adds the entry to a module that has a plan's kernels; see `program_module`.
 
@@ -122,6 +138,7 @@ def add_entry(
         module: with all kernels.
         plan: what to run.
         exported: see `program_module`.
+        threads: most threads that run parts of a fork; 0 for as many as the process wants.
         is_shared: whether several devices run this code, so that its address is nobody's mark.
     """
     constants = _Within(module, plan) if exported else _Table(module, plan)
@@ -130,7 +147,7 @@ def add_entry(
     if isinstance(constants, _Table):
         define_marks(module, None if is_shared else constants.table)
     watch = Watch(entry) if _may_end(plan, plan.steps) and not exported else None
-    around = _Plan(module, plan, constants, not exported)
+    around = _Plan(module, plan, constants, not exported, threads)
     context, *memory = entry.arguments
     steps = _Steps(around, entry, [*memory, context], watch)
     steps.mark(BEGIN)
@@ -178,6 +195,7 @@ class _Plan:
     plan: KernelPlan
     constants: _Table | _Within
     has_marks: bool
+    threads: int
     functions: int = 0
 
     def part(self, *, is_watched: bool) -> FunctionBuilder:
@@ -257,6 +275,8 @@ class _Steps:
                 self._loop(step)
             case Branch():
                 self._branch(step)
+            case Fork():
+                self._fork(step)
 
     def _kernel(self, step: RunKernel) -> None:
         spec = self.around.plan.kernels[step.kernel]
@@ -321,3 +341,54 @@ class _Steps:
         self.emit(steps)
         if self.watch is not None and steps:
             self.watch.count(own_ns(self.around.plan, steps))
+
+    def _fork(self, step: Fork) -> None:
+        """Runs parts at once, each in a function of its own."""
+        if self.watch is None:  # code that nobody loads has one thread for its steps
+            for steps in step.parts:
+                self.emit(steps)
+            return
+        around, b = self.around, self.b
+        around.module.declare(FORK, I64, ("ptr", "ptr", "i64", "i64", "ptr", "i64"))
+        chosen = _emit_chosen(around, [_emit_part(around, steps) for steps in step.parts])
+        frame = b.alloca(PTR, len(self.memory))
+        for n, address in enumerate(self.memory):
+            b.store(address, b.element_address(frame, n, PTR))
+        numbers = (b.const(I64, n) for n in (len(step.parts), around.threads))
+        watch = self.watch
+        self.watch.set(
+            b.call(FORK, I64, Value(f"@{chosen}", PTR), frame, *numbers, watch.state, watch.left)
+        )
+        self._end_if(b.icmp("eq", watch.left, ENDED))
+
+
+def _emit_part(around: _Plan, steps: Sequence[Step]) -> str:
+    """The function of one part of a fork."""
+    part = around.part(is_watched=True)
+    *memory, state, left = part.arguments
+    watch = Watch(part, state, left)
+    _Steps(around, part, memory, watch).emit(steps)
+    part.ret(watch.left)
+    return part.name
+
+
+def _emit_chosen(around: _Plan, parts: Sequence[str]) -> str:
+    """The function that a fork calls for each part, by its number."""
+    around.functions += 1
+    names = [Parameter(PTR, "frame"), Parameter(I64, "number"),
+             Parameter(PTR, "state"), Parameter(I64, "left")]  # fmt: skip
+    name = f"{ENTRY}.fork.{around.functions}"
+    b = around.module.function(name, I64, names, linkage="internal", attributes="noinline")
+    frame, number, state, left = b.arguments
+    memory = [b.load(PTR, b.element_address(frame, n, PTR)) for n in range(4)]
+    rest = b.alloca(I64)
+
+    def call(part: str) -> None:
+        b.store(b.call(part, I64, *memory, state, left), rest)
+
+    steps = _Steps(around, b, memory)
+    steps.mark(PART)
+    b.switch(number, [partial(call, part) for part in parts])
+    steps.mark(PART_ENDED)  # of a part that was interrupted, too
+    b.ret(b.load(I64, rest))
+    return name

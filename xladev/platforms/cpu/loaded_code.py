@@ -14,6 +14,7 @@ from xladev.platforms.cpu.bytecode import KERNELS, Bytecode, is_bytecode
 from xladev.platforms.cpu.bytecode_runner import LoadedScript
 from xladev.platforms.cpu.engine import ENTRY, LoadedObject
 from xladev.platforms.cpu.exchange import exchange_symbols
+from xladev.platforms.cpu.fork import fork_symbols
 from xladev.platforms.cpu.interruption import poll_symbols
 from xladev.platforms.cpu.lapack.threads import library_symbols
 from xladev.platforms.cpu.library import LIBRARY
@@ -132,6 +133,8 @@ def _imports(payload: CpuPayload) -> dict[str, int]:
         imports |= pool_symbols()
     if payload.has_loops:
         imports |= poll_symbols()
+    if payload.has_forks:
+        imports |= fork_symbols()
     if payload.exchange is not None:
         imports |= exchange_symbols()
     return imports

@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xladev.codegen.llvm import ModuleBuilder
-from xladev.compiler.plan.kernel_plan import Branch, KernelPlan, Loop, RunKernel, Step
+from xladev.compiler.plan.kernel_plan import (
+    Branch,
+    Fork,
+    KernelPlan,
+    Loop,
+    RunKernel,
+    Step,
+    inner_steps,
+)
 
 FEW_TRIPS = 16
 """Iterations of a scalar loop, a few nanoseconds of work, that are not worth the passes."""
@@ -71,14 +79,17 @@ def _repeated(steps: Sequence[Step], *, in_loop: bool) -> set[int]:
             case Branch():
                 for branch in step.branches:
                     found |= _repeated(branch, in_loop=in_loop)
+            case Fork():
+                for part in step.parts:
+                    found |= _repeated(part, in_loop=in_loop)
             case _:
                 pass
     return found
 
 
 def all_steps(steps: Sequence[Step]) -> Iterator[Step]:
-    """Steps, and those within branches."""
+    """Steps, and those within branches and forks."""
     for step in steps:
         yield step
-        for branch in step.branches if isinstance(step, Branch) else ():
-            yield from all_steps(branch)
+        if isinstance(step, Branch | Fork):
+            yield from all_steps(inner_steps(step))

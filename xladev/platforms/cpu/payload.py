@@ -16,7 +16,7 @@ from xladev.platforms.cpu.codegen.exchange import ExchangePlan
 _LENGTH = struct.Struct("<Q")
 _EXCHANGE_WANTS = struct.Struct("<QQ")
 ALIGNMENT = 64
-_PARALLEL, _LOOPS, _LIBRARY, _EXCHANGE = 1, 2, 4, 8
+_PARALLEL, _LOOPS, _LIBRARY, _EXCHANGE, _FORKS = 1, 2, 4, 8, 16
 """What code imports besides microkernels."""
 
 
@@ -55,6 +55,7 @@ class CpuPayload:
         library: names of functions that they import of a library of the host, such as LAPACK.
         microkernels: what else they import.
         operations: what their kernels stand for, packed.
+        has_forks: whether they import what runs parts of a program at once.
     """
 
     codes: tuple[bytes, ...]
@@ -64,14 +65,15 @@ class CpuPayload:
     has_loops: bool = False
     library: tuple[str, ...] = ()
     exchange: ExchangePlan | None = None
+    has_forks: bool = False
 
     def to_bytes(self) -> bytes:
         """Length of the numbers; numbers (JSON); microkernels; code; operations.
 
         The numbers: 1 if parallel, plus 2 if there are loops, plus 4 if functions of a library are
         called, whose names then come before the operations, plus 8 if there are collectives, whose
-        devices and bytes then come before the operations too; how many microkernels and files, and
-        the sizes of all.
+        devices and bytes then come before the operations too, plus 16 if there are forks; how many
+        microkernels and files, and the sizes of all.
         """
         microkernels = (p.to_bytes() for p in self.microkernels)
         library = ["\n".join(self.library).encode()] if self.library else []
@@ -79,6 +81,7 @@ class CpuPayload:
         blocks = [*microkernels, *self.codes, *library, *wants, self.operations]
         imports = _PARALLEL * self.is_parallel | _LOOPS * self.has_loops
         imports |= _LIBRARY * bool(self.library) | _EXCHANGE * (self.exchange is not None)
+        imports |= _FORKS * self.has_forks
         counts = [imports, len(self.microkernels), len(self.codes)]
         sizes = json.dumps([*counts, *map(len, blocks)]).encode()
         return b"".join([_LENGTH.pack(len(sizes)), sizes, *blocks])
@@ -110,4 +113,13 @@ class CpuPayload:
             raise FormatError("damaged CPU executable", why="it has no code")
         work = bytes(operations)
         is_parallel, has_loops = bool(imports & _PARALLEL), bool(imports & _LOOPS)
-        return CpuPayload(codes, is_parallel, microkernels, work, has_loops, library, exchange)
+        return CpuPayload(
+            codes=codes,
+            is_parallel=is_parallel,
+            microkernels=microkernels,
+            operations=work,
+            has_loops=has_loops,
+            library=library,
+            exchange=exchange,
+            has_forks=bool(imports & _FORKS),
+        )

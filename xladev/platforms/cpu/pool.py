@@ -17,14 +17,12 @@ from xladev.platforms.cpu.engine import target_traits
 from xladev.platforms.cpu.native_block import keep_forever
 from xladev.platforms.cpu.object_cache import load_cached
 from xladev.platforms.cpu.recorder import RECORDER
+from xladev.platforms.cpu.word_wait import relax_text
 
 THREADS_VARIABLE = "XLADEV_NUM_THREADS"
 """Most threads that work on one program, the calling one included; unset: one per processor."""
 
 _PORTABLE = """
-define internal void @relax() {
-  ret void
-}
 define internal i64 @rounding() {
   ret i64 0
 }
@@ -33,13 +31,8 @@ define internal void @round(i64 %mode) {
 }
 """
 _X86 = """
-declare void @llvm.x86.sse2.pause()
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
-define internal void @relax() {
-  call void @llvm.x86.sse2.pause()
-  ret void
-}
 define internal i64 @rounding() {
   %place = alloca i32
   call void @llvm.x86.sse.stmxcsr(ptr %place)
@@ -57,13 +50,8 @@ define internal void @round(i64 %mode) {
 }
 """
 _ARM = """
-declare void @llvm.aarch64.hint(i32)
 declare i64 @llvm.aarch64.get.fpcr()
 declare void @llvm.aarch64.set.fpcr(i64)
-define internal void @relax() {
-  call void @llvm.aarch64.hint(i32 1)
-  ret void
-}
 define internal i64 @rounding() {
   %mode = call i64 @llvm.aarch64.get.fpcr()
   ret i64 %mode
@@ -74,8 +62,8 @@ define internal void @round(i64 %mode) {
 }
 """
 _MACHINES: Mapping[str, str] = MappingProxyType({"x86_64": _X86, "aarch64": _ARM})
-"""By processor: how to wait a moment, and how floats are rounded and denormals kept, which a thread
-takes over from whoever it works for."""
+"""By processor: how floats are rounded and denormals kept, which a thread takes over from its
+caller."""
 
 _ALONE = f"""
 @threads = global i64 1
@@ -152,4 +140,4 @@ def pool_text(triple: str) -> str:
         return _ALONE
     processor = triple.partition("-")[0]
     pool = (Path(__file__).parent / "pool.ll").read_text("utf-8")
-    return pool + _MACHINES.get(processor, _PORTABLE)
+    return pool + _MACHINES.get(processor, _PORTABLE) + relax_text(triple)

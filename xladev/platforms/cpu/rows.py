@@ -12,8 +12,8 @@ import numpy.typing as npt
 from xladev.compiler.plan.operations import TracedOperation
 from xladev.instrument import TraceEvent
 from xladev.instrument.trace import COUNTER, thread_tracks
-from xladev.platforms.cpu.trace_points import BEGIN, COPY, END, HELP
-from xladev.platforms.cpu.worker_slices import help_events
+from xladev.platforms.cpu.trace_points import BEGIN, COPY, END, HELP, HELPED, PART, PART_ENDED
+from xladev.platforms.cpu.worker_slices import help_events, helper_tracks
 
 Rows = npt.NDArray[np.int64]
 """A row for each mark: program, step, time, thread."""
@@ -69,30 +69,33 @@ def events_of(
         accounts: the device whose memory is counted at an address.
     """
     names = thread_tracks()
-    helpers = np.unique(rows[rows[:, 1] == HELP, 3])
-    rest = rows[~np.isin(rows[:, 3], helpers)]
+    helpers = helper_tracks(rows)
+    rest = rows[~np.isin(rows[:, 1], (HELP, HELPED))]
     kernels: list[TraceEvent] = []
-    for event in _by_threads(rest, names, programs, accounts):
-        if event.category == "kernel" and len(helpers):
+    for event in _by_threads(rest, names, helpers, programs, accounts):
+        if event.category == "kernel" and helpers:
             kernels.append(event)
         yield event
-    yield from help_events(rows[np.isin(rows[:, 3], helpers)], kernels)
+    yield from help_events(rows[np.isin(rows[:, 3], list(helpers))], helpers, kernels)
 
 
 def _by_threads(
     rows: Rows,
     names: Mapping[int, str],
+    helpers: Mapping[int, str],
     programs: Mapping[int, History],
     accounts: Mapping[int, str],
 ) -> Iterator[TraceEvent]:
     for ident in dict.fromkeys(rows[:, 3].tolist()):
-        thread = _Thread(names.get(ident, f"thread {ident:#x}"), programs, accounts)
+        name = names.get(ident, f"thread {ident:#x}")
+        track = helpers.get(ident, f"stream ({name})")
+        thread = _Thread(name, track, programs, accounts)
         for address, step, now, _ in rows[rows[:, 3] == ident].tolist():
             yield from thread.events(address, step, now)
 
 
 class _Run:
-    """A program that has begun."""
+    """A program that has begun, or a part of one in a fork."""
 
     def __init__(self, address: int, program: RecordedProgram, start: int) -> None:
         self.address = address
@@ -101,12 +104,13 @@ class _Run:
 
 
 class _Thread:
-    """What one thread is doing: a program, or one that another program called."""
+    """What one thread is doing: a program, a part of one, or one that another program called."""
 
     def __init__(
-        self, name: str, programs: Mapping[int, History], accounts: Mapping[int, str]
+        self, name: str, track: str, programs: Mapping[int, History], accounts: Mapping[int, str]
     ) -> None:
         self._name = name
+        self._track = track
         self._programs = programs
         self._accounts = accounts
         self._runs: list[_Run] = []
@@ -118,24 +122,26 @@ class _Thread:
             device = self._accounts.get(address)
             if device is not None:
                 yield TraceEvent("memory", COUNTER, now, 0, device, {"value": FIRST_MEMORY - step})
-        elif step == BEGIN:
+        elif step in (BEGIN, PART):
             program = _at(self._programs.get(address, ()), now)
             if program is not None:
                 self._runs.append(_Run(address, program, now))
         elif self._runs and self._runs[-1].address == address:
-            yield self._ended(step, now)
+            yield from self._ended(step, now)
 
-    def _ended(self, step: int, now: int) -> TraceEvent:
+    def _ended(self, step: int, now: int) -> Iterator[TraceEvent]:
         run = self._runs[-1]
-        track = f"{run.program.device}/stream ({self._name})"
-        if step == END:
+        track = f"{run.program.device}/{self._track}"
+        if step in (END, PART_ENDED):
             self._runs.pop()
             for outer in self._runs[-1:]:
                 outer.last = now
-            return self._finished(run, now, track)
+            if step == END:
+                yield self._finished(run, now, track)
+            return
         args, start, run.last = self._args(run, step), run.last, now
         category = "copy" if step == COPY else "kernel"
-        return TraceEvent(args["hlo_op"], category, start, now - start, track, args)
+        yield TraceEvent(args["hlo_op"], category, start, now - start, track, args)
 
     def _finished(self, run: _Run, now: int, track: str) -> TraceEvent:
         name = run.program.name

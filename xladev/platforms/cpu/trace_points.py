@@ -18,6 +18,9 @@ BEGIN, END, COPY = -1, -2, -3
 HELP, HELPED = -4, -5
 """Marks of the pool's threads: one begins to work on somebody's kernel, it has done so."""
 
+PART, PART_ENDED = -6, -7
+"""Marks of a fork: some thread begins with a part of the program, it has ended it."""
+
 PROGRAM_WORD = 2
 """Where the context of a launch on several devices has the address that marks come from."""
 

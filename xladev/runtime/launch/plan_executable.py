@@ -16,6 +16,7 @@ from xladev.compiler.kernel_code import KernelCode
 from xladev.compiler.plan.kernel_plan import (
     Branch,
     Copy,
+    Fork,
     Loop,
     Parallel,
     RunKernel,
@@ -214,6 +215,8 @@ class _Launch:
                     self._run_loop(step)
                 case Branch():
                     self.run(step.branches[self._chosen(step)])
+                case Fork():
+                    self.run(inner_steps(step))
 
     def _run_loop(self, step: Loop) -> None:
         watch = LoopWatch()

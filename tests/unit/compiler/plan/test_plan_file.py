@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 
+from tests.tools.fork_programs import TWO, forks_of
 from tests.unit.compiler.evaluating_backend import EvaluatingCompiler
 from tests.unit.compiler.plan.test_kernel_plan import ROTATING_LOOP
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.compiler.executable import Executable
 from xladev.compiler.kernel_code import KernelCode, LaunchDimensions
 from xladev.compiler.options import CompileOptions
+from xladev.compiler.plan.kernel_plan import Loop
 from xladev.compiler.plan.plan_file import MAGIC, read_plan
+from xladev.compiler.streams.forks import ForkSpread
 from xladev.errors import FormatError
+from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
 
 START = len(MAGIC) + 8
@@ -142,3 +146,22 @@ def test_deep_steps_are_refused(depth: int) -> None:
     with pytest.raises(FormatError, match="damaged kernel plan") as caught:
         read_plan(with_json(made, data))
     assert len(str(caught.value)) < 1000
+
+
+class ForkingCompiler(EvaluatingCompiler):
+    """Runs loops at once, as far as plans go."""
+
+    def forks(self, module: HloModule, options: CompileOptions) -> ForkSpread:
+        return ForkSpread(2, lambda spec, threads: 1e-3)
+
+
+def test_forks_are_kept_and_checked() -> None:
+    made = ForkingCompiler().compile(parse_module(TWO), CompileOptions())
+    (fork,) = forks_of(read_plan(made).steps)
+    assert [sum(isinstance(step, Loop) for step in part) for part in fork.parts] == [1, 1]
+
+    def elsewhere(described: dict[str, Any]) -> None:
+        found(found(described["steps"], "fork")[1][1], "loop")[2][1] = 99
+
+    with pytest.raises(FormatError, match="damaged kernel plan"):
+        read_plan(changed(made, elsewhere))

@@ -42,6 +42,17 @@ other { x = f32[] parameter(0)  ROOT r = f32[] negate(x) }
 ENTRY e { x = f32[] parameter(0)  z = f32[] constant(0)  p = pred[] compare(x, z), direction=GT
   ROOT r = f32[] conditional(p, x, x), true_computation=loop, false_computation=other }"""
 
+FORK = """
+b3 { s = (s64[], f32[]) parameter(0)  i = s64[] get-tuple-element(s), index=0
+  x = f32[] get-tuple-element(s), index=1  one = s64[] constant(1)  j = s64[] add(i, one)
+  y = f32[] cosine(x)  ROOT t = (s64[], f32[]) tuple(j, y) }
+c3 { s = (s64[], f32[]) parameter(0)  i = s64[] get-tuple-element(s), index=0
+  n = s64[] constant(OTHERS)  ROOT r = pred[] compare(i, n), direction=LT }
+ENTRY e { x = f32[] parameter(0)  y = f32[] call(x), to_apply=loop  z = s64[] constant(0)
+  t = (s64[], f32[]) tuple(z, x)  w = (s64[], f32[]) while(t), condition=c3, body=b3
+  v = f32[] get-tuple-element(w), index=1  ROOT r = f32[] add(v, y) }"""
+"""Two loops that run at once, where there are two threads."""
+
 
 def text(entry: str, iterations: int = ENDLESS) -> str:
     return f"HloModule m\n{COUNT.replace('ITERATIONS', str(iterations))}{entry}"
@@ -64,6 +75,9 @@ PROGRAMS = {
     "nested in short ones": text(NESTED, 3),
     "in a conditional": text(CONDITIONAL),
     "among many steps": _many_steps(ENDLESS),
+    "in a fork": text(FORK.replace("OTHERS", str(ENDLESS))),
+    "in a fork whose caller waits": text(FORK.replace("OTHERS", str(ENDLESS)), 100_000),
+    "in a fork whose caller works": text(FORK.replace("OTHERS", "100000")),
 }
 
 ALARMS = """

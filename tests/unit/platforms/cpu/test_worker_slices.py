@@ -7,8 +7,8 @@ import numpy as np
 import xladev.platforms.cpu.rows as rows_of
 from xladev.compiler.plan.operations import TracedOperation
 from xladev.instrument import TraceEvent
-from xladev.platforms.cpu.trace_points import BEGIN, COPY, END, HELP, HELPED
-from xladev.platforms.cpu.worker_slices import help_events
+from xladev.platforms.cpu.trace_points import BEGIN, COPY, END, HELP, HELPED, PART, PART_ENDED
+from xladev.platforms.cpu.worker_slices import help_events, helper_tracks
 
 CALLER, HELPER, OTHER = 11, 22, 33
 PROGRAM = 0x1000
@@ -22,7 +22,8 @@ def kernel(name: str, start: int, end: int) -> TraceEvent:
 def helped(*marks: tuple[int, int, int]) -> list[tuple[str, str, int, int]]:
     """Of two kernels: names, rows and times of slices, of (step, time, thread) marks."""
     given = np.array([(0, *mark) for mark in marks], np.int64)
-    events = help_events(given, [kernel("a", 100, 200), kernel("b", 200, 400)])
+    kernels = [kernel("a", 100, 200), kernel("b", 200, 400)]
+    events = help_events(given, helper_tracks(given), kernels)
     return [(e.name, e.track, e.start_ns, e.start_ns + e.duration_ns) for e in events]
 
 
@@ -93,3 +94,33 @@ def test_ticks_are_put_on_the_clock_by_two_moments() -> None:
     ticks = np.array([1000, 1500, 2000], np.int64)
     times = rows_of.in_nanoseconds(ticks, (1000, 50_000), (2000, 50_500))
     assert times.tolist() == [50_000, 50_250, 50_500]
+
+
+def test_a_part_of_a_fork_is_no_help_and_its_kernels_are_on_the_row_of_its_thread() -> None:
+    table = np.array(
+        [
+            (PROGRAM, BEGIN, 100, CALLER),
+            (PROGRAM, 0, 150, CALLER),
+            (0, HELP, 155, HELPER),
+            (PROGRAM, PART, 160, CALLER),
+            (PROGRAM, PART, 165, HELPER),
+            (PROGRAM, 0, 200, CALLER),
+            (PROGRAM, 0, 250, HELPER),
+            (PROGRAM, PART_ENDED, 251, HELPER),
+            (0, HELPED, 255, HELPER),
+            (PROGRAM, PART_ENDED, 260, CALLER),
+            (PROGRAM, 0, 280, CALLER),
+            (PROGRAM, END, 300, CALLER),
+        ],
+        np.int64,
+    )
+    events = list(rows_of.events_of(table, {PROGRAM: [(0, Program())]}, {}))
+    found = [(e.category, e.track.partition("/")[2], e.start_ns, e.duration_ns) for e in events]
+    caller = f"stream (thread {CALLER:#x})"
+    assert found == [
+        ("kernel", caller, 100, 50),
+        ("kernel", caller, 160, 40),
+        ("kernel", caller, 260, 20),
+        ("cluster", caller, 100, 200),
+        ("kernel", "helper 1", 165, 85),
+    ]
