@@ -165,7 +165,9 @@ def _bitcast_convert(e: ElementalEmitter, i: HloInstruction, index: Index) -> El
     if source.bits > target.bits:
         whole = to_bits(e.b, e.operand(i, 0, index[:-1]), source)
         shift = e.at.mul(index[-1], target.bits)
-        amount = e.b.resize(e.at.value(shift), whole.type, signed=False)
+        amount: Value | int = shift
+        if isinstance(shift, Value):
+            amount = e.b.resize(shift, whole.type, signed=False)
         piece = e.b.resize(e.b.lshr(whole, amount), integer(target.bits), signed=False)
         return from_bits(e.b, piece, target)
     wide = integer(target.bits)

@@ -17,6 +17,7 @@ from xladev.codegen.arrays import IrArray, element_strides
 from xladev.codegen.elemental.emitter import ElementalEmitter, ElementRule
 from xladev.codegen.elemental.indexing import INDEXING_RULES, gathered_from
 from xladev.codegen.elemental.movement import MOVEMENT_RULES
+from xladev.codegen.elemental.pieces import LaneEmitter, MovingIndexMath, reshaped_groups
 from xladev.codegen.elemental.reduction import reduce_window_elements
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value, vector
@@ -34,7 +35,7 @@ class NotInVectorsError(UnsupportedError):
     """These elements are not neighbours: they must be computed one by one."""
 
 
-class VectorIndexMath(IndexMath):
+class VectorIndexMath(MovingIndexMath):
     """Index arithmetic on the coordinates of lane 0, which knows which of them move."""
 
     def __init__(self, b: FunctionBuilder, lanes: int) -> None:
@@ -154,13 +155,14 @@ _UNCACHED_NBYTES = 32 << 20
 """Arrays from this size on are expected in no cache; in one that is, asking ahead costs time."""
 
 
-class VectorEmitter(ElementalEmitter):
+class VectorEmitter(LaneEmitter):
     """Emits vectors of elements whose indices differ in one coordinate that moves.
 
     Attributes:
         single: emits what is the same in all lanes.
         lanes: length of the vectors.
-        ahead: bytes beyond what is read that are asked for too, in arrays that are in no cache.
+        ahead: bytes beyond what is read that are asked for too, in large arrays.
+        least_asked_nbytes: bytes of these, at least; by default those that are in no cache.
     """
 
     at: VectorIndexMath
@@ -172,7 +174,13 @@ class VectorEmitter(ElementalEmitter):
         self.single_emitter = single
         self.lanes = lanes
         self.at = VectorIndexMath(single.b, lanes)
-        self.ahead = 0
+        self.ahead, self.least_asked_nbytes = 0, _UNCACHED_NBYTES
+
+    def shorter(self, factor: int) -> VectorEmitter:
+        """One for vectors shorter by a factor."""
+        made = VectorEmitter(self.single_emitter, self.lanes // factor)
+        made.ahead, made.least_asked_nbytes = self.ahead, self.least_asked_nbytes
+        return made
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -185,6 +193,10 @@ class VectorEmitter(ElementalEmitter):
         if any(self.at.moves(x) for x in index):
             raise NotInVectorsError(f"{instruction.opcode} gives each lane its own index")
         return self.single_emitter.element(instruction, index)
+
+    def same_in_all(self, scalar: HloInstruction) -> Element:
+        """A value without dimensions, in every lane."""
+        return splat(self.b, self.single_emitter.element(scalar, ()), self.lanes)
 
     def _emit(self, instruction: HloInstruction, index: Index) -> Element:
         if not any(self.at.moves(x) for x in index):
@@ -208,7 +220,7 @@ class VectorEmitter(ElementalEmitter):
         offset = self.offset(array, index)
         if not self.at.moves(offset):
             return splat(self.b, array.load_linear(self.b, offset), self.lanes)
-        if self.ahead and array.shape.nbytes >= _UNCACHED_NBYTES:
+        if self.ahead and array.shape.nbytes >= self.least_asked_nbytes:
             self.ask(array, offset, self.ahead)
         return load_element(
             self.b,
@@ -289,6 +301,21 @@ def _vector_iota(e: ElementalEmitter, i: HloInstruction, index: Index) -> Elemen
     )
 
 
+def _reshape(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    """Groups of a few elements beside one another, or an index mapping."""
+    found = reshaped_groups(e, i, index) if isinstance(e, VectorEmitter) else None
+    return MOVEMENT_RULES["reshape"](e, i, index) if found is None else found
+
+
+def _bitcast_convert(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
+    """Bits of elements as wide, or the piece of each that a number tells which does not move."""
+    source, target = i.operands[0].shape.element_type, i.shape.element_type
+    is_piece = source.bits > target.bits and isinstance(index[-1], int)
+    if source.bits != target.bits and not is_piece:
+        raise NotInVectorsError("elements of another width")
+    return MOVEMENT_RULES["bitcast-convert"](e, i, index)
+
+
 def _same_width(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:
     source, target = i.operands[0].shape.element_type, i.shape.element_type
     if source.bits != target.bits:
@@ -339,14 +366,15 @@ VECTOR_RULES: Mapping[str, ElementRule] = MappingProxyType(
         **{
             name: MOVEMENT_RULES[name]
             for name in (
-                "broadcast", "transpose", "reshape", "copy", "opt-barrier", "reverse", "slice",
+                "broadcast", "transpose", "copy", "opt-barrier", "reverse", "slice",
                 "pad", "concatenate", "bitcast",
             )
         },
         **INDEXING_RULES,
+        "reshape": _reshape,
         "gather": _gather,
         "iota": _vector_iota,
-        "bitcast-convert": _same_width,
+        "bitcast-convert": _bitcast_convert,
         "reduce-window": _reduce_window,
     }
 )  # fmt: skip

@@ -83,6 +83,7 @@ from xladev.platforms.cpu.tuning import (
     table_digest,
     tuning_mode,
 )
+from xladev.platforms.cpu.weight_fusion import WeightFusion
 from xladev.runtime.distributed.job import current_job
 
 LEAST_REUSE = 4
@@ -218,7 +219,7 @@ class CpuCompiler(KernelCompiler):
             self,
             rows=True,
             copied_from_nbytes=LEAST_COPIED_NBYTES,
-            first=(_ATTENTION, FourierFusion()),
+            first=(_ATTENTION, FourierFusion(), WeightFusion()),
             last=(ConstantKernels(), ConstantPanels(_target(options.target).traits))
             if packs
             else (),

@@ -15,6 +15,8 @@ from xladev.platforms.cpu.codegen.loops import emit_loops
 from xladev.platforms.cpu.codegen.products.dot import DotPlan, emit_dot_blocks, fits_target
 from xladev.platforms.cpu.codegen.products.few_rows import emit_few_rows, few_rows_plan
 from xladev.platforms.cpu.codegen.products.matmul import dot_way, emit_tiled_dot
+from xladev.platforms.cpu.codegen.products.narrow_kernel import emit_narrow_weights
+from xladev.platforms.cpu.codegen.products.narrow_weights import narrow_weights_of
 from xladev.platforms.cpu.codegen.products.row_sums import emit_row_sums, row_sums_plan
 
 FEW_ROWS = 4
@@ -30,6 +32,10 @@ def emit_dot(k: KernelBuild) -> None:
     row_sums = row_sums_plan(k.root)
     if row_sums is not None:
         emit_row_sums(k, row_sums)
+        return
+    weights = narrow_weights_of(k.root)
+    if weights is not None:
+        emit_narrow_weights(k, weights)
         return
     few = few_rows_plan(k.root)
     if few is not None:

@@ -26,7 +26,7 @@ from xladev.platforms.cpu.codegen.products.row_sums import NARROWED
 MOST_ROWS = 12
 """Rows up to which it pays; with 16, pairs of bf16 are faster in panels."""
 ROWS = 4
-"""Rows of a tile."""
+"""Most rows of a tile."""
 BLOCK_COLUMNS = 64
 """Columns that one thread takes at once."""
 
@@ -88,23 +88,29 @@ class FewRows:
         kind: types and vectors.
         a: what there is; ``matrix`` and ``column`` are only for ``read`` to use.
         read: gives elements of columns, in the type of the sums.
+        rows: of a tile.
     """
 
     def __init__(
-        self, b: FunctionBuilder, kind: ProductKind, a: FewRowsArguments, read: ReadColumns
+        self,
+        b: FunctionBuilder,
+        kind: ProductKind,
+        a: FewRowsArguments,
+        read: ReadColumns,
+        rows: int = ROWS,
     ) -> None:
-        self.b, self.kind, self.a, self.read = b, kind, a, read
+        self.b, self.kind, self.a, self.read, self.rows = b, kind, a, read, rows
         self.columns = columns_at_once(kind)
 
     def emit(self) -> None:
         """Tiles of some columns and some rows, the last ones again where there are too few."""
         b, a = self.b, self.a
         last_column, last_row = b.sub(a.columns, 1), b.sub(a.rows, 1)
-        with b.loop(0, a.columns, self.columns) as first, b.loop(0, a.rows, ROWS) as above:
+        with b.loop(0, a.columns, self.columns) as first, b.loop(0, a.rows, self.rows) as above:
             columns = [
                 b.intrinsic("smin", b.add(first, n), last_column) for n in range(self.columns)
             ]
-            rows = [b.intrinsic("smin", b.add(above, n), last_row) for n in range(ROWS)]
+            rows = [b.intrinsic("smin", b.add(above, n), last_row) for n in range(self.rows)]
             self._tile(columns, rows)
 
     def _tile(self, columns: Sequence[Value], rows: Sequence[Value]) -> None:

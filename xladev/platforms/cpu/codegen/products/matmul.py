@@ -17,6 +17,8 @@ from xladev.hlo.shape import Shape
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.dot import LEAST_PRODUCTS, DotPlan, dot_plan
 from xladev.platforms.cpu.codegen.products.few_rows import few_rows_plan
+from xladev.platforms.cpu.codegen.products.narrow_kernel import narrow_workspace_nbytes
+from xladev.platforms.cpu.codegen.products.narrow_weights import narrow_weights_of
 from xladev.platforms.cpu.codegen.products.row_sums import row_sums_plan
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.codegen.tiles import (
@@ -136,6 +138,9 @@ def dot_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     root = spec.computation.root
     if row_sums_plan(root) is not None or few_rows_plan(root) is not None:
         return 0
+    weights = narrow_weights_of(root)
+    if weights is not None:
+        return narrow_workspace_nbytes(weights)
     way = dot_way(root, tactic)
     if way is None:
         return 0

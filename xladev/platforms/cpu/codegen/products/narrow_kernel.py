@@ -1,0 +1,42 @@
+"""Which way a kernel goes whose right operand it computes itself, from weights of fewer bits."""
+
+from __future__ import annotations
+
+from xladev.platforms.cpu.codegen.build import KernelBuild
+from xladev.platforms.cpu.codegen.products.few_rows import few_rows_of
+from xladev.platforms.cpu.codegen.products.narrow_blocks import (
+    blocks_workspace_nbytes,
+    emit_in_blocks,
+)
+from xladev.platforms.cpu.codegen.products.narrow_streams import (
+    MOST_ROWS,
+    emit_along_columns,
+    emit_along_depth,
+    stream_workspace_nbytes,
+)
+from xladev.platforms.cpu.codegen.products.narrow_weights import NarrowWeights
+
+
+def narrow_workspace_nbytes(plan: NarrowWeights) -> int:
+    """Bytes of workspace, whichever way it goes."""
+    return max(stream_workspace_nbytes(plan), blocks_workspace_nbytes(plan))
+
+
+def emit_narrow_weights(k: KernelBuild, plan: NarrowWeights) -> None:
+    """Writes the kernel: few rows in registers, others in blocks; element by element at worst."""
+    if plan.kind(k).lanes > 1:
+        if _is_for_registers(plan) and k.attempt(lambda: _in_registers(k, plan)):
+            return
+        if k.attempt(lambda: emit_in_blocks(k, plan, in_vectors=True)):
+            return
+    emit_in_blocks(k, plan, in_vectors=False)
+
+
+def _is_for_registers(plan: NarrowWeights) -> bool:
+    if plan.matrices.left.extent > MOST_ROWS:
+        return False
+    return not plan.is_along_depth or few_rows_of(plan.dot, plan.matrices, 1) is not None
+
+
+def _in_registers(k: KernelBuild, plan: NarrowWeights) -> None:
+    (emit_along_depth if plan.is_along_depth else emit_along_columns)(k, plan)

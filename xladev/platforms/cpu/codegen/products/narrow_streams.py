@@ -1,0 +1,226 @@
+"""Few rows times weights that a kernel makes numbers of in registers, as it reads them.
+
+Weights are read once. Where their columns are neighbours in memory, some lines are gone through at
+once along all columns of a block, so that memory is read in long runs; sums go to the second cache
+and back between. Where a column lies along memory, sums do, too (`few_rows.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.llvm import I64, FunctionBuilder, Value
+from xladev.platforms.cpu.codegen.build import KernelBuild
+from xladev.platforms.cpu.codegen.products.dot import cut
+from xladev.platforms.cpu.codegen.products.few_rows import (
+    FewRows,
+    FewRowsArguments,
+    FewRowsPlan,
+    columns_at_once,
+    emit_few_rows,
+)
+from xladev.platforms.cpu.codegen.products.kinds import WIDEST_NBYTES, ProductKind
+from xladev.platforms.cpu.codegen.products.narrow_weights import NarrowWeights, Weights
+from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
+
+MOST_ROWS = 8
+"""Rows up to which weights are made numbers of for each tile of rows, and not stored between."""
+LINES = 64
+"""Lines that are gone through at once."""
+LEAST_BLOCK, MOST_BLOCK = 256, 4096
+"""Columns of a block."""
+AHEAD = 256
+"""Bytes by which lines are fetched ahead; measured: without it, two to three times as long."""
+ASKED_VECTORS = 2
+"""Vectors for which a line is asked for: as many as a line has elements of 16 bits."""
+LEAST_ASKED_NBYTES = 256 << 10
+"""Bytes of arrays for which it pays."""
+BLOCKS = 8
+"""Blocks to share among threads."""
+
+
+def emit_along_depth(k: KernelBuild, plan: NarrowWeights) -> None:
+    """Writes the kernel for columns that lie along memory.
+
+    Raises:
+        NotInVectorsError: their elements are no neighbours where they come from.
+    """
+
+    def emit(kind: ProductKind, a: FewRowsArguments, batch: Index, column: IndexValue) -> None:
+        weights = Weights(k, plan, kind.lanes)
+        weights.e.ahead = columns_at_once(kind) * _column_nbytes(k, plan)
+        weights.e.least_asked_nbytes = LEAST_ASKED_NBYTES
+
+        def read(columns: Sequence[Value], start: Value, lanes: int) -> list[Value]:
+            found = []
+            if lanes > 1:
+                weights.e.at.start(start, lanes)
+            with weights.e.scope():
+                for number in columns:
+                    place = k.e.at.add(column, number)
+                    made = weights.vector if lanes > 1 else weights.one
+                    found.append(weights.summed(made(batch, start, place), kind))
+            return found
+
+        rows = min(plan.matrices.left.extent, 4)
+        FewRows(k.b, kind, a, read, 1 << (rows - 1).bit_length()).emit()
+
+    emit_few_rows(k, FewRowsPlan(plan.matrices, plan.batch, plan.kept), emit)
+
+
+def _column_nbytes(k: KernelBuild, plan: NarrowWeights) -> int:
+    """Bytes of a column in memory, of the largest array that it is made of; at most as numbers."""
+    left = k.root.operands[0]
+    given = (p.shape.nbytes for p in k.spec.computation.parameters if p is not left)
+    found = max(given, default=0) // (prod(plan.batch) * plan.matrices.right.extent)
+    size = plan.dot.operands[1].shape.element_type.host_nbytes
+    return min(found, plan.matrices.right.depth * size)
+
+
+def emit_along_columns(k: KernelBuild, plan: NarrowWeights) -> None:
+    """Writes the kernel for columns that are neighbours in memory.
+
+    Raises:
+        NotInVectorsError: elements are no neighbours where they come from.
+    """
+    _Stream(k, plan).emit()
+
+
+def stream_workspace_nbytes(plan: NarrowWeights) -> int:
+    """The sums of a block, where the result does not take them."""
+    if plan.kept is plan.matrices.total or plan.is_along_depth:
+        return 0
+    columns = min(plan.matrices.right.extent, MOST_BLOCK)
+    return plan.matrices.left.extent * columns * plan.matrices.total.host_nbytes
+
+
+class _Stream:
+    def __init__(self, k: KernelBuild, plan: NarrowWeights) -> None:
+        self.k, self.b, self.plan = k, k.b, plan
+        self.kind = plan.kind(k)
+        self.weights = Weights(k, plan, self.kind.lanes)
+        self.weights.e.least_asked_nbytes = LEAST_ASKED_NBYTES
+        rows = plan.matrices.left.extent
+        most = 16 if self.kind.nbytes == WIDEST_NBYTES else 8
+        self.vectors = 4 if 4 * rows <= most else 2 if 2 * rows <= most else 1
+        width = self.vectors * self.kind.lanes
+        parts = -(-BLOCKS // prod(plan.batch)) if k.is_shared else 1
+        self.columns = cut(plan.matrices.right.extent, parts, width, LEAST_BLOCK, MOST_BLOCK)
+        self.columns = -(-self.columns // width) * width
+
+    def emit(self) -> None:
+        """Blocks of columns for each batch index, all of them apart."""
+        b, at, plan = self.b, self.k.e.at, self.plan
+        extents = (*plan.batch, -(-plan.matrices.right.extent // self.columns))
+
+        def part(begin: IndexValue, end: IndexValue) -> None:
+            with b.loop(at.value(begin), at.value(end)) as number, self.k.e.scope():
+                *batch, block = at.delinear(number, extents)
+                self._block(tuple(batch), at.value(at.mul(block, self.columns)))
+
+        self.k.split(prod(extents), part, private_nbytes=stream_workspace_nbytes(plan))
+
+    def _block(self, batch: Index, column: Value) -> None:
+        k, b, at, plan = self.k, self.b, self.k.e.at, self.plan
+        total, left, right, result = plan.matrices
+        count = b.intrinsic("smin", b.sub(b.const(I64, right.extent), column), self.columns)
+        kept_nbytes = plan.kept.host_nbytes
+        place = at.add(at.strided(batch, result.batch), column)
+        kept = b.byte_address(k.results[0].base, at.value(at.mul(place, kept_nbytes)))
+        kept_row = b.const(I64, result.row * kept_nbytes)
+        sums, sums_row = kept, kept_row
+        if plan.kept is not total:
+            sums = k.scratch
+            sums_row = b.const(I64, min(right.extent, self.columns) * self.kind.size)
+        nbytes = self.kind.left.host_nbytes
+        base = k.e.arrays[k.root.operands[0]][0].base
+        base = b.byte_address(base, at.value(at.mul(at.strided(batch, left.batch), nbytes)))
+        rows = [b.byte_address(base, r * left.free * nbytes) for r in range(left.extent)]
+        self._columns(batch, column, count, rows, (sums, sums_row))
+        if plan.kept is not total:
+            height = b.const(I64, left.extent)
+            narrowing = NarrowingArguments(sums, sums_row, kept, kept_row, height, count)
+            call_narrowing(b, self.kind, plan.kept, narrowing)
+
+    def _columns(
+        self,
+        batch: Index,
+        column: Value,
+        count: Value,
+        rows: Sequence[Value],
+        sums: tuple[Value, Value],
+    ) -> None:
+        """Some lines at once, all columns of the block: whole tiles, vectors, single columns."""
+        b, lanes = self.b, self.kind.lanes
+        width, extent = self.vectors * lanes, self.plan.matrices.right.extent
+        end = b.add(column, count)
+        with b.loop(0, self.plan.matrices.right.depth, LINES) as first:
+            start = column
+            for step, vectors in ((width, self.vectors), (lanes, 1), (1, 0)):
+                if start is not column and extent % (width if vectors else lanes) == 0:
+                    continue
+                stop = b.sub(end, b.urem(b.sub(end, start), step))
+                with b.loop(start, stop, step) as x, self.weights.e.scope():
+                    if vectors:
+                        self.weights.e.at.start(x, lanes)
+                    place = b.mul(b.sub(x, column), self.kind.size)
+                    targets = [
+                        b.byte_address(b.byte_address(sums[0], b.mul(sums[1], r)), place)
+                        for r in range(len(rows))
+                    ]
+                    self._tile(batch, first, x, vectors, rows, targets)
+                start = stop
+
+    def _tile(
+        self,
+        batch: Index,
+        first: Value,
+        x: Value,
+        vectors: int,
+        rows: Sequence[Value],
+        targets: Sequence[Value],
+    ) -> None:
+        """Goes on with the sums of a tile; of single columns where it has no vectors."""
+        b, kind, left = self.b, self.kind, self.plan.matrices.left
+        lanes, count = (kind.lanes if vectors else 1), max(vectors, 1)
+        type_ = kind.vector if vectors else kind.element
+        places = [
+            b.byte_address(target, v * lanes * kind.size)
+            for target in targets
+            for v in range(count)
+        ]
+        begun = b.branch(
+            b.icmp("ne", first, 0),
+            lambda: tuple(b.load(type_, place, align=kind.size) for place in places),
+            lambda: tuple(b.const(type_, 0) for _ in places),
+        )
+        stop = b.intrinsic("smin", b.add(first, LINES), left.depth)
+        with b.carried_loop(first, stop, initial=list(begun)) as loop:
+            with self.weights.e.scope():
+                values = [self._value(batch, loop.index, x, v, vectors) for v in range(count)]
+            offset = b.mul(loop.index, left.step * kind.left.host_nbytes)
+            made: list[Value] = []
+            for r, row in enumerate(rows):
+                factor = self._factor(b, b.byte_address(row, offset), lanes)
+                held = loop.values[r * count : (r + 1) * count]
+                made += [
+                    kind.multiply_add(b, factor, v, t) for v, t in zip(values, held, strict=True)
+                ]
+            loop.carry(*made)
+        for value, place in zip(loop.values, places, strict=True):
+            b.store(value, place, align=kind.size)
+
+    def _value(self, batch: Index, depth: Value, x: Value, number: int, vectors: int) -> Value:
+        weights = self.weights
+        weights.e.ahead = 0 if number % ASKED_VECTORS else AHEAD
+        if not vectors:
+            return weights.summed(weights.one(batch, depth, x), self.kind)
+        column = weights.e.at.add(x, number * self.kind.lanes)
+        return weights.summed(weights.vector(batch, depth, column), self.kind)
+
+    def _factor(self, b: FunctionBuilder, address: Value, lanes: int) -> Value:
+        if lanes == 1:
+            return self.kind.read(b, address, self.kind.left, 1)
+        return self.kind.spread(b, address)
