@@ -114,7 +114,7 @@ def _names(rows: Iterable[RowResult]) -> list[str]:
 
 
 def _first_calls(results: Sequence[RowResult]) -> str:
-    """Seconds from the program to the first result."""
+    """Processor seconds from the program to the first result."""
     rows = _of(results, min(_threads(results), default=1))
     names = [OURS, *_names(rows)]
     lines: list[list[str]] = []
@@ -124,22 +124,26 @@ def _first_calls(results: Sequence[RowResult]) -> str:
         if OURS not in seconds:
             continue
         if XLA in seconds:
-            ratios.append(seconds[OURS] / seconds[XLA])
+            ratios.append(seconds[XLA] / seconds[OURS])
         warm = r.peers[OURS].warm_s
         shown = [shown_time(seconds[name]) if name in seconds else "" for name in names]
-        lines.append([r.name, *shown, shown_time(warm[0]) if warm else ""])
+        ratio = f"{ratios[-1]:.2f}" if XLA in seconds else ""
+        lines.append([r.name, *shown, ratio, shown_time(warm[1]) if warm else ""])
     if not lines:
         return ""
-    said = f"Ours over XLA:CPU's, geometric mean: {_mean(ratios)}." if ratios else ""
-    head = ["", *names, "xladev, compilation from its cache"]
-    text = f"Wall time from the program, read into memory, to the first result. {said}"
-    return f"## First calls, wall time\n\n{text}\n\n{table(head, lines)}"
+    said = f"XLA:CPU's over ours, geometric mean: {_mean(ratios)}." if ratios else ""
+    head = ["", *names, f"{XLA} over xladev", "xladev, compilation from its cache"]
+    text = (
+        "Processor time of all threads from the program, read into memory, to the first result, "
+        f"in the processes whose calls were timed above. {said}"
+    )
+    return f"## First calls with each peer\n\n{text}\n\n{table(head, lines)}"
 
 
 def _first(peer: PeerResult | None) -> float | None:
     if peer is None or peer.first_s is None:
         return None
-    return peer.first_s[0] + (peer.compile_s[0] if peer.compile_s else 0)
+    return peer.first_s[1] + (peer.compile_s[1] if peer.compile_s else 0)
 
 
 def _memory(results: Sequence[RowResult]) -> str:
