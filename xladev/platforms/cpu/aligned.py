@@ -13,7 +13,7 @@ def empty(nbytes: int) -> Bytes:
     """New memory at a multiple of `ALIGNMENT`; contents are arbitrary."""
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     skip = -address_of(raw) % ALIGNMENT
-    return raw[skip : skip + nbytes]
+    return raw[skip:][:nbytes]  # at once, NumPy gives an empty part the address of the whole
 
 
 def freeze(memory: Bytes) -> None:

@@ -39,7 +39,7 @@ def _read_entry(folder: Path) -> None:
 
 
 OPERATIONS: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "an entry of the cache is read": ("pathlib.Path.read_bytes", _read_entry),
+    "an entry of the cache is read": ("pathlib.Path.open", _read_entry),
     "an entry of the cache is written": (
         "os.replace", lambda folder: Store(folder / "cache").write(KEY, b"bytes")
     ),

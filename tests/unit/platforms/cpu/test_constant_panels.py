@@ -354,7 +354,7 @@ def test_objects_for_other_machines_have_theirs(
 
 def test_panels_are_used_where_they_were_packed(rng: np.random.Generator) -> None:
     """Neither the payload nor what is loaded has a copy of them."""
-    module = dot(8, 64, 40)
+    module = dot(8, 640, 400)
     x, y = drawn(module, rng)
     compiled = xladev.compile(with_constant(module, y), "cpu")
     (blob,) = compiled.program.executables[0].blobs

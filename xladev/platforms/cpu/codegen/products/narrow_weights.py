@@ -21,6 +21,7 @@ from xladev.hlo.ops.contraction_rules import DotDims
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.dot import LEAST_COLUMNS, LEAST_PRODUCTS
 from xladev.platforms.cpu.codegen.products.kinds import ProductKind
+from xladev.platforms.cpu.codegen.products.panels import panels_of
 
 TYPES = frozenset({dt.F32, dt.F64, dt.BF16, dt.F16})
 """Types of the numbers."""
@@ -56,6 +57,8 @@ class NarrowWeights:
 def narrow_weights_of(i: HloInstruction) -> NarrowWeights | None:
     """How a kernel computes the right operand of its dot; None if that is in memory."""
     if i.opcode != "dot" or len(i.operands) != 2 or i.operands[1].opcode == "parameter":
+        return None
+    if panels_of(i) is not None:  # in memory, as blocks read it
         return None
     return narrow_weights_by_shape(i) if i.operands[0].opcode == "parameter" else None
 
