@@ -3,10 +3,10 @@
     python -m benchmarks.predicted_steps [--processes 2 4] [--transport sockets|mpi]
 
 Calibrates first: the processes measure their own rounds. What a device computes is measured with
-silent peers, by all processes at once, by turns with the steps themselves. Kernels use one thread.
-Prints milliseconds, the least of some means, and predicted over measured; nothing else should run.
-Where something does, ``--processor-time`` compares processor time of process 0: it tells nothing of
-waiting, nor of sharing processors. With ``--transport mpi`` it needs an mpiexec.
+silent peers, by all processes at once, by turns with the steps themselves; of all processes the
+slowest counts. Kernels use one thread. Prints milliseconds, medians of some means, and predicted
+over measured; nothing else should run. Where something does, ``--processor-time`` compares
+processor time, which tells nothing of waiting. ``--transport mpi`` needs an mpiexec.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import argparse
 import json
 import os
 import socket
+import statistics
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +27,12 @@ import xladev
 import xladev.distributed
 from benchmarks.predicted_programs import programs
 from xladev.compiler.options import CompileOptions
-from xladev.profiling.mesh.local_step import Clock, LocalStep, on_device, timed_s
+from xladev.profiling.mesh.local_step import Clock, LocalStep, on_device, slowest, timed_s
 from xladev.profiling.mesh.network import FULL, Hosts, LinkRates, Network
 from xladev.profiling.mesh.prediction import predict
 from xladev.profiling.mesh.round_measurement import measure_rounds
 from xladev.profiling.mesh.round_times import TransportTimes
 from xladev.runtime.distributed.job import current_job
-from xladev.runtime.distributed.messages import run_tag
-from xladev.runtime.distributed.transport import Exchange
 from xladev.testing.random_inputs import random_arguments
 
 STEPS, TURNS = 10, 12
@@ -66,12 +66,15 @@ def work(transport: str, clock: Clock) -> None:
         silent = LocalStep(module, "cpu", CompileOptions.from_environment(), arguments, clock)
         program = xladev.compile(module, "cpu")
         given = on_device(program, arguments)
+        measure = partial(timed_s, program, given, clock)
         rows = []
         for turn in range(TURNS):
-            everybody.all_gather(Exchange(run_tag(name.encode(), turn), "begin"), b"")
-            alone = silent.seconds(STEPS)
-            rows.append((alone, timed_s(program, given, clock, STEPS)))
-        computed[name], measured[name] = (min(r[i] for r in rows) for i in (0, 1))
+            row = []
+            for what, run in (("computed", silent.seconds), ("measured", measure)):
+                slowest(everybody, f"{name} {turn} before {what}", 0.0)
+                row.append(slowest(everybody, f"{name} {turn} after {what}", run(STEPS)))
+            rows.append(row)
+        computed[name], measured[name] = (statistics.median(r[i] for r in rows) for i in (0, 1))
     if job.index == 0:
         said = {"times": times.to_json(), "computed": computed, "steps": measured}
         print(json.dumps(said), flush=True)

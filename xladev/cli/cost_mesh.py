@@ -12,12 +12,10 @@ from xladev.compiler.cost import InstructionCost, ProgramCost, roofline
 from xladev.compiler.description import DeviceDescription
 from xladev.distributed import process_index
 from xladev.hlo.ir import HloModule
-from xladev.profiling.mesh.local_step import LocalStep
+from xladev.profiling.mesh.local_step import LocalStep, slowest
 from xladev.profiling.mesh.network import Network
 from xladev.profiling.mesh.prediction import MeshPrediction, predict
 from xladev.runtime.distributed.job import current_job
-from xladev.runtime.distributed.messages import run_tag
-from xladev.runtime.distributed.transport import Exchange
 from xladev.testing.random_inputs import random_arguments
 
 _HEAD = ("COLLECTIVE", "OPCODE", "ITERATIONS", "BYTES", "TIME")
@@ -59,10 +57,11 @@ def _measured_s(module: HloModule, plain: HloModule, arguments: argparse.Namespa
     platform, options = arguments.platform, given_options(arguments)
     step = LocalStep(module, platform, options, random_arguments(plain))
     job = current_job()
-    if job is not None:
-        everybody = job.transport.channel(b"measured step", range(job.count))
-        everybody.all_gather(Exchange(run_tag(b"measured step", 0), "begin"), b"")
-    return step.seconds()
+    if job is None:
+        return step.seconds()
+    everybody = job.transport.channel(b"measured step", range(job.count))
+    slowest(everybody, "begin", 0.0)
+    return slowest(everybody, "end", step.seconds())
 
 
 def _compute_s(cost: ProgramCost, device: DeviceDescription | None) -> float | None:

@@ -7,6 +7,7 @@ Messages are not.
 from __future__ import annotations
 
 import statistics
+import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ from xladev.hlo.ir import HloModule
 from xladev.profiling.mesh.silent_transport import SilentTransport
 from xladev.runtime.array import DeviceArray, put
 from xladev.runtime.distributed.job import Job, instead_of_job
+from xladev.runtime.distributed.messages import run_tag
+from xladev.runtime.distributed.transport import Channel, Exchange
 
 Clock = Callable[[], float]
 
@@ -61,6 +64,21 @@ class LocalStep:
             XladevError: it cannot be run.
         """
         return timed_s(self._program, self._arguments, self._clock, steps)
+
+
+def slowest(channel: Channel, name: str, seconds: float) -> float:
+    """The most that a process of a channel measured: the others have to wait for it.
+
+    Where processes share processors, those that come first took more than their share.
+
+    Args:
+        channel: whose processes all call this.
+        name: different for each call.
+        seconds: that this one measured.
+    """
+    exchange = Exchange(run_tag(b"slowest", 0), name)
+    said = channel.all_gather(exchange, struct.pack("<d", seconds))
+    return float(max(struct.unpack("<d", bytes(each))[0] for each in said))
 
 
 def on_device(program: CompiledModule, arguments: Sequence[Any]) -> list[Any]:

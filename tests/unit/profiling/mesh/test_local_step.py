@@ -6,8 +6,9 @@ import pytest
 
 import xladev
 from benchmarks.predicted_programs import programs
+from tests.tools.transports import connected, in_threads
 from xladev.compiler.options import CompileOptions
-from xladev.profiling.mesh.local_step import LocalStep
+from xladev.profiling.mesh.local_step import LocalStep, slowest
 from xladev.profiling.mesh.silent_transport import SilentTransport
 from xladev.runtime.distributed.job import Job, current_job, enter_job, leave_job
 from xladev.testing.random_inputs import random_arguments
@@ -43,3 +44,12 @@ def test_within_a_job():
         assert current_job() is job
     finally:
         leave_job()
+
+
+def test_the_last_of_those_that_share_processors_counts():
+    transports = connected(3)
+    pairs = zip((t.channel(b"", range(3)) for t in transports), (1.0, 3.0, 2.0), strict=True)
+    jobs = [lambda c=c, s=s: slowest(c, "end", s) for c, s in pairs]
+    assert in_threads(jobs) == [3.0] * 3
+    for transport in transports:
+        transport.close()
