@@ -109,7 +109,7 @@ class Courier(Mailbox):
     def _wait_to_send(self, lane: Lane) -> None:
         """Reads what is there, or waits until something can be sent or read."""
         is_reader = self._become_reader()
-        self._awaited[lane.peer] += 1
+        self._note_waiting((lane.peer,), 1)
         try:
             if is_reader and self._read_some(0):
                 self._answer(lane)
@@ -120,7 +120,7 @@ class Courier(Mailbox):
                 poll.register(self._events.fileno(), select.POLLIN)
             poll.poll(1e3 * _LEAST_POLL_S)
         finally:
-            self._awaited[lane.peer] -= 1
+            self._note_waiting((lane.peer,), -1)
             if is_reader:
                 self._end_reading()
 

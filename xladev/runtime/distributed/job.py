@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, TypeVar, cast
 
 from xladev.errors import AbsentDeviceError, OptionError, ProcessError, XladevError
 from xladev.runtime.distributed.messages import run_tag
@@ -35,6 +36,17 @@ def timeout_from_environment() -> float:
     return seconds
 
 
+class Closing(Protocol):
+    """What ends with a job."""
+
+    def close(self) -> None:
+        """Lets go of everything; waits for no other process."""
+        ...
+
+
+_Kept = TypeVar("_Kept", bound=Closing)
+
+
 class Job:
     """A job of several processes. Thread-safe.
 
@@ -57,6 +69,24 @@ class Job:
         self._lock = threading.Lock()
         self._runs: dict[bytes, int] = {}
         self._compared: dict[bytes, list[bytes]] = {}
+        self._kept: dict[Hashable, Closing] = {}
+
+    def kept(self, key: Hashable, make: Callable[[], _Kept]) -> _Kept:
+        """What is made once under this key, and closed when this process leaves the job."""
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = make()
+            return cast("_Kept", self._kept[key])
+
+    def close(self) -> None:
+        """Closes what was kept, the last one first, then the connections."""
+        with self._lock:
+            kept, self._kept = [*self._kept.values()], {}
+        try:
+            for each in reversed(kept):
+                each.close()
+        finally:
+            self.transport.close()
 
     @property
     def index(self) -> int:
@@ -177,7 +207,7 @@ def leave_job() -> None:
     """Ends the connections to the other processes, if there are any."""
     job, _current.job = _current.job, None
     if job is not None:
-        job.transport.close()
+        job.close()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from xladev.errors import ProcessError
@@ -25,12 +25,14 @@ from xladev.runtime.distributed.messages import (
     WAITS,
     Header,
 )
-from xladev.runtime.distributed.transport import Data
+from xladev.runtime.distributed.transport import Data, JointWork, Progress
 
 _REMEMBERED_FAILURES = 256
 WORD_S = 1.0
 """How long a peer may take to accept a goodbye, a question or an answer, in seconds."""
 NO_TAG, NO_CHECK = bytes(24), bytes(8)
+_SHORTEST_S, _LONGEST_S = 1e-4, 5e-3
+"""Between two looks at work that goes another way."""
 
 Key = tuple[int, bytes]
 """A peer and a tag."""
@@ -132,7 +134,7 @@ class Mailbox(ABC):
             ProcessError: the peer is gone, failed, disagrees, or did not send in time.
         """
         key, deadline = (peer, tag), time.monotonic() + self.timeout_s
-        self._awaited[peer] += 1
+        self._note_waiting((peer,), 1)
         try:
             message = self._wait(key, deadline, what)
             self._trouble = ""
@@ -140,7 +142,7 @@ class Mailbox(ABC):
             self._trouble = f"{error.what} ({error.why})"
             raise
         finally:
-            self._awaited[peer] -= 1
+            self._note_waiting((peer,), -1)
             with self._changed:
                 self._posted.pop(key, None)
         if message.check != check:
@@ -165,18 +167,81 @@ class Mailbox(ABC):
             if left <= 0:
                 inquiry = inquiry or Inquiry(key[0], self._own)
                 left = self._inquire(inquiry, what)
-            with self._changed:
-                if key in self._messages and self._messages[key].is_whole:
-                    continue
-                if self._has_reader:
-                    self._changed.wait(left)
-                    continue
-                self._has_reader = True
+            self._listen(left, key)
+
+    def _listen(self, timeout_s: float, key: Key | None = None) -> None:
+        """Reads what comes, or waits while another thread does; not if a message is there."""
+        with self._changed:
+            if key in self._messages and self._messages[key].is_whole:
+                return
+            if self._has_reader:
+                self._changed.wait(timeout_s)
+                return
+            self._has_reader = True
+        try:
+            self._read_some(timeout_s)
+        finally:
+            self._end_reading()
+        self._answer()
+
+    def _note_waiting(self, peers: Sequence[int], by: int) -> None:
+        """Counts what this process waits for from peers, for those who ask."""
+        with self._changed:
+            for peer in peers:
+                self._awaited[peer] += by
+
+    # Work that goes another way
+
+    def attend(
+        self, peers: Sequence[int], runs: Sequence[bytes], work: JointWork, what: str
+    ) -> None:
+        """Waits for work that is done with peers by another way, and reads meanwhile.
+
+        Raises:
+            ProcessError: a peer is gone, one of the runs failed, there was trouble, or the work did
+                not end within the time limit once it was under way.
+        """
+        awaited: Sequence[int] = ()
+        deadline, trouble, pause = float("inf"), "", _SHORTEST_S
+        inquiry = Inquiry(peers[0], self._own)
+        try:
+            while (progress := work.progress()) is not Progress.DONE:
+                self._check_all(peers, runs)
+                now = time.monotonic()
+                if progress is Progress.UNDER_WAY and not awaited:
+                    awaited, deadline = peers, min(deadline, now + self.timeout_s)
+                    self._note_waiting(peers, 1)
+                if not trouble and (trouble := work.trouble()):
+                    deadline = now + WORD_S  # in which somebody may say why
+                left = pause = min(2 * pause, _LONGEST_S)
+                if now > deadline:
+                    if trouble:
+                        raise ProcessError(f"{what} failed between processes", why=trouble)
+                    left = min(pause, self._inquire(inquiry, what))
+                self._listen(left)
+        except ProcessError as error:
+            self._trouble = f"{error.what} ({error.why})"
+            raise
+        finally:
+            self._note_waiting(awaited, -1)
+
+    def _check_all(self, peers: Sequence[int], runs: Sequence[bytes]) -> None:
+        with self._changed:
+            for run in runs:
+                self._check_run(run)
+            for peer in peers:
+                self._check_peer(peer)
+
+    def has_failed(self, run: bytes) -> bool:
+        """True if a run failed here or, as far as can be read now, elsewhere."""
+        while run not in self._failed and self._become_reader():
             try:
-                self._read_some(left)
+                if not self._read_some(0):
+                    break
             finally:
                 self._end_reading()
-            self._answer()
+        self._answer()
+        return run in self._failed
 
     def _inquire(self, inquiry: Inquiry, what: str) -> float:
         """Asks whom the late one waits for; for how many seconds to wait for the answer.

@@ -13,7 +13,7 @@ import numpy as np
 
 from xladev.runtime.distributed.mailbox import Mailbox
 from xladev.runtime.distributed.messages import agreement_check, base_tag, step_tag
-from xladev.runtime.distributed.transport import Array, Channel, Data, Exchange
+from xladev.runtime.distributed.transport import Array, Channel, Data, Exchange, JointWork
 
 RING_NBYTES = 1 << 16
 """From here on a ring, which moves fewest bytes; below it a tree, which takes fewest steps."""
@@ -77,6 +77,21 @@ class MessageChannel(Channel):
         for rank in sorted(sent, key=lambda r: (r - self._rank) % size):
             steps.send(rank, 0, sent[rank])
         return {rank: steps.receive(rank, 0) for rank in sources}
+
+    @property
+    def can_attend(self) -> bool:
+        """See `Channel.can_attend`."""
+        return True
+
+    def attend(self, exchange: Exchange, work: JointWork, also: bytes = b"") -> None:
+        """See `Channel.attend`."""
+        others = [p for p in self._processes if p != self._processes[self._rank]]
+        runs = (exchange.run, also) if also else (exchange.run,)
+        self._courier.attend(others, runs, work, f"collective {exchange.name!r}")
+
+    def has_failed(self, run: bytes) -> bool:
+        """See `Channel.has_failed`."""
+        return self._courier.has_failed(run)
 
 
 def uses_ring(ranks: int, size: int, nbytes: int) -> bool:

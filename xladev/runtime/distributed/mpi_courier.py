@@ -96,7 +96,7 @@ class MpiCourier(Mailbox):
             )
             request = self._communicator.Isend([chunk, self._mpi.BYTE], peer, _DATA)
         deadline = time.monotonic() + self.timeout_s
-        self._awaited[peer] += 1
+        self._note_waiting((peer,), 1)
         try:
             while not self._is_sent(request):
                 self._check_peer(peer)
@@ -104,7 +104,7 @@ class MpiCourier(Mailbox):
                     self.lose(peer, f"it took nothing for {self.timeout_s:g} s")
                 self._wait_to_send()
         finally:
-            self._awaited[peer] -= 1
+            self._note_waiting((peer,), -1)
 
     def _is_sent(self, request: Any) -> bool:
         with self._lock:

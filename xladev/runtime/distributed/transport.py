@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum, auto
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,26 @@ class Exchange:
     run: bytes
     name: str
     agreement: bytes = b""
+
+
+class Progress(Enum):
+    """Of work that processes do together, by another way than a channel."""
+
+    AHEAD = auto()
+    UNDER_WAY = auto()
+    DONE = auto()
+
+
+class JointWork(Protocol):
+    """Work that processes do together, by another way than a channel."""
+
+    def progress(self) -> Progress:
+        """How far it is; `AHEAD` while it waits for nothing but this process."""
+        ...
+
+    def trouble(self) -> str:
+        """What is known against it, such as that a connection broke; empty if nothing is."""
+        ...
 
 
 class Channel(ABC):
@@ -65,6 +86,27 @@ class Channel(ABC):
         self, exchange: Exchange, sent: Mapping[int, Data], sources: Collection[int]
     ) -> dict[int, Data]:
         """Sends to each rank what is meant for it; returns what each of ``sources`` sent here."""
+
+    @property
+    def can_attend(self) -> bool:
+        """True if `attend` and `has_failed` are there: the processes may work together."""
+        return False
+
+    def attend(self, exchange: Exchange, work: JointWork, also: bytes = b"") -> None:
+        """Waits for work that all ranks do by another way, and fails as its own exchanges do.
+
+        The time limit begins when the work is under way.
+
+        Args:
+            exchange: which one.
+            work: is asked again and again how far it is.
+            also: eight more bytes that `Transport.fail_run` may name; empty for none.
+        """
+        raise NotImplementedError
+
+    def has_failed(self, run: bytes) -> bool:
+        """True if `Transport.fail_run` named this here, or in a process whose word has come."""
+        raise NotImplementedError
 
 
 class Transport(ABC):

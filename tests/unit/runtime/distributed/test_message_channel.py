@@ -5,7 +5,7 @@ import pytest
 
 from tests.tools.transports import connected, in_threads
 from xladev.errors import ProcessError
-from xladev.runtime.distributed.transport import Exchange
+from xladev.runtime.distributed.transport import Exchange, Progress
 
 _RUN = bytes(8)
 
@@ -103,3 +103,92 @@ def test_disagreement_is_told_to_both(transports, size):
         assert isinstance(error, ProcessError)
         assert "disagree on collective 'a'" in error.what
         assert "host:" in error.where
+
+
+class Work:
+    """Work that goes another way."""
+
+    def __init__(self, *row, trouble=""):
+        self._row, self._trouble = list(row), trouble
+
+    def progress(self):
+        return self._row.pop(0) if len(self._row) > 1 else self._row[0]
+
+    def trouble(self):
+        return self._trouble
+
+
+_UNDER_WAY = [Progress.UNDER_WAY]
+
+
+def attended(transports, works, also=b""):
+    """What each process says of its work; None: it was done."""
+
+    def attend(i, channel):
+        try:
+            channel.attend(Exchange(_RUN, "work"), works[i], also)
+        except ProcessError as error:
+            return str(error)
+        return ""
+
+    return together(transports, attend)
+
+
+def test_work_that_is_done():
+    done = Work(Progress.AHEAD, Progress.UNDER_WAY, Progress.DONE)
+    transports = connected(2)
+    assert attended(transports, [done, done]) == ["", ""]
+
+
+def test_time_runs_while_work_is_under_way_alone():
+    transports = connected(2, 0.2)
+    ahead = Work(*[Progress.AHEAD] * 100, Progress.DONE)  # half a second and more
+    assert attended(transports, [ahead, Work(Progress.DONE)]) == ["", ""]
+
+
+def test_work_that_one_does_not_come_to():
+    """Process 2 waits for nothing; the others wait for it, and tell who asks."""
+    transports = connected(3, 0.3)
+    works = [Work(*_UNDER_WAY), Work(*_UNDER_WAY), Work(Progress.DONE)]
+    first, second, third = attended(transports, works)
+    assert "waited 0.3 s for process 1" in first and "process 2" in first
+    assert "process 2" in second and not third
+
+
+def test_work_that_all_wait_for():
+    transports = connected(2, 0.3)
+    found = attended(transports, [Work(*_UNDER_WAY)] * 2)
+    assert any("they wait for each other" in text for text in found) and all(found), found
+
+
+def test_work_with_one_that_is_gone():
+    transports = connected(2)
+    transports[1].close()
+    channel = transports[0].channel(b"k", range(2))
+    with pytest.raises(ProcessError, match=r"process 1 .* is gone"):
+        channel.attend(Exchange(_RUN, "work"), Work(*_UNDER_WAY))
+
+
+@pytest.mark.parametrize("name", [_RUN, b"other..."])
+def test_work_that_failed_elsewhere(name):
+    transports = connected(2)
+    transports[1].fail_run(name, "a reason")
+    channel = transports[0].channel(b"k", range(2))
+    with pytest.raises(ProcessError, match="a reason"):
+        channel.attend(Exchange(_RUN, "work"), Work(*_UNDER_WAY), b"other...")
+    assert channel.has_failed(name) and not channel.has_failed(b"another.")
+
+
+def test_a_failure_is_heard_without_waiting():
+    transports = connected(2)
+    channel = transports[0].channel(b"k", range(2))
+    assert not channel.has_failed(_RUN)
+    transports[1].fail_run(_RUN, "a reason")
+    assert channel.has_failed(_RUN)
+
+
+def test_work_that_is_in_trouble_ends_before_its_time():
+    transports = connected(2, 60.0)
+    works = [Work(*_UNDER_WAY, trouble="a broken wire"), Work(Progress.DONE)]
+    first, _ = attended(transports, works)
+    assert "work' failed between processes" in first and "a broken wire" in first
