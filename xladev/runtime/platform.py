@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from xladev.runtime.collectives.host_communicator import HostCommunicator
 from xladev.runtime.communicator import Communicator
+from xladev.runtime.distributed.process_communicator import ProcessCommunicator
 from xladev.runtime.executor import Executor
 
 MAX_DEVICES = 4096
@@ -32,6 +33,18 @@ class Platform(ABC):
     def create_communicator(self, devices: Sequence[Executor]) -> Communicator:
         """Collectives between these executors, in rank order; by default through host memory."""
         return HostCommunicator(devices)
+
+    def create_process_communicator(
+        self, devices: Sequence[Executor], through_host: ProcessCommunicator
+    ) -> Communicator:
+        """Collectives between these executors and devices of other processes.
+
+        Args:
+            devices: of this process, in the order of ``through_host.own``.
+            through_host: does everything through host memory and the job's connections. It is what
+                this gives by default, and what a communicator gives to that finds no other way.
+        """
+        return through_host
 
     # Optional
 

@@ -201,13 +201,24 @@ class ReplicatedLaunchable:
 
     def _communicator(self, group: tuple[int, ...]) -> Communicator:
         if self._spread is not None and not set(group) <= set(self._numbers):
-            return ProcessCommunicator(self._spread, group)
-        here = [self._numbers.index(i) for i in group]
-        members: list[Executor] = [self._devices[i].executor for i in here]
+            return self._between_processes(ProcessCommunicator(self._spread, group), group)
         plugin, function = self._devices[0].platform, "Platform.create_communicator"
         with plugin_call(plugin, function):
-            made = self._platform.create_communicator(members)
+            made = self._platform.create_communicator(self._executors(group))
         return expect(made, Communicator, plugin, function)
+
+    def _between_processes(
+        self, through_host: ProcessCommunicator, group: Sequence[int]
+    ) -> Communicator:
+        own = [group[rank] for rank in through_host.own]
+        plugin, function = self._devices[0].platform, "Platform.create_process_communicator"
+        with plugin_call(plugin, function):
+            made = self._platform.create_process_communicator(self._executors(own), through_host)
+        return expect(made, Communicator, plugin, function)
+
+    def _executors(self, group: Sequence[int]) -> list[Executor]:
+        """Those of participants of this process."""
+        return [self._devices[self._numbers.index(i)].executor for i in group]
 
 
 def _with_common_event(results: Sequence[Results]) -> list[Results]:

@@ -24,7 +24,7 @@ from xladev.runtime.collectives.collective_table import (
 from xladev.runtime.collectives.host_communicator import HostCommunicator
 from xladev.runtime.collectives.rendezvous import Rendezvous
 from xladev.runtime.communicator import HostArray, Participant
-from xladev.runtime.distributed.job import Spread, timeout_from_environment
+from xladev.runtime.distributed.job import Place, Spread, timeout_from_environment
 from xladev.runtime.distributed.nested_data import decode, encode
 from xladev.runtime.distributed.transport import Exchange
 from xladev.runtime.memory import DeviceMemory
@@ -52,7 +52,35 @@ class ProcessCommunicator(HostCommunicator):
         self._home = {r: at for at, ranks in enumerate(self._ranks) for r in ranks}
         self._rendezvous = Rendezvous(len(self._own), timeout_from_environment())
         key = spread.key + repr(tuple(group)).encode()
+        self._group = tuple(group)
         self._channel = spread.job.transport.channel(key, processes)
+
+    @property
+    def spread(self) -> Spread:
+        """Of the program."""
+        return self._spread
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Of each rank: its process, and the number of its device there."""
+        return tuple(self._spread.places[i] for i in self._group)
+
+    @property
+    def own(self) -> Sequence[int]:
+        """The ranks of this process, in the order of its devices."""
+        return self._own
+
+    def meet_here(self, who: Participant, value: Any, combine: Callable[[list[Any]], Any]) -> Any:
+        """Meets the other ranks of this process.
+
+        Args:
+            who: calls.
+            value: what it brings.
+            combine: called by the last one, with what all bring, in the order of `own`; gives what
+                each receives.
+        """
+        check_rank(who.rank, self._size)
+        return self._together(who, value, combine)
 
     def abort(self, run_id: int, error: XladevError) -> None:
         """Makes all calls of run ``run_id`` fail, here and in the other processes."""

@@ -119,6 +119,7 @@ TIERS: tuple[Tier, ...] = (
         "Collective",
         "devices exchange data directly, not through the host",
         ("Platform.create_communicator",),
+        beside=("Platform.create_process_communicator",),
     ),
 )
 """All tiers, lowest first; each includes those before it."""
