@@ -9,13 +9,16 @@ import os
 import random
 import sys
 import time
+from contextlib import nullcontext
 
 import numpy as np
 
 import xladev
 import xladev.distributed
+from tests.tools.plugins import emulated_cuda
 from xladev.errors import XladevError
 from xladev.runtime.distributed import handshake, listener, meeting
+from xladev.runtime.distributed.job import current_job
 
 SIZES = (1, 7, 1000, 20_000, 300_000)
 FAILED = 3
@@ -52,6 +55,8 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--each", action="store_true", help="a line for each run")
     parser.add_argument("--name", default="m")
     parser.add_argument("--last", default="copy(q)", help="what becomes of the sum")
+    parser.add_argument("--backend", default="cpu")
+    parser.add_argument("--sent", action="store_true", help="how much messages carried, in bytes")
     parser.add_argument("--version", help="what this process says that it is")
     parser.add_argument("--start-timeout", type=float, default=20.0)
     parser.add_argument("--pause-before", type=int, default=-1, help="sleep before that run")
@@ -66,7 +71,7 @@ def work(arguments: argparse.Namespace) -> None:
     programs = {
         n: xladev.compile(
             _TEXT.format(name=arguments.name, count=count, size=n, last=arguments.last).encode(),
-            "cpu",
+            arguments.backend,
         )
         for n in sizes
     }
@@ -84,6 +89,9 @@ def work(arguments: argparse.Namespace) -> None:
         np.testing.assert_array_equal(np.asarray(result), want)
         if arguments.each or run % 100 == 99:
             print(f"run {run}", flush=True)
+    job = current_job()
+    if arguments.sent and job is not None:
+        print(f"sent {sum(job.transport.sent_nbytes.values())}", flush=True)
 
 
 def main() -> int:
@@ -93,8 +101,10 @@ def main() -> int:
         for module in (handshake, listener, meeting):
             module.__version__ = arguments.version
     code = 0
+    found = emulated_cuda() if arguments.backend == "cuda_emu" else nullcontext()
     try:
-        work(arguments)
+        with found:
+            work(arguments)
     except XladevError as error:
         print(f"error: {error}", flush=True)
         code = FAILED

@@ -17,6 +17,8 @@ from xladev.runtime.distributed.environment import (
     ADDRESS,
     COUNT,
     INDEX,
+    LOCAL_COUNT,
+    LOCAL_INDEX,
     SECRET,
     is_started_by_launcher,
 )
@@ -47,13 +49,13 @@ def spawn(count: int) -> int | None:
     command = [sys.executable, "-m", "xladev", *sys.argv[1:]]
     said = {
         ADDRESS: f"127.0.0.1:{_free_port()}", COUNT: str(count),
-        SECRET: new_secret(),
+        SECRET: new_secret(), LOCAL_COUNT: str(count),
     }  # fmt: skip
     dies_with_parent = _dies_with_parent()
     children = [
         subprocess.Popen(
             command,
-            env={**os.environ, **said, INDEX: str(index)},
+            env={**os.environ, **said, INDEX: str(index), LOCAL_INDEX: str(index)},
             preexec_fn=dies_with_parent,
             stdout=document_descriptor(),
         )

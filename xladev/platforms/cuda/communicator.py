@@ -47,8 +47,7 @@ class CudaCommunicator(HostCommunicator):
         self, who: Participant, operand: DeviceMemory, result: DeviceMemory, call: CollectiveCall
     ) -> None:
         """See `OneCallCommunicator.run`."""
-        find = _BY_LIBRARY.get(call.opcode)
-        found = None if find is None else find(call, self.size)
+        found = by_library(call, self.size)
         if found is None:
             super().run(who, operand, result, call)
         else:
@@ -83,7 +82,13 @@ class CudaCommunicator(HostCommunicator):
         self._meet(who, (collective, share), enqueue)
 
 
-# What NCCL has: each gives None for what goes through the host, which says what is wrong
+def by_library(call: CollectiveCall, size: int) -> LibraryCollective | None:
+    """What NCCL is asked for; None for what it does not have, or is wrong, as the host says."""
+    find = _BY_LIBRARY.get(call.opcode)
+    return None if find is None else find(call, size)
+
+
+# What NCCL has: each gives None for what goes through the host
 
 
 def _all_reduce(call: CollectiveCall, size: int) -> LibraryCollective | None:

@@ -13,8 +13,10 @@ from xladev.platforms.cuda.driver.emulated import EmulatedDriver
 from xladev.platforms.cuda.driver.interface import Driver, DriverError
 from xladev.platforms.cuda.executor import CudaExecutor
 from xladev.platforms.cuda.faults import driver_errors
+from xladev.platforms.cuda.process_communicator import process_communicator
 from xladev.runtime.collectives.host_communicator import HostCommunicator
 from xladev.runtime.communicator import Communicator
+from xladev.runtime.distributed.process_communicator import ProcessCommunicator
 from xladev.runtime.executor import Executor
 from xladev.runtime.platform import Platform
 from xladev.runtime.virtual_devices import provided_device_count, virtual_device_count
@@ -67,6 +69,12 @@ class CudaPlatform(Platform):
         """NCCL; through host memory where it is missing, or refuses the devices."""
         return _communicator(self._driver, devices)
 
+    def create_process_communicator(
+        self, devices: Sequence[Executor], through_host: ProcessCommunicator
+    ) -> Communicator:
+        """NCCL between processes; through host memory where one of them has none."""
+        return process_communicator(self._driver, devices, through_host)
+
     def version(self) -> str:
         """Of CuPy and the driver; or why there is no device."""
         return self._driver.version()
@@ -95,6 +103,12 @@ class CudaEmulationPlatform(Platform):
     def create_communicator(self, devices: Sequence[Executor]) -> Communicator:
         """Emulated NCCL."""
         return _communicator(self._driver, devices)
+
+    def create_process_communicator(
+        self, devices: Sequence[Executor], through_host: ProcessCommunicator
+    ) -> Communicator:
+        """Emulated NCCL between processes."""
+        return process_communicator(self._driver, devices, through_host)
 
     def version(self) -> str:
         """That it is emulated."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from xladev.errors import ExecutionError, XladevError
 from xladev.platforms.cuda.driver.interface import DriverEvent, DriverStream
 from xladev.platforms.cuda.faults import driver_errors
+from xladev.platforms.cuda.joint_collectives import JointCollective
 from xladev.runtime.event import Event
 from xladev.runtime.memory import DeviceMemory, HostBytes
 from xladev.runtime.stream import Endpoint, Reading, Stamp, Stream
@@ -34,6 +35,25 @@ class CudaStream(Stream):
         self._clock = Clock() if clock is None else clock
         self._branches: list[CudaStream] = []
         self._lock = threading.Lock()
+        self._depends: dict[JointCollective, bool] = {}
+
+    def depend(self, *collectives: JointCollective) -> None:
+        """Gives events that are recorded from now on the failures of these."""
+        with self._lock:
+            self._depends.update(dict.fromkeys(collectives, False))
+
+    def _depended(self) -> tuple[JointCollective, ...]:
+        """What the next event depends on: all that is under way, and what no event has yet.
+
+        A failure thus belongs to an event behind it, and not to what is enqueued when it is known.
+        """
+        if not self._depends:
+            return ()
+        with self._lock:
+            given = self._depends.items()
+            found = tuple(c for c, is_given in given if not (is_given and c.is_over))
+            self._depends = dict.fromkeys(found, True)
+        return found
 
     def branches(self, count: int) -> Sequence[CudaStream]:
         """Streams of the driver, made when they are first wanted."""
@@ -75,12 +95,12 @@ class CudaStream(Stream):
     def record(self) -> Event:
         """An event of the driver."""
         with driver_errors("record"):
-            return CudaEvent(self.stream.record())
+            return CudaEvent(self.stream.record(), self._depended())
 
     def mark(self) -> Event:
         """An event of the driver without a time."""
         with driver_errors("an event"):
-            return CudaEvent(self.stream.mark())
+            return CudaEvent(self.stream.mark(), self._depended())
 
     def stamp(self) -> Stamp:
         """An event of the driver, timed from the first one of the stream and its branches on."""
@@ -94,6 +114,8 @@ class CudaStream(Stream):
             return
         with driver_errors("wait"):
             self.stream.wait(event.event)
+        if event.depends:
+            self.depend(*event.depends)
 
     def synchronize(self) -> None:
         """Waits for an event of its own; its failure belongs to the next event recorded."""
@@ -152,10 +174,16 @@ class CudaStamp(Stamp):
 
 
 class CudaEvent(Event):
-    """An event of a driver."""
+    """An event of a driver.
 
-    def __init__(self, event: DriverEvent) -> None:
+    Args:
+        event: of the driver.
+        depends: collectives with other processes before it.
+    """
+
+    def __init__(self, event: DriverEvent, depends: tuple[JointCollective, ...] = ()) -> None:
         self.event = event
+        self.depends = depends
 
     def is_ready(self) -> bool:
         """Asks the driver."""
@@ -169,6 +197,9 @@ class CudaEvent(Event):
 
     def error(self) -> XladevError | None:
         """The failure of the work before it."""
+        for collective in self.depends:
+            if (error := collective.failure()) is not None:
+                return error
         failure = self.event.failure()
         if failure is None:
             return None

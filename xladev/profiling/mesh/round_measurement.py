@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +10,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from xladev.hlo.in_threads import processors
 from xladev.profiling.mesh.round_times import RoundTimes, TransportTimes
 from xladev.runtime.distributed.job import Job
 from xladev.runtime.distributed.messages import run_tag
@@ -57,7 +57,12 @@ def measure_rounds(
             channel = job.transport.channel(f"rounds of {count}".encode(), range(count))
             found.append(_measured(_Rounds(channel, clock), count, tuple(sizes), most_s))
         everybody.agreed(b"next")
-    return TransportTimes(name, processors(), tuple(found))
+    return TransportTimes(name, cores(), tuple(found))
+
+
+def cores() -> int:
+    """Processors that this process may run on."""
+    return len(os.sched_getaffinity(0))
 
 
 def _doubling(most: int) -> Iterator[int]:

@@ -20,6 +20,13 @@ SOCKETS, MPI = "sockets", "mpi"
 
 _COUNTS = (COUNT, "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 _INDICES = (INDEX, "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+LOCAL_COUNT, LOCAL_INDEX = "XLADEV_LOCAL_PROCESSES", "XLADEV_LOCAL_PROCESS"
+_LOCAL_PLACES = (
+    (LOCAL_INDEX, LOCAL_COUNT),
+    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
+)
 _BY_MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 _FIRST_PORT, _PORTS = 20000, 20000
 
@@ -90,6 +97,21 @@ def is_started_by_launcher() -> bool:
     """True if the environment says that this is one of several processes."""
     said = [os.environ[name] for name in _COUNTS if name in os.environ]
     return bool(said) and said[0].isdigit() and int(said[0]) > 1
+
+
+def local_share(total: int) -> range:
+    """Which of so many devices of this machine are this process's own, if others share them.
+
+    All are where nobody says how many processes the machine has, or where those are more.
+    """
+    for index, count in _LOCAL_PLACES:
+        found = os.environ.get(index, ""), os.environ.get(count, "")
+        if all(text.isdigit() for text in found):
+            place, places = map(int, found)
+            if not place < places <= total:
+                break
+            return range(total * place // places, total * (place + 1) // places)
+    return range(total)
 
 
 def _number(

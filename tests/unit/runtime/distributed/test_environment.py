@@ -8,6 +8,7 @@ from xladev.runtime.distributed.environment import (
     chosen_transport,
     first_node,
     is_started_by_launcher,
+    local_share,
     settings,
 )
 
@@ -15,6 +16,7 @@ _NAMES = (
     *environment._COUNTS, *environment._INDICES, "XLADEV_COORDINATOR", "XLADEV_SECRET",
     "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_JOB_NODELIST",
     "SLURM_STEP_NODELIST", "XLADEV_COLLECTIVE_TIMEOUT_S",
+    *(name for row in environment._LOCAL_PLACES for name in row),
 )  # fmt: skip
 
 OWN = {"XLADEV_COORDINATOR": "a:1", "XLADEV_PROCESSES": "4", "XLADEV_PROCESS": "3"}
@@ -127,3 +129,16 @@ def test_the_transport(monkeypatch, given, variables, has_mpi, has_address, want
 def test_a_transport_that_does_not_exist():
     with pytest.raises(OptionError, match="no transport 'pigeons'"):
         chosen_transport("pigeons", True, True)
+
+
+@pytest.mark.parametrize(("index", "count"), environment._LOCAL_PLACES)
+def test_processes_of_a_machine_share_its_devices(monkeypatch, index, count):
+    assert local_share(8) == range(8)
+    monkeypatch.setenv(count, "3")
+    assert local_share(8) == range(8)
+    shares = []
+    for place in range(3):
+        monkeypatch.setenv(index, str(place))
+        shares += [local_share(8)]
+    assert shares == [range(2), range(2, 5), range(5, 8)]
+    assert local_share(2) == range(2)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xladev.hlo.dtype import by_name
 from xladev.platforms.cuda.driver.found import missing
-from xladev.platforms.cuda.driver.interface import DriverError, LibraryError, Share
-from xladev.platforms.cuda.libraries.collectives import OPERATIONS, SUMS, LibraryCollective
+from xladev.platforms.cuda.driver.interface import DriverError, DriverStream, LibraryError, Share
+from xladev.platforms.cuda.driver.rank_calls import call_rank
+from xladev.platforms.cuda.libraries.collectives import LibraryCollective
 
 
 class CupyGroup:
@@ -46,44 +46,23 @@ class CupyGroup:
             raise DriverError(f"NCCL: {e}") from e
 
     def _call(self, c: LibraryCollective, rank: int, share: Share) -> None:
-        comm, stream = self._ranks[rank], _pointer(share)
-        dtype, operation = SUMS[c.dtype], OPERATIONS[c.operation]
-        a, b, n = share.operand, share.result, c.count
-        match c.opcode:
-            case "all-reduce":
-                comm.allReduce(a, b, n, dtype, operation, stream)
-            case "collective-reduce":
-                comm.reduce(a, b, n, dtype, operation, c.root, stream)
-            case "reduce-scatter":
-                comm.reduceScatter(a, b, n, dtype, operation, stream)
-            case "all-gather":
-                comm.allGather(a, b, n, dtype, stream)
-            case "collective-broadcast":
-                comm.broadcast(a, b, n, dtype, c.root, stream)
-            case _:
-                self._exchange(c, rank, share)
+        stream = stream_pointer(share.stream)
 
-    def _exchange(self, c: LibraryCollective, rank: int, share: Share) -> None:
-        """Sends and receives; a target of nobody gets zeros."""
-        comm, stream, dtype = self._ranks[rank], _pointer(share), SUMS[c.dtype]
-        nbytes = c.count * by_name(c.dtype).np.itemsize
-        if c.opcode == "all-to-all":
-            for peer in range(len(self._ranks)):
-                comm.send(share.operand + peer * nbytes, c.count, dtype, peer, stream)
-                comm.recv(share.result + peer * nbytes, c.count, dtype, peer, stream)
-            return
-        if rank not in {target for _, target in c.pairs}:
-            self._cupy.cuda.runtime.memsetAsync(share.result, 0, nbytes, stream)
-        for source, target in c.pairs:
-            if source == rank:
-                comm.send(share.operand, c.count, dtype, target, stream)
-            if target == rank:
-                comm.recv(share.result, c.count, dtype, source, stream)
+        def fill_zeros(address: int, nbytes: int) -> None:
+            self._cupy.cuda.runtime.memsetAsync(address, 0, nbytes, stream)
+
+        addresses = (share.operand, share.result)
+        size = len(self._ranks)
+        call_rank(self._ranks[rank], c, rank, size, addresses, stream, fill_zeros)
 
 
-def _pointer(share: Share) -> int:
-    """CUDA's number of a stream of the CuPy driver."""
-    pointer = getattr(share.stream, "pointer", None)
+def stream_pointer(stream: DriverStream) -> int:
+    """CUDA's number of a stream of the CuPy driver.
+
+    Raises:
+        DriverError: it is another driver's.
+    """
+    pointer = getattr(stream, "pointer", None)
     if not isinstance(pointer, int):
         raise DriverError("the stream belongs to another driver")
     return pointer

@@ -6,6 +6,7 @@ there are no devices, and `CupyDriver.version` says why.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +19,9 @@ import numpy as np
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.platforms.cuda.dlpack import CUDA
 from xladev.platforms.cuda.driver.condition import driver_version, no_device
-from xladev.platforms.cuda.driver.cupy_collectives import CupyGroup
+from xladev.platforms.cuda.driver.cupy_collectives import CupyGroup, stream_pointer
 from xladev.platforms.cuda.driver.cupy_libraries import CupyCall, CupyLibraries
-from xladev.platforms.cuda.driver.found import PACKAGES, missing
+from xladev.platforms.cuda.driver.found import PACKAGES, loaded, missing
 from xladev.platforms.cuda.driver.interface import (
     Allocation,
     DeviceProperties,
@@ -33,7 +34,9 @@ from xladev.platforms.cuda.driver.interface import (
     MemoryInfo,
 )
 from xladev.platforms.cuda.driver.landing import Landing
+from xladev.platforms.cuda.driver.nccl import Nccl
 from xladev.platforms.cuda.images import machine_code
+from xladev.runtime.distributed.environment import local_share
 from xladev.runtime.memory import HostBytes
 
 _POLL_S = 50e-6
@@ -54,7 +57,9 @@ class CupyDriver:
 
     def __init__(self) -> None:
         self._cupy, self._reason = _import_cupy()
-        self._count = 0 if self._cupy is None else self._counted()
+        total = 0 if self._cupy is None else self._counted()
+        is_chosen = "CUDA_VISIBLE_DEVICES" in os.environ
+        self._own = range(total) if is_chosen else local_share(total)
 
     def _counted(self) -> int:
         try:
@@ -77,8 +82,8 @@ class CupyDriver:
         return f"{line}; missing: {', '.join(absent)}" if absent else line
 
     def device_count(self) -> int:
-        """GPUs that are visible (``CUDA_VISIBLE_DEVICES``)."""
-        return self._count
+        """GPUs that are visible: those of ``CUDA_VISIBLE_DEVICES``, else this process's share."""
+        return len(self._own)
 
     def group(self, devices: Sequence[DriverDevice]) -> CupyGroup:
         """See `Driver.group`."""
@@ -87,15 +92,28 @@ class CupyDriver:
             raise DriverError("a device belongs to another driver")
         return CupyGroup(self._cupy, ordinals)
 
+    def nccl(self) -> Nccl:
+        """See `Driver.nccl`."""
+
+        def current(device: DriverDevice) -> _OnDevice:
+            if not isinstance(device, CupyDevice):
+                raise DriverError("a device belongs to another driver")
+            return device.current
+
+        def zeros(address: int, nbytes: int, stream: int) -> None:
+            self._cupy.cuda.runtime.memsetAsync(address, 0, nbytes, stream)
+
+        return Nccl(loaded("nccl"), current, stream_pointer, zeros)
+
     def open(self, ordinal: int) -> CupyDevice:
         """Opens a GPU.
 
         Raises:
             DriverError: there is none of that number.
         """
-        if not 0 <= ordinal < self._count:
+        if not 0 <= ordinal < len(self._own):
             raise DriverError(self._reason or f"there is no GPU {ordinal}")
-        return CupyDevice(self._cupy, ordinal)
+        return CupyDevice(self._cupy, self._own[ordinal])
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +181,11 @@ class CupyDevice:
             self.properties = _properties(self._runtime.getDeviceProperties(ordinal))
         name = self.properties.name
         self.libraries = CupyLibraries(cupy, self._on, self._pool, name)
+
+    @property
+    def current(self) -> _OnDevice:
+        """Makes it the thread's current device while it is entered."""
+        return self._on
 
     def allocate(self, nbytes: int) -> Allocation:
         """See `DriverDevice.allocate`; CuPy aligns to 512 bytes."""

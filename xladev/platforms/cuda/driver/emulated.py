@@ -28,7 +28,9 @@ from xladev.platforms.cuda.driver.emulated_capture import (
 )
 from xladev.platforms.cuda.driver.emulated_collectives import EmulatedGroup
 from xladev.platforms.cuda.driver.emulated_libraries import EmulatedLibraries
+from xladev.platforms.cuda.driver.emulated_nccl import EmulatedNccl
 from xladev.platforms.cuda.driver.emulated_queue import (
+    Awaited,
     EmulatedQueue,
     ExecutionOrder,
     Failures,
@@ -243,6 +245,11 @@ class EmulatedStream:
         """Enqueues work of an emulated library."""
         self._enqueue(work)
 
+    def expect(self, arrival: Awaited) -> None:
+        """Makes what is enqueued later wait for what comes from outside the emulator."""
+        self._captures.forbid("a wait for another process")
+        self._schedule.enqueue(self._queue, (arrival,))
+
     def branch(self) -> EmulatedStream:
         """See `DriverStream.branch`."""
         self._captures.forbid("cudaStreamCreate")
@@ -365,6 +372,7 @@ class EmulatedDriver:
         self._schedule = ExecutionOrder(self.seed)
         self._memory = EmulatedMemory(MEMORY_NBYTES)
         self._captures = Captures()
+        self._nccl = EmulatedNccl(self._memory)
         self._count = 0
 
     def version(self) -> str:
@@ -383,6 +391,10 @@ class EmulatedDriver:
     def group(self, devices: Sequence[DriverDevice]) -> EmulatedGroup:
         """See `Driver.group`."""
         return EmulatedGroup(self._memory, len(devices))
+
+    def nccl(self) -> EmulatedNccl:
+        """See `Driver.nccl`."""
+        return self._nccl
 
     def open(self, ordinal: int) -> EmulatedDevice:
         """See `Driver.open`."""

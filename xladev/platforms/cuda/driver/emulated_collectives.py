@@ -58,31 +58,34 @@ class EmulatedGroup:
             stream.wait(done)
 
     def _run(self, c: LibraryCollective, shares: Sequence[Share]) -> None:
-        given = [self._at(s.operand, c, c.count * self._parts(c)) for s in shares]
-        results = self._results(c, [np.array(g) for g in given])
+        count = c.count * parts(c, self._size)
+        given = [self._at(s.operand, c, count) for s in shares]
+        results = collective_results(c, [np.array(g) for g in given])
         for share, result in zip(shares, results, strict=True):
             if result is not None:
                 self._at(share.result, c, result.size)[:] = result
-
-    def _parts(self, c: LibraryCollective) -> int:
-        """Pieces of ``count`` elements in an operand."""
-        return self._size if c.opcode in ("reduce-scatter", "all-to-all") else 1
 
     def _at(self, address: int, c: LibraryCollective, count: int) -> Array:
         dtype = by_name(c.dtype).np
         return self._memory.bytes_at(address, count * dtype.itemsize).view(dtype)
 
-    def _results(self, c: LibraryCollective, given: list[Array]) -> RankResults:
-        """What each rank receives; None for those that receive nothing."""
-        call = CollectiveCall(
-            c.opcode,
-            array(by_name(c.dtype), given[0].shape),
-            _AS_LISTS.get(c.opcode, ()),
-            c.pairs,
-            c.root,
-            c.operation,
-        )
-        return rank_results(call, given)
+
+def parts(c: LibraryCollective, size: int) -> int:
+    """Pieces of ``count`` elements in an operand."""
+    return size if c.opcode in ("reduce-scatter", "all-to-all") else 1
+
+
+def collective_results(c: LibraryCollective, given: Sequence[Array]) -> RankResults:
+    """What each rank receives; None for those that receive nothing."""
+    call = CollectiveCall(
+        c.opcode,
+        array(by_name(c.dtype), given[0].shape),
+        _AS_LISTS.get(c.opcode, ()),
+        c.pairs,
+        c.root,
+        c.operation,
+    )
+    return rank_results(call, list(given))
 
 
 def _emulated(share: Share) -> WorkStream:

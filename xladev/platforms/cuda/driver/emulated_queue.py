@@ -13,10 +13,22 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from xladev.platforms.cuda.driver.interface import DriverError
 
 Work = Callable[[], None]
+_NAP_S = 2e-4
+"""Between two looks at what comes from outside."""
+
+
+class Awaited(Protocol):
+    """What a queue may wait for: an event, or what comes from outside the emulator."""
+
+    @property
+    def is_done(self) -> bool:
+        """True once it is there."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -82,7 +94,7 @@ class EmulatedQueue:
         failures: of its work, and of that of its branches.
     """
 
-    items: deque[Work | QueuedEvent | tuple[QueuedEvent]] = field(default_factory=deque)
+    items: deque[Work | QueuedEvent | tuple[Awaited]] = field(default_factory=deque)
     failures: Failures = field(default_factory=Failures)
 
     def is_runnable(self) -> bool:
@@ -91,6 +103,11 @@ class EmulatedQueue:
             return False
         first = self.items[0]
         return not isinstance(first, tuple) or first[0].is_done
+
+    def waits_outside(self) -> bool:
+        """True if the first item waits for what no queue will do."""
+        first = self.items[0] if self.items else None
+        return isinstance(first, tuple) and not isinstance(first[0], QueuedEvent)
 
 
 class ExecutionOrder:
@@ -105,7 +122,7 @@ class ExecutionOrder:
         self._lock = threading.RLock()
         self._pending: list[EmulatedQueue] = []
 
-    def enqueue(self, queue: EmulatedQueue, item: Work | QueuedEvent | tuple[QueuedEvent]) -> None:
+    def enqueue(self, queue: EmulatedQueue, item: Work | QueuedEvent | tuple[Awaited]) -> None:
         """Puts an item at the end of a queue."""
         with self._lock:
             queue.items.append(item)
@@ -143,14 +160,18 @@ class ExecutionOrder:
             if (most is not None and count >= most) or _is_past(deadline):
                 return False
             with self._lock:
-                if not until():
-                    self._run_one()
+                has_run = until() or self._run_one()
+            if not has_run:
+                time.sleep(_NAP_S)
             count += 1
         return True
 
-    def _run_one(self) -> None:
+    def _run_one(self) -> bool:
+        """Runs an item; False if all wait for what comes from outside."""
         runnable = [q for q in self._pending if q.is_runnable()]
         if not runnable:
+            if any(q.waits_outside() for q in self._pending):
+                return False
             raise DriverError("streams wait for events that nobody will reach")
         queue = self._random.choice(runnable)
         item = queue.items.popleft()
@@ -163,6 +184,7 @@ class ExecutionOrder:
             item.is_done = True
         elif not isinstance(item, tuple):
             _run(queue, item)
+        return True
 
 
 def _run(queue: EmulatedQueue, work: Work) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.unit.platforms.cuda.driver import fake_cupy
+from tests.unit.platforms.cuda.driver.fake_nccl import Library
 from xladev.compiler.kernel_code import LaunchDimensions
 from xladev.platforms.cuda.driver import condition, cupy_driver
 from xladev.platforms.cuda.driver.interface import DriverError, DriverMemoryError
@@ -153,6 +154,41 @@ def test_why_there_is_no_device(status, driver, wanted, monkeypatch):
     with pytest.raises(DriverError, match=wanted):
         found.open(0)
     assert found.version().startswith("CuPy 14.2.0; ")
+
+
+def test_processes_of_one_machine_share_its_gpus(monkeypatch):
+    fake = fake_cupy.make()
+    fake.cuda.runtime.getDeviceCount = lambda: 4
+    monkeypatch.setattr(cupy_driver, "_import_cupy", lambda: (fake, ""))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("XLADEV_LOCAL_PROCESSES", "2")
+    monkeypatch.setenv("XLADEV_LOCAL_PROCESS", "1")
+    found = cupy_driver.CupyDriver()
+    assert found.device_count() == 2
+    assert [found.open(n).ordinal for n in range(2)] == [2, 3]
+    with pytest.raises(DriverError):
+        found.open(2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    assert cupy_driver.CupyDriver().device_count() == 4
+
+
+def test_zeros_and_ranks_of_nccl_are_of_the_device_that_is_current(device, monkeypatch):
+    fake, entered = fake_cupy.make(), []
+    fake.cuda.Device.__enter__ = lambda self: entered.append(self.id)
+    fake.cuda.runtime.memsetAsync = lambda *a: entered.append(a)
+    monkeypatch.setattr(cupy_driver, "_import_cupy", lambda: (fake, ""))
+    library = Library()
+    monkeypatch.setattr(cupy_driver, "loaded", lambda name: library)
+    driver = cupy_driver.CupyDriver()
+    opened = driver.open(0)
+    stream, nccl = opened.create_stream(), driver.nccl()
+    entered.clear()
+    nccl.fill_zeros(opened, 100, 8, stream)
+    assert entered == [0, (100, 0, 8, stream.pointer)]
+    entered.clear()
+    nccl.rank(opened, 2, bytes(128), 1).allGather(1, 2, 3, 1, nccl.stream(stream))
+    assert entered == [0, 0]
+    assert library.arguments["ncclAllGather"][-1] == stream.pointer
 
 
 def test_missing_libraries_are_listed(monkeypatch):
