@@ -66,6 +66,8 @@ ENVIRONMENT = {
     "XLADEV_PROCESS": "which of them this one is",
     "XLADEV_SECRET": "a text that all processes of the job know, and nobody else",
     "XLADEV_HOST": "the address of this machine that the other processes call",
+    "XLADEV_LOCAL_PROCESS": "which of this machine's processes this one is; they share its GPUs",
+    "XLADEV_LOCAL_PROCESSES": "how many processes this machine has",
     "XLADEV_TRANSPORT": "what carries data between processes: `sockets` or `mpi`",
     "XLADEV_LOG": "DEBUG, INFO, WARNING or ERROR: log level of the command line",
 }
