@@ -17,7 +17,13 @@ from xladev.codegen.arrays import IrArray, element_strides
 from xladev.codegen.elemental.emitter import ElementalEmitter, ElementRule
 from xladev.codegen.elemental.indexing import INDEXING_RULES, gathered_from
 from xladev.codegen.elemental.movement import MOVEMENT_RULES
-from xladev.codegen.elemental.pieces import LaneEmitter, MovingIndexMath, reshaped_groups
+from xladev.codegen.elemental.pieces import (
+    LaneEmitter,
+    MovingIndexMath,
+    in_order,
+    reshaped_groups,
+    value_in_order,
+)
 from xladev.codegen.elemental.reduction import reduce_window_elements
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value, vector
@@ -161,6 +167,7 @@ class VectorEmitter(LaneEmitter):
     Attributes:
         single: emits what is the same in all lanes.
         lanes: length of the vectors.
+        pieces: lanes are in the order of their numbers modulo this; see `pieces.py`.
         ahead: bytes beyond what is read that are asked for too, in large arrays.
         least_asked_nbytes: bytes of these, at least; by default those that are in no cache.
     """
@@ -172,7 +179,7 @@ class VectorEmitter(LaneEmitter):
     ) -> None:
         super().__init__(single.b, VECTOR_RULES if rules is None else rules, single.arrays)
         self.single_emitter = single
-        self.lanes = lanes
+        self.lanes, self.pieces = lanes, 1
         self.at = VectorIndexMath(single.b, lanes)
         self.ahead, self.least_asked_nbytes = 0, _UNCACHED_NBYTES
 
@@ -222,7 +229,7 @@ class VectorEmitter(LaneEmitter):
             return splat(self.b, array.load_linear(self.b, offset), self.lanes)
         if self.ahead and array.shape.nbytes >= self.least_asked_nbytes:
             self.ask(array, offset, self.ahead)
-        return load_element(
+        loaded = load_element(
             self.b,
             array.base,
             offset,
@@ -231,6 +238,7 @@ class VectorEmitter(LaneEmitter):
             align=self._alignment(array, offset),
             metadata=array.metadata,
         )
+        return in_order(self.b, loaded, self.pieces)
 
     def ask(self, array: IrArray, offset: IndexValue, ahead: int = 0) -> None:
         """Asks for what is some bytes beyond the position of lane 0, before it is read."""
@@ -239,6 +247,8 @@ class VectorEmitter(LaneEmitter):
 
     def store(self, array: IrArray, offset: IndexValue, element: Element) -> None:
         """Writes neighbours at the position of lane 0."""
+        if self.pieces > 1:
+            raise NotInVectorsError("lanes in another order")
         align, dtype = self._alignment(array, offset), array.shape.element_type
         place = self.at.value(offset)
         store_element(
@@ -293,9 +303,10 @@ def _vector_iota(e: ElementalEmitter, i: HloInstruction, index: Index) -> Elemen
     start = e.at.value(x)
     if i.shape.dims[i["iota_dimension"]] < 2**31 and dtype.bits != 64:
         first = e.b.splat(e.b.resize(start, I32, signed=True), e.lanes)
-        lanes = e.b.add(first, e.b.lane_numbers(e.lanes, I32))
+        lanes = e.b.add(first, value_in_order(e.b, e.b.lane_numbers(e.lanes, I32), e.pieces))
         return lanes if dtype is dt.S32 else emit_convert(e.b, lanes, dt.S32, dtype)
-    lanes = e.b.add(e.b.splat(start, e.lanes), e.b.lane_numbers(e.lanes, I64))
+    numbers = value_in_order(e.b, e.b.lane_numbers(e.lanes, I64), e.pieces)
+    lanes = e.b.add(e.b.splat(start, e.lanes), numbers)
     return (
         lanes if dtype.is_integral and dtype.bits == 64 else emit_convert(e.b, lanes, dt.S64, dtype)
     )

@@ -10,10 +10,14 @@ from xladev.codegen.llvm import DOUBLE, FLOAT, I32, FunctionBuilder, IrType, Val
 from xladev.codegen.scalar.elements import ComplexValue, Element, compute_type
 from xladev.codegen.scalar.storage import round_to
 from xladev.errors import UnsupportedError
-from xladev.hlo.dtype import BF16, F32, Kind, PrimitiveType
+from xladev.hlo.dtype import BF16, F16, F32, Kind, PrimitiveType
 
 _FLOAT_DIGITS, _DOUBLE_DIGITS = 24, 53
 """Bits of an integer that f32 and f64 hold."""
+_FEWEST_DIGITS = {BF16: 8, F16: 11}
+"""Bits of an integer that narrower floats hold, so that nothing is rounded."""
+_TWO_TO_23 = 0x4B000000
+"""Bits of that number in f32."""
 
 
 def emit_convert(
@@ -60,11 +64,25 @@ def _convert_real(
             real = value.type.of(compute_type(target))
             numbers = [b.const(real, x) for x in (-1.0 if source.is_signed else 1.0, 0.0)]
             return round_to(b, b.select(value, *numbers), target)
+        if source.bits == 4 and source.is_signed and value.lanes > 1:
+            held = b.refloat(_from_four_bits(b, value), compute_type(target))
+            return held if target in _FEWEST_DIGITS else round_to(b, held, target)
+        if source.bits <= _FEWEST_DIGITS.get(target, 0):
+            return b.cast(cast, value, compute_type(target))
         if target is BF16 and source.bits > _FLOAT_DIGITS:
             wide = b.cast(cast, _sticky(b, value, source), DOUBLE)
             return round_to(b, _to_odd_float(b, wide), target)
         return round_to(b, b.cast(cast, value, compute_type(target)), target)
     raise UnsupportedError(f"convert {source} to {target}")
+
+
+def _from_four_bits(b: FunctionBuilder, value: Value) -> Value:
+    """Numbers of 4 bits with signs, plus 8, as the last places of 2^23, which is then subtracted.
+
+    Two instructions, where extending a sign takes two and converting another.
+    """
+    place = b.xor(b.resize(value, I32, signed=False), _TWO_TO_23 | 8)
+    return b.fsub(b.bitcast(place, FLOAT), 2.0**23 + 8)
 
 
 def _from_float(b: FunctionBuilder, value: Value, target: PrimitiveType) -> Value:

@@ -21,7 +21,7 @@ from xladev.codegen.scalar.integers import INTEGER_EMITTERS, PRED_EMITTERS
 from xladev.codegen.scalar.operation import FloatEmitter, GeneralEmitter, ScalarOperation
 from xladev.codegen.scalar.precision import emit_reduce_precision
 from xladev.codegen.scalar.stochastic import emit_stochastic_convert
-from xladev.codegen.scalar.storage import from_bits, round_to, to_bits
+from xladev.codegen.scalar.storage import from_bits, round_to, round_to_bf16, to_bits
 from xladev.errors import UnsupportedError
 from xladev.hlo.dtype import BF16, F8E8M0FNU, F16, Kind, PrimitiveType
 
@@ -30,6 +30,9 @@ _Args = Sequence[Element]
 _LEAST_SCALE = 2.0**-127
 _NEVER_ZERO = frozenset({"multiply", "divide"})
 """Opcodes that give no zero of scales, which are positive; in f32, where they run, some vanish."""
+
+_ARITHMETIC = frozenset({"add", "divide", "multiply", "subtract"})
+"""Opcodes that are one instruction, whose NaN is the default one or that of an operand."""
 
 FLOAT_EMITTERS: Mapping[str, FloatEmitter] = MappingProxyType({**EXACT, **ROUNDED, **MATH})
 
@@ -86,6 +89,8 @@ def _emit_float(b: FunctionBuilder, operation: ScalarOperation, values: Sequence
         result = b.intrinsic("maximum", result, _LEAST_SCALE)
     if operation.opcode in EXACT and operation.dtype in (F16, BF16):
         return result
+    if operation.dtype is BF16 and operation.opcode in _ARITHMETIC:
+        return round_to_bf16(b, result)
     return round_to(b, result, operation.dtype)
 
 

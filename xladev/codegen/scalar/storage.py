@@ -164,6 +164,19 @@ def round_to(b: FunctionBuilder, value: Value, dtype: PrimitiveType) -> Value:
     )
 
 
+def round_to_bf16(b: FunctionBuilder, value: Value) -> Value:
+    """Rounds an f32 to the nearest bf16; one that is NaN must have zeros in its low half.
+
+    Five instructions. Results of arithmetic on bf16 values are such: their NaN is the default one,
+    or has the payload of an operand.
+    """
+    if b.module.target.has_bfloat_conversion:
+        return round_to(b, value, BF16)
+    bits = b.bitcast(value, I32)
+    half = b.add(b.and_(b.lshr(bits, 16), 1), 0x7FFF)
+    return b.bitcast(b.and_(b.add(bits, half), -0x10000), FLOAT)
+
+
 def _round(b: FunctionBuilder, value: Value, dtype: PrimitiveType) -> Value:
     return emit_decode(b, emit_encode(b, value, dtype), dtype)
 

@@ -120,6 +120,16 @@ def test_nan_wins_and_zeros_are_ordered(dtype: PrimitiveType) -> None:
     assert not np.signbit(high[2:4]).any() and np.signbit(low[2:4]).all()
 
 
+@pytest.mark.parametrize("opcode", ["add", "divide", "multiply", "subtract"])
+def test_arithmetic_of_bf16_rounds_all_values(opcode: str) -> None:
+    x = every_value(BF16)
+    other = np.random.default_rng(0).permutation(x)
+    for y in (other, np.full_like(x, 1), np.full_like(x, np.inf), x):
+        with np.errstate(all="ignore"):
+            want = _BINARY[opcode](x, y)
+        assert same(binary(opcode, BF16, x, y), want).all()
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_is_finite(dtype: PrimitiveType) -> None:
     wide = np.array([0.0, np.inf, -np.inf, np.nan, 1.0])

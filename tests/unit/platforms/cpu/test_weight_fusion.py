@@ -110,3 +110,42 @@ def test_any_number_of_threads_gives_the_same_bits(
     for threads in (2, 3, 7):
         shared = compile_for(module, "cpu", CompileOptions(threads=threads))(*given)
         np.testing.assert_array_equal(np.asarray(shared), alone)
+
+
+FOUR_BITS = """p = u8[{outer},{half}] parameter(1)  b = u4[{outer},{half},2] bitcast-convert(p)
+      c = {dtype}[{outer},{half},2] convert(b)  f = {dtype}[{cut}] reshape(c)
+      s = {dtype}[{of_scales}] parameter(2)  t = {dtype}[{cut}] broadcast(s), dimensions={{{at}}}
+      z = u8[{of_scales}] parameter(3)  y = {dtype}[{of_scales}] convert(z)
+      o = {dtype}[{cut}] broadcast(y), dimensions={{{at}}}
+      u = {dtype}[{cut}] subtract(f, o)  m = {dtype}[{cut}] multiply(u, t)
+      w = {dtype}[{outer},{inner}] reshape(m)"""
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_any_number_of_threads_gives_the_same_bits_of_four(
+    rows: int, dtype: str, turned: bool, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "LEAST_NS", 0.0)
+    monkeypatch.setattr(sharing, "LEAST_PART_NS", 0.0)
+    sizes = (
+        {"outer": 1920, "inner": 512, "cut": "1920,4,128", "of_scales": "1920,4", "at": "0,1"}
+        if turned
+        else {"outer": 512, "inner": 1920, "cut": "4,128,1920", "of_scales": "4,1920", "at": "0,2"}
+    )
+    text = FOUR_BITS.format(dtype=dtype, half=int(sizes["inner"]) // 2, **sizes)
+    module = parse_module(f"""HloModule m
+    ENTRY e {{ x = {dtype}[{rows},512] parameter(0)
+      {text}
+      ROOT d = {dtype}[{rows},1920] dot(x, w), lhs_contracting_dims={{1}},
+        rhs_contracting_dims={{{int(turned)}}} }}""")
+    assert is_taken(module)
+    given = arguments(module, seed)
+    alone = compile_for(module, "cpu", CompileOptions(threads=1))(*given).numpy().copy()
+    wanted = np.asarray(HloEvaluator().run(module, *given)).astype(np.float64)
+    allowed = 2e-5 if dtype == "f32" else 1e-2
+    assert np.max(abs(alone.astype(np.float64) - wanted)) <= allowed * np.max(abs(wanted))
+    for threads in (2, 3):
+        shared = compile_for(module, "cpu", CompileOptions(threads=threads))(*given).numpy()
+        np.testing.assert_array_equal(shared.view(np.uint8), alone.view(np.uint8))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
+from xladev.codegen.elemental.pieces import value_in_order
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import I64, FunctionBuilder, Value
 from xladev.codegen.matrices import Matrices, matrices_of
@@ -89,6 +90,7 @@ class FewRows:
         a: what there is; ``matrix`` and ``column`` are only for ``read`` to use.
         read: gives elements of columns, in the type of the sums.
         rows: of a tile.
+        pieces: vectors that are read at once, in the order of their elements' numbers modulo this.
     """
 
     def __init__(
@@ -98,8 +100,10 @@ class FewRows:
         a: FewRowsArguments,
         read: ReadColumns,
         rows: int = ROWS,
+        pieces: int = 1,
     ) -> None:
         self.b, self.kind, self.a, self.read, self.rows = b, kind, a, read, rows
+        self.pieces = pieces
         self.columns = columns_at_once(kind)
 
     def emit(self) -> None:
@@ -117,8 +121,9 @@ class FewRows:
         b, a, kind = self.b, self.a, self.kind
         lefts = [b.byte_address(a.factors, b.mul(r, a.factors_row)) for r in rows]
         zeros = [b.const(kind.vector, 0)] * (len(columns) * len(rows))
-        whole = b.sub(a.depth, b.srem(a.depth, kind.lanes))
-        sums = self._steps(columns, lefts, b.const(I64, 0), whole, zeros, kind.lanes)
+        lanes = kind.lanes * self.pieces
+        whole = b.sub(a.depth, b.srem(a.depth, lanes))
+        sums = self._steps(columns, lefts, b.const(I64, 0), whole, zeros, lanes)
         totals = lane_sums(b, sums)
         totals = self._steps(columns, lefts, whole, a.depth, totals, 1)
         for n, total in enumerate(totals):
@@ -137,17 +142,27 @@ class FewRows:
         """Goes on with all sums, so many elements at a time."""
         b, kind, size = self.b, self.kind, self.kind.left.host_nbytes
         with b.carried_loop(start, stop, lanes, initial=list(sums)) as loop:
-            values = self.read(columns, loop.index, lanes)
+            values = [self._parts(x) for x in self.read(columns, loop.index, lanes)]
             offset = b.mul(loop.index, size)
             made: list[Value] = []
             for r, left in enumerate(lefts):
                 factor = kind.read(b, b.byte_address(left, offset), kind.left, lanes)
+                factors = self._parts(value_in_order(b, factor, self.pieces))
                 held = loop.values[r * len(columns) : (r + 1) * len(columns)]
-                made += [
-                    kind.multiply_add(b, factor, x, t) for x, t in zip(values, held, strict=True)
-                ]
+                for parts, total in zip(values, held, strict=True):
+                    for one, other in zip(factors, parts, strict=True):
+                        total = kind.multiply_add(b, one, other, total)
+                    made.append(total)
             loop.carry(*made)
         return list(loop.values)
+
+    def _parts(self, value: Value) -> list[Value]:
+        """What is longer than a vector of sums, in such vectors."""
+        lanes = self.kind.lanes
+        if value.lanes <= lanes:
+            return [value]
+        starts = range(0, value.lanes, lanes)
+        return [self.b.shuffle(value, value, tuple(range(n, n + lanes))) for n in starts]
 
 
 def columns_at_once(kind: ProductKind) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.few_rows import few_rows_of
+from xladev.platforms.cpu.codegen.products.kinds import WIDEST_NBYTES
 from xladev.platforms.cpu.codegen.products.narrow_blocks import (
     blocks_workspace_nbytes,
     emit_in_blocks,
@@ -14,7 +17,10 @@ from xladev.platforms.cpu.codegen.products.narrow_streams import (
     emit_along_depth,
     stream_workspace_nbytes,
 )
-from xladev.platforms.cpu.codegen.products.narrow_weights import NarrowWeights
+from xladev.platforms.cpu.codegen.products.narrow_weights import NarrowWeights, pieces_of
+
+MOST_SUMS = 16
+"""Vectors of sums at once, of as many pieces for each row, on machines with 32 registers."""
 
 
 def narrow_workspace_nbytes(plan: NarrowWeights) -> int:
@@ -25,8 +31,12 @@ def narrow_workspace_nbytes(plan: NarrowWeights) -> int:
 def emit_narrow_weights(k: KernelBuild, plan: NarrowWeights) -> None:
     """Writes the kernel: few rows in registers, others in blocks; element by element at worst."""
     if plan.kind(k).lanes > 1:
-        if _is_for_registers(plan) and k.attempt(lambda: _in_registers(k, plan)):
-            return
+        if _is_for_registers(plan):
+            most = MOST_SUMS if plan.kind(k).nbytes == WIDEST_NBYTES else MOST_SUMS // 2
+            rows = 1 if plan.is_along_depth else plan.matrices.left.extent
+            for pieces in (n for n in pieces_of(plan) if n == 1 or n * rows <= most):
+                if k.attempt(partial(_in_registers, k, plan, pieces)):
+                    return
         if k.attempt(lambda: emit_in_blocks(k, plan, in_vectors=True)):
             return
     emit_in_blocks(k, plan, in_vectors=False)
@@ -38,5 +48,5 @@ def _is_for_registers(plan: NarrowWeights) -> bool:
     return not plan.is_along_depth or few_rows_of(plan.dot, plan.matrices, 1) is not None
 
 
-def _in_registers(k: KernelBuild, plan: NarrowWeights) -> None:
-    (emit_along_depth if plan.is_along_depth else emit_along_columns)(k, plan)
+def _in_registers(k: KernelBuild, plan: NarrowWeights, pieces: int) -> None:
+    (emit_along_depth if plan.is_along_depth else emit_along_columns)(k, plan, pieces)

@@ -8,10 +8,11 @@ and back between. Where a column lies along memory, sums do, too (`few_rows.py`)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import gcd, prod
 
+from xladev.codegen.elemental.pieces import value_in_order, value_side_by_side
 from xladev.codegen.index import Index, IndexValue
-from xladev.codegen.llvm import I64, FunctionBuilder, Value
+from xladev.codegen.llvm import I64, FunctionBuilder, Value, vector
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.dot import cut
 from xladev.platforms.cpu.codegen.products.few_rows import (
@@ -27,6 +28,8 @@ from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, 
 
 MOST_ROWS = 8
 """Rows up to which weights are made numbers of for each tile of rows, and not stored between."""
+RUN = 32
+"""Lines of a run: what is the same in all of them, such as scales, is made once."""
 LINES = 64
 """Lines that are gone through at once."""
 LEAST_BLOCK, MOST_BLOCK = 256, 4096
@@ -41,15 +44,15 @@ BLOCKS = 8
 """Blocks to share among threads."""
 
 
-def emit_along_depth(k: KernelBuild, plan: NarrowWeights) -> None:
-    """Writes the kernel for columns that lie along memory.
+def emit_along_depth(k: KernelBuild, plan: NarrowWeights, pieces: int) -> None:
+    """Writes the kernel for columns that lie along memory; for pieces, see `pieces_of`.
 
     Raises:
         NotInVectorsError: their elements are no neighbours where they come from.
     """
 
     def emit(kind: ProductKind, a: FewRowsArguments, batch: Index, column: IndexValue) -> None:
-        weights = Weights(k, plan, kind.lanes)
+        weights = Weights(k, plan, kind.lanes * pieces, pieces)
         weights.e.ahead = columns_at_once(kind) * _column_nbytes(k, plan)
         weights.e.least_asked_nbytes = LEAST_ASKED_NBYTES
 
@@ -65,7 +68,7 @@ def emit_along_depth(k: KernelBuild, plan: NarrowWeights) -> None:
             return found
 
         rows = min(plan.matrices.left.extent, 4)
-        FewRows(k.b, kind, a, read, 1 << (rows - 1).bit_length()).emit()
+        FewRows(k.b, kind, a, read, 1 << (rows - 1).bit_length(), pieces).emit()
 
     emit_few_rows(k, FewRowsPlan(plan.matrices, plan.batch, plan.kept), emit)
 
@@ -79,13 +82,13 @@ def _column_nbytes(k: KernelBuild, plan: NarrowWeights) -> int:
     return min(found, plan.matrices.right.depth * size)
 
 
-def emit_along_columns(k: KernelBuild, plan: NarrowWeights) -> None:
-    """Writes the kernel for columns that are neighbours in memory.
+def emit_along_columns(k: KernelBuild, plan: NarrowWeights, pieces: int) -> None:
+    """Writes the kernel for columns that are neighbours in memory; for pieces, see `pieces_of`.
 
     Raises:
         NotInVectorsError: elements are no neighbours where they come from.
     """
-    _Stream(k, plan).emit()
+    _Stream(k, plan, pieces).emit()
 
 
 def stream_workspace_nbytes(plan: NarrowWeights) -> int:
@@ -97,15 +100,18 @@ def stream_workspace_nbytes(plan: NarrowWeights) -> int:
 
 
 class _Stream:
-    def __init__(self, k: KernelBuild, plan: NarrowWeights) -> None:
-        self.k, self.b, self.plan = k, k.b, plan
+    def __init__(self, k: KernelBuild, plan: NarrowWeights, pieces: int) -> None:
+        self.k, self.b, self.plan, self.pieces = k, k.b, plan, pieces
         self.kind = plan.kind(k)
-        self.weights = Weights(k, plan, self.kind.lanes)
+        self.lanes = self.kind.lanes * pieces
+        self.weights = Weights(k, plan, self.lanes, pieces)
         self.weights.e.least_asked_nbytes = LEAST_ASKED_NBYTES
-        rows = plan.matrices.left.extent
-        most = 16 if self.kind.nbytes == WIDEST_NBYTES else 8
+        rows = plan.matrices.left.extent * pieces
+        most = 16 if self.kind.nbytes == WIDEST_NBYTES and pieces == 1 else 8
         self.vectors = 4 if 4 * rows <= most else 2 if 2 * rows <= most else 1
-        width = self.vectors * self.kind.lanes
+        self.run = gcd(RUN, plan.matrices.right.depth)
+        self.asked = ASKED_VECTORS * pieces
+        width = self.vectors * self.lanes
         parts = -(-BLOCKS // prod(plan.batch)) if k.is_shared else 1
         self.columns = cut(plan.matrices.right.extent, parts, width, LEAST_BLOCK, MOST_BLOCK)
         self.columns = -(-self.columns // width) * width
@@ -153,7 +159,7 @@ class _Stream:
         sums: tuple[Value, Value],
     ) -> None:
         """Some lines at once, all columns of the block: whole tiles, vectors, single columns."""
-        b, lanes = self.b, self.kind.lanes
+        b, lanes = self.b, self.lanes
         width, extent = self.vectors * lanes, self.plan.matrices.right.extent
         end = b.add(column, count)
         with b.loop(0, self.plan.matrices.right.depth, LINES) as first:
@@ -184,8 +190,9 @@ class _Stream:
     ) -> None:
         """Goes on with the sums of a tile; of single columns where it has no vectors."""
         b, kind, left = self.b, self.kind, self.plan.matrices.left
-        lanes, count = (kind.lanes if vectors else 1), max(vectors, 1)
-        type_ = kind.vector if vectors else kind.element
+        lanes, count = (self.lanes if vectors else 1), max(vectors, 1)
+        pieces = self.pieces if vectors else 1
+        type_ = vector(kind.element, lanes)
         places = [
             b.byte_address(target, v * lanes * kind.size)
             for target in targets
@@ -193,34 +200,39 @@ class _Stream:
         ]
         begun = b.branch(
             b.icmp("ne", first, 0),
-            lambda: tuple(b.load(type_, place, align=kind.size) for place in places),
+            lambda: tuple(
+                value_in_order(b, b.load(type_, place, align=kind.size), pieces) for place in places
+            ),
             lambda: tuple(b.const(type_, 0) for _ in places),
         )
         stop = b.intrinsic("smin", b.add(first, LINES), left.depth)
-        with b.carried_loop(first, stop, initial=list(begun)) as loop:
-            with self.weights.e.scope():
-                values = [self._value(batch, loop.index, x, v, vectors) for v in range(count)]
-            offset = b.mul(loop.index, left.step * kind.left.host_nbytes)
-            made: list[Value] = []
-            for r, row in enumerate(rows):
-                factor = self._factor(b, b.byte_address(row, offset), lanes)
-                held = loop.values[r * count : (r + 1) * count]
-                made += [
-                    kind.multiply_add(b, factor, v, t) for v, t in zip(values, held, strict=True)
-                ]
-            loop.carry(*made)
+        with b.carried_loop(first, stop, self.run, initial=list(begun)) as loop:
+            with b.carried_loop(0, self.run, initial=list(loop.values)) as inner:
+                # LLVM sees that the line is in the run: what is the same in it leaves the loop.
+                depth = b.add(loop.index, b.and_(inner.index, self.run - 1))
+                with self.weights.e.scope():
+                    values = [self._value(batch, depth, x, v, vectors) for v in range(count)]
+                offset = b.mul(depth, left.step * kind.left.host_nbytes)
+                sums = list(inner.values)
+                for r, row in enumerate(rows):
+                    factor = self._factor(b, b.byte_address(row, offset), lanes)
+                    for at, value in enumerate(values, r * count):
+                        sums[at] = kind.multiply_add(b, factor, value, sums[at])
+                inner.carry(*sums)
+            loop.carry(*inner.values)
         for value, place in zip(loop.values, places, strict=True):
-            b.store(value, place, align=kind.size)
+            b.store(value_side_by_side(b, value, pieces), place, align=kind.size)
 
     def _value(self, batch: Index, depth: Value, x: Value, number: int, vectors: int) -> Value:
         weights = self.weights
-        weights.e.ahead = 0 if number % ASKED_VECTORS else AHEAD
+        weights.e.ahead = 0 if number % self.asked else AHEAD
         if not vectors:
             return weights.summed(weights.one(batch, depth, x), self.kind)
-        column = weights.e.at.add(x, number * self.kind.lanes)
+        column = weights.e.at.add(x, number * self.lanes)
         return weights.summed(weights.vector(batch, depth, column), self.kind)
 
     def _factor(self, b: FunctionBuilder, address: Value, lanes: int) -> Value:
-        if lanes == 1:
-            return self.kind.read(b, address, self.kind.left, 1)
-        return self.kind.spread(b, address)
+        if lanes == self.kind.lanes:
+            return self.kind.spread(b, address)
+        factor = self.kind.read(b, address, self.kind.left, 1)
+        return b.splat(factor, lanes) if lanes > 1 else factor

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xladev.codegen.elemental.pieces import MOST_PIECES, WORD_NBITS
 from xladev.codegen.elemental.vectors import VectorEmitter
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.llvm import Value
@@ -78,6 +79,28 @@ def narrow_weights_by_shape(i: HloInstruction) -> NarrowWeights | None:
     return NarrowWeights(i, found, batch, i.shape.element_type)
 
 
+def pieces_of(plan: NarrowWeights) -> list[int]:
+    """Modulo what lanes may be in order so that pieces of elements need not be laid side by side.
+
+    Pieces, such as numbers of 4 bits, that fill a word, or one element; then 1.
+    """
+    found, seen, waiting = {1}, set[HloInstruction](), [plan.dot.operands[1]]
+    while waiting:
+        value = waiting.pop()
+        if value in seen or value.opcode == "parameter":
+            continue
+        seen.add(value)
+        waiting += value.operands
+        if value.opcode == "reshape" and value.shape.rank and value.operands[0].shape.rank:
+            ours, theirs = value.shape.dims[-1], value.operands[0].shape.dims[-1]
+            if ours > theirs and 2 <= theirs <= MOST_PIECES and not theirs & (theirs - 1):
+                found.add(theirs)
+        bits = value.shape.element_type.bits if value.opcode == "bitcast-convert" else 0
+        if 0 < bits < 8 and WORD_NBITS // bits <= MOST_PIECES and not plan.is_along_depth:
+            found.add(WORD_NBITS // bits)
+    return sorted(found, reverse=True)
+
+
 class Weights:
     """Elements of the right operand, by batch index, depth and column.
 
@@ -85,10 +108,12 @@ class Weights:
         k: the kernel.
         plan: of its dot.
         lanes: length of vectors.
+        pieces: lanes are in the order of their numbers modulo this.
     """
 
-    def __init__(self, k: KernelBuild, plan: NarrowWeights, lanes: int) -> None:
+    def __init__(self, k: KernelBuild, plan: NarrowWeights, lanes: int, pieces: int = 1) -> None:
         self.e, self._single, self._plan = VectorEmitter(k.e, lanes), k.e, plan
+        self.e.pieces = pieces
 
     def one(self, batch: Index, depth: IndexValue, column: IndexValue) -> Element:
         """One element, in the operand's own type."""

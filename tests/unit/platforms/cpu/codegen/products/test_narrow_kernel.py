@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from tests.unit.platforms.cpu.one_kernel import run_kernel
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.llvm import ModuleBuilder
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.codegen.products.narrow_weights import narrow_weights_of
+from xladev.platforms.cpu.codegen.table import emit_kernel
+from xladev.platforms.cpu.engine import target_traits
 
 DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
 ROUNDING = {"f32": 2.0**-24, "bf16": 2.0**-8}
 SHAPES = (
     (1, 128, 64, 32), (1, 64, 300, 64), (2, 192, 96, 16), (3, 96, 54, 6), (5, 90, 34, 30),
+    (1, 96, 384, 32), (2, 80, 256, 16), (1, 160, 128, 160), (4, 256, 192, 128),
     (8, 1100, 40, 100), (9, 64, 129, 64), (3, 75, 131, 25), (40, 640, 150, 32), (260, 66, 140, 22),
 )  # fmt: skip
 """Rows, depth, columns, lines of a group."""
@@ -24,12 +29,16 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class Weights:
-    """A way to keep weights: bits, signs, lines of a group (0: a scale for each column)."""
+    """A way to keep weights: bits, signs, whether groups of lines or columns have scales.
+
+    With ``is_direct``, numbers of 4 bits become floats before they are laid out as a matrix.
+    """
 
     bits: int
     has_zeros: bool = False
     by_masks: bool = False
     is_grouped: bool = True
+    is_direct: bool = False
 
     def text(self, dtype: str, depth: int, columns: int, group: int, turned: bool) -> str:
         """HLO of ``w``, the weights as numbers: f32 or bf16, [depth, columns] or turned."""
@@ -39,14 +48,22 @@ class Weights:
         of_scales, at = (f"{columns},{groups}", "0,1") if turned else (f"{groups},{columns}", "0,2")
         if not self.is_grouped:
             cut, of_scales, at = dims, f"{columns}", "0" if turned else "1"
-        return f"""{self._bytes(dims, dims.rsplit(",", 1))}
-      c = s8[{dims}] convert(q)  r = s8[{cut}] reshape(c)  f = {dtype}[{cut}] convert(r)
+        whole = f"""{self._bytes(dims, dims.rsplit(",", 1))}
+      c = s8[{dims}] convert(q)  r = s8[{cut}] reshape(c)  f = {dtype}[{cut}] convert(r)"""
+        if self.is_direct:
+            whole = self._numbers(dtype, dims.rsplit(",", 1), cut)
+        return f"""{whole}
       s = {dtype}[{of_scales}] parameter(2)  t = {dtype}[{cut}] broadcast(s), dimensions={{{at}}}
       z = s8[{of_scales}] parameter(3)  y = {dtype}[{of_scales}] convert(z)
       o = {dtype}[{cut}] broadcast(y), dimensions={{{at}}}
       u = {dtype}[{cut}] subtract(f, o)
       m = {dtype}[{cut}] multiply({"u" if self.has_zeros else "f"}, t)
       w = {dtype}[{dims}] reshape(m)"""
+
+    def _numbers(self, dtype: str, outer: list[str], cut: str) -> str:
+        half, kind = f"{outer[0]},{int(outer[1]) // 2}", "u4" if self.has_zeros else "s4"
+        return f"""p = u8[{half}] parameter(1)  b = {kind}[{half},2] bitcast-convert(p)
+      c = {dtype}[{half},2] convert(b)  f = {dtype}[{cut}] reshape(c)"""
 
     def _bytes(self, dims: str, outer: list[str]) -> str:
         if self.bits == 8:
@@ -80,6 +97,8 @@ WAYS = {
     "s4": Weights(4, is_grouped=False),
     "s4 in groups": Weights(4),
     "u4 in groups with zeros": Weights(4, has_zeros=True),
+    "s4 as floats": Weights(4, is_direct=True),
+    "u4 as floats": Weights(4, has_zeros=True, is_direct=True),
     "u4 by masks": Weights(4, has_zeros=True, by_masks=True),
 }
 
@@ -141,6 +160,16 @@ def test_products_of_all_sizes(
     module = product(WAYS[way], dtype, sizes, turned)
     assert narrow_weights_of(module.entry.root) is not None
     check(module, WAYS[way], turned, seed, nbytes)
+
+
+@pytest.mark.parametrize("way", ["s4 in groups", "s4 as floats", "u4 as floats"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_pieces_are_not_laid_side_by_side(way: str, turned: bool) -> None:
+    builder = ModuleBuilder("m", replace(target_traits(), vector_nbytes=64))
+    module = product(WAYS[way], "f32", (1, 256, 256, 128), turned)
+    emit_kernel(builder, KernelSpec("kernel", module.entry))
+    lines = [line for line in str(builder).splitlines() if "bitcast <64 x i8>" in line]
+    assert any("to <16 x i32>" in line for line in lines)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
