@@ -25,7 +25,9 @@ $(VENV)/.ready-%: pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.$(if $(filter run,$*),,[$*])'
 	@touch '$@'
 
-setup: $(VENV)/.ready-run  ## Install xladev into .venv
+setup: $(VENV)/.ready-run  ## Install xladev into .venv, and its fast calls where a C compiler is
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check ./packaging/xladev-calls || \
+		echo "calls of compiled programs go through Python"
 
 setup-jax: $(VENV)/.ready-jax  ## Install xladev, JAX and the library between them into .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check ./packaging/xladev-pjrt

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools import counts, parts, scope
+from tests.tools import calls_extension, counts, parts, scope
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
@@ -39,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Tests compile what they test: nothing comes from the user's cache, or goes there.
     """
     os.environ["XLADEV_CACHE"] = "off"
+    calls_extension.provide()
     if config.option.seed is None:
         config.option.seed = parts.commits() or random.SystemRandom().randrange(2**32)
     if importlib.util.find_spec("hypothesis") is not None:

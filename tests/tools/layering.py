@@ -56,6 +56,7 @@ OUTSIDE = {
     "resvg_py": ("profiling/graph",),
     "jaxlib": ("frontends/jax", "frontends/stablehlo", "testing"),
     "xladev_pjrt": ("frontends/jax",),
+    "xladev_calls": ("platforms/cpu",),
     "torch": ("frontends/torch",),
     "sympy": ("frontends/torch",),  # comes with torch: its symbolic sizes
     "tensorflow": ("frontends/tensorflow",),

@@ -18,7 +18,7 @@ MOST_ARRAYS = 4096
 """Most parameters and results: their addresses are on the stack."""
 
 WRAP_ALIGNMENT = 16
-"""What `fast_call.ll` asks of the address of a NumPy array."""
+"""What xladev-calls asks of the address of a NumPy array."""
 
 
 class _Parameter(ctypes.Structure):

@@ -35,7 +35,6 @@ from xladev.platforms.cpu.exchange import EXCHANGE_LEVEL, exchange_text
 from xladev.platforms.cpu.interruption import INTERRUPTION_LEVEL, interruption_text
 from xladev.platforms.cpu.lapack.threads import LAPACK_THREADS_LEVEL, lapack_threads_text
 from xladev.platforms.cpu.linker import program_module
-from xladev.platforms.cpu.native_fast_call import FAST_CALL_LEVEL, fast_call_text
 from xladev.platforms.cpu.pool import POOL_LEVEL, pool_text
 from xladev.platforms.cpu.shipped import FOLDER, LEVELS, OPTIMIZATION_LEVEL, packed, text_symbol
 from xladev.platforms.cpu.targets import CpuTarget
@@ -143,10 +142,9 @@ def _compiled(target: CpuTarget) -> dict[str, bytes]:
 
 
 def _compiled_texts(target: CpuTarget) -> dict[str, bytes]:
-    """What every process needs beside microkernels: its threads, and calls from NumPy."""
+    """What every process needs beside microkernels: its threads among it."""
     texts = (
         ("pool", pool_text(target.traits.triple), POOL_LEVEL),
-        ("fast_call", fast_call_text(), FAST_CALL_LEVEL),
         ("bytecode", runner_text(), RUNNER_LEVEL),
         ("interruption", interruption_text(), INTERRUPTION_LEVEL),
         ("lapack_threads", lapack_threads_text(), LAPACK_THREADS_LEVEL),

@@ -17,7 +17,7 @@ from xladev.runtime.plugins.tiers import tier_of
 from xladev.runtime.registry import Registry
 from xladev.runtime.stream import Stream
 
-_PACKAGES = ("xladev", "numpy", "ml_dtypes", "llvmlite", "pluggy", "torch")
+_PACKAGES = ("xladev", "numpy", "ml_dtypes", "llvmlite", "pluggy", "xladev-calls", "torch")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from xladev.errors import InterruptionError
 from xladev.instrument.interruption import INTERRUPTED
 from xladev.platforms.cpu import interruption
 from xladev.platforms.cpu.interruption import POLL
-from xladev.platforms.cpu.native_fast_call import fast_call_text
 from xladev.platforms.cpu.payload import CpuPayload
 
 ENDLESS = 10**11
@@ -196,4 +195,5 @@ def test_values_are_those_of_loops_that_never_look() -> None:
 
 
 def test_the_fast_call_knows_the_status() -> None:
-    assert f"i32 {INTERRUPTED}, label %interrupted" in fast_call_text()
+    native = pytest.importorskip("xladev_calls._native", reason="needs a C compiler")
+    assert native.INTERRUPTED == INTERRUPTED

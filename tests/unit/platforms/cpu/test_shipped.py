@@ -18,7 +18,6 @@ from xladev.platforms.cpu import ship as shipping
 from xladev.platforms.cpu.codegen.products import catalogue
 from xladev.platforms.cpu.engine import LoadedObject, target_traits
 from xladev.platforms.cpu.library import Library
-from xladev.platforms.cpu.native_fast_call import FAST_CALL_LEVEL, fast_call_text
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import POOL_LEVEL, pool_text
 from xladev.platforms.cpu.ship import ship
@@ -62,7 +61,7 @@ def test_what_was_shipped_is_not_compiled(monkeypatch: pytest.MonkeyPatch, folde
 
 
 @pytest.mark.long
-def test_threads_and_calls_come_compiled(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def test_threads_come_compiled(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     (path,) = folder.iterdir()
     monkeypatch.setattr(shipped, "FOLDER", folder)
     monkeypatch.setattr(object_cache, "compile_text", None)  # a call would be an error
@@ -70,10 +69,6 @@ def test_threads_and_calls_come_compiled(monkeypatch: pytest.MonkeyPatch, folder
     code = object_cache.cached_object("pool", text, POOL_LEVEL)
     assert code in path.read_bytes()
     assert LoadedObject("pool", code, ("xladev_parallel",)).address("xladev_parallel")
-    assert (
-        object_cache.cached_object("fast_call", fast_call_text(), FAST_CALL_LEVEL)
-        in path.read_bytes()
-    )
     assert shipped.shipped_object("pool", f"{text};", POOL_LEVEL) is None
     assert shipped.shipped_object("pool", text, POOL_LEVEL + 1) is None
 

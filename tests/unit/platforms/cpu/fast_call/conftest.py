@@ -7,7 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from xladev.platforms.cpu import executor as cpu_executor
+from xladev.platforms.cpu.native_fast_call import native_fast_call
 from xladev.runtime.registry import Registry, using_registry
+
+
+@pytest.fixture(autouse=True, scope="session")
+def native() -> None:
+    """The package of native code, which is compiled for tests."""
+    if native_fast_call() is None:
+        pytest.skip("needs xladev-calls, or a C compiler")
 
 
 @pytest.fixture(autouse=True)
