@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,19 +21,42 @@ DONE = "done"
 """File of a folder whose other files are whole."""
 
 
-def model_rows(batches_by_network: dict[str, tuple[int, ...]], batches: Sequence[int]) -> list[Row]:
-    """Each network with weights as arguments and as constants, for the batches wanted."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What rows know of a network.
+
+    Attributes:
+        batches: that are measured.
+        is_training: a step of training; else an inference.
+    """
+
+    batches: tuple[int, ...]
+    is_training: bool = False
+
+
+def model_rows(networks: Mapping[str, Known], batches: Sequence[int]) -> list[Row]:
+    """Each network with weights as arguments, for the batches wanted; inferences as constants too.
+
+    Args:
+        networks: by name.
+        batches: those wanted.
+    """
     return [
         Row(
             f"{network}, batch {batch}{end}",
             "models",
             MODEL,
-            {"network": network, "batch": batch, "constant": bool(end)},
+            {
+                "network": network,
+                "batch": batch,
+                "constant": bool(end),
+                "training": known.is_training,
+            },
         )
-        for network, known in batches_by_network.items()
-        for batch in known
+        for network, known in networks.items()
+        for batch in known.batches
         if batch in batches
-        for end in ("", CONSTANTS)
+        for end in ("", *((CONSTANTS,) if not known.is_training else ()))
     ]
 
 
@@ -51,16 +74,17 @@ class Converter:
     folder: Path
     limit_s: float = 900
 
-    def networks(self) -> dict[str, tuple[int, ...]]:
-        """Batches by network, as that Python knows them."""
+    def networks(self) -> dict[str, Known]:
+        """Networks by name, as that Python knows them."""
         code = (
             "import json; from benchmarks.models.networks import NETWORKS\n"
-            "print(json.dumps({k: n.batches for k, n in NETWORKS.items()}))"
+            "print(json.dumps({k: [n.batches, n.is_training] for k, n in NETWORKS.items()}))"
         )
         ran = subprocess.run(
             [self.python, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
         )
-        return {name: tuple(b) for name, b in json.loads(ran.stdout.splitlines()[-1]).items()}
+        told: dict[str, tuple[list[int], bool]] = json.loads(ran.stdout.splitlines()[-1])
+        return {name: Known(tuple(b), is_training) for name, (b, is_training) in told.items()}
 
     def files(self, row: Row) -> Path:
         """The folder of a row's model, written if it is not there.
@@ -106,6 +130,7 @@ class ModelBench(Bench):
             "parameters": {
                 "network": row.parameters["network"],
                 "batch": row.parameters["batch"],
+                "training": row.parameters["training"],
                 "folder": str(folder),
                 "given": len(load_arrays(given)),
             },

@@ -15,6 +15,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch
 from torch import nn
 
+from benchmarks.models.training import ClassLoss, TextLoss
 from benchmarks.torch.models import UNet, declare_boxes
 
 declare_boxes()
@@ -33,12 +34,14 @@ class Network:
     Attributes:
         make: module and inputs for a batch.
         batches: that are measured.
+        is_training: a step of training, which gives a loss; else an inference.
         is_exported_by_torchscript: its ONNX file is made by the exporter that keeps a recurrent
             layer as one operator.
     """
 
     make: Callable[[int], Made]
     batches: tuple[int, ...] = (1, 8)
+    is_training: bool = False
     is_exported_by_torchscript: bool = False
 
 
@@ -49,8 +52,9 @@ def make(name: str, batch: int) -> Made:
         KeyError: no such model.
     """
     torch.manual_seed(0)
-    module, inputs = NETWORKS[name].make(batch)
-    return module.eval(), inputs
+    network = NETWORKS[name]
+    module, inputs = network.make(batch)
+    return module.train(network.is_training), inputs
 
 
 class Only(nn.Module):
@@ -113,6 +117,14 @@ def _gpt2_decode(batch: int) -> Made:
     )
 
 
+def _gpt2_training(batch: int) -> Made:
+    """Without dropout, which each library would draw otherwise."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(use_cache=False, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+    return TextLoss(GPT2LMHeadModel(config)), (_ids(batch, TOKENS, config.vocab_size),)
+
+
 def _past(batch: int, layers: int, heads: int, width: int) -> Tensors:
     return tuple(torch.randn(batch, heads, TOKENS, width) for _ in range(2 * layers))
 
@@ -160,6 +172,13 @@ def _vision(name: str) -> Callable[[int], Made]:
     return made
 
 
+def _resnet_training(batch: int) -> Made:
+    import torchvision.models
+
+    model = torchvision.models.resnet18(weights=None)
+    return ClassLoss(model), (torch.rand(batch, 3, 224, 224), _ids(batch, 1, 1000)[:, 0])
+
+
 class Recurrent(nn.Module):
     """Two layers of LSTM, 512 wide."""
 
@@ -196,4 +215,6 @@ NETWORKS: dict[str, Network] = {
     "LLaMA-like decode, 4 layers, bf16": Network(
         lambda batch: _llama_decode(batch, torch.bfloat16), batches=(1,)
     ),
+    "GPT-2 training step, 128 tokens": Network(_gpt2_training, batches=(1,), is_training=True),
+    "ResNet-18 training step": Network(_resnet_training, batches=(8,), is_training=True),
 }

@@ -50,7 +50,7 @@ def onnx_file(job: Job) -> Path:
     """
     path = Path(job.parameters["folder"]) / "model.onnx"
     if not path.exists():
-        raise Refused("no ONNX file has its types")
+        raise Refused("it has no ONNX file")
     return path
 
 

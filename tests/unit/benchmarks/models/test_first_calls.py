@@ -7,11 +7,11 @@ import pytest
 
 from benchmarks.cpu.wire import save_arrays
 from benchmarks.models.first_calls import COLD, WARM, XLA, FirstCall, load, measure, save, section
-from benchmarks.models.model_rows import model_rows
+from benchmarks.models.model_rows import Known, model_rows
 from xladev.hlo.load import load as load_module
 from xladev.hlo.proto import write_module
 
-ARGUMENT, CONSTANT = model_rows({"net": (1,)}, [1])
+ARGUMENT, CONSTANT = model_rows({"net": Known((1,))}, [1])
 TEXT = """HloModule m
 ENTRY e { x = f32[3] parameter(0) c = f32[3] constant({1,2,4}) ROOT y = f32[3] multiply(x, c) }
 """

@@ -12,9 +12,9 @@ from benchmarks.cpu.peer import PeerSpec
 from benchmarks.cpu.results import OURS, XLA
 from benchmarks.cpu.rows import Row
 from benchmarks.cpu.wire import save_arrays
-from benchmarks.models.model_rows import DONE, MODEL, Converter, ModelBench, model_rows
+from benchmarks.models.model_rows import DONE, MODEL, Converter, Known, ModelBench, model_rows
 
-ROWS = model_rows({"net": (1, 8), "wide net": (1,)}, [1])
+ROWS = model_rows({"net": Known((1, 8)), "wide net": Known((1,))}, [1])
 FAKE = "tests.unit.benchmarks.fake_peer"
 
 
@@ -25,6 +25,12 @@ def test_weights_are_arguments_and_constants() -> None:
     ]  # fmt: skip
     assert len({row.stem for row in ROWS}) == 4
     assert [row.parameters["constant"] for row in ROWS] == [False, True] * 2
+
+
+def test_weights_that_are_trained_are_arguments_alone() -> None:
+    (row,) = model_rows({"step": Known((8,), is_training=True)}, [1, 8])
+    assert (row.name, row.parameters["training"]) == ("step, batch 8", True)
+    assert not any(row.parameters["training"] for row in ROWS)
 
 
 def converted(folder: Path) -> Converter:
@@ -45,7 +51,7 @@ def test_what_peers_are_asked(tmp_path: Path, row: Row, inputs: str, hlo: str) -
     bench = ModelBench(tmp_path / "work", converted(tmp_path / "models"), Plan())
     asked = bench.request(row, 2)
     assert (Path(asked["inputs"]).name, Path(asked["hlo"]).name) == (inputs, hlo)
-    assert asked["parameters"]["given"] == 1
+    assert (asked["parameters"]["given"], asked["parameters"]["training"]) == (1, False)
     assert (asked["kind"], asked["threads"]) == (MODEL, 2)
 
 
@@ -68,3 +74,11 @@ def test_a_model_that_is_not_converted_says_where_the_log_is(tmp_path: Path) -> 
         Converter(os.fspath(python), tmp_path).files(ROWS[2])
     assert caught.value.errno == 3
     assert (tmp_path / "wide-net-1" / "log").read_text() == "it has no torch\n"
+
+
+def test_networks_are_as_the_other_python_says(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho \'{"net": [[1, 8], false], "step": [[8], true]}\'\n')
+    python.chmod(0o755)
+    found = Converter(os.fspath(python), tmp_path).networks()
+    assert found == {"net": Known((1, 8)), "step": Known((8,), is_training=True)}
