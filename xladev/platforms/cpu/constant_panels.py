@@ -225,7 +225,10 @@ def _kind(product: HloInstruction, target: TargetTraits) -> ProductKind | None:
     """The functions of a product that packs its right operand; None if it does not."""
     if product.opcode == "dot":
         plan = dot_plan(product) if few_rows_plan(product) is None else None
-        return None if plan is None else dot_kind(plan, product, target)
+        if plan is None:
+            return None
+        kind = dot_kind(plan, product, target)
+        return None if plan.cuts_depth(kind) else kind  # it reads its operand as it is, once
     windows = window_plan(product)
     if windows is None or windows.is_depthwise:
         return None

@@ -112,9 +112,16 @@ def test_a_dot_reads_panels(m: int, n: int, turned: int, rng: np.random.Generato
     assert check(dot(m, 67, n, turned=turned), rng) == [67 * columns * 4]
 
 
-@pytest.mark.parametrize("m", [3, 30])
-def test_the_depth_goes_in_parts(m: int, rng: np.random.Generator) -> None:
-    assert check(dot(m, 1003, 600), rng) == [1003 * in_panels(600, 4) * 4]
+@pytest.mark.parametrize(("m", "columns"), [(3, in_panels(130, 4)), (30, in_panels(130, 4))])
+def test_the_depth_goes_in_parts(m: int, columns: int, rng: np.random.Generator) -> None:
+    assert check(dot(m, 1003, 130), rng) == [1003 * columns * 4]
+
+
+@pytest.mark.parametrize(("m", "columns"), [(3, 600), (16, 600), (17, in_panels(600, 4))])
+def test_products_whose_threads_share_the_depth_read_rows(
+    m: int, columns: int, rng: np.random.Generator
+) -> None:
+    assert check(dot(m, 1203, 600), rng) == [1203 * columns * 4]
 
 
 @pytest.mark.parametrize("turned", [0, 1])

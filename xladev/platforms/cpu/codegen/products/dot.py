@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
 from xladev.codegen.elemental.vectors import is_row_major
 from xladev.codegen.index import Index, IndexValue
@@ -11,11 +12,18 @@ from xladev.codegen.llvm import I64, PTR, TargetTraits, Value
 from xladev.codegen.matrices import Matrices, Side, matrices_by_shape, matrices_of
 from xladev.hlo.dtype import BF16, PrimitiveType
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.shape import Shape, array
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.denormals import (
     LeastArguments,
     call_least_exponent,
     has_no_denormals,
+)
+from xladev.platforms.cpu.codegen.products.depth_parts import (
+    add_parts,
+    depth_parts,
+    part_depth,
+    part_steps,
 )
 from xladev.platforms.cpu.codegen.products.driver import (
     NEAR_NBYTES,
@@ -72,7 +80,7 @@ STREAMED_COLUMNS = 4096
 """Columns of a block that is not packed: memory is read in long runs."""
 PAGE_COLUMNS = 1024
 """The same where threads share blocks: memory is read in runs of a page. Two threads that read half
-pages need up to twice the time of one."""
+pages need up to twice the time of one, so the depth is cut where two runs are more than a row."""
 CACHED_NBYTES, CACHED_COLUMNS = 4 << 20, 256
 """Right operands of so few bytes are expected in a cache, where short runs cost one thread 1%:
 shared blocks have as few columns as these."""
@@ -175,9 +183,35 @@ class DotPlan:
         return is_apart and pays_to_pack_left(self.rows, self.columns, nbytes)
 
     @property
+    def depth_parts(self) -> int:
+        """In how many parts the depth of a product is cut whose right operand is streamed."""
+        is_whole = prod(self.batch) == 1 and self.result[1] == self.columns
+        if not is_whole or self.rows > STREAMED_ROWS or self.packs_left or self.is_narrowed:
+            return 1
+        is_wide = self.columns >= 2 * PAGE_COLUMNS
+        if self.order is not Order.ROWS or is_wide or self.tactic.is_streamed is False:
+            return 1
+        return depth_parts(self.rows, self.depth, self.columns * self.total.host_nbytes)
+
+    def cuts_depth(self, kind: ProductKind) -> bool:
+        """True if threads share the depth of the product."""
+        return self.is_streamed(kind) and self.depth_parts > 1
+
+    @property
+    def parts_shape(self) -> Shape:
+        """The sums of all parts of the depth."""
+        return array(self.total, (self.depth_parts, self.rows, self.columns))
+
+    @property
     def workspace_nbytes(self) -> int:
+        """What each thread needs, and the sums of parts of the depth."""
+        parts_nbytes = self.parts_shape.nbytes if self.depth_parts > 1 else 0
+        return self.private_nbytes + parts_nbytes
+
+    @property
+    def private_nbytes(self) -> int:
         """One packed panel, the table of rows, two numbers, sums, rows that are packed."""
-        return self.packed_left + self.packed_left_nbytes
+        return -(-(self.packed_left + self.packed_left_nbytes) // 64) * 64
 
     @property
     def packed_left(self) -> int:
@@ -297,8 +331,15 @@ def fits_target(plan: DotPlan, i: HloInstruction, target: TargetTraits) -> bool:
     return (form.width, form.unit) == (kind.width, kind.step.elements) and kind.keeps_columns
 
 
-@dataclass(frozen=True, slots=True)
-class _Right:
+class _Steps(NamedTuple):
+    """Some steps of the depth: the first one, how many, and where their sums go."""
+
+    first: Value
+    length: Value
+    result: Value
+
+
+class _Right(NamedTuple):
     """Where the columns of a block begin; bytes from step to step, and from column to column."""
 
     first: Value
@@ -314,7 +355,34 @@ class _Blocks:
         self.rows, self.columns = block_sizes(plan, self.is_streamed, k.is_shared)
 
     def emit(self) -> None:
-        """One loop over all blocks, in parts."""
+        """One loop over all blocks or parts of the depth, for threads to share."""
+        if self.plan.cuts_depth(self.kind):
+            self._depth_parts()
+        else:
+            self._blocks()
+
+    def _depth_parts(self) -> None:
+        """All rows and columns; each thread reads whole rows of the right operand."""
+        p, b, at = self.plan, self.b, self.k.e.at
+        self.columns = p.columns
+        size = part_depth(p.depth, p.depth_parts)
+        sums = b.byte_address(self.k.scratch, p.private_nbytes)
+        nbytes = p.rows * p.columns * p.total.host_nbytes
+        zero, batch = b.const(I64, 0), (0,) * len(p.batch)
+
+        def part(begin: IndexValue, end: IndexValue) -> None:
+            with b.loop(at.value(begin), at.value(end)) as number, self.k.e.scope():
+                first, last = part_steps(self.k, number, size, p.depth)
+                steps = _Steps(
+                    first, b.sub(last, first), b.byte_address(sums, b.mul(number, nbytes))
+                )
+                with b.loop(0, p.columns, self.columns) as column, self.k.e.scope():
+                    self._block(batch, zero, column, steps)
+
+        self.k.split(p.depth_parts, part, captures=[sums], private_nbytes=p.private_nbytes)
+        add_parts(self.k, p.parts_shape, p.private_nbytes)
+
+    def _blocks(self) -> None:
         p, b, at = self.plan, self.b, self.k.e.at
         extents = (*p.batch, -(-p.rows // self.rows), -(-p.columns // self.columns))
 
@@ -324,9 +392,9 @@ class _Blocks:
                 first = at.value(at.mul(row, self.rows)), at.value(at.mul(column, self.columns))
                 self._block(tuple(batch), *first)
 
-        self.k.split(prod(extents), part, private_nbytes=p.workspace_nbytes)
+        self.k.split(prod(extents), part, private_nbytes=p.private_nbytes)
 
-    def _block(self, batch: Index, row: Value, column: Value) -> None:
+    def _block(self, batch: Index, row: Value, column: Value, some: _Steps | None = None) -> None:
         p, b, kind = self.plan, self.b, self.kind
         rows = b.intrinsic("smin", b.sub(b.const(I64, p.rows), row), self.rows)
         columns = b.intrinsic("smin", b.sub(b.const(I64, p.columns), column), self.columns)
@@ -335,6 +403,8 @@ class _Blocks:
         left = self.k.e.arrays[self.k.root.operands[0]][0]
         table = b.byte_address(self.k.scratch, p.panel_nbytes)
         base = self._address(left.base, size, batch, (p.left.batch, p.left.free), row)
+        if some is not None:
+            base = b.byte_address(base, b.mul(some.first, p.left.step * size))
         if not p.packs_left:
             self._fill_table(table, base, rows, p.left.free * size)
         kept_nbytes = p.kept.host_nbytes
@@ -343,16 +413,20 @@ class _Blocks:
         kept_row = b.const(I64, p.result[1] * kept_nbytes)
         numbers = b.byte_address(table, p.table_nbytes)
         sums, sums_row = kept, kept_row
+        if some is not None:
+            sums = some.result
         if p.is_narrowed:
             sums = b.byte_address(numbers, CHECK_NBYTES)
             sums_row = b.const(I64, min(self.columns, p.columns) * kind.size)
         right = self._right(batch, column)
+        if some is not None:
+            right = right._replace(first=b.byte_address(right.first, b.mul(some.first, right.step)))
         arguments = BlockArguments(
             table=table,
             rows=rows,
             positions=b.const(I64, 1),
             left_step=b.const(I64, unit * p.left.step * size),
-            steps=b.const(I64, p.depth // unit),
+            steps=b.const(I64, p.depth // unit) if some is None else some.length,
             right=right.first,
             right_position=b.const(I64, 0),
             right_step=b.const(I64, right.step),

@@ -20,6 +20,10 @@ from xladev.platforms.cpu.codegen.products.few_rows import few_rows_plan
 from xladev.platforms.cpu.codegen.products.narrow_kernel import narrow_workspace_nbytes
 from xladev.platforms.cpu.codegen.products.narrow_weights import narrow_weights_of
 from xladev.platforms.cpu.codegen.products.row_sums import row_sums_plan
+from xladev.platforms.cpu.codegen.products.row_wise import (
+    is_row_wise,
+    row_wise_workspace_nbytes,
+)
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.codegen.tiles import (
     SUM_TYPES,
@@ -143,7 +147,7 @@ def dot_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
         return narrow_workspace_nbytes(weights)
     way = dot_way(root, tactic)
     if way is None:
-        return 0
+        return row_wise_workspace_nbytes(root) if is_row_wise(root) else 0
     return way.workspace_nbytes if isinstance(way, DotPlan) else way.sizes.workspace_nbytes
 
 

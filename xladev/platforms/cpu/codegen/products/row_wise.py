@@ -1,0 +1,133 @@
+"""Dot row by row, result[i, :] += lhs[i, k] * rhs[k, :], along contiguous memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from xladev.codegen.arrays import IrArray
+from xladev.codegen.elemental.contraction import accumulation_type, multiply_add
+from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.scalar.constants import constant_element
+from xladev.codegen.scalar.convert import emit_convert
+from xladev.codegen.scalar.elements import Element
+from xladev.hlo.ir import HloInstruction
+from xladev.hlo.shape import Shape, array
+from xladev.platforms.cpu.codegen.build import KernelBuild
+from xladev.platforms.cpu.codegen.products.depth_parts import (
+    add_parts,
+    depth_parts,
+    part_depth,
+    part_steps,
+)
+
+FEW_ROWS = 4
+"""Fewer rows than threads could want: they share the depth."""
+AT_ONCE = 8
+"""Rows of the right operand that are read at once: memory comes in as many streams."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Where sums go: the result, or one of the parts' own.
+
+    Attributes:
+        array: rows and columns, behind the number of the part if there are several.
+        part: its number, if so.
+    """
+
+    array: IrArray
+    part: tuple[IndexValue, ...] = ()
+
+    def at(self, row: Index, column: IndexValue) -> Index:
+        """Index of a sum."""
+        return (*self.part, *row, column)
+
+
+def emit_row_wise(k: KernelBuild) -> None:
+    """All rows, or parts of the depth where rows are few."""
+    i = k.root
+    rows, depth = i.operands[0].shape.dims[:-1], i.operands[0].shape.dims[-1]
+    shape = _sums_of_parts(i)
+    if shape is None:
+        k.split_nest(rows, lambda row: _emit_row(k, row, 0, depth, _Sums(k.results[0])))
+        return
+    sums, parts = IrArray(k.scratch, shape), shape.dims[0]
+    size = part_depth(depth, parts, AT_ONCE)
+
+    def part_of_row(places: Index) -> None:
+        part, row = places[0], places[1:]
+        first, end = part_steps(k, part, size, depth)
+        _emit_row(k, row, first, end, _Sums(sums, (part,)))
+
+    k.split_nest((parts, *rows), part_of_row)
+    add_parts(k, shape)
+
+
+def row_wise_workspace_nbytes(i: HloInstruction) -> int:
+    """Bytes of the sums of parts of the depth; 0 if it is not cut."""
+    shape = _sums_of_parts(i)
+    return 0 if shape is None else shape.nbytes
+
+
+def _sums_of_parts(i: HloInstruction) -> Shape | None:
+    """The sums of all parts of the depth; None if it is not cut."""
+    lhs, rhs = (o.shape for o in i.operands[:2])
+    row_nbytes = rhs.dims[-1] * rhs.element_type.host_nbytes
+    rows = prod(lhs.dims[:-1])
+    parts = depth_parts(rows, lhs.dims[-1], row_nbytes) if rows < FEW_ROWS else 1
+    return array(i.shape.element_type, (parts, *i.shape.dims)) if parts > 1 else None
+
+
+def _emit_row(k: KernelBuild, row: Index, first: IndexValue, end: IndexValue, sums: _Sums) -> None:
+    """The sums of one row over steps of the depth."""
+    i, b, at = k.root, k.b, k.e.at
+    lhs, rhs = i.operands[:2]
+    dtype = i.shape.element_type
+    batch = len(i["lhs_batch_dims"])
+    width = rhs.shape.dims[-1]
+    zero = constant_element(dtype, 0)
+    with b.loop(0, width) as n:
+        sums.array.store(b, sums.at(row, n), zero)
+    count = at.sub(end, first)
+    whole = at.add(first, at.mul(at.div(count, AT_ONCE), AT_ONCE))
+    for begin, stop, step in ((first, whole, AT_ONCE), (whole, end, 1)):
+        if begin == stop:
+            continue
+        with b.loop(begin, stop, step) as d, k.e.scope():
+            steps = [at.add(d, x) for x in range(step)]
+            lefts = [_converted(k, k.e.element(lhs, (*row, x)), lhs, i) for x in steps]
+            with b.loop(0, width) as n, k.e.scope():
+                place = sums.at(row, n)
+                total = sums.array.load(b, place)
+                for x, left in zip(steps, lefts, strict=True):
+                    right = _converted(k, k.e.element(rhs, (*row[:batch], x, n)), rhs, i)
+                    total = multiply_add(k.e, dtype, total, left, right)
+                sums.array.store(b, place, total)
+
+
+def _converted(
+    k: KernelBuild, element: Element, source: HloInstruction, i: HloInstruction
+) -> Element:
+    have, want = source.shape.element_type, i.shape.element_type
+    return element if have is want else emit_convert(k.b, element, have, want)
+
+
+def is_row_wise(i: HloInstruction) -> bool:
+    """True for [batch..., m, k] x [batch..., k, n] with sums kept in the result's own type."""
+    lhs, rhs = i.operands[:2]
+    batch = len(i["lhs_batch_dims"])
+    leading = tuple(range(batch))
+    return (
+        accumulation_type(i.shape.element_type) is i.shape.element_type
+        and lhs.shape.rank == batch + 2
+        and rhs.shape.rank == batch + 2
+        and i["lhs_batch_dims"] == leading
+        and i["rhs_batch_dims"] == leading
+        and i["lhs_contracting_dims"] == (batch + 1,)
+        and i["rhs_contracting_dims"] == (batch,)
+        and all(
+            s.minor_to_major == tuple(range(s.rank - 1, -1, -1))
+            for s in (i.shape, lhs.shape, rhs.shape)
+        )
+    )
