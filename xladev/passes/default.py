@@ -11,6 +11,7 @@ from xladev.passes.constant_folding import ConstantFolding
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.domain_remover import DomainRemover
+from xladev.passes.large_constant_folding import LargeConstantFolding
 from xladev.passes.manual_regions import ManualRegionExpander
 from xladev.passes.map_inliner import MapInliner
 from xladev.passes.pipeline import HloPassPipeline
@@ -68,6 +69,7 @@ _SIMPLIFY = HloPassPipeline(
         ConstantFolding(),
         ReshapeMover(),
         TransposeFolding(),
+        LargeConstantFolding(),
         WhileInvariantMotion(),
         *_MERGE,
     ),

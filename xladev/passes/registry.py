@@ -22,6 +22,7 @@ from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.dynamic_padder import DynamicPadder
 from xladev.passes.expand import Expand
 from xladev.passes.float_normalization import FloatNormalization
+from xladev.passes.large_constant_folding import LargeConstantFolding
 from xladev.passes.manual_regions import ManualRegionExpander
 from xladev.passes.map_inliner import MapInliner
 from xladev.passes.opt_barrier_remover import OptBarrierRemover
@@ -57,6 +58,7 @@ _PASSES: tuple[type[HloModulePass], ...] = (
     DynamicPadder,
     Expand,
     FloatNormalization,
+    LargeConstantFolding,
     ManualRegionExpander,
     MapInliner,
     OptBarrierRemover,
