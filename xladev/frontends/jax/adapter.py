@@ -13,7 +13,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from xladev.errors import CompileError, UnsupportedError
+from xladev.frontends.jax.adapter_constants import take_constants
 from xladev.hlo.custom_calls.cusolver import PERMUTATION
+from xladev.hlo.literal import Array
 from xladev.instrument import is_interruption
 
 Options = dict[str, str | int]
@@ -243,11 +245,12 @@ Attributes = list[dict[str, str]]
 """Texts among the attributes of each argument or result of a function."""
 
 
-def read_stablehlo(artifact: bytes) -> tuple[bytes, Attributes, Attributes]:
+def read_stablehlo(artifact: bytes) -> tuple[bytes, list[Array], Attributes, Attributes]:
     """A StableHLO module from a portable artifact, or from MLIR of any form.
 
     Returns:
-        Its MLIR bytecode, and the attributes of its main function's arguments and results.
+        Its MLIR bytecode, the long constants that `take_constants` took out of it, and the
+        attributes of its main function's arguments and results.
 
     Raises:
         CompileError: it cannot be read.
@@ -264,7 +267,8 @@ def read_stablehlo(artifact: bytes) -> tuple[bytes, Attributes, Attributes]:
             if is_interruption(error):
                 raise
             module = _parse(ir, context, artifact)
-        return _bytecode(module), *_interface(ir, module)
+        constants = take_constants(module)
+        return _bytecode(module), constants, *_interface(ir, module)
 
 
 def _interface(ir: Any, module: Any) -> tuple[Attributes, Attributes]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from xladev.errors import UnsupportedError
 from xladev.frontends.jax import adapter
+from xladev.frontends.jax.adapter_constants import with_constants
 from xladev.frontends.jax.auto_layouts import chosen
 from xladev.frontends.jax.compile_options import ALONE, JaxOptions
 from xladev.frontends.jax.entry_interface import (
@@ -82,9 +83,9 @@ def read_program(
     if form != MLIR:
         raise UnsupportedError(f"PJRT programs of format {form!r} are not read", why="mlir or hlo")
     adapter.require_jaxlib()
-    bytecode, *attributes = adapter.read_stablehlo(code)
+    bytecode, constants, *attributes = adapter.read_stablehlo(code)
     interface = EntryInterface(*(tuple(map(read_place, given)) for given in attributes))
-    module = read_module(adapter.hlo_proto(bytecode))
+    module = with_constants(read_module(adapter.hlo_proto(bytecode)), constants)
     if options.num_partitions == 1:
         interface = chosen(module, interface)
     if options.num_partitions == 1 and not interface.has_orders:
