@@ -42,11 +42,18 @@ class Executable:
     signature: Signature
     payload: bytes = field(repr=False)
     blobs: tuple[Piece, ...] = field(default=(), repr=False)
+    _digest: list[bytes] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def nbytes(self) -> int:
         """Bytes of payload and blobs."""
         return len(self.payload) + sum(map(len, self.blobs))
+
+    def digest(self) -> bytes:
+        """SHA-256 of payload and blobs, 32 bytes, computed once."""
+        if not self._digest:
+            self._digest.append(content_digest(self.payload, *self.blobs))
+        return self._digest[0]
 
     def to_bytes(self) -> bytes:
         """The file's bytes."""

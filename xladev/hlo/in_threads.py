@@ -28,7 +28,7 @@ def in_threads(work: Callable[[T], object], items: Iterable[T], most: int | None
         BaseException: what the first call that failed raised; the others are not begun then.
     """
     left = deque(items)
-    count = min(len(left), _processors() if most is None else most)
+    count = min(len(left), processors() if most is None else most)
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -54,7 +54,8 @@ def in_threads(work: Callable[[T], object], items: Iterable[T], most: int | None
         raise raised[0]
 
 
-def _processors() -> int:
+def processors() -> int:
+    """How many processors this process may run on: its affinity, where the system has one."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

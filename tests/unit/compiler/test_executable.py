@@ -51,6 +51,16 @@ def test_round_trip():
     assert EXECUTABLE.to_bytes() == EXECUTABLE.to_bytes()
 
 
+def test_digests_tell_payloads_and_blobs_apart_and_are_computed_once(monkeypatch):
+    others = [
+        dataclasses.replace(WITH_BLOBS, payload=b"cod2"),
+        dataclasses.replace(WITH_BLOBS, blobs=(*WITH_BLOBS.blobs[:-1], b"mor2")),
+    ]
+    assert len({each.digest() for each in (WITH_BLOBS, *others)}) == 3
+    monkeypatch.setattr("xladev.compiler.executable.content_digest", None)
+    assert len(WITH_BLOBS.digest()) == 32
+
+
 def test_blobs_are_aligned_in_the_file_and_no_copies():
     data = WITH_BLOBS.to_bytes()
     read = Executable.from_bytes(data)

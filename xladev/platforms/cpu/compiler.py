@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -32,6 +31,7 @@ from xladev.compiler.signature import Signature
 from xladev.compiler.streams.forks import ForkSpread
 from xladev.compiler.support import YES, Support, no
 from xladev.errors import UnsupportedError
+from xladev.hlo.in_threads import processors
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.passes.algebraic_simplifier import AlgebraicSimplifier
 from xladev.passes.cse import CommonSubexpressionElimination
@@ -405,7 +405,7 @@ def _description(target: CpuTarget) -> DeviceDescription:
         kind="cpu",
         target=target.name,
         memory_spaces=(MemorySpace("host", host_addressable=True),),
-        cores=(os.cpu_count() or 1) if target.is_host else 1,
+        cores=processors() if target.is_host else 1,
         vector_nbytes=target.traits.vector_nbytes,
         dlpack_device_type=1,
     )

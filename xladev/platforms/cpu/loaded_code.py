@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from xladev.compiler.executable import Executable, Piece, content_digest
+from xladev.compiler.executable import Executable, Piece
 from xladev.platforms.cpu.aligned import address_of, in_place
 from xladev.platforms.cpu.bytecode import KERNELS, Bytecode, is_bytecode
 from xladev.platforms.cpu.bytecode_runner import LoadedScript
@@ -114,7 +114,7 @@ def load_shared(payload: CpuPayload, executable: Executable, name: str) -> Loade
     Raises:
         CompileError: see `load_code`.
     """
-    key = content_digest(executable.payload, *executable.blobs)
+    key = executable.digest()
     with _shared_lock:
         code = _shared.get(key)
         if code is None:

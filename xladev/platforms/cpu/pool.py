@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 import threading
 from collections.abc import Mapping
 from functools import cache
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from xladev.errors import OptionError
+from xladev.hlo.in_threads import processors
 from xladev.platforms.cpu.codegen.sharing import PARALLEL
 from xladev.platforms.cpu.engine import target_traits
 from xladev.platforms.cpu.native_block import keep_forever
@@ -90,7 +90,7 @@ def threads_wanted() -> int:
     """
     text = os.environ.get(THREADS_VARIABLE, "").strip()
     if not text:
-        return _processors()
+        return processors()
     try:
         number = int(text)
     except ValueError:
@@ -102,13 +102,6 @@ def threads_wanted() -> int:
             hint=f"unset {THREADS_VARIABLE}, or set it to 1 for no threads but the caller's",
         )
     return number
-
-
-def _processors() -> int:
-    """Processors that this process may run on."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def pool_symbols() -> Mapping[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from xladev.hlo.in_threads import processors
 from xladev.profiling.mesh.round_times import RoundTimes, TransportTimes
 from xladev.runtime.distributed.job import Job
 from xladev.runtime.distributed.messages import run_tag
@@ -57,12 +57,7 @@ def measure_rounds(
             channel = job.transport.channel(f"rounds of {count}".encode(), range(count))
             found.append(_measured(_Rounds(channel, clock), count, tuple(sizes), most_s))
         everybody.agreed(b"next")
-    return TransportTimes(name, cores(), tuple(found))
-
-
-def cores() -> int:
-    """Processors that this process may run on."""
-    return len(os.sched_getaffinity(0))
+    return TransportTimes(name, processors(), tuple(found))
 
 
 def _doubling(most: int) -> Iterator[int]:
