@@ -35,10 +35,12 @@ typedef struct {
 
 static Api api = {sizeof(Api), NULL, {sizeof api.version, NULL, PJRT_API_MAJOR, PJRT_API_MINOR}, {0}};
 
-extern PJRT_Extension_Base *layouts_extension, *profiler_extension, *shardings_extension;
+extern PJRT_Extension_Base *layouts_extension, *profiler_extension, *shardings_extension,
+    *transfers_extension;
 
 static void link_extensions(void) {
-    PJRT_Extension_Base *all[] = {layouts_extension, profiler_extension, shardings_extension};
+    PJRT_Extension_Base *all[] = {layouts_extension, profiler_extension, shardings_extension,
+                                  transfers_extension};
     PJRT_Extension_Base **next = &api.extension_start;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         *next = all[i];

@@ -170,7 +170,8 @@ __attribute__((visibility("default"))) void xladev_shut_down(void) {
     atomic_store(&is_shut_down, true);
 }
 
-/* Grows with every change of what shim and engine say to each other. */
+/* Grows with every change of what shim and engine say to each other that an engine with functions
+ * for older shims besides would not be. */
 __attribute__((visibility("default"))) int xladev_interface(void) { return 12; }
 
 PyObject *python_ref(PyObject *object) {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -33,6 +34,7 @@ from xladev.frontends.jax.interpreter_exit import prepare_exit
 from xladev.frontends.jax.library import load as load_library
 from xladev.frontends.jax.platform_client import PlatformClient
 from xladev.frontends.jax.processes import note_states, processes_of
+from xladev.frontends.jax.transfers import Receipt, Sent
 from xladev.hlo.shape import array as array_shape
 from xladev.instrument import interruption, is_interruption
 from xladev.runtime.array import DeviceArray, put, to_device
@@ -183,6 +185,57 @@ def copy(array: DeviceArray, client: PlatformClient, index: int) -> Described:
     check_device(client.host_addressable)
     made = to_device(array, client.device(index)).block_until_ready()
     return described(made, with_address=client.host_addressable)
+
+
+def send(
+    client: PlatformClient, array: DeviceArray, order: tuple[int, ...], process: int, key: int,
+    event: int,
+) -> None:  # fmt: skip
+    """Sends an array to another process; sets the shim's event when it is on its way.
+
+    Args:
+        client: of the array's device.
+        array: its axes are the dimensions from major to minor.
+        order: dimensions from minor to major.
+        process: where to.
+        key: of the transfer, the same there.
+        event: address of the event.
+    """
+    name = client.transfer_name(key)
+    client.transfers().send(array, order, process, name, partial(_set_event, event))
+
+
+def receive(
+    client: PlatformClient, index: int, number: int, dims: tuple[int, ...],
+    order: tuple[int, ...], process: int, key: int, event: int,
+) -> Receipt:  # fmt: skip
+    """Waits for an array of another process; sets the shim's event when it has come or failed.
+
+    Args:
+        client: of the device.
+        index: of the device that it is for.
+        number: PJRT's of the type.
+        dims: sizes.
+        order: dimensions from minor to major, as they are to lie on the device.
+        process: where from.
+        key: of the transfer, the same there.
+        event: address of the event.
+    """
+    sent = Sent(process, client.transfer_name(key), type_of(number), dims)
+    device = client.device(index)
+    return client.transfers().receive(device, sent, order, partial(_set_event, event))
+
+
+def received(receipt: Receipt) -> Described:
+    """The array that has come, on its device, with its address and size."""
+    host_addressable = receipt.device.description.host_addressable
+    check_device(host_addressable)
+    return described(receipt.array(), with_address=host_addressable)
+
+
+def fail_transfer(client: PlatformClient, key: int, reason: str) -> None:
+    """Tells the process that waits for an array that it will not come."""
+    client.transfers().fail(client.transfer_name(key), reason)
 
 
 # Execution

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 
-from xladev.errors import AbsentDeviceError
+from xladev.errors import AbsentDeviceError, ProcessError
 from xladev.frontends.jax.platform_names import DEFAULT, jax_name
-from xladev.frontends.jax.processes import Processes, Said, join
+from xladev.frontends.jax.processes import Processes, Said, join, meetings
 from xladev.frontends.jax.records import ClientRecord, DeviceRecord, Storage
+from xladev.frontends.jax.transfers import Transfers
 from xladev.runtime.device import Device
 from xladev.runtime.registry import current_registry
 
@@ -36,6 +37,7 @@ class PlatformClient:
         self.host_addressable = registered.describe().host_addressable
         told = [_said(device) for device in self.devices]
         self.job = None if processes is None else join(self.platform, told, processes)
+        self._meeting = meetings(self.platform)
         self._index = 0 if self.job is None else self.job.index
         self._every = [told] if processes is None else processes.devices
         self._places = [(p, d) for p, row in enumerate(self._every) for d in range(len(row))]
@@ -59,6 +61,21 @@ class PlatformClient:
                 f"device {index} is in process {process}, this is {self._index}"
             )
         return self.devices[ordinal]
+
+    def transfers(self) -> Transfers:
+        """What moves arrays to and from other processes.
+
+        Raises:
+            ProcessError: there are none.
+        """
+        job = self.job
+        if job is None:
+            raise ProcessError("there is no other process that an array could go to")
+        return job.kept("jax: transfers", lambda: Transfers(job))
+
+    def transfer_name(self, key: int) -> bytes:
+        """What names a transfer in all processes: JAX counts them from 0 for each client."""
+        return f"{self._meeting}.{key}".encode()
 
     def is_own(self, index: int) -> bool:
         """True if a device is in this process."""

@@ -137,6 +137,11 @@ def next_meeting(platform: str) -> int:
     return number
 
 
+def meetings(platform: str) -> int:
+    """How often processes met for a platform: the same in all of them."""
+    return _meetings.get(platform, -1) + 1
+
+
 def _connected(platform: str, own: Said, processes: Processes, name: str) -> Job:
     transport: Transport
     if chosen_transport(None, is_installed(), has_address=True) == MPI:

@@ -13,7 +13,7 @@ import pytest
 from tests.tools.pjrt_table import HEAD_NBYTES, Table, slots
 from xladev.hlo.text import parse_module
 
-_UNIMPLEMENTED = 12
+_INVALID_ARGUMENT, _UNIMPLEMENTED = 3, 12
 
 # Slots whose errors end the process, by the object that they are asked about.
 FATAL = {
@@ -101,8 +101,8 @@ RETURNED = frozenset(
     }
 )  # fmt: skip
 
-PROFILER, LAYOUTS, SHARDINGS = 1, 4, 19
-EXTENSIONS = {PROFILER: 2, LAYOUTS: 7, SHARDINGS: 2}
+PROFILER, LAYOUTS, TRANSFERS, SHARDINGS = 1, 4, 12, 19
+EXTENSIONS = {PROFILER: 2, LAYOUTS: 7, TRANSFERS: 4, SHARDINGS: 2}
 """Types of extensions, and how many fields they have in the version that the table declares."""
 
 _MODULE = """HloModule twice
@@ -201,6 +201,58 @@ def test_layouts_of_both_sides_are_told(table: Table, objects: dict[str, int]) -
     for of_program in (of_results, of_parameters):
         (layout,) = table.ask(of_program, objects["executable"]).words(2, 1)
         assert table.ask(serialize, layout).text(1, 2) == "{1,0}"
+
+
+def test_transfers_between_processes_are_refused_where_there_is_one(
+    table: Table, objects: dict[str, int]
+) -> None:
+    """Not as UNIMPLEMENTED: jaxlib would call the older functions then."""
+    _, (_, _, receive, send) = table.extensions[TRANSFERS]
+    one = (ctypes.c_size_t * 1)(objects["buffer"])
+    dims, types = (ctypes.c_int64 * 1)(3), (ctypes.c_int32 * 1)(11)
+    rows, ranks = (ctypes.c_size_t * 1)(ctypes.addressof(dims)), (ctypes.c_size_t * 1)(1)
+    keys, result = (ctypes.c_int64 * 1)(7), (ctypes.c_size_t * 1)()
+    for device, text in ((0, "of this process"), (99, "no device 99")):
+        ids = (ctypes.c_int32 * 1)(device)
+        sent = [one, ids, keys, result]
+        error = table.call(send, objects["client"], 1, *map(ctypes.addressof, sent)).error
+        _refused(table, error, text)
+        shapes = [ctypes.addressof(each) for each in (ranks, rows, types)]
+        found = [ctypes.addressof(each) for each in (ids, keys, result)]
+        error = table.call(
+            receive, objects["client"], 1, *shapes, 0, objects["device"], *found
+        ).error  # fmt: skip
+        _refused(table, error, text)
+    assert result[0] == 0
+
+
+def _refused(table: Table, error: int, text: str) -> None:
+    assert text in table.message(error)
+    assert table.ask("Error_GetCode", error).word(1) & 0xFFFFFFFF == _INVALID_ARGUMENT
+
+
+def test_older_transfers_are_refused_and_descriptors_freed(
+    table: Table, objects: dict[str, int]
+) -> None:
+    """One of the two functions has no result for an error: it calls back."""
+    _, (make, copy, _, _) = table.extensions[TRANSFERS]
+    error = table.call(make, objects["client"]).error
+    assert table.ask("Error_GetCode", error).word(1) & 0xFFFFFFFF == _UNIMPLEMENTED
+    said, freed = [], []
+    done = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_bool, ctypes.c_void_p)(
+        lambda error, enqueued, argument: said.append((table.message(error), enqueued, argument))
+    )
+    free = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(lambda *a: freed.append(a))
+    event = table.ask("Event_Create").word(0)
+    pointers = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (done, free)]
+    arguments = ctypes.create_string_buffer(512)
+    words = (ctypes.c_uint64 * 9).from_buffer(arguments)
+    words[:] = [512, 0, objects["buffer"], event, 1, 2, 5, *pointers]
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(copy)(ctypes.addressof(arguments))
+    assert len(said) == 1 and "by their keys alone" in said[0][0] and said[0][1:] == (False, 5)
+    assert not freed  # the descriptor is not there yet
+    table.ask("Event_Set", event)
+    assert freed == [(1, 2)]
 
 
 def test_what_is_missing_says_its_name(table: Table) -> None:
