@@ -37,6 +37,7 @@ from xladev.passes.algebraic_simplifier import AlgebraicSimplifier
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.dot_canonicalizer import DotCanonicalizer
+from xladev.passes.pass_ import HloModulePass
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
 from xladev.platforms.cpu.ahead import compile_ahead, entry_symbol
@@ -65,6 +66,7 @@ from xladev.platforms.cpu.interruption import POLL
 from xladev.platforms.cpu.lapack.found import lapack_identity
 from xladev.platforms.cpu.lapack.option import LAPACK_AUTO, LAPACK_DOC, wants_lapack
 from xladev.platforms.cpu.lapack.routines import LIBRARY_PREFIX
+from xladev.platforms.cpu.layouts.channels_last import ChannelsLast
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import add_entry, add_exchanges, kernels_module, program_module
 from xladev.platforms.cpu.optimization_levels import has_loops, kernels_worth_passes, light_kernels
@@ -202,7 +204,9 @@ class CpuCompiler(KernelCompiler):
         Measured: a product of two transposed 512x512 matrices takes 40 times as long as it is; a
         cumulative sum over 2,048 elements, 1,800 times.
         """
-        passes = _PIPELINE.passes if options.optimization_level else ()
+        passes: tuple[HloModulePass, ...] = ()
+        if options.optimization_level:
+            passes = (ChannelsLast(_target(options.target).traits), *_PIPELINE.passes)
         if not wants_lapack(options) and _target(options.target).is_host:
             passes = (_without_lapack(), *passes)
         return HloPassPipeline("cpu", passes) if passes else None

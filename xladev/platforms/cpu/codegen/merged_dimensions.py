@@ -24,9 +24,9 @@ Boundary = tuple[HloInstruction, int]
 def with_merged_dimensions(computation: HloComputation) -> HloComputation:
     """The same computation on the same memory, with as few dimensions as its instructions allow.
 
-    Dimensions that a broadcast makes, or a reduction takes away, may merge with one another; all of
-    an instruction that moves elements otherwise, or whose array is not row-major, stay. Returns the
-    computation itself where none merge.
+    Dimensions that a broadcast makes, or a reduction takes away, may merge with one another, and
+    those that a transpose leaves side by side; all of an instruction that moves elements otherwise,
+    or whose array is not row-major, stay. Returns the computation itself where none merge.
     """
     bounds = _Boundaries(computation)
     if not bounds.some_merge:
@@ -94,6 +94,9 @@ class _Boundaries:
             gone = set(i["dimensions"])
             left = [d for d in range(i.operands[0].shape.rank) if d not in gone]
             self._note_map(i, i.operands[0], left)
+        elif i.opcode == "transpose":
+            order = i["dimensions"]
+            self._note_map(i.operands[0], i, [order.index(d) for d in range(len(order))])
         elif i.opcode == "iota":
             for bound in _boundaries(i):
                 if i["iota_dimension"] in (bound[1], bound[1] + 1):
@@ -150,7 +153,7 @@ def _rebuilt(
     attrs = dict(i.attrs)
     if i.opcode == "broadcast":
         attrs["dimensions"] = _firsts(i["dimensions"], groups)
-    elif i.opcode == "reduce":
+    elif i.opcode in ("reduce", "transpose"):
         attrs["dimensions"] = _firsts(i["dimensions"], bounds.groups(i.operands[0]))
     elif i.opcode == "iota":
         attrs["iota_dimension"] = _firsts((i["iota_dimension"],), groups)[0]

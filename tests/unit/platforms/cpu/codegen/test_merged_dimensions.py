@@ -56,6 +56,16 @@ CASES = {
         ROOT y = f32[2,4] reduce(x, z), dimensions={1,3}, to_apply=add""",
         "2,3,4,5", "2,4",
     ),
+    "transposed together": (
+        """x = f32[2,3,4,5] parameter(0)  n = f32[2,3,4,5] negate(x)
+        ROOT y = f32[3,4,5,2] transpose(n), dimensions={1,2,3,0}""",
+        "2,60", "60,2",
+    ),
+    "transposed apart": (
+        """x = f32[2,3,4,5] parameter(0)
+        ROOT y = f32[5,3,4,2] transpose(x), dimensions={3,1,2,0}""",
+        "2,12,5", "5,12,2",
+    ),
     "several results": (
         """x = f32[2,3,4,5] parameter(0)  s = f32[3] parameter(1)
         b = f32[2,3,4,5] broadcast(s), dimensions={1}  n = f32[2,3,4,5] add(x, b)

@@ -1,0 +1,173 @@
+"""Convolutions of planes that would be faster with their channels last, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from xladev.hlo.attributes import ConvDims
+from xladev.hlo.ir import HloInstruction
+from xladev.hlo.opset import opdef
+from xladev.hlo.shape import Shape, array
+from xladev.passes.expansions.emit import Emitter
+from xladev.platforms.cpu.codegen.products.planar import LEAST_WINDOW, MOST_JOINED, TYPES
+from xladev.platforms.cpu.codegen.products.windows import WindowPlan, window_plan
+from xladev.platforms.cpu.layouts.followers import Way
+from xladev.platforms.cpu.layouts.orders import (
+    Span,
+    one,
+    order_with_last,
+    place_of,
+    with_last,
+)
+
+GFLOPS = 118.0
+"""What tiles reach, about, in operations a nanosecond; of this and what follows only proportions
+matter. All were measured on AMD EPYC (Zen 4) with one thread."""
+PATCH_NS = 0.1
+"""To write an element of a patch whose lanes are neighbours."""
+GATHERED_NS = 0.6
+"""The same where a stride is between them."""
+DEPTHWISE_NS = 0.3
+"""By which an element of a depthwise convolution's result takes longer by planes."""
+PACKED_NS = 0.2
+"""To pack an element of filters that are no constant."""
+EDGE_NS = 0.5
+"""To write an element of the result that is in no whole vector of features."""
+_MOVES = frozenset({"bitcast", "convert", "copy", "reshape", "reverse", "transpose"})
+
+
+def way_of(i: HloInstruction) -> Way:
+    """How a convolution is written: filters are moved by `written_convolution`."""
+    d: ConvDims = i["dim_labels"]
+    return Way(one(d.output_feature), (one(d.input_feature), None))
+
+
+def gain_ns(i: HloInstruction, lanes: int) -> float | None:
+    """Nanoseconds that a convolution takes less with its channels last; None if it cannot be.
+
+    Args:
+        i: the convolution.
+        lanes: floats of 4 bytes in a vector.
+    """
+    if len(i.operands) != 2 or i["batch_group_count"] > 1:
+        return None
+    shapes = [o.shape.row_major() for o in i.operands]
+    if window_plan(_in_kernel(i, i.shape, shapes, i["dim_labels"])) is not None:
+        return None
+    moved = [_moved(i.operands[0], one(i["dim_labels"].input_feature)), shapes[1]]
+    channels = _filters_moved(i)
+    if channels is not None:
+        moved[1] = _moved(i.operands[1], channels)
+    result = _moved(i, one(i["dim_labels"].output_feature))
+    plan = window_plan(_in_kernel(i, result, moved, _labels(i)))
+    if plan is None or plan.total not in TYPES:
+        return None
+    images = plan.pixels[plan.batch[0]]
+    pixels = prod(plan.pixels) // images
+    if plan.is_depthwise:
+        return DEPTHWISE_NS * i.shape.size
+    if plan.positions >= LEAST_WINDOW and plan.positions > pixels:
+        return None
+    return _gain_ns(plan, lanes * 4 // plan.total.host_nbytes, (images, pixels)) - _packed_ns(i)
+
+
+def _gain_ns(plan: WindowPlan, lanes: int, pixels: tuple[int, int]) -> float:
+    """Without what filters take; ``pixels`` are images, and pixels of each."""
+    images, columns = pixels
+    columns *= images if columns <= MOST_JOINED else 1
+    size = prod(pixels) * plan.groups * plan.features
+    depth = plan.channels * plan.positions
+    fuller = _filling(columns, lanes) - _filling(plan.features, lanes)
+    strided = any(a.window.stride > 1 or a.window.base_dilation > 1 for a in plan.axes)
+    patches = depth * plan.groups * prod(pixels) * (GATHERED_NS if strided else PATCH_NS)
+    rest = EDGE_NS * size * (plan.features % lanes) / plan.features
+    return 2 * size * depth / GFLOPS * fuller + patches - rest
+
+
+def _packed_ns(i: HloInstruction) -> float:
+    """To pack filters that are no constant, if features are not neighbours there."""
+    filters, d = i.operands[1], i["dim_labels"]
+    is_near = d.kernel_output_feature == filters.shape.rank - 1
+    return 0.0 if is_near or _is_constant(filters) else PACKED_NS * filters.shape.size
+
+
+def _filling(count: int, lanes: int) -> float:
+    """Lanes of whole vectors over those that are wanted."""
+    return -(-count // lanes) * lanes / count
+
+
+def written_convolution(
+    e: Emitter, i: HloInstruction, operands: Sequence[HloInstruction]
+) -> HloInstruction:
+    """The convolution on a base with its channels last.
+
+    Filters of several positions, and those of depthwise convolutions, are transposed so that
+    features are last. All others are packed in blocks of features anyway.
+    """
+    base, filters = operands
+    channel, shape = _filters_moved(i), _moved(i, one(i["dim_labels"].output_feature))
+    if channel is not None:
+        filters = e.transpose(filters, order_with_last(filters.shape.rank, channel))
+    attrs = {**i.attrs, "dim_labels": _labels(i)}
+    return e.op("convolution", base, filters, shape=shape, name=i.name, note=i.note, **attrs)
+
+
+def _filters_moved(i: HloInstruction) -> Span | None:
+    """What of the filters is moved behind all others."""
+    d: ConvDims = i["dim_labels"]
+    dims = i.operands[1].shape.dims
+    is_depthwise = i["feature_group_count"] > 1 and dims[d.kernel_input_feature] == 1
+    has_window = prod(dims[x] for x in d.kernel_spatial) > 1
+    if d.kernel_output_feature == len(dims) - 1 or not (has_window or is_depthwise):
+        return None
+    is_moved = is_depthwise or not _is_constant(i.operands[1])
+    return one(d.kernel_output_feature) if is_moved else None
+
+
+def _is_constant(value: HloInstruction) -> bool:
+    while value.opcode in _MOVES:
+        (value,) = value.operands
+    return value.opcode == "constant"
+
+
+def _labels(i: HloInstruction) -> ConvDims:
+    """Which dimension is what, once those that are moved are the last ones."""
+    d: ConvDims = i["dim_labels"]
+    rank, filters = i.shape.rank, _filters_moved(i)
+    seen, kept = one(d.input_feature), one(d.output_feature)
+    moved = replace(
+        d,
+        input_batch=place_of(d.input_batch, seen, rank),
+        input_feature=rank - 1,
+        input_spatial=tuple(place_of(x, seen, rank) for x in d.input_spatial),
+        output_batch=place_of(d.output_batch, kept, rank),
+        output_feature=rank - 1,
+        output_spatial=tuple(place_of(x, kept, rank) for x in d.output_spatial),
+    )
+    if filters is None:
+        return moved
+    return replace(
+        moved,
+        kernel_output_feature=rank - 1,
+        kernel_input_feature=place_of(d.kernel_input_feature, filters, rank),
+        kernel_spatial=tuple(place_of(x, filters, rank) for x in d.kernel_spatial),
+    )
+
+
+def _moved(i: HloInstruction, channels: Span) -> Shape:
+    """The shape of a value with dimensions behind all others."""
+    return array(i.shape.element_type, with_last(i.shape.dims, channels)).row_major()
+
+
+def _in_kernel(
+    i: HloInstruction, result: Shape, operands: Sequence[Shape], labels: ConvDims
+) -> HloInstruction:
+    """The convolution as a kernel has it."""
+    parameters = tuple(
+        HloInstruction(opdef("parameter"), shape, (), {"parameter_number": n}, f"p{n}")
+        for n, shape in enumerate(operands)
+    )
+    attrs = {**i.attrs, "dim_labels": labels}
+    return HloInstruction(i.op, result.row_major(), parameters, attrs, i.name)
