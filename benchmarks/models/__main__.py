@@ -27,6 +27,7 @@ from benchmarks.cpu.rows import Row, chosen
 from benchmarks.models import first_calls
 from benchmarks.models.model_report import page
 from benchmarks.models.model_rows import Converter, ModelBench, model_rows
+from benchmarks.models.weights_read import COPY
 
 _CPU, _MODELS = "benchmarks.cpu.peers", "benchmarks.models.peers"
 
@@ -41,6 +42,7 @@ def peer_specs(options: argparse.Namespace) -> list[PeerSpec]:
         PeerSpec("torch.compile", torch, (f"{_MODELS}.torch_peer", "compile")),
         PeerSpec("torch.compile, frozen", torch, (f"{_MODELS}.torch_peer", "freeze")),
         PeerSpec("ONNX Runtime", onnx, (f"{_MODELS}.onnx_peer",)),
+        PeerSpec(COPY, sys.executable, (f"{_MODELS}.copy_peer",)),
         PeerSpec("OpenVINO", onnx, (f"{_MODELS}.openvino_peer",)),
     ]
 

@@ -1,13 +1,14 @@
 """Writes the files of a model: ``python -m benchmarks.models.convert NAME BATCH FOLDER``.
 
 They are ``model.pb``, HLO whose first parameters are the weights; ``constants.pb``, HLO with the
-weights as constants; ``arguments.npz`` and ``inputs.npz``, arguments of both; and ``model.onnx``
-where ONNX has the types. Of a step of training, ``model.pb`` and the arguments alone. Needs torch
-with what the model is written with, and onnxscript.
+weights as constants; ``arguments.npz`` and ``inputs.npz``, arguments of both; ``model.onnx`` where
+ONNX has the types; and of a step of decoding ``facts.json``. Of a step of training, ``model.pb``
+and the arguments alone. Needs torch with what the model is written with, and onnxscript.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,8 @@ import numpy as np
 import torch
 
 from benchmarks.cpu.wire import Array, save_arrays
-from benchmarks.models.model_rows import DONE
+from benchmarks.models.model_rows import DONE, FACTS
+from benchmarks.models.narrow_layers import NarrowLinear, read_nbytes
 from benchmarks.models.networks import NETWORKS, Tensors, make
 from benchmarks.models.training_hlo import training_module
 from xladev.frontends.torch.export import exported_module, exported_weights
@@ -47,6 +49,8 @@ def _write_inference(module: torch.nn.Module, inputs: Tensors, folder: Path, nam
     _write_arguments([*exported_weights(program).values()], inputs, folder)
     for file, kind in (("model.pb", "parameters"), ("constants.pb", "constants")):
         (folder / file).write_bytes(write_module(exported_module(program, weights=kind)))
+    if NETWORKS[name].is_decoding:
+        (folder / FACTS).write_text(json.dumps({"read_nbytes": read_nbytes(module)}))
     if all(each.dtype != torch.bfloat16 for each in module.parameters()):
         _write_onnx(module, inputs, folder / "model.onnx", name)
 
@@ -59,6 +63,9 @@ def _write_arguments(weights: Sequence[torch.Tensor], inputs: Tensors, folder: P
 
 def _write_onnx(module: torch.nn.Module, inputs: Tensors, path: Path, name: str) -> None:
     is_script = NETWORKS[name].is_exported_by_torchscript
+    for layer in module.modules():
+        if isinstance(layer, NarrowLinear):
+            layer.prepare_for_onnx()
     torch.onnx.export(module, inputs, str(path), dynamo=not is_script)
 
 

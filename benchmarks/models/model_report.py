@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from benchmarks.cpu.report import CLOCK_WORDS, Facts, best, shown_time, table
 from benchmarks.cpu.results import OURS, XLA, PeerResult, RowResult
 from benchmarks.cpu.statistics import Ratio, capped_geometric_mean
+from benchmarks.models.weights_read import weights_read, without_copy
 
 PAGE = """\
 # Whole models on the CPU
@@ -37,9 +38,12 @@ def page(results: Sequence[RowResult], facts: Facts, first_calls: str = "") -> s
         first_calls: the section of `benchmarks.models.first_calls`.
     """
     loads = [r.load for r in results]
+    reading = weights_read(results, facts)
+    results = [without_copy(r) for r in results]
     sections = [_summary(results, facts)]
     sections += [_times(_of(results, n), facts) for n in _threads(results)]
     sections += [
+        reading,
         first_calls,
         _first_calls(results),
         _memory(results),

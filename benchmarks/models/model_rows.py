@@ -19,6 +19,8 @@ CONSTANTS = ", weights constant"
 """How the names of rows end whose weights are constants of the HLO."""
 DONE = "done"
 """File of a folder whose other files are whole."""
+FACTS = "facts.json"
+"""File of a folder with ``read_nbytes``: bytes of the weights that a step of decoding reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch
 from torch import nn
 
+from benchmarks.models.narrow_layers import narrowed
 from benchmarks.models.training import ClassLoss, TextLoss
 from benchmarks.torch.models import UNet, declare_boxes
 
@@ -35,6 +36,7 @@ class Network:
         make: module and inputs for a batch.
         batches: that are measured.
         is_training: a step of training, which gives a loss; else an inference.
+        is_decoding: a step of decoding, which reads each weight once.
         is_exported_by_torchscript: its ONNX file is made by the exporter that keeps a recurrent
             layer as one operator.
     """
@@ -42,6 +44,7 @@ class Network:
     make: Callable[[int], Made]
     batches: tuple[int, ...] = (1, 8)
     is_training: bool = False
+    is_decoding: bool = False
     is_exported_by_torchscript: bool = False
 
 
@@ -145,8 +148,12 @@ def _llama_prefill(batch: int, dtype: torch.dtype = torch.float32) -> Made:
     return Only(model.to(dtype), "logits"), (_ids(batch, TOKENS, config.vocab_size),)
 
 
-def _llama_decode(batch: int, dtype: torch.dtype = torch.float32) -> Made:
+def _llama_decode(
+    batch: int, dtype: torch.dtype = torch.float32, bits: int = 0, group: int = 0
+) -> Made:
     model, config = _llama()
+    if bits:
+        narrowed(model, bits, group)
     past = _past(batch, config.num_hidden_layers, config.num_key_value_heads, 64)
     ids = _ids(batch, 1, config.vocab_size)
     return Decode(model.to(dtype)), (ids, *(each.to(dtype) for each in past))
@@ -199,10 +206,16 @@ def _unet(batch: int) -> Made:
     return UNet(128), (torch.randn(batch, 3, 64, 64), torch.rand(batch, 128))
 
 
+def _decode(dtype: torch.dtype = torch.float32, bits: int = 0, group: int = 0) -> Network:
+    return Network(
+        lambda batch: _llama_decode(batch, dtype, bits, group), batches=(1,), is_decoding=True
+    )
+
+
 NETWORKS: dict[str, Network] = {
     "BERT-base, 128 tokens": Network(_bert),
     "GPT-2 prefill, 128 tokens": Network(_gpt2_prefill),
-    "GPT-2 decode, cache of 128": Network(_gpt2_decode),
+    "GPT-2 decode, cache of 128": Network(_gpt2_decode, is_decoding=True),
     "ResNet-50": Network(_vision("resnet50")),
     "ViT-B/16": Network(_vision("vit_b_16")),
     "MobileNetV2": Network(_vision("mobilenet_v2")),
@@ -211,9 +224,13 @@ NETWORKS: dict[str, Network] = {
     "UNet step, 64 x 64": Network(_unet),
     "Whisper-tiny encoder": Network(_whisper, batches=(1,)),
     "LLaMA-like prefill, 4 layers": Network(_llama_prefill, batches=(1,)),
-    "LLaMA-like decode, 4 layers": Network(_llama_decode, batches=(1,)),
-    "LLaMA-like decode, 4 layers, bf16": Network(
-        lambda batch: _llama_decode(batch, torch.bfloat16), batches=(1,)
+    "LLaMA-like decode, 4 layers": _decode(),
+    "LLaMA-like decode, 4 layers, bf16": _decode(torch.bfloat16),
+    "LLaMA-like decode, 4 layers, int8": _decode(bits=8),
+    "LLaMA-like decode, 4 layers, int4 in groups of 128": _decode(bits=4, group=128),
+    "LLaMA-like decode, 4 layers, int4 in groups of 32": _decode(bits=4, group=32),
+    "LLaMA-like decode, 4 layers, int4 in groups of 128, bf16": _decode(
+        torch.bfloat16, bits=4, group=128
     ),
     "GPT-2 training step, 128 tokens": Network(_gpt2_training, batches=(1,), is_training=True),
     "ResNet-18 training step": Network(_resnet_training, batches=(8,), is_training=True),

@@ -26,6 +26,7 @@ class OpenVino:
         settings = {
             "INFERENCE_NUM_THREADS": job.threads,
             "INFERENCE_PRECISION_HINT": "f32",
+            "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,  # of what is multiplied by weights of few bits
             "PERFORMANCE_HINT": "LATENCY",
             "NUM_STREAMS": 1,
         }
