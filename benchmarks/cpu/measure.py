@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,17 @@ from benchmarks.cpu.rows import PROGRAM, Row
 from benchmarks.cpu.wire import Array, Message, load_arrays, save_arrays
 
 MOST_CALLS = 20_000
+Size = Callable[[Array], float]
+
+
+def largest(array: Array) -> float:
+    """The size of the largest element."""
+    return float(np.abs(array).max())
+
+
+def norm(array: Array) -> float:
+    """The root of the sum of squares."""
+    return float(np.linalg.norm(array.ravel()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +139,7 @@ class Bench:
         for name, reply in replies.items():
             result.peers[name] = _prepared(reply)
         outputs = {n: self._outputs(row, n) for n in replies if "seconds" in replies[n]}
-        _compare(result, outputs)
+        _compare(result, outputs, self.size(row))
         self._note_errors(row, result, outputs)
         self._rounds(peers, result, {n: r["seconds"] for n, r in replies.items() if "seconds" in r})
         for name in peers.names:
@@ -164,6 +175,10 @@ class Bench:
             "inputs": str(inputs.resolve()),
             "hlo": str(hlo.resolve()),
         }
+
+    def size(self, row: Row) -> Size:
+        """How large the results of a row are, and how far those of two peers are apart."""
+        return largest
 
     # Preparation
 
@@ -247,7 +262,7 @@ def file_inputs(folder: Path, name: str) -> list[Array]:
 # Comparison
 
 
-def _compare(result: RowResult, outputs: Mapping[str, Path]) -> None:
+def _compare(result: RowResult, outputs: Mapping[str, Path], size: Size) -> None:
     """Compares all results with XLA's, or else with ours."""
     reference = next((n for n in (XLA, OURS) if n in outputs), None)
     if reference is None:
@@ -255,13 +270,13 @@ def _compare(result: RowResult, outputs: Mapping[str, Path]) -> None:
     wanted = load_arrays(outputs[reference])
     for name, path in outputs.items():
         if name != reference:
-            result.peers[name].differs = difference(load_arrays(path), wanted)
+            result.peers[name].differs = difference(load_arrays(path), wanted, size)
             if result.peers[name].differs:
                 print(f"  {name} differs: {result.peers[name].differs}", file=sys.stderr)
 
 
-def difference(got: Sequence[Array], wanted: Sequence[Array]) -> str:
-    """How results differ from those wanted; empty within a hundredth of the largest element.
+def difference(got: Sequence[Array], wanted: Sequence[Array], size: Size = largest) -> str:
+    """How results differ from those wanted; empty within a hundredth of their size.
 
     This catches a peer that computes something else, not one that rounds differently.
     """
@@ -273,7 +288,7 @@ def difference(got: Sequence[Array], wanted: Sequence[Array]) -> str:
         if a.dtype.kind == "V" or not a.size:
             continue
         x, y = (np.nan_to_num(np.asarray(v, np.complex128)) for v in (a, b))
-        most = float(np.abs(x - y).max())
-        if most > 0.01 * max(float(np.abs(y).max()), 1e-6):
+        most = size(x - y)
+        if most > 0.01 * max(size(y), 1e-6):
             return f"result {number} is off by {most:.3g}"
     return ""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.cpu.measure import Bench, Plan
+from benchmarks.cpu.measure import Bench, Plan, Size, largest, norm
 from benchmarks.cpu.peer import ROOT
 from benchmarks.cpu.rows import Row
 from benchmarks.cpu.wire import Message, load_arrays
@@ -120,6 +120,13 @@ class ModelBench(Bench):
     def __init__(self, work: Path, converter: Converter, plan: Plan) -> None:
         super().__init__(work, None, plan)
         self._converter = converter
+
+    def size(self, row: Row) -> Size:
+        """Of gradients, the norm: inputs of ReLUs near zero change sign with any rounding.
+
+        Each that does changes some elements of a gradient, by more than a hundredth of the largest.
+        """
+        return norm if row.parameters["training"] else largest
 
     def request(self, row: Row, threads: int) -> Message:
         """The row's files; the last of the arguments are what is given to a model with weights."""

@@ -3,10 +3,11 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.cpu.__main__ import parsed, peer_specs
-from benchmarks.cpu.measure import Bench, Peers, Plan, difference
+from benchmarks.cpu.measure import Bench, Peers, Plan, difference, norm
 from benchmarks.cpu.peer import PeerSpec
 from benchmarks.cpu.results import BEFORE, OURS, XLA, RowResult, Store, kept_peers
 from benchmarks.cpu.rows import Row
@@ -133,6 +134,15 @@ def test_differences_of_results() -> None:
     assert difference([one], [one, one]) == "1 results, not 2"
     assert difference([one], [one[:2]]) == "result 0 has shape (3,), not (2,)"
     assert difference([one * 2], [one]).startswith("result 0 is off by 1")
+
+
+def test_results_may_be_compared_by_their_norm() -> None:
+    many = np.ones(10_000, np.float32)
+    kinked = many.copy()
+    kinked[0] = 1.5
+    assert difference([kinked], [many]).startswith("result 0 is off by 0.5")
+    assert difference([kinked], [many], norm) == ""
+    assert difference([many * np.float32(1.02)], [many], norm).startswith("result 0 is off by 2")
 
 
 def test_another_checkout_is_measured_as_a_peer(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.cpu.measure import Peers, Plan
+from benchmarks.cpu.measure import Peers, Plan, largest, norm
 from benchmarks.cpu.peer import PeerSpec
 from benchmarks.cpu.results import OURS, XLA
 from benchmarks.cpu.rows import Row
@@ -31,6 +31,12 @@ def test_weights_that_are_trained_are_arguments_alone() -> None:
     (row,) = model_rows({"step": Known((8,), is_training=True)}, [1, 8])
     assert (row.name, row.parameters["training"]) == ("step, batch 8", True)
     assert not any(row.parameters["training"] for row in ROWS)
+
+
+def test_gradients_are_compared_by_their_norm(tmp_path: Path) -> None:
+    bench = ModelBench(tmp_path, Converter("", tmp_path), Plan())
+    (step,) = model_rows({"step": Known((8,), is_training=True)}, [8])
+    assert (bench.size(step), bench.size(ROWS[0])) == (norm, largest)
 
 
 def converted(folder: Path) -> Converter:
