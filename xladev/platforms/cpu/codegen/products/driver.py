@@ -12,11 +12,16 @@ from functools import partial
 from typing import NamedTuple
 
 from xladev.codegen.llvm import I1, I64, PTR, FunctionBuilder, Value
-from xladev.platforms.cpu.codegen.products.kinds import ProductKind, ReductionStep
+from xladev.platforms.cpu.codegen.products.kinds import (
+    CACHE_LINE_NBYTES,
+    ProductKind,
+    ReductionStep,
+)
 from xladev.platforms.cpu.codegen.products.non_temporal import CACHED
 from xladev.platforms.cpu.codegen.products.orders import Order, PanelArguments
 from xladev.platforms.cpu.codegen.products.panel import call_pack
 from xladev.platforms.cpu.codegen.products.tile import (
+    FETCHED_LINES,
     TileArguments,
     call_packing_tile,
     call_tile,
@@ -242,8 +247,8 @@ class _Block:
                 last=last,
                 goes_on=part.goes_on,
                 following=b.byte_address(place, b.mul(a.result_row, kind.rows)),
-                fetched=b.byte_address(following, b.and_(b.mul(row, 64 // kind.rows), 64)),
-                fetched_step=a.right_step,
+                fetched=self._fetched(part, following, row),
+                fetched_step=self._fetched_step(part),
                 is_non_temporal=b.select(is_whole, part.is_non_temporal, CACHED),
             )
             packs = packs_first and b.and_(packs_first, b.icmp("eq", row, 0))
@@ -253,6 +258,27 @@ class _Block:
                     call_packing_tile(b, kind, panel, unpacked)
             with b.when(_not(b, packs)):
                 self._tile(tile, vectors, is_whole, columns)
+
+    def _fetched(self, part: _Part, following: Value, row: Value) -> Value:
+        """What a tile fetches of the next panel: lines, or else a column of those along memory."""
+        b, a, kind = self.b, self.a, self.kind
+        near = b.byte_address(following, b.and_(b.mul(row, 64 // kind.rows), 64))
+        if self.order is not Order.COLUMNS:
+            return near
+        number = b.urem(b.udiv(row, kind.rows), kind.width)
+        apart = b.byte_address(following, b.mul(number, a.right_column))
+        return b.select(self._is_whole_column(part), following, apart)
+
+    def _fetched_step(self, part: _Part) -> Value:
+        """Columns along memory are fetched one after the other, if a part has all of them."""
+        if self.order is not Order.COLUMNS:
+            return self.a.right_step
+        lines = self.b.const(I64, FETCHED_LINES * CACHE_LINE_NBYTES)
+        return self.b.select(self._is_whole_column(part), lines, self.a.right_step)
+
+    def _is_whole_column(self, part: _Part) -> Value:
+        b, a = self.b, self.a
+        return b.icmp("eq", a.right_column, b.mul(part.steps, a.right_step))
 
     def _packs_first(self, part: _Part, vectors: int, is_whole: Value) -> Value | None:
         """Whether the first tile packs, if it ever does: it needs whole vectors in equal steps."""
