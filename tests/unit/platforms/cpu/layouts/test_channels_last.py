@@ -53,6 +53,12 @@ CHANGED = {
       j = f32[2,64,15,15] concatenate(c, p), dimensions={{1}}
       o = f32[2,32,15,15] convolution(j, h), {PLAIN}
       v = f32[2,7200] reshape(c)  ROOT t = (f32[2,32,15,15], f32[2,7200]) tuple(o, v)""",
+    "read with other channels": """x = f32[8,16,31,31] parameter(0)
+      f = f32[32,16,3,3] parameter(1)  g = f32[8,32,3,3] parameter(2)
+      c = f32[8,32,15,15] convolution(x, f), window={size=3x3 stride=2x2},
+        dim_labels=bf01_oi01->bf01
+      ROOT d = f32[32,32,7,7] convolution(c, g), window={size=3x3 stride=2x2},
+        dim_labels=fb01_io01->bf01""",
     "filters as JAX has them, upside down": """x = f32[2,30,24,24] parameter(0)
       f = f32[3,3,30,32] parameter(1)
       ROOT c = f32[2,32,11,11] convolution(x, f), window={size=3x3 stride=2x2 rhs_reversal=1x1},
