@@ -46,7 +46,8 @@ class NarrowLinear(nn.Module):
         outer, groups = self.scales.shape
         whole = self.numbers.to(x.dtype)
         if self.bits == 4:
-            pairs = torch.stack((self.numbers & 15, self.numbers >> 4), dim=-1)
+            high = torch.bitwise_right_shift(self.numbers, 4)
+            pairs = torch.stack((self.numbers & 15, high), dim=-1)
             whole = pairs.to(x.dtype) - 8
         made = whole.reshape(outer, groups, self.group) * self.scales[..., None]
         return nn.functional.linear(x, made.reshape(outer, groups * self.group))
