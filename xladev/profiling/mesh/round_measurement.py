@@ -21,8 +21,9 @@ SIZES = (8, 1 << 10, 1 << 14, 1 << 16, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 
 _BETWEEN_NBYTES = 1 << 20
 """That a process writes before each round: caches hold other things, as in a step."""
 _MOST_S = 0.5
-_LEAST_S = 1e-9
 """For one size, in one way."""
+_LEAST_S = 1e-9
+"""That a round takes, where the clock tells none."""
 _BLOCKS, _LEAST_TURNS, _MOST_TURNS = 5, 3, 100
 """Of so many means the median counts, each of so many rounds."""
 
@@ -93,7 +94,9 @@ class _Rounds:
         """Seconds of a round: each sends so many bytes to so many others, and gets as much."""
         data = bytes(nbytes)
         for _ in range(2):
-            once = self._turn(data, others)
+            start = self.clock()
+            self._turn(data, others)
+            once = self.clock() - start
         turns = int(max(_LEAST_TURNS, min(_MOST_TURNS, most_s / _BLOCKS / once)))
         turns = int.from_bytes(self.agreed(turns.to_bytes(4, "little"))[0], "little")
         blocks = []
@@ -113,8 +116,8 @@ class _Rounds:
     def _write(self) -> None:
         np.negative(self.between, out=self.between)
 
-    def _turn(self, data: bytes, others: int) -> float:
-        """Writes, and exchanges; seconds of both.
+    def _turn(self, data: bytes, others: int) -> None:
+        """Writes, and exchanges.
 
         What others write while this one waits is in its time where they share processors: so the
         time of both counts, and that of writing alone is taken off it.
@@ -122,10 +125,8 @@ class _Rounds:
         rank, size = self.channel.rank, len(self.channel.processes)
         targets = [(rank + step) % size for step in range(1, others + 1)]
         sources = [(rank - step) % size for step in range(1, others + 1)]
-        start = self.clock()
         self._write()
         self.channel.exchange(self._next(), dict.fromkeys(targets, data), sources)
-        return self.clock() - start
 
     def _next(self) -> Exchange:
         self.number += 1

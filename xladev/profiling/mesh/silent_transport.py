@@ -21,23 +21,12 @@ class SilentTransport(Transport):
     """
 
     def __init__(self, size: int, expected_nbytes: Callable[[str], int], rank: int = 0) -> None:
-        self._size = size
-        self._rank = rank
+        super().__init__(rank, size)
         self._expected_nbytes = expected_nbytes
-
-    @property
-    def rank(self) -> int:
-        """See `Transport.rank`."""
-        return self._rank
-
-    @property
-    def size(self) -> int:
-        """See `Transport.size`."""
-        return self._size
 
     def channel(self, key: bytes, processes: Sequence[int]) -> Channel:
         """See `Transport.channel`."""
-        return _SilentChannel(processes, self._rank, self._expected_nbytes)
+        return _SilentChannel(processes, self.rank, self._expected_nbytes)
 
 
 class _SilentChannel(Channel):

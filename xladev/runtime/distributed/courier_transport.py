@@ -19,23 +19,12 @@ class CourierTransport(Transport):
     """
 
     def __init__(self, rank: int, size: int, courier: Mailbox) -> None:
-        self._rank = rank
-        self._size = size
+        super().__init__(rank, size)
         self._courier = courier
-
-    @property
-    def rank(self) -> int:
-        """See `Transport.rank`."""
-        return self._rank
-
-    @property
-    def size(self) -> int:
-        """See `Transport.size`."""
-        return self._size
 
     def channel(self, key: bytes, processes: Sequence[int]) -> Channel:
         """See `Transport.channel`."""
-        return MessageChannel(self._courier, key, processes, self._rank)
+        return MessageChannel(self._courier, key, processes, self.rank)
 
     @property
     def sent_nbytes(self) -> Mapping[int, int]:
@@ -48,7 +37,7 @@ class CourierTransport(Transport):
 
     def lose(self, process: int, reason: str) -> None:
         """See `Transport.lose`."""
-        if process != self._rank:
+        if process != self.rank:
             self._courier.lose(process, reason)
 
     def close(self) -> None:

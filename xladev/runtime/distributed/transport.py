@@ -110,17 +110,16 @@ class Channel(ABC):
 
 
 class Transport(ABC):
-    """The connections of this process to the others of its job. Thread-safe."""
+    """The connections of this process to the others of its job. Thread-safe.
 
-    @property
-    @abstractmethod
-    def rank(self) -> int:
-        """The number of this process."""
+    Args:
+        rank: the number of this process.
+        size: number of processes.
+    """
 
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """Number of processes."""
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank = rank
+        self.size = size
 
     @abstractmethod
     def channel(self, key: bytes, processes: Sequence[int]) -> Channel:
