@@ -58,7 +58,7 @@ class Courier(Mailbox):
 
     # Sending
 
-    def _send_data(self, peer: int, tag: bytes, check: bytes, view: memoryview) -> None:
+    def _send_data(self, peer: int, tag: bytes, check: bytes, view: bytes | memoryview) -> None:
         total, lanes = len(view), self._lanes[peer]
         step = CHUNK_NBYTES if total > _ONE_LANE_NBYTES else max(total, 1)
         for number, offset in enumerate(range(0, max(total, 1), step)):
@@ -66,14 +66,14 @@ class Courier(Mailbox):
             header = Header(DATA, tag, check, total, offset, len(chunk))
             self._send_chunk(lanes[number % len(lanes)], header, chunk)
 
-    def _send_chunk(self, lane: Lane, header: Header, chunk: memoryview) -> None:
+    def _send_chunk(self, lane: Lane, header: Header, chunk: bytes | memoryview) -> None:
         with lane.lock:
             self._send_locked(lane, header, chunk, self.timeout_s)
 
     def _send_failure(self, peer: int, run: bytes, text: bytes) -> None:
         tag = run + NO_TAG[RUN_NBYTES:]
         header = Header(FAILED, tag, NO_CHECK, len(text), 0, len(text))
-        self._send_chunk(self._lanes[peer][0], header, memoryview(text))
+        self._send_chunk(self._lanes[peer][0], header, text)
 
     def _send_word(self, peer: int, kind: int, text: bytes = b"", busy: object = None) -> None:
         """See `Mailbox`; a goodbye goes by every connection, so that nothing is read after it."""
@@ -82,11 +82,13 @@ class Courier(Mailbox):
                 try:
                     header = Header(kind, NO_TAG, NO_CHECK, len(text), 0, len(text))
                     limit_s = min(self.timeout_s, WORD_S)
-                    self._send_locked(lane, header, memoryview(text), limit_s)
+                    self._send_locked(lane, header, text, limit_s)
                 finally:
                     lane.lock.release()
 
-    def _send_locked(self, lane: Lane, header: Header, chunk: memoryview, limit_s: float) -> None:
+    def _send_locked(
+        self, lane: Lane, header: Header, chunk: bytes | memoryview, limit_s: float
+    ) -> None:
         deadline = time.monotonic() + limit_s
         head, sent = header.pack(), 0
         size = len(head) + len(chunk)

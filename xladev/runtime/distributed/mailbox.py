@@ -13,6 +13,8 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
+import numpy as np
+
 from xladev.errors import ProcessError
 from xladev.runtime.distributed.inquiry import Inquiry, pack_waits, unpack_waits
 from xladev.runtime.distributed.lane import Incoming
@@ -51,7 +53,8 @@ class Mailbox(ABC):
         self.names = names
         self.timeout_s = timeout_s
         self._own = own
-        self._changed = threading.Condition()
+        self._guard = threading.RLock()
+        self._changed = threading.Condition(self._guard)
         self._has_reader = False
         self._posted: dict[Key, memoryview] = {}
         self._messages: dict[Key, Incoming] = {}
@@ -72,7 +75,7 @@ class Mailbox(ABC):
         """All other processes."""
 
     @abstractmethod
-    def _send_data(self, peer: int, tag: bytes, check: bytes, view: memoryview) -> None:
+    def _send_data(self, peer: int, tag: bytes, check: bytes, view: bytes | memoryview) -> None:
         """See `send`; what waits meanwhile reads."""
 
     @abstractmethod
@@ -111,9 +114,9 @@ class Mailbox(ABC):
             ProcessError: the peer is gone, or takes nothing for the time limit.
         """
         try:
-            view = memoryview(data).cast("B")
+            view = data if isinstance(data, bytes) else memoryview(data).cast("B")
             self._send_data(peer, tag, check, view)
-            with self._changed:
+            with self._guard:
                 self.sent_nbytes[peer] += len(view)
         except ProcessError as error:
             self._trouble = f"{error.what} ({error.why})"
@@ -121,9 +124,21 @@ class Mailbox(ABC):
 
     # Receiving
 
+    def swap(
+        self, peers: Sequence[int], tag: bytes, check: bytes, data: Data, what: str
+    ) -> dict[int, memoryview]:
+        """Sends each peer the same; what each sends under the same tag, which is not to be written.
+
+        Raises:
+            ProcessError: see `send` and `receive`.
+        """
+        for peer in peers:
+            self.send(peer, tag, check, data)
+        return {peer: self.receive(peer, tag, check, what) for peer in peers}
+
     def post(self, peer: int, tag: bytes, into: memoryview) -> None:
         """Says where a message is to be written that is waited for later."""
-        with self._changed:
+        with self._guard:
             if (peer, tag) not in self._messages:
                 self._posted[peer, tag] = into
 
@@ -133,18 +148,12 @@ class Mailbox(ABC):
         Raises:
             ProcessError: the peer is gone, failed, disagrees, or did not send in time.
         """
-        key, deadline = (peer, tag), time.monotonic() + self.timeout_s
-        self._note_waiting((peer,), 1)
         try:
-            message = self._wait(key, deadline, what)
+            message = self._wait((peer, tag), what)
             self._trouble = ""
         except ProcessError as error:
             self._trouble = f"{error.what} ({error.why})"
             raise
-        finally:
-            self._note_waiting((peer,), -1)
-            with self._changed:
-                self._posted.pop(key, None)
         if message.check != check:
             raise ProcessError(
                 f"processes disagree on {what}",
@@ -154,26 +163,55 @@ class Mailbox(ABC):
             )
         return message.into
 
-    def _wait(self, key: Key, deadline: float, what: str) -> Incoming:
+    def _wait(self, key: Key, what: str) -> Incoming:
+        left, deadline = self.timeout_s, time.monotonic() + self.timeout_s
         inquiry: Inquiry | None = None
-        while True:
-            with self._changed:
-                message = self._taken(key)
-                if message is not None:
-                    return message
-                self._check_run(key[1][:RUN_NBYTES])
-                self._check_peer(key[0])
-            left = deadline - time.monotonic()
-            if left <= 0:
-                inquiry = inquiry or Inquiry(key[0], self._own)
-                left = self._inquire(inquiry, what)
-            self._listen(left, key)
+        reads = False
+        self._note_waiting((key[0],), 1)
+        try:
+            while True:
+                found = self._turn(key, left, reads)
+                if isinstance(found, Incoming):
+                    return found
+                reads = found
+                if reads:
+                    self._read_some(left)
+                left = deadline - time.monotonic()
+                if reads and (left <= 0 or self._questions):
+                    self._end_reading()
+                    reads = False
+                    self._answer()
+                if left <= 0:
+                    inquiry = inquiry or Inquiry(key[0], self._own)
+                    left = self._inquire(inquiry, what)
+        finally:
+            with self._guard:
+                self._awaited[key[0]] -= 1
+                self._posted.pop(key, None)
+                if reads:
+                    self._end_reading()
 
-    def _listen(self, timeout_s: float, key: Key | None = None) -> None:
-        """Reads what comes, or waits while another thread does; not if a message is there."""
-        with self._changed:
-            if key in self._messages and self._messages[key].is_whole:
-                return
+    def _turn(self, key: Key, left_s: float, reads: bool) -> Incoming | bool:
+        """The message if it is here; else whether this thread reads.
+
+        Who finds no reader is it, until its own message has come or it has to send a word. Others
+        wait here.
+        """
+        with self._guard:
+            message = self._taken(key)
+            if message is not None:
+                return message
+            self._check_run(key[1][:RUN_NBYTES])
+            self._check_peer(key[0])
+            if reads or not self._has_reader:
+                self._has_reader = True
+                return True
+            self._changed.wait(left_s)
+            return False
+
+    def _listen(self, timeout_s: float) -> None:
+        """Reads what comes, or waits while another thread does."""
+        with self._guard:
             if self._has_reader:
                 self._changed.wait(timeout_s)
                 return
@@ -186,7 +224,7 @@ class Mailbox(ABC):
 
     def _note_waiting(self, peers: Sequence[int], by: int) -> None:
         """Counts what this process waits for from peers, for those who ask."""
-        with self._changed:
+        with self._guard:
             for peer in peers:
                 self._awaited[peer] += by
 
@@ -226,7 +264,7 @@ class Mailbox(ABC):
             self._note_waiting(awaited, -1)
 
     def _check_all(self, peers: Sequence[int], runs: Sequence[bytes]) -> None:
-        with self._changed:
+        with self._guard:
             for run in runs:
                 self._check_run(run)
             for peer in peers:
@@ -275,14 +313,14 @@ class Mailbox(ABC):
     # Reading: one thread at a time
 
     def _become_reader(self) -> bool:
-        with self._changed:
+        with self._guard:
             if self._has_reader:
                 return False
             self._has_reader = True
             return True
 
     def _end_reading(self) -> None:
-        with self._changed:
+        with self._guard:
             self._has_reader = False
             self._changed.notify_all()
 
@@ -293,20 +331,40 @@ class Mailbox(ABC):
             ProcessError: it is longer or shorter than before.
         """
         key = (peer, header.tag)
-        with self._changed:
+        with self._guard:
             message = self._messages.get(key)
             if message is None:
                 into = self._posted.pop(key, None)
                 if into is None or len(into) != header.total:
-                    into = memoryview(bytearray(header.total))
+                    into = np.empty(header.total, np.uint8).data
                 message = self._messages[key] = Incoming(header.total, header.check, into)
         if message.total != header.total:
             raise ProcessError("a message changed its size on its way")
         return message
 
+    def _put(self, peer: int, header: Header, data: memoryview) -> None:
+        """Takes a message that has come as a whole; nobody writes to its bytes from now on."""
+        with self._guard:
+            into = self._posted.pop((peer, header.tag), None)
+            if into is not None and len(into) == len(data):
+                into[:] = data
+            else:
+                into = data
+            if header.tag[:RUN_NBYTES] not in self._failed:
+                message = Incoming(header.total, header.check, into, header.total)
+                self._messages[peer, header.tag] = message
+            self._changed.notify_all()
+
+    def _expected(self, peer: int, header: Header, into: memoryview) -> Incoming:
+        """A message of which nothing has come yet, where it will be written."""
+        with self._guard:
+            message = Incoming(header.total, header.check, into)
+            self._messages[peer, header.tag] = message
+        return message
+
     def _arrived(self, peer: int, header: Header, message: Incoming) -> None:
         """A chunk is there."""
-        with self._changed:
+        with self._guard:
             message.received += header.nbytes
             if message.is_whole and header.tag[:RUN_NBYTES] in self._failed:
                 self._messages.pop((peer, header.tag), None)
@@ -341,7 +399,7 @@ class Mailbox(ABC):
                     self._send_failure(peer, run, reason.encode()[:MOST_REASON])
 
     def _note_failure(self, run: bytes, reason: str) -> None:
-        with self._changed:
+        with self._guard:
             self._failed.setdefault(run, reason)
             if len(self._failed) > _REMEMBERED_FAILURES:
                 self._failed.popitem(last=False)
@@ -351,7 +409,7 @@ class Mailbox(ABC):
             self._changed.notify_all()
 
     def _forget(self, peer: int, reason: str) -> None:
-        with self._changed:
+        with self._guard:
             self._lost.setdefault(peer, reason)
             self._changed.notify_all()
 
@@ -379,6 +437,6 @@ class Mailbox(ABC):
             self._send_word(peer, GOODBYE, self._trouble.encode()[:MOST_REASON])
 
     def _note_end(self) -> None:
-        with self._changed:
+        with self._guard:
             self._is_closed = True
             self._changed.notify_all()

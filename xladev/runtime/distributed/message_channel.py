@@ -7,6 +7,7 @@ in MPICH", 2005: a ring moves 2 (n - 1) / n of the bytes, a tree takes 2 log2(n)
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from itertools import count
 
 import numpy as np
@@ -22,6 +23,8 @@ PAIR_RING_NBYTES = 1 << 19
 DIRECT_RANKS = 4
 """Up to so many ranks send small arrays to all: one step."""
 PIECE_NBYTES = 1 << 22
+_COPIED_NBYTES = 1 << 12
+"""Up to here it takes less time to copy an array than to make a view of its bytes."""
 
 
 class MessageChannel(Channel):
@@ -41,6 +44,8 @@ class MessageChannel(Channel):
         self._key = key
         self._processes = tuple(processes)
         self._rank = self._processes.index(process)
+        self.peers = self._processes[self._rank + 1 :] + self._processes[: self._rank]
+        """The processes of all other ranks, from the one after this."""
 
     @property
     def processes(self) -> Sequence[int]:
@@ -99,28 +104,43 @@ def uses_ring(ranks: int, size: int, nbytes: int) -> bool:
     return size >= ranks and nbytes >= (PAIR_RING_NBYTES if ranks == 2 else RING_NBYTES)
 
 
+@lru_cache(1024)
+def _what(name: str) -> str:
+    """What errors call an exchange; made once, as it takes longer than to send four bytes."""
+    return f"collective {name!r}"
+
+
 class _Steps:
     """The messages of one exchange."""
 
-    def __init__(self, channel: Channel, courier: Mailbox, exchange: Exchange, key: bytes) -> None:
+    def __init__(
+        self, channel: MessageChannel, courier: Mailbox, exchange: Exchange, key: bytes
+    ) -> None:
         self.rank = channel.rank
-        self.size = len(channel.processes)
-        self._processes = channel.processes
+        self.processes = channel.processes
+        self.size = len(self.processes)
+        self._peers = channel.peers
         self._courier = courier
         self._base = base_tag(key, exchange.run, exchange.name)
         self._check = agreement_check(exchange.agreement)
-        self._what = f"collective {exchange.name!r}"
+        self._what = _what(exchange.name)
 
     def send(self, rank: int, step: int, data: Data | Array) -> None:
         view = _bytes_of(data) if isinstance(data, np.ndarray) else data
-        self._courier.send(self._processes[rank], step_tag(self._base, step), self._check, view)
+        self._courier.send(self.processes[rank], step_tag(self._base, step), self._check, view)
+
+    def swap(self, array: Array) -> dict[int, memoryview]:
+        """Sends all others the same; what each process sent."""
+        data = array.tobytes() if array.nbytes <= _COPIED_NBYTES else _bytes_of(array)
+        tag = step_tag(self._base, 0)
+        return self._courier.swap(self._peers, tag, self._check, data, self._what)
 
     def post(self, rank: int, step: int, into: Array) -> None:
-        self._courier.post(self._processes[rank], step_tag(self._base, step), _bytes_of(into))
+        self._courier.post(self.processes[rank], step_tag(self._base, step), _bytes_of(into))
 
     def receive(self, rank: int, step: int) -> memoryview:
         tag = step_tag(self._base, step)
-        return self._courier.receive(self._processes[rank], tag, self._check, self._what)
+        return self._courier.receive(self.processes[rank], tag, self._check, self._what)
 
     def receive_into(self, rank: int, step: int, into: Array) -> None:
         """Waits for what `post` wanted; copies it where it came before that."""
@@ -135,14 +155,14 @@ def _bytes_of(array: Array) -> memoryview:
 
 def _direct(steps: _Steps, array: Array, combine: np.ufunc) -> None:
     """All send to all, and combine in rank order."""
-    others = [(steps.rank + i) % steps.size for i in range(1, steps.size)]
-    for rank in others:
-        steps.send(rank, 0, array)
-    given = {r: np.frombuffer(steps.receive(r, 0), array.dtype) for r in others}
-    given[steps.rank] = array.copy()
-    array[:] = given[0]
-    for rank in range(1, steps.size):
-        combine(array, given[rank], out=array)
+    given, own = steps.swap(array), steps.rank
+    rows = [
+        array if rank == own else np.frombuffer(given[process], array.dtype)
+        for rank, process in enumerate(steps.processes)
+    ]
+    total = rows[0]
+    for rank in range(1, steps.size):  # the array is not written before it was read
+        total = combine(total, rows[rank], out=None if rank < own else array)
 
 
 def _tree(steps: _Steps, array: Array, combine: np.ufunc) -> None:

@@ -1,8 +1,8 @@
 """Messages over MPI, from point to point.
 
 A small message is one of MPI's, its header first. A large one is two: the header, then the data,
-which MPI brings in the order in which they were sent. All calls of MPI are made by one thread at a
-time, so that MPI_THREAD_SERIALIZED is enough.
+which MPI brings in the order in which they were sent. Whoever waits sends and reads by itself. All
+calls of MPI are made by one thread at a time, so that MPI_THREAD_SERIALIZED is enough.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from xladev.errors import ProcessError
 from xladev.runtime.distributed.lane import Incoming
@@ -25,14 +27,32 @@ from xladev.runtime.distributed.messages import (
     Header,
     read_header,
 )
+from xladev.runtime.distributed.mpi_inbox import MpiInbox
+from xladev.runtime.distributed.transport import Data
 
 _HEADERS, _DATA = 0, 1
-_INLINE_NBYTES = 1 << 16
+_INLINE_NBYTES = 1 << 13
+"""Up to here data follow their header; more would be copied into and out of MPI's own buffers."""
+_COPIED_NBYTES = 1 << 16
+"""Up to here a sender does not wait until the receiver takes what it sends."""
 _MOST_NBYTES = 1 << 30
 """Of one message of MPI, whose counts have 31 bits."""
 _SPINS, _YIELDS, _NAP_S = 50, 500, 5e-5
 """Turns in which a waiter asks MPI again at once; in which it lets others run; then it naps."""
 _LINGER_S = 2.0
+
+
+class _Swap:
+    """What is sent to these peers, and has come or is coming of each under the same header."""
+
+    __slots__ = ("coming", "found", "head", "header", "peers")
+
+    def __init__(self, peers: Sequence[int], header: Header) -> None:
+        self.peers = peers
+        self.header = header
+        self.head = header.pack()
+        self.found: dict[int, memoryview] = {}
+        self.coming: dict[int, tuple[Any, memoryview]] = {}
 
 
 class MpiCourier(Mailbox):
@@ -52,10 +72,11 @@ class MpiCourier(Mailbox):
         self._communicator = communicator
         self._mpi = mpi
         self._lock = threading.Lock()
-        self._sent: deque[tuple[Any, bytes]] = deque()
+        self._sent: deque[tuple[Any, bytes | memoryview]] = deque()
         self._receiving: list[tuple[Any, int, Header, Incoming]] = []
         self._left: set[int] = set()
-        self._status = mpi.Status()
+        self._inbox = MpiInbox(communicator, mpi, _HEADERS, HEADER.size + _INLINE_NBYTES)
+        self._has_hung_up = False
 
     @property
     def _peers(self) -> Collection[int]:
@@ -68,37 +89,54 @@ class MpiCourier(Mailbox):
 
     # Sending
 
-    def _send_data(self, peer: int, tag: bytes, check: bytes, view: memoryview) -> None:
+    def _send_data(self, peer: int, tag: bytes, check: bytes, view: bytes | memoryview) -> None:
         self._check_run(tag[:RUN_NBYTES])
+        if len(view) <= _COPIED_NBYTES:
+            self._start(peer, tag, check, bytes(view))
+        else:
+            self._finish(peer, self._start(peer, tag, check, view))
+
+    def _start(
+        self, peer: int, tag: bytes, check: bytes, view: bytes | memoryview
+    ) -> Sequence[Any]:
+        """Begins to send; the requests that are done before the data may change."""
+        self._check_peer(peer)
         total = len(view)
-        for offset in range(0, max(total, 1), _MOST_NBYTES):
+        if total <= _INLINE_NBYTES:
+            self._send_inline(peer, Header(DATA, tag, check, total, 0, total), view)
+            return ()
+        requests = []
+        for offset in range(0, total, _MOST_NBYTES):
             chunk = view[offset : offset + _MOST_NBYTES]
             header = Header(DATA, tag, check, total, offset, len(chunk))
-            if len(chunk) <= _INLINE_NBYTES:
-                self._send_inline(peer, header, chunk)
-            else:
-                self._send_large(peer, header, chunk)
+            with self._lock:
+                self._start_sending(peer, header.pack())
+                requests.append(self._start_sending(peer, chunk, _DATA))
+        return requests
 
     def _send_inline(self, peer: int, header: Header, data: bytes | memoryview) -> None:
         self._check_peer(peer)
         whole = header.pack() + data
         with self._lock:
-            request = self._communicator.Isend([whole, self._mpi.BYTE], peer, _HEADERS)
-            if not request.Test():
-                self._sent.append((request, whole))
+            self._start_sending(peer, whole)
 
-    def _send_large(self, peer: int, header: Header, chunk: memoryview) -> None:
-        self._check_peer(peer)
-        head = header.pack()
-        with self._lock:
-            self._sent.append(
-                (self._communicator.Isend([head, self._mpi.BYTE], peer, _HEADERS), head)
-            )
-            request = self._communicator.Isend([chunk, self._mpi.BYTE], peer, _DATA)
+    def _start_sending(self, peer: int, whole: bytes | memoryview, tag: int = _HEADERS) -> Any:
+        """Under the lock; what is sent is kept until that is done."""
+        while self._sent and self._sent[0][0].Test():
+            self._sent.popleft()
+        request = self._communicator.Isend([whole, self._mpi.BYTE], peer, tag)
+        if not request.Test():
+            self._sent.append((request, whole))
+        return request
+
+    def _finish(self, peer: int, requests: Sequence[Any]) -> None:
+        """Waits until all is sent; reads meanwhile."""
+        if all(map(self._is_sent, requests)):
+            return
         deadline = time.monotonic() + self.timeout_s
         self._note_waiting((peer,), 1)
         try:
-            while not self._is_sent(request):
+            while not all(map(self._is_sent, requests)):
                 self._check_peer(peer)
                 if time.monotonic() > deadline:
                     self.lose(peer, f"it took nothing for {self.timeout_s:g} s")
@@ -108,8 +146,6 @@ class MpiCourier(Mailbox):
 
     def _is_sent(self, request: Any) -> bool:
         with self._lock:
-            while self._sent and self._sent[0][0].Test():
-                self._sent.popleft()
             return bool(request.Test())
 
     def _wait_to_send(self) -> None:
@@ -132,16 +168,106 @@ class MpiCourier(Mailbox):
         if peer not in self._lost:
             self._send_inline(peer, Header(kind, NO_TAG, NO_CHECK, len(text), 0, len(text)), text)
 
+    # Both at once
+
+    def swap(
+        self, peers: Sequence[int], tag: bytes, check: bytes, data: Data, what: str
+    ) -> dict[int, memoryview]:
+        """See `Mailbox.swap`.
+
+        The header of a small message that is waited for is the one that is sent: nothing has to be
+        read of it, nor kept for somebody else. What is not so, or late, goes the usual way.
+        """
+        nbytes = len(data)
+        if nbytes > _COPIED_NBYTES or not self._begin_swap(peers, tag, nbytes):
+            return super().swap(peers, tag, check, data, what)
+        swap = _Swap(peers, Header(DATA, tag, check, nbytes, 0, nbytes))
+        found = swap.found
+        try:
+            self._send_to_all(swap, bytes(data))
+            for turn in range(_YIELDS):
+                if not self._fetch(swap) or len(found) == len(peers):
+                    break
+                if turn >= _SPINS:
+                    os.sched_yield()
+        finally:
+            self._end_swap(swap)
+        if self._questions:
+            self._answer()
+        self._trouble = ""
+        for peer in peers:
+            if peer not in found:
+                found[peer] = self.receive(peer, tag, check, what)
+        return found
+
+    def _begin_swap(self, peers: Sequence[int], tag: bytes, nbytes: int) -> bool:
+        """Becomes the reader; False if there is one, or anything else is unusual."""
+        with self._guard:
+            if self._has_reader or self._is_closed or tag[:RUN_NBYTES] in self._failed:
+                return False
+            for peer in peers:
+                if peer in self._lost or (peer, tag) in self._messages:
+                    return False
+            self._has_reader = True
+            for peer in peers:
+                self._awaited[peer] += 1
+                self.sent_nbytes[peer] += nbytes
+            return True
+
+    def _send_to_all(self, swap: _Swap, data: bytes) -> None:
+        is_inline = len(data) <= _INLINE_NBYTES
+        whole = swap.head + data if is_inline else swap.head
+        with self._lock:
+            for peer in swap.peers:
+                self._start_sending(peer, whole)
+                if not is_inline:
+                    self._start_sending(peer, data, _DATA)
+
+    def _fetch(self, swap: _Swap) -> bool:
+        """Takes what has come; False if it is not a part of what is waited for."""
+        with self._lock:
+            if swap.coming:
+                for peer in [p for p, (request, _) in swap.coming.items() if request.Test()]:
+                    swap.found[peer] = swap.coming.pop(peer)[1]
+            taken = self._inbox.take()
+            if taken is None:
+                return not (self._receiving and self._take_data())
+            peer, data = taken
+            if not data.startswith(swap.head) or peer not in swap.peers:
+                self._take_whole(peer, data)
+                return False
+            if len(data) == HEADER.size + swap.header.nbytes:
+                swap.found[peer] = memoryview(data)[HEADER.size :]
+            else:
+                into = np.empty(swap.header.nbytes, np.uint8).data
+                request = self._communicator.Irecv([into, self._mpi.BYTE], peer, _DATA)
+                swap.coming[peer] = (request, into)
+            return True
+
+    def _end_swap(self, swap: _Swap) -> None:
+        """Lets others read; what is still coming comes the usual way."""
+        if swap.coming:
+            with self._lock:
+                for peer, (request, into) in swap.coming.items():
+                    message = self._expected(peer, swap.header, into)
+                    self._receiving.append((request, peer, swap.header, message))
+        with self._guard:
+            for peer in swap.peers:
+                self._awaited[peer] -= 1
+            self._has_reader = False
+            self._changed.notify_all()
+
     # Reading
 
     def _read_some(self, timeout_s: float) -> bool:
-        deadline = time.monotonic() + min(timeout_s, 1.0)
+        start = time.monotonic()
         for turn in range(1 << 60):
             with self._lock:
-                has_read = self._take_header() or self._take_data()
-            if has_read:
-                return True
-            if timeout_s <= 0 or time.monotonic() > deadline:
+                if self._has_hung_up:
+                    return False
+                if self._take_message() or (self._receiving and self._take_data()):
+                    return True
+            if time.monotonic() - start >= min(timeout_s, 1.0):
                 return False
             if turn >= _YIELDS:
                 time.sleep(_NAP_S)
@@ -149,33 +275,34 @@ class MpiCourier(Mailbox):
                 os.sched_yield()
         return False
 
-    def _take_header(self) -> bool:
-        found = self._communicator.Improbe(self._mpi.ANY_SOURCE, _HEADERS, self._status)
-        if found is None:
-            return False
-        peer = self._status.Get_source()
-        data = bytearray(self._status.Get_count(self._mpi.BYTE))
-        found.Recv([data, self._mpi.BYTE])
+    def _take_message(self) -> bool:
+        found = self._inbox.take()
+        if found is not None:
+            self._take_whole(*found)
+        return found is not None
+
+    def _take_whole(self, peer: int, data: bytes) -> None:
         try:
-            self._take(peer, read_header(data[: HEADER.size], _MOST_NBYTES), data)
+            header = read_header(data[: HEADER.size], _MOST_NBYTES)
+            self._take(peer, header, memoryview(data)[HEADER.size :])
         except ProcessError as error:
             self._forget(peer, str(error))
-        return True
 
-    def _take(self, peer: int, header: Header, data: bytearray) -> None:
-        inline = memoryview(data)[HEADER.size :]
+    def _take(self, peer: int, header: Header, inline: memoryview) -> None:
         if header.kind != DATA:
             reason = self._hear(peer, header, bytes(inline))
             if reason is not None:
                 self._left.add(peer)
                 self._forget(peer, reason)
-            return
+        elif len(inline) == header.total:
+            self._put(peer, header, inline)
+        else:
+            self._take_part(peer, header)
+
+    def _take_part(self, peer: int, header: Header) -> None:
+        """The data of a header follow."""
         message = self._place(peer, header)
         target = message.into[header.offset : header.offset + header.nbytes]
-        if len(inline) == header.nbytes:
-            target[:] = inline
-            self._arrived(peer, header, message)
-            return
         request = self._communicator.Irecv([target, self._mpi.BYTE], peer, _DATA)
         self._receiving.append((request, peer, header, message))
 
@@ -198,6 +325,9 @@ class MpiCourier(Mailbox):
         while time.monotonic() < deadline and not self._is_done():
             self._wait_to_send()
         self._note_end()
+        with self._lock:
+            self._has_hung_up = True
+            self._inbox.close()
 
     def _is_done(self) -> bool:
         """True if all is sent; after an error, once all others have left: MPI ends them else."""
