@@ -6,6 +6,7 @@ send reads in the meantime, so that processes that all send do not wait for each
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import time
@@ -13,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from xladev.errors import ProcessError
+from xladev.hlo.in_threads import processors
 from xladev.runtime.distributed.lane import Lane
 from xladev.runtime.distributed.mailbox import NO_CHECK, NO_TAG, WORD_S, Mailbox
 from xladev.runtime.distributed.messages import (
@@ -27,6 +29,11 @@ from xladev.runtime.distributed.messages import (
 
 _ONE_LANE_NBYTES = 1 << 18
 _LEAST_POLL_S = 0.05
+_SPIN_S = 3e-4
+"""How long a waiter asks again and again, before it sleeps.
+
+Not where a machine has more processes than processors: there it takes time of those it waits for.
+"""
 
 
 class Courier(Mailbox):
@@ -48,6 +55,8 @@ class Courier(Mailbox):
         self._lanes = {p: [Lane(p, s) for s in given] for p, given in connections.items()}
         self._by_fd = {lane.socket.fileno(): lane for row in self._lanes.values() for lane in row}
         self._events = select.epoll()
+        local = 1 + sum(_is_local(row[0].socket) for row in self._lanes.values() if row)
+        self._spin_s = _SPIN_S if local <= processors() else 0.0
         for fd, lane in self._by_fd.items():
             lane.socket.setblocking(False)
             self._events.register(fd, select.EPOLLIN)
@@ -143,7 +152,7 @@ class Courier(Mailbox):
     def _read_some(self, timeout_s: float) -> bool:
         """Reads from the connections that have something; False if none has in time."""
         try:
-            ready = self._events.poll(min(timeout_s, 1.0))
+            ready = self._poll(min(timeout_s, 1.0))
         except (OSError, ValueError):
             if not self._is_closed:
                 raise
@@ -151,6 +160,19 @@ class Courier(Mailbox):
         for fd, _ in ready:
             self._read_lane(self._by_fd[fd])
         return bool(ready)
+
+    def _poll(self, timeout_s: float) -> list[tuple[int, int]]:
+        """Connections that have something; asks again and again for a while, then sleeps.
+
+        To wake a thread up takes longer than a message does, the more so where its processor has
+        gone to sleep too. Others that want to run do so between two questions.
+        """
+        ready = self._events.poll(0)
+        asked_until = time.monotonic() + min(timeout_s, self._spin_s)
+        while not ready and time.monotonic() < asked_until:
+            os.sched_yield()
+            ready = self._events.poll(0)
+        return ready or self._events.poll(timeout_s)
 
     def _read_lane(self, lane: Lane) -> bool:
         """Reads up to the end of a chunk; False if there is nothing more."""
@@ -234,3 +256,13 @@ class Courier(Mailbox):
         self._events.close()
         for lane in self._by_fd.values():
             lane.socket.close()
+
+
+def _is_local(connection: socket.socket) -> bool:
+    """True if the peer is on this machine."""
+    if connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return True
+    try:
+        return bool(connection.getpeername()[0] == connection.getsockname()[0])
+    except OSError:
+        return False  # it has gone already, as whoever reads finds out

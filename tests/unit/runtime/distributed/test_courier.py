@@ -133,6 +133,49 @@ def test_garbage_ends_the_connection(data):
     b.close()
 
 
+class Asked:
+    """Events that have nothing yet when they are first asked, and keep how long each may take."""
+
+    def __init__(self, events):
+        self.events, self.given_s = events, []
+
+    def poll(self, timeout_s):
+        self.given_s.append(timeout_s)
+        return self.events.poll(timeout_s) if len(self.given_s) > 3 or timeout_s else []
+
+
+@pytest.mark.parametrize(("count", "sleeps"), [(1, True), (2, False)])
+def test_who_has_a_processor_asks_for_a_while_before_it_sleeps(monkeypatch, count, sleeps):
+    monkeypatch.setattr("xladev.runtime.distributed.courier.processors", lambda: count)
+    monkeypatch.setattr("xladev.runtime.distributed.courier._SPIN_S", 10.0)
+    a, b = socket.socketpair()
+    mine, theirs = courier(a), courier(b, peer=0)
+    events, mine._events = mine._events, Asked(mine._events)
+    theirs.send(0, _TAG, _CHECK, b"soon")
+    assert bytes(mine.receive(1, _TAG, _CHECK, "it")) == b"soon"
+    assert any(mine._events.given_s) == sleeps, mine._events.given_s
+    mine._events = events
+    for one in (mine, theirs):
+        one.close()
+
+
+def test_processes_of_other_machines_need_no_processor_here(monkeypatch):
+    monkeypatch.setattr("xladev.runtime.distributed.courier.processors", lambda: 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        a = socket.create_connection(server.getsockname())
+        b, _ = server.accept()
+
+    class Far(socket.socket):
+        def getpeername(self):
+            return ("10.0.0.2", 5)
+
+    local, far = courier(a), courier(Far(fileno=b.detach()))
+    assert local._spin_s == 0
+    assert far._spin_s > 0
+    for one in (local, far):
+        one.close()
+
+
 def test_closing_leaves_no_socket():
     a, b = socket.socketpair()
     mine = courier(a)

@@ -195,3 +195,14 @@ def test_nothing_is_kept_of_what_was_sent(pair, nbytes):
 
     in_threads([lambda: work(0), lambda: work(1)])
     assert all(len(one._sent) <= 4 for one in pair)
+
+
+def test_what_somebody_else_sent_under_the_same_tag_is_kept():
+    made = couriers(3)
+    made[2].send(1, _TAG, _CHECK, b"2222")
+    jobs = [
+        lambda i=i: made[i].swap([1 - i], _TAG, _CHECK, bytes([i]) * 4, "it")[1 - i] for i in (0, 1)
+    ]
+    assert [bytes(got) for got in in_threads(jobs)] == [b"\1\1\1\1", b"\0\0\0\0"]
+    assert bytes(made[1].receive(2, _TAG, _CHECK, "it")) == b"2222"
+    in_threads([one.close for one in made])
