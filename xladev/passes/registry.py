@@ -11,6 +11,7 @@ from xladev.passes.algebraic_simplifier import AlgebraicSimplifier
 from xladev.passes.call_inliner import CallInliner
 from xladev.passes.collectives.all_reduce_combiner import AllReduceCombiner
 from xladev.passes.collectives.all_reduce_reassociate import AllReduceReassociate
+from xladev.passes.complex_dot_rewriter import ComplexDotRewriter
 from xladev.passes.computation_deduplicator import ComputationDeduplicator
 from xladev.passes.conditional_simplifier import ConditionalSimplifier
 from xladev.passes.conditional_to_select import ConditionalToSelect
@@ -48,6 +49,7 @@ _PASSES: tuple[type[HloModulePass], ...] = (
     AllReduceReassociate,
     CallInliner,
     CommonSubexpressionElimination,
+    ComplexDotRewriter,
     ComputationDeduplicator,
     ConditionalSimplifier,
     ConditionalToSelect,

@@ -34,6 +34,7 @@ from xladev.errors import UnsupportedError
 from xladev.hlo.in_threads import processors
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.passes.algebraic_simplifier import AlgebraicSimplifier
+from xladev.passes.complex_dot_rewriter import ComplexDotRewriter
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.dot_canonicalizer import DotCanonicalizer
@@ -91,12 +92,16 @@ from xladev.runtime.distributed.job import current_job
 LEAST_REUSE = 4
 """Transposing an operand of a matrix product pays if the product uses each element so often."""
 
+LEAST_COMPLEX_PRODUCTS = 4096
+"""Products of complex numbers below which loops over them are as fast as products of real ones."""
+
 LEAST_COPIED_NBYTES = 1 << 16
 """Writing and reading fewer bytes costs no more than another step in each kernel."""
 
 _PIPELINE = HloPassPipeline(
     "cpu",
     (
+        ComplexDotRewriter(LEAST_COMPLEX_PRODUCTS),
         DotCanonicalizer(LEAST_REUSE, either_order=True, spares=is_fast_as_it_is),
         ReduceWindowRewriter(spares=is_scan),
         AlgebraicSimplifier(),
