@@ -8,6 +8,7 @@ from math import prod
 
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.ops.contraction_rules import DotDims
+from xladev.hlo.shape import array
 from xladev.passes import pattern as m
 from xladev.passes.expansions.dot import canonical_dot, is_canonical
 from xladev.passes.pass_ import HloModulePass
@@ -32,6 +33,18 @@ def _is_canonical_in_either_order(dot: HloInstruction) -> bool:
     )
 
 
+def _with_vector_along_memory(r: Rewriter, dot: HloInstruction) -> HloInstruction | None:
+    """A left operand ``[batch..., k, 1]`` as ``[batch..., 1, k]``, the same memory; None if not."""
+    dims, lhs = DotDims.of(dot), dot.operands[0]
+    last = lhs.shape.rank - 1
+    if dims.lhs_contracting != (last - 1,) or lhs.shape.dims[last] != 1:
+        return None
+    sizes = (*lhs.shape.dims[: last - 1], 1, lhs.shape.dims[last - 1])
+    turned = r.op("reshape", lhs, shape=array(lhs.shape.element_type, sizes))
+    attrs = {**dot.attrs, "lhs_contracting_dims": (last,)}
+    return r.op("dot", turned, dot.operands[1], shape=dot.shape.without_layout(), **attrs)
+
+
 def _rule(least_reuse: int, either_order: bool, spares: Spares | None) -> RewriteRule:
     @rewrite(m.Opcode("dot").where(_can_be_canonical, "a dot of dense operands in another form"))
     def canonicalize_dot(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
@@ -39,7 +52,7 @@ def _rule(least_reuse: int, either_order: bool, spares: Spares | None) -> Rewrit
         if spares is not None and spares(root):
             return None
         if either_order and _is_canonical_in_either_order(root):
-            return None
+            return _with_vector_along_memory(r, root)
         if least_reuse and any(reuse < least_reuse for reuse in _reuses(root)):
             return None
         return canonical_dot(r, root, *root.operands)
