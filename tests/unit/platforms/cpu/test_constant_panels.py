@@ -108,7 +108,8 @@ def in_panels(columns: int, size: int) -> int:
 @pytest.mark.parametrize("n", [8, 31, 64, 130])
 @pytest.mark.parametrize("m", [4, 9, 260])
 def test_a_dot_reads_panels(m: int, n: int, turned: int, rng: np.random.Generator) -> None:
-    columns = n if turned and m <= MOST_ROWS else in_panels(n, 4)
+    sums_along_memory = (turned and m <= MOST_ROWS) or n <= min(m, MOST_ROWS)
+    columns = n if sums_along_memory else in_panels(n, 4)
     assert check(dot(m, 67, n, turned=turned), rng) == [67 * columns * 4]
 
 

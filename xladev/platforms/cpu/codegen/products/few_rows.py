@@ -1,7 +1,9 @@
 """A few rows times columns that each lie along memory: sums along memory, several of them at once.
 
 Such a right operand is a matrix of weights written output by output. Packing it in panels would
-read and write more than the product itself; here each element is read once, in long runs.
+read and write more than the product itself; here each element is read once, in long runs. Many rows
+times a few columns are the same, turned: rows of the left operand are taken as columns, and the
+few columns, which are turned first if they lie across memory, as rows.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
+from xladev.codegen.arrays import IrArray, element_strides
 from xladev.codegen.elemental.pieces import value_in_order
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import I64, FunctionBuilder, Value
-from xladev.codegen.matrices import Matrices, matrices_of
+from xladev.codegen.matrices import Matrices, ResultStrides, Side, matrices_of
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.shape import Shape, array
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.dot import LEAST_PRODUCTS
 from xladev.platforms.cpu.codegen.products.kinds import WIDEST_NBYTES, ProductKind
@@ -25,7 +29,8 @@ from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, 
 from xladev.platforms.cpu.codegen.products.row_sums import NARROWED
 
 MOST_ROWS = 12
-"""Rows up to which it pays; with 16, pairs of bf16 are faster in panels."""
+"""Rows up to which it pays, or columns of products that are turned; with 16, pairs of bf16 are
+faster in panels, and so is f32 that is turned."""
 ROWS = 4
 """Most rows of a tile."""
 BLOCK_COLUMNS = 64
@@ -45,6 +50,7 @@ class FewRowsArguments(NamedTuple):
         depth: number of elements in a row, and in a column.
         result: first sum.
         result_row: from one row of sums to the next.
+        result_column: from one column of sums to the next.
     """
 
     matrix: Value
@@ -56,6 +62,7 @@ class FewRowsArguments(NamedTuple):
     depth: Value
     result: Value
     result_row: Value
+    result_column: Value
 
 
 def call_few_rows(b: FunctionBuilder, kind: ProductKind, arguments: FewRowsArguments) -> None:
@@ -128,7 +135,7 @@ class FewRows:
         totals = self._steps(columns, lefts, whole, a.depth, totals, 1)
         for n, total in enumerate(totals):
             row = b.byte_address(a.result, b.mul(rows[n // len(columns)], a.result_row))
-            b.store(total, b.element_address(row, columns[n % len(columns)], kind.element))
+            b.store(total, b.byte_address(row, b.mul(columns[n % len(columns)], a.result_column)))
 
     def _steps(
         self,
@@ -178,17 +185,38 @@ class FewRowsPlan:
         matrices: the operands and the result.
         batch: sizes of the batch dimensions.
         kept: type of the result.
+        is_turned: true if rows are those of the right operand, and columns the left one's.
+        packs: true if the rows lie across memory, and are turned first.
     """
 
     matrices: Matrices
     batch: tuple[int, ...]
     kept: PrimitiveType
+    is_turned: bool = False
+    packs: bool = False
+
+    def operands(self, i: HloInstruction) -> tuple[HloInstruction, HloInstruction]:
+        """What has the rows, and what has the columns."""
+        left, right = i.operands[:2]
+        return (right, left) if self.is_turned else (left, right)
+
+    def packed_shape(self, i: HloInstruction) -> Shape | None:
+        """Of the rows that are turned; None if none are."""
+        left = self.matrices.left
+        dtype = self.operands(i)[0].shape.element_type
+        return array(dtype, (*self.batch, left.extent, left.depth)) if self.packs else None
 
 
 def few_rows_plan(i: HloInstruction) -> FewRowsPlan | None:
     """How a dot is computed by sums along memory; None if it is not."""
     found = matrices_of(i)
-    return None if found is None else few_rows_of(i, found)
+    return None if found is None else few_rows_of(i, found) or _few_columns_of(i, found)
+
+
+def few_rows_workspace_nbytes(i: HloInstruction, plan: FewRowsPlan) -> int:
+    """Bytes of the rows that are turned first."""
+    shape = plan.packed_shape(i)
+    return 0 if shape is None else shape.nbytes
 
 
 def few_rows_of(i: HloInstruction, found: Matrices, least: int = 2) -> FewRowsPlan | None:
@@ -205,6 +233,28 @@ def few_rows_of(i: HloInstruction, found: Matrices, least: int = 2) -> FewRowsPl
     return FewRowsPlan(found, i.shape.dims[: len(i["lhs_batch_dims"])], kept)
 
 
+def _few_columns_of(i: HloInstruction, found: Matrices) -> FewRowsPlan | None:
+    """How a dot of many rows and few columns is computed by sums along memory."""
+    total, rows, columns, (along, row, column) = found
+    kept = i.shape.element_type
+    if not total.is_float or (kept is not total and (total, kept) not in NARROWED):
+        return None
+    if kept is not total and column != 1:
+        return None
+    is_along = rows.step == 1 != rows.free
+    if not is_along or not 2 <= columns.extent <= min(MOST_ROWS, rows.extent):
+        return None
+    if rows.extent * columns.extent * rows.depth < LEAST_PRODUCTS or rows.depth < WIDEST_NBYTES:
+        return None
+    batch = i.shape.dims[: len(i["lhs_batch_dims"])]
+    packs = columns.step != 1
+    if packs:
+        strides = element_strides(array(total, (*batch, columns.extent, columns.depth)))
+        columns = Side(strides[:-2], columns.depth, columns.extent, 1, columns.depth)
+    turned = Matrices(total, columns, rows, ResultStrides(along, column, row))
+    return FewRowsPlan(turned, batch, kept, is_turned=True, packs=packs)
+
+
 Emit = Callable[[ProductKind, FewRowsArguments, Index, IndexValue], None]
 """Writes a block's sums: given the batch index and the number of its first column too."""
 
@@ -213,6 +263,9 @@ def emit_few_rows(k: KernelBuild, plan: FewRowsPlan, emit: Emit | None = None) -
     """Writes the kernel: blocks of columns for each batch index, all of them apart."""
     b, at = k.b, k.e.at
     extents = (*plan.batch, -(-plan.matrices.right.extent // BLOCK_COLUMNS))
+    packed = plan.packed_shape(k.root)
+    if packed is not None:
+        _turn(k, plan, IrArray(k.scratch, packed))
 
     def part(begin: IndexValue, end: IndexValue) -> None:
         with b.loop(at.value(begin), at.value(end)) as number, k.e.scope():
@@ -222,6 +275,22 @@ def emit_few_rows(k: KernelBuild, plan: FewRowsPlan, emit: Emit | None = None) -
     k.split(prod(extents), part)
 
 
+def _turn(k: KernelBuild, plan: FewRowsPlan, packed: IrArray) -> None:
+    """Writes rows that lie across memory along it, in the kernel's own."""
+    operand = plan.operands(k.root)[0]
+    found = matrices_of(k.root)
+    assert found is not None
+    side, source = found.right, k.e.arrays[operand][0]
+    count = len(plan.batch)
+
+    def element(index: Index) -> None:
+        batch, (row, step) = index[:count], index[count:]
+        place = k.e.at.strided((*batch, row, step), (*side.batch, side.free, side.step))
+        packed.store(k.b, index, source.load_linear(k.b, place))
+
+    k.nest(packed.shape.dims, element)
+
+
 class _Block:
     def __init__(self, k: KernelBuild, plan: FewRowsPlan, emit: Emit | None) -> None:
         self.k, self.plan, self.given = k, plan, emit
@@ -229,42 +298,53 @@ class _Block:
     def emit(self, batch: Index, column: IndexValue) -> None:
         k, b, at, plan = self.k, self.k.b, self.k.e.at, self.plan
         total, left, right, result = plan.matrices
-        types = [o.shape.element_type for o in k.root.operands[:2]]
+        operands = plan.operands(k.root)
+        types = [o.shape.element_type for o in operands]
         kind = ProductKind.of(b.module.target, types[0], types[1], total)
-        kept_row = b.const(I64, result.row * plan.kept.host_nbytes)
-        kept = self._address(
-            k.results[0].base, plan.kept, at.add(at.strided(batch, result.batch), column)
+        kept_row, kept_column = (
+            b.const(I64, n * plan.kept.host_nbytes) for n in (result.row, result.column)
         )
+        first = at.add(at.strided(batch, result.batch), at.mul(column, result.column))
+        kept = self._address(k.results[0].base, plan.kept, first)
         columns = b.intrinsic("smin", b.sub(right.extent, at.value(column)), BLOCK_COLUMNS)
-        sums, sums_row, rows = kept, kept_row, b.const(I64, left.extent)
+        sums, rows, strides = kept, b.const(I64, left.extent), (kept_row, kept_column)
         if plan.kept is not total:
             sums = b.alloca(kind.element, BLOCK_COLUMNS * left.extent, align=64)
-            sums_row = b.const(I64, BLOCK_COLUMNS * kind.size)
+            between, along = b.const(I64, BLOCK_COLUMNS * kind.size), b.const(I64, kind.size)
+            strides = (between, along)
+            if plan.is_turned:
+                strides = (along, b.const(I64, left.extent * kind.size))
         arguments = FewRowsArguments(
             matrix=self._matrix(batch, column),
             column=b.const(I64, right.free * types[1].host_nbytes),
             columns=columns,
             factors=self._address(
-                k.e.arrays[k.root.operands[0]][0].base, types[0], at.strided(batch, left.batch)
+                k.scratch if plan.packs else k.e.arrays[operands[0]][0].base,
+                types[0],
+                at.strided(batch, left.batch),
             ),
             factors_row=b.const(I64, left.free * types[0].host_nbytes),
             rows=rows,
             depth=b.const(I64, left.depth),
             result=sums,
-            result_row=sums_row,
+            result_row=strides[0],
+            result_column=strides[1],
         )
         if self.given is None:
             call_few_rows(b, kind, arguments)
         else:
             self.given(kind, arguments, batch, column)
         if plan.kept is not total:
-            narrowing = NarrowingArguments(sums, sums_row, kept, kept_row, rows, columns)
+            lines = (strides[1], kept, kept_column, columns, rows)
+            if not plan.is_turned:
+                lines = (strides[0], kept, kept_row, rows, columns)
+            narrowing = NarrowingArguments(sums, *lines)
             call_narrowing(b, kind, plan.kept, narrowing)
 
     def _matrix(self, batch: Index, column: IndexValue) -> Value:
         """The block's first column, if the right operand is in memory."""
         k, at, right = self.k, self.k.e.at, self.plan.matrices.right
-        operand = k.root.operands[1]
+        operand = self.plan.operands(k.root)[1]
         if self.given is not None:
             return k.results[0].base
         place = at.add(at.strided(batch, right.batch), at.mul(column, right.free))

@@ -16,7 +16,7 @@ from xladev.hlo.ops.contraction_rules import DotDims
 from xladev.hlo.shape import Shape
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.dot import LEAST_PRODUCTS, DotPlan, dot_plan
-from xladev.platforms.cpu.codegen.products.few_rows import few_rows_plan
+from xladev.platforms.cpu.codegen.products.few_rows import few_rows_plan, few_rows_workspace_nbytes
 from xladev.platforms.cpu.codegen.products.narrow_kernel import narrow_workspace_nbytes
 from xladev.platforms.cpu.codegen.products.narrow_weights import narrow_weights_of
 from xladev.platforms.cpu.codegen.products.row_sums import row_sums_plan
@@ -140,8 +140,11 @@ def dot_way(i: HloInstruction, tactic: Tactic = DEFAULT) -> DotPlan | TiledProdu
 def dot_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     """What `TileSizes` says; 0 for a dot that is not done in tiles."""
     root = spec.computation.root
-    if row_sums_plan(root) is not None or few_rows_plan(root) is not None:
+    if row_sums_plan(root) is not None:
         return 0
+    few = few_rows_plan(root)
+    if few is not None:
+        return few_rows_workspace_nbytes(root, few)
     weights = narrow_weights_of(root)
     if weights is not None:
         return narrow_workspace_nbytes(weights)

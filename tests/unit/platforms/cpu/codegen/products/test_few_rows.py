@@ -6,7 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import xladev
 from tests.unit.platforms.cpu.one_kernel import run_kernel
+from xladev.compiler.options import CompileOptions
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.codegen.products.few_rows import (
@@ -32,12 +34,14 @@ def product(
         lhs_contracting_dims={{{axes + 1}}}, rhs_contracting_dims={{{axes + 1}}} }}""")
 
 
-def check(rng: np.random.Generator, module: HloModule, nbytes: int = 64) -> None:
+def check(rng: np.random.Generator, module: HloModule, nbytes: int = 64, turned: int = 1) -> None:
     """Runs the kernel, which must call the function of this file, and compares."""
     shapes = [p.shape for p in module.entry.parameters]
     x, y = (rng.standard_normal(s.dims).astype(DTYPES[s.element_type.name]) for s in shapes)
     (got,) = run_kernel(module, x, y, nbytes=nbytes, calls="few_rows")
-    wide = x.astype(np.float64), np.swapaxes(y.astype(np.float64), -1, -2)
+    wide = x.astype(np.float64), y.astype(np.float64)
+    if turned:
+        wide = wide[0], np.swapaxes(wide[1], -1, -2)
     wanted, magnitude = wide[0] @ wide[1], abs(wide[0]) @ abs(wide[1])
     name = shapes[0].element_type.name
     sums = 2.0**-53 if name == "f64" else 2.0**-24
@@ -63,6 +67,59 @@ def test_random_sizes(dtype: str, seed: int) -> None:
 @pytest.mark.parametrize("left", [0, 1, 15])
 def test_rows_columns_and_elements_left_over(rows: int, columns: int, left: int, seed: int) -> None:
     check(np.random.default_rng(seed), product(rows, 64 + left, columns))
+
+
+def few_columns(
+    rows: int, depth: int, columns: int, dtype: str = "f32", turned: int = 0, batch: int = 0
+) -> HloModule:
+    lead, dims = (f"{batch},", "0") if batch else ("", "")
+    axes, right = bool(batch), f"{columns},{depth}" if turned else f"{depth},{columns}"
+    return parse_module(f"""HloModule m
+    ENTRY main {{ x = {dtype}[{lead}{rows},{depth}] parameter(0)
+      y = {dtype}[{lead}{right}] parameter(1)
+      ROOT d = {dtype}[{lead}{rows},{columns}] dot(x, y), lhs_batch_dims={{{dims}}},
+        rhs_batch_dims={{{dims}}}, lhs_contracting_dims={{{axes + 1}}},
+        rhs_contracting_dims={{{axes + turned}}} }}""")
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_few_columns_are_taken_as_rows(dtype: str, turned: int, seed: int) -> None:
+    rng = np.random.default_rng([seed])
+    for batch in (0, 1, 3):
+        columns, depth = int(rng.integers(2, MOST_ROWS + 1)), int(rng.integers(64, 300))
+        rows = int(rng.integers(columns, 3 * BLOCK_COLUMNS))
+        module = few_columns(rows, depth, columns, dtype, turned, batch)
+        plan = few_rows_plan(module.entry.root)
+        assert plan is not None
+        assert plan.is_turned or rows <= MOST_ROWS
+        check(rng, module, int(rng.choice([16, 32, 64])), turned)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4, 5, 12])
+@pytest.mark.parametrize("rows", [12, BLOCK_COLUMNS, BLOCK_COLUMNS + 1])
+@pytest.mark.parametrize("left", [0, 15])
+def test_few_columns_rows_and_elements_left_over(
+    rows: int, columns: int, left: int, seed: int
+) -> None:
+    check(np.random.default_rng(seed), few_columns(rows, 96 + left, columns), turned=0)
+
+
+def test_threads_change_no_bit_of_few_columns(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((4000, 500), np.float32)
+    y = rng.standard_normal((500, 5), np.float32)
+    module = few_columns(4000, 500, 5)
+    one, many = (
+        np.asarray(xladev.compile(module, "cpu", CompileOptions(threads=n))(x, y)) for n in (1, 3)
+    )
+    assert one.tobytes() == many.tobytes()
+
+
+def test_other_products_of_few_columns_are_not_turned() -> None:
+    for rows, depth, columns in ((64, 64, 13), (64, 63, 4), (3, 64, 4), (64, 64, 1)):
+        plan = few_rows_plan(few_columns(rows, depth, columns).entry.root)
+        assert plan is None or not plan.is_turned
 
 
 def test_other_products_are_not_taken() -> None:
