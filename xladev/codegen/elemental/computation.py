@@ -9,7 +9,7 @@ from xladev.codegen.elemental.choose import choose_many, flat, unflat
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.llvm import I64, Value
 from xladev.codegen.scalar.constants import literal_element
-from xladev.codegen.scalar.elements import Element, real_of
+from xladev.codegen.scalar.elements import Element, real_of, splat
 from xladev.errors import UnsupportedError
 from xladev.hlo.dtype import PRED
 from xladev.hlo.ir import HloComputation, HloInstruction
@@ -35,10 +35,11 @@ def emit_computation(
     remaining = iter(arguments)
     for parameter in computation.parameters:
         held[parameter] = tuple(next(remaining) for _ in flattened_shapes(parameter.shape))
-    inner = e.nested(held)
+    inner, lanes = e.nested(held), max((value.lanes for value in flat(arguments)), default=1)
     for instruction in computation.instructions:
         if instruction not in held:
-            held[instruction] = _leaves(inner, instruction, held)
+            leaves = _leaves(inner, instruction, held)
+            held[instruction] = tuple(splat(e.b, leaf, lanes) for leaf in leaves)
     return held[computation.root]
 
 

@@ -26,9 +26,9 @@ from xladev.codegen.elemental.pieces import (
 )
 from xladev.codegen.elemental.reduction import reduce_window_elements
 from xladev.codegen.index import Index, IndexMath, IndexValue
-from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value, vector
+from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value
 from xladev.codegen.scalar.convert import emit_convert
-from xladev.codegen.scalar.elements import ComplexValue, Element
+from xladev.codegen.scalar.elements import Element, splat
 from xladev.codegen.scalar.storage import from_bits, load_element, store_element, to_bits
 from xladev.errors import UnsupportedError
 from xladev.hlo import dtype as dt
@@ -130,21 +130,6 @@ class VectorIndexMath(MovingIndexMath):
         if self.moves(x) and low != high:
             raise NotInVectorsError("a limit to what moves")
         return super().clamp(x, low, high)
-
-
-def splat(b: FunctionBuilder, element: Element, lanes: int) -> Element:
-    """The element in every lane."""
-    if isinstance(element, ComplexValue):
-        return ComplexValue(_splat(b, element.real, lanes), _splat(b, element.imag, lanes))
-    return _splat(b, element, lanes)
-
-
-def _splat(b: FunctionBuilder, value: Value, lanes: int) -> Value:
-    if value.lanes == lanes:
-        return value
-    if value.text.startswith("%"):
-        return b.splat(value, lanes)
-    return Value(f"splat ({value})", vector(value.type, lanes))
 
 
 def position(at: IndexMath, shape: Shape, index: Index) -> IndexValue:

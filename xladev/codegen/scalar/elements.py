@@ -17,7 +17,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xladev.codegen.llvm import DOUBLE, FLOAT, I1, IrType, Value, integer
+from xladev.codegen.llvm import (
+    DOUBLE,
+    FLOAT,
+    I1,
+    FunctionBuilder,
+    IrType,
+    Value,
+    integer,
+    vector,
+)
 from xladev.errors import UnsupportedError
 from xladev.hlo.dtype import C128, F64, Kind, PrimitiveType
 
@@ -66,3 +75,18 @@ def complex_of(element: Element, what: str) -> ComplexValue:
     if isinstance(element, Value):
         raise UnsupportedError(f"{what} is defined on complex numbers only")
     return element
+
+
+def splat(b: FunctionBuilder, element: Element, lanes: int) -> Element:
+    """The element in every lane."""
+    if isinstance(element, ComplexValue):
+        return ComplexValue(_splat(b, element.real, lanes), _splat(b, element.imag, lanes))
+    return _splat(b, element, lanes)
+
+
+def _splat(b: FunctionBuilder, value: Value, lanes: int) -> Value:
+    if value.lanes == lanes:
+        return value
+    if value.text.startswith("%"):
+        return b.splat(value, lanes)
+    return Value(f"splat ({value})", vector(value.type, lanes))

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xladev.codegen.elemental.vectors import splat
 from xladev.codegen.launch import LaunchDimensions
 from xladev.codegen.llvm import Value
-from xladev.codegen.scalar.elements import real_of
+from xladev.codegen.scalar.elements import real_of, splat
 from xladev.codegen.scalar.storage import load_element, store_element
 from xladev.codegen.simt.exchanges import over_subgroup
 from xladev.codegen.simt.kernel_kind import Stage, ThreadBuild

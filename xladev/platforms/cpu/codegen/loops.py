@@ -16,6 +16,7 @@ from xladev.codegen.index import Index
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.reductions.reduction import emit_reductions
+from xladev.platforms.cpu.codegen.reductions.variadic_columns import emit_variadic_columns
 from xladev.platforms.cpu.codegen.scan import emit_scan, scan_of
 from xladev.platforms.cpu.codegen.tactics import Crossing
 from xladev.platforms.cpu.codegen.tiling import tile_of
@@ -67,6 +68,8 @@ def _emit_across(k: KernelBuild, root: HloInstruction, result: IrArray) -> bool:
 def emit_reduce(k: KernelBuild) -> None:
     """Reduce with any number of operands: in vectors, or element by element."""
     if emit_reductions(k, [(k.root, k.results[0])], []):
+        return
+    if len(k.results) > 1 and k.attempt(lambda: emit_variadic_columns(k)):
         return
 
     def body(index: Index) -> None:

@@ -12,10 +12,10 @@ from xladev.codegen.elemental.choose import choose_many
 from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.reduction import base_index
 from xladev.codegen.elemental.rules import ELEMENT_RULES
-from xladev.codegen.elemental.vectors import VECTOR_RULES, VectorEmitter, splat
+from xladev.codegen.elemental.vectors import VECTOR_RULES, VectorEmitter
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.scalar.constants import constant_element
-from xladev.codegen.scalar.elements import Element
+from xladev.codegen.scalar.elements import Element, splat
 from xladev.errors import UnsupportedError
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.convolution_dims import ConvolutionDims

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from xladev.codegen.elemental.emitter import ElementalEmitter
-from xladev.codegen.elemental.vectors import splat
 from xladev.codegen.index import Index
 from xladev.codegen.llvm import FunctionBuilder, Value, integer
 from xladev.codegen.scalar.compare import total_order_key
-from xladev.codegen.scalar.elements import Element, compute_type, real_of
+from xladev.codegen.scalar.elements import Element, compute_type, real_of, splat
 from xladev.hlo.ir import HloComputation, HloInstruction
 
 
