@@ -101,7 +101,28 @@ def float_to_integer(b: FunctionBuilder, value: Value, type_: IrType, *, signed:
     """Truncates toward zero, clamps to the range of ``type_``; NaN gives 0."""
     if type_.bits == 1:  # the ranges are -1..0 and 0..1; LLVM's targets differ in such casts
         return b.fcmp("ole", value, -1.0) if signed else b.fcmp("oge", value, 1.0)
+    if value.lanes > 1:
+        return _to_integers(b, value, type_, signed)
     return b.intrinsic("fptosi.sat" if signed else "fptoui.sat", value, result=type_)
+
+
+def _to_integers(b: FunctionBuilder, value: Value, type_: IrType, signed: bool) -> Value:
+    """The same of a vector, whose saturating casts LLVM takes apart into those of its elements.
+
+    What a plain cast makes of numbers beyond its range is not defined, and is not selected.
+    """
+    wide = I32 if type_.bits < I32.bits else type_
+    cast = "fptoui" if not signed and wide is type_ else "fptosi"
+    found = b.cast(cast, value, wide)
+    largest = (1 << (type_.bits - signed)) - 1
+    found = b.select(b.fcmp("oge", value, float(largest + 1)), b.const(found.type, largest), found)
+    if signed:
+        least = -largest - 1
+        found = b.select(b.fcmp("olt", value, float(least)), b.const(found.type, least), found)
+        found = b.select(b.fcmp("uno", value, value), b.const(found.type, 0), found)
+    else:
+        found = b.select(b.fcmp("ogt", value, 0.0), found, b.const(found.type, 0))
+    return b.resize(found, type_, signed=signed)
 
 
 def _sticky(b: FunctionBuilder, value: Value, source: PrimitiveType) -> Value:
