@@ -16,6 +16,12 @@ import numpy as np
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.literal import Literal
 from xladev.hlo.shape import Shape, row_major, tuple_of
+from xladev.platforms.cpu.codegen.touched_dimensions import (
+    Touched,
+    merged_attributes,
+    merged_operands,
+    touched,
+)
 
 Boundary = tuple[HloInstruction, int]
 """Between a dimension of an array and the next."""
@@ -25,8 +31,9 @@ def with_merged_dimensions(computation: HloComputation) -> HloComputation:
     """The same computation on the same memory, with as few dimensions as its instructions allow.
 
     Dimensions that a broadcast makes, or a reduction takes away, may merge with one another, and
-    those that a transpose leaves side by side; all of an instruction that moves elements otherwise,
-    or whose array is not row-major, stay. Returns the computation itself where none merge.
+    those that a transpose leaves side by side, or that a slice, a window and the like leave alone
+    (`touched_dimensions.py`); all of an instruction that moves elements otherwise, or whose array is
+    not row-major, stay. Returns the computation itself where none merge.
     """
     bounds = _Boundaries(computation)
     if not bounds.some_merge:
@@ -105,10 +112,19 @@ class _Boundaries:
             for operand in i.operands:
                 for d in range(operand.shape.rank - 1):
                     self._join((operand, d), (i, d))
+        elif (found := touched(i)) is not None:
+            self._note_touched(i, found)
         else:
             for each in (i, *i.operands):
                 for bound in _boundaries(each):
                     self._keep(bound)
+
+    def _note_touched(self, i: HloInstruction, found: Touched) -> None:
+        for d in range(i.shape.rank - 1):
+            for array in found.arrays:
+                self._join((array, d), (i, d))
+            if not found.may_merge(d):
+                self._keep((i, d))
 
     def _note_map(self, few: HloInstruction, many: HloInstruction, dims: Sequence[int]) -> None:
         """Dimensions of one array are some of another one's, in the order given."""
@@ -157,6 +173,9 @@ def _rebuilt(
         attrs["dimensions"] = _firsts(i["dimensions"], bounds.groups(i.operands[0]))
     elif i.opcode == "iota":
         attrs["iota_dimension"] = _firsts((i["iota_dimension"],), groups)[0]
+    elif touched(i) is not None:
+        attrs = dict(merged_attributes(i, groups))
+        operands = merged_operands(i, operands, groups)
     elif i.opcode == "constant":
         array = np.asarray(i["literal"].value).reshape(shape.dims)
         attrs["literal"] = Literal(shape, array)

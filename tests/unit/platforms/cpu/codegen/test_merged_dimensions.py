@@ -94,7 +94,62 @@ CASES = {
     "what moves elements": (
         """x = f32[2,3,4,5] parameter(0)  r = f32[2,3,4,5] reverse(x), dimensions={3}
         ROOT y = f32[2,3,4,5] add(x, r)""",
-        "2,3,4,5", "2,3,4,5",
+        "24,5", "24,5",
+    ),
+    "what turns another dimension": (
+        "x = f32[2,3,4,5] parameter(0)  ROOT y = f32[2,3,4,5] reverse(x), dimensions={1}",
+        "2,3,20", "2,3,20",
+    ),
+    "a slice of rows": (
+        """x = f32[2,3,4,5] parameter(0)
+        ROOT y = f32[2,2,4,5] slice(x), slice={[0:2],[1:3],[0:4],[0:5]}""",
+        "2,60", "2,40",
+    ),
+    "every other row": (
+        """x = f32[2,3,4,5] parameter(0)
+        ROOT y = f32[2,2,4,5] slice(x), slice={[0:2],[0:3:2],[0:4],[0:5]}""",
+        "2,3,20", "2,2,20",
+    ),
+    "two slices": (
+        """x = f32[2,3,4,5] parameter(0)
+        ROOT y = f32[2,2,4,3] slice(x), slice={[0:2],[1:3],[0:4],[2:5]}""",
+        "2,12,5", "2,8,3",
+    ),
+    "arrays one behind another": (
+        """x = f32[2,3,4,5] parameter(0)  z = f32[2,1,4,5] parameter(1)
+        ROOT y = f32[2,4,4,5] concatenate(x, z), dimensions={1}""",
+        "2,60", "2,80",
+    ),
+    "beside one another": (
+        """x = f32[2,3,4,5] parameter(0)  z = f32[2,3,4,2] parameter(1)
+        ROOT y = f32[2,3,4,7] concatenate(x, z), dimensions={3}""",
+        "24,5", "24,7",
+    ),
+    "rows around": (
+        """x = f32[2,3,4,5] parameter(0)  z = f32[] parameter(1)
+        ROOT y = f32[2,4,4,5] pad(x, z), padding=0_0x2_-1x0_0x0_0""",
+        "2,60", "2,80",
+    ),
+    "rows between": (
+        """x = f32[2,3,4,5] parameter(0)  z = f32[] parameter(1)
+        ROOT y = f32[2,5,4,5] pad(x, z), padding=0_0x0_0_1x0_0x0_0""",
+        "2,3,20", "2,5,20",
+    ),
+    "a slice whose start is computed": (
+        """x = f32[2,3,4,5] parameter(0)  n = s32[] parameter(1)  z = s32[] constant(3)
+        ROOT y = f32[2,2,4,5] dynamic-slice(x, z, n, n, z), dynamic_slice_sizes={2,2,4,5}""",
+        "2,3,20", "2,2,20",
+    ),
+    "windows of rows": (
+        """x = f32[2,3,4,5] parameter(0)  z = f32[] constant(0)
+        ROOT y = f32[2,3,4,5] reduce-window(x, z), to_apply=add,
+          window={size=1x2x1x1 pad=0_0x1_0x0_0x0_0}""",
+        "2,3,20", "2,3,20",
+    ),
+    "windows of pixels": (
+        """x = f32[2,3,4,5] parameter(0)  z = f32[] constant(0)
+        ROOT y = f32[2,3,3,4] reduce-window(x, z), to_apply=add, window={size=1x1x2x2}""",
+        "6,4,5", "6,3,4",
     ),
     "a choice by a scalar": (
         """p = pred[] parameter(1)  x = f32[2,3,4] parameter(0)  n = f32[2,3,4] negate(x)
