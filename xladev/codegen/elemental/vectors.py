@@ -42,17 +42,33 @@ class NotInVectorsError(UnsupportedError):
 
 
 class VectorIndexMath(MovingIndexMath):
-    """Index arithmetic on the coordinates of lane 0, which knows which of them move."""
+    """Index arithmetic on the coordinates of lane 0, which knows which of them move.
+
+    Attributes:
+        lanes: length of the vectors.
+        cuts: where a coordinate that moves should have been cut, for a condition to hold in all
+            lanes or in none.
+    """
 
     def __init__(self, b: FunctionBuilder, lanes: int) -> None:
         super().__init__(b)
         self.lanes = lanes
+        self.cuts: set[int] = set()
         self._moving: dict[Value, int] = {}
         self._multiples: dict[Value, int] = {}
+        self._spans: dict[Value, tuple[int, int, int]] = {}
 
-    def start(self, x: Value, multiple_of: int) -> None:
-        """Declares a coordinate that moves by one from lane to lane."""
+    def start(self, x: Value, multiple_of: int, span: tuple[int, int] | None = None) -> None:
+        """Declares a coordinate that moves by one from lane to lane.
+
+        Args:
+            x: the coordinate of lane 0.
+            multiple_of: divides it.
+            span: the lowest that it is, and what is above the highest of the last lane, if known.
+        """
         self._moving[x] = multiple_of
+        if span is not None:
+            self._spans[x] = (*span, 0)
 
     def is_multiple(self, x: Value, of: int) -> None:
         """Declares what divides a coordinate that does not move."""
@@ -78,15 +94,24 @@ class VectorIndexMath(MovingIndexMath):
         if self.moves(x) and self.moves(y):
             raise NotInVectorsError("lanes two elements apart")
         total = super().add(x, y)
-        return self._note(
-            total, self.moves(x) or self.moves(y), gcd(self.divisor(x), self.divisor(y))
-        )
+        if self.moves(y):
+            x, y = y, x
+        self._shift(x, y, 1, total)
+        return self._note(total, self.moves(x), gcd(self.divisor(x), self.divisor(y)))
+
+    def _shift(self, x: IndexValue, y: IndexValue, sign: int, result: IndexValue) -> None:
+        """Notes what a coordinate spans after a number was added to it."""
+        span = self._spans.get(x) if isinstance(x, Value) else None
+        if span is not None and isinstance(y, int) and isinstance(result, Value) and y:
+            low, high, shift = span
+            self._spans[result] = low, high, shift + sign * y
 
     def sub(self, x: IndexValue, y: IndexValue) -> IndexValue:
         """Difference of what may move and what does not."""
         if self.moves(y):
             raise NotInVectorsError("lanes that go backwards")
         difference = super().sub(x, y)
+        self._shift(x, y, -1, difference)
         return self._note(difference, self.moves(x), gcd(self.divisor(x), self.divisor(y)))
 
     def mul(self, x: IndexValue, y: IndexValue) -> IndexValue:
@@ -115,6 +140,13 @@ class VectorIndexMath(MovingIndexMath):
 
     def within(self, x: IndexValue, low: int, high: int) -> Value | bool:
         """As for one element; of what moves only where it holds for all lanes or for none."""
+        if isinstance(x, Value) and x in self._spans:
+            first, end, shift = self._spans[x]
+            if low <= first + shift and end + shift <= high:
+                return True
+            if end + shift <= low or high <= first + shift:
+                return False
+            self.cuts |= {p - shift for p in (low, high) if first < p - shift < end}
         if self.moves(x) and not (self._is_aligned(x, low) and self._is_aligned(x, high)):
             raise NotInVectorsError("a condition that differs from lane to lane")
         return super().within(x, low, high)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import gcd
 
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.vectors import (
@@ -25,6 +27,8 @@ Member = tuple[HloInstruction, IrArray]
 
 LEAST_LANES = 4
 """Shorter vectors are not worth code of their own."""
+MOST_CUTS = 12
+"""Pieces of a row, each with loops of its own."""
 BLOCK = 4096
 """Elements that one thread takes at once where others do so too; a multiple of all lanes."""
 LEAST_WITH_REST = 256
@@ -54,9 +58,18 @@ def emit_in_vectors(k: KernelBuild, members: Sequence[Member]) -> bool:
     shape = members[0][1].shape
     if shape.size < LEAST_WITH_REST and shape.size % lanes_for(k, shape.size):
         return False
-    return k.attempt(lambda: _flat(k, members, shape)) or k.attempt(
-        lambda: _along_rows(k, members, shape)
-    )
+    return k.attempt(lambda: _flat(k, members, shape)) or _in_cut_rows(k, members, shape)
+
+
+def _in_cut_rows(k: KernelBuild, members: Sequence[Member], shape: Shape) -> bool:
+    """Row by row, cut where arrays that are joined meet, and where padding begins and ends."""
+    cuts: set[int] = set()
+    while True:
+        known = len(cuts)
+        if k.attempt(lambda: _along_rows(k, members, shape, cuts)):
+            return True
+        if not known < len(cuts) <= MOST_CUTS:
+            return False
 
 
 def _flat(k: KernelBuild, members: Sequence[Member], shape: Shape) -> None:
@@ -86,13 +99,15 @@ def _flat(k: KernelBuild, members: Sequence[Member], shape: Shape) -> None:
     in_vectors_and_rest(e, blocks * BLOCK, shape.size, whole, rest)
 
 
-def _along_rows(k: KernelBuild, members: Sequence[Member], shape: Shape) -> None:
-    """A loop over each row."""
+def _along_rows(k: KernelBuild, members: Sequence[Member], shape: Shape, cuts: set[int]) -> None:
+    """Loops over each row from cut to cut; adds the cuts that were missing."""
     inner = innermost(shape)
     lanes = 1 if inner is None else lanes_for(k, shape.dims[inner])
     if lanes == 1 or inner is None:
         raise NotInVectorsError("no vectors of such rows")
     e = VectorEmitter(k.e, lanes)
+    places = [0, *sorted(cuts), shape.dims[inner]]
+    e.at.cuts = cuts
     order = [d for d in reversed(shape.minor_to_major) if d != inner]
 
     def row(outer: Index) -> None:
@@ -107,7 +122,8 @@ def _along_rows(k: KernelBuild, members: Sequence[Member], shape: Shape) -> None
         def rest(x: IndexValue) -> None:
             _store_each(k, members, tuple(at.get(d, x) for d in range(shape.rank)))
 
-        in_vectors_and_rest(e, 0, shape.dims[inner], whole, rest)
+        for start, stop in pairwise(places):
+            in_vectors_and_rest(e, start, stop, whole, rest)
 
     k.split_nest([shape.dims[d] for d in order], row)
 
@@ -119,11 +135,11 @@ def in_vectors_and_rest(
     whole: Callable[[Value], None],
     rest: Callable[[IndexValue], None],
 ) -> None:
-    """Goes from ``start``, a multiple of the lanes, to ``stop`` in vectors, then one by one."""
+    """Goes from ``start`` to ``stop`` in vectors, then one by one."""
     end = start + (stop - start) // e.lanes * e.lanes
     if end > start:
         with e.b.loop(start, end, e.lanes) as at, e.scope():
-            e.at.start(at, e.lanes)
+            e.at.start(at, gcd(start, e.lanes), (start, end))
             whole(at)
     if end < stop:
         with e.b.loop(end, stop) as at, e.scope():
