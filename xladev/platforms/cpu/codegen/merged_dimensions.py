@@ -32,8 +32,8 @@ def with_merged_dimensions(computation: HloComputation) -> HloComputation:
 
     Dimensions that a broadcast makes, or a reduction takes away, may merge with one another, and
     those that a transpose leaves side by side, or that a slice, a window and the like leave alone
-    (`touched_dimensions.py`); all of an instruction that moves elements otherwise, or whose array is
-    not row-major, stay. Returns the computation itself where none merge.
+    (`touched_dimensions.py`); all of an instruction that moves elements otherwise, or whose array
+    is not row-major, stay. Returns the computation itself where none merge.
     """
     bounds = _Boundaries(computation)
     if not bounds.some_merge:
@@ -93,9 +93,11 @@ class _Boundaries:
         if not _is_plain(i.shape):
             for bound in _boundaries(i):
                 self._keep(bound)
-        if i.opcode in ("parameter", "constant", "tuple"):
+        if i.opcode in ("parameter", "constant"):
             return
-        if i.opcode == "broadcast":
+        if i.opcode == "tuple":
+            self._note_results(i.operands)
+        elif i.opcode == "broadcast":
             self._note_map(i.operands[0], i, i["dimensions"])
         elif i.opcode == "reduce" and i.shape.is_array:
             gone = set(i["dimensions"])
@@ -118,6 +120,14 @@ class _Boundaries:
             for each in (i, *i.operands):
                 for bound in _boundaries(each):
                     self._keep(bound)
+
+    def _note_results(self, results: Sequence[HloInstruction]) -> None:
+        """Results of equal dimensions keep them so: one loop reads before it writes in place."""
+        first: dict[tuple[int, ...], HloInstruction] = {}
+        for result in results:
+            alike = first.setdefault(result.shape.dims, result) if result.shape.is_array else result
+            for d in range(result.shape.rank - 1 if alike is not result else 0):
+                self._join((alike, d), (result, d))
 
     def _note_touched(self, i: HloInstruction, found: Touched) -> None:
         for d in range(i.shape.rank - 1):

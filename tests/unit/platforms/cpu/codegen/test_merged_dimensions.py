@@ -118,7 +118,12 @@ CASES = {
     "arrays one behind another": (
         """x = f32[2,3,4,5] parameter(0)  z = f32[2,1,4,5] parameter(1)
         ROOT y = f32[2,4,4,5] concatenate(x, z), dimensions={1}""",
-        "2,60", "2,80",
+        "2,3,20", "2,4,20",
+    ),
+    "seams between vectors": (
+        """x = f32[2,3,8,8] parameter(0)  z = f32[2,1,8,8] parameter(1)
+        ROOT y = f32[2,4,8,8] concatenate(x, z), dimensions={1}""",
+        "2,192", "2,256",
     ),
     "beside one another": (
         """x = f32[2,3,4,5] parameter(0)  z = f32[2,3,4,2] parameter(1)
@@ -128,7 +133,12 @@ CASES = {
     "rows around": (
         """x = f32[2,3,4,5] parameter(0)  z = f32[] parameter(1)
         ROOT y = f32[2,4,4,5] pad(x, z), padding=0_0x2_-1x0_0x0_0""",
-        "2,60", "2,80",
+        "2,3,20", "2,4,20",
+    ),
+    "padding of whole vectors": (
+        """x = f32[2,3,8,8] parameter(0)  z = f32[] parameter(1)
+        ROOT y = f32[2,4,8,8] pad(x, z), padding=0_0x2_-1x0_0x0_0""",
+        "2,192", "2,256",
     ),
     "rows between": (
         """x = f32[2,3,4,5] parameter(0)  z = f32[] parameter(1)
@@ -155,6 +165,11 @@ CASES = {
         """p = pred[] parameter(1)  x = f32[2,3,4] parameter(0)  n = f32[2,3,4] negate(x)
         ROOT y = f32[2,3,4] select(p, x, n)""",
         "24", "24",
+    ),
+    "results that stay alike": (
+        """x = f32[2,3,4] parameter(0)  f = f32[24] reshape(x)  g = f32[2,3,4] reshape(f)
+        n = f32[2,3,4] negate(x)  ROOT y = (f32[2,3,4], f32[2,3,4]) tuple(g, n)""",
+        "2,3,4", "2,3,4",
     ),
     "other types": (
         """x = f32[2,3,4] parameter(0)  c = s32[2,3,4] convert(x)  z = s32[] constant(1)
