@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.c_library import compiled
+from tests.tools.plugins import with_entry_points
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "packaging/xladev-pjrt"
@@ -53,6 +54,17 @@ def environment(platform: str) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(paths),
         "XLADEV_PJRT_LIBRARY": str(library()),
         "JAX_PLATFORMS": platform,
+    }
+
+
+def environment_of_emulated_gpus(folder: Path, devices: int) -> dict[str, str]:
+    """The variables of a process of ``cuda_emu``, whose plugin a folder then names."""
+    said = environment("cuda_emu,cpu")
+    found = with_entry_points(ROOT / "packaging/xladev-cuda", folder)
+    return {
+        **said,
+        "XLADEV_CUDA_EMU_DEVICES": str(devices),
+        "PYTHONPATH": os.pathsep.join([str(found), said["PYTHONPATH"]]),
     }
 
 

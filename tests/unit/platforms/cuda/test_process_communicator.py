@@ -11,6 +11,8 @@ from xladev.hlo.multi_device import evaluate_replicated
 from xladev.platforms.cuda.driver.emulated_links import Links
 from xladev.platforms.cuda.driver.emulated_nccl import EmulatedNccl, EmulatedRank
 from xladev.platforms.cuda.driver.interface import LibraryError
+from xladev.platforms.cuda.driver.rank_group import RankGroup
+from xladev.platforms.cuda.joint_ranks import JointRanks
 from xladev.runtime.distributed.job import Job, Spread, enter_job, leave_job
 from xladev.runtime.registry import current_registry
 
@@ -175,6 +177,21 @@ def test_a_process_that_does_not_come_is_named_and_the_next_run_works(emulated):
         for seed in (2, 3):
             found = flat(processes.results(seed))
         for mine, wanted in zip(found, evaluated(hlo, 3), strict=True):
+            np.testing.assert_array_equal(mine, wanted)
+
+
+def test_who_ends_a_communicator_tells_the_others_before_they_use_it_again(emulated, monkeypatch):
+    hlo = module(_PROGRAMS["all-reduce"])
+    with Processes(xladev.compile(hlo, emulated).program, 2) as processes:
+        flat(processes.results(0))
+        (ranks,) = (k for k in processes.jobs[0]._kept.values() if isinstance(k, JointRanks))
+        in_use = []
+        abort = RankGroup.abort
+        monkeypatch.setattr(RankGroup, "abort", lambda g: in_use.append(ranks._ranks) or abort(g))
+        ranks._failed(ranks._ranks, ranks._tag, b"some run", ProcessError("a failure"))
+        assert in_use == [None]  # the next run may begin as soon as streams go on
+        found = flat(processes.results(1))
+        for mine, wanted in zip(found, evaluated(hlo, 1), strict=True):
             np.testing.assert_array_equal(mine, wanted)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.tools.jax_child import environment
+from tests.tools.jax_child import environment, environment_of_emulated_gpus
 from tests.tools.job_processes import JobProcesses, free_port
 from tests.tools.mpi import run_by_mpi
 
@@ -31,6 +31,14 @@ def losses(lines):
 def test_collectives(count):
     for lines in run(count, "--collectives"):
         assert f"collectives of {_DEVICES} devices in {count} processes" in lines
+
+
+def test_collectives_of_emulated_gpus(tmp_path):
+    """By NCCL between the processes, where it has them."""
+    said = environment_of_emulated_gpus(tmp_path / "plugin", 2)
+    with JobProcesses(2, ["--collectives"], script=_WORKER, environment=said) as job:
+        assert job.wait() == [0, 0], [p.text for p in job.processes]
+        assert all("collectives of 4 devices in 2 processes" in p.lines for p in job.processes)
 
 
 def test_collectives_over_mpi():

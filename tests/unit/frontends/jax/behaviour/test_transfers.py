@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.jax_child import environment
+from tests.tools.jax_child import environment, environment_of_emulated_gpus
 from tests.tools.job_processes import JobProcesses
 
 pytest.importorskip("jax")
@@ -17,14 +17,22 @@ _CASES = (
 )  # fmt: skip
 
 
-def job(count, *arguments, timeout_s=60.0):
-    said = {**environment("xladev_cpu,cpu"), "XLADEV_CPU_DEVICES": "2"}
+def job(count, *arguments, timeout_s=60.0, said=None):
+    said = said or {**environment("xladev_cpu,cpu"), "XLADEV_CPU_DEVICES": "2"}
     return JobProcesses(count, arguments, timeout_s, script=_WORKER, environment=said)
 
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_arrays_go_between_processes(count):
-    with job(count) as processes:
+    check(count)
+
+
+def test_arrays_go_between_emulated_gpus(tmp_path):
+    check(2, environment_of_emulated_gpus(tmp_path / "plugin", 2))
+
+
+def check(count, said=None):
+    with job(count, said=said) as processes:
         assert processes.wait() == [0] * count, [p.text for p in processes.processes]
         for process in processes.processes:
             assert [line for line in process.lines if line in _CASES] == list(_CASES)
