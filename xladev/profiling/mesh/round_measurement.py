@@ -18,8 +18,9 @@ from xladev.runtime.distributed.transport import Array, Channel, Exchange
 Clock = Callable[[], float]
 
 SIZES = (8, 1 << 10, 1 << 14, 1 << 16, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 24)
-_BETWEEN_NBYTES = 1 << 20
-"""That a process writes before each round: caches hold other things, as in a step."""
+_BETWEEN_NBYTES = 1 << 22
+"""That a process writes before each round, in about half a millisecond: caches hold other things,
+and processes that share processors come to the round at different times, as in a step."""
 _MOST_S = 0.5
 """For one size, in one way."""
 _LEAST_S = 1e-9
