@@ -59,12 +59,17 @@ class CustomBuildHook(BuildHookInterface[Any]):
         The extension is among the sources only where these are installed as they are (editable).
         """
         root = Path(self.root)
-        folder = root / "xladev_calls" if version == "editable" else Path(tempfile.mkdtemp())
+        self._folder = tempfile.TemporaryDirectory()
+        folder = root / "xladev_calls" if version == "editable" else Path(self._folder.name)
         made = compile_extension(root, folder)
         build_data["force_include"][str(made)] = f"xladev_calls/{EXTENSION}"
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"cp311-abi3-{platform}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Removes what was compiled; the wheel has it."""
+        self._folder.cleanup()
 
 
 if __name__ == "__main__":

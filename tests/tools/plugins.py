@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from xladev.platforms.cuda.plugin import xladev_platforms
 from xladev.runtime.registry import Registry, installed_plugins, using_registry
 
 
 @contextmanager
 def emulated_cuda() -> Iterator[str]:
     """The platform ``cuda_emu`` in this process's registry, installed or not; gives its name."""
+    from xladev.platforms.cuda.plugin import xladev_platforms  # not in xladev's own wheel
+
     found = [e for e in installed_plugins() if e.name != "cuda"]
     registry = Registry(lambda: found)
     for spec in xladev_platforms():

@@ -2,7 +2,8 @@
  *
  * Both processes name a transfer by the same key. The engine sends and receives in threads of its own,
  * since workers run in order what one process asked for, and two that receive before they send would
- * wait for each other. Errors are never UNIMPLEMENTED: a client would try the older functions.
+ * wait for each other. A client that is told UNIMPLEMENTED, as of layouts with tiles, tries the older
+ * functions, which refuse in their own words.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -146,7 +146,8 @@ class _Groups:
                 return self._apart(value)
             if value.opcode == "convert" and value.shape.element_type in NUMBERS:
                 narrow = value.operands[0]
-                if _is_of_words(narrow, self.count, self.e.pieces) and narrow not in self.e.arrays:
+                is_whole = narrow.shape.element_type.is_integral and narrow not in self.e.arrays
+                if is_whole and _is_of_words(narrow, self.count, self.e.pieces):
                     return self._numbers(narrow, value.shape.element_type)
         elif arrays is None and value.opcode == "bitcast-convert":
             found = self._pieces(value)

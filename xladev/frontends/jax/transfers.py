@@ -138,6 +138,7 @@ class Line:
             if isinstance(error, ProcessError):
                 self._fail_late(transfer.sent.process, error)
             transfer.end(error)
+            del transfer, error  # the next one may be long in coming, and these hold arrays
 
     def _next(self) -> Transfer | None:
         with self._changed:

@@ -17,6 +17,7 @@ from xladev.instrument import logger
 from xladev.platforms.cuda.driver.interface import DriverDevice, DriverError, Share
 from xladev.platforms.cuda.driver.rank_group import RankGroup
 from xladev.platforms.cuda.driver.ranks import RankLibrary
+from xladev.platforms.cuda.faults import driver_errors
 from xladev.platforms.cuda.joint_collectives import Begun, JointCollective, Watch
 from xladev.platforms.cuda.libraries.collectives import LibraryCollective
 from xladev.runtime.distributed.job import Job, Place
@@ -88,21 +89,27 @@ class JointRanks:
         self._tag = run_tag(self._key + run, 0)
         made = self._new_group(bytes.fromhex(found[self._home]["id"]))
         try:
-            if isinstance(made, RankGroup):
-                self._channel.attend(exchange, Begun(made), self._tag)
-            why = made.trouble() if isinstance(made, RankGroup) else made
-            ended = self._told(Exchange(run, f"{_EXCHANGE} is made"), {"why": why, "version": 0})
+            refused = self._refusal(run, "is begun", made if isinstance(made, str) else "")
+            if isinstance(made, RankGroup) and not refused:
+                with driver_errors(_EXCHANGE):
+                    self._channel.attend(exchange, Begun(made), self._tag)
+                refused = self._refusal(run, "is made", made.trouble())
         except XladevError as e:
             self._job.transport.fail_run(self._tag, _spelled(e))
             if isinstance(made, RankGroup):
                 made.abort()
             raise
-        if why := _difference(ended, self._channel.processes):
-            if isinstance(made, RankGroup):
-                made.abort()
-            self._refuse(why)
-        elif isinstance(made, RankGroup):
+        if isinstance(made, RankGroup) and not refused:
             self._ranks = made
+            return
+        if isinstance(made, RankGroup):
+            made.abort()
+        self._refuse(refused)
+
+    def _refusal(self, run: bytes, state: str, why: str) -> str:
+        """Why one of the processes does without NCCL, as it says now; empty if none does."""
+        said = self._told(Exchange(run, f"{_EXCHANGE} {state}"), {"why": why, "version": 0})
+        return _difference(said, self._channel.processes)
 
     def _told(self, exchange: Exchange, said: _Said) -> list[_Said]:
         """What each process says."""
@@ -134,7 +141,8 @@ class JointRanks:
         """Enqueues a collective on the streams of this process's ranks; it is watched.
 
         Raises:
-            DriverError: NCCL refused it.
+            DriverError: the communicator has ended.
+            DeviceError: NCCL refused it.
             ProcessError: another process is gone, failed, or does not come.
         """
         with self._lock:
@@ -143,9 +151,10 @@ class JointRanks:
                 raise DriverError("the NCCL communicator has ended")
             before = [share.stream.mark() for share in shares]
             try:
-                ranks.enqueue(collective, shares)
-                if not ranks.is_begun:
-                    self._channel.attend(exchange, Begun(ranks), tag)
+                with driver_errors(exchange.name):
+                    ranks.enqueue(collective, shares)
+                    if not ranks.is_begun:
+                        self._channel.attend(exchange, Begun(ranks), tag)
             except XladevError as e:
                 self._failed(ranks, tag, exchange.run, e)
                 raise

@@ -226,6 +226,8 @@ class MpiCourier(Mailbox):
     def _fetch(self, swap: _Swap) -> bool:
         """Takes what has come; False if it is not a part of what is waited for."""
         with self._lock:
+            if self._has_hung_up:
+                return False
             if swap.coming:
                 for peer in [p for p, (request, _) in swap.coming.items() if request.Test()]:
                     swap.found[peer] = swap.coming.pop(peer)[1]

@@ -225,6 +225,10 @@ ENTRY e { x = f32[1,9,9,16] parameter(0)  w = f32[3,3,8,24] parameter(1)
   ROOT y = f32[1,7,7,24] convolution(x, w), window={size=3x3}, feature_group_count=2,
     dim_labels=b01f_01io->b01f }""",
     "wide": DOT.replace("100,96", "100,1100").replace("96,96", "96,1100"),
+    "depth in parts": DOT.replace("96,100", "4,1024").replace("100,96", "1024,768")
+    .replace("96,96", "4,768"),
+    "narrow and deep": DOT.replace("96,100", "4,16384").replace("100,96", "16384,40")
+    .replace("96,96", "4,40"),
     "sort": """
 HloModule m
 less { a = f32[] parameter(0)  b = f32[] parameter(1)

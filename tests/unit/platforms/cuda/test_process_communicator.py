@@ -167,6 +167,52 @@ def test_what_nccl_refuses_goes_through_the_host(emulated, monkeypatch, caplog):
     assert "a GPU twice" in caplog.text
 
 
+def test_what_nccl_refuses_in_one_process_goes_through_the_host_in_all(
+    emulated, monkeypatch, caplog
+):
+    """At once: nobody waits for ranks that never begin."""
+    make = EmulatedNccl.rank
+
+    def refuse(self, device, size, unique_id, rank):
+        if rank == 3:
+            raise LibraryError("ncclCommInitRankConfig", "invalid usage", "a GPU twice")
+        return make(self, device, size, unique_id, rank)
+
+    monkeypatch.setattr(EmulatedNccl, "rank", refuse)
+    aborted = []
+    abort = EmulatedRank.abort
+    monkeypatch.setattr(EmulatedRank, "abort", lambda r: aborted.append(r.number) or abort(r))
+    hlo = module(_PROGRAMS["all-gather"])
+    with Processes(xladev.compile(hlo, emulated).program, 2, timeout_s=60.0) as processes:
+        found = flat(processes.results(0))
+        for mine, wanted in zip(found, evaluated(hlo, 0), strict=True):
+            np.testing.assert_array_equal(mine, wanted)
+    assert "a GPU twice" in caplog.text
+    assert sorted(aborted) == [0, 1, 2]
+
+
+def test_a_collective_that_nccl_refuses_fails_the_run_everywhere(emulated, monkeypatch):
+    """Ranks that had enqueued it before are not left waiting on their streams."""
+    hlo = module(_PROGRAMS["all-reduce"])
+    with Processes(xladev.compile(hlo, emulated).program, 2, timeout_s=60.0) as processes:
+        flat(processes.results(0))
+        enqueue = EmulatedRank.allReduce
+
+        def refuse(self, *arguments):
+            if self.number == 3:
+                raise LibraryError("ncclAllReduce", "invalid argument", "no such type")
+            enqueue(self, *arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(EmulatedRank, "allReduce", refuse)
+            found = processes.results(1)
+        assert all(isinstance(e, XladevError) for e in found), found
+        assert any("no such type" in str(e) for e in found), found
+        found = flat(processes.results(2))
+        for mine, wanted in zip(found, evaluated(hlo, 2), strict=True):
+            np.testing.assert_array_equal(mine, wanted)
+
+
 def test_a_process_that_does_not_come_is_named_and_the_next_run_works(emulated):
     hlo = module(_PROGRAMS["all-reduce"])
     with Processes(xladev.compile(hlo, emulated).program, 2, timeout_s=1.0) as processes:

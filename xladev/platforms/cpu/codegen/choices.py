@@ -159,13 +159,14 @@ def _dot_tactics(i: HloInstruction, plan: DotPlan, target: TargetTraits) -> tupl
     found = [DEFAULT, *_block_tactics(target)]
     left, right = (o.shape.element_type for o in i.operands[:2])
     kind = ProductKind.of(target, left, right, plan.total)
+    cuts = plan.cuts_depth(kind)  # and sums in another order than ways that do not
     other = Tactic(is_streamed=not plan.is_streamed(kind))
-    if _streams(i, other, kind) is other.is_streamed:
+    if not cuts and _streams(i, other, kind) is other.is_streamed:
         found.append(other)
     if plan.rows > BLOCK_ROWS:
         found.append(Tactic(block_rows=TALL_ROWS))
     found += [Tactic(block_columns=n) for n in COLUMNS if plan.columns > n]
-    if _is_of_one_type(i, plan.total) and product_of(i) is not None:
+    if not cuts and _is_of_one_type(i, plan.total) and product_of(i) is not None:
         found.append(Tactic(in_tiles=True))
     return tuple(found)
 

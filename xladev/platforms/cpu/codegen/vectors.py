@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from math import gcd
+from math import gcd, prod
 
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.vectors import (
@@ -28,7 +28,7 @@ Member = tuple[HloInstruction, IrArray]
 LEAST_LANES = 4
 """Shorter vectors are not worth code of their own."""
 MOST_CUTS = 12
-"""Pieces of a row, each with loops of its own."""
+"""Cuts of a row, between pieces that have loops of their own."""
 BLOCK = 4096
 """Elements that one thread takes at once where others do so too; a multiple of all lanes."""
 LEAST_WITH_REST = 256
@@ -110,7 +110,7 @@ def _along_rows(k: KernelBuild, members: Sequence[Member], shape: Shape, cuts: s
     e.at.cuts = cuts
     order = [d for d in reversed(shape.minor_to_major) if d != inner]
 
-    def row(outer: Index) -> None:
+    def bodies(outer: Index) -> tuple[Callable[[Value], None], Callable[[IndexValue], None]]:
         at = dict(zip(order, outer, strict=True))
 
         def whole(x: Value) -> None:
@@ -122,10 +122,43 @@ def _along_rows(k: KernelBuild, members: Sequence[Member], shape: Shape, cuts: s
         def rest(x: IndexValue) -> None:
             _store_each(k, members, tuple(at.get(d, x) for d in range(shape.rank)))
 
-        for start, stop in pairwise(places):
-            in_vectors_and_rest(e, start, stop, whole, rest)
+        return whole, rest
 
-    k.split_nest([shape.dims[d] for d in order], row)
+    def row(outer: Index) -> None:
+        for start, stop in pairwise(places):
+            in_vectors_and_rest(e, start, stop, *bodies(outer))
+
+    extents = [shape.dims[d] for d in order]
+    if not k.is_shared or prod(extents) > 1:
+        k.split_nest(extents, row)
+        return
+    for start, stop in pairwise(places):
+        _one_row(k, e, start, stop, *bodies((0,) * len(order)))
+
+
+def _one_row(
+    k: KernelBuild,
+    e: VectorEmitter,
+    start: int,
+    stop: int,
+    whole: Callable[[Value], None],
+    rest: Callable[[IndexValue], None],
+) -> None:
+    """As `in_vectors_and_rest`, in several threads."""
+    blocks = (stop - start) // BLOCK
+    end = start + blocks * BLOCK
+
+    def part(begin: IndexValue, until: IndexValue) -> None:
+        first, last = (
+            k.e.at.value(k.e.at.add(k.e.at.mul(unit, BLOCK), start)) for unit in (begin, until)
+        )
+        with e.b.loop(first, last, e.lanes) as at, e.scope():
+            e.at.start(at, gcd(start, e.lanes), (start, end))
+            whole(at)
+
+    if blocks:
+        k.split(blocks, part)
+    in_vectors_and_rest(e, end, stop, whole, rest)
 
 
 def in_vectors_and_rest(

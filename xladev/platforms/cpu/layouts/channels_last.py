@@ -37,7 +37,7 @@ TRANSPOSED_NS = 0.15
 """To transpose an element, about."""
 FEW_CHANNELS = 8
 """Channels below which a transpose is done element by element, in four times that time."""
-LEAST_LANES = 4
+LEAST_FLOATS = 4
 """Floats of a vector below which convolutions of planes have loops."""
 
 
@@ -56,7 +56,7 @@ class ChannelsLast(HloModulePass):
     def run(self, module: HloModule) -> HloModule:
         """See the class."""
         lanes = self.target.vector_nbytes // 4
-        if lanes < LEAST_LANES:
+        if lanes < LEAST_FLOATS:
             return module
         effects = {c.name for c in computations_with_effects(module)}
 

@@ -125,7 +125,7 @@ class Links:
     def close(self) -> None:
         """Sends what is left, says goodbye, and ends."""
         self._is_leaving = True
-        for peer in self._links:
+        for peer in list(self._links):
             self.send(peer, GOODBYE, 0, bytes(8), b"")
         self._thread.join(_LINGER_S)
         self.abort()

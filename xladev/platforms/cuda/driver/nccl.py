@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
 
+from xladev.instrument import logger
 from xladev.platforms.cuda.driver.interface import (
     DriverDevice,
     DriverError,
@@ -25,6 +26,7 @@ from xladev.platforms.cuda.driver.ranks import IN_PROGRESS, SUCCESS, UNIQUE_ID_N
 LEAST_VERSION = 21400
 """The first with communicators that do not block: 2.14."""
 _MAGIC = 0xCAFEBEEF
+_log = logger("runtime")
 _END_S = 2.0
 """How long the library may take to end a communicator; then it goes on by itself."""
 
@@ -213,15 +215,30 @@ class NcclRank:
             if self._has_ended or not self._made.value:
                 return
             self._has_ended = True
-        thread = threading.Thread(target=work, name="xladev-nccl-end", daemon=True)
+        thread = threading.Thread(
+            target=self._logged, args=(work,), name="xladev-nccl-end", daemon=True
+        )
         thread.start()
         thread.join(_END_S)
+
+    def _logged(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except DriverError as e:
+            _log.warning("a communicator of NCCL was not ended in order: %s", e)
 
     def _abort(self) -> None:
         with self._current(self._device):
             self._nccl.call("ncclCommAbort", self._made)
 
     def _finalize(self) -> None:
+        try:
+            self._finalize_in_time()
+        except DriverError:  # such as that another process is gone
+            self._abort()
+            raise
+
+    def _finalize_in_time(self) -> None:
         with self._current(self._device):
             self._nccl.call("ncclCommFinalize", self._made)
             deadline, found = time.monotonic() + _END_S / 2, ctypes.c_int(IN_PROGRESS)

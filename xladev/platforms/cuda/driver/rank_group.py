@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
 
 from xladev.platforms.cuda.driver.interface import DriverDevice, DriverError, Share
 from xladev.platforms.cuda.driver.rank_calls import call_rank
 from xladev.platforms.cuda.driver.ranks import IN_PROGRESS, SUCCESS, Rank, RankLibrary
 from xladev.platforms.cuda.libraries.collectives import LibraryCollective
-
-_Made = TypeVar("_Made")
 
 
 class RankGroup:
@@ -38,17 +35,24 @@ class RankGroup:
     ) -> None:
         self._library, self._devices = library, tuple(devices)
         self._numbers, self._size = tuple(numbers), size
-        self._ranks: list[Rank] = self._together(
-            [
-                partial(library.rank, device, size, unique_id, number)
-                for device, number in zip(devices, numbers, strict=True)
-            ]
-        )
+        self._ranks: list[Rank] = []
 
-    def _together(self, calls: Sequence[Callable[[], _Made]]) -> list[_Made]:
+        def make(device: DriverDevice, number: int) -> None:
+            self._ranks.append(library.rank(device, size, unique_id, number))
+
+        try:
+            self._together(
+                [partial(make, d, number) for d, number in zip(devices, numbers, strict=True)]
+            )
+        except DriverError:
+            self.abort()
+            raise
+
+    def _together(self, calls: Sequence[Callable[[], None]]) -> None:
         self._library.begin_group()
         try:
-            return [call() for call in calls]
+            for call in calls:
+                call()
         finally:
             self._library.end_group()
 

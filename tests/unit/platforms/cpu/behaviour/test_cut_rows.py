@@ -7,9 +7,14 @@ import pytest
 
 import xladev
 from tests.unit.platforms.cpu.one_kernel import run_kernel
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.llvm import ModuleBuilder
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.codegen.sharing import PARALLEL
+from xladev.platforms.cpu.codegen.table import emit_kernel
+from xladev.platforms.cpu.engine import target_traits
 
 PROGRAMS = {
     "a row rolled": """x = f32[7,100] parameter(0)
@@ -47,3 +52,18 @@ def test_values(name: str, nbytes: int, seed: int) -> None:
     for threads in (1, 3):
         made = xladev.compile(module, "cpu", CompileOptions(threads=threads))(*arguments)
         np.testing.assert_array_equal(np.asarray(made), got)
+
+
+def test_one_long_row_is_shared() -> None:
+    module = parse_module("""HloModule m
+    ENTRY e { x = f32[50000] parameter(0)  y = f32[100] parameter(1)
+      c = f32[50100] concatenate(y, x), dimensions={0}  ROOT r = f32[50100] exponential(c) }""")
+    builder = ModuleBuilder("m", target_traits())
+    emit_kernel(builder, KernelSpec("kernel", module.entry), threads=2)
+    assert PARALLEL in str(builder)
+    x, y = np.arange(50000, dtype=np.float32) / 1e4, np.arange(100, dtype=np.float32) / 10
+    one, many = (
+        np.asarray(xladev.compile(module, "cpu", CompileOptions(threads=n))(x, y)) for n in (1, 3)
+    )
+    assert one.tobytes() == many.tobytes()
+    np.testing.assert_allclose(one, np.exp(np.concatenate([y, x])), rtol=1e-6)

@@ -17,7 +17,6 @@ from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.denormals import (
     LeastArguments,
     call_least_exponent,
-    has_no_denormals,
 )
 from xladev.platforms.cpu.codegen.products.depth_parts import (
     add_parts,
@@ -29,6 +28,7 @@ from xladev.platforms.cpu.codegen.products.driver import (
     NEAR_NBYTES,
     BlockArguments,
     call_block,
+    call_block_of_pairs,
     call_stream,
 )
 from xladev.platforms.cpu.codegen.products.kinds import (
@@ -81,6 +81,9 @@ STREAMED_COLUMNS = 4096
 PAGE_COLUMNS = 1024
 """The same where threads share blocks: memory is read in runs of a page. Two threads that read half
 pages need up to twice the time of one, so the depth is cut where two runs are more than a row."""
+LEAST_ROW_NBYTES = 4 * WIDEST_NBYTES
+"""Bytes of a row of a right operand whose depth is cut: tiles of all machines are as wide at most,
+so that all cut the same products."""
 CACHED_NBYTES, CACHED_COLUMNS = 4 << 20, 256
 """Right operands of so few bytes are expected in a cache, where short runs cost one thread 1%:
 shared blocks have as few columns as these."""
@@ -188,10 +191,11 @@ class DotPlan:
         is_whole = prod(self.batch) == 1 and self.result[1] == self.columns
         if not is_whole or self.rows > STREAMED_ROWS or self.packs_left or self.is_narrowed:
             return 1
+        row_nbytes = self.columns * self.total.host_nbytes
         is_wide = self.columns >= 2 * PAGE_COLUMNS
-        if self.order is not Order.ROWS or is_wide or self.tactic.is_streamed is False:
+        if is_wide or row_nbytes < LEAST_ROW_NBYTES or self.tactic.is_streamed is False:
             return 1
-        return depth_parts(self.rows, self.depth, self.columns * self.total.host_nbytes)
+        return depth_parts(self.rows, self.depth, row_nbytes) if self.order is Order.ROWS else 1
 
     def cuts_depth(self, kind: ProductKind) -> bool:
         """True if threads share the depth of the product."""
@@ -526,11 +530,7 @@ class _Blocks:
         else:
             lines = LeastArguments(a.right, a.right_column, a.columns, depth, second)
         call_least_exponent(b, kind, lines)
-        is_safe = has_no_denormals(b, numbers, second)
-        with b.when(is_safe):
-            call_block(b, kind, p.order, a)
-        with b.when(b.not_(is_safe)):
-            call_block(b, kind.exact, p.order, a)
+        call_block_of_pairs(b, kind, p.order, a, numbers)
 
     def _address(
         self,

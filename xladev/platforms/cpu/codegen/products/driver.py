@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from xladev.codegen.llvm import I1, I64, PTR, FunctionBuilder, Value
+from xladev.platforms.cpu.codegen.products.denormals import has_no_denormals
 from xladev.platforms.cpu.codegen.products.kinds import (
     CACHE_LINE_NBYTES,
     ProductKind,
@@ -97,6 +98,25 @@ def call_block(
         _Block(inner, kind, order, BlockArguments(*values)).emit()
 
     b.call_microkernel(kind.name(f"block.{order.value}"), arguments, emit)
+
+
+def call_block_of_pairs(
+    b: FunctionBuilder, kind: ProductKind, order: Order, a: BlockArguments, numbers: Value
+) -> None:
+    """As `call_block`, by the fast functions of pairs where no denormal can come up.
+
+    Args:
+        b: where to call.
+        kind: of pairs.
+        order: of the right operand.
+        a: the block.
+        numbers: where the least exponents of both operands are, 8 bytes each.
+    """
+    is_safe = has_no_denormals(b, numbers, b.byte_address(numbers, 8))
+    with b.when(is_safe):
+        call_block(b, kind, order, a)
+    with b.when(b.not_(is_safe)):
+        call_block(b, kind.exact, order, a)
 
 
 def call_stream(b: FunctionBuilder, kind: ProductKind, arguments: BlockArguments) -> None:
@@ -260,7 +280,11 @@ class _Block:
                 self._tile(tile, vectors, is_whole, columns)
 
     def _fetched(self, part: _Part, following: Value, row: Value) -> Value:
-        """What a tile fetches of the next panel: lines, or else a column of those along memory."""
+        """What a tile fetches of the next panel.
+
+        Lines of it; of columns along memory all, if they are few enough, or else a column for each
+        tile.
+        """
         b, a, kind = self.b, self.a, self.kind
         near = b.byte_address(following, b.and_(b.mul(row, 64 // kind.rows), 64))
         if self.order is not Order.COLUMNS:

@@ -142,12 +142,12 @@ def dot_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     root = spec.computation.root
     if row_sums_plan(root) is not None:
         return 0
-    few = few_rows_plan(root)
-    if few is not None:
-        return few_rows_workspace_nbytes(root, few)
     weights = narrow_weights_of(root)
     if weights is not None:
         return narrow_workspace_nbytes(weights)
+    few = few_rows_plan(root)
+    if few is not None:
+        return few_rows_workspace_nbytes(root, few)
     way = dot_way(root, tactic)
     if way is None:
         return row_wise_workspace_nbytes(root) if is_row_wise(root) else 0

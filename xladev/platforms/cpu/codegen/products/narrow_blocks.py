@@ -15,7 +15,6 @@ from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.denormals import (
     LeastArguments,
     call_least_exponent,
-    has_no_denormals,
 )
 from xladev.platforms.cpu.codegen.products.dot import (
     CHECK_NBYTES,
@@ -23,7 +22,11 @@ from xladev.platforms.cpu.codegen.products.dot import (
     ROWS_STEP,
     cut,
 )
-from xladev.platforms.cpu.codegen.products.driver import BlockArguments, call_block
+from xladev.platforms.cpu.codegen.products.driver import (
+    BlockArguments,
+    call_block,
+    call_block_of_pairs,
+)
 from xladev.platforms.cpu.codegen.products.kinds import PANEL_NBYTES, ProductKind
 from xladev.platforms.cpu.codegen.products.narrow_weights import NarrowWeights, Weights
 from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
@@ -171,11 +174,7 @@ class _Blocks:
         steps = b.mul(a.steps, kind.step.elements)
         count, length = (a.columns, steps) if self.plan.is_along_depth else (steps, a.columns)
         call_least_exponent(b, kind, LeastArguments(a.right, line, count, length, second))
-        is_safe = has_no_denormals(b, numbers, second)
-        with b.when(is_safe):
-            call_block(b, kind, self.order, a)
-        with b.when(b.not_(is_safe)):
-            call_block(b, kind.exact, self.order, a)
+        call_block_of_pairs(b, kind, self.order, a, numbers)
 
     def _fill(
         self,

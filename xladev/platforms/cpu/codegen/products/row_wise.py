@@ -23,6 +23,8 @@ from xladev.platforms.cpu.codegen.products.depth_parts import (
 
 FEW_ROWS = 4
 """Fewer rows than threads could want: they share the depth."""
+LEAST_COLUMNS = 1024
+"""Columns of such a row, where its depth is not cut, that a thread has at least: a page of f32."""
 AT_ONCE = 8
 """Rows of the right operand that are read at once: memory comes in as many streams."""
 
@@ -48,9 +50,16 @@ def emit_row_wise(k: KernelBuild) -> None:
     """All rows, or parts of the depth where rows are few."""
     i = k.root
     rows, depth = i.operands[0].shape.dims[:-1], i.operands[0].shape.dims[-1]
-    shape = _sums_of_parts(i)
+    shape, width = _sums_of_parts(i), i.shape.dims[-1]
     if shape is None:
-        k.split_nest(rows, lambda row: _emit_row(k, row, 0, depth, _Sums(k.results[0])))
+        step = _block_columns(prod(rows), width) if k.is_shared else max(width, 1)
+
+        def block_of_row(places: Index) -> None:
+            first = k.e.at.value(k.e.at.mul(places[-1], step))
+            last = k.b.intrinsic("smin", k.b.add(first, step), width)
+            _emit_row(k, places[:-1], (0, depth), (first, last), _Sums(k.results[0]))
+
+        k.split_nest((*rows, -(-width // step)), block_of_row)
         return
     sums, parts = IrArray(k.scratch, shape), shape.dims[0]
     size = part_depth(depth, parts, AT_ONCE)
@@ -58,7 +67,7 @@ def emit_row_wise(k: KernelBuild) -> None:
     def part_of_row(places: Index) -> None:
         part, row = places[0], places[1:]
         first, end = part_steps(k, part, size, depth)
-        _emit_row(k, row, first, end, _Sums(sums, (part,)))
+        _emit_row(k, row, (first, end), (0, width), _Sums(sums, (part,)))
 
     k.split_nest((parts, *rows), part_of_row)
     add_parts(k, shape)
@@ -79,15 +88,28 @@ def _sums_of_parts(i: HloInstruction) -> Shape | None:
     return array(i.shape.element_type, (parts, *i.shape.dims)) if parts > 1 else None
 
 
-def _emit_row(k: KernelBuild, row: Index, first: IndexValue, end: IndexValue, sums: _Sums) -> None:
-    """The sums of one row over steps of the depth."""
+def _block_columns(rows: int, width: int) -> int:
+    """Columns that a thread computes at once of a row whose depth is not cut; all of many rows."""
+    if rows >= FEW_ROWS:
+        return max(width, 1)
+    return max(LEAST_COLUMNS, -(-width // (FEW_ROWS * LEAST_COLUMNS)) * LEAST_COLUMNS)
+
+
+def _emit_row(
+    k: KernelBuild,
+    row: Index,
+    steps_of: tuple[IndexValue, IndexValue],
+    columns: tuple[IndexValue, IndexValue],
+    sums: _Sums,
+) -> None:
+    """The sums of some columns of one row over some steps of the depth."""
+    (first, end), (lowest, highest) = steps_of, columns
     i, b, at = k.root, k.b, k.e.at
     lhs, rhs = i.operands[:2]
     dtype = i.shape.element_type
     batch = len(i["lhs_batch_dims"])
-    width = rhs.shape.dims[-1]
     zero = constant_element(dtype, 0)
-    with b.loop(0, width) as n:
+    with b.loop(lowest, highest) as n:
         sums.array.store(b, sums.at(row, n), zero)
     count = at.sub(end, first)
     whole = at.add(first, at.mul(at.div(count, AT_ONCE), AT_ONCE))
@@ -97,7 +119,7 @@ def _emit_row(k: KernelBuild, row: Index, first: IndexValue, end: IndexValue, su
         with b.loop(begin, stop, step) as d, k.e.scope():
             steps = [at.add(d, x) for x in range(step)]
             lefts = [_converted(k, k.e.element(lhs, (*row, x)), lhs, i) for x in steps]
-            with b.loop(0, width) as n, k.e.scope():
+            with b.loop(lowest, highest) as n, k.e.scope():
                 place = sums.at(row, n)
                 total = sums.array.load(b, place)
                 for x, left in zip(steps, lefts, strict=True):

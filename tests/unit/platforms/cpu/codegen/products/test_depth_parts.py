@@ -9,12 +9,17 @@ import pytest
 
 import xladev
 from tests.unit.platforms.cpu.one_kernel import run_kernel
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.llvm import ModuleBuilder
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.codegen.products.depth_parts import depth_parts, part_depth
 from xladev.platforms.cpu.codegen.products.matmul import dot_way
 from xladev.platforms.cpu.codegen.products.row_wise import row_wise_workspace_nbytes
+from xladev.platforms.cpu.codegen.sharing import PARALLEL
+from xladev.platforms.cpu.codegen.table import emit_kernel
+from xladev.platforms.cpu.engine import target_traits
 
 DTYPES: dict[str, Any] = {
     "f32": np.float32, "f64": np.float64, "s32": np.int32, "c64": np.complex64,
@@ -106,6 +111,26 @@ def test_threads_change_no_bit(sizes: tuple[int, int, int], seed: int) -> None:
         for n in (1, 2, 5)
     )
     assert one.tobytes() == two.tobytes() == many.tobytes()
+
+
+def test_columns_of_few_rows_are_shared_where_the_depth_is_not_cut(seed: int) -> None:
+    module = product(1, 100, 9000)
+    builder = ModuleBuilder("m", target_traits())
+    emit_kernel(builder, KernelSpec("kernel", module.entry), threads=2)
+    assert PARALLEL in str(builder)
+    arguments = operands(module, seed)
+    one, many = (
+        np.asarray(xladev.compile(module, "cpu", CompileOptions(threads=n))(*arguments))
+        for n in (1, 3)
+    )
+    assert one.tobytes() == many.tobytes()
+
+
+def test_narrow_rows_are_not_cut() -> None:
+    """On no machine: how wide tiles are must not decide in which order sums are made."""
+    for columns, is_cut in ((63, False), (64, True)):
+        way = dot_way(product(4, 16384, columns).entry.root)
+        assert (way.depth_parts > 1) is is_cut
 
 
 def test_terms_that_are_not_finite_are_those_of_the_product() -> None:

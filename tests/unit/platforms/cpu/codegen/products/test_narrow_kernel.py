@@ -11,6 +11,7 @@ import pytest
 from tests.unit.platforms.cpu.one_kernel import run_kernel
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import ModuleBuilder
+from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.codegen.products.narrow_weights import narrow_weights_of
@@ -192,6 +193,22 @@ def test_batches_and_several_dimensions_are_gone_through(seed: int) -> None:
     q = rng.integers(-128, 128, (3, 4, 24, 40)).astype(np.int8)
     (got,) = run_kernel(module, x, q)
     np.testing.assert_array_equal(got, np.einsum("bmgs,bgsn->bmn", x, q.astype(np.float32)))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 16])
+def test_weights_that_are_floats_of_4_bits(rows: int, seed: int) -> None:
+    """Their bits are no whole numbers, which kernels of few rows make of others at once."""
+    module = parse_module(f"""HloModule m
+    ENTRY e {{ x = f32[{rows},64] parameter(0)  p = u8[64,48] parameter(1)
+      b = f4e2m1fn[64,48,2] bitcast-convert(p)  c = f32[64,48,2] convert(b)
+      w = f32[64,96] reshape(c)
+      ROOT d = f32[{rows},96] dot(x, w),
+        lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}""")
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-9, 9, (rows, 64)).astype(np.float32)  # sums of halves have no rounding
+    p = rng.integers(0, 256, (64, 48)).astype(np.uint8)
+    (got,) = run_kernel(module, x, p)
+    np.testing.assert_array_equal(got, HloEvaluator().run(module, x, p))
 
 
 def test_operands_in_memory_are_not_taken() -> None:
