@@ -87,16 +87,7 @@ def _flat(k: KernelBuild, members: Sequence[Member], shape: Shape) -> None:
     def rest(at: IndexValue) -> None:
         _store_each(k, members, k.e.at.delinear(at, shape.dims))
 
-    def part(begin: IndexValue, end: IndexValue) -> None:
-        first, last = (k.e.at.value(k.e.at.mul(unit, BLOCK)) for unit in (begin, end))
-        with e.b.loop(first, last, lanes) as at, e.scope():
-            e.at.start(at, lanes)
-            whole(at)
-
-    blocks = shape.size // BLOCK if k.is_shared else 0
-    if blocks:
-        k.split(blocks, part)
-    in_vectors_and_rest(e, blocks * BLOCK, shape.size, whole, rest)
+    _in_blocks_and_rest(k, e, (0, shape.size), whole, rest)
 
 
 def _along_rows(k: KernelBuild, members: Sequence[Member], shape: Shape, cuts: set[int]) -> None:
@@ -133,19 +124,19 @@ def _along_rows(k: KernelBuild, members: Sequence[Member], shape: Shape, cuts: s
         k.split_nest(extents, row)
         return
     for start, stop in pairwise(places):
-        _one_row(k, e, start, stop, *bodies((0,) * len(order)))
+        _in_blocks_and_rest(k, e, (start, stop), *bodies((0,) * len(order)))
 
 
-def _one_row(
+def _in_blocks_and_rest(
     k: KernelBuild,
     e: VectorEmitter,
-    start: int,
-    stop: int,
+    span: tuple[int, int],
     whole: Callable[[Value], None],
     rest: Callable[[IndexValue], None],
 ) -> None:
-    """As `in_vectors_and_rest`, in several threads."""
-    blocks = (stop - start) // BLOCK
+    """As `in_vectors_and_rest`, in several threads if there are some."""
+    start, stop = span
+    blocks = (stop - start) // BLOCK if k.is_shared else 0
     end = start + blocks * BLOCK
 
     def part(begin: IndexValue, until: IndexValue) -> None:

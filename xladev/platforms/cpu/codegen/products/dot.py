@@ -380,8 +380,7 @@ class _Blocks:
                 steps = _Steps(
                     first, b.sub(last, first), b.byte_address(sums, b.mul(number, nbytes))
                 )
-                with b.loop(0, p.columns, self.columns) as column, self.k.e.scope():
-                    self._block(batch, zero, column, steps)
+                self._block(batch, zero, zero, steps)
 
         self.k.split(p.depth_parts, part, captures=[sums], private_nbytes=p.private_nbytes)
         add_parts(self.k, p.parts_shape, p.private_nbytes)

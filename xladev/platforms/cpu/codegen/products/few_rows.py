@@ -221,30 +221,31 @@ def few_rows_workspace_nbytes(i: HloInstruction, plan: FewRowsPlan) -> int:
 
 def few_rows_of(i: HloInstruction, found: Matrices, least: int = 2) -> FewRowsPlan | None:
     """The same for operands that are found in memory, or computed as they are read."""
-    total, left, right, result = found
+    _, left, right, result = found
+    if left.step != 1 or result.column != 1 or left.extent < least:
+        return None
+    if not _pays(i, found.total, left, right):
+        return None
+    return FewRowsPlan(found, i.shape.dims[: len(i["lhs_batch_dims"])], i.shape.element_type)
+
+
+def _pays(i: HloInstruction, total: PrimitiveType, few: Side, many: Side) -> bool:
+    """Whether sums along memory are the way for a few rows and for columns that lie along it."""
     kept = i.shape.element_type
-    if not total.is_float or (kept is not total and (total, kept) not in NARROWED):
-        return None
-    is_along = left.step == right.step == result.column == 1 != right.free
-    if not is_along or not least <= left.extent <= MOST_ROWS:
-        return None
-    if left.extent * right.extent * left.depth < LEAST_PRODUCTS or left.depth < WIDEST_NBYTES:
-        return None
-    return FewRowsPlan(found, i.shape.dims[: len(i["lhs_batch_dims"])], kept)
+    is_kept = total.is_float and (kept is total or (total, kept) in NARROWED)
+    is_along = many.step == 1 != many.free
+    products = few.extent * many.extent * few.depth
+    is_enough = products >= LEAST_PRODUCTS and few.depth >= WIDEST_NBYTES
+    return is_kept and is_along and is_enough and few.extent <= MOST_ROWS
 
 
 def _few_columns_of(i: HloInstruction, found: Matrices) -> FewRowsPlan | None:
     """How a dot of many rows and few columns is computed by sums along memory."""
     total, rows, columns, (along, row, column) = found
     kept = i.shape.element_type
-    if not total.is_float or (kept is not total and (total, kept) not in NARROWED):
+    if (kept is not total and column != 1) or not 2 <= columns.extent <= rows.extent:
         return None
-    if kept is not total and column != 1:
-        return None
-    is_along = rows.step == 1 != rows.free
-    if not is_along or not 2 <= columns.extent <= min(MOST_ROWS, rows.extent):
-        return None
-    if rows.extent * columns.extent * rows.depth < LEAST_PRODUCTS or rows.depth < WIDEST_NBYTES:
+    if not _pays(i, total, columns, rows):
         return None
     batch = i.shape.dims[: len(i["lhs_batch_dims"])]
     packs = columns.step != 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xladev.codegen.elemental.emitter import ElementalEmitter
 from xladev.codegen.elemental.reduction import accumulation, reduce_elements, reduction_loop
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter, position
 from xladev.codegen.index import Index, IndexValue
@@ -133,10 +132,8 @@ class _VariadicColumns:
             *outer, number = places
             column = self.k.e.at.add(number, start)
             index = self._index(tuple(outer), column)
-            e: ElementalEmitter = self.k.e
-            for result, element in zip(
-                self.k.results, reduce_elements(e, self.k.root, index), strict=True
-            ):
+            elements = reduce_elements(self.k.e, self.k.root, index)
+            for result, element in zip(self.k.results, elements, strict=True):
                 result.store(self.b, index, element)
 
         self.k.split_nest([*self._outer(), self.columns - start], body)
