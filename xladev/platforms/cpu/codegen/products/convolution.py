@@ -8,17 +8,12 @@ from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import I64, PTR, Value, vector
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.channels import ChannelsArguments, call_channels
-from xladev.platforms.cpu.codegen.products.dot import (
-    BLOCK_COLUMNS,
-    COLUMNS_STEP,
-    LEAST_BLOCK_COLUMNS,
-    LEAST_BLOCKS,
-    cut,
-)
+from xladev.platforms.cpu.codegen.products.dot import LEAST_BLOCKS, cut
 from xladev.platforms.cpu.codegen.products.driver import BlockArguments, call_block
 from xladev.platforms.cpu.codegen.products.kinds import WIDEST_NBYTES
 from xladev.platforms.cpu.codegen.products.non_temporal import CACHED, fence_non_temporal
 from xladev.platforms.cpu.codegen.products.tables import WindowKind, WindowsArguments, call_windows
+from xladev.platforms.cpu.codegen.products.window_blocks import block_sizes
 from xladev.platforms.cpu.codegen.products.windows import WindowPlan
 
 
@@ -32,14 +27,12 @@ class _Blocks:
         self.k, self.b, self.plan = k, k.b, plan
         self.kind = plan.kind(k.b.module.target.vector_nbytes)
         self.pixels = prod(plan.pixels)
-        least = LEAST_BLOCKS if k.is_shared else 1
-        step = plan.rows_step
-        self.rows = cut(self.pixels, least, step, step, plan.block_rows)
-        least = -(-least // -(-self.pixels // self.rows))
-        self.columns = plan.features
-        if not plan.is_depthwise:
-            widest = plan.tactic.block_columns or BLOCK_COLUMNS
-            self.columns = cut(plan.features, least, COLUMNS_STEP, LEAST_BLOCK_COLUMNS, widest)
+        if plan.is_depthwise:
+            least, step = LEAST_BLOCKS if k.is_shared else 1, plan.rows_step
+            self.rows = cut(self.pixels, least, step, step, plan.block_rows)
+            self.columns = plan.features
+        else:
+            self.rows, self.columns = block_sizes(plan, self.kind, k.is_shared)
 
     def emit(self) -> None:
         """One loop over all blocks, in parts."""
