@@ -40,6 +40,7 @@ from xladev.passes.tuple_simplifier import TupleSimplifier
 from xladev.passes.while_constant_sinking import WhileConstantSinking
 from xladev.passes.while_invariant_motion import WhileInvariantMotion
 from xladev.passes.while_simplifier import WhileSimplifier
+from xladev.passes.while_transpose_sinking import WhileTransposeSinking
 from xladev.passes.while_unroller import WhileUnroller
 from xladev.passes.zero_sized_elimination import ZeroSizedElimination
 
@@ -76,6 +77,7 @@ _PASSES: tuple[type[HloModulePass], ...] = (
     WhileConstantSinking,
     WhileInvariantMotion,
     WhileSimplifier,
+    WhileTransposeSinking,
     WhileUnroller,
     ZeroSizedElimination,
 )

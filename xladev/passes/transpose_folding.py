@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.ops.contraction_rules import DotDims
@@ -20,6 +20,14 @@ def _is_dense(dot: HloInstruction) -> bool:
 @rewrite(m.Opcode("dot").where(_is_dense, "a dot of dense operands"))
 def fold_transposes(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
     """dot(transpose(x), y) = dot(x, y) with other dimension numbers."""
+    folded = folded_dot(root)
+    if folded is None:
+        return None
+    return r.op("dot", *folded.operands, shape=folded.shape, **folded.attrs)
+
+
+def folded_dot(root: HloInstruction) -> HloInstruction | None:
+    """A dot of dense operands that reads what its operands are transposes of; None if it cannot."""
     dims = DotDims.of(root)
     lhs = _source(root, 0, dims.lhs_batch, dims.lhs_contracting)
     rhs = _source(root, 1, dims.rhs_batch, dims.rhs_contracting)
@@ -38,7 +46,7 @@ def fold_transposes(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
         "rhs_contracting_dims": rhs_contracting,
     }
     shape = root.shape.without_layout()
-    return r.op("dot", left, right, shape=shape, **{**root.attrs, **numbers})
+    return replace(root, shape=shape, operands=(left, right), attrs={**root.attrs, **numbers})
 
 
 def _source(

@@ -41,6 +41,7 @@ from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
+from xladev.passes.while_transpose_sinking import WhileTransposeSinking
 from xladev.platforms.cpu.ahead import compile_ahead, entry_symbol
 from xladev.platforms.cpu.bytecode import KERNELS
 from xladev.platforms.cpu.bytecode_writer import bytecode_of
@@ -48,6 +49,7 @@ from xladev.platforms.cpu.codegen.attention import attention_refusal
 from xladev.platforms.cpu.codegen.exchange import is_number
 from xladev.platforms.cpu.codegen.lapack.choice import tell_lapack
 from xladev.platforms.cpu.codegen.products.dot import is_fast_as_it_is
+from xladev.platforms.cpu.codegen.products.few_rows import is_fast_along_memory
 from xladev.platforms.cpu.codegen.scan import is_scan
 from xladev.platforms.cpu.codegen.sharing import PARALLEL
 from xladev.platforms.cpu.codegen.table import workspace_nbytes
@@ -101,6 +103,7 @@ LEAST_COPIED_NBYTES = 1 << 16
 _PIPELINE = HloPassPipeline(
     "cpu",
     (
+        WhileTransposeSinking(is_fast_along_memory),
         ComplexDotRewriter(LEAST_COMPLEX_PRODUCTS),
         DotCanonicalizer(LEAST_REUSE, either_order=True, spares=is_fast_as_it_is),
         ReduceWindowRewriter(spares=is_scan),

@@ -17,7 +17,7 @@ from xladev.codegen.arrays import IrArray, element_strides
 from xladev.codegen.elemental.pieces import value_in_order
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import I64, FunctionBuilder, Value
-from xladev.codegen.matrices import Matrices, ResultStrides, Side, matrices_of
+from xladev.codegen.matrices import Matrices, ResultStrides, Side, matrices_by_shape, matrices_of
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape, array
@@ -26,7 +26,7 @@ from xladev.platforms.cpu.codegen.products.dot import LEAST_PRODUCTS
 from xladev.platforms.cpu.codegen.products.kinds import WIDEST_NBYTES, ProductKind
 from xladev.platforms.cpu.codegen.products.lane_sums import lane_sums
 from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
-from xladev.platforms.cpu.codegen.products.row_sums import NARROWED
+from xladev.platforms.cpu.codegen.products.row_sums import NARROWED, row_sums_of
 
 MOST_ROWS = 12
 """Rows up to which it pays, or columns of products that are turned; with 16, pairs of bf16 are
@@ -211,6 +211,16 @@ def few_rows_plan(i: HloInstruction) -> FewRowsPlan | None:
     """How a dot is computed by sums along memory; None if it is not."""
     found = matrices_of(i)
     return None if found is None else few_rows_of(i, found) or _few_columns_of(i, found)
+
+
+def is_fast_along_memory(i: HloInstruction) -> bool:
+    """True if a dot takes no longer with columns along memory than across it."""
+    found = matrices_by_shape(i)
+    if found is None:
+        return False
+    if row_sums_of(i, found) is not None:
+        return True
+    return found.left.extent <= ROWS and few_rows_of(i, found) is not None
 
 
 def few_rows_workspace_nbytes(i: HloInstruction, plan: FewRowsPlan) -> int:

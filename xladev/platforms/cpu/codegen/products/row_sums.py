@@ -9,7 +9,7 @@ from typing import NamedTuple
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import I64, FunctionBuilder, Value
-from xladev.codegen.matrices import Side, matrices_of
+from xladev.codegen.matrices import Matrices, Side, matrices_of
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
@@ -170,8 +170,13 @@ class RowSumsPlan:
 def row_sums_plan(i: HloInstruction) -> RowSumsPlan | None:
     """How a dot is computed by sums of rows; None if it is not."""
     found = matrices_of(i)
+    return None if found is None else row_sums_of(i, found)
+
+
+def row_sums_of(i: HloInstruction, found: Matrices) -> RowSumsPlan | None:
+    """The same for operands that will be in memory."""
     kept = i.shape.element_type
-    if found is None or (found.total is not kept and (found.total, kept) not in NARROWED):
+    if found.total is not kept and (found.total, kept) not in NARROWED:
         return None
     sides, result = (found.left, found.right), found.result
     sizes = [side.extent for side in sides]

@@ -15,6 +15,7 @@ from xladev.platforms.cpu.codegen.products.few_rows import (
     BLOCK_COLUMNS,
     MOST_ROWS,
     few_rows_plan,
+    is_fast_along_memory,
 )
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
@@ -140,3 +141,36 @@ def test_a_sum_of_terms_that_are_not_finite_is_what_they_give() -> None:
     assert np.all(got[:, 0] == np.inf)
     assert np.all(np.isnan(got[:, 1:3]))
     assert np.all(got[:, 3:] == 300)
+
+
+def test_few_rows_are_as_fast_along_memory() -> None:
+    for rows, wanted in ((1, True), (2, True), (4, True), (5, False), (64, False)):
+        assert is_fast_along_memory(product(rows, 512, 2048).entry.root) is wanted, rows
+    across = parse_module("""HloModule m
+    ENTRY main { x = f32[1,512] parameter(0)  y = f32[512,2048] parameter(1)
+      ROOT d = f32[1,2048] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""")
+    assert not is_fast_along_memory(across.entry.root)
+    assert not is_fast_along_memory(product(1, 16, 16).entry.root)
+
+
+def test_a_loop_does_not_transpose_its_weights_first() -> None:
+    state = "(s32[], f32[512,256], f32[1,256])"
+    compiled = xladev.compile(
+        parse_module(f"""HloModule m
+    c {{ s = {state} parameter(0)  i = s32[] get-tuple-element(s), index=0
+      n = s32[] constant(9)  ROOT more = pred[] compare(i, n), direction=LT }}
+    b {{ t = {state} parameter(0)  i = s32[] get-tuple-element(t), index=0
+      w = f32[512,256] get-tuple-element(t), index=1
+      h = f32[1,256] get-tuple-element(t), index=2
+      one = s32[] constant(1)  j = s32[] add(i, one)
+      wide = f32[1,512] pad(h, z), padding=0_0x0_256  z = f32[] constant(1)
+      d = f32[1,256] dot(wide, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+      ROOT u = {state} tuple(j, w, d) }}
+    ENTRY main {{ x = f32[256,512] parameter(0)  h = f32[1,256] parameter(1)
+      z = s32[] constant(0)  w = f32[512,256] transpose(x), dimensions={{1,0}}
+      t = {state} tuple(z, w, h)  l = {state} while(t), condition=c, body=b
+      ROOT r = f32[1,256] get-tuple-element(l), index=2 }}"""),
+        "cpu",
+    )
+    (executable,) = compiled.program.executables
+    assert executable.signature.scratch_nbytes < 4 * 512 * 256
