@@ -33,6 +33,8 @@ class TargetTraits:
             vectors of 64 bytes.
         has_bfloat_products: two products of bf16 and their sum are an instruction (x86
             AVX512-BF16), in vectors of 64 bytes.
+        has_lookups: lanes of a vector of 64 bytes by numbers that are known at run time are an
+            instruction (x86 AVX-512).
         has_extremes: the larger of two floats, NaN kept and -0 below 0, is an instruction
             (aarch64, wasm32, GPUs, not x86).
         has_prefetch: memory can be asked for before it is read (not GPUs, where other threads run
@@ -55,6 +57,7 @@ class TargetTraits:
     has_indexed_vectors: bool = True
     has_bfloat_products: bool = False
     has_scaling: bool = False
+    has_lookups: bool = False
     has_extremes: bool = True
     has_prefetch: bool = True
     missing: frozenset[str] = frozenset()

@@ -79,6 +79,7 @@ def target_traits() -> TargetTraits:
         has_byte_products="+avx512vnni" in features,
         has_bfloat_products="+avx512bf16" in features,
         has_scaling="+avx512f" in features,
+        has_lookups="+avx512f" in features,
         has_extremes=is_arm,
         missing=frozenset() if is_arm else x86_missing(features),
         vector_nbytes=vector_nbytes(),

@@ -195,6 +195,7 @@ def _target(text: str, triple: str, found: Architecture, wanted: str | None) -> 
         triple=triple,
         has_half_conversion=level.has_half,
         has_scaling=level.has_scaling,
+        has_lookups=level.has_scaling,
         has_extremes=not triple.startswith("x86"),
         missing=level.missing,
         vector_nbytes=level.vector_nbytes,

@@ -11,12 +11,17 @@ from xladev.platforms.cpu.codegen.products.narrow_blocks import (
     blocks_workspace_nbytes,
     emit_in_blocks,
 )
+from xladev.platforms.cpu.codegen.products.narrow_lookups import (
+    emit_lookups,
+    lookup_workspace_nbytes,
+)
 from xladev.platforms.cpu.codegen.products.narrow_streams import (
     MOST_ROWS,
     emit_along_columns,
     emit_along_depth,
     stream_workspace_nbytes,
 )
+from xladev.platforms.cpu.codegen.products.narrow_tables import WeightTables, tables_of
 from xladev.platforms.cpu.codegen.products.narrow_weights import NarrowWeights, pieces_of
 
 MOST_SUMS = 16
@@ -25,12 +30,17 @@ MOST_SUMS = 16
 
 def narrow_workspace_nbytes(plan: NarrowWeights) -> int:
     """Bytes of workspace, whichever way it goes."""
-    return max(stream_workspace_nbytes(plan), blocks_workspace_nbytes(plan))
+    found = max(stream_workspace_nbytes(plan), blocks_workspace_nbytes(plan))
+    return found if _tables(plan) is None else max(found, lookup_workspace_nbytes(plan))
 
 
 def emit_narrow_weights(k: KernelBuild, plan: NarrowWeights) -> None:
     """Writes the kernel: few rows in registers, others in blocks; element by element at worst."""
     if plan.kind(k).lanes > 1:
+        has_lookups = k.b.module.target.has_lookups and plan.kind(k).nbytes == WIDEST_NBYTES
+        tables = _tables(plan) if has_lookups else None
+        if tables is not None and k.attempt(partial(emit_lookups, k, plan, tables)):
+            return
         if _is_for_registers(plan):
             most = MOST_SUMS if plan.kind(k).nbytes == WIDEST_NBYTES else MOST_SUMS // 2
             rows = 1 if plan.is_along_depth else plan.matrices.left.extent
@@ -40,6 +50,10 @@ def emit_narrow_weights(k: KernelBuild, plan: NarrowWeights) -> None:
         if k.attempt(lambda: emit_in_blocks(k, plan, in_vectors=True)):
             return
     emit_in_blocks(k, plan, in_vectors=False)
+
+
+def _tables(plan: NarrowWeights) -> WeightTables | None:
+    return tables_of(plan) if _is_for_registers(plan) else None
 
 
 def _is_for_registers(plan: NarrowWeights) -> bool:

@@ -117,7 +117,7 @@ class Weights:
 
     def one(self, batch: Index, depth: IndexValue, column: IndexValue) -> Element:
         """One element, in the operand's own type."""
-        index = self._index(self._single.at, batch, depth, column)
+        index = self.index(self._single.at, batch, depth, column)
         return self._single.element(self._plan.dot.operands[1], index)
 
     def vector(self, batch: Index, depth: IndexValue, column: IndexValue) -> Element:
@@ -126,7 +126,7 @@ class Weights:
         Raises:
             NotInVectorsError: they are no neighbours where they come from.
         """
-        index = self._index(self.e.at, batch, depth, column)
+        index = self.index(self.e.at, batch, depth, column)
         return self.e.element(self._plan.dot.operands[1], index)
 
     def summed(self, element: Element, kind: ProductKind) -> Value:
@@ -135,7 +135,8 @@ class Weights:
             element = emit_convert(self.e.b, element, kind.right, kind.total)
         return real_of(element, "a product")
 
-    def _index(self, at: IndexMath, batch: Index, depth: IndexValue, column: IndexValue) -> Index:
+    def index(self, at: IndexMath, batch: Index, depth: IndexValue, column: IndexValue) -> Index:
+        """Where an element of the operand is."""
         dot = self._plan.dot
         shape, dims = dot.operands[1].shape, DotDims.of(dot)
         found: list[IndexValue] = [0] * shape.rank
