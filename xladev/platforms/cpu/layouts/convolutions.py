@@ -12,7 +12,7 @@ from xladev.hlo.opset import opdef
 from xladev.hlo.shape import Shape, array
 from xladev.passes.expansions.emit import Emitter
 from xladev.platforms.cpu.codegen.products.planar import LEAST_WINDOW, MOST_JOINED, TYPES
-from xladev.platforms.cpu.codegen.products.windows import WindowPlan, window_plan
+from xladev.platforms.cpu.codegen.products.windows import MOST_POSITIONS, WindowPlan, window_plan
 from xladev.platforms.cpu.layouts.followers import Way
 from xladev.platforms.cpu.layouts.orders import (
     Span,
@@ -103,8 +103,8 @@ def written_convolution(
 ) -> HloInstruction:
     """The convolution on a base with its channels last.
 
-    Filters of several positions, and those of depthwise convolutions, are transposed so that
-    features are last. All others are packed in blocks of features anyway.
+    Filters of depthwise convolutions are transposed so that features are last, and so are those of
+    windows whose places are not innermost. All others are packed in blocks of features anyway.
     """
     base, filters = operands
     channel, shape = _filters_moved(i), _moved(i, one(i["dim_labels"].output_feature))
@@ -119,11 +119,18 @@ def _filters_moved(i: HloInstruction) -> Span | None:
     d: ConvDims = i["dim_labels"]
     dims = i.operands[1].shape.dims
     is_depthwise = i["feature_group_count"] > 1 and dims[d.kernel_input_feature] == 1
-    has_window = prod(dims[x] for x in d.kernel_spatial) > 1
-    if d.kernel_output_feature == len(dims) - 1 or not (has_window or is_depthwise):
+    if d.kernel_output_feature == len(dims) - 1 or not (is_depthwise or _is_apart(dims, d)):
         return None
     is_moved = is_depthwise or not _is_constant(i.operands[1])
     return one(d.kernel_output_feature) if is_moved else None
+
+
+def _is_apart(dims: Sequence[int], d: ConvDims) -> bool:
+    """True if filters have a window that is not innermost, behind the channels; or a large one."""
+    count = prod(dims[x] for x in d.kernel_spatial)
+    innermost = (d.kernel_input_feature, *sorted(d.kernel_spatial))
+    is_run = innermost == tuple(range(len(dims)))[-len(innermost) :]
+    return count > 1 and (not is_run or count > MOST_POSITIONS)
 
 
 def _is_constant(value: HloInstruction) -> bool:

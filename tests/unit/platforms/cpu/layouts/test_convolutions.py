@@ -48,11 +48,12 @@ def test_features_that_fill_no_vectors_cost() -> None:
 @pytest.mark.parametrize(
     ("made", "labels"),
     [
-        (convolution(64, 32, 8, 3), (3, 0, (1, 2))),
+        (convolution(64, 32, 8, 3), (0, 1, (2, 3))),
+        (convolution(64, 32, 16, 11), (3, 0, (1, 2))),
         (convolution(64, 32, 8), (0, 1, (2, 3))),
         (convolution(64, 64, 8, 3, groups=64), (3, 0, (1, 2))),
     ],
-    ids=["window", "pointwise", "depthwise"],
+    ids=["window", "large window", "pointwise", "depthwise"],
 )
 def test_filters(made: HloInstruction, labels: tuple[object, ...]) -> None:
     e = Emitter("e")

@@ -13,6 +13,7 @@ from xladev.platforms.cpu.codegen.products.denormals import LeastArguments, call
 from xladev.platforms.cpu.codegen.products.depthwise import DepthwiseArguments, call_depthwise
 from xladev.platforms.cpu.codegen.products.driver import BlockArguments, call_block, call_stream
 from xladev.platforms.cpu.codegen.products.few_rows import FewRowsArguments, call_few_rows
+from xladev.platforms.cpu.codegen.products.filters import FiltersArguments, call_pack_filters
 from xladev.platforms.cpu.codegen.products.kinds import ProductKind, ReductionStep
 from xladev.platforms.cpu.codegen.products.left_panels import LeftArguments, call_pack_left
 from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
@@ -140,6 +141,7 @@ def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
     if kind.right is not kind.total:
         return
     call_stream(b, kind, BlockArguments(*_arguments(b, BlockArguments._fields)))
+    call_pack_filters(b, kind, FiltersArguments(*_arguments(b, FiltersArguments._fields)))
     call_channels(b, kind, ChannelsArguments(*_arguments(b, ChannelsArguments._fields)))
     call_row_sums(b, kind, RowSumsArguments(*_arguments(b, RowSumsArguments._fields)))
 

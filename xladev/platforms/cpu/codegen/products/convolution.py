@@ -10,11 +10,18 @@ from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.channels import ChannelsArguments, call_channels
 from xladev.platforms.cpu.codegen.products.dot import LEAST_BLOCKS, cut
 from xladev.platforms.cpu.codegen.products.driver import BlockArguments, call_block
+from xladev.platforms.cpu.codegen.products.filters import FiltersArguments, call_pack_filters
 from xladev.platforms.cpu.codegen.products.kinds import WIDEST_NBYTES
 from xladev.platforms.cpu.codegen.products.non_temporal import CACHED, fence_non_temporal
+from xladev.platforms.cpu.codegen.products.orders import Order
 from xladev.platforms.cpu.codegen.products.tables import WindowKind, WindowsArguments, call_windows
 from xladev.platforms.cpu.codegen.products.window_blocks import block_sizes
-from xladev.platforms.cpu.codegen.products.windows import WindowPlan
+from xladev.platforms.cpu.codegen.products.windows import Packing, WindowPlan
+
+ELEMENT_NS = 0.15
+"""To pack an element of the filters, about."""
+SHARED_NS = 30_000.0
+"""Packing that takes less stays in one thread."""
 
 
 def emit_windows(k: KernelBuild, plan: WindowPlan) -> None:
@@ -35,8 +42,13 @@ class _Blocks:
             self.rows, self.columns = block_sizes(plan, self.kind, k.is_shared)
 
     def emit(self) -> None:
-        """One loop over all blocks, in parts."""
+        """One loop over all blocks, in parts; before it, filters that are packed at once."""
         p, b, at = self.plan, self.b, self.k.e.at
+        packed = []
+        if p.packing is Packing.ALL:
+            self.packed = b.byte_address(self.k.scratch, p.private_nbytes)
+            packed.append(self.packed)
+            self._pack_all()
         groups = 1 if p.is_depthwise else p.groups
         extents = (groups, -(-self.pixels // self.rows), -(-p.features // self.columns))
 
@@ -44,11 +56,54 @@ class _Blocks:
             self._clear()
             with b.loop(at.value(begin), at.value(end)) as number, self.k.e.scope():
                 group, row, column = at.delinear(number, extents)
-                self._block(group, at.mul(row, self.rows), at.mul(column, self.columns))
+                begins = b.icmp("eq", number, at.value(begin))
+                has_table = b.or_(begins, b.icmp("eq", at.value(column), 0))
+                self._block(group, at.mul(row, self.rows), at.mul(column, self.columns), has_table)
             if p.is_non_temporal:
                 fence_non_temporal(b)
 
-        self.k.split(prod(extents), part, private_nbytes=p.workspace_nbytes)
+        self.k.split(prod(extents), part, captures=packed, private_nbytes=p.private_nbytes)
+
+    # Filters that are packed
+
+    @property
+    def _panel_nbytes(self) -> int:
+        """Bytes of a panel of all the depth."""
+        return self.plan.positions * self.plan.channels * self.kind.width * self.kind.size
+
+    def _pack_all(self) -> None:
+        """Panels of all groups, by several threads where that takes long."""
+        p, b, at, width = self.plan, self.b, self.k.e.at, self.kind.width
+        extents = p.groups, -(-p.features // width)
+
+        def part(begin: IndexValue, end: IndexValue) -> None:
+            with b.loop(at.value(begin), at.value(end)) as number, self.k.e.scope():
+                group, panel = at.delinear(number, extents)
+                column = at.value(at.mul(panel, width))
+                columns = b.intrinsic("smin", b.sub(p.features, column), width)
+                place = b.byte_address(self.packed, at.value(at.mul(number, self._panel_nbytes)))
+                self._pack(place, self._source(group, column), columns)
+
+        elements = p.groups * p.features * p.positions * p.channels
+        if elements * ELEMENT_NS < SHARED_NS:
+            part(0, prod(extents))
+        else:
+            self.k.split(prod(extents), part, captures=[self.packed])
+
+    def _pack(self, panel: Value, source: Value, columns: Value) -> None:
+        p, b = self.plan, self.b
+        positions, channels = b.const(I64, p.positions), b.const(I64, p.channels)
+        column = b.const(I64, p.right[2] * self.kind.size)
+        arguments = FiltersArguments(panel, source, positions, channels, column, columns)
+        call_pack_filters(b, self.kind, arguments)
+
+    def _source(self, group: IndexValue, column: IndexValue) -> Value:
+        """Filter of a feature, as it is in memory."""
+        p, math = self.plan, self.k.e.at
+        feature = math.add(math.mul(group, p.features), column)
+        base = self.k.e.arrays[self.k.root.operands[1]][0].base
+        offset = math.value(math.mul(feature, p.right[2] * self.kind.size))
+        return self.b.byte_address(base, offset)
 
     # The workspace
 
@@ -78,14 +133,23 @@ class _Blocks:
 
     # A block
 
-    def _block(self, group: IndexValue, row: IndexValue, column: IndexValue) -> None:
+    def _block(
+        self, group: IndexValue, row: IndexValue, column: IndexValue, has_table: Value
+    ) -> None:
+        """A block whose table is filled unless the block before it had the same."""
         p, b, at = self.plan, self.b, self.k.e.at
         rows = b.intrinsic("smin", b.sub(self.pixels, at.value(row)), self.rows)
+        if p.positions <= p.group_positions:
+            with b.when(has_table):
+                self._fill_table(group, at.value(row), rows, (0, p.positions))
         for first in range(0, p.positions, p.group_positions):
             count = min(p.group_positions, p.positions - first)
-            self._fill_table(group, at.value(row), rows, (first, count))
+            if count < p.positions:
+                self._fill_table(group, at.value(row), rows, (first, count))
             if p.is_depthwise:
                 self._call_channels(row, rows)
+            elif p.packing is Packing.PANEL:
+                self._call_panels((group, row, column), rows)
             else:
                 self._call_block((group, row, column), rows, first, count)
 
@@ -144,14 +208,36 @@ class _Blocks:
         )
         call_channels(b, self.kind, arguments)
 
+    def _call_panels(self, at: Index, rows: Value) -> None:
+        """Panel by panel: it is packed, and used while it is near and the next one is fetched."""
+        p, b, math, width = self.plan, self.b, self.k.e.at, self.kind.width
+        group, row, column = at
+        left = b.intrinsic("smin", b.sub(p.features, math.value(column)), self.columns)
+        with b.loop(0, left, width) as n, self.k.e.scope():
+            first = math.add(column, n)
+            columns = b.intrinsic("smin", b.sub(left, n), width)
+            source = self._source(group, first)
+            self._pack(self.k.scratch, source, columns)
+            arguments = self._arguments((group, row, first), rows, 0, p.positions)
+            following = b.byte_address(source, p.right[2] * width * self.kind.size)
+            call_block(
+                b, self.kind, Order.PANELS, arguments._replace(columns=columns, panel=following)
+            )
+
     def _call_block(self, at: Index, rows: Value, first: int, count: int) -> None:
         """All features of the block at some positions."""
+        p = self.plan
+        order = Order.PANELS if p.packing is Packing.ALL else p.order
+        call_block(self.b, self.kind, order, self._arguments(at, rows, first, count))
+
+    def _arguments(self, at: Index, rows: Value, first: int, count: int) -> BlockArguments:
         p, b, math = self.plan, self.b, self.k.e.at
         group, row, column = at
         feature = math.add(math.mul(group, p.features), column)
         right, strides = self._right(group, column, first)
         left = b.sub(p.features, math.value(column))
-        arguments = BlockArguments(
+        packs = p.panels is None and p.packing is Packing.PARTS
+        return BlockArguments(
             table=self._table,
             rows=rows,
             positions=b.const(I64, count),
@@ -166,26 +252,36 @@ class _Blocks:
             columns=b.intrinsic("smin", left, self.columns),
             goes_on=b.const(I64, first),
             runs=self._runs,
-            panel=self.k.scratch if p.panels is None else Value("null", PTR),
+            panel=self.k.scratch if packs else Value("null", PTR),
             most_lines=b.const(I64, self.kind.depth),
             is_non_temporal=self._is_non_temporal() if count == p.positions else CACHED,
         )
-        call_block(b, self.kind, p.order, arguments)
 
     def _right(
         self, group: IndexValue, column: IndexValue, first: int
     ) -> tuple[Value, tuple[int, int, int]]:
         """Where filters begin at a position; bytes between positions, channels and features."""
         p, math, size = self.plan, self.k.e.at, self.plan.sides[1].host_nbytes
-        if p.panels is None:
-            operand, strides = self.k.root.operands[1], p.right
+        if p.panels is None and p.packing is Packing.PARTS:
+            strides = p.right
+            base = self.k.e.arrays[self.k.root.operands[1]][0].base
             feature = math.add(math.mul(group, p.features), column)
         else:
-            operand, width = p.panels.parameter, self.kind.width
-            strides = p.channels * width, width, p.panels.form.lines
-            feature = math.add(math.mul(group, p.panels.form.count * width), column)
+            width, lines = self.kind.width, p.positions * p.channels
+            strides, count = (p.channels * width, width, lines), -(-p.features // width)
+            base = self._panels
+            feature = math.add(math.mul(group, count * width), column)
+        if p.packing is Packing.PANEL:
+            feature = 0
         place = math.add(math.mul(feature, strides[2]), first * strides[0])
-        base = self.k.e.arrays[operand][0].base
         position, step, along = (n * size for n in strides)
         address = self.b.byte_address(base, math.value(math.mul(place, size)))
         return address, (position, step, along)
+
+    @property
+    def _panels(self) -> Value:
+        """The first panel."""
+        p = self.plan
+        if p.panels is not None:
+            return self.k.e.arrays[p.panels.parameter][0].base
+        return self.packed if p.packing is Packing.ALL else self.k.scratch

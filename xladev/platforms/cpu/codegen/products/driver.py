@@ -64,7 +64,8 @@ class BlockArguments(NamedTuple):
         goes_on: not zero to add to what the result holds.
         runs: for each tile, how many positions its rows go through without a break: of so many,
             the table has the first one's addresses alone. Null for tables that have all.
-        panel: memory for one packed panel; null if they are packed.
+        panel: memory for one packed panel. Of panels that are packed, null; or what is fetched
+            meanwhile in place of the next panel, as long as one.
         most_lines: of a panel in one part of the depth: as many as that memory holds.
         is_non_temporal: not zero to write the result past the caches if all of the depth is one
             part; its vectors then are aligned.
@@ -134,13 +135,17 @@ def call_stream(b: FunctionBuilder, kind: ProductKind, arguments: BlockArguments
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Part of the depth: positions, and steps at each of them, with their addresses."""
+    """Part of the depth: positions, and steps at each of them, with their addresses.
+
+    Columns begin at an offset from those of the block.
+    """
 
     table: Value
     start: Value
     positions: Value
     steps: Value
     right: Value
+    offset: Value
     goes_on: Value
     is_non_temporal: Value
 
@@ -170,6 +175,7 @@ class _Block:
                     positions=b.intrinsic("smin", group, b.sub(a.positions, position)),
                     steps=b.intrinsic("smin", most_steps, b.sub(a.steps, step)),
                     right=b.byte_address(a.right, offset),
+                    offset=offset,
                     goes_on=b.or_(a.goes_on, b.or_(position, step)),
                     is_non_temporal=is_non_temporal,
                 )
@@ -245,6 +251,8 @@ class _Block:
         if self.order is Order.PANELS:
             panel, line = source, a.right_step
             is_once = b.icmp("sle", a.rows, kind.rows)
+            is_next = b.icmp("eq", a.panel, Value("null", PTR))
+            following = b.select(is_next, following, b.byte_address(a.panel, part.offset))
             following = b.select(is_once, b.byte_address(source, PANELS_AHEAD), following)
         else:
             panel, line = a.panel, b.const(I64, vectors * kind.nbytes)

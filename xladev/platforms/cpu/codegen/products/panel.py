@@ -90,7 +90,7 @@ class _Packing:
                     for n in range(lanes)
                 ]  # fmt: skip
                 written = b.byte_address(panel, b.add(b.mul(step, self.line), v * kind.nbytes))
-                for n, value in enumerate(_turned(b, lines)):
+                for n, value in enumerate(turned(b, lines)):
                     b.store(value, b.byte_address(written, n * self.line))
         self._elements(panel, source, b.mul(squares, lanes))
 
@@ -107,7 +107,7 @@ class _Packing:
                 b.store(b.const(kind.element, 0), b.element_address(written, c, kind.element))
 
 
-def _turned(b: FunctionBuilder, lines: Sequence[Value]) -> list[Value]:
+def turned(b: FunctionBuilder, lines: Sequence[Value]) -> list[Value]:
     """A square of elements, one vector a line, with lines and columns exchanged."""
     held, count, step = list(lines), len(lines), 1
     while step < count:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import product
 from math import prod
 
@@ -48,8 +49,21 @@ MOST_ROWS = 480
 MOST_TABLE_NBYTES = 4 * TABLE_NBYTES
 """Bytes of a table where a tactic says how many rows it has, or where it has few of the positions:
 those that runs begin with."""
+FILTERS_NBYTES = 4 << 20
+"""Most bytes of filters that are packed all at once, for blocks that then find them in a cache."""
 _EVERYTHING = (1 << 62) - 1
 """Coordinates along an axis without padding, which need no check."""
+
+
+class Packing(Enum):
+    """Which filters are packed at once, if they are not in panels already."""
+
+    PARTS = "parts"
+    """Those of a panel in a part of the depth, as a block needs them."""
+    PANEL = "panel"
+    """Those of a panel, as a block needs them."""
+    ALL = "all"
+    """All of them, before the first block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +202,35 @@ class WindowPlan:
         return Order.ROWS if column == 1 else Order.COLUMNS if step == 1 else Order.APART
 
     @property
+    def packing(self) -> Packing:
+        """How filters are packed: by parts unless the window, or one channel, is innermost."""
+        position, step, _ = self.right
+        count = self.positions
+        is_run = step == count and (position == 1 or count == 1) and count <= MOST_POSITIONS
+        has_panels = self.tactic.tile is None or self.tactic.tile[1] == VECTORS
+        if self.is_depthwise or self.panels is not None or not is_run or not has_panels:
+            return Packing.PARTS
+        if prod(self.pixels) > MOST_ROWS and self.all_panels_nbytes <= FILTERS_NBYTES:
+            return Packing.ALL
+        return Packing.PANEL if count > 1 else Packing.PARTS
+
+    @property
+    def deep_panel_nbytes(self) -> int:
+        """Bytes of a panel of all the depth, on the machine with the longest vectors."""
+        return self.positions * self.channels * VECTORS * WIDEST_NBYTES
+
+    @property
+    def all_panels_nbytes(self) -> int:
+        """Bytes of the panels of all groups; on other machines they take no more."""
+        panels = -(-self.features * self.total.host_nbytes // (VECTORS * WIDEST_NBYTES))
+        return self.groups * panels * self.deep_panel_nbytes
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Bytes of the workspace that all threads share, after a thread's own."""
+        return self.all_panels_nbytes if self.packing is Packing.ALL else 0
+
+    @property
     def table_nbytes(self) -> int:
         """Bytes of the table of a block."""
         return 8 * self.block_rows * self.group_positions
@@ -206,9 +249,11 @@ class WindowPlan:
 
     @property
     def panel_nbytes(self) -> int:
-        """Bytes of a panel of filters that is packed; none for those that are packed."""
-        has_none = self.is_depthwise or self.panels is not None
-        return 0 if has_none else self.whole_panel_nbytes
+        """Bytes of a panel that a block packs; none if filters are packed."""
+        if self.is_depthwise or self.panels is not None or self.packing is Packing.ALL:
+            return 0
+        is_deep = self.packing is Packing.PANEL
+        return self.deep_panel_nbytes if is_deep else self.whole_panel_nbytes
 
     @property
     def whole_panel_nbytes(self) -> int:
@@ -227,10 +272,15 @@ class WindowPlan:
         return nbytes >= NON_TEMPORAL_NBYTES and unbroken * size % WIDEST_NBYTES == 0
 
     @property
-    def workspace_nbytes(self) -> int:
-        """A panel, the table, starts, runs, zeros."""
+    def private_nbytes(self) -> int:
+        """What each thread needs: a panel, the table, starts, runs, zeros."""
         tables = self.table_nbytes + self.starts_nbytes + self.runs_nbytes
-        return self.panel_nbytes + tables + self.zeros_nbytes
+        return -(-(self.panel_nbytes + tables + self.zeros_nbytes) // 64) * 64
+
+    @property
+    def workspace_nbytes(self) -> int:
+        """What each thread needs, and what they share."""
+        return self.private_nbytes + self.shared_nbytes
 
     @property
     def facts(self) -> tuple[int, ...]:

@@ -67,6 +67,29 @@ CASES = {
     "filters outermost": text(
         "2,6,6,24", "40,24,3,3", "2,6,6,40", "size=3x3 pad=1_1x1_1", "b01f_oi01->b01f"
     ),
+    "filters outermost, few channels": text(
+        "2,30,33,3", "40,3,7,7", "2,15,17,40", "size=7x7 stride=2x2 pad=2_3x3_3", "b01f_oi01->b01f"
+    ),
+    "filters outermost, many pixels": text(
+        "1,25,24,20", "70,20,3,2", "1,25,24,70", "size=3x2 pad=1_1x1_0", "b01f_oi01->b01f"
+    ),
+    "filters outermost, groups": text(
+        "1,25,24,20", "96,10,3,3", "1,25,24,96", "size=3x3 pad=1_1x1_1", "b01f_oi01->b01f",
+        ", feature_group_count=2"
+    ),
+    "filters outermost, reversed, few pixels, groups": text(
+        "1,5,7,20", "80,10,3,3", "1,5,7,80", "size=3x3 pad=1_1x1_1 rhs_reversal=1x0",
+        "b01f_oi01->b01f", ", feature_group_count=2"
+    ),
+    "filters outermost, two elements": text(
+        "1,9,9,1", "33,1,5,1", "1,5,9,33", "size=5x1", "b01f_oi01->b01f"
+    ),
+    "filters outermost, f64": text(
+        "1,6,6,7", "21,7,3,3", "1,6,6,21", "size=3x3 pad=1_1x1_1", "b01f_oi01->b01f", dtype="f64"
+    ),
+    "points, many pixels": text(
+        "1,25,24,37", "43,37,1,1", "1,25,24,43", "size=1x1", "b01f_oi01->b01f"
+    ),
     "wide groups": text(
         "2,6,6,32", "3,3,16,48", "2,6,6,48", "size=3x3 pad=1_1x1_1", NHWC,
         ", feature_group_count=2"
@@ -186,7 +209,11 @@ def test_each_channel_on_its_own(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("nbytes", [16, 32, 64])
-@pytest.mark.parametrize("name", ["wide", "deep", "dilated and strided", "lines of seven"])
+@pytest.mark.parametrize(
+    "name",
+    ["wide", "deep", "dilated and strided", "lines of seven", "filters outermost, groups",
+     "filters outermost, reversed, few pixels, groups"],
+)  # fmt: skip
 def test_processors_with_other_vectors(
     nbytes: int, name: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
