@@ -9,7 +9,7 @@ are connected so is changed if that saves more than its transposes take.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -24,6 +24,11 @@ from xladev.passes.effects import computations_with_effects
 from xladev.passes.expansions.emit import Emitter
 from xladev.passes.pass_ import HloModulePass
 from xladev.platforms.cpu.layouts.convolutions import gain_ns, way_of, written_convolution
+from xladev.platforms.cpu.layouts.filter_gradients import (
+    filter_gradient_gain_ns,
+    filter_gradient_way,
+    written_filter_gradient,
+)
 from xladev.platforms.cpu.layouts.followers import Way, following, written
 from xladev.platforms.cpu.layouts.orders import (
     Span,
@@ -37,6 +42,8 @@ TRANSPOSED_NS = 0.15
 """To transpose an element, about."""
 FEW_CHANNELS = 8
 """Channels below which a transpose is done element by element, in four times that time."""
+Maker = Callable[[Emitter, HloInstruction, Sequence[HloInstruction]], HloInstruction]
+"""Writes an instruction on operands whose dimensions are moved."""
 LEAST_FLOATS = 4
 """Floats of a vector below which convolutions of planes have loops."""
 
@@ -75,6 +82,7 @@ class _Change:
 
     Attributes:
         gains: nanoseconds that each convolution takes less.
+        makers: what writes each of these convolutions.
         ways: of convolutions and of what follows them.
         before: of each of these, one that it is connected with; itself at the end.
     """
@@ -82,6 +90,7 @@ class _Change:
     def __init__(self, computation: HloComputation, lanes: int) -> None:
         self.computation, self.lanes = computation, lanes
         self.gains: dict[HloInstruction, float] = {}
+        self.makers: dict[HloInstruction, Maker] = {}
         self.ways: dict[HloInstruction, Way] = {}
         self.before: dict[HloInstruction, HloInstruction] = {}
 
@@ -113,17 +122,24 @@ class _Change:
         if not _is_plain(i):
             return None
         if i.opcode == "convolution":
-            gain = gain_ns(i, self.lanes)
-            if gain is None:
-                return None
-            self.gains[i] = gain
-            return way_of(i)
+            return self._way_of_convolution(i)
         for number, o in enumerate(i.operands):
             if o in self.ways and self.ways[o].result.moves(o.shape.rank):
                 way = following(i, number, self.ways[o].result)
                 if way is not None:
                     return way
         return None
+
+    def _way_of_convolution(self, i: HloInstruction) -> Way | None:
+        gain = filter_gradient_gain_ns(i)
+        if gain is not None:
+            self.gains[i], self.makers[i] = gain, written_filter_gradient
+            return filter_gradient_way(i)
+        gain = gain_ns(i, self.lanes)
+        if gain is None:
+            return None
+        self.gains[i], self.makers[i] = gain, written_convolution
+        return way_of(i)
 
     def _has(self, value: HloInstruction, channels: Span) -> bool:
         return value in self.ways and self.ways[value].result == channels
@@ -172,7 +188,7 @@ class _Change:
         for i, way in self.ways.items():
             if self._group(i) in kept:
                 operands = [operand(*pair) for pair in zip(i.operands, way.operands, strict=True)]
-                make = written_convolution if i.opcode == "convolution" else partial(written, way)
+                make = self.makers.get(i, partial(written, way))
                 made[i] = make(e, i, operands)
                 replacements[i] = _transposed_back(e, made[i], way.result)
         return rebuild(self.computation, replacements)

@@ -8,33 +8,21 @@ from math import prod
 
 from xladev.hlo.attributes import ConvDims
 from xladev.hlo.ir import HloInstruction
-from xladev.hlo.opset import opdef
-from xladev.hlo.shape import Shape, array
 from xladev.passes.expansions.emit import Emitter
 from xladev.platforms.cpu.codegen.products.planar import LEAST_WINDOW, MOST_JOINED, TYPES
 from xladev.platforms.cpu.codegen.products.windows import MOST_POSITIONS, WindowPlan, window_plan
 from xladev.platforms.cpu.layouts.followers import Way
-from xladev.platforms.cpu.layouts.orders import (
-    Span,
-    one,
-    order_with_last,
-    place_of,
-    with_last,
+from xladev.platforms.cpu.layouts.in_kernel import in_kernel, moved_shape
+from xladev.platforms.cpu.layouts.orders import Span, one, order_with_last, place_of
+from xladev.platforms.cpu.layouts.rates import (
+    DEPTHWISE_NS,
+    EDGE_NS,
+    GATHERED_NS,
+    GFLOPS,
+    PACKED_NS,
+    PATCH_NS,
 )
 
-GFLOPS = 118.0
-"""What tiles reach, about, in operations a nanosecond; of this and what follows only proportions
-matter. All were measured on AMD EPYC (Zen 4) with one thread."""
-PATCH_NS = 0.1
-"""To write an element of a patch whose lanes are neighbours."""
-GATHERED_NS = 0.6
-"""The same where a stride is between them."""
-DEPTHWISE_NS = 0.3
-"""By which an element of a depthwise convolution's result takes longer by planes."""
-PACKED_NS = 0.2
-"""To pack an element of filters that are no constant."""
-EDGE_NS = 0.5
-"""To write an element of the result that is in no whole vector of features."""
 _MOVES = frozenset({"bitcast", "convert", "copy", "reshape", "reverse", "transpose"})
 
 
@@ -54,14 +42,14 @@ def gain_ns(i: HloInstruction, lanes: int) -> float | None:
     if len(i.operands) != 2 or i["batch_group_count"] > 1:
         return None
     shapes = [o.shape.row_major() for o in i.operands]
-    if window_plan(_in_kernel(i, i.shape, shapes, i["dim_labels"])) is not None:
+    if window_plan(in_kernel(i, i.shape, shapes, i["dim_labels"])) is not None:
         return None
-    moved = [_moved(i.operands[0], one(i["dim_labels"].input_feature)), shapes[1]]
+    moved = [moved_shape(i.operands[0], one(i["dim_labels"].input_feature)), shapes[1]]
     channels = _filters_moved(i)
     if channels is not None:
-        moved[1] = _moved(i.operands[1], channels)
-    result = _moved(i, one(i["dim_labels"].output_feature))
-    plan = window_plan(_in_kernel(i, result, moved, _labels(i)))
+        moved[1] = moved_shape(i.operands[1], channels)
+    result = moved_shape(i, one(i["dim_labels"].output_feature))
+    plan = window_plan(in_kernel(i, result, moved, _labels(i)))
     if plan is None or plan.total not in TYPES:
         return None
     images = plan.pixels[plan.batch[0]]
@@ -107,7 +95,7 @@ def written_convolution(
     windows whose places are not innermost. All others are packed in blocks of features anyway.
     """
     base, filters = operands
-    channel, shape = _filters_moved(i), _moved(i, one(i["dim_labels"].output_feature))
+    channel, shape = _filters_moved(i), moved_shape(i, one(i["dim_labels"].output_feature))
     if channel is not None:
         filters = e.transpose(filters, order_with_last(filters.shape.rank, channel))
     attrs = {**i.attrs, "dim_labels": _labels(i)}
@@ -161,20 +149,3 @@ def _labels(i: HloInstruction) -> ConvDims:
         kernel_input_feature=place_of(d.kernel_input_feature, filters, rank),
         kernel_spatial=tuple(place_of(x, filters, rank) for x in d.kernel_spatial),
     )
-
-
-def _moved(i: HloInstruction, channels: Span) -> Shape:
-    """The shape of a value with dimensions behind all others."""
-    return array(i.shape.element_type, with_last(i.shape.dims, channels)).row_major()
-
-
-def _in_kernel(
-    i: HloInstruction, result: Shape, operands: Sequence[Shape], labels: ConvDims
-) -> HloInstruction:
-    """The convolution as a kernel has it."""
-    parameters = tuple(
-        HloInstruction(opdef("parameter"), shape, (), {"parameter_number": n}, f"p{n}")
-        for n, shape in enumerate(operands)
-    )
-    attrs = {**i.attrs, "dim_labels": labels}
-    return HloInstruction(i.op, result.row_major(), parameters, attrs, i.name)

@@ -24,6 +24,11 @@ from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.loops import emit_loops
 from xladev.platforms.cpu.codegen.products.convolution import emit_windows
 from xladev.platforms.cpu.codegen.products.depthwise_kernel import emit_depthwise
+from xladev.platforms.cpu.codegen.products.filter_gradients import (
+    FilterGradientPlan,
+    filter_gradient_plan,
+)
+from xladev.platforms.cpu.codegen.products.filter_gradients_kernel import emit_filter_gradient
 from xladev.platforms.cpu.codegen.products.padded_planes import PaddedPlan, padded_plan
 from xladev.platforms.cpu.codegen.products.padded_planes_kernel import emit_padded_planes
 from xladev.platforms.cpu.codegen.products.planar import PlanarPlan, planar_plan
@@ -108,9 +113,10 @@ def convolution_of(i: HloInstruction) -> TiledConvolution | None:
 
 def convolution_way(
     i: HloInstruction, tactic: Tactic = DEFAULT
-) -> WindowPlan | PlanarPlan | PaddedPlan | TiledConvolution | None:
+) -> WindowPlan | FilterGradientPlan | PlanarPlan | PaddedPlan | TiledConvolution | None:
     """Blocks or else tiles, or the other way round by the tactic; None for loops."""
-    plan, tiles = window_plan(i, tactic) or _plan_of_planes(i), convolution_of(i)
+    plan = filter_gradient_plan(i) or window_plan(i, tactic) or _plan_of_planes(i)
+    tiles = convolution_of(i)
     return tiles or plan if tactic.in_tiles else plan or tiles
 
 
@@ -133,6 +139,9 @@ def emit_convolution(k: KernelBuild) -> None:
     if isinstance(way, WindowPlan):
         fits = way.fits(k.b.module.target.vector_nbytes)
         emit_windows(k, way) if fits else emit_loops(k)
+    elif isinstance(way, FilterGradientPlan):
+        fits = way.kind(k.b.module.target.vector_nbytes).lanes > 1
+        emit_filter_gradient(k, way) if fits else emit_loops(k)
     elif isinstance(way, PlanarPlan):
         fits = way.kind(k.b.module.target.vector_nbytes).lanes > 1
         emit = emit_depthwise if way.is_depthwise else emit_planar
