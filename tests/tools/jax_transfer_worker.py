@@ -111,6 +111,21 @@ def failed() -> None:
         assert "processes disagree" in _error(bad) and "process 0" in _error(bad), _error(bad)
 
 
+def sent_last() -> None:
+    """A process may end when it has asked for the last transfer: what it promised goes first."""
+
+    def slept(x: Any) -> Any:
+        time.sleep(0.5)
+        return x
+
+    x = np.arange(4, dtype=np.float32)
+    slow = jax.jit(lambda x: jax.pure_callback(slept, x, x) + 1)
+    given = slow(jax.device_put(x, _device(0))) if jax.process_index() == 0 else _absent((4,), 0)
+    there = jax.device_put(given, _device(1))
+    if jax.process_index() == 1:
+        _check(there, x + 1, 1)
+
+
 def _absent(dims: tuple[int, ...], process: int) -> Any:
     """An array of a device of another process, as this one names it."""
     sharding = SingleDeviceSharding(_device(process))
@@ -139,7 +154,10 @@ def never_sent() -> None:
     print("said", flush=True)
 
 
-CASES = (types_and_shapes, both_ways_before_either_is_there, trees_and_results, layouts, failed)
+CASES = (
+    types_and_shapes, both_ways_before_either_is_there, trees_and_results, layouts, failed,
+    sent_last,
+)  # fmt: skip
 
 
 def main() -> int:

@@ -142,3 +142,6 @@ class JobProcesses:
             if process.popen.poll() is None:
                 process.popen.kill()
             process.popen.wait()
+        if error is not None:  # as a whole: a failed comparison shows a part of it
+            for index, process in enumerate(self.processes):
+                print(f"--- process {index} said", process.text, sep="\n")

@@ -172,7 +172,7 @@ __attribute__((visibility("default"))) void xladev_shut_down(void) {
 
 /* Grows with every change of what shim and engine say to each other that an engine with functions
  * for older shims besides would not be. */
-__attribute__((visibility("default"))) int xladev_interface(void) { return 12; }
+__attribute__((visibility("default"))) int xladev_interface(void) { return 13; }
 
 PyObject *python_ref(PyObject *object) {
     py.Py_IncRef(object);

@@ -59,7 +59,7 @@ extern PythonApi py;
 #define ENGINE_FUNCTIONS(F) \
     F(open_client) F(compile) F(load) F(serialize) F(from_host) F(to_host) F(copy) F(view) \
     F(execute) F(explain) F(rethrow) F(notify) F(memory_stats) F(live_dims) F(settle) F(describe_error) \
-    F(start_profile) F(stop_profile) F(name_thread) F(update_processes) F(send) F(receive) \
+    F(start_profile) F(stop_profile) F(name_thread) F(update_processes) F(promise) F(send) F(receive) \
     F(received) F(fail_transfer)
 
 typedef struct {

@@ -111,6 +111,17 @@ static Error *in_python(Error *(*work)(Transfer *transfer), Transfer *transfer) 
 
 /* Sending */
 
+/* Lets this process stay until the array has gone. */
+static Error *promise_in_python(Transfer *transfer) {
+    Error *error;
+    PyObject *told = ask(engine.promise,
+                         python_tuple(2, python_ref(transfer->device->client->python),
+                                      py.PyLong_FromLongLong(transfer->key)),
+                         &error);
+    if (told) py.Py_DecRef(told);
+    return error;
+}
+
 static Error *send_in_python(Transfer *transfer) {
     int64_t by_order[MOST_DIMS];
     by_major(transfer->dims, transfer->minor_to_major, transfer->rank, by_order);
@@ -186,6 +197,8 @@ static void send_buffer(Buffer *buffer, int process, int64_t key, Event **event)
                                       order, process, key);
     transfer->value = value;
     transfer->done = event_ref(*event);
+    Error *error = in_python(promise_in_python, transfer);
+    if (error) error_free(error); /* sending fails too, and says why */
     event_on_ready(value->ready, send_when_ready, transfer);
 }
 

@@ -187,6 +187,11 @@ def copy(array: DeviceArray, client: PlatformClient, index: int) -> Described:
     return described(made, with_address=client.host_addressable)
 
 
+def promise(client: PlatformClient, key: int) -> None:
+    """Notes that `send` or `fail_transfer` will be called for a transfer."""
+    client.transfers().promise(client.transfer_name(key))
+
+
 def send(
     client: PlatformClient, array: DeviceArray, order: tuple[int, ...], process: int, key: int,
     event: int,

@@ -11,7 +11,7 @@ from pathlib import Path
 from xladev.errors import PluginError
 
 VARIABLE = "XLADEV_PJRT_LIBRARY"
-INTERFACE = 12
+INTERFACE = 13
 """What the library's xladev_interface must return."""
 
 

@@ -196,15 +196,35 @@ class Receipt:
 class Transfers:
     """The transfers of one job. Thread-safe.
 
+    A process does not leave the job before what it promised has gone.
+
     Args:
         job: of the processes.
     """
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        limit_s = timeout_from_environment()
-        self._sending = Line("xladev-send", limit_s)
-        self._receiving = Line("xladev-receive", limit_s)
+        self._limit_s = timeout_from_environment()
+        self._sending = Line("xladev-send", self._limit_s)
+        self._receiving = Line("xladev-receive", self._limit_s)
+        self._changed = threading.Condition()
+        self._promised: set[bytes] = set()
+        job.before_leaving(self.finish)
+
+    def promise(self, key: bytes) -> None:
+        """Notes that `send` or `fail` will be called for a transfer, once its array is computed."""
+        with self._changed:
+            self._promised.add(key)
+
+    def _kept(self, key: bytes) -> None:
+        with self._changed:
+            self._promised.discard(key)
+            self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Waits until all that was promised has gone, or failed, within the time limit."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._promised, self._limit_s)
 
     def send(
         self, array: DeviceArray, minor_to_major: Sequence[int], process: int, key: bytes,
@@ -230,6 +250,7 @@ class Transfers:
         def told(error: XladevError | None) -> None:
             if error is not None and not isinstance(error, ProcessError):
                 self.fail(key, f"{error.what} ({error.why})" if error.why else error.what)
+            self._kept(key)
             settle(error)
 
         self._sending.add(Transfer(sent, work, told))
@@ -237,6 +258,7 @@ class Transfers:
     def fail(self, key: bytes, reason: str) -> None:
         """Tells the process that waits for an array that it will not come."""
         self._job.transport.fail_run(transfer_run(key), reason)
+        self._kept(key)
 
     def receive(
         self, device: Device, sent: Sent, minor_to_major: Sequence[int], settle: Settle

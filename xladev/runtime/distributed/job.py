@@ -66,10 +66,11 @@ class Job:
         self.transport = transport
         self.platform = platform
         self.device_counts = None if device_counts is None else tuple(device_counts)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._runs: dict[bytes, int] = {}
         self._compared: dict[bytes, list[bytes]] = {}
         self._kept: dict[Hashable, Closing] = {}
+        self._last_work: list[Callable[[], None]] = []
 
     def kept(self, key: Hashable, make: Callable[[], _Kept]) -> _Kept:
         """What is made once under this key, and closed when this process leaves the job."""
@@ -77,6 +78,18 @@ class Job:
             if key not in self._kept:
                 self._kept[key] = make()
             return cast("_Kept", self._kept[key])
+
+    def before_leaving(self, work: Callable[[], None]) -> None:
+        """Notes what is done before anything is closed; it waits no longer than the time limit."""
+        with self._lock:
+            self._last_work.append(work)
+
+    def finish(self) -> None:
+        """Does what was noted by `before_leaving`."""
+        with self._lock:
+            noted, self._last_work = self._last_work, []
+        for work in noted:
+            work()
 
     def close(self) -> None:
         """Closes what was kept, the last one first, then the connections."""
@@ -204,10 +217,17 @@ def enter_job(job: Job) -> None:
 
 
 def leave_job() -> None:
-    """Ends the connections to the other processes, if there are any."""
-    job, _current.job = _current.job, None
-    if job is not None:
-        job.close()
+    """Ends the connections to the other processes, if there are any.
+
+    What others wait for goes to them first.
+    """
+    try:
+        if (staying := _current.job) is not None:
+            staying.finish()
+    finally:
+        job, _current.job = _current.job, None
+        if job is not None:
+            job.close()
 
 
 @contextmanager

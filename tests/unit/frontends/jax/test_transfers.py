@@ -57,6 +57,38 @@ def sent(host, process, key=b"0", dtype="f32"):
     return Sent(process, key, by_name(dtype), host.shape)
 
 
+@pytest.mark.parametrize("how", ["sent", "failed"])
+def test_a_process_stays_until_what_it_promised_has_gone(pair, device, how):
+    """Its array may be computed yet when it asks to leave."""
+    host = np.arange(6, dtype=np.float32)
+    told, sent_told = Told(), Told()
+    receipt = pair[1].receive(device, sent(host, 0), (0,), told)
+    pair[0].promise(b"0")
+
+    def work():
+        time.sleep(0.2)
+        if how == "sent":
+            pair[0].send(put(device, host), (0,), 1, b"0", sent_told)
+        else:
+            pair[0].fail(b"0", "a reason")
+
+    threading.Thread(target=work).start()
+    pair[0]._job.finish()
+    pair[0]._job.close()
+    error = told.wait()
+    if how == "failed":
+        assert "a reason" in str(error)
+        return
+    assert error is None and sent_told.wait() is None
+    np.testing.assert_array_equal(receipt.array().numpy(), host)
+
+
+@pytest.mark.parametrize("pair", [0.2], indirect=True)
+def test_a_promise_is_waited_for_within_the_time_limit(pair):
+    pair[0].promise(b"0")
+    pair[0]._job.finish()
+
+
 @pytest.mark.parametrize("there", [(2, 1, 0), (0, 2, 1)])
 @pytest.mark.parametrize("here", [(2, 1, 0), (1, 0, 2)])
 def test_an_array_arrives_as_what_it_is_however_it_lies(pair, device, here, there):

@@ -30,6 +30,20 @@ def test_what_is_kept_is_made_once_and_closed_before_the_connections():
         transport.channel(b"k", [0, 1]).all_gather(Exchange(bytes(8), "x"), b"")
 
 
+def test_last_work_is_done_before_anything_is_closed():
+    closed, (transport, _) = [], connected(2)
+    job = Job(transport)
+    enter_job(job)
+
+    def make():
+        job.before_leaving(lambda: closed.append("work"))
+        return Kept("a", closed)
+
+    job.kept("a", make)
+    leave_job()
+    assert closed == ["work", "a"]
+
+
 def test_connections_end_when_something_kept_fails():
     (transport, _) = connected(2)
 

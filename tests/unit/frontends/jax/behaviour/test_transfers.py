@@ -13,7 +13,7 @@ pytestmark = pytest.mark.long
 _WORKER = Path(__file__).parents[4] / "tools" / "jax_transfer_worker.py"
 _CASES = (
     "types_and_shapes", "both_ways_before_either_is_there", "trees_and_results", "layouts",
-    "failed",
+    "failed", "sent_last",
 )  # fmt: skip
 
 
