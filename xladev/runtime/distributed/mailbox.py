@@ -235,24 +235,31 @@ class Mailbox(ABC):
     ) -> None:
         """Waits for work that is done with peers by another way, and reads meanwhile.
 
+        A peer may be through with it, and gone, before it is seen to be done here.
+
         Raises:
             ProcessError: a peer is gone, one of the runs failed, there was trouble, or the work did
                 not end within the time limit once it was under way.
         """
         awaited: Sequence[int] = ()
         deadline, trouble, pause = float("inf"), "", _SHORTEST_S
+        was_alone = False
         inquiry = Inquiry(peers[0], self._own)
         try:
             while (progress := work.progress()) is not Progress.DONE:
-                self._check_all(peers, runs)
+                is_alone = self._check_all(peers, runs)
                 now = time.monotonic()
                 if progress is Progress.UNDER_WAY and not awaited:
                     awaited, deadline = peers, min(deadline, now + self.timeout_s)
                     self._note_waiting(peers, 1)
                 if not trouble and (trouble := work.trouble()):
                     deadline = now + WORD_S  # in which somebody may say why
+                if awaited and is_alone and not was_alone:
+                    was_alone, deadline = True, min(deadline, now + WORD_S)
                 left = pause = min(2 * pause, _LONGEST_S)
                 if now > deadline:
+                    for peer in peers:
+                        self._check_peer(peer)
                     if trouble:
                         raise ProcessError(f"{what} failed between processes", why=trouble)
                     left = min(pause, self._inquire(inquiry, what))
@@ -263,12 +270,18 @@ class Mailbox(ABC):
         finally:
             self._note_waiting(awaited, -1)
 
-    def _check_all(self, peers: Sequence[int], runs: Sequence[bytes]) -> None:
+    def _check_all(self, peers: Sequence[int], runs: Sequence[bytes]) -> bool:
+        """True if one of the peers is gone.
+
+        Raises:
+            ProcessError: one of the runs failed, or this process has left the job.
+        """
         with self._guard:
             for run in runs:
                 self._check_run(run)
-            for peer in peers:
-                self._check_peer(peer)
+            if self._is_closed:
+                self._check_peer(peers[0])
+            return any(peer in self._lost for peer in peers)
 
     def has_failed(self, run: bytes) -> bool:
         """True if a run failed here or, as far as can be read now, elsewhere."""

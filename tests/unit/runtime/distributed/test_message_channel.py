@@ -169,6 +169,24 @@ def test_work_with_one_that_is_gone():
         channel.attend(Exchange(_RUN, "work"), Work(*_UNDER_WAY))
 
 
+@pytest.mark.parametrize("ahead", [1, 100])
+def test_work_that_is_done_a_little_after_one_has_left(ahead):
+    """Who is through first may leave first: what it gave is on its way to the others."""
+    transports = connected(2)
+    transports[1].close()
+    channel = transports[0].channel(b"k", range(2))
+    last = Work(*[Progress.AHEAD] * ahead, *_UNDER_WAY * 5, Progress.DONE)
+    channel.attend(Exchange(_RUN, "work"), last)
+
+
+def test_work_ends_at_once_where_this_process_has_left():
+    transports = connected(2)
+    channel = transports[0].channel(b"k", range(2))
+    transports[0].close()
+    with pytest.raises(ProcessError, match="this process has left the job"):
+        channel.attend(Exchange(_RUN, "work"), Work(Progress.AHEAD))
+
+
 @pytest.mark.parametrize("name", [_RUN, b"other..."])
 def test_work_that_failed_elsewhere(name):
     transports = connected(2)
