@@ -19,7 +19,12 @@ import glob, gzip, json, sys
 def planes_of(folder):
     (path,) = glob.glob(folder + '/**/*.xplane.pb', recursive=True)
     data = jax.profiler.ProfileData.from_file(path)
-    return {p.name: {line.name: list(line.events) for line in p.lines} for p in data.planes}
+    found = {}
+    for plane in data.planes:
+        lines = found.setdefault(plane.name, {})
+        for line in plane.lines:  # threads may have one name
+            lines.setdefault(line.name, []).extend(line.events)
+    return found
 def ours(planes):
     return [n for n in planes if n.startswith('/device:CUSTOM:')] + [
         line for line in planes['/host:CPU'] if line.startswith('xladev')]
