@@ -55,12 +55,17 @@ class CustomBuildHook(BuildHookInterface[Any]):
         The library is among the sources only where these are installed as they are (editable).
         """
         root = Path(self.root)
-        folder = root / "xladev_pjrt" if version == "editable" else Path(tempfile.mkdtemp())
+        self._folder = tempfile.TemporaryDirectory()
+        folder = root / "xladev_pjrt" if version == "editable" else Path(self._folder.name)
         made = compile_library(root, folder)
         build_data["force_include"][str(made)] = f"xladev_pjrt/{LIBRARY}"
         build_data["pure_python"] = False
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{platform}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Removes what was compiled; the wheel has it."""
+        self._folder.cleanup()
 
 
 if __name__ == "__main__":

@@ -59,12 +59,17 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compiles, and tags the wheel for any Python of this machine."""
-        made = compile_library(Path(self.root), Path(tempfile.mkdtemp()))
+        self._folder = tempfile.TemporaryDirectory()
+        made = compile_library(Path(self.root), Path(self._folder.name))
         key = "force_include_editable" if version == "editable" else "force_include"
         build_data[key][str(made)] = f"{FOLDER}/{LIBRARY}"
         build_data["pure_python"] = False
         tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["tag"] = f"py3-none-{tag}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Removes what was compiled; the wheel has it."""
+        self._folder.cleanup()
 
 
 if __name__ == "__main__":
