@@ -100,11 +100,14 @@ def _reads_what_is_updated(producer: HloInstruction, root: HloInstruction) -> bo
 
     A part that is in memory by itself costs less than a copy of the whole array.
     """
-    if root.opcode != "dynamic-update-slice":
+    if root.opcode not in _UNFUSED_OPERANDS or producer is root:
         return False
-    whole = root.operands[0]
-    is_read = any(operand is whole for operand in producer.operands) and producer is not root
-    return is_read and producer.shape.nbytes < whole.shape.nbytes
+    count = (len(root.operands) - 1) // 2 if root.opcode == "scatter" else 1
+    return any(
+        any(operand is whole for operand in producer.operands)
+        and producer.shape.nbytes < whole.shape.nbytes
+        for whole in root.operands[:count]
+    )
 
 
 def always(first: HloInstruction, second: HloInstruction) -> Support:

@@ -1,5 +1,6 @@
 """Which values join a kernel, and how often it computes them."""
 
+from xladev.compiler.buffers.in_place import in_place_pairs
 from xladev.compiler.fusion.instruction_fusion import MAX_COPIES, Fusion
 from xladev.compiler.support import YES, Support, no
 from xladev.hlo.ir import HloInstruction, HloModule
@@ -68,6 +69,19 @@ ROOT u = f32[8] dynamic-update-slice(x, n, k)
 def test_a_part_of_what_is_updated_in_place_is_read_before() -> None:
     assert fusions(fused(UPDATE.replace("SIZE", "2"))) == [2]
     assert fusions(fused(UPDATE.replace("SIZE", "8"))) == [3]
+
+
+def test_a_scatter_reads_a_part_of_what_it_updates_before() -> None:
+    body = """x = f32[8,4] parameter(0)  k = s32[1] parameter(1)  j = s32[] parameter(2)
+    z = s32[] constant(0)
+    p = f32[1,4] dynamic-slice(x, j, z), dynamic_slice_sizes={1,4}
+    r = f32[4] reshape(p)  n = f32[4] negate(r)
+    ROOT u = f32[8,4] scatter(x, k, n), update_window_dims={0}, inserted_window_dims={0},
+      scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=add"""
+    add = "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }"
+    module = parse_module(f"HloModule m\n{add}\nENTRY e {{\n{body}\n}}")
+    update = Fusion().run(module).entry.root
+    assert in_place_pairs(update["calls"]) == {(0, 0)}
 
 
 DOT = """x = f32[4,5] parameter(0)  y = f32[5,6] parameter(1)  b = f32[4,6] parameter(2)
