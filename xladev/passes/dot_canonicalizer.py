@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from xladev.hlo.ir import HloInstruction, HloModule
@@ -45,12 +45,35 @@ def _with_vector_along_memory(r: Rewriter, dot: HloInstruction) -> HloInstructio
     return r.op("dot", turned, dot.operands[1], shape=dot.shape.without_layout(), **attrs)
 
 
+def _with_vector_first(r: Rewriter, dot: HloInstruction) -> HloInstruction | None:
+    """A matrix that is summed over its first dimension, times a vector; None if it is not that."""
+    dims = DotDims.of(dot)
+    lhs, rhs = (o.shape for o in dot.operands)
+    order = (*dims.lhs_batch, *dims.lhs_contracting, *dims.lhs_free(lhs.rank))
+    columns = prod(rhs.dims[d] for d in dims.rhs_free(rhs.rank))
+    rows = prod(lhs.dims[d] for d in dims.lhs_free(lhs.rank))
+    if order != tuple(range(lhs.rank)) or columns > 1 or rows == 1:
+        return None
+    numbers = {
+        "lhs_batch_dims": dims.rhs_batch,
+        "lhs_contracting_dims": dims.rhs_contracting,
+        "rhs_batch_dims": dims.lhs_batch,
+        "rhs_contracting_dims": dims.lhs_contracting,
+        "operand_precision": dot["operand_precision"][::-1],
+    }
+    turned = replace(dot, operands=dot.operands[::-1], attrs={**dot.attrs, **numbers})
+    return canonical_dot(r, turned, *turned.operands)
+
+
 def _rule(least_reuse: int, either_order: bool, spares: Spares | None) -> RewriteRule:
     @rewrite(m.Opcode("dot").where(_can_be_canonical, "a dot of dense operands in another form"))
     def canonicalize_dot(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
         """Any dot is a canonical one around transposes and reshapes."""
         if spares is not None and spares(root):
             return None
+        turned = _with_vector_first(r, root) if either_order else None
+        if turned is not None:
+            return turned
         if either_order and _is_canonical_in_either_order(root):
             return _with_vector_along_memory(r, root)
         if least_reuse and any(reuse < least_reuse for reuse in _reuses(root)):
@@ -83,7 +106,7 @@ class DotCanonicalizer(HloModulePass):
 
     Attributes:
         either_order: a dot stays if its operands are matrices, whichever of their dimensions comes
-            first.
+            first. A matrix whose rows are summed, times a vector, is the vector times the matrix.
         least_reuse: a dot stays if it would use the elements of an operand that has to be
             transposed less often than this; 0 to let none stay.
         spares: says of a dot that it stays.
