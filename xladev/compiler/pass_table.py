@@ -24,6 +24,7 @@ from xladev.compiler.partition.assignment import CompileTarget
 from xladev.compiler.partition.expansion import ExpandRejected
 from xladev.compiler.partition.rejected_constants import RejectedConstants
 from xladev.compiler.partition.rejected_transposes import RejectedTransposes
+from xladev.compiler.partition.root_copies import RootCopies
 from xladev.compiler.placement.forms import DeviceForms
 from xladev.compiler.placement.rules import ApplyPlacementRules
 from xladev.compiler.plan.layout import LayoutNormalization
@@ -50,6 +51,7 @@ _COMPILER_PASSES: tuple[type[HloModulePass], ...] = (
     RejectedConstants,
     RejectedTransposes,
     Rematerialization,
+    RootCopies,
     RowFusion,
     Schedule,
 )
@@ -85,7 +87,13 @@ def pipelines_of(target: CompileTarget, options: CompileOptions) -> tuple[HloPas
     """
     level, compiler = options.optimization_level, target.compiler
     expansion = HloPassPipeline(
-        EXPANSION, (ExpandRejected(target), RejectedConstants(target), RejectedTransposes(target))
+        EXPANSION,
+        (
+            ExpandRejected(target),
+            RejectedConstants(target),
+            RejectedTransposes(target),
+            *((RootCopies(target),) if level else ()),
+        ),
     )
     first = (
         sharding_pipeline(),

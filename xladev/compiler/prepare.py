@@ -11,6 +11,7 @@ from xladev.compiler.partition.assignment import STRUCTURAL_OPCODES, CompileTarg
 from xladev.compiler.partition.expansion import ExpandRejected
 from xladev.compiler.partition.rejected_constants import RejectedConstants
 from xladev.compiler.partition.rejected_transposes import RejectedTransposes
+from xladev.compiler.partition.root_copies import RootCopies
 from xladev.errors import LiteralError
 from xladev.hlo.dot import module_to_dot
 from xladev.hlo.ir import HloInstruction, HloModule
@@ -84,7 +85,8 @@ def _rewritten(module: HloModule, target: CompileTarget, level: int) -> HloModul
     expanded = run_pass(ExpandRejected(target, EXPANDERS), ready, EXPANSION)
     if expanded is not ready:
         expanded = clean_up_pipeline(level).run(expanded)
-    for each in (RejectedConstants(target), RejectedTransposes(target)):
+    copies = (RootCopies(target),) if level else ()
+    for each in (RejectedConstants(target), RejectedTransposes(target), *copies):
         expanded = run_pass(each, expanded, EXPANSION)
     return expanded
 
