@@ -23,6 +23,7 @@ from xladev.compiler.fusion.instruction_fusion import (
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.rebuild import Users, map_computations, rebuild, users_of
 from xladev.passes.pass_ import HloModulePass
+from xladev.platforms.cpu.bit_pieces import with_bit_pieces
 from xladev.platforms.cpu.codegen.products.narrow_weights import narrow_weights_by_shape
 
 MOST_NBYTES = 0.6
@@ -33,7 +34,7 @@ _ARITHMETIC = frozenset({
 })  # fmt: skip
 _MOVES = frozenset({
     "bitcast-convert", "broadcast", "concatenate", "copy", "dynamic-slice", "iota", "reshape",
-    "slice", "transpose",
+    "reverse", "slice", "transpose",
 })  # fmt: skip
 
 
@@ -47,7 +48,11 @@ class WeightFusion(HloModulePass):
     def run(self, module: HloModule) -> HloModule:
         """The module; a matrix that something else reads, too, stays in memory."""
         programs, names = kernel_programs(module), KernelNames(module)
-        return map_computations(module, lambda c: self._fuse(c, names) if c.name in programs else c)
+
+        def change(computation: HloComputation) -> HloComputation:
+            return self._fuse(_unpacked(computation), names)
+
+        return map_computations(module, lambda c: change(c) if c.name in programs else c)
 
     def _fuse(self, computation: HloComputation, names: KernelNames) -> HloComputation:
         users, alone = users_of(computation), controlled(computation)
@@ -66,6 +71,18 @@ class WeightFusion(HloModulePass):
             instrument.decision(self.name, dot.name, why)
             replacements[dot] = made
         return without_dead(rebuild(computation, replacements)) if replacements else computation
+
+
+def _unpacked(computation: HloComputation) -> HloComputation:
+    """The computation whose dots have weights of few bits by `bitcast-convert`."""
+    users, alone = users_of(computation), controlled(computation)
+    replacements: dict[HloInstruction, HloInstruction] = {}
+    for dot in (i for i in computation.instructions if i.opcode == "dot"):
+        group = _group(dot, users, alone)
+        if group is not None:
+            found = with_bit_pieces(dot.operands[1])
+            replacements |= {old: new for old, new in found.items() if old in group}
+    return without_dead(rebuild(computation, replacements)) if replacements else computation
 
 
 def _read_nbytes(value: HloInstruction, users: Users, group: set[HloInstruction]) -> int:

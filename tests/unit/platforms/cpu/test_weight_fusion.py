@@ -76,6 +76,25 @@ def test_weights_become_numbers_in_the_kernel(name: str, rows: int, seed: int) -
     np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5 * float(np.max(abs(wanted))))
 
 
+@pytest.mark.parametrize("swaps", [False, True])
+def test_masks_and_shifts_are_a_bitcast_in_the_kernel(swaps: bool) -> None:
+    """As torch writes layers of 4 bits; the high half comes first in some of them."""
+    module = parse_module(f"""HloModule m
+    ENTRY e {{ x = f32[2,64] parameter(0)  p = u8[96,32] parameter(1)
+      a = u8[] constant(15)  m = u8[96,32] broadcast(a), dimensions={{}}  l = u8[96,32] and(p, m)
+      n = u8[] constant(4)  b = u8[96,32] broadcast(n), dimensions={{}}
+      h = u8[96,32] shift-right-logical(p, b)
+      y = u8[96,32,1] reshape(l)  z = u8[96,32,1] reshape(h)
+      s = u8[96,32,2] concatenate({"z, y" if swaps else "y, z"}), dimensions={{2}}
+      f = f32[96,32,2] convert(s)  w = f32[96,64] reshape(f)
+      ROOT d = f32[2,96] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}} }}""")
+    fusion = WeightFusion().run(module).entry.root
+    opcodes = [i.opcode for i in fusion["calls"].instructions]
+    assert "bitcast-convert" in opcodes
+    assert ("reverse" in opcodes) == swaps
+    assert "and" not in opcodes
+
+
 @pytest.mark.parametrize("name", LEFT)
 def test_other_operands_stay(name: str) -> None:
     assert not is_taken(module_of(LEFT[name]))

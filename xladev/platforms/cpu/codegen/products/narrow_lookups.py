@@ -172,7 +172,7 @@ class _Lookups:
             found = self._words(place, depth)
             words.append(b.shuffle(found, found, tuple(n % tables.words for n in range(LANES))))
         for v in range(tables.chunk // LANES):
-            moved = [(n // tables.words + per_vector * v) * tables.bits for n in range(LANES)]
+            moved = [tables.place(n // tables.words + per_vector * v) for n in range(LANES)]
             by = Value(f"<{', '.join(f'i32 {n}' for n in moved)}>", words[0].type)
             shifted = [b.lshr(held, by) if any(moved) else held for held in words]
             weights = [look_up(self.k, *x) for x in zip(numbers, shifted, strict=True)]

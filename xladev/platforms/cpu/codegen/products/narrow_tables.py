@@ -38,10 +38,12 @@ class WeightTables:
         code: the `bitcast-convert` that takes weights of few bits out of wider elements.
         chunk: neighbours along the depth that are looked up at once; a power of two, of which
             all have the same table.
+        is_reversed: true if the first weight of a wider element has its highest bits.
     """
 
     code: HloInstruction
     chunk: int
+    is_reversed: bool = False
 
     @property
     def bits(self) -> int:
@@ -57,6 +59,12 @@ class WeightTables:
     def words(self) -> int:
         """Words of a chunk."""
         return self.chunk // self.per_word
+
+    def place(self, number: int) -> int:
+        """Where in a word a weight is, in bits, of those in the order along the depth."""
+        element, piece = divmod(number, self.per_element)
+        piece = self.per_element - 1 - piece if self.is_reversed else piece
+        return (element * self.per_element + piece) * self.bits
 
     @property
     def source(self) -> HloInstruction:
@@ -74,11 +82,11 @@ def tables_of(plan: NarrowWeights) -> WeightTables | None:
     operand, depth = plan.dot.operands[1], plan.matrices.left.depth
     if not plan.is_along_depth or plan.matrices.total is not dt.F32 or not _is_in_order(plan.dot):
         return None
-    codes: set[HloInstruction] = set()
+    codes: set[tuple[HloInstruction, bool]] = set()
     same = gcd(_same_neighbours(operand, codes), depth)
     if len(codes) != 1:
         return None
-    (code,) = codes
+    ((code, is_reversed),) = codes
     bits, wide = code.shape.element_type.bits, code.operands[0].shape.element_type
     chunk = min(same & -same, _MOST_NBYTES * 8 // bits)
     if same == depth:  # what is left of a column at its end is made one by one
@@ -86,7 +94,7 @@ def tables_of(plan: NarrowWeights) -> WeightTables | None:
     per_element = wide.bits // bits
     if depth % per_element or chunk < max(LANES, 2 * per_element, 2 * WORD_NBITS // bits):
         return None
-    return WeightTables(code, chunk)
+    return WeightTables(code, chunk, is_reversed)
 
 
 def _is_in_order(dot: HloInstruction) -> bool:
@@ -97,7 +105,7 @@ def _is_in_order(dot: HloInstruction) -> bool:
     return is_row_major and ours == tuple(range(shape.rank))
 
 
-def _same_neighbours(value: HloInstruction, codes: set[HloInstruction]) -> int:
+def _same_neighbours(value: HloInstruction, codes: set[tuple[HloInstruction, bool]]) -> int:
     """How many neighbours in row-major order have all but their own bits in common.
 
     Those that begin at multiples of the number; 0 is any number. Collects what has the bits.
@@ -105,12 +113,11 @@ def _same_neighbours(value: HloInstruction, codes: set[HloInstruction]) -> int:
     shape = value.shape
     if shape.is_scalar:
         return 0
-    if value.opcode == "bitcast-convert":
-        wide, kept = value.operands[0].shape.element_type, shape.element_type
-        if wide.bits > kept.bits and _is_code(wide.bits, kept.bits) and not wide.is_complex:
-            codes.add(value)
-            return 0
-        return 1
+    is_reversed = value.opcode == "reverse" and value["dimensions"] == (shape.rank - 1,)
+    code = value.operands[0] if is_reversed else value
+    if _is_code(code):
+        codes.add((code, is_reversed))
+        return 0
     if value.opcode == "broadcast":
         last = max((d for d in value["dimensions"] if shape.dims[d] > 1), default=-1)
         return prod(shape.dims[last + 1 :])
@@ -121,8 +128,11 @@ def _same_neighbours(value: HloInstruction, codes: set[HloInstruction]) -> int:
     return gcd(*(_same_neighbours(o, codes) for o in value.operands))
 
 
-def _is_code(wide: int, kept: int) -> bool:
-    return kept in (2, MOST_NBITS) and wide <= WORD_NBITS
+def _is_code(value: HloInstruction) -> bool:
+    if value.opcode != "bitcast-convert":
+        return False
+    wide, kept = value.operands[0].shape.element_type, value.shape.element_type
+    return kept.bits in (2, MOST_NBITS) and kept.bits < wide.bits <= WORD_NBITS
 
 
 class TableEmitter(VectorEmitter):

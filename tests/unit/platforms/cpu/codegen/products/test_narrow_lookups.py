@@ -47,6 +47,22 @@ LOOKED_UP = {
     "a scale for each column": (384, scaled("u8", "s4", 384, 384), 128),
     "and what is left of columns": (310, scaled("u8", "u4", 310, 310), 128),
     "less than a vector of weights": (70, scaled("u8", "u4", 70, 70), 64),
+    "the high half first": (
+        256,
+        """p = u8[70,128] parameter(1)  b = s4[70,128,2] bitcast-convert(p)
+      v = s4[70,128,2] reverse(b), dimensions={2}  r = s4[70,256] reshape(v)
+      w = f32[70,256] convert(r)""",
+        128,
+    ),
+    "the highest of a word first": (
+        96,
+        """p = u32[70,12] parameter(1)  b = u4[70,12,8] bitcast-convert(p)
+      v = u4[70,12,8] reverse(b), dimensions={2}  r = u4[70,3,32] reshape(v)
+      f = f32[70,3,32] convert(r)  s = f32[70,3] parameter(2)
+      t = f32[70,3,32] broadcast(s), dimensions={0,1}  m = f32[70,3,32] multiply(f, t)
+      w = f32[70,96] reshape(m)""",
+        32,
+    ),
     "words": (256, scaled("u32", "u4", 256, 128), 128),
     "halves of words": (256, scaled("s16", "s4", 256, 32), 32),
     "2 bits": (512, scaled("u8", "u2", 512, 256), 256),
