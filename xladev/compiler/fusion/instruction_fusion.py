@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 from xladev import instrument
 from xladev.compiler.fusion.producer_recomputation import is_worth_copying
+from xladev.compiler.fusion.repeated_values import RepeatedValues
 from xladev.compiler.partition.assignment import COLLECTIVE_OPCODES
 from xladev.compiler.support import YES, Support
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
@@ -167,12 +168,14 @@ class Fusion(HloModulePass):
         """The root of the group that each instruction belongs to; roots, if it is copied."""
         leader: dict[HloInstruction, tuple[HloInstruction, ...]] = {}
         size: dict[HloInstruction, int] = {}
-        reads = _Reads()
+        reads, repeated = _Reads(), RepeatedValues()
         with_core: set[HloInstruction] = set()
         for instruction in reversed(computation.instructions):
             alone = instruction is computation.root or instruction in controlled
             readers = () if alone else users[instruction]
             goals, why = self._goals(instruction, readers, leader, size)
+            refusal = repeated.refusal(instruction, readers) if goals else ""
+            goals, why = ((), refusal) if refusal else (goals, why)
             if instruction.opcode in self.epilogues and not goals:
                 goal = self._epilogue_leader(instruction, readers, leader, size, reads)
                 goal = instruction if goal in with_core else goal
@@ -183,6 +186,8 @@ class Fusion(HloModulePass):
             if not goals:
                 reads.lead(instruction)
                 instrument.decision(self.name, instruction.name, why)
+            else:
+                repeated.join(instruction, readers)
             leader[instruction] = goals or (instruction,)
             for goal in leader[instruction]:
                 size[goal] = size.get(goal, 0) + (not is_free(instruction))
