@@ -37,6 +37,7 @@ from xladev.passes.algebraic_simplifier import AlgebraicSimplifier
 from xladev.passes.complex_dot_rewriter import ComplexDotRewriter
 from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
+from xladev.passes.dilated_convolutions import DilatedConvolutions
 from xladev.passes.dot_canonicalizer import DotCanonicalizer
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.pipeline import HloPassPipeline
@@ -214,7 +215,8 @@ class CpuCompiler(KernelCompiler):
         """
         passes: tuple[HloModulePass, ...] = ()
         if options.optimization_level:
-            passes = (ChannelsLast(_target(options.target).traits), *_PIPELINE.passes)
+            traits = _target(options.target).traits
+            passes = (DilatedConvolutions(), ChannelsLast(traits), *_PIPELINE.passes)
         if not wants_lapack(options) and _target(options.target).is_host:
             passes = (_without_lapack(), *passes)
         return HloPassPipeline("cpu", passes) if passes else None
