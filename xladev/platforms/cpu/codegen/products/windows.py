@@ -203,7 +203,7 @@ class WindowPlan:
 
     @property
     def packing(self) -> Packing:
-        """How filters are packed: by parts unless the window, or one channel, is innermost."""
+        """How filters are packed: by parts unless the window, or the channels, are innermost."""
         position, step, _ = self.right
         count = self.positions
         is_run = step == count and (position == 1 or count == 1) and count <= MOST_POSITIONS
@@ -212,7 +212,7 @@ class WindowPlan:
             return Packing.PARTS
         if prod(self.pixels) > MOST_ROWS and self.all_panels_nbytes <= FILTERS_NBYTES:
             return Packing.ALL
-        return Packing.PANEL if count > 1 else Packing.PARTS
+        return Packing.PANEL
 
     @property
     def deep_panel_nbytes(self) -> int:

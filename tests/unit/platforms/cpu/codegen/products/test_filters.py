@@ -21,6 +21,7 @@ SIZES = {
     "few features": (7, 9, 33, 24, 3, 1),
     "groups": (23, 24, 9, 40, 3, 2),
     "one channel": (30, 30, 1, 16, 5, 1),
+    "points": (7, 7, 150, 112, 1, 1),
 }
 """Two of pixels, channels of a group, features, window, groups."""
 
@@ -71,6 +72,7 @@ def test_the_same_bits_as_filters_in_another_order(
         ("few pixels", "oi01", Packing.PANEL),
         ("many pixels", "01io", Packing.PARTS),
         ("few pixels", "01oi", Packing.PARTS),
+        ("points", "oi01", Packing.PANEL),
     ],
 )
 def test_what_is_packed_at_once(name: str, order: str, packing: Packing) -> None:
