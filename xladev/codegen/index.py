@@ -24,6 +24,10 @@ class IndexMath:
         """The coordinate as an SSA value or constant."""
         return x if isinstance(x, Value) else self.b.const(I64, x)
 
+    def moves(self, x: IndexValue) -> bool:
+        """True if the coordinate differs from lane to lane of a vector."""
+        return False
+
     def add(self, x: IndexValue, y: IndexValue) -> IndexValue:
         """Sum."""
         if isinstance(x, int) and isinstance(y, int):

@@ -49,6 +49,10 @@ class MovingIndexMath(IndexMath, ABC):
         """True if the coordinate differs from lane to lane."""
 
     @abstractmethod
+    def stride(self, x: IndexValue) -> int:
+        """By how much a coordinate grows from lane to lane; 0 if it does not."""
+
+    @abstractmethod
     def divisor(self, x: IndexValue) -> int:
         """A number that divides a coordinate, of lane 0 if it moves."""
 
@@ -94,7 +98,7 @@ def reshaped_groups(e: LaneEmitter, i: HloInstruction, index: Index) -> Element 
         return None
     if e.pieces not in (1, count) and not _is_all_of_words(e, i.operands[0], count):
         return None
-    is_moving = e.at.moves(index[-1]) and e.at.divisor(index[-1]) % e.lanes == 0
+    is_moving = e.at.stride(index[-1]) == 1 and e.at.divisor(index[-1]) % e.lanes == 0
     if not is_moving or i.shape.dims[-1] % e.lanes:
         return None
     return _Groups(e, i, index, count).element(i.operands[0])

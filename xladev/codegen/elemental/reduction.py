@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from math import prod
 from types import MappingProxyType
 
@@ -19,15 +20,28 @@ from xladev.hlo.attributes import WindowDim
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.reduction_parts import ReductionParts
 
+MOST_WRITTEN = 9
+"""Elements of a window along vectors up to which each is written out: it then is known in which
+vectors it is padding."""
+
 
 def reduction_loop(
     e: ElementalEmitter,
     extents: Sequence[int],
     initial: Elements,
     step: Callable[[Index, Elements], Elements],
+    unrolled: AbstractSet[int] = frozenset(),
 ) -> Elements:
-    """Carries elements through nested loops over ``extents``, outermost first."""
-    return _reduction(e, tuple(extents), (), initial, step)
+    """Carries elements through nested loops over ``extents``, outermost first.
+
+    Args:
+        e: where to emit.
+        extents: how often each loop runs.
+        initial: what is carried first.
+        step: from an index and what is carried to what is carried next.
+        unrolled: numbers of loops that are written out.
+    """
+    return _reduction(e, tuple(extents), (), initial, step, unrolled)
 
 
 def _reduction(
@@ -36,14 +50,17 @@ def _reduction(
     outer: Index,
     initial: Elements,
     step: Callable[[Index, Elements], Elements],
+    unrolled: AbstractSet[int],
 ) -> Elements:
     if not extents:
         return step(outer, initial)
-    if extents[0] == 1:
-        return _reduction(e, extents[1:], (*outer, 0), initial, step)
+    if extents[0] == 1 or len(outer) in unrolled:
+        for n in range(extents[0]):
+            initial = _reduction(e, extents[1:], (*outer, n), initial, step, unrolled)
+        return initial
     with e.b.carried_loop(0, extents[0], initial=flat(initial)) as loop, e.scope():
         held = unflat(loop.values, initial)
-        after = _reduction(e, extents[1:], (*outer, loop.index), held, step)
+        after = _reduction(e, extents[1:], (*outer, loop.index), held, step, unrolled)
         loop.carry(*flat(after))
     return unflat(loop.values, initial)
 
@@ -271,7 +288,15 @@ def reduce_window_elements(e: ElementalEmitter, i: HloInstruction, index: Index)
         return choose_many(e, inside, combine, lambda: accumulate(held, initial))
 
     accumulate = accumulation(e, i)
-    return _rounded(e, i, reduction_loop(e, [w.size for w in window], initial, step))
+    unrolled = {
+        d
+        for d, (x, w) in enumerate(zip(index, window, strict=True))
+        if e.at.moves(x)
+        and w.size <= MOST_WRITTEN
+        and not _always_inside(w, arrays[0].shape.dims[d])
+    }
+    extents = [w.size for w in window]
+    return _rounded(e, i, reduction_loop(e, extents, initial, step, unrolled))
 
 
 def _reduce_window(e: ElementalEmitter, i: HloInstruction, index: Index) -> Element:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import gcd
 from types import MappingProxyType
+from typing import NamedTuple
 
 from xladev.codegen.arrays import IrArray, element_strides
 from xladev.codegen.elemental.emitter import ElementalEmitter, ElementRule
@@ -28,7 +29,7 @@ from xladev.codegen.elemental.reduction import reduce_window_elements
 from xladev.codegen.index import Index, IndexMath, IndexValue
 from xladev.codegen.llvm import I32, I64, FunctionBuilder, Value
 from xladev.codegen.scalar.convert import emit_convert
-from xladev.codegen.scalar.elements import Element, splat
+from xladev.codegen.scalar.elements import ComplexValue, Element, splat
 from xladev.codegen.scalar.storage import from_bits, load_element, store_element, to_bits
 from xladev.errors import UnsupportedError
 from xladev.hlo import dtype as dt
@@ -41,6 +42,29 @@ class NotInVectorsError(UnsupportedError):
     """These elements are not neighbours: they must be computed one by one."""
 
 
+class _Span(NamedTuple):
+    """All that a coordinate may be: ``scale * x + shift`` for x from ``first`` up to ``end``."""
+
+    first: int
+    end: int
+    shift: int = 0
+    scale: int = 1
+
+    @property
+    def lowest(self) -> int:
+        """Of the first x."""
+        return self.scale * self.first + self.shift
+
+    @property
+    def highest(self) -> int:
+        """Of the last x."""
+        return self.scale * (self.end - 1) + self.shift
+
+    def reaching(self, place: int) -> int:
+        """The first x of which the coordinate is at a place or beyond."""
+        return -((self.shift - place) // self.scale)
+
+
 class VectorIndexMath(MovingIndexMath):
     """Index arithmetic on the coordinates of lane 0, which knows which of them move.
 
@@ -48,15 +72,18 @@ class VectorIndexMath(MovingIndexMath):
         lanes: length of the vectors.
         cuts: where a coordinate that moves should have been cut, for a condition to hold in all
             lanes or in none.
+        most_stride: how far apart in memory lanes may be, in elements.
     """
 
     def __init__(self, b: FunctionBuilder, lanes: int) -> None:
         super().__init__(b)
         self.lanes = lanes
         self.cuts: set[int] = set()
+        self.most_stride = 1
         self._moving: dict[Value, int] = {}
+        self._strides: dict[Value, int] = {}
         self._multiples: dict[Value, int] = {}
-        self._spans: dict[Value, tuple[int, int, int]] = {}
+        self._spans: dict[Value, _Span] = {}
 
     def start(self, x: Value, multiple_of: int, span: tuple[int, int] | None = None) -> None:
         """Declares a coordinate that moves by one from lane to lane.
@@ -68,7 +95,7 @@ class VectorIndexMath(MovingIndexMath):
         """
         self._moving[x] = multiple_of
         if span is not None:
-            self._spans[x] = (*span, 0)
+            self._spans[x] = _Span(*span)
 
     def is_multiple(self, x: Value, of: int) -> None:
         """Declares what divides a coordinate that does not move."""
@@ -84,9 +111,15 @@ class VectorIndexMath(MovingIndexMath):
             return abs(x)
         return self._moving.get(x) or self._multiples.get(x, 1)
 
-    def _note(self, result: IndexValue, moves: bool, divisor: int) -> IndexValue:
+    def stride(self, x: IndexValue) -> int:
+        """By how much a coordinate grows from lane to lane."""
+        return self._strides.get(x, 1) if isinstance(x, Value) and self.moves(x) else 0
+
+    def _note(self, result: IndexValue, stride: int, divisor: int) -> IndexValue:
         if isinstance(result, Value) and result not in self._moving:
-            (self._moving if moves else self._multiples)[result] = divisor
+            (self._moving if stride else self._multiples)[result] = divisor
+            if stride > 1:
+                self._strides[result] = stride
         return result
 
     def add(self, x: IndexValue, y: IndexValue) -> IndexValue:
@@ -97,14 +130,13 @@ class VectorIndexMath(MovingIndexMath):
         if self.moves(y):
             x, y = y, x
         self._shift(x, y, 1, total)
-        return self._note(total, self.moves(x), gcd(self.divisor(x), self.divisor(y)))
+        return self._note(total, self.stride(x), gcd(self.divisor(x), self.divisor(y)))
 
     def _shift(self, x: IndexValue, y: IndexValue, sign: int, result: IndexValue) -> None:
         """Notes what a coordinate spans after a number was added to it."""
         span = self._spans.get(x) if isinstance(x, Value) else None
         if span is not None and isinstance(y, int) and isinstance(result, Value) and y:
-            low, high, shift = span
-            self._spans[result] = low, high, shift + sign * y
+            self._spans[result] = span._replace(shift=span.shift + sign * y)
 
     def sub(self, x: IndexValue, y: IndexValue) -> IndexValue:
         """Difference of what may move and what does not."""
@@ -112,19 +144,29 @@ class VectorIndexMath(MovingIndexMath):
             raise NotInVectorsError("lanes that go backwards")
         difference = super().sub(x, y)
         self._shift(x, y, -1, difference)
-        return self._note(difference, self.moves(x), gcd(self.divisor(x), self.divisor(y)))
+        return self._note(difference, self.stride(x), gcd(self.divisor(x), self.divisor(y)))
 
     def mul(self, x: IndexValue, y: IndexValue) -> IndexValue:
-        """Product; what moves may be multiplied by 0 and 1 alone."""
+        """Product; what moves may be multiplied by small numbers alone."""
         product = super().mul(x, y)
-        if self.moves(x) or self.moves(y):
-            if isinstance(product, Value) and not self.moves(product):
-                raise NotInVectorsError("lanes that are apart")
+        if self.moves(y):
+            x, y = y, x
+        if not self.moves(x):
+            return self._note(product, 0, self.divisor(x) * self.divisor(y))
+        if not isinstance(product, Value) or self.moves(product):
             return product
-        return self._note(product, False, self.divisor(x) * self.divisor(y))
+        stride = self.stride(x) * y if isinstance(y, int) else 0
+        if not 1 < stride <= self.most_stride:
+            raise NotInVectorsError("lanes that are apart")
+        span = self._spans.get(x) if isinstance(x, Value) else None
+        if span is not None and isinstance(y, int):
+            shift, scale = span.shift * y, span.scale * y
+            self._spans[product] = span._replace(shift=shift, scale=scale)
+        return self._note(product, stride, self.divisor(x) * self.divisor(y))
 
     def _is_aligned(self, x: IndexValue, y: int) -> bool:
-        return y % self.lanes == 0 and self.divisor(x) % self.lanes == 0
+        reach = self.lanes * max(1, self.stride(x))
+        return y % reach == 0 and self.divisor(x) % reach == 0
 
     def div(self, x: IndexValue, y: int) -> IndexValue:
         """Quotient; of what moves only where all lanes have the same."""
@@ -136,17 +178,17 @@ class VectorIndexMath(MovingIndexMath):
         """Remainder; of what moves only where lanes stay neighbours."""
         if self.moves(x) and y != 1 and not self._is_aligned(x, y):
             raise NotInVectorsError("lanes in different rows")
-        return self._note(super().rem(x, y), self.moves(x), gcd(self.divisor(x), y))
+        return self._note(super().rem(x, y), self.stride(x), gcd(self.divisor(x), y))
 
     def within(self, x: IndexValue, low: int, high: int) -> Value | bool:
         """As for one element; of what moves only where it holds for all lanes or for none."""
         if isinstance(x, Value) and x in self._spans:
-            first, end, shift = self._spans[x]
-            if low <= first + shift and end + shift <= high:
+            span = self._spans[x]
+            if low <= span.lowest and span.highest < high:
                 return True
-            if end + shift <= low or high <= first + shift:
+            if span.highest < low or high <= span.lowest:
                 return False
-            self.cuts |= {p - shift for p in (low, high) if first < p - shift < end}
+            self.cuts |= {c for c in map(span.reaching, (low, high)) if span.first < c < span.end}
         if self.moves(x) and not (self._is_aligned(x, low) and self._is_aligned(x, high)):
             raise NotInVectorsError("a condition that differs from lane to lane")
         return super().within(x, low, high)
@@ -204,6 +246,7 @@ class VectorEmitter(LaneEmitter):
         """One for vectors shorter by a factor."""
         made = VectorEmitter(self.single_emitter, self.lanes // factor)
         made.ahead, made.least_asked_nbytes = self.ahead, self.least_asked_nbytes
+        made.at.most_stride = self.at.most_stride
         return made
 
     @contextmanager
@@ -246,6 +289,8 @@ class VectorEmitter(LaneEmitter):
             return splat(self.b, array.load_linear(self.b, offset), self.lanes)
         if self.ahead and array.shape.nbytes >= self.least_asked_nbytes:
             self.ask(array, offset, self.ahead)
+        if self.at.stride(offset) > 1:
+            return in_order(self.b, self._load_apart(array, offset), self.pieces)
         loaded = load_element(
             self.b,
             array.base,
@@ -257,6 +302,31 @@ class VectorEmitter(LaneEmitter):
         )
         return in_order(self.b, loaded, self.pieces)
 
+    def _load_apart(self, array: IrArray, offset: IndexValue) -> Element:
+        """Reads what is some elements apart: all that is between, and leaves out the rest."""
+        stride, lanes, b = self.at.stride(offset), self.lanes, self.b
+        end = (lanes - 1) * stride + 1
+        starts = [min(n * lanes, end - lanes) for n in range(stride)]
+        places = [divmod(lane * stride, lanes) for lane in range(lanes)]
+        parts: list[tuple[Value, ...]] = []
+        for start in starts:
+            read = load_element(
+                b, array.base, b.add(self.at.value(offset), start), array.shape.element_type,
+                lanes=lanes, metadata=array.metadata,
+            )  # fmt: skip
+            parts.append((read.real, read.imag) if isinstance(read, ComplexValue) else (read,))
+        made = list(parts[0])
+        for number in range(1, stride):
+            order = tuple(
+                lanes + number * lanes + within - starts[number] if part == number
+                else lane if part < number and number > 1
+                else within if part < number
+                else 0
+                for lane, (part, within) in enumerate(places)
+            )  # fmt: skip
+            made = [b.shuffle(x, y, order) for x, y in zip(made, parts[number], strict=True)]
+        return ComplexValue(made[0], made[1]) if len(made) > 1 else made[0]
+
     def ask(self, array: IrArray, offset: IndexValue, ahead: int = 0) -> None:
         """Asks for what is some bytes beyond the position of lane 0, before it is read."""
         place = self.b.mul(self.at.value(offset), array.shape.element_type.host_nbytes)
@@ -264,7 +334,7 @@ class VectorEmitter(LaneEmitter):
 
     def store(self, array: IrArray, offset: IndexValue, element: Element) -> None:
         """Writes neighbours at the position of lane 0."""
-        if self.pieces > 1:
+        if self.pieces > 1 or self.at.stride(offset) > 1:
             raise NotInVectorsError("lanes in another order")
         align, dtype = self._alignment(array, offset), array.shape.element_type
         place = self.at.value(offset)
@@ -317,6 +387,8 @@ def _vector_iota(e: ElementalEmitter, i: HloInstruction, index: Index) -> Elemen
         raise NotInVectorsError("a vector of one element")
     if not e.at.moves(x):
         return e.single_emitter.element(i, index)
+    if e.at.stride(x) > 1:
+        raise NotInVectorsError("numbers that are apart")
     start = e.at.value(x)
     if i.shape.dims[i["iota_dimension"]] < 2**31 and dtype.bits != 64:
         first = e.b.splat(e.b.resize(start, I32, signed=True), e.lanes)

@@ -33,3 +33,28 @@ def test_conditions_are_known_from_the_span_of_a_coordinate() -> None:
     with pytest.raises(NotInVectorsError):
         at.within(shifted, 0, 30)
     assert at.cuts == {27}
+
+
+def test_lanes_are_a_few_elements_apart_where_that_is_allowed() -> None:
+    at = VectorIndexMath(_Recorder(), 16)  # type: ignore[arg-type]
+    x = Value("%x", I64)
+    at.start(x, 16, (16, 48))
+    with pytest.raises(NotInVectorsError):
+        at.mul(x, 3)
+    at.most_stride = 4
+    place = at.add(at.mul(x, 3), 7)
+    assert (at.stride(x), at.stride(place), at.stride(5)) == (1, 3, 0)
+    assert at.within(place, 3 * 16 + 7, 3 * 47 + 8) is True
+    assert at.within(place, 3 * 47 + 8, 999) is False
+    with pytest.raises(NotInVectorsError):
+        at.within(place, 0, 100)
+    assert at.cuts == {31}
+    assert 3 * 30 + 7 < 100 <= 3 * 31 + 7
+    for refused in (
+        lambda: at.mul(place, 2),
+        lambda: at.rem(place, 16),
+        lambda: at.div(place, 32),
+        lambda: at.clamp(place, 0, 4),
+    ):
+        with pytest.raises(NotInVectorsError):
+            refused()

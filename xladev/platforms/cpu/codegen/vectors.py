@@ -29,6 +29,8 @@ LEAST_LANES = 4
 """Shorter vectors are not worth code of their own."""
 MOST_CUTS = 12
 """Cuts of a row, between pieces that have loops of their own."""
+MOST_STRIDE = 4
+"""How far apart elements may be that become one vector; of more, too many would be read."""
 BLOCK = 4096
 """Elements that one thread takes at once where others do so too; a multiple of all lanes."""
 LEAST_WITH_REST = 256
@@ -98,7 +100,7 @@ def _along_rows(k: KernelBuild, members: Sequence[Member], shape: Shape, cuts: s
         raise NotInVectorsError("no vectors of such rows")
     e = VectorEmitter(k.e, lanes)
     places = [0, *sorted(cuts), shape.dims[inner]]
-    e.at.cuts = cuts
+    e.at.cuts, e.at.most_stride = cuts, MOST_STRIDE
     order = [d for d in reversed(shape.minor_to_major) if d != inner]
 
     def bodies(outer: Index) -> tuple[Callable[[Value], None], Callable[[IndexValue], None]]:
