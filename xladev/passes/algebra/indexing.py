@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from xladev.hlo import dtype as dt
 from xladev.hlo.attributes import PadDim, SliceDim
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.index_dims import IndexDims
 from xladev.passes import pattern as m
 from xladev.passes.algebra.operands import constant_starts
+from xladev.passes.algebra.reducing import reducer_opcode
 from xladev.passes.algebra.slicing import make_slice
 from xladev.passes.rewrite import Rewriter, RewriteRule, rewrite
 from xladev.passes.splats import splat_of
+
+LEAST_NBITS = 32
+"""Bits of floats that are added up in an array that is not zeros."""
 
 # Dynamic slice
 
@@ -147,6 +152,35 @@ def scatter_nothing(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
     return root.operands[0] if root.operands[0].shape == root.shape else None
 
 
+@rewrite(
+    m.Add(
+        m.Op("x"),
+        m.Scatter(m.Op("zeros"), m.Op("at"), m.Op("updates"), capture="inner").one_use(),
+    )
+)
+def add_scattered(
+    r: Rewriter,
+    root: HloInstruction,
+    x: HloInstruction,
+    zeros: HloInstruction,
+    at: HloInstruction,
+    updates: HloInstruction,
+    inner: HloInstruction,
+) -> HloInstruction | None:
+    """What is added up in zeros, and then added to an array, is added up in the array.
+
+    Narrow floats stay: many small updates would each be rounded away beside a large element.
+    """
+    value = splat_of(zeros)
+    if value is None or value != 0 or reducer_opcode(inner["to_apply"]) != "add":
+        return None
+    types = {o.shape.element_type for o in (root, x, zeros, updates)}
+    is_narrow = root.shape.element_type.is_float and root.shape.element_type.bits < LEAST_NBITS
+    if len(types) > 1 or is_narrow or dt.PRED in types or x.shape.dims != zeros.shape.dims:
+        return None
+    return r.op("scatter", x, at, updates, **inner.attrs)
+
+
 # Sizes
 
 
@@ -170,7 +204,7 @@ def iota_of_one(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
 
 INDEXING: tuple[RewriteRule, ...] = (
     dynamic_slice_all, dynamic_slice_broadcast, dynamic_slice_at_constant, update_all,
-    update_with_itself, update_constant, gather_one, gather_all, scatter_nothing, size_of_static,
-    iota_of_one,
+    update_with_itself, update_constant, gather_one, gather_all, scatter_nothing, add_scattered,
+    size_of_static, iota_of_one,
 )  # fmt: skip
 """Rules of this file, in the order in which they are tried."""

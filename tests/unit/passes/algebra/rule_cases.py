@@ -22,6 +22,7 @@ COMPUTATIONS = """
 add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
 max { a1 = f32[] parameter(0)  b1 = f32[] parameter(1)  ROOT c1 = f32[] maximum(a1, b1) }
 plus { a2 = s32[] parameter(0)  b2 = s32[] parameter(1)  ROOT c2 = s32[] add(a2, b2) }
+halves { a4 = bf16[] parameter(0)  b4 = bf16[] parameter(1)  ROOT c4 = bf16[] add(a4, b4) }
 odd { a3 = f32[] parameter(0)  b3 = f32[] parameter(1)  d3 = f32[] subtract(a3, b3)
   ROOT c3 = f32[] negate(d3) }
 """

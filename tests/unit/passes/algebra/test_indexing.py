@@ -100,6 +100,48 @@ CASES = (
         "x",
     ),
     Case(
+        n.add_scattered,
+        "x: f32[9,2]; i: s32[4,1]; u: f32[4,2] | v = f32[] constant(0)  z = f32[9,2] broadcast(v)  "
+        "s = f32[9,2] scatter(z, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add  "
+        "ROOT r = f32[9,2] add(x, s)",
+        "ROOT r = f32[9,2] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+        rtol=1e-5,
+    ),
+    Case(
+        n.add_scattered,
+        "x: f32[9,2]; i: s32[4,1]; u: f32[4,2] | v = f32[] constant(0)  z = f32[9,2] broadcast(v)  "
+        "s = f32[9,2] scatter(z, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add  "
+        "ROOT r = f32[9,2] add(s, x)",
+        "ROOT r = f32[9,2] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+        rtol=1e-5,
+    ),
+    Case(
+        n.add_scattered,
+        "x: f32[9,2]; i: s32[4,1]; u: f32[4,2] | v = f32[] constant(1)  z = f32[9,2] broadcast(v)  "
+        "s = f32[9,2] scatter(z, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add  "
+        "ROOT r = f32[9,2] add(x, s)",
+    ),
+    Case(
+        n.add_scattered,
+        "x: f32[9,2]; i: s32[4,1]; u: f32[4,2] | v = f32[] constant(0)  z = f32[9,2] broadcast(v)  "
+        "s = f32[9,2] scatter(z, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=max  "
+        "ROOT r = f32[9,2] add(x, s)",
+    ),
+    Case(
+        n.add_scattered,
+        "x: bf16[9,2]; i: s32[4,1]; u: bf16[4,2] | v = bf16[] constant(0)  "
+        "z = bf16[9,2] broadcast(v)  "
+        "s = bf16[9,2] scatter(z, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=halves  "
+        "ROOT r = bf16[9,2] add(x, s)",
+    ),
+    Case(
         n.size_of_static,
         "x: f32[4,3] | ROOT r = s32[] get-dimension-size(x), dimensions={1}",
         "ROOT r = s32[] constant(3)",

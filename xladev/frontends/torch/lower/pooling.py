@@ -129,7 +129,8 @@ def _max_pool(
 
 def _argmax(b: TensorBuilder, x: Value, windows: _Windows, least: Number) -> Value:
     padded = windows.padded(x, least)
-    inside = windows.padded(x.like(True, dt.PRED), False)
+    alike = (*[1] * windows.lead, *windows.space)
+    inside = windows.padded(b.full(True, dt.PRED, alike), False)
     best = index = None
     for place in windows.places():
         here = windows.under(padded, place)
@@ -140,7 +141,7 @@ def _argmax(b: TensorBuilder, x: Value, windows: _Windows, least: Number) -> Val
             continue
         better = here.gt(best) | (here.is_nan() if x.dtype.is_float else here.like(False, dt.PRED))
         allowed = windows.under(inside, place)
-        better = allowed & (better | ~seen)
+        better = allowed.expand(here.dims) & (better | (~seen).expand(here.dims))
         best, index = better.where(here, best), better.where(number, index)
         seen = seen | allowed
     assert index is not None

@@ -18,3 +18,14 @@ def test_fractional_windows_with_more_samples_than_arrays(rank: int) -> None:
 
     made = torch.compile(function, backend="xladev", options={"platform": "cpu", "strict": True})
     assert torch.equal(made(x, samples), function(x, samples))
+
+
+def test_where_windows_see_padding_is_the_same_for_all_images() -> None:
+    """No array of flags as large as the images is made, only to be read at odd strides."""
+    from xladev.frontends.torch.export import exported_module
+
+    pool = torch.nn.MaxPool2d(3, 2, 1, return_indices=True)
+    module = exported_module(torch.export.export(pool, (torch.rand(2, 5, 9, 9),)))
+    flags = [i for i in module.entry.instructions if i.opcode == "pad"]
+    shapes = {i.shape.dims for i in flags if i.shape.element_type.name == "pred"}
+    assert shapes == {(1, 1, 11, 11)}
