@@ -23,3 +23,22 @@ def transposed_lines(b: FunctionBuilder, lines: Sequence[Value]) -> list[Value]:
                 found[n], found[n + side] = b.shuffle(*pair, low), b.shuffle(*pair, high)
         side //= 2
     return found
+
+
+def interleaved_lines(b: FunctionBuilder, lines: Sequence[Value]) -> list[Value]:
+    """All lanes 0 of at least two lines, then all lanes 1, and so on: as many vectors as lines."""
+    count, lanes = len(lines), lines[0].lanes
+    return [_interleaved(b, lines, range(n * lanes, (n + 1) * lanes)) for n in range(count)]
+
+
+def _interleaved(b: FunctionBuilder, lines: Sequence[Value], numbers: range) -> Value:
+    """The lanes of some numbers in the order of interleaved lines."""
+    count, lanes = len(lines), len(numbers)
+    held = lines[0]
+    for line in range(1, count):
+        taken = [n // count if n % count == 0 else lane for lane, n in enumerate(numbers)]
+        kept = taken if line == 1 else range(lanes)
+        pairs = zip(numbers, kept, strict=True)
+        order = tuple(lanes + n // count if n % count == line else lane for n, lane in pairs)
+        held = b.shuffle(held, lines[line], order)
+    return held

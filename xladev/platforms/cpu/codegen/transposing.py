@@ -1,4 +1,8 @@
-"""Tiles of 16 by 16 elements that are transposed in registers: whole lines are read and written."""
+"""Tiles of 16 by 16 elements that are transposed in registers: whole lines are read and written.
+
+Of fewer innermost elements, such as the channels of an image, a tile has all: the lines are
+interleaved, and what is written is one run of memory.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,15 @@ from xladev.codegen.llvm import TargetTraits, Value
 from xladev.codegen.scalar.elements import real_of
 from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
-from xladev.platforms.cpu.codegen.lines import transposed_lines
+from xladev.platforms.cpu.codegen.lines import interleaved_lines, transposed_lines
 from xladev.platforms.cpu.codegen.tiling import LINE_NBYTES, LoopTile
 from xladev.platforms.cpu.codegen.vectors import store_at
 
 SIDE = 16
 """Elements of a tile's side: of four bytes each, a line of memory."""
+
+WORD_NBYTES = 4
+"""Elements that are interleaved, whose lanes go anywhere by one instruction."""
 
 TILES = 4
 """Tiles side by side in an operand, whose lines memory fetches together."""
@@ -48,10 +55,18 @@ class _Transposed:
         self.k, self.root, self.result, self.tile = k, root, result, tile
         self.dims = result.shape.dims
         self.order = tuple(reversed(result.shape.minor_to_major))
-        sides = self.dims[tile.crossed], self.dims[tile.inner]
-        if not _fits_registers(result, k.b.module.target) or min(sides) < SIDE:
+        if not _fits_registers(result, k.b.module.target) or self.dims[tile.crossed] < SIDE:
             raise NotInVectorsError("tiles of other elements")
+        self.is_interleaved = self.dims[tile.inner] < SIDE
+        if self.is_interleaved and not self._is_one_run():
+            raise NotInVectorsError("few elements, and others between them")
         self.e = VectorEmitter(k.e, SIDE)
+
+    def _is_one_run(self) -> bool:
+        """True if a tile with all of the inner dimension, of words, is without gaps in memory."""
+        kept = [d for d in self.order if self.dims[d] > 1]
+        is_word = self.result.shape.element_type.host_nbytes == WORD_NBYTES
+        return is_word and kept[-2:] == [self.tile.crossed, self.tile.inner]
 
     def emit(self) -> None:
         """All tiles."""
@@ -75,7 +90,8 @@ class _Transposed:
         at = self.k.e.at
         start = at.value(at.mul(number, SIDE))
         if self.dims[dimension] % SIDE:
-            return self.k.b.intrinsic("smin", start, self.dims[dimension] - SIDE)
+            latest = max(self.dims[dimension] - SIDE, 0)
+            return self.k.b.intrinsic("smin", start, latest)
         return self.k.b.add(start, 0)
 
     def _tile(self, places: Index) -> None:
@@ -86,12 +102,22 @@ class _Transposed:
             self.e.at.start(first[crossed], 1 if self.dims[crossed] % SIDE else SIDE)
             lines = [
                 self._line({**at, **first, inner: self.e.at.add(first[inner], n)})
-                for n in range(SIDE)
+                for n in range(min(SIDE, self.dims[inner]))
             ]
+        if self.is_interleaved:
+            for n, line in enumerate(interleaved_lines(self.k.b, lines)):
+                outer, rest = divmod(n * SIDE, len(lines))
+                self._store(line, {**at, **first}, outer, rest)
+            return
         for n, line in enumerate(transposed_lines(self.k.b, lines)):
-            index = {**at, **first, crossed: self.k.e.at.add(first[crossed], n)}
-            place = position(self.k.e.at, self.result.shape, self._index(index))
-            store_at(self.k, self.result, place, line)
+            self._store(line, {**at, **first}, n, 0)
+
+    def _store(self, line: Value, at: dict[int, IndexValue], crossed: int, inner: int) -> None:
+        """From an element of the tile on."""
+        math = self.k.e.at
+        steps = {self.tile.crossed: crossed, self.tile.inner: inner}
+        index = tuple(math.add(at[d], steps.get(d, 0)) for d in range(len(self.dims)))
+        store_at(self.k, self.result, position(math, self.result.shape, index), line)
 
     def _index(self, at: dict[int, IndexValue]) -> Index:
         return tuple(at[d] for d in range(len(self.dims)))

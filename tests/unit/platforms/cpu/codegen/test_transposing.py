@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from xladev.client import compile
+from xladev.codegen.kernel_spec import KernelSpec
+from xladev.codegen.llvm import ModuleBuilder
 from xladev.compiler.options import CompileOptions
 from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.codegen.table import emit_kernel
+from xladev.platforms.cpu.engine import target_traits
 from xladev.testing.random_inputs import random_arguments
 
 PROGRAMS = {
@@ -22,6 +26,21 @@ PROGRAMS = {
   ROOT r = bf16[80,64] transpose(x), dimensions={1,0}""",
     "short": """x = f32[9,80] parameter(0)
   ROOT r = f32[80,9] transpose(x), dimensions={1,0}""",
+    "three planes": """x = f32[2,3,100,90] parameter(0)
+  ROOT r = f32[2,100,90,3] transpose(x), dimensions={0,2,3,1}""",
+    "two planes": """x = s32[2,37] parameter(0)
+  ROOT r = s32[37,2] transpose(x), dimensions={1,0}""",
+    "fifteen planes": """x = f32[15,16] parameter(0)
+  ROOT r = f32[16,15] transpose(x), dimensions={1,0}""",
+    "planes that are scaled": """x = f32[3,5,70] parameter(0)  s = f32[3] parameter(1)
+  b = f32[5,70,3] broadcast(s), dimensions={2}  t = f32[5,70,3] transpose(x), dimensions={1,2,0}
+  ROOT r = f32[5,70,3] multiply(t, b)""",
+    "planes of lines apart": """x = f32[3,40,5] parameter(0)
+  ROOT r = f32[40,5,3] transpose(x), dimensions={1,2,0}""",
+    "lines between planes": """x = f32[3,4,50] parameter(0)
+  ROOT r = f32[50,4,3] transpose(x), dimensions={2,1,0}""",
+    "narrow planes": """x = bf16[3,90] parameter(0)
+  ROOT r = bf16[90,3] transpose(x), dimensions={1,0}""",
     "inner dimensions": """x = f32[3,40,5,33] parameter(0)
   ROOT r = f32[33,3,5,40] transpose(x), dimensions={3,0,2,1}""",
     "reshaped": """x = f32[4,20,70] parameter(0)
@@ -81,3 +100,13 @@ def test_elements_of_all_sizes_are_transposed(dtype: str, body: str) -> None:
     arguments = random_arguments(module, 5)
     found = np.asarray(compile(module, "cpu", CompileOptions(strict=True))(*arguments))
     assert found.tobytes() == np.asarray(HloEvaluator().run(module, *arguments)).tobytes()
+
+
+@pytest.mark.parametrize(("planes", "is_interleaved"), [(3, True), (15, True), (1, False)])
+def test_few_planes_are_interleaved_in_registers(planes: int, is_interleaved: bool) -> None:
+    module = parse_module(f"""HloModule m
+    ENTRY e {{ x = f32[{planes},900] parameter(0)
+      ROOT r = f32[900,{planes}] transpose(x), dimensions={{1,0}} }}""")
+    builder = ModuleBuilder("m", target_traits())
+    emit_kernel(builder, KernelSpec("kernel", module.entry))
+    assert ("shufflevector" in str(builder)) == is_interleaved
