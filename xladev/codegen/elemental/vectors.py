@@ -84,6 +84,8 @@ class VectorIndexMath(MovingIndexMath):
         self._strides: dict[Value, int] = {}
         self._multiples: dict[Value, int] = {}
         self._spans: dict[Value, _Span] = {}
+        self._runs: dict[Value, tuple[Value, int]] = {}
+        self._quotients: dict[tuple[Value, int], IndexValue] = {}
 
     def start(self, x: Value, multiple_of: int, span: tuple[int, int] | None = None) -> None:
         """Declares a coordinate that moves by one from lane to lane.
@@ -100,6 +102,22 @@ class VectorIndexMath(MovingIndexMath):
     def is_multiple(self, x: Value, of: int) -> None:
         """Declares what divides a coordinate that does not move."""
         self._multiples[x] = of
+
+    def is_in_run(self, x: Value, start: Value, length: int) -> None:
+        """Declares a coordinate in a run that begins at a multiple of its length; it does not move.
+
+        What is the same in the run is computed once, if it was computed for its start before.
+        """
+        self._runs[start] = self._runs[x] = start, length
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Code that may not run: quotients made inside are forgotten at its end."""
+        known = dict(self._quotients)
+        try:
+            yield
+        finally:
+            self._quotients = known
 
     def moves(self, x: IndexValue) -> bool:
         """True if the coordinate differs from lane to lane."""
@@ -172,7 +190,12 @@ class VectorIndexMath(MovingIndexMath):
         """Quotient; of what moves only where all lanes have the same."""
         if self.moves(x) and y != 1 and not self._is_aligned(x, y):
             raise NotInVectorsError("lanes in different rows")
-        return super().div(x, y)
+        run = self._runs.get(x) if isinstance(x, Value) else None
+        if run is None or y == 1 or y % run[1]:
+            return super().div(x, y)
+        if (run[0], y) not in self._quotients:
+            self._quotients[run[0], y] = super().div(run[0], y)
+        return self._quotients[run[0], y]
 
     def rem(self, x: IndexValue, y: int) -> IndexValue:
         """Remainder; of what moves only where lanes stay neighbours."""
@@ -252,7 +275,7 @@ class VectorEmitter(LaneEmitter):
     @contextmanager
     def scope(self) -> Iterator[None]:
         """See `ElementalEmitter.scope`."""
-        with self.single_emitter.scope(), super().scope():
+        with self.single_emitter.scope(), super().scope(), self.at.scope():
             yield
 
     def single(self, instruction: HloInstruction, index: Index) -> Element:

@@ -18,7 +18,7 @@ class _Recorder:
         self._count += 1
         return Value(f"%{self._count}", I64)
 
-    add = sub = mul = icmp = const = _made
+    add = sub = mul = udiv = icmp = const = _made
 
 
 def test_conditions_are_known_from_the_span_of_a_coordinate() -> None:
@@ -58,3 +58,23 @@ def test_lanes_are_a_few_elements_apart_where_that_is_allowed() -> None:
     ):
         with pytest.raises(NotInVectorsError):
             refused()
+
+
+def test_what_is_the_same_in_a_run_is_one_value() -> None:
+    at = VectorIndexMath(_Recorder(), 16)  # type: ignore[arg-type]
+    start, x = Value("%start", I64), Value("%x", I64)
+    at.is_in_run(x, start, 32)
+    assert at.div(x, 64) is at.div(start, 64)
+    assert at.div(x, 16) is not at.div(start, 16)
+
+
+def test_what_is_made_where_code_may_not_run_is_forgotten() -> None:
+    at = VectorIndexMath(_Recorder(), 16)  # type: ignore[arg-type]
+    start, x = Value("%start", I64), Value("%x", I64)
+    at.is_in_run(x, start, 32)
+    before = at.div(x, 64)
+    with at.scope():
+        inside = at.div(x, 96)
+        assert at.div(x, 64) is before
+    assert at.div(x, 96) is not inside
+    assert at.div(x, 64) is before

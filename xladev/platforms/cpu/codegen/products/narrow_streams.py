@@ -36,6 +36,8 @@ LEAST_BLOCK, MOST_BLOCK = 256, 4096
 """Columns of a block."""
 AHEAD = 256
 """Bytes by which lines are fetched ahead; measured: without it, two to three times as long."""
+LINES_IN_MEMORY, AHEAD_IN_MEMORY = 8, 1024
+"""The same where nothing but wider numbers is made of weights: fewer runs, which are foreseen."""
 ASKED_VECTORS = 2
 """Vectors for which a line is asked for: as many as a line has elements of 16 bits."""
 LEAST_ASKED_NBYTES = 256 << 10
@@ -109,7 +111,10 @@ class _Stream:
         rows = plan.matrices.left.extent * pieces
         most = 16 if self.kind.nbytes == WIDEST_NBYTES and pieces == 1 else 8
         self.vectors = 4 if 4 * rows <= most else 2 if 2 * rows <= most else 1
-        self.run = gcd(RUN, plan.matrices.right.depth)
+        is_in_memory = plan.dot.operands[1].opcode == "parameter"
+        self.lines = LINES_IN_MEMORY if is_in_memory else LINES
+        self.ahead = AHEAD_IN_MEMORY if is_in_memory else AHEAD
+        self.run = gcd(min(RUN, self.lines), plan.matrices.right.depth)
         self.asked = ASKED_VECTORS * pieces
         width = self.vectors * self.lanes
         parts = -(-BLOCKS // prod(plan.batch)) if k.is_shared else 1
@@ -162,7 +167,7 @@ class _Stream:
         b, lanes = self.b, self.lanes
         width, extent = self.vectors * lanes, self.plan.matrices.right.extent
         end = b.add(column, count)
-        with b.loop(0, self.plan.matrices.right.depth, LINES) as first:
+        with b.loop(0, self.plan.matrices.right.depth, self.lines) as first:
             start = column
             for step, vectors in ((width, self.vectors), (lanes, 1), (1, 0)):
                 if start is not column and extent % (width if vectors else lanes) == 0:
@@ -193,6 +198,7 @@ class _Stream:
         lanes, count = (self.lanes if vectors else 1), max(vectors, 1)
         pieces = self.pieces if vectors else 1
         type_ = vector(kind.element, lanes)
+        columns = [self.weights.e.at.add(x, n * lanes) for n in range(vectors)]
         places = [
             b.byte_address(target, v * lanes * kind.size)
             for target in targets
@@ -205,13 +211,20 @@ class _Stream:
             ),
             lambda: tuple(b.const(type_, 0) for _ in places),
         )
-        stop = b.intrinsic("smin", b.add(first, LINES), left.depth)
-        with b.carried_loop(first, stop, self.run, initial=list(begun)) as loop:
+        stop = b.intrinsic("smin", b.add(first, self.lines), left.depth)
+        with (
+            b.carried_loop(first, stop, self.run, initial=list(begun)) as loop,
+            self.weights.e.scope(),
+        ):
+            self._first_of_run(batch, loop.index, columns)
             with b.carried_loop(0, self.run, initial=list(loop.values)) as inner:
-                # LLVM sees that the line is in the run: what is the same in it leaves the loop.
                 depth = b.add(loop.index, b.and_(inner.index, self.run - 1))
+                self.weights.e.at.is_in_run(depth, loop.index, self.run)
                 with self.weights.e.scope():
-                    values = [self._value(batch, depth, x, v, vectors) for v in range(count)]
+                    values = [
+                        self._value(batch, depth, column, 0 if n % self.asked else self.ahead)
+                        for n, column in enumerate(columns)
+                    ] or [self.weights.summed(self.weights.one(batch, depth, x), kind)]
                 offset = b.mul(depth, left.step * kind.left.host_nbytes)
                 sums = list(inner.values)
                 for r, row in enumerate(rows):
@@ -223,13 +236,17 @@ class _Stream:
         for value, place in zip(loop.values, places, strict=True):
             b.store(value_side_by_side(b, value, pieces), place, align=kind.size)
 
-    def _value(self, batch: Index, depth: Value, x: Value, number: int, vectors: int) -> Value:
+    def _first_of_run(self, batch: Index, depth: Value, columns: Sequence[IndexValue]) -> None:
+        """Makes what is the same in a run, such as scales; LLVM drops its first line's weights."""
         weights = self.weights
-        weights.e.ahead = 0 if number % self.asked else AHEAD
-        if not vectors:
-            return weights.summed(weights.one(batch, depth, x), self.kind)
-        column = weights.e.at.add(x, number * self.lanes)
-        return weights.summed(weights.vector(batch, depth, column), self.kind)
+        weights.e.at.is_in_run(depth, depth, self.run)
+        weights.e.ahead = 0
+        for column in columns:
+            weights.vector(batch, depth, column)
+
+    def _value(self, batch: Index, depth: Value, column: IndexValue, ahead: int) -> Value:
+        self.weights.e.ahead = ahead
+        return self.weights.summed(self.weights.vector(batch, depth, column), self.kind)
 
     def _factor(self, b: FunctionBuilder, address: Value, lanes: int) -> Value:
         if lanes == self.kind.lanes:

@@ -26,6 +26,8 @@ from xladev.platforms.cpu.codegen.products.panels import panels_of
 
 TYPES = frozenset({dt.F32, dt.F64, dt.BF16, dt.F16})
 """Types of the numbers."""
+MOST_ROWS_OF_HALVES = 6
+"""Rows up to which columns of 16 bits are read as they are; more are faster in panels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,21 @@ class NarrowWeights:
 
 
 def narrow_weights_of(i: HloInstruction) -> NarrowWeights | None:
-    """How a kernel computes the right operand of its dot; None if that is in memory."""
-    if i.opcode != "dot" or len(i.operands) != 2 or i.operands[1].opcode == "parameter":
+    """How a kernel computes the right operand of its dot; None if that is in memory.
+
+    Few rows times columns of 16 bits that are neighbours in memory are the same: each number is
+    made wider as it is read, and no panel is packed.
+    """
+    if i.opcode != "dot" or len(i.operands) != 2 or i.operands[0].opcode != "parameter":
         return None
     if panels_of(i) is not None:  # in memory, as blocks read it
         return None
-    return narrow_weights_by_shape(i) if i.operands[0].opcode == "parameter" else None
+    found = narrow_weights_by_shape(i)
+    if i.operands[1].opcode != "parameter" or found is None:
+        return found
+    is_half = i.operands[1].shape.element_type in (dt.BF16, dt.F16)
+    is_wider = is_half and found.matrices.total is dt.F32 and not found.is_along_depth
+    return found if is_wider and found.matrices.left.extent <= MOST_ROWS_OF_HALVES else None
 
 
 def narrow_weights_by_shape(i: HloInstruction) -> NarrowWeights | None:

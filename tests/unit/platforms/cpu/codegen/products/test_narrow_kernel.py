@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 import ml_dtypes
@@ -216,3 +217,72 @@ def test_operands_in_memory_are_not_taken() -> None:
     ENTRY e { x = f32[4,64] parameter(0)  w = f32[64,64] parameter(1)
       ROOT d = f32[4,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""")
     assert narrow_weights_of(module.entry.root) is None
+
+
+@pytest.mark.parametrize("name", ["s8 in groups", "s4 in groups", "s4 as floats"])
+def test_scales_are_made_once_for_a_run_of_lines(name: str) -> None:
+    """And not left to LLVM, which does not see it where lines are few or pieces are moved."""
+    builder = ModuleBuilder("m", replace(target_traits(), vector_nbytes=64))
+    module = product(WAYS[name], "f32", (1, 256, 512, 64), False)
+    emit_kernel(builder, KernelSpec("kernel", module.entry))
+    text = str(builder)
+    address = r"%(\w+) = getelementptr inbounds float, ptr %p2"
+    scales = [text[: m.start()].count("= phi i64") for m in re.finditer(address, text)]
+    products = [text[: m.start()].count("= phi i64") for m in re.finditer("llvm.fma", text)]
+    assert scales
+    assert max(scales) < min(n for n in products if n >= min(scales))
+
+
+def halves(dtype: str, rows: int, *, turned: bool = False) -> HloModule:
+    right = "150,70" if turned else "70,150"
+    return parse_module(f"""HloModule m
+    ENTRY e {{ x = {dtype}[{rows},70] parameter(0)  w = {dtype}[{right}] parameter(1)
+      ROOT d = {dtype}[{rows},150] dot(x, w), lhs_contracting_dims={{1}},
+        rhs_contracting_dims={{{int(turned)}}} }}""")
+
+
+@pytest.mark.parametrize("nbytes", [32, 64])
+@pytest.mark.parametrize("rows", [1, 3, 6])
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_few_rows_read_columns_of_16_bits_as_they_are(
+    dtype: str, rows: int, nbytes: int, seed: int
+) -> None:
+    module = halves(dtype, rows)
+    assert narrow_weights_of(module.entry.root) is not None
+    rng = np.random.default_rng(seed)
+    held = [p.shape for p in module.entry.parameters]
+    x, w = (rng.integers(-3, 4, s.dims).astype(s.element_type.np) for s in held)
+    (got,) = run_kernel(module, x, w, nbytes=nbytes)
+    wanted = (x.astype(np.float32) @ w.astype(np.float32)).astype(x.dtype)
+    np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("module", [halves("bf16", 7), halves("bf16", 1, turned=True)])
+def test_other_columns_of_16_bits_are_read_otherwise(module: HloModule) -> None:
+    assert narrow_weights_of(module.entry.root) is None
+
+
+def _part(number: int, columns: int) -> str:
+    """Columns of 8 bits, 32 lines of a group."""
+    n, cut = number, f"[8,32,{columns}]"
+    return f"""q{n} = s8[256,{columns}] parameter({2 * n - 1})  r{n} = s8{cut} reshape(q{n})
+      f{n} = f32{cut} convert(r{n})  s{n} = f32[8,{columns}] parameter({2 * n})
+      t{n} = f32{cut} broadcast(s{n}), dimensions={{0,2}}  m{n} = f32{cut} multiply(f{n}, t{n})
+      w{n} = f32[256,{columns}] reshape(m{n})"""
+
+
+@pytest.mark.parametrize("nbytes", [16, 64])
+def test_columns_of_two_arrays_with_scales_of_their_own(nbytes: int, seed: int) -> None:
+    """As in queries, keys and values that are one product."""
+    module = parse_module(f"""HloModule m
+    ENTRY e {{ x = f32[1,256] parameter(0)  {_part(1, 64)}  {_part(2, 128)}
+      w = f32[256,192] concatenate(w1, w2), dimensions={{1}}
+      ROOT d = f32[1,192] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}""")
+    assert narrow_weights_of(module.entry.root) is not None
+    rng = np.random.default_rng(seed)
+    arguments = [
+        rng.integers(-5, 5, p.shape.dims).astype(p.shape.element_type.np)
+        for p in module.entry.parameters
+    ]
+    (got,) = run_kernel(module, *arguments, nbytes=nbytes)
+    np.testing.assert_array_equal(got, HloEvaluator().run(module, *arguments))
