@@ -20,6 +20,7 @@ from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.domain_remover import DomainRemover
 from xladev.passes.dot_canonicalizer import DotCanonicalizer
+from xladev.passes.dot_strength_reduction import DotStrengthReduction
 from xladev.passes.dynamic_padder import DynamicPadder
 from xladev.passes.expand import Expand
 from xladev.passes.float_normalization import FloatNormalization
@@ -58,6 +59,7 @@ _PASSES: tuple[type[HloModulePass], ...] = (
     DeadCodeElimination,
     DomainRemover,
     DotCanonicalizer,
+    DotStrengthReduction,
     DynamicPadder,
     Expand,
     FloatNormalization,

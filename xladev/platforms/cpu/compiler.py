@@ -39,6 +39,7 @@ from xladev.passes.cse import CommonSubexpressionElimination
 from xladev.passes.dce import DeadCodeElimination
 from xladev.passes.dilated_convolutions import DilatedConvolutions
 from xladev.passes.dot_canonicalizer import DotCanonicalizer
+from xladev.passes.dot_strength_reduction import DotStrengthReduction
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.pipeline import HloPassPipeline
 from xladev.passes.reduce_window_rewriter import ReduceWindowRewriter
@@ -51,6 +52,7 @@ from xladev.platforms.cpu.codegen.exchange import is_number
 from xladev.platforms.cpu.codegen.lapack.choice import tell_lapack
 from xladev.platforms.cpu.codegen.products.dot import is_fast_as_it_is
 from xladev.platforms.cpu.codegen.products.few_rows import is_fast_along_memory
+from xladev.platforms.cpu.codegen.products.row_sums import is_faster_reduced
 from xladev.platforms.cpu.codegen.scan import is_scan
 from xladev.platforms.cpu.codegen.sharing import PARALLEL
 from xladev.platforms.cpu.codegen.table import workspace_nbytes
@@ -105,6 +107,7 @@ _PIPELINE = HloPassPipeline(
     "cpu",
     (
         WhileTransposeSinking(is_fast_along_memory),
+        DotStrengthReduction(is_faster_reduced),
         ComplexDotRewriter(LEAST_COMPLEX_PRODUCTS),
         DotCanonicalizer(LEAST_REUSE, either_order=True, spares=is_fast_as_it_is),
         ReduceWindowRewriter(spares=is_scan),

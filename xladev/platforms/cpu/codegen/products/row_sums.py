@@ -9,10 +9,11 @@ from typing import NamedTuple
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import I64, FunctionBuilder, Value
-from xladev.codegen.matrices import Matrices, Side, matrices_of
+from xladev.codegen.matrices import SUM_TYPES, Matrices, Side, matrices_of
 from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
+from xladev.hlo.ops.contraction_rules import DotDims
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.dot import LEAST_PRODUCTS
 from xladev.platforms.cpu.codegen.products.kinds import ProductKind
@@ -24,6 +25,8 @@ VECTORS = 4
 """Vectors of sums of a row: as many additions are under way."""
 BLOCK_ROWS = 64
 """Rows that one thread takes at once."""
+WIDE_NBITS = 64
+"""Bits of integers that no tile holds."""
 NARROWED = ((dt.F32, dt.BF16), (dt.F32, dt.F16))
 """Types of sums, and of results to which they are rounded."""
 
@@ -190,6 +193,25 @@ def row_sums_of(i: HloInstruction, found: Matrices) -> RowSumsPlan | None:
     ordered = sides[matrix], sides[1 - matrix]
     batch = i.shape.dims[: len(i["lhs_batch_dims"])]
     return RowSumsPlan(matrix, batch, rows, depth, ordered, result.batch, found.total, kept)
+
+
+def is_faster_reduced(i: HloInstruction) -> bool:
+    """True if a dot with a vector is better a `reduce` of products.
+
+    That is so where there are no tiles for its type, and for many products of two vectors.
+    """
+    total, dims = i.shape.element_type, DotDims.of(i)
+    if total not in SUM_TYPES:
+        return total.is_complex or total.bits == WIDE_NBITS
+    is_one = all(
+        prod(o.shape.dims[d] for d in free) == 1
+        for o, free in zip(
+            i.operands,
+            (dims.lhs_free(i.operands[0].shape.rank), dims.rhs_free(i.operands[1].shape.rank)),
+            strict=True,
+        )
+    )
+    return is_one and total.is_float and i.shape.size > 1
 
 
 def emit_row_sums(k: KernelBuild, plan: RowSumsPlan) -> None:

@@ -16,6 +16,7 @@ from xladev.platforms.cpu.codegen.products.row_sums import (
     BLOCK_ROWS,
     ROWS,
     RowSumsPlan,
+    is_faster_reduced,
     row_sums_plan,
 )
 
@@ -141,3 +142,30 @@ def test_a_sum_of_terms_that_are_not_finite_is_what_they_give() -> None:
     x[1, 7], x[2, 299], x[3, 0], x[3, 1] = np.inf, np.nan, np.inf, -np.inf
     (got,) = run_kernel(module, x, y, calls="row_sums")
     np.testing.assert_array_equal(got[:, 0], [300, np.inf, np.nan, np.nan, 300, 300, 300, 300])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shapes", "wanted"),
+    [
+        ("c64", ("[9,30]", "[30]", "[9]"), True),
+        ("s64", ("[9,30]", "[30]", "[9]"), True),
+        ("f32", ("[9,30]", "[30]", "[9]"), False),
+        ("s32", ("[9,30]", "[30]", "[9]"), False),
+    ],
+)
+def test_what_is_faster_as_a_reduce(dtype: str, shapes: tuple[str, str, str], wanted: bool) -> None:
+    x, y, result = shapes
+    module = parse_module(f"""HloModule m
+    ENTRY e {{ x = {dtype}{x} parameter(0)  y = {dtype}{y} parameter(1)
+      ROOT d = {dtype}{result} dot(x, y),
+        lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}""")
+    assert is_faster_reduced(module.entry.root) is wanted
+
+
+@pytest.mark.parametrize(("batch", "wanted"), [(1, False), (7, True)])
+def test_many_products_of_two_vectors_are_faster_as_a_reduce(batch: int, wanted: bool) -> None:
+    module = parse_module(f"""HloModule m
+    ENTRY e {{ x = f32[{batch},30] parameter(0)  y = f32[{batch},30] parameter(1)
+      ROOT d = f32[{batch}] dot(x, y), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
+        lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}} }}""")
+    assert is_faster_reduced(module.entry.root) is wanted
