@@ -3,12 +3,13 @@
 Such a convolution's window is as large as an image, and its result has the pixels of a filter. The
 base's channels are its batch, and images its channels. With channels last in both operands each
 pixel is a row of either, and what a place of the filter gets is the product of one, transposed, and
-the other: nothing is gathered, and nothing is copied but panels of the second one.
+the other: nothing is gathered, and nothing is copied but panels of the second one. Where channels
+are few, and no place along a row sees padding, those of all places along a row are taken together.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
@@ -169,7 +170,24 @@ def filter_gradient_plan(i: HloInstruction) -> FilterGradientPlan | None:
         right=(outer[2], inner[2]),
         result=(kept[d.output_feature], kept[d.output_batch], outer[3], inner[3]),
     )
+    plan = _joined(plan)
     return plan if _is_fast(plan) else None
+
+
+def _joined(plan: FilterGradientPlan) -> FilterGradientPlan:
+    """Few channels: those of neighbouring places follow one another, and are channels of one."""
+    axis, places, count = plan.axes[1], plan.places[1], plan.channels
+    _, channel, row, pixel = plan.result
+    if count >= LEAST_CHANNELS or (axis.stride, pixel) != (count, count * channel):
+        return plan
+    if axis.window.stride > 1 or plan.seen(1) != (0, axis.window.size) * places:
+        return plan
+    return replace(
+        plan,
+        channels=count * places,
+        places=(plan.places[0], 1),
+        result=(plan.result[0], channel, row, 0),
+    )
 
 
 def _even(count: int, most: int) -> int:

@@ -8,7 +8,11 @@ from math import prod
 from xladev.codegen.index import IndexValue
 from xladev.codegen.llvm import I64, Value
 from xladev.platforms.cpu.codegen.build import KernelBuild
-from xladev.platforms.cpu.codegen.products.filter_gradients import FilterGradientPlan
+from xladev.platforms.cpu.codegen.products.dot import LEAST_BLOCKS, cut
+from xladev.platforms.cpu.codegen.products.filter_gradients import (
+    LEAST_CHANNELS,
+    FilterGradientPlan,
+)
 from xladev.platforms.cpu.codegen.products.filter_gradients_tile import (
     PixelTileArguments,
     TurnArguments,
@@ -49,11 +53,15 @@ class _Blocks:
         self.kind = plan.kind(k.b.module.target.vector_nbytes)
         self.size = plan.total.host_nbytes
         self.line = self.kind.vectors * self.kind.nbytes
+        self.panels = -(-plan.features // self.kind.width)
+        least = -(-LEAST_BLOCKS // self.panels) if k.is_shared else 1
+        rows = LEAST_CHANNELS
+        self.channels = cut(plan.channels, least, rows, rows, max(plan.block_channels, rows))
 
     def emit(self) -> None:
         """One loop over all blocks, in parts."""
         p, b, at = self.plan, self.b, self.k.e.at
-        extents = -(-p.channels // p.block_channels), -(-p.features // self.kind.width)
+        extents = -(-p.channels // self.channels), self.panels
 
         def part(begin: IndexValue, end: IndexValue) -> None:
             with b.loop(at.value(begin), at.value(end)) as number, self.k.e.scope():
@@ -67,11 +75,11 @@ class _Blocks:
 
     def _block(self, block: Value, panel: Value) -> None:
         p, b = self.plan, self.b
-        channel, feature = b.mul(block, p.block_channels), b.mul(panel, self.kind.width)
+        channel, feature = b.mul(block, self.channels), b.mul(panel, self.kind.width)
         unit = _Unit(
             channel=channel,
             feature=feature,
-            channels=b.intrinsic("smin", b.sub(p.channels, channel), p.block_channels),
+            channels=b.intrinsic("smin", b.sub(p.channels, channel), self.channels),
             features=b.intrinsic("smin", b.sub(p.features, feature), self.kind.width),
         )
         sizes = (p.images[0], *(a.window.size for a in p.axes))

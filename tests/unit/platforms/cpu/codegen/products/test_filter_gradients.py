@@ -47,6 +47,11 @@ CASES = {
     "many images": text("70,4,5,9", "70,4,5,16", "3,3,9,16", "size=4x5 pad=1_1x1_1", JAX),
     "one dimension": text("3,50,9", "3,47,33", "33,9,4", "size=47", "f0b_i0o->fb0"),
     "one dimension, JAX's": text("3,50,9", "3,47,33", "4,9,33", "size=47", "f0b_i0o->0bf"),
+    "few channels": text("2,9,12,3", "2,9,10,20", "3,3,3,20", "size=9x10 pad=1_1x0_0", JAX),
+    "few channels, strides": text(
+        "2,16,21,3", "2,8,9,20", "7,5,3,20", "size=8x9 pad=3_2x0_0 rhs_dilate=2x2", JAX
+    ),
+    "few channels, one dimension": text("3,60,2", "3,47,33", "14,2,33", "size=47", "f0b_i0o->0bf"),
     "f64": text("2,9,9,16", "2,9,9,19", "19,16,3,3", PADDED, TORCH, dtype="f64"),
 }  # fmt: skip
 PARTS = ("wide images", "high images", "many images")
@@ -103,6 +108,7 @@ def test_the_same_bits_however_blocks_are_cut(
     arguments = arguments_of(module, seed)
     wanted = np.asarray(xladev.compile(module, "cpu")(*arguments))
     monkeypatch.setattr(filter_gradients, "MOST_CHANNELS", 24)
+    monkeypatch.setattr(filter_gradients, "SUMS_NBYTES", 64 << 10)
     np.testing.assert_array_equal(np.asarray(xladev.compile(module, "cpu")(*arguments)), wanted)
 
 
@@ -122,14 +128,16 @@ def test_nans_stay_where_they_are_seen() -> None:
     [
         text("2,16,9,9", "2,32,9,9", "32,16,3,3", PADDED, "fb01_io01->fb01"),
         text("2,9,9,3", "2,9,9,32", "32,3,3,3", PADDED, TORCH),
+        text("2,9,9,3", "2,9,9,32", "3,3,3,32", PADDED, JAX),
+        text("2,9,11,3", "2,9,9,32", "32,3,3,3", "size=9x9 pad=1_1x0_0", TORCH),
         text("2,9,9,16", "2,9,9,3", "3,16,3,3", PADDED, TORCH),
         text("2,9,9,16", "2,9,9,32", "16,32,3,3", PADDED, "f01b_i01o->bf01"),
         text("2,9,9,16", "2,3,3,32", "32,16,9,9", "size=3x3 pad=1_1x1_1", TORCH),
         text("2,9,9,16", "2,9,9,32", "32,16,3,3", f"{PADDED} rhs_reversal=1x1", TORCH),
         text("2,9,9,16", "2,9,9,32", "32,16,3,3", PADDED, TORCH, dtype="bf16"),
     ],
-    ids=["planes", "few channels", "few features", "turned otherwise", "forward", "reversed",
-         "bf16"],
+    ids=["planes", "few channels", "few channels, padded", "few channels, turned",
+         "few features", "turned otherwise", "forward", "reversed", "bf16"],
 )  # fmt: skip
 def test_what_other_code_is_for(hlo: str) -> None:
     assert filter_gradient_plan(parse_module(hlo).entry.root) is None
