@@ -20,6 +20,7 @@ from xladev.codegen.scalar.storage import store_element
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape
 from xladev.platforms.cpu.codegen.build import KernelBuild
+from xladev.platforms.cpu.codegen.short_rows import Bodies, ShortRows, dimensions_of
 from xladev.platforms.cpu.codegen.tiling import innermost
 
 Member = tuple[HloInstruction, IrArray]
@@ -60,15 +61,19 @@ def emit_in_vectors(k: KernelBuild, members: Sequence[Member]) -> bool:
     shape = members[0][1].shape
     if shape.size < LEAST_WITH_REST and shape.size % lanes_for(k, shape.size):
         return False
-    return k.attempt(lambda: _flat(k, members, shape)) or _in_cut_rows(k, members, shape)
+    return (
+        k.attempt(lambda: _flat(k, members, shape))
+        or _in_cut_rows(k, lambda cuts: _across_rows(k, members, shape, cuts))
+        or _in_cut_rows(k, lambda cuts: _along_rows(k, members, shape, cuts))
+    )
 
 
-def _in_cut_rows(k: KernelBuild, members: Sequence[Member], shape: Shape) -> bool:
+def _in_cut_rows(k: KernelBuild, emit: Callable[[set[int]], None]) -> bool:
     """Row by row, cut where arrays that are joined meet, and where padding begins and ends."""
     cuts: set[int] = set()
     while True:
         known = len(cuts)
-        if k.attempt(lambda: _along_rows(k, members, shape, cuts)):
+        if k.attempt(lambda: emit(cuts)):
             return True
         if not known < len(cuts) <= MOST_CUTS:
             return False
@@ -92,6 +97,19 @@ def _flat(k: KernelBuild, members: Sequence[Member], shape: Shape) -> None:
     _in_blocks_and_rest(k, e, (0, shape.size), whole, rest)
 
 
+def _across_rows(k: KernelBuild, members: Sequence[Member], shape: Shape, cuts: set[int]) -> None:
+    """Loops over short rows, many at once, from cut to cut; adds the cuts that were missing."""
+    dims = dimensions_of(shape)
+    lanes = 1 if dims is None else lanes_for(k, shape.dims[dims[0]])
+    if lanes == 1:
+        raise NotInVectorsError("no vectors of such rows")
+    e = VectorEmitter(k.e, lanes)
+    e.at.cuts, e.at.most_stride = cuts, MOST_STRIDE
+    rows = ShortRows(k, members, e)
+    extents = [shape.dims[d] for d in rows.outer]
+    _from_cut_to_cut(k, e, shape.dims[rows.along], extents, rows.bodies)
+
+
 def _along_rows(k: KernelBuild, members: Sequence[Member], shape: Shape, cuts: set[int]) -> None:
     """Loops over each row from cut to cut; adds the cuts that were missing."""
     inner = innermost(shape)
@@ -99,11 +117,10 @@ def _along_rows(k: KernelBuild, members: Sequence[Member], shape: Shape, cuts: s
     if lanes == 1 or inner is None:
         raise NotInVectorsError("no vectors of such rows")
     e = VectorEmitter(k.e, lanes)
-    places = [0, *sorted(cuts), shape.dims[inner]]
     e.at.cuts, e.at.most_stride = cuts, MOST_STRIDE
     order = [d for d in reversed(shape.minor_to_major) if d != inner]
 
-    def bodies(outer: Index) -> tuple[Callable[[Value], None], Callable[[IndexValue], None]]:
+    def bodies(outer: Index) -> Bodies:
         at = dict(zip(order, outer, strict=True))
 
         def whole(x: Value) -> None:
@@ -117,16 +134,28 @@ def _along_rows(k: KernelBuild, members: Sequence[Member], shape: Shape, cuts: s
 
         return whole, rest
 
+    _from_cut_to_cut(k, e, shape.dims[inner], [shape.dims[d] for d in order], bodies)
+
+
+def _from_cut_to_cut(
+    k: KernelBuild,
+    e: VectorEmitter,
+    extent: int,
+    extents: Sequence[int],
+    bodies: Callable[[Index], Bodies],
+) -> None:
+    """Vectors along a dimension of ``extent``, for each index of the other ones."""
+    places = [0, *sorted(e.at.cuts), extent]
+
     def row(outer: Index) -> None:
         for start, stop in pairwise(places):
             in_vectors_and_rest(e, start, stop, *bodies(outer))
 
-    extents = [shape.dims[d] for d in order]
     if not k.is_shared or prod(extents) > 1:
         k.split_nest(extents, row)
         return
     for start, stop in pairwise(places):
-        _in_blocks_and_rest(k, e, (start, stop), *bodies((0,) * len(order)))
+        _in_blocks_and_rest(k, e, (start, stop), *bodies((0,) * len(extents)))
 
 
 def _in_blocks_and_rest(
