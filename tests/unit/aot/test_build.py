@@ -91,10 +91,16 @@ def test_two_values_of_one_name_are_refused() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    "root", ["ROOT r = f32[4] copy(a)", "ROOT r = () tuple()", "ROOT r = f32[] constant(1)"]
-)
-def test_programs_that_compute_nothing(root: str) -> None:
-    module = xladev.parse(f"HloModule m\nENTRY e {{ a = f32[4] parameter(0) {root} }}")
+def test_a_program_without_results_is_refused() -> None:
+    module = xladev.parse("HloModule m\nENTRY e { a = f32[4] parameter(0) ROOT r = () tuple() }")
     with pytest.raises(UnsupportedError, match="computes nothing"):
         xladev.aot.compile(module, "nothing")
+
+
+@pytest.mark.parametrize(
+    "root", ["ROOT r = f32[4] copy(a)", "ROOT r = f32[] constant(1)", "ROOT r = (f32[4]) tuple(a)"]
+)
+def test_programs_that_compute_nothing_have_a_kernel_that_copies(root: str) -> None:
+    module = xladev.parse(f"HloModule m\nENTRY e {{ a = f32[4] parameter(0) {root} }}")
+    made = xladev.aot.compile(module, "nothing")
+    assert [r.shape.nbytes for r in made.interface.results] == [4 if "constant" in root else 16]
