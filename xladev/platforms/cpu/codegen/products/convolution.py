@@ -8,7 +8,6 @@ from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import I64, PTR, Value, vector
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.channels import ChannelsArguments, call_channels
-from xladev.platforms.cpu.codegen.products.dot import LEAST_BLOCKS, cut
 from xladev.platforms.cpu.codegen.products.driver import BlockArguments, call_block
 from xladev.platforms.cpu.codegen.products.filters import FiltersArguments, call_pack_filters
 from xladev.platforms.cpu.codegen.products.kinds import WIDEST_NBYTES
@@ -34,12 +33,7 @@ class _Blocks:
         self.k, self.b, self.plan = k, k.b, plan
         self.kind = plan.kind(k.b.module.target.vector_nbytes)
         self.pixels = prod(plan.pixels)
-        if plan.is_depthwise:
-            least, step = LEAST_BLOCKS if k.is_shared else 1, plan.rows_step
-            self.rows = cut(self.pixels, least, step, step, plan.block_rows)
-            self.columns = plan.features
-        else:
-            self.rows, self.columns = block_sizes(plan, self.kind, k.is_shared)
+        self.rows, self.columns = block_sizes(plan, self.kind, k.is_shared)
 
     def emit(self) -> None:
         """One loop over all blocks, in parts; before it, filters that are packed at once."""

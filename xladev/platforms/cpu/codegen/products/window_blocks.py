@@ -67,12 +67,16 @@ class _Facts(NamedTuple):
 def block_sizes(plan: WindowPlan, kind: ProductKind, is_shared: bool) -> BlockSizes:
     """Rows and columns of a block; of shared ones, those with which threads take least, about.
 
+    A block of a depthwise convolution has all channels, as its columns.
+
     Args:
-        plan: the convolution; no depthwise one.
+        plan: the convolution.
         kind: its functions.
         is_shared: whether several threads take blocks.
     """
     step, pixels = plan.rows_step, prod(plan.pixels)
+    if plan.is_depthwise:
+        return BlockSizes(_depthwise_rows(plan, kind, is_shared), plan.groups)
     most = BlockSizes(plan.block_rows, plan.tactic.block_columns or BLOCK_COLUMNS)
     if not is_shared:
         rows = cut(pixels, 1, step, step, most.rows)
@@ -84,6 +88,17 @@ def block_sizes(plan: WindowPlan, kind: ProductKind, is_shared: bool) -> BlockSi
             most, kind.rows, kind.lanes, filter_ns,
         )
     )  # fmt: skip
+
+
+def _depthwise_rows(plan: WindowPlan, kind: ProductKind, is_shared: bool) -> int:
+    """Rows of a block, of all channels."""
+    pixels, most = prod(plan.pixels), plan.block_rows
+    if not is_shared:
+        return cut(pixels, 1, plan.rows_step, plan.rows_step, most)
+    whole = BlockSizes(most, plan.groups)
+    facts = _Facts(1, pixels, plan.groups, 1, plan.positions, whole, kind.rows, kind.lanes, READ_NS)
+    sizes = (BlockSizes(rows, plan.groups) for rows in _parts(pixels, kind.rows, most))
+    return min(sizes, key=lambda each: _ns(facts, each)).rows
 
 
 @cache

@@ -81,3 +81,25 @@ def test_rows_end_where_tiles_do() -> None:
     assert rows % kind.rows == 0
     assert rows <= plan.block_rows
     assert prod(plan.pixels) == 196
+
+
+@pytest.mark.parametrize("pixels", [7, 14, 28, 56, 112])
+def test_depthwise_blocks_are_about_equal(pixels: int) -> None:
+    """A few blocks of whole lines and a rest would leave one thread alone at the end."""
+    module = parse_module(f"""
+    HloModule m
+    ENTRY main {{
+      x = f32[1,{pixels},{pixels},144] parameter(0)
+      w = f32[3,3,1,144] parameter(1)
+      ROOT y = f32[1,{pixels},{pixels},144] convolution(x, w),
+        window={{size=3x3 pad=1_1x1_1}}, dim_labels=b01f_01io->b01f, feature_group_count=144 }}
+    """)
+    plan = window_plan(module.entry.root)
+    assert plan is not None
+    assert plan.is_depthwise
+    rows, columns = block_sizes(plan, plan.kind(64), True)
+    assert columns == 144
+    assert rows <= plan.block_rows
+    count = -(-(pixels**2) // rows)
+    halves = -(-count // 2) * rows
+    assert halves <= 0.62 * pixels**2 + 2
