@@ -11,9 +11,11 @@ from xladev.platforms.cpu.codegen.products.narrow_blocks import (
     blocks_workspace_nbytes,
     emit_in_blocks,
 )
-from xladev.platforms.cpu.codegen.products.narrow_lookups import (
-    emit_lookups,
-    lookup_workspace_nbytes,
+from xladev.platforms.cpu.codegen.products.narrow_lookups import emit_lookups
+from xladev.platforms.cpu.codegen.products.narrow_pair_lookups import (
+    emit_pair_lookups,
+    pair_lookup_workspace_nbytes,
+    takes_pairs,
 )
 from xladev.platforms.cpu.codegen.products.narrow_streams import (
     MOST_ROWS,
@@ -31,7 +33,7 @@ MOST_SUMS = 16
 def narrow_workspace_nbytes(plan: NarrowWeights) -> int:
     """Bytes of workspace, whichever way it goes."""
     found = max(stream_workspace_nbytes(plan), blocks_workspace_nbytes(plan))
-    return found if _tables(plan) is None else max(found, lookup_workspace_nbytes(plan))
+    return found if _tables(plan) is None else max(found, pair_lookup_workspace_nbytes(plan))
 
 
 def emit_narrow_weights(k: KernelBuild, plan: NarrowWeights) -> None:
@@ -39,7 +41,7 @@ def emit_narrow_weights(k: KernelBuild, plan: NarrowWeights) -> None:
     if plan.kind(k).lanes > 1:
         has_lookups = k.b.module.target.has_lookups and plan.kind(k).nbytes == WIDEST_NBYTES
         tables = _tables(plan) if has_lookups else None
-        if tables is not None and k.attempt(partial(emit_lookups, k, plan, tables)):
+        if tables is not None and k.attempt(partial(_look_up, k, plan, tables)):
             return
         if _is_for_registers(plan):
             most = MOST_SUMS if plan.kind(k).nbytes == WIDEST_NBYTES else MOST_SUMS // 2
@@ -50,6 +52,11 @@ def emit_narrow_weights(k: KernelBuild, plan: NarrowWeights) -> None:
         if k.attempt(lambda: emit_in_blocks(k, plan, in_vectors=True)):
             return
     emit_in_blocks(k, plan, in_vectors=False)
+
+
+def _look_up(k: KernelBuild, plan: NarrowWeights, tables: WeightTables) -> None:
+    emit = emit_pair_lookups if takes_pairs(k, plan, tables) else emit_lookups
+    emit(k, plan, tables)
 
 
 def _tables(plan: NarrowWeights) -> WeightTables | None:

@@ -11,7 +11,7 @@ its column: measured, 10 GB/s instead of 15, however far ahead weights are asked
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from xladev.codegen.elemental.movement import reshaped_index
@@ -50,8 +50,10 @@ def lookup_workspace_nbytes(plan: NarrowWeights) -> int:
     return prod(plan.batch) * left.extent * left.depth * 4
 
 
-def emit_lookups(k: KernelBuild, plan: NarrowWeights, tables: WeightTables) -> None:
-    """Writes the kernel, for targets with `has_lookups`.
+def emit_lookups(
+    k: KernelBuild, plan: NarrowWeights, tables: WeightTables, way: type[Lookups] | None = None
+) -> None:
+    """Writes the kernel, for targets with `has_lookups`; with ``way``, sums are made that way.
 
     Raises:
         NotInVectorsError: elements that weights are taken out of are no neighbours.
@@ -59,29 +61,40 @@ def emit_lookups(k: KernelBuild, plan: NarrowWeights, tables: WeightTables) -> N
     _lay_out(k, plan, tables)
 
     def emit(kind: ProductKind, a: FewRowsArguments, batch: Index, column: IndexValue) -> None:
-        _Lookups(k, plan, tables, kind, a, (batch, column)).emit()
+        (way or Lookups)(k, plan, tables, kind, a, (batch, column)).emit()
 
     emit_few_rows(k, FewRowsPlan(plan.matrices, plan.batch, plan.kept), emit)
 
 
 def _row(k: KernelBuild, plan: NarrowWeights, batch: Index, row: IndexValue) -> Value:
     """Where a row is laid out."""
-    left, at = plan.matrices.left, k.e.at
-    place = at.add(at.mul(at.linear(batch, plan.batch), left.extent), row)
-    return k.b.byte_address(k.scratch, at.value(at.mul(place, left.depth * 4)))
+    place = k.e.at.mul(row_number(k, plan, batch, row), plan.matrices.left.depth * 4)
+    return k.b.byte_address(k.scratch, k.e.at.value(place))
+
+
+def row_number(k: KernelBuild, plan: NarrowWeights, batch: Index, row: IndexValue) -> IndexValue:
+    """A row's number among those of all batch indices."""
+    at = k.e.at
+    return at.add(at.mul(at.linear(batch, plan.batch), plan.matrices.left.extent), row)
+
+
+def row_address(k: KernelBuild, plan: NarrowWeights, batch: Index, row: IndexValue) -> Value:
+    """Where a row is in memory."""
+    left, at, kind = plan.matrices.left, k.e.at, plan.kind(k)
+    place = at.add(at.strided(batch, left.batch), at.mul(row, left.free))
+    base = k.e.arrays[k.root.operands[0]][0].base
+    return k.b.byte_address(base, at.value(at.mul(place, kind.left.host_nbytes)))
 
 
 def _lay_out(k: KernelBuild, plan: NarrowWeights, tables: WeightTables) -> None:
     """Lays rows out: elements of a chunk in the order of their numbers modulo those of a word."""
-    b, at, kind, left = k.b, k.e.at, plan.kind(k), plan.matrices.left
+    b, kind, left = k.b, plan.kind(k), plan.matrices.left
     size, chunk = kind.left.host_nbytes, tables.chunk
-    base = k.e.arrays[k.root.operands[0]][0].base
 
     def row(index: Index) -> None:
         *batch, number = index
         target = _row(k, plan, tuple(batch), number)
-        place = at.add(at.strided(batch, left.batch), at.mul(number, left.free))
-        source = b.byte_address(base, at.value(at.mul(place, size)))
+        source = row_address(k, plan, tuple(batch), number)
         whole = left.depth - left.depth % chunk
         for start, stop, lanes in ((0, whole, chunk), (whole, left.depth, 1)):
             with b.loop(start, stop, lanes) as x:
@@ -92,7 +105,7 @@ def _lay_out(k: KernelBuild, plan: NarrowWeights, tables: WeightTables) -> None:
     k.nest((*plan.batch, left.extent), row)
 
 
-class _Lookups:
+class Lookups:
     """A block of columns.
 
     Args:
@@ -141,35 +154,55 @@ class _Lookups:
                     self._tile(columns, range(start, min(start + ROWS, len(self.rows))))
 
     def _tile(self, columns: Sequence[Value], rows: Sequence[int]) -> None:
-        b, kind = self.b, self.kind
-        zeros = [b.const(kind.vector, 0)] * (len(columns) * len(rows))
-        with b.carried_loop(0, self.whole, self.tables.chunk * self.at_once, initial=zeros) as loop:
-            sums = list(loop.values)
-            for n in range(self.at_once):
-                self.words.ahead = AHEAD if n == 0 else 0
-                with self.k.e.scope(), self.numbers.scope(), self.words.scope():
-                    self._chunk(columns, rows, b.add(loop.index, n * self.tables.chunk), sums)
-            loop.carry(*sums)
-        starts = range(0, len(zeros), COLUMNS)
-        of_rows = [lane_sums(b, loop.values[n : n + COLUMNS]) for n in starts]
+        b = self.b
+        sums = self.sums(columns, rows)
+        starts = range(0, len(sums), COLUMNS)
+        of_rows = [lane_sums(b, sums[n : n + COLUMNS]) for n in starts]
         totals = self._rest(columns, rows, [total for row in of_rows for total in row])
         for n, total in enumerate(totals):
             row = b.byte_address(self.a.result, b.mul(self.a.result_row, rows[n // COLUMNS]))
             column = b.mul(columns[n % COLUMNS], self.a.result_column)
             b.store(total, b.byte_address(row, column))
 
+    def sums(self, columns: Sequence[Value], rows: Sequence[int]) -> Sequence[Value]:
+        """A vector of sums for each column of the first row, of the second, and so on."""
+        zeros = [self.b.const(self.kind.vector, 0)] * (len(columns) * len(rows))
+
+        def step(depth: Value, sums: list[Value]) -> None:
+            self._chunk(columns, rows, depth, sums)
+
+        return self.over_chunks(zeros, step)
+
+    def over_chunks(
+        self, initial: Sequence[Value], step: Callable[[Value, list[Value]], None]
+    ) -> Sequence[Value]:
+        """Goes over whole chunks: ``step`` is given where one begins, and changes the values."""
+        b, chunk = self.b, self.tables.chunk
+        with b.carried_loop(0, self.whole, chunk * self.at_once, initial=initial) as loop:
+            held = list(loop.values)
+            for n in range(self.at_once):
+                self.words.ahead = AHEAD if n == 0 else 0
+                with self.k.e.scope(), self.numbers.scope(), self.words.scope():
+                    step(b.add(loop.index, n * chunk), held)
+            loop.carry(*held)
+        return list(loop.values)
+
+    def table(self, column: IndexValue, depth: Value) -> Value:
+        """The numbers of a chunk's patterns, in f32."""
+        index = self.weights.index(self.numbers.at, self.batch, depth, column)
+        return real_of(self.numbers.element(self.plan.dot.operands[1], index), "a product")
+
     def _chunk(
         self, columns: Sequence[Value], rows: Sequence[int], depth: Value, sums: list[Value]
     ) -> None:
         """Looks the weights of a chunk up, and goes on with the sums."""
         b, tables = self.b, self.tables
-        operand, per_vector = self.plan.dot.operands[1], LANES // tables.words
+        per_vector = LANES // tables.words
         numbers, words = list[Value](), list[Value]()
         for column in columns:
             place = self.k.e.at.add(self.first, column)
-            index = self.weights.index(self.numbers.at, self.batch, depth, place)
-            numbers.append(real_of(self.numbers.element(operand, index), "a product"))
-            found = self._words(place, depth)
+            numbers.append(self.table(place, depth))
+            found = self.words_of(place, depth)
             words.append(b.shuffle(found, found, tuple(n % tables.words for n in range(LANES))))
         for v in range(tables.chunk // LANES):
             moved = [tables.place(n // tables.words + per_vector * v) for n in range(LANES)]
@@ -182,7 +215,7 @@ class _Lookups:
                 for n, weight in enumerate(weights, r * COLUMNS):
                     sums[n] = self.kind.multiply_add(b, factor, weight, sums[n])
 
-    def _words(self, column: IndexValue, depth: Value) -> Value:
+    def words_of(self, column: IndexValue, depth: Value) -> Value:
         """The words of a chunk."""
         b, e, tables = self.b, self.words, self.tables
         source, per = tables.source, tables.per_element

@@ -83,7 +83,7 @@ def tables_of(plan: NarrowWeights) -> WeightTables | None:
     if not plan.is_along_depth or plan.matrices.total is not dt.F32 or not _is_in_order(plan.dot):
         return None
     codes: set[tuple[HloInstruction, bool]] = set()
-    same = gcd(_same_neighbours(operand, codes), depth)
+    same = gcd(_same_neighbours(operand, codes, {}), depth)
     if len(codes) != 1:
         return None
     ((code, is_reversed),) = codes
@@ -105,11 +105,26 @@ def _is_in_order(dot: HloInstruction) -> bool:
     return is_row_major and ours == tuple(range(shape.rank))
 
 
-def _same_neighbours(value: HloInstruction, codes: set[tuple[HloInstruction, bool]]) -> int:
+def _same_neighbours(
+    value: HloInstruction,
+    codes: set[tuple[HloInstruction, bool]],
+    known: dict[HloInstruction, int],
+) -> int:
     """How many neighbours in row-major order have all but their own bits in common.
 
-    Those that begin at multiples of the number; 0 is any number. Collects what has the bits.
+    Those that begin at multiples of the number; 0 is any number. Collects what has the bits, and
+    looks at each value once.
     """
+    if value not in known:
+        known[value] = _same_neighbours_of(value, codes, known)
+    return known[value]
+
+
+def _same_neighbours_of(
+    value: HloInstruction,
+    codes: set[tuple[HloInstruction, bool]],
+    known: dict[HloInstruction, int],
+) -> int:
     shape = value.shape
     if shape.is_scalar:
         return 0
@@ -122,10 +137,10 @@ def _same_neighbours(value: HloInstruction, codes: set[tuple[HloInstruction, boo
         last = max((d for d in value["dimensions"] if shape.dims[d] > 1), default=-1)
         return prod(shape.dims[last + 1 :])
     if value.opcode in ("reshape", "copy"):
-        return _same_neighbours(value.operands[0], codes)
+        return _same_neighbours(value.operands[0], codes, known)
     if not value.op.elementwise or value.opcode == "parameter":
         return 1
-    return gcd(*(_same_neighbours(o, codes) for o in value.operands))
+    return gcd(*(_same_neighbours(o, codes, known) for o in value.operands))
 
 
 def _is_code(value: HloInstruction) -> bool:
@@ -146,6 +161,7 @@ class TableEmitter(VectorEmitter):
     def __init__(self, k: KernelBuild, tables: WeightTables) -> None:
         super().__init__(k.e, LANES, k.e.rules)
         self._code, self._bits = tables.code, tables.bits
+        self._of_code = {tables.code: True}
 
     def _emit(self, instruction: HloInstruction, index: Index) -> Element:
         if instruction is self._code:
@@ -158,6 +174,7 @@ class TableEmitter(VectorEmitter):
         return rule(self, instruction, index) if rule else self._elementwise(instruction, index)
 
     def _is_of_code(self, value: HloInstruction) -> bool:
-        if value in self.arrays:
-            return False
-        return value is self._code or any(self._is_of_code(o) for o in value.operands)
+        if value not in self._of_code:
+            is_made = value not in self.arrays
+            self._of_code[value] = is_made and any(self._is_of_code(o) for o in value.operands)
+        return self._of_code[value]

@@ -12,8 +12,9 @@ from tests.unit.platforms.cpu.one_kernel import run_kernel
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.hlo.evaluator import HloEvaluator
-from xladev.hlo.ir import HloModule
+from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.codegen.products import narrow_tables
 from xladev.platforms.cpu.codegen.products.narrow_tables import WeightTables, tables_of
 from xladev.platforms.cpu.codegen.products.narrow_weights import narrow_weights_of
 from xladev.platforms.cpu.codegen.table import emit_kernel
@@ -68,6 +69,24 @@ LOOKED_UP = {
     "2 bits": (512, scaled("u8", "u2", 512, 256), 256),
     "2 bits in groups of 32": (96, scaled("u8", "s2", 96, 32), 32),
     "in bf16": (256, scaled("u8", "s4", 256, 128, "bf16"), 128),
+    "in bf16, groups of 32": (96, scaled("u8", "u4", 96, 32, "bf16"), 32),
+    "in bf16, groups of 16": (96, scaled("u8", "u4", 96, 16, "bf16"), 16),
+    "in bf16, 2 bits and what is left": (300, scaled("u8", "u2", 300, 300, "bf16"), 256),
+    "in bf16, halves of words": (256, scaled("s16", "s4", 256, 64, "bf16"), 64),
+    "in bf16, the high half first": (
+        256,
+        """p = u8[70,128] parameter(1)  b = s4[70,128,2] bitcast-convert(p)
+      v = s4[70,128,2] reverse(b), dimensions={2}  r = s4[70,256] reshape(v)
+      w = bf16[70,256] convert(r)""",
+        128,
+    ),
+    "in bf16, the highest of a word first": (
+        128,
+        """p = u32[70,16] parameter(1)  b = u4[70,16,8] bitcast-convert(p)
+      v = u4[70,16,8] reverse(b), dimensions={2}  r = u4[70,128] reshape(v)
+      w = bf16[70,128] convert(r)""",
+        128,
+    ),
     "in f16": (256, scaled("u8", "u4", 256, 64, "f16"), 64),
     "no scales": (
         192,
@@ -207,3 +226,78 @@ def test_numbers_are_rounded_as_the_program_says(seed: int) -> None:
     given[2] = rng.standard_normal(given[2].shape).astype(ml_dtypes.bfloat16)
     (got,) = run_kernel(module, *given)
     np.testing.assert_array_equal(got, HloEvaluator().run(module, *given))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize(
+    ("left", "scale"), [(-70, -60), (0, -130), (-130, 0), (-127, -1), (90, -130), (0, 0)]
+)
+def test_denormals_are_kept_in_bf16(left: int, scale: int, rows: int, seed: int) -> None:
+    """Of weights, of rows and of products, which the instruction of pairs takes for zeros."""
+    module = product(scaled("u8", "s4", 256, 64, "bf16"), 256, rows)
+    given = arguments(module, seed)
+    given[0] = np.ldexp(given[0].astype(np.float32), left).astype(ml_dtypes.bfloat16)
+    given[2] = np.full_like(given[2], np.ldexp(1.0, scale))
+    (got,) = run_kernel(module, *given)
+    wanted = np.asarray(HloEvaluator().run(module, *given))
+    assert wanted.astype(np.float32).any()
+    np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, 0.0])
+def test_what_is_no_number_stays_so_in_bf16(special: float, seed: int) -> None:
+    module = product(scaled("u8", "s4", 128, 128, "bf16"), 128, 1)
+    for place in (0, 2):
+        given = arguments(module, seed)
+        given[place].flat[5] = special
+        (got,) = run_kernel(module, *given)
+        wanted = np.asarray(HloEvaluator().run(module, *given)).astype(np.float32)
+        np.testing.assert_array_equal(got.astype(np.float32), wanted)
+
+
+def test_pairs_are_looked_up_where_the_processor_multiplies_them() -> None:
+    module = product(LOOKED_UP["in bf16"][1], 256, 1)
+    found = text(module, has_lookups=True, has_bfloat_products=True)
+    assert "avx512bf16.dpbf16ps" in found
+    assert "permvar.hi.512" in found
+    small = product(LOOKED_UP["in bf16, groups of 32"][1], 96, 1)
+    assert "permvar.hi.512" not in text(small, has_lookups=True, has_bfloat_products=True)
+    without = text(module, has_lookups=True, has_bfloat_products=False)
+    assert "permvar.hi.512" not in without
+    assert LOOK_UP in without
+
+
+def test_values_that_are_read_twice_are_looked_at_once(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of n sums of a value and itself there are 2**n ways down to the bits."""
+    count = 10
+    sums = "\n".join(f"w{n} = f32[70,128] add(w{n - 1}, w{n - 1})" for n in range(1, count))
+    module = product(
+        f"""p = u8[70,64] parameter(1)  b = s4[70,64,2] bitcast-convert(p)
+      r = s4[70,128] reshape(b)  w0 = f32[70,128] convert(r)
+      {sums}
+      w = f32[70,128] add(w{count - 1}, w{count - 1})""",
+        128,
+        1,
+    )
+    looked_at: list[HloInstruction] = []
+    is_code, is_of_code = narrow_tables._is_code, narrow_tables.TableEmitter._is_of_code
+
+    def code(value: HloInstruction) -> bool:
+        looked_at.append(value)
+        return is_code(value)
+
+    def of_code(emitter: narrow_tables.TableEmitter, value: HloInstruction) -> bool:
+        looked_at.append(value)
+        return is_of_code(emitter, value)
+
+    monkeypatch.setattr(narrow_tables, "_is_code", code)
+    assert tables(module) is not None
+    assert len(looked_at) == len(set(looked_at))
+    looked_at.clear()
+    monkeypatch.setattr(narrow_tables.TableEmitter, "_is_of_code", of_code)
+    given = arguments(module, seed)
+    (got,) = run_kernel(module, *given)
+    np.testing.assert_array_equal(got, HloEvaluator().run(module, *given))
+    assert max(looked_at.count(value) for value in set(looked_at)) < count * count
