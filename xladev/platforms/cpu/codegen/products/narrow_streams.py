@@ -2,7 +2,8 @@
 
 Weights are read once. Where their columns are neighbours in memory, some lines are gone through at
 once along all columns of a block, so that memory is read in long runs; sums go to the second cache
-and back between. Where a column lies along memory, sums do, too (`few_rows.py`).
+and back between, in the order in which pieces of elements come. Where a column lies along memory,
+sums do, too (`few_rows.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd, prod
 
-from xladev.codegen.elemental.pieces import value_in_order, value_side_by_side
+from xladev.codegen.elemental.pieces import value_side_by_side
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import I64, FunctionBuilder, Value, vector
 from xladev.platforms.cpu.codegen.build import KernelBuild
@@ -183,6 +184,19 @@ class _Stream:
                     ]
                     self._tile(batch, first, x, vectors, rows, targets)
                 start = stop
+        if self.pieces > 1:
+            self._side_by_side(count, sums)
+
+    def _side_by_side(self, count: Value, sums: tuple[Value, Value]) -> None:
+        """Lays the sums of whole vectors in the order of their columns."""
+        b, lanes, size = self.b, self.lanes, self.kind.size
+        type_ = vector(self.kind.element, lanes)
+        whole = b.sub(count, b.urem(count, lanes))
+        with b.loop(0, self.plan.matrices.left.extent) as row, b.loop(0, whole, lanes) as x:
+            line = b.byte_address(sums[0], b.mul(sums[1], row))
+            place = b.byte_address(line, b.mul(x, size))
+            held = b.load(type_, place, align=size)
+            b.store(value_side_by_side(b, held, self.pieces), place, align=size)
 
     def _tile(
         self,
@@ -196,7 +210,6 @@ class _Stream:
         """Goes on with the sums of a tile; of single columns where it has no vectors."""
         b, kind, left = self.b, self.kind, self.plan.matrices.left
         lanes, count = (self.lanes if vectors else 1), max(vectors, 1)
-        pieces = self.pieces if vectors else 1
         type_ = vector(kind.element, lanes)
         columns = [self.weights.e.at.add(x, n * lanes) for n in range(vectors)]
         places = [
@@ -206,9 +219,7 @@ class _Stream:
         ]
         begun = b.branch(
             b.icmp("ne", first, 0),
-            lambda: tuple(
-                value_in_order(b, b.load(type_, place, align=kind.size), pieces) for place in places
-            ),
+            lambda: tuple(b.load(type_, place, align=kind.size) for place in places),
             lambda: tuple(b.const(type_, 0) for _ in places),
         )
         stop = b.intrinsic("smin", b.add(first, self.lines), left.depth)
@@ -234,7 +245,7 @@ class _Stream:
                 inner.carry(*sums)
             loop.carry(*inner.values)
         for value, place in zip(loop.values, places, strict=True):
-            b.store(value_side_by_side(b, value, pieces), place, align=kind.size)
+            b.store(value, place, align=kind.size)
 
     def _first_of_run(self, batch: Index, depth: Value, columns: Sequence[IndexValue]) -> None:
         """Makes what is the same in a run, such as scales; LLVM drops its first line's weights."""
