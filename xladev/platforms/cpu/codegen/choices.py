@@ -28,6 +28,7 @@ from xladev.platforms.cpu.codegen.products.kinds import (
 )
 from xladev.platforms.cpu.codegen.products.matmul import product_of
 from xladev.platforms.cpu.codegen.products.row_sums import row_sums_plan
+from xladev.platforms.cpu.codegen.products.single_pixel import is_single_pixel
 from xladev.platforms.cpu.codegen.products.windows import MOST_ROWS, WindowPlan, window_plan
 from xladev.platforms.cpu.codegen.sharing import LEAST_NS, LEAST_PART_NS
 from xladev.platforms.cpu.codegen.sorting.sorting import row_sort
@@ -101,7 +102,8 @@ def _product_choice(spec: KernelSpec, target: TargetTraits) -> Choice | None:
             return Choice("dot", f"dot {types} {_dot_key(dot)}", tactics)
     if root.opcode == "convolution":
         windows = window_plan(root)
-        if windows is not None and not windows.is_depthwise:
+        is_apart = windows is None or windows.is_depthwise or is_single_pixel(windows)
+        if windows is not None and not is_apart:
             key = f"convolution {types} {_window_key(windows)}"
             tactics = _window_tactics(root, windows, target)
             tactics = tactics if windows.panels is None else _keeping_panels(tactics)

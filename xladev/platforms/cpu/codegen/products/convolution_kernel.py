@@ -33,6 +33,7 @@ from xladev.platforms.cpu.codegen.products.padded_planes import PaddedPlan, padd
 from xladev.platforms.cpu.codegen.products.padded_planes_kernel import emit_padded_planes
 from xladev.platforms.cpu.codegen.products.planar import PlanarPlan, planar_plan
 from xladev.platforms.cpu.codegen.products.planar_kernel import emit_planar
+from xladev.platforms.cpu.codegen.products.single_pixel import emit_single_pixel, is_single_pixel
 from xladev.platforms.cpu.codegen.products.windows import WindowPlan, window_plan
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.codegen.tiles import MOST_ROWS, SUM_TYPES, TileLoops, TileSizes
@@ -128,7 +129,7 @@ def _plan_of_planes(i: HloInstruction) -> PlanarPlan | PaddedPlan | None:
 def convolution_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     """What `TileSizes` says; 0 for a convolution that is not done in tiles."""
     way = convolution_way(spec.computation.root, tactic)
-    if way is None:
+    if way is None or (isinstance(way, WindowPlan) and is_single_pixel(way)):
         return 0
     return way.sizes.workspace_nbytes if isinstance(way, TiledConvolution) else way.workspace_nbytes
 
@@ -136,7 +137,9 @@ def convolution_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> 
 def emit_convolution(k: KernelBuild) -> None:
     """In tiles; or element by element."""
     way = convolution_way(k.root, k.tactic)
-    if isinstance(way, WindowPlan):
+    if isinstance(way, WindowPlan) and is_single_pixel(way):
+        emit_single_pixel(k, way)
+    elif isinstance(way, WindowPlan):
         fits = way.fits(k.b.module.target.vector_nbytes)
         emit_windows(k, way) if fits else emit_loops(k)
     elif isinstance(way, FilterGradientPlan):
