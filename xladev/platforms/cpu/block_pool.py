@@ -9,12 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from xladev.platforms.cpu.free_memory import most_kept_nbytes
 from xladev.runtime.buffers.native_accounting import Account
 from xladev.runtime.executor import Executor
 from xladev.runtime.fast_call import FastCallSpec
 
 KEPT_NBYTES = 1 << 27
-"""Most bytes that a pool keeps; when more become free, it lets go of all it has."""
+"""Most bytes that a pool keeps, unless a program has larger results; when more become free, it lets
+go of all it has."""
 
 Flush = Callable[[int], None]
 
@@ -68,6 +70,14 @@ class BlockPool:
                 self._buckets[nbytes] = found
                 self._record.first_bucket = ctypes.addressof(found)
             return ctypes.addressof(found)
+
+    def make_room(self, nbytes: int) -> None:
+        """Keeps at least so many bytes: those of a program's results, of which each call frees as
+        many. A closed pool keeps none; no pool keeps more than a part of the machine's memory."""
+        with self._lock:
+            limit = self._record.limit_nbytes
+            if limit >= 0:
+                self._record.limit_nbytes = max(limit, min(nbytes, most_kept_nbytes()))
 
     def clear(self) -> None:
         """Frees all that is kept."""

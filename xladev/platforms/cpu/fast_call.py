@@ -116,6 +116,7 @@ def _results(
     """A record for each result, the last one for scratch; blocks refer to them."""
     forms = [_Form(shape) for shape in spec.results]
     table = (_Result * len(accounting.sizes))()
+    home.pool.make_room(sum(accounting.sizes))
     for kind, nbytes in enumerate(accounting.sizes):
         row: tuple[Any, ...] = (home.pool.bucket(nbytes), None, kind, accounting.address(kind))
         table[kind] = _Result(*row)

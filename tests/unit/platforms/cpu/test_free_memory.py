@@ -34,7 +34,7 @@ def test_memory_that_is_not_aligned_enough_is_not_taken() -> None:
 
 
 def test_what_is_kept_is_limited() -> None:
-    free = FreeMemory(limit=20)
+    free = FreeMemory(limit=20, most=20)
     kept = [memory(8) for _ in range(3)]
     for freed in kept:
         free.give(freed)
@@ -44,6 +44,26 @@ def test_what_is_kept_is_limited() -> None:
     free.give(kept[0])
     free.clear()
     assert free.take(8, 1) is None
+
+
+def test_more_is_kept_once_it_is_asked_for_again() -> None:
+    free = FreeMemory(limit=20, most=50)
+    for _ in range(3):
+        kept = [memory(16), memory(16), memory(30)]
+        for freed in kept:
+            free.give(freed)
+        taken = [free.take(freed.nbytes, 1) for freed in kept]
+    assert sum(each is not None for each in taken) == 2
+    few = FreeMemory(limit=20, most=50)
+    for number in range(9, 20):
+        few.give(memory(number))
+    assert few.take(19, 1) is not None
+    assert few.take(18, 1) is None
+    few.give(memory(21))
+    assert few.take(22, 1) is None
+    few.give(memory(20))
+    few.give(memory(18))
+    assert (few.take(20, 1) is None, few.take(18, 1) is None) == (False, False)
 
 
 def test_an_executor_gives_freed_memory_again() -> None:

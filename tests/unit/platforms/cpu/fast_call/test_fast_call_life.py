@@ -30,9 +30,11 @@ from tests.unit.platforms.cpu.fast_call.samples import (
 from xladev import instrument
 from xladev.client import CompiledModule, compile
 from xladev.errors import ArgumentError, DeviceError, DeviceLostError, XladevError
-from xladev.platforms.cpu.block_pool import KEPT_NBYTES
+from xladev.platforms.cpu import block_pool
+from xladev.platforms.cpu.block_pool import KEPT_NBYTES, BlockPool
 from xladev.platforms.cpu.fast_call import MOST_ARRAYS, WRAP_ALIGNMENT, make_fast_call
 from xladev.platforms.cpu.native_fast_call import native_fast_call
+from xladev.runtime.buffers.native_accounting import Account
 from xladev.runtime.launch.definition_event import ExecutionFailure
 
 # Who watches, and what is counted
@@ -83,6 +85,14 @@ def test_free_memory_is_used_again():
     assert pool.kept_nbytes == kept + 2 * X.nbytes
 
 
+def test_a_program_makes_room_for_its_results():
+    count = KEPT_NBYTES // 4 + 1024
+    source = f"ENTRY e {{ x = f32[] parameter(0)  ROOT r = f32[{count}] broadcast(x) }}"
+    program = opened(source.encode(), np.float32(1))
+    pool = program.devices[0].executor._pool
+    assert pool._record.limit_nbytes == min(4 * count, block_pool.most_kept_nbytes())
+
+
 def test_kept_memory_is_bounded_and_let_go():
     count = KEPT_NBYTES // 4 // 3
     source = f"ENTRY e {{\n  x = f32[{count}] parameter(0)\n  ROOT r = f32[{count}] negate(x)\n}}"
@@ -96,6 +106,23 @@ def test_kept_memory_is_bounded_and_let_go():
     pool.clear()
     assert pool.kept_nbytes == 0
     assert went_through(program(value))
+
+
+def test_all_results_of_a_program_are_kept(monkeypatch):
+    """Fresh pages for half a gigabyte of gradients take half as long as the training step."""
+    nbytes = 3 * X.nbytes
+    monkeypatch.setattr(block_pool, "KEPT_NBYTES", X.nbytes)
+    pool = BlockPool(opened(ADD, X, Y).devices[0].executor, Account(), lambda address: None)
+    assert pool._record.limit_nbytes == X.nbytes
+    pool.make_room(nbytes)
+    pool.make_room(X.nbytes)
+    assert pool._record.limit_nbytes == nbytes
+    monkeypatch.setattr(block_pool, "most_kept_nbytes", lambda: 4 * X.nbytes)
+    pool.make_room(5 * X.nbytes)
+    assert pool._record.limit_nbytes == 4 * X.nbytes
+    pool.close()
+    pool.make_room(nbytes)
+    assert pool._record.limit_nbytes == -1
 
 
 @pytest.mark.parametrize("lacking", ["result", "scratch"])
