@@ -98,6 +98,8 @@ class FewRows:
         read: gives elements of columns, in the type of the sums.
         rows: of a tile.
         pieces: vectors that are read at once, in the order of their elements' numbers modulo this.
+        is_apart: true if columns of a tile are a part of the block apart, so that memory is read in
+            runs that the processor foresees; else they are neighbours, and asked for by ``read``.
     """
 
     def __init__(
@@ -108,19 +110,22 @@ class FewRows:
         read: ReadColumns,
         rows: int = ROWS,
         pieces: int = 1,
+        is_apart: bool = False,
     ) -> None:
         self.b, self.kind, self.a, self.read, self.rows = b, kind, a, read, rows
-        self.pieces = pieces
+        self.pieces, self.is_apart = pieces, is_apart
         self.columns = columns_at_once(kind)
 
     def emit(self) -> None:
         """Tiles of some columns and some rows, the last ones again where there are too few."""
         b, a = self.b, self.a
         last_column, last_row = b.sub(a.columns, 1), b.sub(a.rows, 1)
-        with b.loop(0, a.columns, self.columns) as first, b.loop(0, a.rows, self.rows) as above:
-            columns = [
-                b.intrinsic("smin", b.add(first, n), last_column) for n in range(self.columns)
-            ]
+        stop, step, offsets = a.columns, self.columns, list[Value | int](range(self.columns))
+        if self.is_apart:
+            stop, step = b.udiv(b.add(a.columns, self.columns - 1), self.columns), 1
+            offsets = [b.mul(stop, n) for n in range(self.columns)]
+        with b.loop(0, stop, step) as first, b.loop(0, a.rows, self.rows) as above:
+            columns = [b.intrinsic("smin", b.add(first, n), last_column) for n in offsets]
             rows = [b.intrinsic("smin", b.add(above, n), last_row) for n in range(self.rows)]
             self._tile(columns, rows)
 

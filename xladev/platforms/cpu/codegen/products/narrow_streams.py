@@ -56,7 +56,8 @@ def emit_along_depth(k: KernelBuild, plan: NarrowWeights, pieces: int) -> None:
 
     def emit(kind: ProductKind, a: FewRowsArguments, batch: Index, column: IndexValue) -> None:
         weights = Weights(k, plan, kind.lanes * pieces, pieces)
-        weights.e.ahead = columns_at_once(kind) * _column_nbytes(k, plan)
+        is_rounded = kind.right is not kind.total  # then instructions take longer than memory
+        weights.e.ahead = 0 if is_rounded else columns_at_once(kind) * _column_nbytes(k, plan)
         weights.e.least_asked_nbytes = LEAST_ASKED_NBYTES
 
         def read(columns: Sequence[Value], start: Value, lanes: int) -> list[Value]:
@@ -71,7 +72,7 @@ def emit_along_depth(k: KernelBuild, plan: NarrowWeights, pieces: int) -> None:
             return found
 
         rows = min(plan.matrices.left.extent, 4)
-        FewRows(k.b, kind, a, read, 1 << (rows - 1).bit_length(), pieces).emit()
+        FewRows(k.b, kind, a, read, 1 << (rows - 1).bit_length(), pieces, is_rounded).emit()
 
     emit_few_rows(k, FewRowsPlan(plan.matrices, plan.batch, plan.kept), emit)
 
