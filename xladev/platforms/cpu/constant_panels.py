@@ -26,7 +26,7 @@ from xladev.hlo.shape import Shape, array
 from xladev.passes.pass_ import HloModulePass
 from xladev.platforms.cpu.aligned import empty, freeze
 from xladev.platforms.cpu.codegen.products.dot import dot_kind, dot_plan
-from xladev.platforms.cpu.codegen.products.few_rows import few_rows_plan
+from xladev.platforms.cpu.codegen.products.few_rows import is_faster_than_panels
 from xladev.platforms.cpu.codegen.products.kinds import ProductKind
 from xladev.platforms.cpu.codegen.products.panels import PanelForm, panel_form, with_plain_right
 from xladev.platforms.cpu.codegen.products.windows import window_plan
@@ -224,7 +224,7 @@ def _packed(i: HloInstruction, target: TargetTraits) -> _Packed | None:
 def _kind(product: HloInstruction, target: TargetTraits) -> ProductKind | None:
     """The functions of a product that packs its right operand; None if it does not."""
     if product.opcode == "dot":
-        plan = dot_plan(product) if few_rows_plan(product) is None else None
+        plan = None if is_faster_than_panels(product) else dot_plan(product)
         if plan is None:
             return None
         kind = dot_kind(plan, product, target)

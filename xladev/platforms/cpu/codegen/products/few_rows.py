@@ -16,8 +16,9 @@ from typing import NamedTuple
 from xladev.codegen.arrays import IrArray, element_strides
 from xladev.codegen.elemental.pieces import value_in_order
 from xladev.codegen.index import Index, IndexValue
-from xladev.codegen.llvm import I64, FunctionBuilder, Value
+from xladev.codegen.llvm import I1, I64, FunctionBuilder, Value
 from xladev.codegen.matrices import Matrices, ResultStrides, Side, matrices_by_shape, matrices_of
+from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape, array
@@ -31,6 +32,9 @@ from xladev.platforms.cpu.codegen.products.row_sums import NARROWED, row_sums_of
 MOST_ROWS = 12
 """Rows up to which it pays, or columns of products that are turned; with 16, pairs of bf16 are
 faster in panels, and so is f32 that is turned."""
+MOST_SHALLOW_ROWS, SHALLOW_NBYTES = 32, 16 << 10
+"""The same for f32 whose columns of a tile have so few bytes that they stay in the L1 cache for all
+rows."""
 ROWS = 4
 """Most rows of a tile."""
 BLOCK_COLUMNS = 64
@@ -73,13 +77,19 @@ def call_few_rows(b: FunctionBuilder, kind: ProductKind, arguments: FewRowsArgum
 
         def read(columns: Sequence[Value], start: Value, lanes: int) -> list[Value]:
             offset = inner.mul(start, kind.right.host_nbytes)
-            addresses = (
+            addresses = [
                 inner.byte_address(inner.byte_address(a.matrix, inner.mul(c, a.column)), offset)
                 for c in columns
-            )
+            ]
+            if lanes > 1 and inner.module.target.has_prefetch:
+                following = inner.mul(a.column, tiles.columns)
+                for address, fetches in zip(addresses, tiles.fetches, strict=True):
+                    ahead = inner.select(fetches, following, inner.const(I64, 0))
+                    inner.prefetch(inner.byte_address(address, ahead))
             return [kind.read(inner, address, kind.right, lanes) for address in addresses]
 
-        FewRows(inner, kind, a, read).emit()
+        tiles = FewRows(inner, kind, a, read)
+        tiles.emit()
 
     b.call_microkernel(kind.name("few_rows"), arguments, emit)
 
@@ -100,6 +110,10 @@ class FewRows:
         pieces: vectors that are read at once, in the order of their elements' numbers modulo this.
         is_apart: true if columns of a tile are a part of the block apart, so that memory is read in
             runs that the processor foresees; else they are neighbours, and asked for by ``read``.
+
+    Attributes:
+        fetches: of a tile's columns, whether it asks for the following ones: all rows of tiles take
+            turns.
     """
 
     def __init__(
@@ -115,6 +129,7 @@ class FewRows:
         self.b, self.kind, self.a, self.read, self.rows = b, kind, a, read, rows
         self.pieces, self.is_apart = pieces, is_apart
         self.columns = columns_at_once(kind)
+        self.fetches = [b.const(I1, 1)] * self.columns
 
     def emit(self) -> None:
         """Tiles of some columns and some rows, the last ones again where there are too few."""
@@ -127,6 +142,11 @@ class FewRows:
         with b.loop(0, stop, step) as first, b.loop(0, a.rows, self.rows) as above:
             columns = [b.intrinsic("smin", b.add(first, n), last_column) for n in offsets]
             rows = [b.intrinsic("smin", b.add(above, n), last_row) for n in range(self.rows)]
+            groups = b.udiv(b.add(last_row, self.rows), self.rows)
+            group = b.udiv(above, self.rows)
+            self.fetches = [
+                b.icmp("eq", b.urem(b.const(I64, n), groups), group) for n in range(self.columns)
+            ]
             self._tile(columns, rows)
 
     def _tile(self, columns: Sequence[Value], rows: Sequence[Value]) -> None:
@@ -215,7 +235,12 @@ class FewRowsPlan:
 def few_rows_plan(i: HloInstruction) -> FewRowsPlan | None:
     """How a dot is computed by sums along memory; None if it is not."""
     found = matrices_of(i)
-    return None if found is None else few_rows_of(i, found) or _few_columns_of(i, found)
+    if found is None:
+        return None
+    plan = few_rows_of(i, found)
+    if plan is not None and found.left.extent <= MOST_ROWS:
+        return plan
+    return _few_columns_of(i, found) or plan
 
 
 def is_fast_along_memory(i: HloInstruction) -> bool:
@@ -226,6 +251,12 @@ def is_fast_along_memory(i: HloInstruction) -> bool:
     if row_sums_of(i, found) is not None:
         return True
     return found.left.extent <= ROWS and few_rows_of(i, found) is not None
+
+
+def is_faster_than_panels(i: HloInstruction) -> bool:
+    """True if a dot is faster by sums along memory than with a right operand that is packed."""
+    plan = few_rows_plan(i)
+    return plan is not None and (plan.is_turned or plan.matrices.left.extent <= MOST_ROWS)
 
 
 def few_rows_workspace_nbytes(i: HloInstruction, plan: FewRowsPlan) -> int:
@@ -239,19 +270,27 @@ def few_rows_of(i: HloInstruction, found: Matrices, least: int = 2) -> FewRowsPl
     _, left, right, result = found
     if left.step != 1 or result.column != 1 or left.extent < least:
         return None
-    if not _pays(i, found.total, left, right):
+    if not _pays(i, found.total, left, right, _most_rows(i, left.depth)):
         return None
     return FewRowsPlan(found, i.shape.dims[: len(i["lhs_batch_dims"])], i.shape.element_type)
 
 
-def _pays(i: HloInstruction, total: PrimitiveType, few: Side, many: Side) -> bool:
+def _pays(
+    i: HloInstruction, total: PrimitiveType, few: Side, many: Side, most: int = MOST_ROWS
+) -> bool:
     """Whether sums along memory are the way for a few rows and for columns that lie along it."""
     kept = i.shape.element_type
     is_kept = total.is_float and (kept is total or (total, kept) in NARROWED)
     is_along = many.step == 1 != many.free
     products = few.extent * many.extent * few.depth
     is_enough = products >= LEAST_PRODUCTS and few.depth >= WIDEST_NBYTES
-    return is_kept and is_along and is_enough and few.extent <= MOST_ROWS
+    return is_kept and is_along and is_enough and few.extent <= most
+
+
+def _most_rows(i: HloInstruction, depth: int) -> int:
+    is_plain = all(x.shape.element_type is dt.F32 for x in (i, *i.operands[:2]))
+    is_shallow = ROWS * depth * dt.F32.host_nbytes <= SHALLOW_NBYTES
+    return MOST_SHALLOW_ROWS if is_plain and is_shallow else MOST_ROWS
 
 
 def _few_columns_of(i: HloInstruction, found: Matrices) -> FewRowsPlan | None:

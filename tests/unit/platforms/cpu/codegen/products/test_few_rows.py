@@ -14,8 +14,10 @@ from xladev.hlo.text import parse_module
 from xladev.platforms.cpu.codegen.products.few_rows import (
     BLOCK_COLUMNS,
     MOST_ROWS,
+    MOST_SHALLOW_ROWS,
     few_rows_plan,
     is_fast_along_memory,
+    is_faster_than_panels,
 )
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
@@ -126,12 +128,25 @@ def test_other_products_of_few_columns_are_not_turned() -> None:
 def test_other_products_are_not_taken() -> None:
     assert few_rows_plan(product(4, 64, 64).entry.root) is not None
     assert few_rows_plan(product(1, 64, 64).entry.root) is None
-    assert few_rows_plan(product(MOST_ROWS + 1, 64, 64).entry.root) is None
+    assert few_rows_plan(product(MOST_ROWS + 1, 64, 64, "bf16").entry.root) is None
+    assert few_rows_plan(product(MOST_ROWS + 1, 2048, 64).entry.root) is None
+    assert few_rows_plan(product(MOST_SHALLOW_ROWS + 1, 64, 64).entry.root) is None
     assert few_rows_plan(product(4, 63, 64).entry.root) is None
     along_rows = parse_module("""HloModule m
     ENTRY main { x = f32[4,64] parameter(0)  y = f32[64,64] parameter(1)
       ROOT d = f32[4,64] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }""")
     assert few_rows_plan(along_rows.entry.root) is None
+
+
+def test_some_more_rows_of_shallow_products(seed: int) -> None:
+    rng = np.random.default_rng([seed])
+    for rows in (MOST_ROWS + 1, 21, MOST_SHALLOW_ROWS):
+        module = product(rows, int(rng.integers(64, 700)), int(rng.integers(40, 150)))
+        check(rng, module)
+        plan = few_rows_plan(module.entry.root)
+        assert plan is not None and not plan.is_turned
+        assert not is_faster_than_panels(module.entry.root)
+    assert is_faster_than_panels(product(MOST_ROWS, 64, 64).entry.root)
 
 
 def test_a_sum_of_terms_that_are_not_finite_is_what_they_give() -> None:
