@@ -58,8 +58,8 @@ def whole_executable(
         raise UnsupportedError(
             f"{module.name} computes nothing",
             where=f"module {module.name}",
-            why="its results are arguments and constants, as they are",
-            hint="--fetch a value that is computed from them",
+            why="it has no results, or none that is an array of fixed size",
+            hint="--fetch a value",
         )
     raise UnsupportedError(
         f"{module.name} is not one piece of {target.name} code",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter, deque
 
+from xladev.platforms.cpu.machine_memory import machine_memory_nbytes
 from xladev.runtime.host_executor import host_address
 from xladev.runtime.memory import DeviceMemory
 
@@ -93,8 +93,5 @@ class FreeMemory:
 
 
 def most_kept_nbytes() -> int:
-    """A part of this machine's memory; 0 if it does not say how much it has."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MOST_PART
-    except (ValueError, OSError):
-        return 0
+    """A part of the memory that this process may have; 0 if the system does not say."""
+    return machine_memory_nbytes() // MOST_PART
