@@ -10,6 +10,7 @@ from xladev.hlo.ir import HloInstruction, HloModule
 from xladev.hlo.ops.contraction_rules import DotDims
 from xladev.hlo.shape import array
 from xladev.passes import pattern as m
+from xladev.passes.algebra.contracting import exchanged_attrs
 from xladev.passes.expansions.dot import canonical_dot, is_canonical
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.rewrite import Rewriter, RewriteRule, RuleSet, rewrite
@@ -54,14 +55,7 @@ def _with_vector_first(r: Rewriter, dot: HloInstruction) -> HloInstruction | Non
     rows = prod(lhs.dims[d] for d in dims.lhs_free(lhs.rank))
     if order != tuple(range(lhs.rank)) or columns > 1 or rows == 1:
         return None
-    numbers = {
-        "lhs_batch_dims": dims.rhs_batch,
-        "lhs_contracting_dims": dims.rhs_contracting,
-        "rhs_batch_dims": dims.lhs_batch,
-        "rhs_contracting_dims": dims.lhs_contracting,
-        "operand_precision": dot["operand_precision"][::-1],
-    }
-    turned = replace(dot, operands=dot.operands[::-1], attrs={**dot.attrs, **numbers})
+    turned = replace(dot, operands=dot.operands[::-1], attrs=exchanged_attrs(dot))
     return canonical_dot(r, turned, *turned.operands)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.contraction_rules import DotDims
@@ -80,6 +81,12 @@ def transpose_of_dot(
     left, right = prod(dot.shape.dims[batch : batch + rows]), prod(dot.shape.dims[batch + rows :])
     if left < min(LEAST_COLUMNS, right):
         return None
+    return r.op("dot", y, x, shape=root.shape.without_layout(), **exchanged_attrs(dot))
+
+
+def exchanged_attrs(dot: HloInstruction) -> dict[str, Any]:
+    """The attributes of a dot whose operands change places."""
+    dims = DotDims.of(dot)
     numbers = {
         "lhs_batch_dims": dims.rhs_batch,
         "lhs_contracting_dims": dims.rhs_contracting,
@@ -88,8 +95,7 @@ def transpose_of_dot(
     }
     if "operand_precision" in dot.attrs:
         numbers["operand_precision"] = dot["operand_precision"][::-1]
-    shape = root.shape.without_layout()
-    return r.op("dot", y, x, shape=shape, **{**dot.attrs, **numbers})
+    return {**dot.attrs, **numbers}
 
 
 def _lies_better(dims: DotDims, x: HloInstruction, y: HloInstruction) -> bool:

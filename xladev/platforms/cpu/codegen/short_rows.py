@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.vectors import NotInVectorsError, VectorEmitter
 from xladev.codegen.index import Index, IndexValue
-from xladev.codegen.llvm import FunctionBuilder, Value
+from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.elements import ComplexValue
 from xladev.codegen.scalar.storage import store_element
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.shape import Shape
 from xladev.platforms.cpu.codegen.build import KernelBuild
+from xladev.platforms.cpu.codegen.lines import interleaved_lines
 
 MOST_COLUMNS = 4
 """Elements of a row up to which lanes go from row to row."""
@@ -65,7 +66,7 @@ class ShortRows:
             computed = [self._columns(root, index, row) for root, _ in self.members]
             for (_, result), columns in zip(self.members, computed, strict=True):
                 place = self.e.offset(result, index(row, 0))
-                for number, part in enumerate(side_by_side(self.k.b, columns)):
+                for number, part in enumerate(interleaved_lines(self.k.b, columns)):
                     offset = self.k.e.at.add(place, number * self.e.lanes)
                     dtype = result.shape.element_type
                     store_element(
@@ -97,20 +98,3 @@ def dimensions_of(shape: Shape) -> tuple[int, int] | None:
     if len(real) < 2 or not 2 <= shape.dims[real[0]] <= MOST_COLUMNS:
         return None
     return real[1], real[0]
-
-
-def side_by_side(b: FunctionBuilder, columns: Sequence[Value]) -> list[Value]:
-    """Lane 0 of all vectors, then lane 1 of all, and so on, in as many vectors."""
-    count, lanes = len(columns), columns[0].lanes
-    made: list[Value] = []
-    for start in range(0, count * lanes, lanes):
-        places = [divmod(start + lane, count) for lane in range(lanes)]
-        part = columns[0]
-        for number in range(1, count):
-            order = tuple(
-                lanes + row if column == number else (row if number == 1 else lane)
-                for lane, (row, column) in enumerate(places)
-            )
-            part = b.shuffle(part, columns[number], order)
-        made.append(part)
-    return made
