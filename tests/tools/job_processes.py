@@ -13,11 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 _ROOT = Path(__file__).parents[2]
 WORKER = Path(__file__).with_name("job_worker.py")
 PATIENCE_S = 120.0
 """How long a test waits for what must come, on a busy machine."""
+_REST_S = 2.0
+"""How long for the end of a stream: a process that was left behind may hold it."""
 
 
 def free_port() -> int:
@@ -29,19 +32,40 @@ def free_port() -> int:
 
 @dataclass
 class Process:
-    """One process, and the lines that it printed."""
+    """One process, and the lines that it printed.
+
+    Its two streams come by two pipes: a library's message may start in the middle of a line of
+    Python's, between its text and its end.
+    """
 
     popen: subprocess.Popen[str]
     lines: list[str] = field(default_factory=list)
+    """Of its standard output."""
+    said: list[str] = field(default_factory=list)
+    """Of both streams, as they came."""
     changed: threading.Condition = field(default_factory=threading.Condition)
+    listeners: list[threading.Thread] = field(default_factory=list)
 
     def listen(self) -> None:
-        """Keeps what it prints, until it ends."""
-        assert self.popen.stdout is not None
-        for line in self.popen.stdout:
+        """Keeps what it prints from now on, until it ends."""
+        for stream, kept in ((self.popen.stdout, [self.lines, self.said]),
+                             (self.popen.stderr, [self.said])):  # fmt: skip
+            assert stream is not None
+            listener = threading.Thread(target=self._keep, args=(stream, kept), daemon=True)
+            listener.start()
+            self.listeners.append(listener)
+
+    def _keep(self, stream: IO[str], kept: Sequence[list[str]]) -> None:
+        for line in stream:
             with self.changed:
-                self.lines.append(line.rstrip("\n"))
+                for each in kept:
+                    each.append(line.rstrip("\n"))
                 self.changed.notify_all()
+
+    def hear_the_rest(self) -> None:
+        """Waits for what it printed last, which may come after its end."""
+        for listener in self.listeners:
+            listener.join(_REST_S)
 
     def wait_for(self, line: str) -> None:
         """Waits until it prints a line."""
@@ -52,7 +76,8 @@ class Process:
     @property
     def text(self) -> str:
         """All it printed."""
-        return "\n".join(self.lines)
+        with self.changed:
+            return "\n".join(self.said)
 
 
 class JobProcesses:
@@ -94,10 +119,10 @@ class JobProcesses:
             more = {"XLADEV_PROCESS": str(index), **(environments or {}).get(index, {})}
             popen = subprocess.Popen(
                 command, env={**said, **more}, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, text=True, cwd=_ROOT,
+                stderr=subprocess.PIPE, text=True, cwd=_ROOT,
             )  # fmt: skip
             process = Process(popen)
-            threading.Thread(target=process.listen, daemon=True).start()
+            process.listen()
             self.processes.append(process)
 
     def __getitem__(self, index: int) -> Process:
@@ -117,17 +142,9 @@ class JobProcesses:
                 codes.append(self[index].popen.wait(max(deadline - time.monotonic(), 0.1)))
             except subprocess.TimeoutExpired:
                 raise AssertionError(f"process {index} hangs; it said {self[index].text}") from None
-        self._hear_the_rest(chosen)
+        for index in chosen:
+            self[index].hear_the_rest()
         return codes
-
-    def _hear_the_rest(self, indices: Sequence[int]) -> None:
-        """What a process printed last may come after its end."""
-        for index in indices:
-            process = self[index]
-            with process.changed:
-                process.changed.wait_for(
-                    lambda p=process: any(line.startswith("sockets") for line in p.lines), 2.0
-                )
 
     def __enter__(self) -> JobProcesses:
         return self
@@ -142,6 +159,7 @@ class JobProcesses:
             if process.popen.poll() is None:
                 process.popen.kill()
             process.popen.wait()
+            process.hear_the_rest()
         if error is not None:  # as a whole: a failed comparison shows a part of it
             for index, process in enumerate(self.processes):
                 print(f"--- process {index} said", process.text, sep="\n")
