@@ -18,6 +18,7 @@ import sys
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.tools.jax_child import library
 from tests.tools.job_processes import free_port
@@ -83,16 +84,19 @@ def run_file(
     said = _environment(devices)
     if logs is not None:
         said["TEST_UNDECLARED_OUTPUTS_DIR"] = str(logs)
-    if by_mpi:
-        command = _by_mpi(path, processes)
-        said["XLADEV_TRANSPORT"] = "mpi"
-    else:
-        command = [sys.executable, str(path), f"--num_processes={processes}"]
-    done = subprocess.run(
-        command, env=said, cwd=path.parent, text=True, timeout=PATIENCE_S,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
-    return outcomes(done.stdout), done.stdout
+    with TemporaryDirectory() as folder:
+        if by_mpi:
+            command = _by_mpi(path, processes, Path(folder))
+            said["XLADEV_TRANSPORT"] = "mpi"
+        else:
+            command = [sys.executable, str(path), f"--num_processes={processes}"]
+        done = subprocess.run(
+            command, env=said, cwd=path.parent, text=True, timeout=PATIENCE_S,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+        kept = [each.read_text(errors="replace") for each in sorted(Path(folder).iterdir())]
+    text = "\n".join((done.stdout, *kept))
+    return outcomes(text), text
 
 
 def _environment(devices: int) -> dict[str, str]:
@@ -119,12 +123,18 @@ def _library() -> dict[str, str]:
     return {}
 
 
-def _by_mpi(path: Path, processes: int) -> list[str]:
-    """A row for each worker, with the arguments that JAX's driver gives it."""
+def _by_mpi(path: Path, processes: int, folder: Path) -> list[str]:
+    """A row for each worker, with the arguments that JAX's driver gives it.
+
+    What a worker says goes to a file of its own, as JAX's driver has it: mpiexec would mix lines.
+    """
     address = f"localhost:{free_port()}"
     command = [mpiexec()]
     for worker in range(processes):
-        command += [*([":"] if worker else []), "-n", "1", sys.executable, str(path)]
+        log = folder / f"{worker}.log"
+        command += [*([":"] if worker else []), "-n", "1"]
+        command += ["sh", "-c", 'log=$1; shift; exec "$@" > "$log" 2>&1', "sh", str(log)]
+        command += [sys.executable, str(path)]
         command += [
             f"--num_processes={processes}",
             f"--multiprocess_test_worker_id={worker}",
