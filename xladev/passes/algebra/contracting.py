@@ -1,4 +1,4 @@
-"""Dots that need no sum, and dots whose result is transposed."""
+"""Dots that need no sum, of operands that are the same in a batch, or with a transposed result."""
 
 from __future__ import annotations
 
@@ -65,6 +65,55 @@ def _spread(
     return r.broadcast(kept, root.shape.dims, tuple(at))
 
 
+@rewrite(m.Opcode("dot"))
+def dot_of_one_matrix_for_a_batch(r: Rewriter, root: HloInstruction) -> HloInstruction | None:
+    """dot(x, broadcast(y)) of a batch that y is the same in: the batch becomes rows of x."""
+    if len(root.operands) != 2:
+        return None
+    dims, y = DotDims.of(root), root.operands[1]
+    spread = _spread_over(y)
+    first = end = len(dims.rhs_batch)
+    while first and dims.rhs_batch[first - 1] in spread:
+        first -= 1
+    if first == end or y.note.device != root.note.device:
+        return None
+    x, moved = _with_rows_in_order(r, root.operands[0], dims, first)
+    left = [d for d in range(y.shape.rank) if d not in dims.rhs_batch[first:]]
+    at = {d: number for number, d in enumerate(left)}
+    matrix = r.broadcast(
+        y.operands[0], [y.shape.dims[d] for d in left], tuple(at[d] for d in y["dimensions"])
+    )
+    numbers = {
+        "lhs_batch_dims": moved.lhs_batch[:first],
+        "lhs_contracting_dims": moved.lhs_contracting,
+        "rhs_batch_dims": tuple(at[d] for d in dims.rhs_batch[:first]),
+        "rhs_contracting_dims": tuple(at[d] for d in dims.rhs_contracting),
+    }
+    attrs = {**root.attrs, **numbers}
+    return r.op("dot", x, matrix, shape=root.shape.without_layout(), **attrs)
+
+
+def _spread_over(operand: HloInstruction) -> frozenset[int]:
+    """Dimensions along which all elements of an operand are the same, as it is a broadcast."""
+    if operand.opcode != "broadcast":
+        return frozenset()
+    return frozenset(range(operand.shape.rank)) - frozenset(operand["dimensions"])
+
+
+def _with_rows_in_order(
+    r: Rewriter, x: HloInstruction, dims: DotDims, first: int
+) -> tuple[HloInstruction, DotDims]:
+    """A left operand whose batch dimensions from one on come before its rows, transposed if not."""
+    rows = (*dims.lhs_batch[first:], *dims.lhs_free(x.shape.rank))
+    if list(rows) == sorted(rows):
+        return x, dims
+    order = (*dims.lhs_batch, *dims.lhs_free(x.shape.rank), *dims.lhs_contracting)
+    contracting = tuple(range(x.shape.rank - len(dims.lhs_contracting), x.shape.rank))
+    batch = tuple(range(len(dims.lhs_batch)))
+    moved = DotDims(batch, contracting, dims.rhs_batch, dims.rhs_contracting)
+    return r.transpose(x, order), moved
+
+
 @rewrite(m.Transpose(m.Opcode("dot").named("dot").one_use()))
 def transpose_of_dot(
     r: Rewriter, root: HloInstruction, dot: HloInstruction
@@ -112,5 +161,7 @@ def _lies_better(dims: DotDims, x: HloInstruction, y: HloInstruction) -> bool:
     return at_the_end[0] + in_front[1] > at_the_end[1] + in_front[0]
 
 
-CONTRACTING: tuple[RewriteRule, ...] = (dot_of_nothing, dot_of_single_products, transpose_of_dot)
+CONTRACTING: tuple[RewriteRule, ...] = (
+    dot_of_nothing, dot_of_single_products, dot_of_one_matrix_for_a_batch, transpose_of_dot
+)  # fmt: skip
 """Rules of this file, in the order in which they are tried."""

@@ -41,6 +41,40 @@ CASES = (
         "ROOT r = bf16[2,3] dot(x, y), lhs_contracting_dims={}, rhs_contracting_dims={}",
     ),
     Case(
+        c.dot_of_one_matrix_for_a_batch,
+        "x: f32[6,2,5]; y: f32[5,3] | w = f32[6,5,3] broadcast(y), dimensions={1,2}  "
+        "ROOT d = f32[6,2,3] dot(x, w), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+        "lhs_contracting_dims={2}, rhs_contracting_dims={1}, operand_precision={highest,default}",
+        "ROOT d = f32[6,2,3] dot(x, y), lhs_contracting_dims={2}, rhs_contracting_dims={0}, "
+        "operand_precision={highest,default}",
+        rtol=1e-5,
+    ),
+    Case(  # rows are transposed, so that they come in the result's order
+        c.dot_of_one_matrix_for_a_batch,
+        "x: f32[2,5,6]; y: f32[3,5] | w = f32[3,6,5] broadcast(y), dimensions={0,2}  "
+        "ROOT d = f32[6,2,3] dot(x, w), lhs_batch_dims={2}, rhs_batch_dims={1}, "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={2}",
+        "a = f32[6,2,5] transpose(x), dimensions={2,0,1}  "
+        "ROOT d = f32[6,2,3] dot(a, y), lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+        rtol=1e-5,
+    ),
+    Case(  # the matrix differs along the first dimension of the batch
+        c.dot_of_one_matrix_for_a_batch,
+        "x: f32[4,6,2,5]; y: f32[5,4] | w = f32[6,4,5,3] broadcast(y), dimensions={2,1}  "
+        "ROOT d = f32[4,6,2,3] dot(x, w), lhs_batch_dims={0,1}, rhs_batch_dims={1,0}, "
+        "lhs_contracting_dims={3}, rhs_contracting_dims={2}",
+        "a = f32[4,5,3] broadcast(y), dimensions={1,0}  "
+        "ROOT d = f32[4,6,2,3] dot(x, a), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+        "lhs_contracting_dims={3}, rhs_contracting_dims={1}",
+        rtol=1e-5,
+    ),
+    Case(  # rows of the result would come before the last dimension of the batch
+        c.dot_of_one_matrix_for_a_batch,
+        "x: f32[6,4,2,5]; y: f32[4,5,3] | w = f32[6,4,5,3] broadcast(y), dimensions={1,2,3}  "
+        "ROOT d = f32[6,4,2,3] dot(x, w), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, "
+        "lhs_contracting_dims={3}, rhs_contracting_dims={2}",
+    ),
+    Case(
         c.transpose_of_dot,
         "x: f32[5,16]; y: f32[5,20] | d = f32[16,20] dot(x, y), lhs_contracting_dims={0}, "
         "rhs_contracting_dims={0}, operand_precision={highest,default}  "
