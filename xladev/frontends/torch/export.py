@@ -38,8 +38,8 @@ def exported_module(
         name: of the module.
 
     Returns:
-        A module whose result is a tuple of the user's results; what the program writes into its
-        buffers is left out.
+        A module whose result is a tuple of the user's results, each of its tensor's shape; what the
+        program writes into its buffers is left out.
 
     Raises:
         NotLowered: an operator has no lowering; an export has nobody else to run it.
@@ -78,7 +78,7 @@ def _module(program: ExportedProgram | str | Path, weights: str, name: str) -> H
             why="a module of HLO has one size for each dimension",
             hint="export without dynamic_shapes, or call compile_exported, which takes any sizes",
         )
-    return _lowered(graph, name, weights=weights, sizes={}).module
+    return _lowered(graph, name, weights=weights, sizes={}, is_alone=True).module
 
 
 def _read(program: ExportedProgram | str | Path) -> ExportedProgram:
@@ -107,14 +107,21 @@ def _held(program: ExportedProgram) -> Iterator[tuple[str, str, torch.Tensor]]:
 
 
 def _lowered(
-    program: ExportedProgram, name: str, *, weights: str, sizes: Mapping[Any, int]
+    program: ExportedProgram,
+    name: str,
+    *,
+    weights: str,
+    sizes: Mapping[Any, int],
+    is_alone: bool = False,
 ) -> LoweredGraph:
     if weights not in ("constants", "parameters"):
         raise ArgumentError(f"weights={weights!r}", why="it is 'constants' or 'parameters'")
     constants = _weights(program) if weights == "constants" else {}
     outputs = program.graph_signature.output_specs
     kept = [at for at, spec in enumerate(outputs) if spec.kind is OutputKind.USER_OUTPUT]
-    return lower_graph(program.graph_module, name, sizes, constants=constants, kept=kept)
+    return lower_graph(
+        program.graph_module, name, sizes, constants=constants, kept=kept, is_alone=is_alone
+    )
 
 
 class ExportedFunction:

@@ -179,9 +179,11 @@ class _Lowering:
         constants: Mapping[str, torch.Tensor],
         kept: Sequence[int] | None,
         plan: BoundPlan | None,
+        is_alone: bool,
     ) -> None:
         self.graph = graph
         self.plan = plan
+        self.is_alone = is_alone
         self.sizes = sizes
         self.constants = constants
         self.kept = kept
@@ -338,13 +340,13 @@ class _Lowering:
         value = self._look(node)
         if not isinstance(value, Value):
             return value
-        seen = self._view_of_input(node)
+        seen = None if self.is_alone else self._view_of_input(node)
         if seen is not None:
             return seen
         place = self._place(node, value)
         stored = value.transpose(place.order)
         for number, other in enumerate(results):
-            if other.node is stored.node:
+            if other.node is stored.node and not self.is_alone:
                 return number, place
         results.append(stored)
         return len(results) - 1, place
@@ -377,7 +379,7 @@ class _Lowering:
 
     def _order(self, example: torch.Tensor, dims: Sequence[int]) -> tuple[int, ...]:
         """In which order dimensions lie in memory; arrays of a device lie row by row."""
-        if example.device.type != "cpu":
+        if self.is_alone or example.device.type != "cpu":
             return tuple(range(len(dims)))
         return dense_order([adapter.concrete(s, self.sizes) for s in example.stride()], dims)
 
@@ -424,6 +426,7 @@ def lower_graph(
     constants: Mapping[str, torch.Tensor] | None = None,
     kept: Sequence[int] | None = None,
     plan: BoundPlan | None = None,
+    is_alone: bool = False,
 ) -> LoweredGraph:
     """The HLO of a graph whose nodes hold fake results, as AOTAutograd and torch.export make it.
 
@@ -435,8 +438,10 @@ def lower_graph(
         kept: which of the graph's results are wanted; None for all.
         plan: how arrays are filled up to a bound; ``sizes`` are the bounds then, and the symbols'
             values are further parameters.
+        is_alone: nobody reads but the module: its arrays have the shapes of the tensors, whatever
+            their strides, and it gives all results, inputs and equal ones too.
 
     Raises:
         NotLowered: an operator has no lowering.
     """
-    return _Lowering(graph, name, sizes or {}, constants or {}, kept, plan).run()
+    return _Lowering(graph, name, sizes or {}, constants or {}, kept, plan, is_alone).run()

@@ -79,6 +79,26 @@ def test_weights_come_in_the_order_of_the_parameters() -> None:
     np.testing.assert_allclose(np.asarray(got), model(x).detach().numpy(), rtol=1e-6)
 
 
+def test_shapes_are_those_of_tensors_whatever_their_strides() -> None:
+    class Turned(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.rand(4, 3).t())
+
+        def forward(self, x: torch.Tensor) -> object:
+            made = (x * self.weight).transpose(0, 1)
+            return made, x, made
+
+    model, x = Turned(), torch.rand(4, 3).t()
+    program = torch.export.export(model, (x,))
+    module = exported_module(program, weights="parameters")
+    assert [p.shape.dims for p in module.entry.parameters] == [(3, 4), (3, 4)]
+    run = xladev.compile(module, "cpu")
+    got = run(exported_weights(program)["weight"].detach().numpy(), x.numpy())
+    for each, wanted in zip(got, model(x), strict=True):
+        np.testing.assert_array_equal(np.asarray(each), wanted.detach().numpy())
+
+
 def test_changes_of_type_that_an_export_checks() -> None:
     class Widened(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
