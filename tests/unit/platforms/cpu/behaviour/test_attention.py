@@ -114,6 +114,7 @@ ODD = [
     {"B": 1, "H": 1, "Q": 300, "K": 600, "D": 64, "W": 64},
     {"B": 1, "H": 1, "Q": 25, "K": 2500, "D": 16, "W": 16},
     {"B": 1, "H": 1, "Q": 49, "K": 1300, "D": 64, "W": 64},
+    {"B": 1, "H": 1, "Q": 25, "K": 9000, "D": 8, "W": 16},
 ]
 
 
@@ -149,8 +150,22 @@ def test_blocks_of_any_size_give_the_same_bits(rows: int, monkeypatch: pytest.Mo
     assert np.array_equal(whole, run(module, arrays))
 
 
+@pytest.mark.parametrize(
+    ("layout", "result"),
+    [(HEADS_APART, RESULT), (KEYS_TRANSPOSED, RESULT), (HEADS_INSIDE, RESULT_INSIDE)],
+)
+def test_panels_of_each_block_give_the_bits_of_those_packed_once(
+    layout: str, result: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = attention(layout, result=result, B=1, H=2, Q=100, K=150, D=24, W=40)
+    arrays = operands(module)
+    once = run(module, arrays)
+    monkeypatch.setattr(emitter, "MOST_PACKED_NBYTES", 1000)
+    assert np.array_equal(once, run(module, arrays))
+
+
 def test_rows_too_long_for_the_cache_are_left_to_other_kernels() -> None:
-    module = attention(B=1, H=1, Q=16, K=3000, D=8, W=8)
+    module = attention(B=1, H=1, Q=16, K=22_000, D=8, W=8)
     assert not is_one_kernel(module)
     arrays = operands(module)
     want = attended((HEADS_APART, SCALED), arrays)
@@ -229,7 +244,7 @@ def test_the_right_operand_may_be_the_queries() -> None:
         ({"Q": 4}, "4 queries, 90 keys and values of 40 are too few"),
         ({"K": 16}, "too few to be faster"),
         ({"W": 4}, "too few to be faster"),
-        ({"K": 9000}, "a row of 9000 scores is too long"),
+        ({"K": 30_000}, "a row of 30000 scores is too long"),
     ],
 )
 def test_what_has_no_kernel_says_why(sizes: dict[str, int], reason: str) -> None:
