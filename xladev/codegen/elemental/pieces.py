@@ -31,6 +31,8 @@ WORD_NBITS = 32
 """Bits of the words that pieces narrower than a byte are taken out of."""
 F32_PLACES, F32_BIAS = 23, 127
 """Places behind the point of f32, and what is added to its exponents."""
+TABLE_LANES = 16
+"""Numbers of a table in which one instruction looks up as many."""
 NUMBERS = frozenset({F32, F64, BF16, F16})
 """Types that words become at once, and that have all numbers of 8 bits."""
 MOST_NBITS = 64
@@ -216,13 +218,18 @@ class _Groups:
         return self._joined([from_bits(b, each, kept) for each in bits])
 
     def _numbers(self, narrow: HloInstruction, target: PrimitiveType) -> Element:
-        """The same as floats: places of a power of two in f32, which is then subtracted.
+        """The same as floats: looked up, or places of a power of two in f32, which is subtracted.
 
         What a piece of some bits has above it in its word is a lower power of two then, so few
         pieces are moved. Signs become an amount to add.
         """
         b, kept = self.e.b, narrow.shape.element_type
         words, bits = self._words(narrow), kept.bits
+        if b.module.target.has_lookups and words.lanes == TABLE_LANES >= 1 << bits:
+            table = _table(kept)
+            shifted = [b.lshr(words, n * bits) if n else words for n in range(self.e.pieces)]
+            found = concatenated(b, [b.look_up(table, each) for each in shifted])
+            return b.refloat(found, compute_type(target))
         offset = 1 << (bits - 1) if kept.is_signed else 0
         made: list[Value] = []
         moved = 0
@@ -258,6 +265,15 @@ class _Groups:
         pieces = vector(integer(place), self.e.lanes)
         found = b.emit(pieces, f"bitcast {whole} to {pieces.text}")
         return from_bits(b, b.resize(found, integer(bits), signed=False), narrow.shape.element_type)
+
+
+def _table(kept: PrimitiveType) -> Value:
+    """The numbers of few bits as f32, in the lane of each pattern, whatever is above it."""
+    count = 1 << kept.bits
+    first = count >> 1 if kept.is_signed else count
+    numbers = [n - count if n >= first else n for n in range(count)] * (TABLE_LANES // count)
+    items = ", ".join(f"float {n}.0" for n in numbers)
+    return Value(f"<{items}>", vector(FLOAT, TABLE_LANES))
 
 
 def _is_in_order(array: IrArray) -> bool:

@@ -240,6 +240,16 @@ class Arithmetic(InstructionEmitter):
         operands = f"{value}, {exponent}, {kind} poison, i16 -1, i32 4"
         return self.emit(value.type, f"call {kind} @{symbol}({operands})")
 
+    def look_up(self, table: Value, numbers: Value) -> Value:
+        """Lanes of a table by the lowest bits of their numbers; for targets with `has_lookups`.
+
+        The table and the numbers fill a vector of 64 bytes each: 16 f32, or 32 integers of 16 bits.
+        """
+        kind = "sf" if table.type.is_float else "hi"
+        symbol = f"llvm.x86.avx512.permvar.{kind}.512"
+        self.module.declare_intrinsic(symbol, table.type, (table.type.text, numbers.type.text))
+        return self.emit(table.type, f"call {table.type} @{symbol}({table}, {numbers})")
+
     # -- lanes ----------------------------------------------------------------------------------
 
     def splat(self, value: Value, lanes: int) -> Value:

@@ -18,7 +18,7 @@ from xladev.codegen.elemental.movement import reshaped_index
 from xladev.codegen.elemental.pieces import WORD_NBITS, value_in_order
 from xladev.codegen.elemental.vectors import VectorEmitter
 from xladev.codegen.index import Index, IndexValue
-from xladev.codegen.llvm import FLOAT, I32, IrType, Value, integer, vector
+from xladev.codegen.llvm import Value, integer, vector
 from xladev.codegen.scalar.elements import real_of
 from xladev.codegen.scalar.storage import to_bits
 from xladev.platforms.cpu.codegen.build import KernelBuild
@@ -208,7 +208,7 @@ class Lookups:
             moved = [tables.place(n // tables.words + per_vector * v) for n in range(LANES)]
             by = Value(f"<{', '.join(f'i32 {n}' for n in moved)}>", words[0].type)
             shifted = [b.lshr(held, by) if any(moved) else held for held in words]
-            weights = [look_up(self.k, *x) for x in zip(numbers, shifted, strict=True)]
+            weights = [b.look_up(*x) for x in zip(numbers, shifted, strict=True)]
             for r, row in enumerate(rows):
                 address = b.byte_address(self.rows[row], b.mul(b.add(depth, v * LANES), 4))
                 factor = b.load(self.kind.vector, address, align=4)
@@ -249,11 +249,3 @@ class Lookups:
                         sums[at] = kind.multiply_add(b, factor, weight, sums[at])
             loop.carry(*sums)
         return loop.values
-
-
-def look_up(k: KernelBuild, table: Value, numbers: Value) -> Value:
-    """Lanes of a vector of 16 f32 by the lowest 4 bits of their numbers."""
-    floats, words = IrType(FLOAT.element, LANES), IrType(I32.element, LANES)
-    symbol = "llvm.x86.avx512.permvar.sf.512"
-    k.b.module.declare_intrinsic(symbol, floats, [floats.text, words.text])
-    return k.b.emit(floats, f"call {floats} @{symbol}({table}, {numbers})")

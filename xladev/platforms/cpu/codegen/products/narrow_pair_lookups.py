@@ -147,7 +147,7 @@ class PairLookups(Lookups):
             moved = [tables.place(n // count + repeats * v) for n in lanes]
             by = Value(f"<{', '.join(f'i16 {n}' for n in moved)}>", HALVES)
             weights = [
-                self._look_up(table, b.lshr(found, by) if any(moved) else found)
+                b.look_up(table, b.lshr(found, by) if any(moved) else found)
                 for table, found in halves
             ]
             for r, row in enumerate(rows):
@@ -156,12 +156,6 @@ class PairLookups(Lookups):
                 factors = b.load(HALVES, b.byte_address(line, offset), align=2)
                 for n, each in enumerate(weights, r * COLUMNS):
                     held[n] = multiply_add_pairs(b, factors, each, held[n])
-
-    def _look_up(self, table: Value, numbers: Value) -> Value:
-        """Lanes by the lowest 5 bits of their numbers, of which the highest makes no difference."""
-        symbol = "llvm.x86.avx512.permvar.hi.512"
-        self.b.module.declare_intrinsic(symbol, HALVES, [HALVES.text, HALVES.text])
-        return self.b.emit(HALVES, f"call {HALVES} @{symbol}({table}, {numbers})")
 
 
 def _repeated(way: Lookups, value: Value, count: int) -> Value:

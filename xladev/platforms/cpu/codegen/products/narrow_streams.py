@@ -14,6 +14,7 @@ from math import gcd, prod
 from xladev.codegen.elemental.pieces import value_side_by_side
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import I64, FunctionBuilder, Value, vector
+from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.dot import cut
 from xladev.platforms.cpu.codegen.products.few_rows import (
@@ -31,14 +32,14 @@ MOST_ROWS = 8
 """Rows up to which weights are made numbers of for each tile of rows, and not stored between."""
 RUN = 32
 """Lines of a run: what is the same in all of them, such as scales, is made once."""
-LINES = 64
-"""Lines that are gone through at once."""
+LINES = 32
+"""Lines that are gone through at once; the next ones are asked for meanwhile, since processors
+foresee no run of so many."""
 LEAST_BLOCK, MOST_BLOCK = 256, 4096
 """Columns of a block."""
-AHEAD = 256
-"""Bytes by which lines are fetched ahead; measured: without it, two to three times as long."""
 LINES_IN_MEMORY, AHEAD_IN_MEMORY = 8, 1024
-"""The same where nothing but wider numbers is made of weights: fewer runs, which are foreseen."""
+"""Lines, and bytes of each that are asked for ahead, where nothing but wider numbers is made of
+weights: fewer runs, which are foreseen."""
 ASKED_VECTORS = 2
 """Vectors for which a line is asked for: as many as a line has elements of 16 bits."""
 LEAST_ASKED_NBYTES = 256 << 10
@@ -103,6 +104,27 @@ def stream_workspace_nbytes(plan: NarrowWeights) -> int:
     return plan.matrices.left.extent * columns * plan.matrices.total.host_nbytes
 
 
+def line_nbytes(plan: NarrowWeights) -> int:
+    """Bytes from one line of weights to the next in memory, in the array that has most of them."""
+    found, seen, waiting = 0, set[HloInstruction](), [plan.dot.operands[1]]
+    lines = prod(plan.batch) * plan.matrices.right.depth
+    while waiting:
+        value = waiting.pop()
+        if value in seen or not value.shape.is_array:
+            continue
+        seen.add(value)
+        is_slice = value.opcode in ("slice", "dynamic-slice")
+        if value.opcode == "parameter" or (is_slice and value.operands[0].opcode == "parameter"):
+            nbytes = value.shape.nbytes
+            if is_slice and value.shape.rank:  # columns that are cut out of longer lines
+                whole = value.operands[0].shape.dims[-1]
+                nbytes = nbytes * whole // max(1, value.shape.dims[-1])
+            found = max(found, nbytes // lines)
+        else:
+            waiting += value.operands
+    return found
+
+
 class _Stream:
     def __init__(self, k: KernelBuild, plan: NarrowWeights, pieces: int) -> None:
         self.k, self.b, self.plan, self.pieces = k, k.b, plan, pieces
@@ -115,7 +137,7 @@ class _Stream:
         self.vectors = 4 if 4 * rows <= most else 2 if 2 * rows <= most else 1
         is_in_memory = plan.dot.operands[1].opcode == "parameter"
         self.lines = LINES_IN_MEMORY if is_in_memory else LINES
-        self.ahead = AHEAD_IN_MEMORY if is_in_memory else AHEAD
+        self.ahead = AHEAD_IN_MEMORY if is_in_memory else LINES * line_nbytes(plan)
         self.run = gcd(min(RUN, self.lines), plan.matrices.right.depth)
         self.asked = ASKED_VECTORS * pieces
         width = self.vectors * self.lanes

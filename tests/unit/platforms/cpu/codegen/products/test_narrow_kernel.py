@@ -222,7 +222,7 @@ def test_operands_in_memory_are_not_taken() -> None:
 @pytest.mark.parametrize("name", ["s8 in groups", "s4 in groups", "s4 as floats"])
 def test_scales_are_made_once_for_a_run_of_lines(name: str) -> None:
     """And not left to LLVM, which does not see it where lines are few or pieces are moved."""
-    builder = ModuleBuilder("m", replace(target_traits(), vector_nbytes=64))
+    builder = ModuleBuilder("m", replace(target_traits(), vector_nbytes=64, missing=frozenset()))
     module = product(WAYS[name], "f32", (1, 256, 512, 64), False)
     emit_kernel(builder, KernelSpec("kernel", module.entry))
     text = str(builder)
@@ -286,3 +286,40 @@ def test_columns_of_two_arrays_with_scales_of_their_own(nbytes: int, seed: int) 
     ]
     (got,) = run_kernel(module, *arguments, nbytes=nbytes)
     np.testing.assert_array_equal(got, HloEvaluator().run(module, *arguments))
+
+
+def pieces(code: str, rows: int, columns: int = 256) -> HloModule:
+    """Neighbouring columns of a few bits in bytes, made floats before they are laid out."""
+    count = 8 // int(code[1:])
+    return parse_module(f"""HloModule m
+    ENTRY e {{ x = f32[{rows},70] parameter(0)  p = u8[70,{columns // count}] parameter(1)
+      b = {code}[70,{columns // count},{count}] bitcast-convert(p)
+      c = f32[70,{columns // count},{count}] convert(b)  w = f32[70,{columns}] reshape(c)
+      ROOT d = f32[{rows},{columns}] dot(x, w), lhs_contracting_dims={{1}},
+        rhs_contracting_dims={{0}} }}""")
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+@pytest.mark.parametrize("code", ["s4", "u4", "s2", "u2"])
+def test_neighbouring_columns_of_few_bits(code: str, rows: int, seed: int) -> None:
+    module = pieces(code, rows)
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-9, 9, (rows, 70)).astype(np.float32)
+    p = rng.integers(0, 256, module.entry.parameters[1].shape.dims).astype(np.uint8)
+    (got,) = run_kernel(module, x, p)
+    np.testing.assert_array_equal(got, HloEvaluator().run(module, x, p))
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "has_lookups", "count"), [(64, True, 8), (64, False, 0), (32, True, 0)]
+)
+def test_they_are_looked_up_where_one_instruction_does(
+    nbytes: int, has_lookups: bool, count: int
+) -> None:
+    """Eight vectors of 16 numbers of 4 bits, in a vector of words."""
+    target = replace(target_traits(), vector_nbytes=nbytes, has_lookups=has_lookups)
+    builder = ModuleBuilder("m", target)
+    emit_kernel(builder, KernelSpec("kernel", pieces("s4", 1).entry))
+    found = str(builder).count("call <16 x float> @llvm.x86.avx512.permvar.sf.512")
+    assert found >= count
+    assert bool(found) == bool(count)
