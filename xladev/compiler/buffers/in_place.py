@@ -13,11 +13,14 @@ def in_place_pairs(computation: HloComputation) -> frozenset[tuple[int, int]]:
 
     An update may overwrite the array it updates, if it reads that array in no other way. A loop may
     overwrite an operand that it reads only at the index it is about to write; a row program, one
-    that it reads only in the row that it is about to write.
+    that it reads only in the row that it is about to write. None may where a kernel goes on from a
+    convolution, which may be written to the result first.
     """
     root = computation.root
     if root.opcode in _UPDATES:
         return _updated(computation)
+    if any(i.opcode == "convolution" for i in computation.instructions):
+        return frozenset()
     roots = root.operands if root.opcode == "tuple" else (root,)
     rows = row_program(computation)
     if len({(r.shape.dims, r.shape.minor_to_major) for r in roots}) != 1:

@@ -58,6 +58,7 @@ from xladev.platforms.cpu.codegen.sharing import PARALLEL
 from xladev.platforms.cpu.codegen.table import workspace_nbytes
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.constant_panels import ConstantPanels
+from xladev.platforms.cpu.convolution_epilogues import ConvolutionEpilogues
 from xladev.platforms.cpu.engine import (
     ENTRY,
     compile_module,
@@ -229,15 +230,16 @@ class CpuCompiler(KernelCompiler):
 
         Rows that were reduced are still in the L1 cache, and values of `LEAST_COPIED_NBYTES`
         would not stay there. At the end, kernels that read nothing become constants, and constants
-        that products would pack in each run are packed for the target.
+        that products would pack in each run are packed for the target. Convolutions then go on with
+        the loops that alone read them.
         """
-        packs = options.optimization_level > 0
+        packs, traits = options.optimization_level > 0, _target(options.target).traits
         return fusion_passes(
             self,
             rows=True,
             copied_from_nbytes=LEAST_COPIED_NBYTES,
             first=(_ATTENTION, FourierFusion(), WeightFusion()),
-            last=(ConstantKernels(), ConstantPanels(_target(options.target).traits))
+            last=(ConstantKernels(), ConstantPanels(traits), ConvolutionEpilogues(traits))
             if packs
             else (),
         )

@@ -19,6 +19,7 @@ from xladev.hlo.ir import HloInstruction
 from xladev.platforms.cpu.codegen.cost import estimated_ns
 from xladev.platforms.cpu.codegen.products.convolution_kernel import convolution_of
 from xladev.platforms.cpu.codegen.products.dot import BLOCK_COLUMNS, BLOCK_ROWS, DotPlan, dot_plan
+from xladev.platforms.cpu.codegen.products.epilogue import core_spec
 from xladev.platforms.cpu.codegen.products.few_rows import few_rows_plan
 from xladev.platforms.cpu.codegen.products.kinds import (
     PANEL_NBYTES,
@@ -92,7 +93,7 @@ def rounded(size: int) -> int:
 
 
 def _product_choice(spec: KernelSpec, target: TargetTraits) -> Choice | None:
-    root = spec.computation.root
+    root = core_spec(spec).computation.root
     types = " ".join(value.shape.element_type.name for value in (*root.operands, root))
     if root.opcode == "dot" and row_sums_plan(root) is None and few_rows_plan(root) is None:
         dot = dot_plan(root)

@@ -33,7 +33,9 @@ from xladev.platforms.cpu.codegen.products.contraction import emit_dot
 from xladev.platforms.cpu.codegen.products.convolution_kernel import (
     convolution_workspace_nbytes,
     emit_convolution,
+    emit_with_epilogue,
 )
+from xladev.platforms.cpu.codegen.products.epilogue import core_of, core_spec
 from xladev.platforms.cpu.codegen.products.matmul import dot_workspace_nbytes
 from xladev.platforms.cpu.codegen.rows import emit_rows
 from xladev.platforms.cpu.codegen.sorting.sorting import emit_sort, sort_workspace_nbytes
@@ -80,6 +82,7 @@ WORKSPACES: Mapping[str, Callable[[KernelSpec, Tactic], int]] = MappingProxyType
 
 def workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     """Bytes of workspace that the kernel is given after its results; 0 for none."""
+    spec = core_spec(spec)
     needed = WORKSPACES.get(spec.computation.root.opcode)
     own = attention_workspace_nbytes(spec) or fourier_workspace_nbytes(spec)
     return own or (needed(spec, tactic) if needed else 0)
@@ -104,7 +107,9 @@ def emit_kernel(
         UnsupportedError: an opcode or element type without code.
     """
     attention, transform = attention_kernel_of(spec), fourier_of(spec)
-    if attention is None and transform is None and spec.computation.root.opcode not in WORKSPACES:
+    core = core_of(spec.computation)
+    is_apart = attention is not None or transform is not None or core is not None
+    if not is_apart and spec.computation.root.opcode not in WORKSPACES:
         spec = replace(spec, computation=with_merged_dimensions(spec.computation))
     k = begin_kernel(module, spec, workspace_nbytes(spec, tactic) > 0, threads, tactic)
     rows = row_program(spec.computation)
@@ -112,6 +117,8 @@ def emit_kernel(
         emit_attention(k, attention)
     elif transform is not None:
         emit_transform(k, transform)
+    elif core is not None:
+        emit_with_epilogue(k, core)
     elif rows is not None:
         emit_rows(k, rows)
     else:

@@ -9,6 +9,7 @@ from xladev.codegen.llvm import I64, PTR, Value, vector
 from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.products.channels import ChannelsArguments, call_channels
 from xladev.platforms.cpu.codegen.products.driver import BlockArguments, call_block
+from xladev.platforms.cpu.codegen.products.epilogue import Finish
 from xladev.platforms.cpu.codegen.products.filters import FiltersArguments, call_pack_filters
 from xladev.platforms.cpu.codegen.products.kinds import WIDEST_NBYTES
 from xladev.platforms.cpu.codegen.products.non_temporal import CACHED, fence_non_temporal
@@ -23,17 +24,25 @@ SHARED_NS = 30_000.0
 """Packing that takes less stays in one thread."""
 
 
-def emit_windows(k: KernelBuild, plan: WindowPlan) -> None:
-    """Writes the kernel: blocks of pixels and features for each group, all of them apart."""
-    _Blocks(k, plan).emit()
+def emit_windows(k: KernelBuild, plan: WindowPlan, finish: Finish | None = None) -> None:
+    """Writes the kernel: blocks of pixels and features for each group, all of them apart.
+
+    Args:
+        k: the kernel, up to its convolution.
+        plan: how that is computed.
+        finish: goes on with a block of the result; None if that is all.
+    """
+    _Blocks(k, plan, finish).emit()
 
 
 class _Blocks:
-    def __init__(self, k: KernelBuild, plan: WindowPlan) -> None:
-        self.k, self.b, self.plan = k, k.b, plan
+    def __init__(self, k: KernelBuild, plan: WindowPlan, finish: Finish | None) -> None:
+        self.k, self.b, self.plan, self.finish = k, k.b, plan, finish
         self.kind = plan.kind(k.b.module.target.vector_nbytes)
         self.pixels = prod(plan.pixels)
-        self.rows, self.columns = block_sizes(plan, self.kind, k.is_shared)
+        self.rows, self.columns = block_sizes(
+            plan, self.kind, k.is_shared, goes_on=finish is not None
+        )
 
     def emit(self) -> None:
         """One loop over all blocks, in parts; before it, filters that are packed at once."""
@@ -53,7 +62,7 @@ class _Blocks:
                 begins = b.icmp("eq", number, at.value(begin))
                 has_table = b.or_(begins, b.icmp("eq", at.value(column), 0))
                 self._block(group, at.mul(row, self.rows), at.mul(column, self.columns), has_table)
-            if p.is_non_temporal:
+            if p.is_non_temporal and self.finish is None:
                 fence_non_temporal(b)
 
         self.k.split(prod(extents), part, captures=packed, private_nbytes=p.private_nbytes)
@@ -94,7 +103,7 @@ class _Blocks:
     def _source(self, group: IndexValue, column: IndexValue) -> Value:
         """Filter of a feature, as it is in memory."""
         p, math = self.plan, self.k.e.at
-        feature = math.add(math.mul(group, p.features), column)
+        feature = self._feature(group, column)
         base = self.k.e.arrays[self.k.root.operands[1]][0].base
         offset = math.value(math.mul(feature, p.right[2] * self.kind.size))
         return self.b.byte_address(base, offset)
@@ -144,8 +153,21 @@ class _Blocks:
                 self._call_channels(row, rows)
             elif p.packing is Packing.PANEL:
                 self._call_panels((group, row, column), rows)
-            else:
+            elif self.finish is None or count < p.positions:
                 self._call_block((group, row, column), rows, first, count)
+            else:
+                self._call_and_finish((group, row, column), rows)
+        if self.finish is None:
+            return
+        if p.is_depthwise:
+            self.finish(row, rows, 0, b.const(I64, p.groups))
+        elif p.positions > p.group_positions:
+            self.finish(row, rows, self._feature(group, column), self._columns(column))
+
+    def _feature(self, group: IndexValue, column: IndexValue) -> IndexValue:
+        """Number of a feature among those of all groups."""
+        math = self.k.e.at
+        return math.add(math.mul(group, self.plan.features), column)
 
     def _fill_table(
         self, group: IndexValue, row: Value, rows: Value, positions: tuple[int, int]
@@ -181,7 +203,7 @@ class _Blocks:
 
     def _is_non_temporal(self) -> Value:
         """Whether the result goes past the caches: not if it is not aligned."""
-        if not self.plan.is_non_temporal:
+        if self.finish is not None or not self.plan.is_non_temporal:
             return CACHED
         b = self.b
         offset = b.and_(b.cast("ptrtoint", self.k.results[0].base, I64), WIDEST_NBYTES - 1)
@@ -206,7 +228,7 @@ class _Blocks:
         """Panel by panel: it is packed, and used while it is near and the next one is fetched."""
         p, b, math, width = self.plan, self.b, self.k.e.at, self.kind.width
         group, row, column = at
-        left = b.intrinsic("smin", b.sub(p.features, math.value(column)), self.columns)
+        left = self._columns(column)
         with b.loop(0, left, width) as n, self.k.e.scope():
             first = math.add(column, n)
             columns = b.intrinsic("smin", b.sub(left, n), width)
@@ -217,6 +239,27 @@ class _Blocks:
             call_block(
                 b, self.kind, Order.PANELS, arguments._replace(columns=columns, panel=following)
             )
+            if self.finish is not None:
+                self.finish(row, rows, self._feature(group, first), columns)
+
+    def _columns(self, column: IndexValue) -> Value:
+        """Features of the block that begins with one."""
+        left = self.b.sub(self.plan.features, self.k.e.at.value(column))
+        return self.b.intrinsic("smin", left, self.columns)
+
+    def _call_and_finish(self, at: Index, rows: Value) -> None:
+        """All features of the block, as many at once as a panel has: these are still near."""
+        p, b, math, width = self.plan, self.b, self.k.e.at, self.kind.width
+        group, row, column = at
+        left = self._columns(column)
+        order = Order.PANELS if p.packing is Packing.ALL else p.order
+        with b.loop(0, left, width) as n, self.k.e.scope():
+            first = math.add(column, n)
+            columns = b.intrinsic("smin", b.sub(left, n), width)
+            arguments = self._arguments((group, row, first), rows, 0, p.positions)
+            call_block(b, self.kind, order, arguments._replace(columns=columns))
+            if self.finish is not None:
+                self.finish(row, rows, self._feature(group, first), columns)
 
     def _call_block(self, at: Index, rows: Value, first: int, count: int) -> None:
         """All features of the block at some positions."""
@@ -225,11 +268,10 @@ class _Blocks:
         call_block(self.b, self.kind, order, self._arguments(at, rows, first, count))
 
     def _arguments(self, at: Index, rows: Value, first: int, count: int) -> BlockArguments:
-        p, b, math = self.plan, self.b, self.k.e.at
+        p, b = self.plan, self.b
         group, row, column = at
-        feature = math.add(math.mul(group, p.features), column)
+        feature = self._feature(group, column)
         right, strides = self._right(group, column, first)
-        left = b.sub(p.features, math.value(column))
         packs = p.panels is None and p.packing is Packing.PARTS
         return BlockArguments(
             table=self._table,
@@ -243,7 +285,7 @@ class _Blocks:
             right_column=b.const(I64, strides[2]),
             result=self._result(row, feature),
             result_row=b.const(I64, p.groups * p.features * self.kind.size),
-            columns=b.intrinsic("smin", left, self.columns),
+            columns=self._columns(column),
             goes_on=b.const(I64, first),
             runs=self._runs,
             panel=self.k.scratch if packs else Value("null", PTR),
@@ -259,7 +301,7 @@ class _Blocks:
         if p.panels is None and p.packing is Packing.PARTS:
             strides = p.right
             base = self.k.e.arrays[self.k.root.operands[1]][0].base
-            feature = math.add(math.mul(group, p.features), column)
+            feature = self._feature(group, column)
         else:
             width, lines = self.kind.width, p.positions * p.channels
             strides, count = (p.channels * width, width, lines), -(-p.features // width)

@@ -7,7 +7,7 @@ a window sees padding or the holes of a dilated base. Groups of features are pro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from xladev.codegen.elemental.contraction import accumulation_type
@@ -24,6 +24,7 @@ from xladev.platforms.cpu.codegen.build import KernelBuild
 from xladev.platforms.cpu.codegen.loops import emit_loops
 from xladev.platforms.cpu.codegen.products.convolution import emit_windows
 from xladev.platforms.cpu.codegen.products.depthwise_kernel import emit_depthwise
+from xladev.platforms.cpu.codegen.products.epilogue import BlockLoop, core_spec, rest_of
 from xladev.platforms.cpu.codegen.products.filter_gradients import (
     FilterGradientPlan,
     filter_gradient_plan,
@@ -156,6 +157,20 @@ def emit_convolution(k: KernelBuild) -> None:
         _Tiles(k, way).emit((way.groups,))
     else:
         emit_loops(k)
+
+
+def emit_with_epilogue(k: KernelBuild, core: HloInstruction) -> None:
+    """A convolution, and what the kernel makes of its result: block by block, or after all."""
+    alone, rest = replace(k, spec=core_spec(k.spec)), rest_of(k, core)
+    way = convolution_way(core, k.tactic)
+    in_blocks = isinstance(way, WindowPlan) and not is_single_pixel(way)
+    if isinstance(way, WindowPlan) and in_blocks and way.fits(k.b.module.target.vector_nbytes):
+        run = way.groups if way.is_depthwise else way.features
+        loop = BlockLoop(rest, core.shape.dims[-1], run)
+        emit_windows(alone, way, loop.emit)
+        return
+    emit_convolution(alone)
+    emit_loops(rest)
 
 
 class _Tiles(TileLoops):

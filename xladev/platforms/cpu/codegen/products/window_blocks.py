@@ -30,6 +30,8 @@ BLOCK_NS = 300.0
 """A block apart from all that."""
 THREADS = 2, 4, 8
 """Numbers of threads that blocks are meant for, in equal parts: the code is for any number."""
+NEAR_NBYTES = 128 << 10
+"""A block of a depthwise convolution that is read once more stays in the second cache."""
 MOST_PARTS = 8
 """Ways to cut an extent that are looked at, from the fewest parts on."""
 
@@ -64,7 +66,9 @@ class _Facts(NamedTuple):
     filter_ns: float
 
 
-def block_sizes(plan: WindowPlan, kind: ProductKind, is_shared: bool) -> BlockSizes:
+def block_sizes(
+    plan: WindowPlan, kind: ProductKind, is_shared: bool, *, goes_on: bool = False
+) -> BlockSizes:
     """Rows and columns of a block; of shared ones, those with which threads take least, about.
 
     A block of a depthwise convolution has all channels, as its columns.
@@ -73,10 +77,15 @@ def block_sizes(plan: WindowPlan, kind: ProductKind, is_shared: bool) -> BlockSi
         plan: the convolution.
         kind: its functions.
         is_shared: whether several threads take blocks.
+        goes_on: whether a block is read once more when it has been summed.
     """
     step, pixels = plan.rows_step, prod(plan.pixels)
     if plan.is_depthwise:
-        return BlockSizes(_depthwise_rows(plan, kind, is_shared), plan.groups)
+        most_rows = plan.block_rows
+        if goes_on:
+            near = NEAR_NBYTES // (plan.groups * kind.size) // step * step
+            most_rows = min(most_rows, max(step, near))
+        return BlockSizes(_depthwise_rows(plan, kind, is_shared, most_rows), plan.groups)
     most = BlockSizes(plan.block_rows, plan.tactic.block_columns or BLOCK_COLUMNS)
     if not is_shared:
         rows = cut(pixels, 1, step, step, most.rows)
@@ -90,9 +99,9 @@ def block_sizes(plan: WindowPlan, kind: ProductKind, is_shared: bool) -> BlockSi
     )  # fmt: skip
 
 
-def _depthwise_rows(plan: WindowPlan, kind: ProductKind, is_shared: bool) -> int:
+def _depthwise_rows(plan: WindowPlan, kind: ProductKind, is_shared: bool, most: int) -> int:
     """Rows of a block, of all channels."""
-    pixels, most = prod(plan.pixels), plan.block_rows
+    pixels = prod(plan.pixels)
     if not is_shared:
         return cut(pixels, 1, plan.rows_step, plan.rows_step, most)
     whole = BlockSizes(most, plan.groups)
