@@ -3,10 +3,11 @@
     python -m benchmarks.predicted_steps [--processes 2 4] [--transport sockets|mpi]
 
 Calibrates first: the processes measure their own rounds. What a device computes is measured with
-silent peers, by all processes at once, by turns with the steps themselves; of all processes the
-slowest counts. Kernels use one thread. Prints milliseconds, medians of some means, and predicted
-over measured; nothing else should run. Where something does, ``--processor-time`` compares
-processor time, which tells nothing of waiting. ``--transport mpi`` needs an mpiexec.
+silent peers, by all processes at once, which wait for each other at each collective, by turns with
+the steps themselves; of all processes the slowest counts. Kernels use one thread. Prints
+milliseconds, medians of some means, and predicted over measured; nothing else should run. Where
+something does, ``--processor-time`` compares processor time, which tells nothing of waiting.
+``--transport mpi`` needs an mpiexec.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ def work(transport: str, clock: Clock) -> None:
     for name, text in programs(job.count).items():
         module = xladev.load(text)
         arguments = random_arguments(module)
-        silent = LocalStep(module, "cpu", CompileOptions.from_environment(), arguments, clock)
+        beside = job.transport.channel(b"step of " + name.encode(), range(job.count))
+        options = CompileOptions.from_environment()
+        silent = LocalStep(module, "cpu", options, arguments, clock, beside)
         program = xladev.compile(module, "cpu")
         given = on_device(program, arguments)
         measure = partial(timed_s, program, given, clock)
@@ -75,6 +78,7 @@ def work(transport: str, clock: Clock) -> None:
                 row.append(slowest(everybody, f"{name} {turn} after {what}", run(STEPS)))
             rows.append(row)
         computed[name], measured[name] = (statistics.median(r[i] for r in rows) for i in (0, 1))
+        computed[name] -= silent.meetings * times.meeting_s(job.count)
     if job.index == 0:
         said = {"times": times.to_json(), "computed": computed, "steps": measured}
         print(json.dumps(said), flush=True)

@@ -13,7 +13,7 @@ from xladev.compiler.description import DeviceDescription
 from xladev.distributed import process_index
 from xladev.hlo.ir import HloModule
 from xladev.profiling.mesh.local_step import LocalStep, slowest
-from xladev.profiling.mesh.network import Network
+from xladev.profiling.mesh.network import Hosts, Network
 from xladev.profiling.mesh.prediction import MeshPrediction, predict
 from xladev.runtime.distributed.job import current_job
 from xladev.testing.random_inputs import random_arguments
@@ -40,7 +40,9 @@ def show_mesh(
     network = given_network(arguments, arguments.mesh)
     prediction = predict(plain, network)
     compute_s = (
-        _measured_s(module, plain, arguments) if arguments.measure else _compute_s(cost, device)
+        _measured_s(module, plain, arguments, network.hosts)
+        if arguments.measure
+        else _compute_s(cost, device)
     )
     report = _report(plain, prediction, network, compute_s)
     if process_index():  # they measure at the same time
@@ -52,16 +54,25 @@ def show_mesh(
     return 0
 
 
-def _measured_s(module: HloModule, plain: HloModule, arguments: argparse.Namespace) -> float:
-    """What a device's process takes without messages, while its neighbours do the same."""
-    platform, options = arguments.platform, given_options(arguments)
-    step = LocalStep(module, platform, options, random_arguments(plain))
+def _measured_s(
+    module: HloModule, plain: HloModule, arguments: argparse.Namespace, hosts: Hosts | None
+) -> float:
+    """What a device's process takes without messages, while its neighbours do the same.
+
+    They wait for each other, if it is known what telling that takes.
+    """
+    platform, options, given = arguments.platform, given_options(arguments), random_arguments(plain)
     job = current_job()
     if job is None:
-        return step.seconds()
-    everybody = job.transport.channel(b"measured step", range(job.count))
+        return LocalStep(module, platform, options, given).seconds()
+    everybody, beside = (
+        job.transport.channel(key, range(job.count)) for key in (b"measured step", b"in step")
+    )
+    step = LocalStep(module, platform, options, given, beside=None if hosts is None else beside)
     slowest(everybody, "begin", 0.0)
-    return slowest(everybody, "end", step.seconds())
+    taken = slowest(everybody, "end", step.seconds())
+    told = 0.0 if hosts is None else step.meetings * hosts.times.meeting_s(job.count)
+    return max(0.0, taken - told)
 
 
 def _compute_s(cost: ProgramCost, device: DeviceDescription | None) -> float | None:

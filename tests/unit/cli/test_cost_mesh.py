@@ -64,8 +64,14 @@ def test_with_rounds_that_were_measured(program, tmp_path, capsys):
     assert "exchange 2,000,000.00 us" in capsys.readouterr().out
 
 
-def test_a_step_is_measured_by_as_many_as_share_a_machine(program):
+@pytest.mark.parametrize("told", [False, True], ids=["alone", "in step"])
+def test_a_step_is_measured_by_as_many_as_share_a_machine(program, tmp_path, told):
     given = ["cost", program, "--mesh", "4", "--platform", "cpu", "--measure", "--per-host", "2"]
+    if told:
+        times = TransportTimes("sockets", 2, (RoundTimes(2, (8,), (1e-9,), (0.0,)),))
+        path = tmp_path / "rounds.json"
+        path.write_text(times.to_json())
+        given += ["--rounds", str(path)]
     command = [sys.executable, "-m", "xladev", *given, "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     report = json.loads(done.stdout)

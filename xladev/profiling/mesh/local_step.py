@@ -1,7 +1,8 @@
 """What a step takes of one device: measured here, by its part of the program with silent peers.
 
 All that the device's process does is in it: kernels, launches, the copies and sums of collectives.
-Messages are not.
+Messages are not. Processes that share a machine can wait for each other at each collective, as in a
+step: where they share processors, too, that is what a step takes longer than its parts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import statistics
 import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from xladev.client import CompiledModule, compile
@@ -36,6 +38,11 @@ class LocalStep:
         options: how it is compiled.
         arguments: of one device.
         clock: tells the time.
+        beside: the processes that share this machine and make the same calls at the same time: at
+            each collective they wait for each other. None: nobody waits.
+
+    Attributes:
+        meetings: how often processes waited for each other in the last step.
 
     Raises:
         XladevError: it cannot be compiled.
@@ -48,22 +55,40 @@ class LocalStep:
         options: CompileOptions,
         arguments: Sequence[Any],
         clock: Clock = time.perf_counter,
+        beside: Channel | None = None,
     ) -> None:
         header = module.header
         partitions = max(options.num_partitions, header.num_partitions)
         count = max(options.num_replicas, header.replica_count) * partitions
-        with instead_of_job(Job(SilentTransport(count, _operand_nbytes(module)))):
+        self._beside, self._run = beside, b""
+        self.meetings = 0
+        peers = SilentTransport(count, _operand_nbytes(module), meet=self._meet)
+        with instead_of_job(Job(peers)):
             self._program = compile(module, platform, options)
         self._arguments = on_device(self._program, arguments)
         self._clock = clock
 
+    def _meet(self, exchange: Exchange) -> None:
+        if self._beside is None:
+            return
+        if exchange.run != self._run:
+            self._run, self.meetings = exchange.run, 0
+        self.meetings += 1
+        self._beside.all_gather(exchange, b"")
+
     def seconds(self, steps: int | None = None) -> float:
         """The mean of so many steps, after some that do not count; see `timed_s`.
+
+        Processes that wait for each other agree on how many, if none is said.
 
         Raises:
             XladevError: it cannot be run.
         """
-        return timed_s(self._program, self._arguments, self._clock, steps)
+        measured = partial(timed_s, self._program, self._arguments, self._clock)
+        if steps is None and self._beside is not None:
+            once = measured(1)
+            steps = steps_for(slowest(self._beside, f"once, before {self._run.hex()}", once))
+        return measured(steps)
 
 
 def slowest(channel: Channel, name: str, seconds: float) -> float:
@@ -101,9 +126,13 @@ def timed_s(
     """
     for _ in range(WARM_UP):
         once = step_s(program, arguments, clock)
-    if steps is None:
-        steps = int(max(_LEAST_STEPS, min(_MOST_STEPS, _MOST_S / max(once, 1e-9))))
-    return statistics.fmean(step_s(program, arguments, clock) for _ in range(steps))
+    count = steps_for(once) if steps is None else steps
+    return statistics.fmean(step_s(program, arguments, clock) for _ in range(count))
+
+
+def steps_for(once: float) -> int:
+    """How many steps of so many seconds are measured."""
+    return int(max(_LEAST_STEPS, min(_MOST_STEPS, _MOST_S / max(once, 1e-9))))
 
 
 def step_s(program: CompiledModule, arguments: Sequence[Any], clock: Clock) -> float:

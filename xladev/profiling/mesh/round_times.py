@@ -79,6 +79,10 @@ class TransportTimes:
         less = share(processes, self.cores) / share(found.processes, self.cores)
         return found.seconds(nbytes) * max(1.0, less)
 
+    def meeting_s(self, processes: int) -> float:
+        """What it takes that all of so many processes of one machine tell each other a word."""
+        return self.seconds(processes, [0] * (processes - 1))
+
     def to_json(self) -> str:
         """What `from_json` reads."""
         return json.dumps({"format": _NAME, **asdict(self)}, indent=1)

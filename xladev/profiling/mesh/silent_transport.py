@@ -18,24 +18,37 @@ class SilentTransport(Transport):
         expected_nbytes: of what an exchange of a name brings from a process to which nothing is
             sent in it.
         rank: the number of this process.
+        meet: called in each exchange, with what it is.
     """
 
-    def __init__(self, size: int, expected_nbytes: Callable[[str], int], rank: int = 0) -> None:
+    def __init__(
+        self,
+        size: int,
+        expected_nbytes: Callable[[str], int],
+        rank: int = 0,
+        meet: Callable[[Exchange], None] = lambda _: None,
+    ) -> None:
         super().__init__(rank, size)
         self._expected_nbytes = expected_nbytes
+        self._meet = meet
 
     def channel(self, key: bytes, processes: Sequence[int]) -> Channel:
         """See `Transport.channel`."""
-        return _SilentChannel(processes, self.rank, self._expected_nbytes)
+        return _SilentChannel(processes, self.rank, self._expected_nbytes, self._meet)
 
 
 class _SilentChannel(Channel):
     def __init__(
-        self, processes: Sequence[int], process: int, expected_nbytes: Callable[[str], int]
+        self,
+        processes: Sequence[int],
+        process: int,
+        expected_nbytes: Callable[[str], int],
+        meet: Callable[[Exchange], None],
     ) -> None:
         self._processes = tuple(processes)
         self._rank = self._processes.index(process)
         self._expected_nbytes = expected_nbytes
+        self._meet = meet
 
     @property
     def processes(self) -> Sequence[int]:
@@ -47,6 +60,7 @@ class _SilentChannel(Channel):
 
     def all_reduce(self, exchange: Exchange, array: Array, combine: np.ufunc) -> None:
         """Combines as many numbers as a process does, by a ring or directly."""
+        self._meet(exchange)
         ranks = len(self._processes)
         part = array[: -(-array.size // ranks)] if self._cuts(array) else array
         given = part.copy()
@@ -57,11 +71,13 @@ class _SilentChannel(Channel):
         return uses_ring(len(self._processes), array.size, array.nbytes)
 
     def all_gather(self, exchange: Exchange, data: Data) -> list[Data]:
+        self._meet(exchange)
         return [data] * len(self._processes)
 
     def exchange(
         self, exchange: Exchange, sent: Mapping[int, Data], sources: Collection[int]
     ) -> dict[int, Data]:
+        self._meet(exchange)
         if not sources:
             return {}
         given = next(iter(sent.values()), None)

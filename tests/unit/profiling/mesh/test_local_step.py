@@ -14,10 +14,10 @@ from xladev.runtime.distributed.job import Job, current_job, enter_job, leave_jo
 from xladev.testing.random_inputs import random_arguments
 
 
-def _step(module):
+def _step(module, beside=None):
     counter = itertools.count()
     given = random_arguments(module)
-    return LocalStep(module, "cpu", CompileOptions(), given, lambda: float(next(counter)))
+    return LocalStep(module, "cpu", CompileOptions(), given, lambda: float(next(counter)), beside)
 
 
 @pytest.mark.parametrize("name", programs(4))
@@ -53,3 +53,21 @@ def test_the_last_of_those_that_share_processors_counts():
     assert in_threads(jobs) == [3.0] * 3
     for transport in transports:
         transport.close()
+
+
+@pytest.mark.parametrize(("name", "meetings"), [("experts", 2), ("stencil, 20 steps", 20)])
+@pytest.mark.parametrize("steps", [2, None])
+def test_those_that_share_a_machine_wait_for_each_other(name, meetings, steps):
+    """At each collective. They are silent here: devices of one process run one after another."""
+    said = []
+    beside = SilentTransport(4, lambda _: 0, meet=said.append).channel(b"in step", range(4))
+    step = _step(xladev.load(programs(4)[name]), beside)
+    assert step.seconds(steps) == 1.0
+    assert step.meetings == meetings
+    assert len(set(said)) == len(said) >= 5 * meetings
+
+
+def test_nobody_is_waited_for():
+    step = _step(xladev.load(programs(2)["experts"]))
+    step.seconds(1)
+    assert step.meetings == 0

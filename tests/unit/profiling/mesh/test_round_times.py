@@ -49,3 +49,9 @@ def test_other_files(tmp_path, text):
         read_times(path)
     with pytest.raises(FileError):
         read_times(tmp_path / "none")
+
+
+def test_a_word_to_everybody():
+    times = TransportTimes("sockets", 2, (RoundTimes(4, (8, 16), (1.0, 2.0), (0.25, 0.5)),))
+    assert times.meeting_s(4) == 1.0 + 2 * 0.25
+    assert times.meeting_s(2) == 1.0

@@ -35,3 +35,13 @@ def test_as_many_numbers_are_combined(channel, size, combined):
 
     channel.all_reduce(_EXCHANGE, np.ones(size, np.float32), combine)
     assert sum(counted) == combined
+
+
+def test_each_exchange_is_told():
+    met = []
+    channel = SilentTransport(2, lambda _: 0, meet=met.append).channel(b"", range(2))
+    exchanges = [Exchange(bytes(8), f"c.{n}") for n in range(3)]
+    channel.all_gather(exchanges[0], b"")
+    channel.exchange(exchanges[1], {}, [])
+    channel.all_reduce(exchanges[2], np.ones(3, np.float32), np.add)
+    assert met == exchanges
