@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from math import gcd, prod
 
 from xladev.codegen.elemental.pieces import value_side_by_side
+from xladev.codegen.elemental.vectors import NotInVectorsError
 from xladev.codegen.index import Index, IndexValue
 from xladev.codegen.llvm import I64, FunctionBuilder, Value, vector
 from xladev.hlo.ir import HloInstruction
@@ -25,6 +26,11 @@ from xladev.platforms.cpu.codegen.products.few_rows import (
     emit_few_rows,
 )
 from xladev.platforms.cpu.codegen.products.kinds import WIDEST_NBYTES, ProductKind
+from xladev.platforms.cpu.codegen.products.narrow_rounding import (
+    RoundingEmitter,
+    in_own_order,
+    rounding_emitter,
+)
 from xladev.platforms.cpu.codegen.products.narrow_weights import NarrowWeights, Weights
 from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
 
@@ -93,7 +99,10 @@ def emit_along_columns(k: KernelBuild, plan: NarrowWeights, pieces: int) -> None
     Raises:
         NotInVectorsError: elements are no neighbours where they come from.
     """
-    _Stream(k, plan, pieces).emit()
+    lanes = plan.kind(k).lanes * pieces
+    rounding = rounding_emitter(k.e, lanes, plan.dot.operands[1])
+    if rounding is None or not k.attempt(lambda: _Stream(k, plan, pieces, rounding).emit()):
+        _Stream(k, plan, pieces).emit()
 
 
 def stream_workspace_nbytes(plan: NarrowWeights) -> int:
@@ -126,11 +135,18 @@ def line_nbytes(plan: NarrowWeights) -> int:
 
 
 class _Stream:
-    def __init__(self, k: KernelBuild, plan: NarrowWeights, pieces: int) -> None:
+    def __init__(
+        self,
+        k: KernelBuild,
+        plan: NarrowWeights,
+        pieces: int,
+        rounding: RoundingEmitter | None = None,
+    ) -> None:
         self.k, self.b, self.plan, self.pieces = k, k.b, plan, pieces
         self.kind = plan.kind(k)
         self.lanes = self.kind.lanes * pieces
-        self.weights = Weights(k, plan, self.lanes, pieces)
+        self.rounding = rounding
+        self.weights = Weights(k, plan, self.lanes, pieces, rounding)
         self.weights.e.least_asked_nbytes = LEAST_ASKED_NBYTES
         rows = plan.matrices.left.extent * pieces
         most = 16 if self.kind.nbytes == WIDEST_NBYTES and pieces == 1 else 8
@@ -207,7 +223,7 @@ class _Stream:
                     ]
                     self._tile(batch, first, x, vectors, rows, targets)
                 start = stop
-        if self.pieces > 1:
+        if self.pieces > 1 or self.rounding is not None:
             self._side_by_side(count, sums)
 
     def _side_by_side(self, count: Value, sums: tuple[Value, Value]) -> None:
@@ -219,6 +235,8 @@ class _Stream:
             line = b.byte_address(sums[0], b.mul(sums[1], row))
             place = b.byte_address(line, b.mul(x, size))
             held = b.load(type_, place, align=size)
+            if self.rounding is not None:
+                held = in_own_order(b, held)
             b.store(value_side_by_side(b, held, self.pieces), place, align=size)
 
     def _tile(
@@ -251,32 +269,75 @@ class _Stream:
             self.weights.e.scope(),
         ):
             self._first_of_run(batch, loop.index, columns)
-            with b.carried_loop(0, self.run, initial=list(loop.values)) as inner:
-                depth = b.add(loop.index, b.and_(inner.index, self.run - 1))
-                self.weights.e.at.is_in_run(depth, loop.index, self.run)
-                with self.weights.e.scope():
-                    values = [
-                        self._value(batch, depth, column, 0 if n % self.asked else self.ahead)
-                        for n, column in enumerate(columns)
-                    ] or [self.weights.summed(self.weights.one(batch, depth, x), kind)]
-                offset = b.mul(depth, left.step * kind.left.host_nbytes)
-                sums = list(inner.values)
-                for r, row in enumerate(rows):
-                    factor = self._factor(b, b.byte_address(row, offset), lanes)
-                    for at, value in enumerate(values, r * count):
-                        sums[at] = kind.multiply_add(b, factor, value, sums[at])
-                inner.carry(*sums)
-            loop.carry(*inner.values)
+            loop.carry(*self._of_run(batch, loop.index, (x, columns), rows, loop.values))
         for value, place in zip(loop.values, places, strict=True):
             b.store(value, place, align=kind.size)
+
+    def _of_run(
+        self,
+        batch: Index,
+        first: Value,
+        columns: tuple[Value, Sequence[IndexValue]],
+        rows: Sequence[Value],
+        held: Sequence[Value],
+    ) -> Sequence[Value]:
+        """Goes on with the sums by the lines of a run, rounded by whichever instructions may be."""
+
+        def lines(*, has_normal_scales: bool) -> tuple[Value, ...]:
+            if self.rounding is not None:
+                self.rounding.has_normal_scales = has_normal_scales
+            with self.weights.e.scope():
+                return tuple(self._lines(batch, first, columns, rows, held))
+
+        if self.rounding is None or not columns[1]:
+            return lines(has_normal_scales=False)
+        return self.b.branch(
+            self.rounding.are_normal(),
+            lambda: lines(has_normal_scales=True),
+            lambda: lines(has_normal_scales=False),
+        )
+
+    def _lines(
+        self,
+        batch: Index,
+        first: Value,
+        columns: tuple[Value, Sequence[IndexValue]],
+        rows: Sequence[Value],
+        held: Sequence[Value],
+    ) -> Sequence[Value]:
+        b, kind, left, (x, vectors) = self.b, self.kind, self.plan.matrices.left, columns
+        lanes = self.lanes if vectors else 1
+        with b.carried_loop(0, self.run, initial=list(held)) as loop:
+            depth = b.add(first, b.and_(loop.index, self.run - 1))
+            self.weights.e.at.is_in_run(depth, first, self.run)
+            with self.weights.e.scope():
+                values = [
+                    self._value(batch, depth, column, 0 if n % self.asked else self.ahead)
+                    for n, column in enumerate(vectors)
+                ] or [self.weights.summed(self.weights.one(batch, depth, x), kind)]
+            offset = b.mul(depth, left.step * kind.left.host_nbytes)
+            sums = list(loop.values)
+            for r, row in enumerate(rows):
+                factor = self._factor(b, b.byte_address(row, offset), lanes)
+                for at, value in enumerate(values, r * len(values)):
+                    sums[at] = kind.multiply_add(b, factor, value, sums[at])
+            loop.carry(*sums)
+        return loop.values
 
     def _first_of_run(self, batch: Index, depth: Value, columns: Sequence[IndexValue]) -> None:
         """Makes what is the same in a run, such as scales; LLVM drops its first line's weights."""
         weights = self.weights
         weights.e.at.is_in_run(depth, depth, self.run)
         weights.e.ahead = 0
+        if self.rounding is not None:
+            self.rounding.found.clear()
+            self.rounding.is_beginning = True
         for column in columns:
             weights.vector(batch, depth, column)
+        if self.rounding is not None:
+            self.rounding.is_beginning = False
+            if columns and not self.rounding.found:
+                raise NotInVectorsError("a product before pieces are laid side by side")
 
     def _value(self, batch: Index, depth: Value, column: IndexValue, ahead: int) -> Value:
         self.weights.e.ahead = ahead

@@ -120,10 +120,18 @@ class Weights:
         plan: of its dot.
         lanes: length of vectors.
         pieces: lanes are in the order of their numbers modulo this.
+        emitter: of the vectors, if it is a special one.
     """
 
-    def __init__(self, k: KernelBuild, plan: NarrowWeights, lanes: int, pieces: int = 1) -> None:
-        self.e, self._single, self._plan = VectorEmitter(k.e, lanes), k.e, plan
+    def __init__(
+        self,
+        k: KernelBuild,
+        plan: NarrowWeights,
+        lanes: int,
+        pieces: int = 1,
+        emitter: VectorEmitter | None = None,
+    ) -> None:
+        self.e, self._single, self._plan = emitter or VectorEmitter(k.e, lanes), k.e, plan
         self.e.pieces = pieces
 
     def one(self, batch: Index, depth: IndexValue, column: IndexValue) -> Element:
