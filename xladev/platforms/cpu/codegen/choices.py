@@ -30,6 +30,7 @@ from xladev.platforms.cpu.codegen.products.kinds import (
 from xladev.platforms.cpu.codegen.products.matmul import product_of
 from xladev.platforms.cpu.codegen.products.row_sums import row_sums_plan
 from xladev.platforms.cpu.codegen.products.single_pixel import is_single_pixel
+from xladev.platforms.cpu.codegen.products.swapped import swapped_plan
 from xladev.platforms.cpu.codegen.products.windows import MOST_ROWS, WindowPlan, window_plan
 from xladev.platforms.cpu.codegen.sharing import LEAST_NS, LEAST_PART_NS
 from xladev.platforms.cpu.codegen.sorting.sorting import row_sort
@@ -95,7 +96,8 @@ def rounded(size: int) -> int:
 def _product_choice(spec: KernelSpec, target: TargetTraits) -> Choice | None:
     root = core_spec(spec).computation.root
     types = " ".join(value.shape.element_type.name for value in (*root.operands, root))
-    if root.opcode == "dot" and row_sums_plan(root) is None and few_rows_plan(root) is None:
+    has_one_way = (row_sums_plan, few_rows_plan, swapped_plan)
+    if root.opcode == "dot" and all(plan(root) is None for plan in has_one_way):
         dot = dot_plan(root)
         if dot is not None:
             tactics = _dot_tactics(root, dot, target)

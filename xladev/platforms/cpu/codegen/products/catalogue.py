@@ -34,6 +34,12 @@ from xladev.platforms.cpu.codegen.products.patches import (
 )
 from xladev.platforms.cpu.codegen.products.row_sums import RowSumsArguments, call_row_sums
 from xladev.platforms.cpu.codegen.products.runs import RunsArguments, call_runs
+from xladev.platforms.cpu.codegen.products.swapped_block import (
+    SwappedArguments,
+    TurningArguments,
+    call_swapped,
+    call_turning,
+)
 from xladev.platforms.cpu.codegen.products.tables import (
     LinesArguments,
     WindowKind,
@@ -144,12 +150,14 @@ def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
     call_pack_filters(b, kind, FiltersArguments(*_arguments(b, FiltersArguments._fields)))
     call_channels(b, kind, ChannelsArguments(*_arguments(b, ChannelsArguments._fields)))
     call_row_sums(b, kind, RowSumsArguments(*_arguments(b, RowSumsArguments._fields)))
+    call_swapped(b, kind, SwappedArguments(*_arguments(b, SwappedArguments._fields)))
+    call_turning(b, kind, TurningArguments(*_arguments(b, TurningArguments._fields)))
 
 
 _POINTERS = frozenset(
     {"table", "starts", "zeros", "base", "facts", "windows", "runs", "right", "result", "panel",
      "matrix", "vector", "factors", "lines", "least", "sums", "scores",
-     "source", "target", "lanes", "packed", "offsets"}
+     "source", "target", "lanes", "packed", "offsets", "panels", "following"}
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from xladev.platforms.cpu.codegen.products.narrow_kernel import emit_narrow_weig
 from xladev.platforms.cpu.codegen.products.narrow_weights import narrow_weights_of
 from xladev.platforms.cpu.codegen.products.row_sums import emit_row_sums, row_sums_plan
 from xladev.platforms.cpu.codegen.products.row_wise import emit_row_wise, is_row_wise
+from xladev.platforms.cpu.codegen.products.swapped import emit_swapped, swapped_plan
 
 
 def emit_dot(k: KernelBuild) -> None:
@@ -22,6 +23,10 @@ def emit_dot(k: KernelBuild) -> None:
     weights = narrow_weights_of(k.root)
     if weights is not None:
         emit_narrow_weights(k, weights)
+        return
+    swapped = swapped_plan(k.root)
+    if swapped is not None:
+        emit_swapped(k, swapped)
         return
     few = few_rows_plan(k.root)
     if few is not None:

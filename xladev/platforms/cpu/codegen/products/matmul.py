@@ -24,6 +24,7 @@ from xladev.platforms.cpu.codegen.products.row_wise import (
     is_row_wise,
     row_wise_workspace_nbytes,
 )
+from xladev.platforms.cpu.codegen.products.swapped import swapped_plan
 from xladev.platforms.cpu.codegen.tactics import DEFAULT, Tactic
 from xladev.platforms.cpu.codegen.tiles import (
     SUM_TYPES,
@@ -145,6 +146,9 @@ def dot_workspace_nbytes(spec: KernelSpec, tactic: Tactic = DEFAULT) -> int:
     weights = narrow_weights_of(root)
     if weights is not None:
         return narrow_workspace_nbytes(weights)
+    swapped = swapped_plan(root)
+    if swapped is not None:
+        return swapped.workspace_nbytes
     few = few_rows_plan(root)
     if few is not None:
         return few_rows_workspace_nbytes(root, few)

@@ -141,7 +141,7 @@ def test_other_products_are_not_taken() -> None:
 def test_some_more_rows_of_shallow_products(seed: int) -> None:
     rng = np.random.default_rng([seed])
     for rows in (MOST_ROWS + 1, 21, MOST_SHALLOW_ROWS):
-        module = product(rows, int(rng.integers(64, 700)), int(rng.integers(40, 150)))
+        module = product(rows, int(rng.integers(64, 700)), int(rng.integers(40, 80)))
         check(rng, module)
         plan = few_rows_plan(module.entry.root)
         assert plan is not None and not plan.is_turned
