@@ -346,7 +346,20 @@ class _Block:
         return run
 
     def _tile(self, tile: TileArguments, vectors: int, is_whole: Value, columns: Value) -> None:
-        """A tile; with fewer columns, by way of one that has them all."""
+        """A tile; with fewer columns, by way of one that has them all, or half of the last ones."""
+        b, kind = self.b, self.kind
+        if not kind.has_halves:
+            self._whole_or_edge(tile, vectors, is_whole, columns)
+            return
+        is_half = b.icmp("eq", columns, vectors * kind.lanes - kind.lanes // 2)
+        with b.when(is_half):
+            self._smallest(tile, vectors, is_half=True)
+        with b.when(b.not_(is_half)):
+            self._whole_or_edge(tile, vectors, is_whole, columns)
+
+    def _whole_or_edge(
+        self, tile: TileArguments, vectors: int, is_whole: Value, columns: Value
+    ) -> None:
         b, kind = self.b, self.kind
         line = b.const(I64, vectors * kind.nbytes)
         is_edge = b.not_(is_whole)
@@ -358,14 +371,15 @@ class _Block:
         with b.when(is_edge):
             self._copy(tile, columns, line, is_load=False)
 
-    def _smallest(self, tile: TileArguments, vectors: int) -> None:
+    def _smallest(self, tile: TileArguments, vectors: int, *, is_half: bool = False) -> None:
         """Calls the smallest tile with enough rows."""
         b, sizes = self.b, (1, self.kind.rows // 2, self.kind.rows)
         number = b.add(
             b.resize(b.icmp("sge", tile.last, sizes[0]), I64, signed=False),
             b.resize(b.icmp("sge", tile.last, sizes[1]), I64, signed=False),
         )
-        b.switch(number, [partial(call_tile, b, self.kind, n, vectors, tile) for n in sizes])
+        call = partial(call_tile, b, self.kind, is_half=is_half)
+        b.switch(number, [partial(call, n, vectors, tile) for n in sizes])
 
     def _copy(self, tile: TileArguments, columns: Value, line: Value, is_load: bool) -> None:
         """Between the result and the memory of tiles with fewer columns."""

@@ -156,6 +156,18 @@ class ProductKind:
         return max(self.nbytes // self.size, 1)
 
     @property
+    def has_halves(self) -> bool:
+        """True if the last vector of a tile may be half as long: it then takes half the time."""
+        return (
+            self.nbytes == WIDEST_NBYTES and self.step is ReductionStep.ELEMENT and self.size == 4
+        )
+
+    @property
+    def half(self) -> IrType:
+        """Half a vector of sums."""
+        return vector(self.element, self.lanes // 2)
+
+    @property
     def width(self) -> int:
         """Columns of a tile."""
         return self.vectors * self.lanes

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from xladev.codegen.llvm import I64, PTR, FunctionBuilder, Value
+from xladev.codegen.llvm import I64, PTR, FunctionBuilder, IrType, Value
 from xladev.platforms.cpu.codegen.products.kinds import CACHE_LINE_NBYTES, ProductKind
 from xladev.platforms.cpu.codegen.products.non_temporal import CACHED, store_non_temporal_or_cached
 
@@ -61,14 +61,30 @@ class TileArguments(NamedTuple):
 
 
 def call_tile(
-    b: FunctionBuilder, kind: ProductKind, rows: int, vectors: int, arguments: TileArguments
+    b: FunctionBuilder,
+    kind: ProductKind,
+    rows: int,
+    vectors: int,
+    arguments: TileArguments,
+    *,
+    is_half: bool = False,
 ) -> None:
-    """Calls the function of a tile, which the module has once."""
+    """Calls the function of a tile, which the module has once.
+
+    Args:
+        b: where to call.
+        kind: the tile's.
+        rows, vectors: its size.
+        arguments: see there.
+        is_half: whether the last vector is half as long; the columns are packed as ever.
+    """
 
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
-        _Tile(inner, kind, rows, vectors, TileArguments(*values)).emit()
+        tile = _HalfTile if is_half else _Tile
+        tile(inner, kind, rows, vectors, TileArguments(*values)).emit()
 
-    b.call_microkernel(kind.name(f"tile.{rows}x{vectors}"), arguments, emit)
+    name = f"tile.{rows}x{vectors}{'.half' if is_half else ''}"
+    b.call_microkernel(kind.name(name), arguments, emit)
 
 
 def call_packing_tile(
@@ -89,6 +105,18 @@ class _Tile:
     ) -> None:
         self.b, self.kind, self.rows, self.vectors, self.a = b, kind, rows, vectors, a
 
+    def _type(self, number: int) -> IrType:
+        """Of a vector, counted row by row."""
+        return self.kind.vector
+
+    def _spread(self, address: Value) -> Value:
+        """An element of a row in all lanes."""
+        return self.kind.spread(self.b, address)
+
+    def _fitted(self, left: Value, number: int) -> Value:
+        """An element of a row, in as many lanes as a vector has."""
+        return left
+
     def emit(self) -> None:
         """Sums in registers, over positions and steps."""
         b, a = self.b, self.a
@@ -98,7 +126,7 @@ class _Tile:
         whole = b.icmp("ne", a.goes_on, 0)
         sums = b.branch(
             whole,
-            lambda: [b.load(self.kind.vector, p) for p in places],
+            lambda: [b.load(self._type(n), p) for n, p in enumerate(places)],
             lambda: self._zeros(places),
         )
         if self.kind.has_quads:
@@ -132,7 +160,8 @@ class _Tile:
         b, kind = self.b, self.kind
         right, fetched = addresses
         columns = [
-            b.load(kind.vector, b.byte_address(right, v * kind.nbytes)) for v in range(self.vectors)
+            b.load(self._type(v), b.byte_address(right, v * kind.nbytes))
+            for v in range(self.vectors)
         ]
         following = (right, self.a.right_step), (fetched, self.a.fetched_step)
         return columns, [b.byte_address(place, step) for place, step in following]
@@ -153,7 +182,7 @@ class _Tile:
             with b.when(b.icmp("eq", self.a.is_non_temporal, 0)):
                 for place in places:
                     b.prefetch(place, is_written=True)
-        return [b.const(self.kind.vector, 0)] * len(places)
+        return [b.const(self._type(n), 0) for n in range(len(places))]
 
     def _places(self) -> list[Value]:
         """Addresses of the tile's vectors; rows after the last one are that one once more."""
@@ -221,12 +250,30 @@ class _Tile:
         for r in range(self.rows):
             held = sums[r * self.vectors : (r + 1) * self.vectors]
             if r in rows:
-                left = kind.spread(b, b.byte_address(rows[r], offset))
+                left = self._spread(b.byte_address(rows[r], offset))
                 held = [
-                    kind.multiply_add(b, left, x, t) for x, t in zip(columns, held, strict=True)
+                    kind.multiply_add(b, self._fitted(left, v), x, t)
+                    for v, (x, t) in enumerate(zip(columns, held, strict=True))
                 ]
             made += held
         return [*made, *addresses, b.add(offset, self.a.left_step)]
+
+
+class _HalfTile(_Tile):
+    """A tile whose last vector is half as long."""
+
+    def _type(self, number: int) -> IrType:
+        is_last = number % self.vectors == self.vectors - 1
+        return self.kind.half if is_last else self.kind.vector
+
+    def _spread(self, address: Value) -> Value:
+        """Kept from LLVM, which would spread it once more for the short vector."""
+        left = super()._spread(address)
+        return self.b.intrinsic("arithmetic.fence", left) if self.kind.total.is_float else left
+
+    def _fitted(self, left: Value, number: int) -> Value:
+        lanes = self._type(number).lanes
+        return left if lanes == left.lanes else self.b.shuffle(left, left, tuple(range(lanes)))
 
 
 class _PackingTile(_Tile):
