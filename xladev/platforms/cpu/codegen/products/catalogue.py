@@ -149,7 +149,9 @@ def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
     call_stream(b, kind, BlockArguments(*_arguments(b, BlockArguments._fields)))
     call_pack_filters(b, kind, FiltersArguments(*_arguments(b, FiltersArguments._fields)))
     call_channels(b, kind, ChannelsArguments(*_arguments(b, ChannelsArguments._fields)))
-    call_row_sums(b, kind, RowSumsArguments(*_arguments(b, RowSumsArguments._fields)))
+    for is_far in (False, True):
+        row_sums = RowSumsArguments(*_arguments(b, RowSumsArguments._fields))
+        call_row_sums(b, kind, row_sums, is_far)
     call_swapped(b, kind, SwappedArguments(*_arguments(b, SwappedArguments._fields)))
     call_turning(b, kind, TurningArguments(*_arguments(b, TurningArguments._fields)))
 

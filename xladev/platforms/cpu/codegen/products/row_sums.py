@@ -15,8 +15,8 @@ from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloInstruction
 from xladev.hlo.ops.contraction_rules import DotDims
 from xladev.platforms.cpu.codegen.build import KernelBuild
-from xladev.platforms.cpu.codegen.products.dot import LEAST_PRODUCTS
-from xladev.platforms.cpu.codegen.products.kinds import ProductKind
+from xladev.platforms.cpu.codegen.products.dot import CACHED_NBYTES, LEAST_PRODUCTS
+from xladev.platforms.cpu.codegen.products.kinds import CACHE_LINE_NBYTES, ProductKind
 from xladev.platforms.cpu.codegen.products.narrowing import NarrowingArguments, call_narrowing
 
 ROWS = 4
@@ -51,25 +51,43 @@ class RowSumsArguments(NamedTuple):
     result: Value
 
 
-def call_row_sums(b: FunctionBuilder, kind: ProductKind, arguments: RowSumsArguments) -> None:
-    """Calls the function, which the module has once."""
+def call_row_sums(
+    b: FunctionBuilder, kind: ProductKind, arguments: RowSumsArguments, is_far: bool = False
+) -> None:
+    """Calls the function, which the module has once.
+
+    Args:
+        b: where to call.
+        kind: types and vectors.
+        arguments: see there.
+        is_far: true if the matrix is expected in no cache.
+    """
 
     def emit(inner: FunctionBuilder, values: tuple[Value, ...]) -> None:
-        _RowSums(inner, kind, RowSumsArguments(*values)).emit()
+        _RowSums(inner, kind, RowSumsArguments(*values), is_far).emit()
 
-    b.call_microkernel(kind.name("row_sums"), arguments, emit)
+    b.call_microkernel(kind.name("row_sums.far" if is_far else "row_sums"), arguments, emit)
 
 
 class _RowSums:
-    def __init__(self, b: FunctionBuilder, kind: ProductKind, a: RowSumsArguments) -> None:
-        self.b, self.kind, self.a = b, kind, a
+    def __init__(
+        self, b: FunctionBuilder, kind: ProductKind, a: RowSumsArguments, is_far: bool
+    ) -> None:
+        self.b, self.kind, self.a, self.is_far = b, kind, a, is_far
 
     def emit(self) -> None:
-        """Some rows at once, the last one again where there are too few."""
+        """Some rows at once, the last one again where there are too few.
+
+        Far ones are each the next of a part of the block, which memory gives in one long run.
+        """
         b, a, kind = self.b, self.a, self.kind
-        last = b.sub(a.rows, 1)
-        with b.loop(0, a.rows, ROWS) as first:
-            numbers = [b.intrinsic("smin", b.add(first, r), last) for r in range(ROWS)]
+        last, part = b.sub(a.rows, 1), b.const(I64, 1)
+        stop, step = a.rows, ROWS
+        if self.is_far:
+            stop, step = b.udiv(b.add(a.rows, ROWS - 1), ROWS), 1
+            part = stop
+        with b.loop(0, stop, step) as first:
+            numbers = [b.intrinsic("smin", b.add(first, b.mul(part, r)), last) for r in range(ROWS)]
             rows = [b.byte_address(a.matrix, b.mul(n, a.row)) for n in numbers]
             zeros = [b.const(kind.vector, 0)] * (ROWS * VECTORS)
             start, many = self._vectors(rows, b.const(I64, 0), zeros, VECTORS)
@@ -90,6 +108,8 @@ class _RowSums:
             made: list[Value] = []
             for r, row in enumerate(rows):
                 values = self._read(row, loop.index, count, self.kind.left)
+                if self.is_far and count == VECTORS:
+                    self._fetch_following(row, loop.index, count)
                 held = loop.values[r * count : (r + 1) * count]
                 made += [
                     self.kind.multiply_add(b, x, y, t)
@@ -105,6 +125,15 @@ class _RowSums:
         return [
             kind.read(b, b.byte_address(place, v * nbytes), dtype, kind.lanes) for v in range(count)
         ]
+
+    def _fetch_following(self, row: Value, index: Value, count: int) -> None:
+        """The same elements of the row after this one: it is the next one of its part."""
+        b, size = self.b, self.kind.left.host_nbytes
+        if not b.module.target.has_prefetch:
+            return
+        place = b.byte_address(b.byte_address(row, self.a.row), b.mul(index, size))
+        for nbytes in range(0, count * self.kind.lanes * size, CACHE_LINE_NBYTES):
+            b.prefetch(b.byte_address(place, nbytes), is_near=False)
 
     def _rest(self, rows: list[Value], start: Value, sums: list[Value]) -> list[Value]:
         """Elements after the last whole vector."""
@@ -248,7 +277,8 @@ def _emit_block(k: KernelBuild, plan: RowSumsPlan, batch: Index, row: IndexValue
         depth=b.const(I64, plan.depth),
         result=sums,
     )
-    call_row_sums(b, kind, arguments)
+    nbytes = prod(plan.batch) * plan.rows * plan.depth * matrix.shape.element_type.host_nbytes
+    call_row_sums(b, kind, arguments, is_far=nbytes > CACHED_NBYTES)
     if is_narrow:
         zero = b.const(I64, 0)
         narrowing = NarrowingArguments(sums, zero, place, zero, b.const(I64, 1), count)

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.platforms.cpu.one_kernel import run_kernel
 from xladev.hlo.ir import HloModule
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.codegen.products import row_sums
 from xladev.platforms.cpu.codegen.products.dot import LEAST_PRODUCTS
 from xladev.platforms.cpu.codegen.products.row_sums import (
     BLOCK_ROWS,
@@ -169,3 +170,20 @@ def test_many_products_of_two_vectors_are_faster_as_a_reduce(batch: int, wanted:
       ROOT d = f32[{batch}] dot(x, y), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
         lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}} }}""")
     assert is_faster_reduced(module.entry.root) is wanted
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "s32"])
+def test_matrices_that_no_cache_holds_have_the_same_sums(
+    dtype: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    for rows in (*range(5, 10), BLOCK_ROWS - 1, BLOCK_ROWS, 2 * BLOCK_ROWS + 1):
+        depth = int(rng.integers(LEAST_PRODUCTS // 5 + 1, 700))
+        module = product(rows, depth, dtype, "f32" if dtype == "bf16" else dtype)
+        x, y = (rng.integers(-9, 9, p.shape.dims) for p in module.entry.parameters)
+        given = [a.astype(DTYPES[dtype]) for a in (x * 0.3, y * 0.7)]
+        (near,) = run_kernel(module, *given, calls="row_sums")
+        with monkeypatch.context() as patched:
+            patched.setattr(row_sums, "CACHED_NBYTES", 0)
+            (far,) = run_kernel(module, *given, calls="row_sums.far")
+        assert near.tobytes() == far.tobytes()
