@@ -1,7 +1,9 @@
 """Joins convolutions with the loops that alone read their results, once kernels are formed.
 
 The result of a convolution is read again while it is in the cache, and a loop of less than 50
-microseconds is shared among threads where the convolution is. Runs after constants were packed.
+microseconds is shared among threads where the convolution is. Results that are written past the
+caches stay apart: sums of a joined kernel go to memory first, whose lines would be read for it.
+Runs after constants were packed.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ class ConvolutionEpilogues(HloModulePass):
             return False
         types = {root.shape.element_type, loop.shape.element_type}
         plan = window_plan(root)
-        if len(types) > 1 or plan is None or is_single_pixel(plan):
+        if len(types) > 1 or plan is None or is_single_pixel(plan) or plan.is_non_temporal:
             return False
         body = kernel_computation(loop)
         mine = [p for p, o in zip(body.parameters, loop.operands, strict=True) if o is core]

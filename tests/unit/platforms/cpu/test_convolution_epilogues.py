@@ -110,6 +110,12 @@ def test_only_one_of_two_convolutions_goes_on() -> None:
     assert [i.opcode for i in made].count("convolution") == 1
 
 
+@pytest.mark.parametrize(("batch", "joined"), [(33, False), (8, True)])
+def test_results_past_the_caches_stay_as_they_are(batch: int, joined: bool) -> None:
+    text = NORM.replace("2,9,8", f"{batch},64,64").replace("24]", "32]")
+    assert goes_on(text) == joined
+
+
 def test_planes_of_features_stay_as_they_are() -> None:
     text = """HloModule m
     ENTRY e { x = f32[2,16,9,8] parameter(0)  w = f32[24,16,3,3] parameter(1)

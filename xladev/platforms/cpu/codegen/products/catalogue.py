@@ -158,7 +158,7 @@ def _call_kind(b: FunctionBuilder, kind: ProductKind) -> None:
 
 _POINTERS = frozenset(
     {"table", "starts", "zeros", "base", "facts", "windows", "runs", "right", "result", "panel",
-     "matrix", "vector", "factors", "lines", "least", "sums", "scores",
+     "fetched", "matrix", "vector", "factors", "lines", "least", "sums", "scores",
      "source", "target", "lanes", "packed", "offsets", "panels", "following"}
 )  # fmt: skip
 

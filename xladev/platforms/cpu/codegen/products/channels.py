@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from xladev.codegen.llvm import I64, PTR, FunctionBuilder, Value
 from xladev.hlo.dtype import PrimitiveType
-from xladev.platforms.cpu.codegen.products.kinds import VECTORS, ProductKind
+from xladev.platforms.cpu.codegen.products.kinds import CACHE_LINE_NBYTES, VECTORS, ProductKind
 from xladev.platforms.cpu.codegen.products.non_temporal import store_non_temporal_or_cached
 
 
@@ -27,6 +27,9 @@ class ChannelsArguments(NamedTuple):
         result_row: from one row to the next.
         columns: number of channels, at least those of one vector.
         is_non_temporal: not zero to write the result past the caches; its vectors then are aligned.
+        fetched: positions, 8 bytes each, that see what no row before has seen.
+        fetched_count: how many are fetched ahead.
+        ahead: by how many rows, a multiple of a tile's.
     """
 
     table: Value
@@ -38,6 +41,9 @@ class ChannelsArguments(NamedTuple):
     result_row: Value
     columns: Value
     is_non_temporal: Value
+    fetched: Value
+    fetched_count: Value
+    ahead: Value
 
 
 def call_channels(b: FunctionBuilder, kind: ProductKind, arguments: ChannelsArguments) -> None:
@@ -69,6 +75,7 @@ class _Channels:
         table = b.byte_address(a.table, b.mul(b.mul(row, a.positions), 8))
         offsets = [self._bytes(column, size) for size in (kind.left, kind.right)]
         right = b.byte_address(a.right, offsets[1])
+        self._fetch_ahead(row, offsets[0], vectors)
         zeros = [b.const(kind.vector, 0)] * (kind.rows * vectors)
         with b.carried_loop(0, a.positions, initial=zeros) as position:
             factor = b.byte_address(right, b.mul(position.index, a.right_position))
@@ -85,6 +92,27 @@ class _Channels:
                 ]
             position.carry(*made)
         self._store(row, column, position.values, vectors)
+
+    def _fetch_ahead(self, row: Value, offset: Value, vectors: int) -> None:
+        """What a later tile of the block is the first to read, for the second cache.
+
+        Rows of the base that windows go to are many runs in memory, of a few lines at once, which
+        the processor does not foresee.
+        """
+        b, a, kind = self.b, self.a, self.kind
+        last = b.mul(b.udiv(b.sub(a.rows, 1), kind.rows), kind.rows)
+        later = b.intrinsic("smin", b.add(row, a.ahead), last)
+        table = b.byte_address(a.table, b.mul(b.mul(later, a.positions), 8))
+        nbytes = vectors * kind.lanes * kind.left.host_nbytes
+        with b.loop(0, a.fetched_count) as n:
+            position = b.load(I64, b.element_address(a.fetched, n, I64))
+            first = b.element_address(table, b.mul(position, kind.rows), I64)
+            for r in range(kind.rows):
+                place = b.byte_address(
+                    b.load(PTR, b.element_address(first, b.const(I64, r), I64)), offset
+                )
+                for at in range(0, nbytes, CACHE_LINE_NBYTES):
+                    b.prefetch(b.byte_address(place, at), is_near=False)
 
     def _bytes(self, column: Value, dtype: PrimitiveType) -> Value:
         return self.b.mul(column, dtype.host_nbytes)

@@ -22,6 +22,9 @@ ELEMENT_NS = 0.15
 """To pack an element of the filters, about."""
 SHARED_NS = 30_000.0
 """Packing that takes less stays in one thread."""
+AHEAD_NBYTES = 16 << 10
+"""By how much of its result a depthwise convolution fetches its base ahead; 4096 to 16384 take as
+long, within the noise."""
 
 
 def emit_windows(k: KernelBuild, plan: WindowPlan, finish: Finish | None = None) -> None:
@@ -210,7 +213,9 @@ class _Blocks:
         return b.resize(b.icmp("eq", offset, 0), I64, signed=False)
 
     def _call_channels(self, row: IndexValue, rows: Value) -> None:
-        p, b = self.plan, self.b
+        p, b, kind = self.plan, self.b, self.kind
+        fetched = p.new_positions if p.is_fetched else ()
+        tiles = AHEAD_NBYTES // (p.groups * kind.rows * kind.size)
         arguments = ChannelsArguments(
             table=self._table,
             rows=rows,
@@ -221,6 +226,9 @@ class _Blocks:
             result_row=b.const(I64, p.groups * self.kind.size),
             columns=b.const(I64, p.groups),
             is_non_temporal=self._is_non_temporal(),
+            fetched=b.table(f"{self.k.spec.name}.fetched", I64, fetched or (0,)),
+            fetched_count=b.const(I64, len(fetched)),
+            ahead=b.const(I64, (tiles + 1) * kind.rows),
         )
         call_channels(b, self.kind, arguments)
 

@@ -37,6 +37,9 @@ STREAMED_AHEAD = 256
 PANELS_AHEAD = 8192
 """The same for panels that are packed and are used only once: one long run. Measured best of 512 to
 32768, with little to choose above this."""
+HIGH = 8
+"""Rows of a block, as many times those of a panel's columns, from which on the block waits for rows
+rather than for panels."""
 NEAR_NBYTES = 128 << 10
 """Right operands of so few bytes stay near: a stream goes through all of their steps at once."""
 
@@ -257,11 +260,13 @@ class _Block:
         else:
             panel, line = a.panel, b.const(I64, vectors * kind.nbytes)
             self._pack(part, source, columns, vectors, packs_first)
+        is_first, fetched_step = self._is_first(column), self._fetched_step(part)
         with b.loop(0, a.rows, kind.rows) as row:
             place = b.byte_address(a.result, b.mul(row, a.result_row))
             place = b.byte_address(place, b.mul(column, kind.size))
             last = b.sub(b.intrinsic("smin", b.sub(a.rows, row), kind.rows), 1)
             run = self._run(row)
+            fetched = self._fetched(part, following, row)
             tile = TileArguments(
                 table=b.byte_address(part.table, b.mul(b.mul(row, a.positions), 8)),
                 positions=b.udiv(part.positions, run),
@@ -275,8 +280,8 @@ class _Block:
                 last=last,
                 goes_on=part.goes_on,
                 following=b.byte_address(place, b.mul(a.result_row, kind.rows)),
-                fetched=self._fetched(part, following, row),
-                fetched_step=self._fetched_step(part),
+                fetched=b.select(is_first, self._rows_after(part, row), fetched),
+                fetched_step=b.select(is_first, b.mul(a.left_step, kind.rows), fetched_step),
                 is_non_temporal=b.select(is_whole, part.is_non_temporal, CACHED),
             )
             packs = packs_first and b.and_(packs_first, b.icmp("eq", row, 0))
@@ -286,6 +291,30 @@ class _Block:
                     call_packing_tile(b, kind, panel, unpacked)
             with b.when(_not(b, packs)):
                 self._tile(tile, vectors, is_whole, columns)
+
+    def _is_first(self, column: Value) -> Value:
+        """Whether a panel's tiles are the first to read the rows, and fetch those of the next one.
+
+        Else they fetch the next panel, if there is one and rows are not many more than columns.
+        """
+        b, a, width = self.b, self.a, self.kind.width
+        is_high = b.icmp("sge", a.rows, HIGH * width)
+        is_first = b.and_(is_high, b.icmp("eq", column, 0))
+        is_first = b.or_(is_first, b.icmp("sle", a.columns, width))
+        is_first = b.and_(is_first, b.icmp("eq", a.positions, 1))
+        if self.order is not Order.PANELS:
+            return is_first
+        return b.and_(is_first, b.icmp("eq", a.panel, Value("null", PTR)))
+
+    def _rows_after(self, part: _Part, row: Value) -> Value:
+        """What the next tile reads if rows follow one another in memory, which it is fetched as."""
+        b, kind = self.b, self.kind
+        place = b.byte_address(part.table, b.mul(row, 8))
+        first, second = (
+            b.load(I64, b.element_address(place, b.const(I64, n), I64)) for n in range(2)
+        )
+        after = b.add(first, b.mul(b.sub(second, first), kind.rows))
+        return b.byte_address(b.cast("inttoptr", after, PTR), part.start)
 
     def _fetched(self, part: _Part, following: Value, row: Value) -> Value:
         """What a tile fetches of the next panel.

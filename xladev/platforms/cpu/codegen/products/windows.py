@@ -49,6 +49,8 @@ MOST_ROWS = 480
 MOST_TABLE_NBYTES = 4 * TABLE_NBYTES
 """Bytes of a table where a tactic says how many rows it has, or where it has few of the positions:
 those that runs begin with."""
+FETCHED_NBYTES = 2 << 20
+"""Bytes of a base from which on the second cache does not hold it until it is read."""
 FILTERS_NBYTES = 4 << 20
 """Most bytes of filters that are packed all at once, for blocks that then find them in a cache."""
 _EVERYTHING = (1 << 62) - 1
@@ -272,6 +274,36 @@ class WindowPlan:
         return nbytes >= NON_TEMPORAL_NBYTES and unbroken * size % WIDEST_NBYTES == 0
 
     @property
+    def base_nbytes(self) -> int:
+        """Bytes of the base."""
+        size, count = self.sides[0].host_nbytes, self.groups * self.channels
+        return self.pixels[self.batch[0]] * prod(a.size for a in self.axes) * count * size
+
+    @property
+    def is_fetched(self) -> bool:
+        """True if what windows see is fetched ahead: no near cache holds the base."""
+        return self.base_nbytes >= FETCHED_NBYTES
+
+    @property
+    def new_positions(self) -> tuple[int, ...]:
+        """Positions that see what windows of lesser pixels do not: their numbers.
+
+        Along each axis, a lesser pixel sees the same where a number of strides leads from an
+        element of the window to another one.
+        """
+        along = list[list[int]]()
+        for w in (a.window for a in self.axes):
+            seen = range(0, w.size * w.window_dilation, w.window_dilation)
+            new = [
+                n
+                for n, x in enumerate(seen)
+                if not any(later in seen for later in range(x + w.stride, seen.stop, w.stride))
+            ]
+            along.append([w.size - 1 - n if w.reversal else n for n in new])
+        sizes = [a.window.size for a in self.axes]
+        return tuple(_number(at, sizes) for at in product(*along))
+
+    @property
     def private_nbytes(self) -> int:
         """What each thread needs: a panel, the table, starts, runs, zeros."""
         tables = self.table_nbytes + self.starts_nbytes + self.runs_nbytes
@@ -379,6 +411,14 @@ def window_plan(i: HloInstruction, tactic: Tactic = DEFAULT) -> WindowPlan | Non
         tactic=tactic,
     )
     return plan if _is_fast(plan) else None
+
+
+def _number(at: Sequence[int], sizes: Sequence[int]) -> int:
+    """Of an element, in the order of memory."""
+    number = 0
+    for x, size in zip(at, sizes, strict=True):
+        number = number * size + x
+    return number
 
 
 def filter_axes(i: HloInstruction, d: ConvDims) -> list[int]:

@@ -9,6 +9,7 @@ import pytest
 from xladev.codegen.kernel_spec import KernelSpec
 from xladev.codegen.llvm import ModuleBuilder
 from xladev.hlo.text import parse_module
+from xladev.platforms.cpu.codegen.products.driver import HIGH
 from xladev.platforms.cpu.codegen.products.kinds import CACHE_LINE_NBYTES
 from xladev.platforms.cpu.codegen.products.tile import FETCHED_LINES
 from xladev.platforms.cpu.codegen.table import emit_kernel
@@ -33,3 +34,16 @@ def test_columns_along_memory_are_fetched_one_after_the_other(order: str) -> Non
     lines = f"i64 {FETCHED_LINES * CACHE_LINE_NBYTES}, i64"
     chosen = [line for line in block(order).splitlines() if " select " in line and lines in line]
     assert bool(chosen) == (order == "columns")
+
+
+@pytest.mark.parametrize("order", ["columns", "rows"])
+def test_the_first_panel_fetches_the_rows_of_the_next_tile(order: str) -> None:
+    """From where its own rows are: as far behind the first as all rows of a tile."""
+    text = block(order)
+    rows = [line for line in text.splitlines() if "inttoptr" in line]
+    assert rows
+    for line in rows:
+        place = line.split(" = ")[0].strip()
+        used = [each for each in text.splitlines() if f"ptr {place}," in each]
+        assert used and all("getelementptr" in each for each in used)
+    assert any("icmp sge" in line and f", {HIGH * 32}" in line for line in text.splitlines())
