@@ -101,6 +101,9 @@ LEAST_REUSE = 4
 LEAST_COMPLEX_PRODUCTS = 4096
 """Products of complex numbers below which loops over them are as fast as products of real ones."""
 
+LEAST_COMPLEX_ROW = 8
+"""Elements of a row below which its sum with a vector is as fast in complex numbers."""
+
 LEAST_COPIED_NBYTES = 1 << 16
 """Writing and reading fewer bytes costs no more than another step in each kernel."""
 
@@ -108,8 +111,8 @@ _PIPELINE = HloPassPipeline(
     "cpu",
     (
         WhileTransposeSinking(is_fast_along_memory),
+        ComplexDotRewriter(LEAST_COMPLEX_PRODUCTS, LEAST_COMPLEX_ROW),
         DotStrengthReduction(is_faster_reduced),
-        ComplexDotRewriter(LEAST_COMPLEX_PRODUCTS),
         DotCanonicalizer(LEAST_REUSE, either_order=True, spares=is_fast_as_it_is),
         ReduceWindowRewriter(spares=is_scan),
         AlgebraicSimplifier(),
