@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
 from xladev.codegen.arrays import IrArray
 from xladev.codegen.elemental.contraction import accumulation_type, multiply_add
 from xladev.codegen.index import Index, IndexValue
+from xladev.codegen.llvm import Value
 from xladev.codegen.scalar.constants import constant_element
 from xladev.codegen.scalar.convert import emit_convert
 from xladev.codegen.scalar.elements import Element
@@ -20,6 +23,8 @@ from xladev.platforms.cpu.codegen.products.depth_parts import (
     part_depth,
     part_steps,
 )
+from xladev.platforms.cpu.codegen.products.dot import CACHED_NBYTES
+from xladev.platforms.cpu.codegen.products.kinds import CACHE_LINE_NBYTES
 
 FEW_ROWS = 4
 """Fewer rows than threads could want: they share the depth."""
@@ -27,6 +32,9 @@ LEAST_COLUMNS = 1024
 """Columns of such a row, where its depth is not cut, that a thread has at least: a page of f32."""
 AT_ONCE = 8
 """Rows of the right operand that are read at once: memory comes in as many streams."""
+
+RUN_NBYTES = 512
+"""Bytes of each of these rows between which the following ones are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +127,41 @@ def _emit_row(
         with b.loop(begin, stop, step) as d, k.e.scope():
             steps = [at.add(d, x) for x in range(step)]
             lefts = [_converted(k, k.e.element(lhs, (*row, x)), lhs, i) for x in steps]
-            with b.loop(lowest, highest) as n, k.e.scope():
+            following = [at.add(x, step) for x in steps] if step == AT_ONCE else []
+            with _columns(k, row[:batch], following, columns) as n, k.e.scope():
                 place = sums.at(row, n)
                 total = sums.array.load(b, place)
                 for x, left in zip(steps, lefts, strict=True):
                     right = _converted(k, k.e.element(rhs, (*row[:batch], x, n)), rhs, i)
                     total = multiply_add(k.e, dtype, total, left, right)
                 sums.array.store(b, place, total)
+
+
+@contextmanager
+def _columns(
+    k: KernelBuild, batch: Index, following: Sequence[IndexValue], columns: tuple[IndexValue, ...]
+) -> Iterator[Value]:
+    """A loop over columns; of an operand that no cache holds, some lines ahead of it are asked for
+    before each run of columns."""
+    b, (lowest, highest), rhs = k.b, columns, k.root.operands[1]
+    is_far = rhs in k.e.arrays and rhs.shape.nbytes > CACHED_NBYTES
+    if not (following and is_far and b.module.target.has_prefetch):
+        with b.loop(lowest, highest) as n:
+            yield n
+        return
+    array, at = k.e.arrays[rhs][0], k.e.at
+    size = rhs.shape.element_type.host_nbytes
+    depth, width = rhs.shape.dims[-2:]
+    with b.loop(lowest, highest, RUN_NBYTES // size) as run:
+        stop = b.intrinsic("smin", b.add(run, RUN_NBYTES // size), highest)
+        for step in following:
+            line = at.mul(step, width)
+            matrix = at.mul(at.linear(batch, rhs.shape.dims[:-2]), depth * width)
+            place = at.value(at.mul(at.add(at.add(matrix, line), run), size))
+            for nbytes in range(0, RUN_NBYTES, CACHE_LINE_NBYTES):
+                b.prefetch(b.byte_address(array.base, b.add(place, nbytes)), is_near=False)
+        with b.loop(run, stop) as n:
+            yield n
 
 
 def _converted(
