@@ -76,6 +76,7 @@ from xladev.platforms.cpu.lapack.routines import LIBRARY_PREFIX
 from xladev.platforms.cpu.layouts.channels_last import ChannelsLast
 from xladev.platforms.cpu.library import LIBRARY
 from xladev.platforms.cpu.linker import add_entry, add_exchanges, kernels_module, program_module
+from xladev.platforms.cpu.moved_constants import MovedConstants
 from xladev.platforms.cpu.optimization_levels import has_loops, kernels_worth_passes, light_kernels
 from xladev.platforms.cpu.payload import CpuPayload
 from xladev.platforms.cpu.pool import threads_wanted
@@ -233,18 +234,18 @@ class CpuCompiler(KernelCompiler):
 
         Rows that were reduced are still in the L1 cache, and values of `LEAST_COPIED_NBYTES`
         would not stay there. At the end, kernels that read nothing become constants, and constants
-        that products would pack in each run are packed for the target. Convolutions then go on with
-        the loops that alone read them.
+        that products would pack in each run are packed for the target; others that are moved are
+        moved once. Convolutions then go on with the loops that alone read them.
         """
         packs, traits = options.optimization_level > 0, _target(options.target).traits
+        packing = ConstantKernels(), ConstantPanels(traits), MovedConstants()
+        last = *packing, ConvolutionEpilogues(traits)
         return fusion_passes(
             self,
             rows=True,
             copied_from_nbytes=LEAST_COPIED_NBYTES,
             first=(_ATTENTION, FourierFusion(), WeightFusion()),
-            last=(ConstantKernels(), ConstantPanels(traits), ConvolutionEpilogues(traits))
-            if packs
-            else (),
+            last=last if packs else (),
         )
 
     def can_fuse(self, producer: HloInstruction, consumer: HloInstruction) -> Support:

@@ -15,7 +15,6 @@ from xladev import instrument
 from xladev.codegen.llvm import TargetTraits
 from xladev.compiler.fusion.instruction_fusion import kernel_programs, without_dead
 from xladev.compiler.plan.kernel_table import kernel_computation
-from xladev.hlo.evaluator import HloEvaluator
 from xladev.hlo.in_threads import in_threads
 from xladev.hlo.ir import HloComputation, HloInstruction, HloModule
 from xladev.hlo.literal import Array, Literal
@@ -30,6 +29,7 @@ from xladev.platforms.cpu.codegen.products.few_rows import is_faster_than_panels
 from xladev.platforms.cpu.codegen.products.kinds import ProductKind
 from xladev.platforms.cpu.codegen.products.panels import PanelForm, panel_form, with_plain_right
 from xladev.platforms.cpu.codegen.products.windows import window_plan
+from xladev.platforms.cpu.moved_constants import constant_source, moved_value
 from xladev.platforms.cpu.payload import ALIGNMENT
 
 PASS = "constant-panels"
@@ -40,8 +40,6 @@ MOST_GROWTH = 1.25
 LEAST_DEPTH = 8
 """Lines of a panel below which there is nothing to win."""
 _Key = tuple[Any, ...]
-_MOVES = frozenset({"transpose", "reshape", "copy", "reverse", "slice", "convert"})
-"""What a constant may come through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,7 @@ class _Packed:
 
     def pack_into(self, place: Array) -> None:
         """Writes the panels to an array of their shape."""
-        self.form.packed(_value(self.value).transpose(self.order), place)
+        self.form.packed(moved_value(self.value).transpose(self.order), place)
 
 
 def _too_large(
@@ -199,7 +197,7 @@ def _packed(i: HloInstruction, target: TargetTraits) -> _Packed | None:
     if i.opcode not in ("dot", "convolution") or len(i.operands) != 2 or i.note.device:
         return None
     value = i.operands[1]
-    source = _source(value)
+    source = constant_source(value)
     if source is None:
         return None
     product = kernel_computation(i).root
@@ -233,30 +231,3 @@ def _kind(product: HloInstruction, target: TargetTraits) -> ProductKind | None:
     if windows is None or windows.is_depthwise:
         return None
     return windows.kind(target.vector_nbytes)
-
-
-def _source(value: HloInstruction) -> HloInstruction | None:
-    """The constant that a value is made of; None if it is made of anything else."""
-    while value.opcode in _MOVES or _is_moving_kernel(value):
-        (value,) = value.operands
-    is_array = value.opcode == "constant" and value.shape.is_array and not value.shape.is_scalar
-    return value if is_array and not value["literal"].elided else None
-
-
-def _is_moving_kernel(value: HloInstruction) -> bool:
-    if value.opcode != "fusion" or len(value.operands) != 1:
-        return False
-    opcodes = {i.opcode for i in value["calls"].instructions}
-    return opcodes <= _MOVES | {"parameter"}
-
-
-def _value(value: HloInstruction) -> Array:
-    """The array of what `_source` accepts."""
-    chain: list[HloInstruction] = []
-    while value.opcode != "constant":
-        chain.append(value)
-        (value,) = value.operands
-    found: Array = value["literal"].array
-    for i in reversed(chain):
-        found = HloEvaluator().value(i, (found,))
-    return found
