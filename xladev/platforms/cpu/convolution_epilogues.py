@@ -85,6 +85,12 @@ class ConvolutionEpilogues(HloModulePass):
         plan = window_plan(root)
         if len(types) > 1 or plan is None or is_single_pixel(plan) or plan.is_non_temporal:
             return False
+        row = core.shape.dims[-1]
+        is_whole = plan.is_depthwise or row <= plan.kind(self.target.vector_nbytes).width
+        if not is_whole and any(
+            o.shape.dims == core.shape.dims for o in loop.operands if o is not core
+        ):
+            return False  # parts of rows of an array that is in no near cache
         body = kernel_computation(loop)
         mine = [p for p, o in zip(body.parameters, loop.operands, strict=True) if o is core]
         own = read_at_own_index(body, (body.root,))

@@ -116,6 +116,13 @@ def test_results_past_the_caches_stay_as_they_are(batch: int, joined: bool) -> N
     assert goes_on(text) == joined
 
 
+def test_parts_of_rows_of_another_array_are_not_read() -> None:
+    """They would come from a far cache line by line."""
+    wide = NORM.replace("24", "144")
+    assert not goes_on(wide)
+    assert goes_on(wide.replace("add(m, y)", "add(m, t)"))
+
+
 def test_planes_of_features_stay_as_they_are() -> None:
     text = """HloModule m
     ENTRY e { x = f32[2,16,9,8] parameter(0)  w = f32[24,16,3,3] parameter(1)

@@ -164,7 +164,7 @@ class _Blocks:
             return
         if p.is_depthwise:
             self.finish(row, rows, 0, b.const(I64, p.groups))
-        elif p.positions > p.group_positions:
+        elif p.packing is Packing.PANEL or p.positions > p.group_positions:
             self.finish(row, rows, self._feature(group, column), self._columns(column))
 
     def _feature(self, group: IndexValue, column: IndexValue) -> IndexValue:
@@ -247,8 +247,6 @@ class _Blocks:
             call_block(
                 b, self.kind, Order.PANELS, arguments._replace(columns=columns, panel=following)
             )
-            if self.finish is not None:
-                self.finish(row, rows, self._feature(group, first), columns)
 
     def _columns(self, column: IndexValue) -> Value:
         """Features of the block that begins with one."""
