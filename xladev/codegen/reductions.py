@@ -82,7 +82,7 @@ def reduction_of(i: HloInstruction) -> Reduction | None:
     identity = _identity(root.opcode, dtype)
     if identity is None:
         return None
-    sums = dtype.is_float and dtype.bits < 32 and root.opcode in ("add", "multiply")
+    sums = dtype.is_narrow_float and root.opcode in ("add", "multiply")
     return Reduction(i, root.opcode, dt.F32 if sums else dtype, identity)
 
 

@@ -87,6 +87,11 @@ class PrimitiveType:
         return self.kind is Kind.FLOAT
 
     @property
+    def is_narrow_float(self) -> bool:
+        """True for floats of fewer than 32 bits, which hold a sum of many numbers less well."""
+        return self.is_float and self.bits < 32
+
+    @property
     def is_complex(self) -> bool:
         """True for c64 and c128."""
         return self.kind is Kind.COMPLEX

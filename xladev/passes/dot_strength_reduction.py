@@ -12,16 +12,14 @@ from xladev.passes import pattern as m
 from xladev.passes.pass_ import HloModulePass
 from xladev.passes.rewrite import Rewriter, RewriteRule, RuleSet, rewrite
 
-LEAST_NBITS = 32
-"""Bits of floats whose products and sums are of their own type."""
 Wants = Callable[[HloInstruction], bool]
 """Says of a dot whether it is worth it."""
 
 
 def _is_plain(dot: HloInstruction) -> bool:
     types = {value.shape.element_type for value in (dot, *dot.operands)}
-    is_narrow = dot.shape.element_type.is_float and dot.shape.element_type.bits < LEAST_NBITS
-    return len(dot.operands) == 2 and len(types) == 1 and not is_narrow
+    is_one_type = len(types) == 1 and not dot.shape.element_type.is_narrow_float
+    return len(dot.operands) == 2 and is_one_type
 
 
 def _rule(wants: Wants | None) -> RewriteRule:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from xladev.hlo.dtype import PrimitiveType, by_name
 from xladev.hlo.ir import HloModule
 from xladev.passes.expand import expand_where
-from xladev.passes.expansions.widening import widened, wider_float
+from xladev.passes.expansions.precision import wider_float
+from xladev.passes.expansions.widening import widened
 from xladev.passes.pass_ import HloModulePass
 
 

@@ -9,7 +9,7 @@ from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.shape import array
 from xladev.hlo.vectorize import PASS_ON, changes_type, is_vectorizable
 from xladev.passes.expansions.emit import Emitter
-from xladev.passes.expansions.precision import working_type
+from xladev.passes.expansions.precision import wider_float
 
 Value = HloInstruction | tuple["Value", ...]
 """An array, or a tuple of values."""
@@ -87,4 +87,4 @@ def _bitcast(e: Emitter, instruction: HloInstruction, value: Value, wide: bool) 
 
 def _type(instruction: HloInstruction, wide: bool) -> PrimitiveType:
     element_type = instruction.shape.element_type
-    return working_type(element_type) if wide else element_type
+    return wider_float(element_type) if wide else element_type

@@ -23,7 +23,7 @@ from xladev.hlo.ops.convolution_dims import ConvolutionDims
 
 def accumulation_type(result: PrimitiveType) -> PrimitiveType:
     """The type in which products are summed: f32 for narrower floats, s32 or u32 for integers."""
-    if result.is_float and result.bits < 32:
+    if result.is_narrow_float:
         return dt.F32
     return result
 

@@ -90,7 +90,7 @@ def _kept_wide(i: HloInstruction) -> str:
         and root.opcode in ("add", "multiply")
         and set(root.operands) == set(computation.parameters)
     )
-    return root.opcode if plain and dtype.is_float and dtype.bits < 32 else ""
+    return root.opcode if plain and dtype.is_narrow_float else ""
 
 
 def _rounded(e: ElementalEmitter, i: HloInstruction, held: Elements) -> Elements:

@@ -12,7 +12,7 @@ from xladev.hlo.ir import HloComputation
 from xladev.hlo.literal import Array, Value
 from xladev.hlo.opdef import Evaluation, InstructionView, OpCall
 from xladev.hlo.ops.dimension_rules import require_array
-from xladev.hlo.ops.reducers import Monoid, monoid_of
+from xladev.hlo.ops.reducers import monoid_of
 from xladev.hlo.ops.windows import check_window
 from xladev.hlo.shape import UNBOUNDED, Shape
 
@@ -135,7 +135,11 @@ def scatter_into(
     has a target twice.
     """
     monoid = monoid_of(combiner)
-    fits = monoid is not None and monoid.element_type.np == flat.dtype and not _is_narrow(monoid)
+    fits = (
+        monoid is not None
+        and monoid.element_type.np == flat.dtype
+        and not monoid.element_type.is_narrow_float
+    )
     if monoid is not None and fits and not monoid.orders_zeros:
         total = flat.astype(monoid.wide)
         monoid.ufunc.at(total, targets, values.astype(monoid.wide))
@@ -150,8 +154,3 @@ def scatter_into(
         combined = evaluation.apply(combiner, [result[targets[at]], values[at]])
         result[targets[at]] = combined
     return result
-
-
-def _is_narrow(monoid: Monoid) -> bool:
-    """True for floats that hold a sum of many numbers less well than f32."""
-    return monoid.element_type.is_float and monoid.element_type.bits < 32

@@ -192,7 +192,7 @@ def power_of_small_integer(
         return r.divide(1, x)
     if number not in _SMALL_POWERS:
         return None
-    if number == 3 and is_real_float(x) and x.shape.element_type.bits < 32:
+    if number == 3 and x.shape.element_type.is_narrow_float:
         return None
     result = r.full_like(x, 1) if number == 0 else x
     for _ in range(int(number) - 1):

@@ -13,9 +13,6 @@ from xladev.passes.algebra.slicing import make_slice
 from xladev.passes.rewrite import Rewriter, RewriteRule, rewrite
 from xladev.passes.splats import splat_of
 
-LEAST_NBITS = 32
-"""Bits of floats that are added up in an array that is not zeros."""
-
 # Dynamic slice
 
 
@@ -175,7 +172,7 @@ def add_scattered(
     if value is None or value != 0 or reducer_opcode(inner["to_apply"]) != "add":
         return None
     types = {o.shape.element_type for o in (root, x, zeros, updates)}
-    is_narrow = root.shape.element_type.is_float and root.shape.element_type.bits < LEAST_NBITS
+    is_narrow = root.shape.element_type.is_narrow_float
     if len(types) > 1 or is_narrow or dt.PRED in types or x.shape.dims != zeros.shape.dims:
         return None
     return r.op("scatter", x, at, updates, **inner.attrs)

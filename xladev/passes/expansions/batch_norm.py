@@ -8,7 +8,7 @@ from __future__ import annotations
 from xladev.hlo.dtype import PrimitiveType
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.passes.expansions.emit import Emitter, begin
-from xladev.passes.expansions.precision import working_type
+from xladev.passes.expansions.precision import wider_float
 
 
 class _Features:
@@ -21,7 +21,7 @@ class _Features:
         self.dims = operand.dims
         self.others = tuple(d for d in range(operand.rank) if d != self.axis)
         self.count = operand.size // max(operand.dims[self.axis], 1)
-        self.type: PrimitiveType = working_type(operand.element_type)
+        self.type: PrimitiveType = wider_float(operand.element_type)
         self.epsilon: float = instruction["epsilon"]
 
     def wide(self, x: HloInstruction) -> HloInstruction:

@@ -9,7 +9,7 @@ from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.passes.expansions.blocking import Blocking, blocking, padded_square
 from xladev.passes.expansions.emit import Emitter, Values, begin
-from xladev.passes.expansions.precision import working_type
+from xladev.passes.expansions.precision import wider_float
 from xladev.passes.expansions.triangular_solve import substitute
 
 _MOST_LARGE = 2
@@ -21,7 +21,7 @@ def expand_cholesky(instruction: HloInstruction) -> HloComputation:
     All NaN in the triangle of a matrix that is not positive definite.
     """
     e, (a,) = begin(instruction)
-    wide = e.convert(a, working_type(a.shape.element_type))
+    wide = e.convert(a, wider_float(a.shape.element_type))
     lower = instruction["lower"]
     factor, failed = cholesky_factor(e, wide, lower)
     good = e.compare("EQ", failed, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.passes.expansions.emit import begin
-from xladev.passes.expansions.precision import working_type
+from xladev.passes.expansions.precision import wider_float
 
 
 def expand_logistic(instruction: HloInstruction) -> HloComputation:
@@ -16,7 +16,7 @@ def expand_logistic(instruction: HloInstruction) -> HloComputation:
     """
     e, (x,) = begin(instruction)
     element_type = x.shape.element_type
-    wide = e.convert(x, working_type(element_type))
+    wide = e.convert(x, wider_float(element_type))
     if element_type.is_complex:
         power = e.op("exponential", e.op("negate", wide))
         return e.build(e.divide(1, e.add(power, 1)))

@@ -6,7 +6,6 @@ from xladev.hlo import dtype as dt
 from xladev.hlo.dtype import PrimitiveType
 
 
-def working_type(element_type: PrimitiveType) -> PrimitiveType:
+def wider_float(element_type: PrimitiveType) -> PrimitiveType:
     """f32 for narrower floats; the type itself otherwise."""
-    narrow = element_type.is_float and element_type.bits < 32
-    return dt.F32 if narrow else element_type
+    return dt.F32 if element_type.is_narrow_float else element_type

@@ -7,7 +7,7 @@ from math import prod
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.nested_values import flattened
 from xladev.passes.expansions.emit import Emitter, Values, begin
-from xladev.passes.expansions.precision import working_type
+from xladev.passes.expansions.precision import wider_float
 from xladev.passes.scalar_bodies import can_write_out, write_out
 
 
@@ -20,7 +20,7 @@ def expand_reduce(instruction: HloInstruction) -> HloComputation | None:
     e, operands = begin(instruction)
     count = len(operands) // 2
     parts = instruction.shape.tuple_shapes or (instruction.shape,)
-    types = [working_type(s.element_type) for s in parts]
+    types = [wider_float(s.element_type) for s in parts]
     totals = [
         e.broadcast(e.convert(init, t), s.dims, ())
         for init, t, s in zip(operands[count:], types, parts, strict=True)

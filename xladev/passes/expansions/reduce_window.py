@@ -12,7 +12,7 @@ from xladev.hlo.attributes import PadDim, SliceDim, Window, dilated
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.nested_values import flattened
 from xladev.passes.expansions.emit import Emitter, Values, begin
-from xladev.passes.expansions.precision import working_type
+from xladev.passes.expansions.precision import wider_float
 from xladev.passes.scalar_bodies import can_write_out, write_out
 from xladev.passes.windows.sliding import windows_in_linear_time
 
@@ -33,7 +33,7 @@ def expand_reduce_window(instruction: HloInstruction) -> HloComputation | None:
         return e.build(linear)
     count, window = len(operands) // 2, instruction["window"]
     parts = instruction.shape.tuple_shapes or (instruction.shape,)
-    types = [working_type(s.element_type) for s in parts] * 2
+    types = [wider_float(s.element_type) for s in parts] * 2
     wide = [e.convert(x, t) for x, t in zip(operands, types, strict=True)]
     totals = [e.broadcast(i, s.dims, ()) for i, s in zip(wide[count:], parts, strict=True)]
     if parts[0].size:

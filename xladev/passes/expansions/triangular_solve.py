@@ -12,7 +12,7 @@ from xladev.hlo import dtype as dt
 from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.passes.expansions.blocking import Blocking, blocking, padded_rows, padded_square
 from xladev.passes.expansions.emit import Emitter, Operand, Values, begin
-from xladev.passes.expansions.precision import working_type
+from xladev.passes.expansions.precision import wider_float
 
 _MOST_LARGE = 2
 
@@ -38,7 +38,7 @@ def solve(
 ) -> HloInstruction:
     """x with op(a) x = b or x op(a) = b, of the type of b."""
     element_type = b.shape.element_type
-    wide = working_type(element_type)
+    wide = wider_float(element_type)
     a, b = e.convert(a, wide), e.convert(b, wide)
     left, lower = options.left_side, options.lower
     if options.transpose == "ADJOINT":

@@ -17,6 +17,7 @@ from xladev.hlo.ir import HloComputation, HloInstruction
 from xladev.hlo.opdef import OpDef
 from xladev.hlo.shape import Shape
 from xladev.passes.expansions.emit import Emitter, begin
+from xladev.passes.expansions.precision import wider_float
 
 _MEANS_BITS = frozenset({
     "bitcast-convert", "convert", "count-leading-zeros", "popcnt", "shift-right-logical", "bitcast",
@@ -38,11 +39,6 @@ Widths = Callable[[PrimitiveType], PrimitiveType]
 def wider_type(element_type: PrimitiveType) -> PrimitiveType:
     """f32 for narrower floats, s8 or u8 for integers under a byte; else the type itself."""
     return wider_float(wider_integer(element_type))
-
-
-def wider_float(element_type: PrimitiveType) -> PrimitiveType:
-    """f32 for narrower floats; else the type itself."""
-    return dt.F32 if element_type.is_float and element_type.bits < 32 else element_type
 
 
 def wider_integer(element_type: PrimitiveType) -> PrimitiveType:

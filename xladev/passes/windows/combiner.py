@@ -22,7 +22,7 @@ from xladev.hlo.nested_values import flattened
 from xladev.hlo.ops.reducers import monoid_of
 from xladev.hlo.shape import array
 from xladev.passes.expansions.emit import Emitter, Values
-from xladev.passes.expansions.precision import working_type
+from xladev.passes.expansions.precision import wider_float
 from xladev.passes.scalar_bodies import can_write_out, write_out
 from xladev.passes.splats import splat_of
 
@@ -90,7 +90,7 @@ def combiner_of(instruction: HloInstruction) -> Combiner | None:
     named = [*results, *(p.shape for p in reducer.parameters), *(i.shape for i in inits)]
     if [s.element_type for s in named] != list(types * 5) or not can_write_out(reducer):
         return None
-    wide = tuple(working_type(t) for t in types)
+    wide = tuple(wider_float(t) for t in types)
     monoid = monoid_of(reducer)
     if monoid is not None:
         return _of_opcode(reducer, wide[0], types[0], splat_of(inits[0]))
