@@ -89,6 +89,7 @@ class Gate:
             group: HostCommunicator, who: Participant, a: DeviceMemory, b: DeviceMemory, call: Any
         ) -> None:
             if who.name.startswith(collective):
+                who.stream.synchronize()  # the device may be before what the collective waits for
                 self._count(collective)
                 self._wait_for(opcode)
             exchange(group, who, a, b, call)
