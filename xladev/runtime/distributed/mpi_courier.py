@@ -75,6 +75,8 @@ class MpiCourier(Mailbox):
         self._sent: deque[tuple[Any, bytes | memoryview]] = deque()
         self._receiving: list[tuple[Any, int, Header, Incoming]] = []
         self._left: set[int] = set()
+        self._leaving: dict[int, str] = {}
+        self._swap: _Swap | None = None
         self._inbox = MpiInbox(communicator, mpi, _HEADERS, HEADER.size + _INLINE_NBYTES)
         self._has_hung_up = False
 
@@ -181,7 +183,7 @@ class MpiCourier(Mailbox):
         nbytes = len(data)
         if nbytes > _COPIED_NBYTES or not self._begin_swap(peers, tag, nbytes):
             return super().swap(peers, tag, check, data, what)
-        swap = _Swap(peers, Header(DATA, tag, check, nbytes, 0, nbytes))
+        swap = self._swap = _Swap(peers, Header(DATA, tag, check, nbytes, 0, nbytes))
         found = swap.found
         try:
             self._send_to_all(swap, bytes(data))
@@ -248,11 +250,12 @@ class MpiCourier(Mailbox):
 
     def _end_swap(self, swap: _Swap) -> None:
         """Lets others read; what is still coming comes the usual way."""
-        if swap.coming:
-            with self._lock:
-                for peer, (request, into) in swap.coming.items():
-                    message = self._expected(peer, swap.header, into)
-                    self._receiving.append((request, peer, swap.header, message))
+        with self._lock:
+            for peer, (request, into) in swap.coming.items():
+                message = self._expected(peer, swap.header, into)
+                self._receiving.append((request, peer, swap.header, message))
+            self._swap = None
+            self._let_go()
         with self._guard:
             for peer in swap.peers:
                 self._awaited[peer] -= 1
@@ -295,7 +298,8 @@ class MpiCourier(Mailbox):
             reason = self._hear(peer, header, bytes(inline))
             if reason is not None:
                 self._left.add(peer)
-                self._forget(peer, reason)
+                self._leaving[peer] = reason
+                self._let_go()
         elif len(inline) == header.total:
             self._put(peer, header, inline)
         else:
@@ -313,9 +317,20 @@ class MpiCourier(Mailbox):
         for item in done:
             self._receiving.remove(item)
             self._arrived(*item[1:])
+        self._let_go()
         return bool(done)
 
     # The end
+
+    def _let_go(self) -> None:
+        """Who left is gone once all is here that it sent before: data come after what follows."""
+        if not self._leaving:
+            return
+        coming = {item[1] for item in self._receiving}
+        if self._swap is not None:
+            coming |= self._swap.coming.keys()
+        for peer in self._leaving.keys() - coming:
+            self._forget(peer, self._leaving.pop(peer))
 
     def _cut(self, peer: int) -> None:
         """MPI has no way to end one connection."""

@@ -10,7 +10,7 @@ from tests.tools import local_mpi
 from tests.tools.transports import in_threads
 from xladev.errors import ProcessError
 from xladev.runtime.distributed.courier_transport import CourierTransport
-from xladev.runtime.distributed.messages import DATA, HEADER, MAGIC
+from xladev.runtime.distributed.messages import DATA, GOODBYE, HEADER, MAGIC
 from xladev.runtime.distributed.mpi_courier import MpiCourier
 from xladev.runtime.distributed.transport import Exchange
 
@@ -183,6 +183,33 @@ def test_data_that_come_long_after_their_header(pair):
     got = in_threads([lambda: pair[1].swap([0], _TAG, _CHECK, bytes(nbytes), "it"), send_later])[0]
     assert bytes(got[0]) == data
     assert not pair[1]._messages
+
+
+@pytest.mark.parametrize("way", ["swapped", "received"])
+def test_data_that_come_after_their_sender_left(way):
+    """A goodbye overtakes them: MPI orders what has one tag. The next exchange fails."""
+    nbytes = 20_000
+    there, courier = couriers(2)
+    words, data = there._communicator, bytes([7]) * nbytes
+    for head in (
+        HEADER.pack(MAGIC, DATA, _TAG, _CHECK, nbytes, 0, nbytes),
+        HEADER.pack(MAGIC, GOODBYE, _TAG, bytes(8), 0, 0, 0),
+    ):
+        words.Isend([head, local_mpi.BYTE], 1, 0)
+
+    def send_later():
+        time.sleep(0.3)
+        words.Isend([data, local_mpi.BYTE], 1, 1)
+
+    def work():
+        if way == "swapped":
+            return courier.swap([0], _TAG, _CHECK, bytes(nbytes), "it")[0]
+        return courier.receive(0, _TAG, _CHECK, "it")
+
+    assert bytes(in_threads([work, send_later])[0]) == data
+    with pytest.raises(ProcessError, match="process 0 is gone"):
+        courier.receive(0, bytes([1]) * 24, _CHECK, "it")
+    in_threads([there.close, courier.close])
 
 
 @pytest.mark.parametrize("nbytes", [8192, 60_000])
